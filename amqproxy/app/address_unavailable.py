@@ -1,4 +1,4 @@
-"""What the config names, and cannot be had."""
+"""Error for addresses of the config that cannot be used."""
 
 from __future__ import annotations
 
@@ -8,6 +8,6 @@ class AddressUnavailable(Exception):
 
     @classmethod
     def because(cls, what: str, error: OSError | ValueError) -> AddressUnavailable:
-        """Of what cannot be done, and why."""
+        """Return the error for a failed operation, with its reason."""
         reason = error.strerror if isinstance(error, OSError) else None
         return cls(f"cannot {what}: {reason or error}")

@@ -1,4 +1,4 @@
-"""What /metrics has of distributed transactions in the integrated broker."""
+"""Gauges of distributed transactions in the integrated broker, for /metrics."""
 
 from __future__ import annotations
 
@@ -7,10 +7,10 @@ from amqproxy.taps.metrics import Metrics
 
 
 def count_branches(broker: Broker, metrics: Metrics) -> None:
-    """Have `metrics` show how many branches there are, at each scrape: those prepared, and all others."""
+    """Add gauges of transaction branches to `metrics`, read at each scrape: prepared ones, and all others."""
 
     def count(is_prepared: bool) -> int:
-        vhosts = list(broker.vhosts.values())  # at once, each: this is another thread
+        vhosts = list(broker.vhosts.values())  # in one step each: this is another thread
         return sum(each.is_prepared is is_prepared for vhost in vhosts for each in list(vhost.branches.values()))
 
     metrics.dtx_branches.labels("open").set_function(lambda: count(False))

@@ -1,4 +1,4 @@
-"""The integrated broker by itself, as a program."""
+"""The integrated broker without a proxy, as a program."""
 
 from __future__ import annotations
 
@@ -39,22 +39,22 @@ from amqproxy.sockets.tls import files_of
 from amqproxy.taps.metrics import Metrics
 
 ADDRESS = "127.0.0.1:5672"
-"""Where the broker listens by default."""
+"""Default address of the broker."""
 
 LAG_INTERVAL = 1.0
-"""Seconds between two looks how late the event loop is."""
+"""Seconds between two measurements of the event loop's delay."""
 
 
 async def run_broker(config: Config, printed: PrintSettings | None = None) -> None:
-    """Run the broker alone until SIGTERM or SIGINT; then close its connections, and return. On SIGHUP, read the
-    certificates again.
+    """Run the broker alone until SIGTERM or SIGINT; then close its connections, and return. On SIGHUP, reload
+    certificates.
 
-    Of `config` counts what is for a broker, and for what watches it: [metrics], [control], [dashboard] and the like;
-    rules, listeners and upstreams are a proxy's. With `printed`, what passes is printed, as by `run`.
+    `config` applies as far as it concerns a broker and its observers: [metrics], [control], [dashboard] and the like;
+    rules, listeners and upstreams are a proxy's. With `printed`, the traffic is printed, as by `run`.
 
-    A second signal ends it at once, with `KeyboardInterrupt`, and one that comes before it listens ends the process.
-    `ConfigError` when a file that the config names is wrong, `AddressUnavailable` when an address or the data directory
-    cannot be used.
+    A second signal ends it at once, with `KeyboardInterrupt`, and one before it listens ends the process. Raise
+    `ConfigError` if a file of the config is wrong, `AddressUnavailable` if an address or the data directory cannot be
+    used.
     """
     started = time.time()
     own = config.broker
@@ -120,19 +120,21 @@ async def run_broker(config: Config, printed: PrintSettings | None = None) -> No
 
 
 def recorded_by_broker(config: RecordConfig) -> RecordConfig:
-    """What a broker by itself records: one leg, and no client waits for that. `ValueError` where more is wanted."""
+    """Return the recorder's configuration for a broker alone: one leg, without waiting clients; raise `ValueError`
+    otherwise.
+    """
     if config.legs == "upstream":
-        raise ValueError(".legs: a broker by itself has no upstream: leave it out")
+        raise ValueError(".legs: a broker without a proxy has no upstream: leave it out")
     if config.when_full == "wait":
-        raise ValueError('.when_full: the broker by itself does not wait for the disk: set it to "drop"')
+        raise ValueError('.when_full: a broker without a proxy does not wait for the disk: set it to "drop"')
     return msgspec.structs.replace(config, legs="client")
 
 
 def count_broker(broker: integrated.Broker, metrics: Metrics) -> None:
-    """Have `metrics` show the connections, channels and branches that a broker has, at each scrape."""
+    """Add gauges of a broker's connections, channels and branches to `metrics`, read at each scrape."""
 
     def opened() -> list[ConnectedClient]:
-        every = list(broker.connections)  # at once: this is another thread
+        every = list(broker.connections)  # in one step: this is another thread
         return [each for each in every if each.vhost is not None]
 
     metrics.connections.set_function(lambda: len(opened()))
@@ -142,13 +144,15 @@ def count_broker(broker: integrated.Broker, metrics: Metrics) -> None:
 
 
 async def export(data: Path) -> dict[str, Any]:
-    """The definitions that a broker has stored in the directory `data`. `AddressUnavailable` when it has none."""
+    """Return the definitions that a broker has stored in the directory `data`; raise `AddressUnavailable` if there
+    are none.
+    """
     try:
         is_there = (data / NAME).is_file()
     except OSError as error:
         raise AddressUnavailable(f"{data} cannot be read: {error.strerror}") from None
     if not is_there:
-        raise AddressUnavailable(f"{data} holds no broker's data: there is no {NAME} in it")
+        raise AddressUnavailable(f"{data} does not contain a broker's data: there is no {NAME} in it")
     broker = integrated.Broker(__version__)
     try:
         async with persisted(broker, data):
@@ -158,7 +162,7 @@ async def export(data: Path) -> dict[str, Any]:
 
 
 async def _note_lag(lag: LoopLag) -> None:
-    """Look once a second how late the event loop is."""
+    """Measure the delay of the event loop once a second."""
     while True:
         due = trio.current_time() + LAG_INTERVAL
         await trio.sleep_until(due)

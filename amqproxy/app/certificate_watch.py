@@ -1,4 +1,4 @@
-"""Certificates that are replaced on disk, as cert-manager and certbot do, are read again without a signal."""
+"""Reloads certificates that were replaced on disk, as by cert-manager and certbot, without a signal."""
 
 from __future__ import annotations
 
@@ -8,31 +8,31 @@ from pathlib import Path
 import trio
 
 INTERVAL = 60.0
-"""Seconds between two looks at the files."""
+"""Seconds between two checks of the files."""
 
 Fingerprint = tuple[int, int, int] | None
-"""By which a file is known to be the same: its inode, size and time of change; None where there is none."""
+"""Identity of a file's content: its inode, size and modification time; `None` if it is missing."""
 
 
 class WatchedFiles:
-    """What files were when they were looked at last."""
+    """State of files at the last check."""
 
     def __init__(self, files: Callable[[], Iterable[str]]) -> None:
-        """`files` is asked each time: they may become others."""
+        """`files` is called each time, since the files may change."""
         self._files = files
         self._known: dict[str, Fingerprint] = {}
 
     def have_changed(self) -> bool:
-        """Whether one has been replaced, or changed, since the last look, and is there; a new one has not."""
+        """Whether an existing file was replaced or modified since the last check; a new file does not count."""
         before, self._known = self._known, {file: _fingerprint(Path(file)) for file in self._files()}
         return any(now not in (None, before.get(file, now)) for file, now in self._known.items())
 
 
 async def watch_certificates(files: Callable[[], Iterable[str]], renew: Callable[[], None]) -> None:
-    """Call `renew` whenever one of the `files` has been replaced or changed, forever.
+    """Call `renew` whenever one of the `files` was replaced or modified, forever.
 
-    Certificate and key may be written one after the other: while they do not fit, `renew` changes nothing, and the one
-    that comes later calls it again. The disk, which may hang, is asked in a thread.
+    Certificate and key may be written one after the other: while they do not match, `renew` changes nothing, and the
+    later write calls it again. A thread reads the disk, which may hang.
     """
     watched = WatchedFiles(files)
     threads = trio.CapacityLimiter(1)

@@ -1,4 +1,4 @@
-"""How much processor time the system lets this process have, beside how many cores it sees."""
+"""CPU quota of the process, besides its number of cores."""
 
 from __future__ import annotations
 
@@ -7,10 +7,10 @@ from pathlib import Path
 
 
 def cpu_quota(root: Path = Path("/")) -> float:
-    """Cores' worth of time that its control groups (version 2) allow it together, infinite where they set no limit.
+    """Return the quota of its control groups (version 2) in cores, infinite without a limit.
 
-    A container has such a limit by `docker run --cpus`, `resources.limits.cpu` of Kubernetes, and a service by
-    `CPUQuota` of systemd; the cores that it may run on are as many as without.
+    `docker run --cpus`, `resources.limits.cpu` in Kubernetes and systemd's `CPUQuota` set such a limit; it does not
+    change the number of visible cores.
     """
     try:
         groups = (root / "proc/self/cgroup").read_text()
@@ -20,7 +20,7 @@ def cpu_quota(root: Path = Path("/")) -> float:
     for line in groups.splitlines():
         if line.startswith("0::/"):
             below = Path(line.removeprefix("0::/"))
-            # In a container the path may be that of the machine, and only the last, the root, be there.
+            # In a container, the path may be that of the host, and only the root of it may exist.
             for group in (below, *below.parents):
                 quota = min(quota, _limit(root / "sys/fs/cgroup" / group / "cpu.max"))
     return quota
@@ -30,5 +30,5 @@ def _limit(file: Path) -> float:
     try:
         most, period = file.read_text().split()
         return int(most) / int(period)
-    except (OSError, ValueError, ZeroDivisionError):  # none, or "max"
+    except (OSError, ValueError, ZeroDivisionError):  # no quota, or "max"
         return math.inf

@@ -1,7 +1,8 @@
-"""The dashboard of `amqproxy run`: a process of its own, which asks the proxy as any other program does.
+"""The dashboard of `amqproxy run`: a separate process, which uses the proxy's control socket like any other program.
 
-We listen for it, so that its address is known, and stays, whatever becomes of the process. It is started again when it
-ends, and ends when we do, whichever way that is: its standard input is a pipe, of which it sees the end.
+The proxy opens the listening socket, so that the address is known, and stays the same, whatever happens to the process.
+The process is restarted when it ends, and ends with the proxy in any case: its standard input is a pipe, whose end it
+notices.
 """
 
 from __future__ import annotations
@@ -24,24 +25,24 @@ from amqproxy.process.log import logger
 from amqproxy.process.supervision import supervised
 
 COMMAND = (sys.executable, "-P", "-m", "dashboard.child")
-"""Not from the current directory, where there may be another `dashboard`."""
+"""`-P`: not from the current directory, where another `dashboard` may be"""
 
 LEAST_PAUSE = 1.0
-"""Seconds until it is started again; twice as many each time that it soon ends again."""
+"""Seconds before a restart; doubled each time that it soon ends again."""
 
 MOST_PAUSE = 60.0
 
 STEADY = 60.0
-"""Seconds after which it has not ended soon."""
+"""Run time in seconds from which an end is not early."""
 
 END_TIMEOUT = 5.0
-"""Seconds that it has to end."""
+"""Time limit for its end, in seconds."""
 
 BACKLOG = 128
 
 
 class DashboardProcess:
-    """The process, which `run` keeps up. Browsers that connect while there is none wait for the next."""
+    """The process, which `run` keeps running. Browsers that connect meanwhile wait for the next one."""
 
     def __init__(
         self, config: DashboardConfig, secrets: dict[str, str], listener: socket.socket, control: Path, log: LogConfig
@@ -64,7 +65,7 @@ class DashboardProcess:
         self._task = msgspec.json.encode(task) + b"\n"
 
     async def run(self) -> None:
-        """Keep it up until cancelled."""
+        """Keep the process running until cancelled."""
         pause = LEAST_PAUSE
         while True:
             began = trio.current_time()
@@ -75,7 +76,7 @@ class DashboardProcess:
             pause = min(2 * pause, MOST_PAUSE)
 
     async def _run_once(self) -> None:
-        # A session of its own: Ctrl-C drains us, and it is to show that.
+        # A separate session: Ctrl-C drains the proxy, which the dashboard should show.
         process = await trio.lowlevel.open_process(
             COMMAND,
             stdin=subprocess.PIPE,
@@ -107,7 +108,9 @@ async def _end(process: trio.Process) -> None:
 
 @contextmanager
 def listening(config: DashboardConfig | None) -> Iterator[socket.socket | None]:
-    """A socket where browsers connect, if there is to be a dashboard; its URL is logged. `OSError` if it cannot be."""
+    """Return a listening socket for browsers, if a dashboard is configured, and log its URL; raise `OSError` on
+    failure.
+    """
     if config is None:
         yield None
         return
@@ -121,7 +124,7 @@ def listening(config: DashboardConfig | None) -> Iterator[socket.socket | None]:
 
 
 def secrets_of(config: DashboardConfig) -> dict[str, str]:
-    """The token or the password, if there is one. `ConfigError` when it cannot be read."""
+    """Return the token or the password, if configured; raise `ConfigError` if it cannot be read."""
     resources = ConfigResources(Path())
     found = {}
     for name in ("token", "password"):
@@ -139,6 +142,6 @@ def secrets_of(config: DashboardConfig) -> dict[str, str]:
 
 @contextmanager
 def private_socket_path() -> Iterator[Path]:
-    """Where a control socket can be that is for the dashboard alone. `OSError` where no directory can be made."""
-    with TemporaryDirectory(prefix="amqproxy-") as directory:  # which no other user can open
+    """Return a path for a control socket of the dashboard alone; raise `OSError` if no directory can be created."""
+    with TemporaryDirectory(prefix="amqproxy-") as directory:  # no other user can open it
         yield Path(directory) / "amqproxy.sock"

@@ -1,4 +1,4 @@
-"""How Python's interpreter is set up for serving many connections."""
+"""Setup of Python's interpreter for serving many connections."""
 
 from __future__ import annotations
 
@@ -12,25 +12,26 @@ import trio
 from amqproxy.process.malloc_trim import give_back
 
 COLLECT_AFTER = (5_000, 1, 1_000_000)
-"""When Python is to look for garbage by itself: often among what is new, which takes a millisecond or two, and never
-among all: messages that wait, and open connections, are so many things, and none of them is garbage."""
+"""Thresholds of automatic garbage collection: often in the young generation, which takes a millisecond or two, and
+never in the oldest: waiting messages and open connections are many objects, none of them garbage.
+"""
 
 EVERY = 60.0
-"""Seconds between two looks among all, at least, and between two times that free memory is given back."""
+"""Minimum seconds between two full collections, and between two returns of free memory."""
 
 SHARE = 1e-4
-"""Of the time: what each of both may take."""
+"""Maximum share of the time for each of them."""
 
 SWITCH_INTERVAL = 0.0005
-"""Seconds that the broker may keep the interpreter from the thread that writes to the disk."""
+"""Seconds for which the broker may keep the interpreter from the thread that writes to the disk."""
 
 
 def keep_pauses_short(nursery: trio.Nursery, *, has_messages: bool) -> None:
-    """Set the interpreter up for serving many connections, once all is loaded.
+    """Set the interpreter up for serving many connections, once everything is loaded.
 
-    Garbage is looked for among what is new; what there is now is never looked at again, and all else in a task of
-    `nursery`, seldom. What is free then is given back to the system, unless the process `has_messages`: to go over the
-    gaps between many takes long, and a broker gives back by itself what it has paged out.
+    Automatic collections look only at new objects; existing objects are never checked again, and all others seldom, in
+    a task of `nursery`. Free memory is then returned to the system, unless the process `has_messages`: traversing the
+    gaps between many messages takes long, and a broker itself returns the memory of messages that it pages out.
     """
     gc.collect()
     gc.freeze()
@@ -42,7 +43,7 @@ def keep_pauses_short(nursery: trio.Nursery, *, has_messages: bool) -> None:
 
 
 async def do_seldom(do: Callable[[], object], clock: Callable[[], float] = time.monotonic) -> None:
-    """Call a function now and then, the more seldom the longer it takes, until cancelled."""
+    """Call a function repeatedly until cancelled, the less often the longer it takes."""
     pause = EVERY
     while True:
         await trio.sleep(pause)

@@ -1,4 +1,4 @@
-"""The sockets on which clients are listened for."""
+"""Listening sockets for clients."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ Listeners = list[tuple[trio.SocketListener, ssl.SSLContext | None]]
 
 @asynccontextmanager
 async def open_listeners(listeners: Iterable[ListenerConfig], systemd: Systemd) -> AsyncIterator[Listeners]:
-    """All of them, within the block. `ConfigError` or `AddressUnavailable` where one cannot be."""
+    """Open all listeners, within the block; raise `ConfigError` or `AddressUnavailable` on failure."""
     contexts = [(listener, server_context(listener.tls) if listener.tls else None) for listener in listeners]
     async with AsyncExitStack() as stack:
         found = []
@@ -46,7 +46,7 @@ async def open_listeners(listeners: Iterable[ListenerConfig], systemd: Systemd) 
 
 @asynccontextmanager
 async def open_broker(config: BrokerConfig, systemd: Systemd) -> AsyncIterator[tuple[BrokerServer, Listeners]]:
-    """The integrated broker, and its listeners where the config has them."""
+    """Open the integrated broker, and its listeners if the config has any."""
     async with open_listeners(config.listen, systemd) as listeners, AsyncExitStack() as stack:
         try:
             server = await stack.enter_async_context(configured(config, __version__))
@@ -58,7 +58,7 @@ async def open_broker(config: BrokerConfig, systemd: Systemd) -> AsyncIterator[t
 
 
 def announce(listeners: Listeners, **fields: Any) -> None:
-    """Log where we listen: from here on, signals drain."""
+    """Log the listening addresses; from this moment on, signals drain."""
     for listener, context in listeners:
         logger().info("listening", address=address_of(listener), tls=context is not None, **fields)
 
@@ -68,5 +68,5 @@ def address_of(listener: trio.SocketListener) -> str:
 
 
 def contexts_of(listeners: Listeners) -> list[ssl.SSLContext]:
-    """Those of the listeners that have TLS, whose certificates can be read again."""
+    """Return the TLS contexts of the listeners, whose certificates can be reloaded."""
     return [context for _, context in listeners if context is not None]

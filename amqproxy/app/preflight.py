@@ -1,7 +1,7 @@
-"""What a config needs of the machine: its files, names and addresses, looked at before anything starts.
+"""Checks of a config's files, names and addresses on this machine, before anything starts.
 
-`config check` and a start look at the same things here, and so come to the same verdict. A file that can be read only
-once, such as a pipe for a key, is left to the start.
+`config check` and a start make the same checks, and so come to the same result. A file that can be read only once, such
+as a pipe for a key, is left to the start.
 """
 
 from __future__ import annotations
@@ -37,21 +37,21 @@ from amqproxy.control.unix_socket import PATH_SIZE
 from amqproxy.sockets.tls import client_context, server_context
 
 MOST_VHOST = 255
-"""Bytes of a virtual host's name."""
+"""Maximum length of a virtual host's name, in bytes."""
 
 
 OPENTELEMETRY = ("opentelemetry.sdk.trace", "opentelemetry.exporter.otlp.proto.http")
-"""What the extra `amqproxy[otel]` installs."""
+"""Packages of the extra `amqproxy[otel]`."""
 
 DASHBOARD = ("fastapi", "uvicorn", "websockets", "pydantic")
-"""What the extra `amqproxy[dashboard]` installs."""
+"""Packages of the extra `amqproxy[dashboard]`."""
 
 ANALYTICS = ("duckdb", "pyarrow")
-"""What the extra `amqproxy[analytics]` installs."""
+"""Packages of the extra `amqproxy[analytics]`."""
 
 
 class PreflightError(ConfigError):
-    """What is wrong with the value at `place`, the path of a key such as `listen[0].tls`."""
+    """Error in the value at `place`, the path of a key such as `listen[0].tls`."""
 
     def __init__(self, place: str, text: str) -> None:
         super().__init__(f"{place}: {text}")
@@ -59,13 +59,13 @@ class PreflightError(ConfigError):
 
 
 def check(config: Config) -> None:
-    """Check the whole config. `PreflightError` for what would end the proxy or the broker."""
+    """Check the whole config; raise `PreflightError` for an error that would end the proxy or the broker."""
     check_proxy(config)
     check_broker(config.broker)
 
 
 def find_warnings(config: Config) -> Iterator[str]:
-    """Settings that work, but may not be what is meant."""
+    """Yield settings that work, but are probably unintended."""
     upstream = config.upstream
     if isinstance(upstream, UpstreamConfig) and upstream.tls is not None and upstream.tls.certificate:
         yield (
@@ -75,7 +75,7 @@ def find_warnings(config: Config) -> Iterator[str]:
 
 
 def check_proxy(config: Config) -> None:
-    """Look at all that `amqproxy run` needs. `PreflightError` for what would end it."""
+    """Check the prerequisites of `amqproxy run`; raise `PreflightError` for an error that would end it."""
     _check_listeners(config.listen, "listen")
     if isinstance(config.upstream, UpstreamConfig):
         _check_upstream(config.upstream, "upstream")
@@ -90,7 +90,7 @@ def check_proxy(config: Config) -> None:
 
 
 def _check_observers(config: Config, addresses: dict[str, str]) -> None:
-    """Look at what watches a proxy or a broker, which listens at `addresses`."""
+    """Check the observers of a proxy or a broker, which listens at `addresses`."""
     if config.metrics is not None:
         _check_host(config.metrics.address, "metrics.address")
         addresses["metrics"] = config.metrics.address
@@ -106,14 +106,14 @@ def _check_observers(config: Config, addresses: dict[str, str]) -> None:
 
 
 def check_broker_alone(config: Config) -> None:
-    """Look at all that `amqproxy broker` needs. `PreflightError` for what would end it."""
+    """Check the prerequisites of `amqproxy broker`; raise `PreflightError` for an error that would end it."""
     check_broker(config.broker)
     addresses = {f"broker.listen[{number}]": each.address for number, each in enumerate(config.broker.listen)}
     _check_observers(config, addresses)
 
 
 def check_broker(config: BrokerConfig) -> None:
-    """Look at the integrated broker's own settings. `PreflightError` for what would end it."""
+    """Check the integrated broker's own settings; raise `PreflightError` for an error that would end it."""
     _check_listeners(config.listen, "broker.listen")
     _check_twins({f"broker.listen[{number}]": each.address for number, each in enumerate(config.listen)})
     if config.data is not None:
@@ -151,11 +151,11 @@ def _check_dashboard(config: DashboardConfig) -> None:
 
 
 def missing_extra(extra: str, packages: Iterable[str]) -> str | None:
-    """Which package of an extra is not installed, with the remedy; None where all are."""
+    """Return a missing package of an extra, with the remedy; `None` if all are installed."""
     for package in packages:
         try:
             is_there = find_spec(package) is not None
-        except ImportError:  # not even the package that contains it is there
+        except ImportError:  # the package that contains it is missing too
             is_there = False
         if not is_there:
             return f'needs {package}, which is not installed: run `pip install "amqproxy[{extra}]"`'
@@ -196,12 +196,12 @@ def _check_named_upstream(config: Config, name: str, upstream: NamedUpstream) ->
     place = f"upstreams.{name}"
     _check_upstream(upstream, place)
     if len(upstream.vhost.encode()) > MOST_VHOST:
-        raise PreflightError(f"{place}.vhost", f"a virtual host's name has {MOST_VHOST} bytes at most")
+        raise PreflightError(f"{place}.vhost", f"a virtual host's name is limited to {MOST_VHOST} bytes")
     if "\0" in upstream.user:
-        raise PreflightError(f"{place}.user", "a user's name holds no NUL")
+        raise PreflightError(f"{place}.user", "a user's name must not contain NUL")
     if not upstream.password_file or _is_plain(upstream.password_file):
         try:
-            # Rules may need the other upstreams: a config with one of them only would not be valid.
+            # Rules may need the other upstreams, without which the config would be invalid.
             mirror_upstreams(msgspec.structs.replace(config, upstreams={name: upstream}, rules=()))
         except ConfigError as error:
             key = "password_file" if upstream.password_file else "password_env"
@@ -209,7 +209,7 @@ def _check_named_upstream(config: Config, name: str, upstream: NamedUpstream) ->
 
 
 def _check_host(address: str, place: str) -> None:
-    """Can its host be looked up at all?"""
+    """Check that the host can be a host name."""
     host = split_address(address)[0]
     try:
         host.encode("idna")
@@ -218,12 +218,12 @@ def _check_host(address: str, place: str) -> None:
 
 
 def _check_twins(addresses: dict[str, str], key: str = "address") -> None:
-    """No two may listen on the same port; `key` is what names the last one's."""
+    """Check that no two addresses are equal; `key` is the key of the last one."""
     taken: dict[str, str] = {}
     for place, address in addresses.items():
         if not address.endswith(":0") and address in taken:
             raise PreflightError(
-                f"{place}.{key}", f"{address} is the address of {taken[address]} already: choose another"
+                f"{place}.{key}", f"{address} is already the address of {taken[address]}: choose another"
             )
         taken[address] = place
 
@@ -234,31 +234,31 @@ def _check_twins(addresses: dict[str, str], key: str = "address") -> None:
 def _check_socket_path(path: Path, place: str) -> None:
     if len(os.fsencode(path)) > PATH_SIZE:
         raise PreflightError(
-            place, f"{path}: the name of a Unix socket has {PATH_SIZE} bytes at most: choose a shorter one"
+            place, f"{path}: the name of a Unix socket is limited to {PATH_SIZE} bytes: choose a shorter one"
         )
     with _errors_at(place, path):
         if not path.parent.is_dir():
             raise PreflightError(place, f"{path}: there is no directory {path.parent}: make it")
         if path.exists() and not stat.S_ISSOCK(path.stat().st_mode):
             raise PreflightError(
-                place, f"{path}: there is a file of that name, which is no socket: choose another name"
+                place, f"{path}: a file of that name exists, which is not a socket: choose another name"
             )
 
 
 def _check_directory(path: Path, place: str) -> None:
-    """Is it a directory that can be written to, or can it be made?"""
+    """Check that a directory is writable, or can be created."""
     with _errors_at(place, path):
         nearest = path.absolute()
         while not nearest.exists():
             nearest = nearest.parent
         if not nearest.is_dir():
-            raise PreflightError(place, f"{path}: {nearest} is no directory: choose another")
+            raise PreflightError(place, f"{path}: {nearest} is not a directory: choose another")
         if not os.access(nearest, os.W_OK | os.X_OK):
-            raise PreflightError(place, f"{path}: there is no right to write in {nearest}: check its owner and rights")
+            raise PreflightError(place, f"{path}: no permission to write in {nearest}: check its owner and permissions")
 
 
 def _check_definitions(path: Path, place: str) -> None:
-    """Can a broker begin with them?"""
+    """Check that a broker can start with the definitions."""
     with _errors_at(place, path):
         if path.exists() and not path.is_file():
             return
@@ -273,9 +273,9 @@ def _check_definitions(path: Path, place: str) -> None:
 
 @contextmanager
 def _errors_at(place: str, path: Path | None = None) -> Iterator[None]:
-    """What goes wrong within is a fault of the value at `place`, and of the file that it names."""
+    """Raise errors within the block as errors of the value at `place`, and of the file that it names."""
     if path is not None and "\0" in str(path):
-        raise PreflightError(place, "no name of a file holds a NUL")
+        raise PreflightError(place, "a file name must not contain NUL")
     try:
         yield
     except PreflightError:
@@ -294,7 +294,7 @@ def _can_be_read_twice(tls: ServerTLS | ClientTLS) -> bool:
 
 
 def _is_plain(file: str) -> bool:
-    """Is it a file that can be read again, or none at all?"""
+    """Whether it is a file that can be read repeatedly, or does not exist."""
     try:
         return not Path(file).exists() or Path(file).is_file()
     except (OSError, ValueError):

@@ -1,6 +1,6 @@
-"""Records on standard output, in a thread: a pager must not stop the proxy, and its end must not end it.
+"""Prints records to standard output in a thread: a pager must not block the proxy, and its end must not end it.
 
-Frames are kept as their bytes until that thread writes their lines: the event loop makes nothing of them.
+Frames are kept as bytes until the thread formats them: the event loop does not decode them.
 """
 
 from __future__ import annotations
@@ -27,20 +27,20 @@ from amqproxy.taps.record_queue import PrintedRecord, RecordQueue
 from amqproxy.views.decoded_tap import DecodedTap
 
 PATIENCE = 1.0
-"""Seconds that the last records may take to be printed."""
+"""Time limit for printing the last records, in seconds."""
 
 BATCH_INTERVAL = 0.02
-"""Seconds in which what is to be printed is gathered, once something was: waking a thread costs more than printing."""
+"""Seconds in which output is collected into a batch, since waking a thread costs more than printing."""
 
 WRITE_SIZE = 256 * 1024
-"""Bytes of lines of frames that are written at a time, about."""
+"""Approximate number of bytes of frame lines written at a time."""
 
 REPORT_INTERVAL = 10.0
-"""Seconds between two lines of the log about records that could not be printed."""
+"""Seconds between two log lines about lost records."""
 
 
 class Lines(Protocol):
-    """Gathers lines of frames, each with its line's end, until they are taken: `JSONLines` or `TextLines`."""
+    """Collects lines of frames, each with its line end, until they are taken: `JSONLines` or `TextLines`."""
 
     @property
     def size(self) -> int: ...
@@ -51,7 +51,7 @@ class Lines(Protocol):
 
 
 class PrintSettings(msgspec.Struct, frozen=True, kw_only=True):
-    """What is printed, and how: each frame, or what is `observed`, as the line that `render` makes of it.
+    """Content and format of the output: each frame, or the `observed` reports, formatted by `render`.
 
     With `wanted`, only the commands for which it holds. The records of frames contain the first `body` bytes of each
     body frame. With `lines`, these write the lines of frames, and no record is made. With `ends_with_reader`, the proxy
@@ -67,9 +67,9 @@ class PrintSettings(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Printing:
-    """Carries the records of what its `tap` sees to standard output.
+    """Prints the records of the traffic that its `tap` sees.
 
-    `is_unheard` once the reader of standard output is gone: after that nothing is printed any more.
+    `is_unheard` once the reader of standard output is gone: nothing is printed from then on.
     """
 
     def __init__(self, settings: PrintSettings, limits: Limits, metrics: Metrics) -> None:
@@ -95,7 +95,7 @@ class Printing:
         self._reason = ""
 
     def _keep(self, passed: Decoded, cost: int, count: int) -> None:
-        """Something has passed, whose lines are to be written."""
+        """Queue traffic whose lines will be written."""
         if self._queue.has_room(cost, count):
             self._queue.add(passed, cost, count)
 
@@ -125,7 +125,7 @@ class Printing:
             await self._source.report_overdue()
 
     async def report_losses(self) -> None:
-        """Log now and then how many records were not printed, also while nothing is read at all; until cancelled."""
+        """Log lost records periodically, even if nothing is read at all, until cancelled."""
         while True:
             await trio.sleep(REPORT_INTERVAL)
             with contained("records not counted"):
@@ -138,7 +138,7 @@ class Printing:
             logger().warning("records not printed", count=count, reason=reason)
 
     async def finish(self) -> None:
-        """Print what waits, unless the reader has stopped reading."""
+        """Print the queued records, unless the reader has stopped reading."""
         with contained("records not printed"), trio.move_on_after(PATIENCE):
             await self._flush()
         with contained("records not counted"):
@@ -150,7 +150,7 @@ class Printing:
             if self.is_unheard:
                 return
             try:
-                # A write that blocks cannot be cancelled; its thread is left to the end of the process.
+                # A blocked write cannot be cancelled; its thread is abandoned to the end of the process.
                 failures = await trio.to_thread.run_sync(self._print, records, abandon_on_cancel=True)
             except BrokenPipeError:
                 self.is_unheard = True
@@ -163,7 +163,7 @@ class Printing:
                     report("records not printed", failures[0], count=len(failures))
 
     def _print(self, records: Iterable[Any]) -> list[Exception]:
-        """Write records behind those of a thread that was left: neither their bytes nor their lines may mix."""
+        """Write records after those of an abandoned thread, so that their bytes and lines do not mix."""
         with self._writing:
             return _print(self._render, records) if self._lines is None else _print_lines(self._lines, records)
 
@@ -173,12 +173,12 @@ def _count_of(record: Any) -> int:
 
 
 def _print_lines(lines: Lines, records: Iterable[Decoded]) -> list[Exception]:
-    """Write the lines of frames, but for those that cannot be made: what went wrong with each of these."""
+    """Write the lines of frames; return the errors of lines that cannot be made."""
     failures = []
     for record in records:
         try:
             lines.add(record)
-        except Exception as error:  # noqa: BLE001 - one record's failure is not the others'
+        except Exception as error:  # noqa: BLE001 - one record's failure does not affect the others
             failures.append(error)
         if lines.size >= WRITE_SIZE:
             _write(lines.take())
@@ -187,24 +187,24 @@ def _print_lines(lines: Lines, records: Iterable[Decoded]) -> list[Exception]:
 
 
 def _print(render: Callable[[Any], str], records: Iterable[PrintedRecord]) -> list[Exception]:
-    """Write the records' lines, but for those that cannot be made: what went wrong with each of these."""
+    """Write the records' lines; return the errors of lines that cannot be made."""
     lines, failures = [], []
     for record in records:
         try:
             lines.append(f"{render(record)}\n")
-        except Exception as error:  # noqa: BLE001 - one record's failure is not the others'
+        except Exception as error:  # noqa: BLE001 - one record's failure does not affect the others
             failures.append(error)
     _write("".join(lines).encode(sys.stdout.encoding or "utf-8", sys.stdout.errors or "backslashreplace"))
     return failures
 
 
 def _write(data: bytes) -> None:
-    """Write to the descriptor itself: a thread stuck in `sys.stdout` would hold its lock at our exit."""
+    """Write to the descriptor itself: a thread blocked in `sys.stdout` would hold its lock at the program's exit."""
     output = sys.stdout.fileno()
     while data:
         try:
             data = data[os.write(output, data) :]
-        except BlockingIOError:  # the process that gave us the descriptor made it so
+        except BlockingIOError:  # the process that passed the descriptor made it non-blocking
             poll = select.poll()
             poll.register(output, select.POLLOUT)
             poll.poll()

@@ -47,14 +47,14 @@ async def run(
     printed: PrintSettings | None = None,
     directory: Path = Path(),
 ) -> None:
-    """Run the proxy until SIGTERM or SIGINT, then drain it. On SIGHUP, take over what `reread` finds: see `reload`.
+    """Run the proxy until SIGTERM or SIGINT, then drain it. On SIGHUP, apply the config of `reread`: see `reload`.
 
-    Files that rules name, which come through the control socket, are found from `directory`.
+    Files that rules name, if the rules come through the control socket, are resolved relative to `directory`.
 
-    With `printed`, what passes is printed on standard output. When the reader of that goes away, printing ends; with
-    `ends_with_reader`, that drains the proxy too, and is raised as `BrokenPipeError`. A second signal ends it at once,
-    with `KeyboardInterrupt`, and one that comes before it listens ends the process. `ConfigError` when a file of the
-    config is not right, `AddressUnavailable` when an address cannot be had.
+    With `printed`, the traffic is printed on standard output. When its reader goes away, printing ends; with
+    `ends_with_reader`, that drains the proxy too, and raises `BrokenPipeError`. A second signal ends it at once, with
+    `KeyboardInterrupt`, and one before it listens ends the process. Raise `ConfigError` if a file of the config is
+    wrong, `AddressUnavailable` if an address cannot be used.
     """
     started = time.time()
     watchers = Watchers(config, printed)
@@ -111,9 +111,9 @@ async def run(
         async def reload() -> None:
             systemd.reloading()
             try:
-                with suppress(NotReloaded):  # which has been logged
+                with suppress(NotReloaded):  # logged already
                     await reloader.reload()
-            finally:  # however it failed, the proxy goes on as it was
+            finally:  # however it failed, the proxy continues unchanged
                 systemd.ready()
 
         handler = RequestHandler(
@@ -155,7 +155,7 @@ async def run(
 
 
 def _dialer(config: Config, broker: BrokerServer | None) -> Callable[[], Awaitable[Transport]]:
-    """What opens a session's way to the broker."""
+    """Return a function that opens a session's connection to the broker."""
     if isinstance(config.upstream, UpstreamConfig):
         return Dialer(config.upstream, config.limits.connect_timeout)
     assert broker is not None
@@ -169,10 +169,12 @@ def _dialer(config: Config, broker: BrokerServer | None) -> Callable[[], Awaitab
 def _mirrors(
     config: Config, dial: Callable[[], Awaitable[Transport]], metrics: Metrics
 ) -> tuple[Mirrors, dict[str, Dialer]]:
-    """What takes the copies that rules make, and its ways to the named upstreams. `ConfigError` when a password cannot
-    be read."""
+    """Return the mirrors for the copies that rules make, and the dialers of the named upstreams.
+
+    Raise `ConfigError` if a password cannot be read.
+    """
     dialers, logins = mirror_upstreams(config)
-    for reason in DropReason:  # so that each is there, with 0, before the first is dropped
+    for reason in DropReason:  # so that each label exists, with 0, before the first drop
         metrics.copies_dropped.labels(str(reason))
 
     def count(reason: DropReason, copies: int) -> None:
@@ -185,13 +187,13 @@ def _mirrors(
 
 
 def _rule_counts(server: ProxyServer) -> Mapping[str, RuleCounts]:
-    """What is counted of rules, for a scrape; nothing where that fails, so that the other metrics are still shown."""
+    """Return the rules' counters for a scrape; empty on failure, so that the other metrics are still served."""
     counts: Mapping[str, RuleCounts] = {}
     with contained("rules not counted"):
         counts = server.rules.counts()
-    return counts  # noqa: RET504 - the failure that ruff does not see leads here, too
+    return counts  # noqa: RET504 - also reached after the failure, which ruff does not see
 
 
 def _is_redacting(server: ProxyServer) -> bool:
-    """Does a rule hide something of messages? In the broker they are whole."""
+    """Whether a rule redacts messages, which are unredacted in the broker."""
     return any(isinstance(rule, Redact) for rule in server.rules.rules)

@@ -1,4 +1,4 @@
-"""The pumps that a config wants."""
+"""The pumps of a configuration."""
 
 from __future__ import annotations
 
@@ -16,19 +16,19 @@ from amqproxy.pump.pumps import Pumps, are_available, may_be_idle
 from amqproxy.taps.metrics import Metrics
 
 TEST_MODE = "AMQPROXY_TEST_PUMP"
-"""In the environment: so many frames after which a connection changes its owner, all the time. For tests alone."""
+"""Environment variable, for tests only: the number of frames after which a connection changes its owner, repeatedly."""
 
 MOST_THREADS = 4
-"""Pumps by default, however many cores there are: one relays more than most networks carry."""
+"""Default maximum number of pumps, however many cores there are: one relays more than most networks carry."""
 
 
 @contextmanager
 def open_pumps(config: Config, metrics: Metrics) -> Iterator[Pumps | None]:
-    """They run until the block ends; None where there are none.
+    """Run the pumps until the block ends; yield `None` if there are none.
 
-    Where no thread is wanted, or can be had, they only keep idle connections.
+    If no thread is requested or available, they only keep idle connections.
 
-    The integrated broker is in this process, and has its turn where the event loop has its own: no pump saves that.
+    The integrated broker runs in this process, in turn with the event loop: a pump would not relieve it.
     """
     threads = default_threads() if config.threads is None else config.threads
     if config.upstream == "broker":
@@ -48,7 +48,7 @@ def open_pumps(config: Config, metrics: Metrics) -> Iterator[Pumps | None]:
 
 @contextmanager
 def _idle_pumps(metrics: Metrics) -> Iterator[Pumps | None]:
-    """What keeps idle connections for the event loop, which relays all others."""
+    """Yield pumps that keep idle connections for the event loop, which relays all others."""
     if not may_be_idle():
         yield None
         return
@@ -58,10 +58,10 @@ def _idle_pumps(metrics: Metrics) -> Iterator[Pumps | None]:
 
 
 def default_threads() -> int:
-    """How many where the config names no number: none where there can be none, or on one core, but for tests.
+    """Return the default number of pumps: none if they are unavailable, or on one core, except for tests.
 
-    A limit of processor time counts as cores. More threads would use it up together in a part of each period, and all
-    of the proxy would stand still for the rest.
+    A CPU quota counts as cores. More threads would use it up together in a part of each period, and the whole proxy
+    would stall for the rest.
     """
     if not are_available():
         return 0
@@ -70,6 +70,6 @@ def default_threads() -> int:
 
 
 def _forced() -> dict[str, Any]:
-    """How a test wants connections handed over; empty where none does."""
+    """Return a test's settings for handing over connections; empty if there are none."""
     frames = int(os.environ.get(TEST_MODE) or 0)
     return {"most_frames": frames, "first_chunks": 1, "most_chunks": 1} if frames else {}

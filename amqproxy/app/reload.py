@@ -1,6 +1,6 @@
-"""What a proxy takes over from its config file while it runs: rules, upstreams of mirrors, certificates.
+"""Config changes that a running proxy applies: rules, upstreams of mirrors, certificates.
 
-Whatever else has changed in the file needs a restart, and is named.
+Other changes in the file need a restart, and are listed.
 """
 
 from __future__ import annotations
@@ -28,17 +28,17 @@ from amqproxy.proxy.upstream import Dialer
 from amqproxy.sockets.tls import files_of, renew
 
 RELOAD_SECONDS = 25.0
-"""Seconds in which the config must be read again: `amqproxy control reload` waits 30 s for its answer."""
+"""Time limit for reading the config again, in seconds: `amqproxy control reload` waits 30 s for its answer."""
 
 APPLIED = frozenset({"rules", "upstreams"})
-"""The keys of the config that are taken over."""
+"""Keys of the config that are applied."""
 
 
 class Reloader:
-    """Reads the config again with `reread`, and lets the proxy go by what it may take over.
+    """Reads the config again with `reread`, and applies its applicable changes to the proxy.
 
-    `config` is what the proxy was started with. `contexts` are those of its listeners, `dialers` the ways to brokers
-    that have separate certificates, besides those of the mirrors.
+    `config` is the config at the start. `contexts` are the TLS contexts of its listeners, `dialers` the connections to
+    brokers with separate certificates, besides those of the mirrors.
     """
 
     def __init__(
@@ -63,16 +63,16 @@ class Reloader:
 
     @property
     def upstreams(self) -> dict[str, NamedUpstream]:
-        """The further brokers that rules may name now."""
+        """Further brokers that rules may name now."""
         found = {name: dialer.upstream for name, dialer in self._upstreams.items()}
         return {name: each for name, each in found.items() if isinstance(each, NamedUpstream)}
 
     async def reload(self) -> tuple[str, ...]:
-        """Take over what can be: the keys of what else has changed, which needs a restart.
+        """Apply the changes; return the keys of the other changes, which need a restart.
 
         The config, which may be long, on a disk that hangs, or have a script that never ends, is read in a thread with
-        a deadline, one reload after another. `NotReloaded` when it is wrong: then all stays as it is, but for certificates, which are read again where they
-        are fine.
+        a deadline, one reload after another. Raise `NotReloaded` if it is wrong: then nothing changes, except that
+        valid certificates are reloaded.
         """
         log = logger()
         self.renew_certificates()
@@ -80,7 +80,7 @@ class Reloader:
             restart = self._take_over(await self._read())
         except (ConfigError, RequestError, ValueError) as error:
             fault = str(error)
-        except Exception as error:  # noqa: BLE001 - whatever is wrong with a file, the rules there are still hold
+        except Exception as error:  # noqa: BLE001 - the current rules stay in force, whatever is wrong with a file
             fault = describe(error)
         else:
             log.info("rules reloaded", rules=len(self._server.rules.rules))
@@ -91,17 +91,17 @@ class Reloader:
         raise NotReloaded(fault)
 
     def renew_certificates(self) -> None:
-        """Read all TLS files again, for the connections to come."""
+        """Reload all TLS files, for new connections."""
         renew_certificates(self._contexts, (*self._dialers, *self._upstreams.values()))
 
     def certificate_files(self) -> list[str]:
-        """The files that `renew_certificates` reads."""
+        """Return the files that `renew_certificates` reads."""
         ours = [file for context in self._contexts for file in files_of(context)]
         return ours + [file for dialer in (*self._dialers, *self._upstreams.values()) for file in dialer.tls_files]
 
     async def _read(self) -> Config:
         if self._reread is None:
-            raise ValueError("there is no config file to read again")
+            raise ValueError("the proxy was started without a config file to reload")
         return await self._reader.read(self._reread)
 
     def _take_over(self, config: Config) -> tuple[str, ...]:
@@ -118,8 +118,7 @@ class Reloader:
 
 
 def renew_certificates(contexts: Iterable[ssl.SSLContext], dialers: Iterable[Dialer] = ()) -> None:
-    """Read the TLS files of listeners and of ways to brokers again, for the connections to come; a bad one changes
-    nothing."""
+    """Reload the TLS files of listeners and dialers, for new connections; a bad file changes nothing."""
     listeners = upstreams = 0
     for context in {id(context): context for context in contexts}.values():
         with _reported():
@@ -143,9 +142,9 @@ def _reported() -> Iterator[None]:
 def mirror_upstreams(
     config: Config, before: Mapping[str, Dialer] | None = None
 ) -> tuple[dict[str, Dialer], dict[str, MirrorLogin]]:
-    """The ways to the brokers of `[upstreams.x]`, and how we log in there. `ConfigError` when a file is not right.
+    """Return the dialers of the brokers in `[upstreams.x]`, and their logins; raise `ConfigError` if a file is wrong.
 
-    One that is as it was is the very one of `before`.
+    An unchanged dialer is taken from `before`.
     """
     dialers: dict[str, Dialer] = {}
     logins: dict[str, MirrorLogin] = {}
@@ -164,7 +163,7 @@ def mirror_upstreams(
 
 
 def differences(old: Config, new: Config) -> tuple[str, ...]:
-    """The keys whose values are not the same, of those that are not taken over."""
+    """Return the keys that differ and are not applied."""
     return tuple(each for each in _differences(old, new, "") if each.partition(".")[0].partition("[")[0] not in APPLIED)
 
 

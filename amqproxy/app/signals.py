@@ -1,4 +1,4 @@
-"""What signals ask for: an end, in order; and to read again what can be."""
+"""Signals: an orderly end, and a reload."""
 
 from __future__ import annotations
 
@@ -12,10 +12,10 @@ from amqproxy.process.supervision import contained, kept_up
 from amqproxy.process.systemd import Systemd
 
 ENDING = (signal.SIGTERM, signal.SIGINT)
-"""The signals that end the program. Until it listens, they do so at once, as Python and the system have it."""
+"""Signals that end the program. Until it listens, they do so at once, as by default."""
 
 ENDING_TIME = 15.0
-"""Seconds that ending may take once all are drained: recordings, telemetry and what is printed are finished."""
+"""Time limit for the end after the drain, in seconds: recordings, telemetry and output are finished."""
 
 
 async def handle_ending(signals: AsyncIterator[int], drain: trio.Event, scope: trio.CancelScope) -> None:
@@ -27,7 +27,7 @@ async def handle_ending(signals: AsyncIterator[int], drain: trio.Event, scope: t
 
 
 async def handle_hangup(hangups: AsyncIterator[int], reload: Callable[[], Awaitable[None]]) -> None:
-    """At each SIGHUP, read again what can be; what fails changes nothing."""
+    """Reload at each SIGHUP; a failure changes nothing."""
     async for _ in hangups:
         logger().info("reloading", reason="SIGHUP")
         with contained("reload failed"):
@@ -35,7 +35,7 @@ async def handle_hangup(hangups: AsyncIterator[int], reload: Callable[[], Awaita
 
 
 def report_to_systemd(nursery: trio.Nursery, systemd: Systemd, drain: trio.Event, within: float) -> None:
-    """Give systemd signs of life, and word of a drain, which takes so many seconds at most."""
+    """Send systemd watchdog signals, and report a drain of at most `within` seconds."""
     nursery.start_soon(kept_up, "no signs of life", systemd.live)
     nursery.start_soon(_report_drain, drain, systemd, within)
 

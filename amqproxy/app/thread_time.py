@@ -1,4 +1,4 @@
-"""The CPU time of one thread, for other threads to ask."""
+"""CPU time of one thread, readable by other threads."""
 
 from __future__ import annotations
 
@@ -9,9 +9,9 @@ from collections.abc import Callable
 
 
 def own_thread_time() -> Callable[[], float]:
-    """What returns how many seconds of CPU time the calling thread has used, for as long as it runs.
+    """Return a function that returns the CPU seconds of the calling thread, for as long as it runs.
 
-    Where a system does not have that for other threads, as macOS, it is the time of the process.
+    On systems without that for other threads, such as macOS, it returns the time of the process.
     """
     if sys.platform != "linux":
         return time.process_time

@@ -1,4 +1,4 @@
-"""By what a proxy, or a broker, is watched: metrics, control socket, dashboard, recorder, telemetry, printing."""
+"""Observers of a proxy or broker: metrics, control socket, dashboard, recorder, telemetry, printing."""
 
 from __future__ import annotations
 
@@ -29,16 +29,17 @@ from amqproxy.taps.object_tap import ObjectMetrics, ObjectTap
 from amqproxy.taps.tap import Tap
 
 if TYPE_CHECKING:
-    from amqproxy.telemetry.telemetry import Telemetry  # imported where it is asked for: it needs an extra
+    from amqproxy.telemetry.telemetry import Telemetry  # imported when needed: it needs an extra
 
 RELIEF_INTERVAL = 1.0
-"""Seconds between two looks at how much the traces for metrics take."""
+"""Seconds between two checks of the memory of the traces for metrics."""
 
 
 class Watchers:
-    """All by which a program is watched; what the config has not is not there.
+    """All configured observers of a program.
 
-    To be made in the thread of the event loop. In this order: `open`, `attach`, `start`, `finish`, `finish_printing`.
+    To be created in the thread of the event loop. In this order: `open`, `attach`, `start`, `finish`,
+    `finish_printing`.
     """
 
     def __init__(self, config: Config, printed: PrintSettings | None) -> None:
@@ -50,9 +51,9 @@ class Watchers:
         self.metrics.count_loop(own_thread_time())
         self._printing = Printing(printed, config.limits, self.metrics) if printed else None
         self.drain = trio.Event()
-        """Set once the program is to end, in order; a reader of what is printed may do so."""
+        """Set to end the program in order; a reader of its output may do so."""
         self.is_listening = threading.Event()
-        """Set once clients are listened for: until then, and once it drains, the program is not ready."""
+        """Set once the listeners are open: until then, and once it drains, the program is not ready."""
         self._browsers: socket.socket | None = None
         self._control_path: Path | None = None
         self.control: socket.socket | None = None
@@ -61,7 +62,7 @@ class Watchers:
 
     @contextmanager
     def open(self) -> Iterator[None]:
-        """Open the sockets, within the block. `AddressUnavailable` where one cannot be."""
+        """Open the sockets, within the block; raise `AddressUnavailable` on failure."""
         config = self._config
         with ExitStack() as stack:
             self._browsers = stack.enter_context(_dashboard_socket(config))
@@ -72,11 +73,11 @@ class Watchers:
 
     @property
     def tap(self) -> Tap | None:
-        """What the first session is shown to; later it is what `attach` has made."""
+        """Tap of the first session; later, the tap made by `attach` is used."""
         return self._printing.tap if self._printing else None
 
     def attach(self, apply_tap: Callable[[Tap | None], None], upstream: str, brake: TapBrake | None = None) -> None:
-        """Have what passes shown. `ConfigError` when an extra is not installed that the config needs."""
+        """Attach the taps; raise `ConfigError` if an extra that the config needs is not installed."""
         config = self._config
         self.hub = Hub(self.tap, apply_tap)
         self._telemetry = _telemetry(config, self.metrics, upstream)
@@ -89,18 +90,18 @@ class Watchers:
         self.recorder = Recorder(config.limits, self.metrics, self.hub.add, self.hub.remove, brake)
 
     async def record(self, config: RecordConfig) -> None:
-        """Record from the start. `AddressUnavailable` when the directory cannot be used."""
+        """Record from the start; raise `AddressUnavailable` if the directory cannot be used."""
         try:
             await self.recorder.start(config)
         except NotRecordable as error:
             raise AddressUnavailable(str(error)) from None
 
     def start(self, nursery: trio.Nursery, handler: Handler | None) -> ControlService | None:
-        """Start what watches; with a control socket, the requests to it are answered by the `handler`."""
+        """Start the observers; the `handler` answers requests to the control socket, if there is one."""
         service = None
         if self.control and handler:
             kept = self._config.control.ring if self._config.control else 0
-            ring = kept or (LIVE_RING if self._config.dashboard else 0)  # what passes before the dashboard is there
+            ring = kept or (LIVE_RING if self._config.dashboard else 0)  # traffic before the dashboard runs
             service = ControlService(handler, self.hub, self.metrics, ring=ring, keeps_newest=bool(kept))
             nursery.start_soon(service.run, self.control)
         nursery.start_soon(kept_up, "recording not watched", self.recorder.run)
@@ -119,7 +120,7 @@ class Watchers:
         return service
 
     async def finish(self) -> None:
-        """Nothing passes any more: finish what was recorded and is exported."""
+        """Finish the recording and the export, after the last traffic."""
         await supervised("recording not ended", self.recorder.close)
         if self._telemetry:
             await supervised("telemetry not finished", self._telemetry.finish)
@@ -129,7 +130,7 @@ class Watchers:
             await supervised("printing not finished", self._printing.finish)
 
     def check_reader(self) -> None:
-        """`BrokenPipeError` where the reader of standard output has gone away, and that ends the program."""
+        """Raise `BrokenPipeError` if the reader of standard output has gone away, and that ends the program."""
         if self._printed and self._printed.ends_with_reader and self._printing and self._printing.is_unheard:
             raise BrokenPipeError
 
@@ -144,7 +145,7 @@ class Watchers:
 
 @contextmanager
 def _dashboard_socket(config: Config) -> Iterator[socket.socket | None]:
-    """Where browsers connect, if there is to be a dashboard."""
+    """Open the socket for browsers, if a dashboard is configured."""
     with ExitStack() as stack:
         try:
             listener = stack.enter_context(listening(config.dashboard))
@@ -156,7 +157,7 @@ def _dashboard_socket(config: Config) -> Iterator[socket.socket | None]:
 
 @contextmanager
 def _control_path(config: Config) -> Iterator[Path | None]:
-    """Where the control socket is to be: if the config has none, a dashboard needs one of its own."""
+    """Return the path of the control socket; without a configured one, a dashboard needs its own."""
     with ExitStack() as stack:
         if config.control is not None:
             yield Path(config.control.path)
@@ -172,7 +173,7 @@ def _control_path(config: Config) -> Iterator[Path | None]:
 
 @contextmanager
 def _control_socket(path: Path | None) -> Iterator[socket.socket | None]:
-    """The control socket, if there is to be one."""
+    """Open the control socket, if there is one."""
     if path is None:
         yield None
         return
@@ -187,7 +188,7 @@ def _control_socket(path: Path | None) -> Iterator[socket.socket | None]:
 
 @contextmanager
 def _metrics_endpoint(config: Config, metrics: Metrics, is_ready: Callable[[], bool]) -> Iterator[None]:
-    """Serve /metrics, in threads, if it is configured."""
+    """Serve /metrics, in threads, if configured."""
     if config.metrics is None:
         yield
         return
@@ -206,7 +207,7 @@ def _scrape_failed(error: Exception) -> None:
 
 
 def _telemetry(config: Config, metrics: Metrics, upstream: str) -> Telemetry | None:
-    """What exports a span for each message, if that is configured. `ConfigError` when the extra is not installed."""
+    """Return the exporter of message spans, if configured; raise `ConfigError` if the extra is not installed."""
     if config.opentelemetry is None:
         return None
     try:
@@ -219,7 +220,7 @@ def _telemetry(config: Config, metrics: Metrics, upstream: str) -> Telemetry | N
 
 
 def _object_tap(config: Config, metrics: Metrics) -> ObjectTap | None:
-    """What counts messages by user and the like, and findings, if any of this is wanted."""
+    """Return the tap that counts messages by labels, and findings, if configured."""
     wanted = config.metrics
     if wanted is None or not (wanted.by or wanted.findings):
         return None
@@ -230,7 +231,7 @@ def _object_tap(config: Config, metrics: Metrics) -> ObjectTap | None:
 
 
 async def _keep_bounded(tap: ObjectTap) -> None:
-    """Look once a second that what the tap remembers takes no more memory than it may."""
+    """Check once a second that the tap's memory stays within its bound."""
     while True:
         await trio.sleep(RELIEF_INTERVAL)
         for _ in tap.relieve():

@@ -1,4 +1,4 @@
-"""`amqproxy broker`: the integrated broker by itself, and what it keeps."""
+"""`amqproxy broker`: the integrated broker without a proxy, and export of its state."""
 
 from __future__ import annotations
 
@@ -44,30 +44,30 @@ def broker(
 ) -> None:
     """Run the integrated AMQP broker until SIGTERM or Ctrl-C.
 
-    Flags override [broker] in the config file. Limits, mechanisms and several listeners are in it only, and so is
-    [control]. SIGHUP reads the certificates again.
+    Flags override [broker] in the config file. Limits, mechanisms, several listeners and
+    [control] are in the file only. SIGHUP reloads the certificates.
 
     Parameters
     ----------
     listen
-        HOST:PORT where clients connect [127.0.0.1:5672]. Port 0 takes a free one.
+        HOST:PORT where clients connect [127.0.0.1:5672]. Port 0 picks a free port.
     data
-        The directory for durable state. Without one, everything is in memory only.
+        The directory for durable state. Without it, all state is in memory.
     definitions
         A definitions.json, as RabbitMQ exports it: users, virtual hosts, permissions, queues and so on.
     tls_cert
-        A certificate in PEM: clients must then speak TLS.
+        A certificate in PEM; clients must then use TLS.
     tls_key
         The key of the certificate, in PEM, without a password.
     tls_client_ca
-        The authority, in PEM, that must have signed a certificate of each client's. To log in by it takes
+        The authority, in PEM, that must have signed each client's certificate. To log in by certificate, set
         auth_mechanisms in the config file.
     print_
         Print each frame on standard output, as it passes.
     messages
-        Print each message and request, with what became of it and how long it took. See docs/messages.md.
+        Print each message and request with its outcome and duration. See docs/messages.md.
     findings
-        Print what an expert would point out. See docs/findings.md.
+        Print findings: likely mistakes and problems. See docs/findings.md.
     json
         Print one JSON object a line, for each frame, message or finding, as `decode --json` does.
     filter
@@ -75,20 +75,20 @@ def broker(
     body
         Also print the first N bytes of each body frame, or with --messages of each body; 1024 for --body alone.
     exit_on_closed_output
-        When printing: end, with 141, when the reader of standard output goes away. Else only printing ends.
+        When printing: exit with 141 if the reader of standard output goes away. By default, only printing ends.
     record
-        Record what passes into pcapng files in this directory. [record] in the config has more. See docs/captures.md.
+        Record the traffic into pcapng files in this directory. [record] in the config has more. See docs/captures.md.
     metrics
         HOST:PORT for Prometheus, at /metrics. Off unless given.
     dashboard
-        Show all that in a browser, at HOST:PORT [127.0.0.1:8672]. [dashboard] in the config has more. See
+        Show the traffic in a browser, at HOST:PORT [127.0.0.1:8672]. [dashboard] in the config has more. See
         docs/dashboard.md.
     config
         A .toml, .yaml or .yml file; see `amqproxy config show`.
     log_format
-        How the log on standard error is written [text].
+        Format of the log on standard error [text].
     log_level
-        The least important events to log [info].
+        Lowest level of events to log [info].
     """
     import trio
 
@@ -125,7 +125,7 @@ def broker(
 
 
 def _recorded(record: RecordConfig | None) -> RecordConfig | None:
-    """What is recorded. `ConfigError` for what a broker by itself cannot do."""
+    """Return the recorder's configuration; raise `ConfigError` for settings that a broker without a proxy lacks."""
     from amqproxy.app.broker_program import recorded_by_broker
     from amqproxy.configuration.config import ConfigError
 
@@ -139,15 +139,15 @@ def _recorded(record: RecordConfig | None) -> RecordConfig | None:
 
 @app.command
 def export(*, data: Path) -> None:
-    """Print what a broker has kept as a definitions.json, which RabbitMQ imports too.
+    """Print the state of a broker as a definitions.json, which RabbitMQ can import.
 
-    That is: users, virtual hosts, permissions, policies, queues, exchanges and bindings, but no messages. The broker
+    It contains users, virtual hosts, permissions, policies, queues, exchanges and bindings, but no messages. The broker
     must not be running.
 
     Parameters
     ----------
     data
-        The directory that `amqproxy broker --data` was given.
+        The directory of `amqproxy broker --data`.
     """
     import trio
 

@@ -1,4 +1,4 @@
-"""The captures that a command names, which it may have to read more than once."""
+"""Capture files of a command, which may read them more than once."""
 
 from __future__ import annotations
 
@@ -23,14 +23,13 @@ STANDARD_INPUT = "-"
 
 
 class CaptureFiles:
-    """Captures, read in order, as often as is asked if they are `read_again`: then standard input is kept in a file.
+    """Captures, read in order, repeatedly if `read_again`: then standard input is kept in a temporary file.
 
-    Of a recording of the proxy's, what passed on `leg` is read: "client", "upstream" or "both". TLS sessions are
-    decrypted with the secrets of the file `keylog`, and with those in the captures. Connections of 0-10 are of another
-    protocol unless it `reads_amqp010`.
+    `leg` selects the leg of a proxy recording: "client", "upstream" or "both". TLS sessions are decrypted with the
+    secrets in the file `keylog` and in the captures. 0-10 connections count as another protocol unless `reads_amqp010`.
 
-    Warnings are printed the first time, and progress each time, with `detail` behind it. `Failure` where a capture
-    cannot be read.
+    Warnings are printed once, and progress on each reading, followed by `detail`. Raise `Failure` if a capture cannot
+    be read.
     """
 
     def __init__(
@@ -66,7 +65,7 @@ class CaptureFiles:
 
     @property
     def names(self) -> list[str]:
-        """What a person calls them."""
+        """Names of the captures for messages."""
         return ["standard input" if str(each) == STANDARD_INPUT else str(each) for each in self._files]
 
     def __enter__(self) -> CaptureFiles:
@@ -78,14 +77,14 @@ class CaptureFiles:
         self._stack.close()
 
     def decoded(self) -> Iterator[Decoded]:
-        """What was decoded, from the beginning: all of them are one capture."""
+        """Decode all captures from the beginning, as one capture."""
         from amqproxy.capture.decode import read_decoded
         from amqproxy.capture.warnings import CaptureError
 
         try:
             with Progress(self._files) as progress:
                 self._progress = progress
-                progress.detail = lambda: self.detail()  # as it is by then
+                progress.detail = lambda: self.detail()  # evaluated when shown
                 notify = self._notify(progress)
                 sources = [self._standard_input() if str(each) == STANDARD_INPUT else each for each in self._files]
                 with second_engine(self._command, notify, self._keylog) as engine:
@@ -102,17 +101,17 @@ class CaptureFiles:
         self._is_first = False
 
     def refresh(self) -> None:
-        """Show the progress anew, also where nothing is read for long."""
+        """Update the progress line, even if nothing has been read for a while."""
         if self._progress is not None:
             self._progress.refresh()
 
     def make_way(self) -> None:
-        """Take the progress away, where it stands in the way of output."""
+        """Clear the progress line if it is in the way of output."""
         if self._progress is not None and self._progress.is_in_the_way:
             self._progress.clear()
 
     def clear(self) -> None:
-        """Take the progress away for good, where it was shown behind the end of the capture."""
+        """Clear the progress line for good."""
         if self._progress is not None:
             self._progress.clear()
 
@@ -121,7 +120,7 @@ class CaptureFiles:
 
         def notify(notice: CaptureWarning) -> None:
             if notice.kind is WarningKind.CUT_SHORT and not notice.offset:
-                raise Failure(str(notice))  # not even the file's own header is whole
+                raise Failure(str(notice))  # not even the file header is complete
             if self._is_first:
                 progress.clear()
                 print(f"amqproxy: {notice}", file=sys.stderr)
@@ -132,7 +131,7 @@ class CaptureFiles:
         if not self._is_read_again:
             return sys.stdin.buffer
         if self._kept is None:
-            self._kept = self._stack.enter_context(tempfile.TemporaryFile())  # noqa: SIM115 - that is where it is closed
+            self._kept = self._stack.enter_context(tempfile.TemporaryFile())  # noqa: SIM115 - closed by the exit stack
             shutil.copyfileobj(sys.stdin.buffer, self._kept)
         self._kept.seek(0)
         return self._kept

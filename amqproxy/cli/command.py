@@ -22,7 +22,7 @@ from amqproxy.cli.version import version
 
 app = cyclopts.App(
     name="amqproxy",
-    help="See, count and control the traffic between AMQP clients and their broker.",
+    help="Inspect, count and control the traffic between AMQP clients and their broker.",
     help_epilogue="Exit codes: 0 success, 1 failure, 2 wrong usage or config, 130 ended by a second signal, "
     "141 the reader of the output closed it.",
     help_format="plaintext",

@@ -1,4 +1,4 @@
-"""`amqproxy compare`: two captures, or two brokers, message by message."""
+"""`amqproxy compare`: compares two captures, or two brokers, message by message."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from amqproxy.replay.target import Target
 
 USUAL_LIMIT = 100
-"""Differences of two connections that are printed by default."""
+"""Default maximum number of printed differences for two connections."""
 
 
 def compare(
@@ -40,10 +40,10 @@ def compare(
     limit: int = USUAL_LIMIT,
     json: Annotated[bool, Parameter(negative="")] = False,
 ) -> None:
-    """Compare two captures, or two brokers, message by message: exit code 0 if they are the same, 1 if they differ.
+    """Compare two captures, or two brokers, message by message: exit code 0 if equal, 1 if they differ.
 
-    Connections correspond by the name that the client gave, by user, and by what they did. Times, tags, and names that
-    the broker made up are not compared; latencies are shown side by side. See docs/captures.md.
+    Connections correspond by the name that the client gave, by user, and by their commands. Times, tags, and generated
+    names are not compared; latencies are shown side by side. See docs/captures.md.
 
     Parameters
     ----------
@@ -51,25 +51,25 @@ def compare(
         A capture, pcap or pcapng, or a directory of them; - is standard input. With --replay: a broker, as
         amqp://USER:PASSWORD@HOST:PORT/VHOST or amqps://…
     b
-        Another one.
+        The capture or broker to compare it with.
     replay
-        A capture whose client side is played against the one broker, and then against the other; - is standard input.
+        A capture whose client side is replayed against both brokers; - is standard input.
     speed
-        With --replay: how many times as fast as it was recorded, or max, for as fast as the brokers answer.
+        With --replay: the speed relative to the recording, or max: as fast as the brokers answer.
     timeout
-        With --replay: seconds for which an answer that was recorded is waited for.
+        With --replay: seconds to wait for a recorded answer.
     filter
         Compare only the commands for which this CEL expression holds. See docs/rules.md.
     leg
-        Of a recording of the proxy's, the leg that is compared, or played.
+        The leg of a proxy recording to compare, or to replay.
     keylog
-        Secrets of TLS sessions, in the format of SSLKEYLOGFILE, with which captures are decrypted by tshark.
+        Secrets of TLS sessions, in SSLKEYLOGFILE format; tshark decrypts the captures with them.
     ignore
-        A field that is not compared, such as properties.message_id or body. May be given several times.
+        A field to ignore, such as properties.message_id or body. Repeatable.
     limit
-        Print at most so many differences of two connections; 0 prints all.
+        Maximum number of differences printed for two connections; 0 prints all.
     json
-        One JSON object a line for each two connections, difference and latency, and a summary, instead of text.
+        Print one JSON object per line, for each pair of connections, difference and latency, and a summary.
     """
     from amqproxy.comparison.command_store import CommandStore
     from amqproxy.comparison.comparison import compared
@@ -77,7 +77,7 @@ def compare(
     from amqproxy.rules.message_filter import message_filters_of
 
     if limit < 0:
-        raise Failure(f"compare: --limit {limit}: a number of differences is not negative", MISUSED)
+        raise Failure(f"compare: --limit {limit}: give a number of at least 0", MISUSED)
     selected = wanted(filter)
     selector_of = None if selected is None else message_filters_of(selected)
     selected_body = 0 if selected is None else CommandFilter.kept_body(selected)
@@ -88,7 +88,7 @@ def compare(
             sources.load(one, other)
             differences = print_comparison(compared(one, other), limit=limit, json=json)
     except sqlite3.OperationalError as error:
-        text = f"compare: {error}: what happens in the captures is kept in temporary files, about as large as they are"
+        text = f"compare: {error}: decoded captures are kept in temporary files of about the same size"
         raise Failure(text) from None
     if differences:
         sys.stdout.flush()
@@ -96,7 +96,7 @@ def compare(
 
 
 class _Sources:
-    """What is compared: two captures, or with `replay` what two brokers answer to it."""
+    """The two captures to compare, or, with `replay`, the answers of two brokers to it."""
 
     def __init__(
         self, a: str, b: str, leg: str, keylog: Path | None, replay: Path | None, speed: str, timeout: float
@@ -139,7 +139,7 @@ class _Sources:
 
 
 def print_comparison(reports: Iterable[ComparisonReport], *, limit: int, json: bool) -> str:
-    """Print the reports as they come; what differs, in a few words, or nothing."""
+    """Print the reports as they come; return a short description of the differences, or ""."""
     from amqproxy.comparison.comparison import ComparisonSummary
     from amqproxy.comparison.comparison_text import comparison_lines
     from amqproxy.process.log import is_coloured
@@ -183,7 +183,7 @@ def _speed(text: str) -> float:
 
 
 def _play(files: CaptureFiles, target: Target, store: CommandStore, speed: float, timeout: float) -> None:
-    """Play the client side of a capture against a broker, and put what passes into the store."""
+    """Replay the client side of a capture against a broker, and store the traffic."""
     import time
 
     import trio
@@ -210,4 +210,4 @@ def _play(files: CaptureFiles, target: Target, store: CommandStore, speed: float
         raise Failure(f"compare: {error}") from None
     if result.not_played:
         what = ", ".join(f"{each.reason} ({each.count})" for each in result.not_played[:3])
-        print(f"amqproxy: not all of it was played against {target.address}: {what}", file=sys.stderr)
+        print(f"amqproxy: not all of it was replayed against {target.address}: {what}", file=sys.stderr)

@@ -1,4 +1,4 @@
-"""`amqproxy config`: config files, checked, shown and described."""
+"""`amqproxy config`: checks, prints and describes config files."""
 
 from __future__ import annotations
 
@@ -16,9 +16,9 @@ app = cyclopts.App(name="config", help="Check, show and describe config files.")
 
 @app.command
 def check(*files: Path) -> None:
-    """Check config files, and report the errors of the first that has any. The files that they name are looked at too.
+    """Check config files and the files that they name, and report the errors of the first wrong one.
 
-    Warns of what works and may not be meant.
+    Warns of settings that work but are probably unintended.
 
     Parameters
     ----------

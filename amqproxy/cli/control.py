@@ -1,7 +1,4 @@
-"""`amqproxy control`: queries and commands for a running proxy, through its control socket.
-
-Somewhat long, since each subcommand has its help here.
-"""
+"""`amqproxy control`: queries and commands for a running proxy, through its control socket."""
 
 from __future__ import annotations
 
@@ -26,9 +23,9 @@ for each in control_lists.COMMANDS:
 
 @app.command
 def reload(*, socket: Path | None = None, config: Path | None = None) -> None:
-    """Reload the proxy's config file. A file with errors changes nothing.
+    """Reload the proxy's config file; a file with errors changes nothing.
 
-    Rules, the upstreams of mirrors and certificates are applied; whatever else has changed is listed.
+    Rules, the upstreams of mirrors and certificates are applied; other changes are listed, and need a restart.
 
     Parameters
     ----------
@@ -52,7 +49,7 @@ def rules(
     config: Path | None = None,
     json: Annotated[bool, Parameter(negative="")] = False,
 ) -> None:
-    """Print the rules, and what each has done so far.
+    """Print the rules with their counters.
 
     Parameters
     ----------
@@ -61,7 +58,7 @@ def rules(
     config
         The config file that names it.
     json
-        One JSON object a line for each, instead of text.
+        Print one JSON object per line for each, instead of text.
     """
     from amqproxy.control import formatting
 
@@ -82,7 +79,7 @@ def rules_set(
     Parameters
     ----------
     file
-        A .toml, .yaml or .json file with rules, and nothing else; - is TOML on standard input.
+        A .toml, .yaml or .json file that contains only rules; - is TOML on standard input.
     socket
         The proxy's control socket.
     config
@@ -106,7 +103,7 @@ def rules_check(
     Parameters
     ----------
     file
-        A .toml, .yaml or .json file with rules, and nothing else; - is TOML on standard input.
+        A .toml, .yaml or .json file that contains only rules; - is TOML on standard input.
     socket
         The proxy's control socket.
     config
@@ -133,7 +130,7 @@ def rules_get(
     config
         The config file that names it.
     json
-        As one JSON object instead.
+        Print one JSON object instead.
     """
     import yaml
 
@@ -189,7 +186,7 @@ def sessions(
     config: Path | None = None,
     json: Annotated[bool, Parameter(negative="")] = False,
 ) -> None:
-    """Print the sessions in short: state, user, and what is held or paused. `connections` has more.
+    """Print the sessions in short: state, user, held commands and pauses. `connections` shows more.
 
     Parameters
     ----------
@@ -198,7 +195,7 @@ def sessions(
     config
         The config file that names it.
     json
-        One JSON object a line for each, instead of text.
+        Print one JSON object per line for each, instead of text.
     """
     from amqproxy.control import formatting
 
@@ -222,13 +219,13 @@ def held(
     watch
         Keep running, and print each newly held command, until Ctrl-C.
     body
-        How many bytes of a body are shown.
+        Maximum number of body bytes to show.
     socket
         The proxy's control socket.
     config
         The config file that names it.
     json
-        One JSON object a line for each, instead of text.
+        Print one JSON object per line for each, instead of text.
     """
     from amqproxy.control import formatting
 
@@ -262,20 +259,20 @@ def release(
     socket: Path | None = None,
     config: Path | None = None,
 ) -> None:
-    """Decide about a held command: send it on, edit it first, refuse it, or drop it.
+    """Release a held command: forward it, edited if requested, refuse it, or drop it.
 
     Parameters
     ----------
     session
         The session, as listed by `held`.
     number
-        Its number there.
+        The number of the command in the session.
     drop
         Drop it; its sender receives a success reply.
     refuse
         Refuse it; its sender receives an error.
     with_
-        With --refuse: how, as in a rule; usually the channel is closed, or the session of 0-10 ended.
+        With --refuse: the way, as in a rule; by default, the channel is closed, or the 0-10 session is ended.
     code
         With --refuse: the reply code.
     text
@@ -318,7 +315,7 @@ def close(
     socket: Path | None = None,
     config: Path | None = None,
 ) -> None:
-    """Close a client's connection with reply code 320, or one of its channels (of 0-10, sessions) with 406.
+    """Close a client's connection with reply code 320, or one of its channels (0-10: sessions) with 406.
 
     Parameters
     ----------
@@ -346,7 +343,7 @@ def pause(
     socket: Path | None = None,
     config: Path | None = None,
 ) -> None:
-    """Pause a connection or a channel: what the client sends waits until `resume`; it still gets what the broker sends.
+    """Pause a connection or a channel: queue the client's commands until `resume`, but forward the broker's.
 
     Parameters
     ----------
@@ -372,7 +369,7 @@ def resume(
     socket: Path | None = None,
     config: Path | None = None,
 ) -> None:
-    """End a `pause`: what has waited is sent on, in order.
+    """End a `pause`, and forward the queued commands in order.
 
     Parameters
     ----------
@@ -390,7 +387,7 @@ def resume(
 
 
 def _rules_in(file: Path) -> dict[str, str]:
-    """What the control socket takes for the rules in a file."""
+    """Return the control socket's parameters for the rules in a file."""
     formats = {".toml": "toml", ".yaml": "yaml", ".yml": "yaml", ".json": "json"}
     if str(file) == "-":
         return {"text": sys.stdin.read(), "name": "standard input"}
@@ -421,7 +418,7 @@ def _print_entries(
 
 
 def _assigned(option: str, assignments: Iterable[str]) -> Any:
-    """The values of NAME=VALUE: JSON where they are, else text."""
+    """Parse NAME=VALUE assignments; values are JSON, or else text."""
     found = {}
     for each in assignments:
         name, sign, value = each.partition("=")
@@ -435,7 +432,7 @@ def _assigned(option: str, assignments: Iterable[str]) -> Any:
 
 
 def _body(text: str | None, file: Path | None) -> Any:
-    """A body as the control socket takes it."""
+    """Return the control socket's parameter for a body."""
     if file is None:
         return text
     if text is not None:

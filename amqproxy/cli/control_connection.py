@@ -1,4 +1,4 @@
-"""The connection of a command to the control socket of a proxy that runs."""
+"""Connection of a command to the control socket of a running proxy."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
 @contextmanager
 def connected(path: Path | None, config: Path | None) -> Iterator[ControlClient]:
-    """A connection to the control socket that is named; the proxy's error is reported."""
+    """Connect to the control socket, and report an error of the proxy as `Failure`."""
     from amqproxy.control import ControlClient, RequestError
 
     try:
@@ -26,7 +26,7 @@ def connected(path: Path | None, config: Path | None) -> Iterator[ControlClient]
 
 
 def socket_path(path: Path | None, config: Path | None) -> Path:
-    """The control socket that is named, or the one that the config names. `Failure` when it is not one of both."""
+    """Return the control socket's path, given or from the config; raise `Failure` unless just one of both is given."""
     from amqproxy.configuration.config_file import load
 
     if path is not None and config is not None:

@@ -1,4 +1,4 @@
-"""What `amqproxy control` lists as tables: connections, channels, transactions and more, and what is counted."""
+"""Tables of `amqproxy control`: connections, channels, consumers, transactions, topology and metrics."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ Json = Annotated[bool, Parameter(negative="")]
 
 
 def connections(*, socket: Path | None = None, config: Path | None = None, json: Json = False) -> None:
-    """Print the connections: who, since when, in which state, and how many bytes each side has sent.
+    """Print the connections: user, start, state, and the bytes sent by each side.
 
     Parameters
     ----------
@@ -28,7 +28,7 @@ def connections(*, socket: Path | None = None, config: Path | None = None, json:
     config
         The config file that names it.
     json
-        One JSON object a line for each, instead of a table.
+        Print one JSON object per line for each, instead of a table.
     """
     from amqproxy.control.tables import CONNECTIONS
 
@@ -39,18 +39,18 @@ def connections(*, socket: Path | None = None, config: Path | None = None, json:
 def channels(
     *, session: int | None = None, socket: Path | None = None, config: Path | None = None, json: Json = False
 ) -> None:
-    """Print the open channels: mode, prefetch, consumers, what is unsettled, and how many messages each side has sent.
+    """Print the open channels: mode, prefetch, consumers, unsettled deliveries, and the messages sent by each side.
 
     Parameters
     ----------
     session
-        Only those of this session.
+        Only channels of this session.
     socket
         The proxy's control socket.
     config
         The config file that names it.
     json
-        One JSON object a line for each, instead of a table.
+        Print one JSON object per line for each, instead of a table.
     """
     from amqproxy.control.tables import CHANNELS
 
@@ -61,18 +61,18 @@ def channels(
 def consumers(
     *, session: int | None = None, socket: Path | None = None, config: Path | None = None, json: Json = False
 ) -> None:
-    """Print the consumers: of which queue, on which channel, and with which prefetch.
+    """Print the consumers: queue, channel and prefetch.
 
     Parameters
     ----------
     session
-        Only those of this session.
+        Only consumers of this session.
     socket
         The proxy's control socket.
     config
         The config file that names it.
     json
-        One JSON object a line for each, instead of a table.
+        Print one JSON object per line for each, instead of a table.
     """
     from amqproxy.control.tables import CONSUMERS
 
@@ -83,18 +83,18 @@ def consumers(
 def transactions(
     *, vhost: str | None = None, socket: Path | None = None, config: Path | None = None, json: Json = False
 ) -> None:
-    """Print the branches of distributed transactions that the integrated broker has: their state, and what they hold.
+    """Print the integrated broker's branches of distributed transactions: their state, and the work in them.
 
     Parameters
     ----------
     vhost
-        Only those of this virtual host.
+        Only branches in this virtual host.
     socket
         The control socket.
     config
         The config file that names it.
     json
-        One JSON object a line for each, instead of a table.
+        Print one JSON object per line for each, instead of a table.
     """
     from amqproxy.control.tables import TRANSACTIONS
 
@@ -110,22 +110,22 @@ def topology(
     config: Path | None = None,
     json: Json = False,
 ) -> None:
-    """Print the exchanges, queues and bindings that clients have made or used through the proxy.
+    """Print the exchanges, queues and bindings that clients have declared or used through the proxy.
 
-    Of clients of AMQP 0-10, as far as messages are counted.
+    For AMQP 0-10 clients, only the objects for which messages are counted.
 
     Parameters
     ----------
     vhost
-        Only those of this virtual host.
+        Only objects in this virtual host.
     deleted
-        Also print those that were deleted.
+        Also print deleted objects.
     socket
         The proxy's control socket.
     config
         The config file that names it.
     json
-        One JSON object a line for each, instead of a table.
+        Print one JSON object per line for each, instead of a table.
     """
     from amqproxy.control.tables import TOPOLOGY
 
@@ -137,7 +137,7 @@ def topology(
 
 
 def stats(*, socket: Path | None = None, config: Path | None = None, json: Json = False) -> None:
-    """Print all metrics that /metrics has, and how late the event loop is.
+    """Print all metrics of /metrics, and the delay of the event loop.
 
     Parameters
     ----------
@@ -146,7 +146,7 @@ def stats(*, socket: Path | None = None, config: Path | None = None, json: Json 
     config
         The config file that names it.
     json
-        One JSON object a line: first the process, then each sample.
+        Print one JSON object per line: first the process, then each sample.
     """
     from amqproxy.control.tables import METRICS, age_text, time_text
 
@@ -163,7 +163,7 @@ def stats(*, socket: Path | None = None, config: Path | None = None, json: Json 
 
 
 def _print(response: dict[str, Any], name: str, columns: Iterable[Column], json: bool) -> None:
-    """The entries of a response, and on standard error how many are not among them."""
+    """Print the entries of a response, and on standard error the number of omitted ones."""
     from amqproxy.control.tables import table
 
     entries = response[name]

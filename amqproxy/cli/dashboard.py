@@ -1,4 +1,4 @@
-"""`amqproxy dashboard`: what passes through proxies, or is in captures, in a browser."""
+"""`amqproxy dashboard`: shows the traffic of proxies, or captures, in a browser."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ def dashboard(
     log_format: Literal["text", "json"] | None = None,
     log_level: Literal["debug", "info", "warning", "error"] | None = None,
 ) -> None:
-    """Show what passes through running proxies, or what is in captures or tables, in a browser, until Ctrl-C.
+    """Show the traffic of running proxies, or captures or tables, in a browser, until Ctrl-C.
 
     `amqproxy run --dashboard` starts one beside a proxy. Flags override [dashboard] in the config file. Needs
     pip install "amqproxy[dashboard]".
@@ -40,34 +40,34 @@ def dashboard(
     Parameters
     ----------
     connect
-        The control socket of a proxy. May be given more than once.
+        The control socket of a proxy. Repeatable.
     capture
-        A capture file, or a directory of them. May be given more than once.
+        A capture file, or a directory of them. Repeatable.
     tables
-        Tables that `amqproxy pipeline` has made, for the screen Analytics: a directory, or s3://BUCKET/PATH. Needs
+        Tables made by `amqproxy pipeline`, for the screen Analytics: a directory, or s3://BUCKET/PATH. Needs
         pip install "amqproxy[analytics]".
     listen
-        HOST:PORT for browsers [127.0.0.1:8672]. Port 0 takes a free one.
+        HOST:PORT for browsers [127.0.0.1:8672]. Port 0 picks a free port.
     read_only
-        Only show: close, pause, release, record and change nothing.
+        Read-only: no closing, pausing, releasing, recording or changing.
     token_file
-        A file with a token that a browser has to show. This or a password is needed where other machines are let in.
+        A file with a token that browsers must present. Access from other machines needs a token or a password.
     password_file
-        A file with the password that people log in with.
+        A file with the login password.
     certificate
-        A certificate in PEM: the dashboard then speaks HTTPS.
+        A certificate in PEM: the dashboard then uses HTTPS.
     key
         The key of the certificate, in PEM, without a password.
     host
-        A name under which browsers reach it, besides the address. May be given more than once.
+        A host name of the dashboard, besides its address. Repeatable.
     ring
-        How much of what has passed is kept, for each proxy or capture [64MiB].
+        Size of the traffic history kept for each proxy or capture [64MiB].
     config
         A .toml, .yaml or .yml file with a [dashboard], and a [control] that names the proxy's socket.
     log_format
-        How the log on standard error is written [text].
+        Format of the log on standard error [text].
     log_level
-        The least important events to log [info].
+        Lowest level of events to log [info].
     """
     from amqproxy.app import preflight
     from amqproxy.app.dashboard_process import secrets_of
@@ -114,7 +114,7 @@ def dashboard(
         ring=wanted.ring,
         hosts=wanted.hosts,
     )
-    # A signal ends it, which is what it is for; uvicorn raises it again when all has ended.
+    # A signal is the regular end; uvicorn raises it again after its shutdown.
     with log.started(settings.log), on_signals(lambda: None):
         try:
             serve(shown)

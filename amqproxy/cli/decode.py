@@ -1,4 +1,4 @@
-"""`amqproxy decode`: captures, frame by frame, or as another view of them."""
+"""`amqproxy decode`: prints captures frame by frame, or as another view."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 MAX_JOBS = 64
 
 _SVG = b"<svg "
-"""What a picture begins with."""
+"""First bytes of a picture."""
 
 _VIEWS, _SELECTION, _FORM, _READING = (
     Group(name, sort_key=place)
@@ -60,62 +60,62 @@ def decode(
 ) -> None:
     """Decode the AMQP in captures: pcap or pcapng, plain, gzip, zstd or lz4; - is standard input.
 
-    One line a frame; with --messages one line a message or request, with what became of it and how long it took; with
-    --findings what an expert would point out. See docs/captures.md.
+    Prints one line per frame; with --messages one line per message or request, with its outcome and duration; with
+    --findings likely mistakes and problems. See docs/captures.md.
 
     Parameters
     ----------
     files
-        The captures, in order: files, or directories of them. TCP connections go on from one to the next.
+        The captures, in order: files, or directories of them. TCP connections continue from one to the next.
     messages
-        One line for each message and request instead of each frame. See docs/messages.md.
+        Print one line per message and request, instead of per frame. See docs/messages.md.
     findings
-        What an expert would point out, instead of frames, or with --messages between them. See docs/findings.md.
+        Print findings instead of frames, or with --messages between messages. See docs/findings.md.
     fail_on
-        With --findings: exit with 1 when there is one of this severity, or of a worse one.
+        With --findings: exit with 1 if there is one of at least this severity.
     json
-        One JSON object a line for each frame, message or finding, instead of text.
+        Print one JSON object per line for each frame, message or finding, instead of text.
     fields
-        Print only these fields, with a tab between them: keys of the JSON objects, with commas between them, such as
-        time,from,method,arguments.exchange,properties.headers.x. With --json: objects of only these.
+        Print only these fields, separated by tabs: comma-separated keys of the JSON objects, such as
+        time,from,method,arguments.exchange,properties.headers.x. With --json: print objects with only these keys.
     header
-        With --fields: first a line with their names.
+        With --fields: print a line with their names first.
     separator
-        With --fields: this character between them instead of a tab; what contains it is quoted as in CSV.
+        With --fields: separate them by this character instead of a tab; values are quoted as in CSV.
     follow
-        Print only one connection, or with /CHANNEL one channel of it: by its number, its client's port, or a part of
-        its addresses or of the name that the client gave it.
+        Print only one connection, or with /CHANNEL one channel of it: by number, client port, or a part of
+        its addresses or of its connection name.
     sequence
-        Instead of lines: a ladder of who sent what to whom, with repetition folded. With --leg both, of a recording:
+        Print a sequence diagram with folded repetitions instead of lines. With --leg both, of a recording:
         client, proxy and broker.
     svg
-        Draw the ladder of --sequence as a picture into this file; - is standard output. A picture that is there is
+        Draw the diagram of --sequence as a picture into this file; - is standard output. An existing picture is
         replaced, any other file is not.
     limit
-        With --sequence or --svg: the most rows; 500 by default. What does not fit is counted.
+        With --sequence or --svg: maximum number of rows [500]; further rows are counted.
     stats
-        Instead of lines: rates, latencies, sizes, where most happened, errors and findings, of all captures together.
+        Print rates, latencies, sizes, top talkers, errors and findings of all captures together, instead of lines.
         With --json: one object; see docs/captures.md.
     top
-        With --stats: how many connections, users, exchanges, routing keys and queues are listed; 10 by default.
+        With --stats: number of connections, users, exchanges, routing keys and queues to list [10].
     filter
         Print only the commands for which this CEL expression holds. See docs/rules.md.
     start
-        Print only what passed at this time or later: 2026-01-31T10:59:05.5 (UTC, or with +01:00), 10:59:05.5 of the
+        Print only frames from this time on: 2026-01-31T10:59:05.5 (UTC, or with +01:00), 10:59:05.5 of the
         first day, seconds since 1970, or +2.5 for seconds after the first frame.
     end
-        Print only what passed before this time.
+        Print only frames before this time.
     body
         Also print the first N bytes of each body frame, or with --messages of each body; 1024 for --body alone.
     leg
-        Of a recording of the proxy's, what passed between it and its clients, or its upstream, or both.
+        The leg of a proxy recording to print: between the proxy and its clients, or its upstream, or both.
     keylog
-        A file with secrets of TLS sessions, as SSLKEYLOGFILE has them: what they held is decoded. Secrets that are in
-        the capture itself are used without it. This needs tshark, and pip install 'amqproxy[captures]'.
+        A file with secrets of TLS sessions, in SSLKEYLOGFILE format, to decrypt them. Secrets that are in
+        the capture itself are used without it. Needs tshark, and pip install 'amqproxy[captures]'.
     jobs
-        Decode with N processes, which take turns by packets; with --messages or --filter each takes some of the
-        connections, of which there should then be several. The lines are the same, in the same order. For frames and
-        --messages; what only tshark can read is left out.
+        Decode with N processes, which take turns by packets; with --messages or --filter each decodes some of the
+        connections. The output does not change. Only for frames and
+        --messages; content that only tshark can read is left out.
     """
     if not files:
         raise Failure("decode: name a capture, or - for standard input", MISUSED)
@@ -123,7 +123,7 @@ def decode(
     if unknown:
         raise Failure(f"decode: unknown option {unknown[0]}; for a file of that name, write ./{unknown[0]}", MISUSED)
     if fail_on is not None and not findings:
-        raise Failure("decode: --fail-on goes by findings: it needs --findings", MISUSED)
+        raise Failure("decode: --fail-on needs --findings", MISUSED)
     if findings and filter is not None and not messages:
         raise Failure("decode: --filter selects frames or messages: with --findings it needs --messages", MISUSED)
     if fields is None and (header or separator != "tab"):
@@ -182,7 +182,7 @@ def decode(
 def _print(
     files: Sequence[Path], view: View, svg: Path | None, leg: str, keylog: Path | None, jobs: int, *, by_packet: bool
 ) -> None:
-    """Print what is to be printed while captures are read; all there is to be, where that ends before its time."""
+    """Print the view while the captures are read; if reading ends early, print the rest of the view."""
     from amqproxy.capture.decode import read_decoded
     from amqproxy.capture.files import name_of
     from amqproxy.capture.warnings import CaptureError, CaptureWarning, WarningKind
@@ -193,7 +193,7 @@ def _print(
 
     def notify(notice: CaptureWarning) -> None:
         if notice.kind is WarningKind.CUT_SHORT and not notice.offset:
-            raise Failure(str(notice))  # not even the file's own header is whole
+            raise Failure(str(notice))  # not even the file header is complete
         if notice.kind is not WarningKind.IGNORED or not count:
             progress.clear()
             print(f"amqproxy: {notice}", file=sys.stderr)
@@ -211,7 +211,7 @@ def _print(
                 from amqproxy.cli.decode_jobs import lines_of_jobs
 
                 read = partial(_read_share, files, leg)
-                sys.stdout.flush()  # what is in the buffer is not theirs
+                sys.stdout.flush()  # the processes must not flush the parent's buffer
                 made = lines_of_jobs(view, read, jobs, name_of(files), notify, progress.advance, by_packet=by_packet)
                 lines: Iterator[str] = stack.enter_context(closing(made))
             else:
@@ -225,7 +225,7 @@ def _print(
                 count += 1
     except (CaptureError, KeyboardInterrupt) as ended:
         if is_begun:
-            _finish(view, svg)  # what there was until then
+            _finish(view, svg)  # the output until then
         sys.stdout.flush()
         if isinstance(ended, CaptureError):
             raise Failure(str(ended)) from None
@@ -239,7 +239,7 @@ def _read_share(files: Sequence[Path], leg: str, share: Share, notify: OnWarning
 
 
 def _finish(view: View, file: Path | None) -> None:
-    """Print what comes after the last capture, or write it into a file."""
+    """Print the end of the view after the last capture, or write it into a file."""
     if file is None or str(file) == "-":
         for line in view.finish():
             sys.stdout.write(line + "\n")
@@ -262,12 +262,12 @@ def _beginning(file: Path) -> bytes:
 
 
 def _check_picture(file: Path) -> None:
-    """Before a long capture is read: `Failure` where a picture cannot be written, or would replace something else."""
+    """Raise `Failure`, before reading a capture, if the picture cannot be written or would replace another file."""
     from amqproxy.export.output_file import FileExists, OutputFile
 
     try:
         if file.is_file() and _beginning(file) not in (b"", _SVG):
-            raise Failure(f"decode: --svg {file} is there already, and no picture of this command")
+            raise Failure(f"decode: --svg {file} exists, and is not a picture made by this command")
         OutputFile(file, replaces=True)
     except FileExists as error:
         raise Failure(f"decode: --svg: {error}") from None

@@ -1,11 +1,11 @@
-"""Decoding of one capture by several processes, each of which decodes some of its connections, or shows some packets.
+"""Decoding of one capture by several processes, each of which decodes some connections, or prints some packets.
 
-All of them read and reassemble the whole capture, which is the least of the work, and so number its connections alike.
-Their lines are merged by the packet that brought each about. No more than a chunk of each process is held.
+Each process reads and reassembles the whole capture, which is the smallest part of the work, so that all number the
+connections alike. Their lines are merged by the packet that caused them. At most one chunk per process is held.
 
-Where frames are shown each by itself, all processes find the frames of the whole capture, which is little work beside
-showing them, and take turns by packets; so it does not matter how many connections there are. No process begins in the
-middle of the file: what it would find there depends on all that came before.
+If each frame is printed by itself, all processes find the frames of the whole capture, which costs little compared with
+printing, and take turns by packets; so the number of connections does not matter. No process starts in the middle of
+the file, since decoding depends on everything before.
 """
 
 from __future__ import annotations
@@ -28,22 +28,22 @@ from amqproxy.cli.failure import Failure
 from amqproxy.views.view import View
 
 CHUNK_CHARACTERS = 256 * 1024
-"""A process sends its lines whenever there is as much of them."""
+"""Number of characters after which a process sends its lines."""
 
 Read = Callable[[Share, OnWarning, OnRead], Iterable[Decoded]]
 """Reads the capture."""
 
 _Line = tuple[int, int, str]
-"""The packet that brought a line about, its stream, and the line."""
+"""Packet that caused a line, its stream, and the line."""
 
 
 def lines_of_jobs(
     view: View, read: Read, jobs: int, name: str, notify: OnWarning, on_read: OnRead, *, by_packet: bool = False
 ) -> Generator[str, None, None]:
-    """The lines of a view in the order that one process gives them. It must be made of each connection by itself, or,
-    `by_packet`, of each frame by itself.
+    """Yield the lines of a view in the order of a single process.
 
-    `Failure` if a process ends before its time; the others are ended, however this ends.
+    The view must be made of each connection by itself or, `by_packet`, of each frame by itself. Raise `Failure` if a
+    process ends early; the other processes are ended in any case.
     """
     context = get_context("fork")
     processes: list[BaseProcess] = []
@@ -84,7 +84,7 @@ def _received(
     ignored: list[int],
     errors: list[CaptureError],
 ) -> Iterator[_Line]:
-    """The lines of one process. What all of them have to say is taken of the first."""
+    """Yield the lines of one process; warnings and progress are taken from the first process only."""
     with receiving:
         while True:
             try:
@@ -112,8 +112,8 @@ def _ending(process: BaseProcess) -> str:
 
 
 def _work(sending: Connection, view: View, read: Read, share: Share) -> None:
-    """Send the lines of a share, then the share, or the error that ended the reading."""
-    signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C is for all of the group, and the parent ends us
+    """Send the lines of a share, then the share, or the error that ended reading."""
+    signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C reaches the whole group; the parent ends its processes
     signal.signal(signal.SIGTERM, signal.SIG_DFL)
     with suppress(BrokenPipeError):  # the reader is gone
         stream = -1
@@ -130,7 +130,7 @@ def _work(sending: Connection, view: View, read: Read, share: Share) -> None:
         try:
             for line in view.lines(passing(read(share, sending.send, sending.send))):
                 if stream < 0 and share.number:
-                    continue  # a heading, which is one for all
+                    continue  # a heading, printed once for all
                 lines.append((share.position, stream, line))
                 held += len(line)
                 if held >= CHUNK_CHARACTERS:

@@ -1,4 +1,4 @@
-"""From the arguments to the exit code: the one door through which failures leave."""
+"""Exit of the command: runs it and turns its failures into exit codes."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from amqproxy.cli.standard_streams import forget_output, prepare, print_error
 
 
 def main() -> None:
-    """Run the command that the arguments name, and exit with the codes in the package's docstring."""
+    """Run the command of the arguments, and exit with the codes in the package's docstring."""
     prepare()
     sys.exit(_exit_code())
 
@@ -41,7 +41,7 @@ def _exit_code() -> int:
         if error.errno not in (errno.ENOSPC, errno.EIO, errno.EFBIG, errno.EDQUOT):
             raise
         forget_output()
-        print_error(f"amqproxy: the output cannot be written: {error.strerror}")
+        print_error(f"amqproxy: cannot write the output: {error.strerror}")
         return FAILED
     except _wrong_config() as error:
         print_error(f"amqproxy: {error}")
@@ -50,7 +50,7 @@ def _exit_code() -> int:
 
 
 def _wrong_config() -> type[Exception]:
-    """`ConfigError`, which is imported only where something went wrong: what does not need the config starts sooner."""
+    """Return `ConfigError`, imported on failure only, so that commands without a config start faster."""
     from amqproxy.configuration.config import ConfigError
 
     return ConfigError

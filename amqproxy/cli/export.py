@@ -1,4 +1,4 @@
-"""`amqproxy export`: captures as files for other programs, and for people."""
+"""`amqproxy export`: converts captures to files for other programs, and for people."""
 
 from __future__ import annotations
 
@@ -33,13 +33,13 @@ SUFFIXES: dict[str, Format] = {
 }
 
 BINARY = ("parquet", "pcapng")
-"""Formats that are no text, which do not go to standard output."""
+"""Binary formats, which are not written to standard output."""
 
 STANDARD_OUTPUT = "-"
 
 
 class ExportOptions(msgspec.Struct, frozen=True, kw_only=True):
-    """The options that say what is exported."""
+    """Options that select the exported content."""
 
     messages: bool
     findings: bool
@@ -48,11 +48,11 @@ class ExportOptions(msgspec.Struct, frozen=True, kw_only=True):
     body: int
     leg: str
     selected: str
-    """What is selected, as on the command line."""
+    """Description of the selection, as on the command line."""
 
 
 Pieces = Callable[[Iterable["Decoded"]], Iterator[bytes]]
-"""Makes an export of what was decoded, piece by piece."""
+"""Converts decoded captures to an export, in pieces."""
 
 
 def export(
@@ -71,49 +71,49 @@ def export(
     body: int = 0,
     force: Annotated[bool, Parameter(negative="")] = False,
 ) -> None:
-    """Export captures: as a table, as a smaller capture, as a page with plots, or as AsyncAPI. See docs/captures.md.
+    """Export captures as a table, a smaller capture, a page with plots, or AsyncAPI. See docs/captures.md.
 
     Parameters
     ----------
     files
         The captures, in order: pcap or pcapng, plain or compressed, or directories; - is standard input.
     to
-        The file to write, which is there when it is complete; - is standard output.
+        The file to write, which appears once it is complete; - is standard output.
     format
-        By default, what the suffix of --to says: .jsonl, .csv, .parquet, .pcapng, .html. AsyncAPI is YAML,
+        By default, chosen by the suffix of --to: .jsonl, .csv, .parquet, .pcapng, .html. AsyncAPI is YAML,
         or JSON in a file .json.
     messages
-        Tables: a line for each message and request instead of each frame. See docs/messages.md.
+        Tables: one row per message and request, instead of per frame. See docs/messages.md.
     findings
-        Tables: what an expert would point out, instead of frames or, with --messages, between them.
+        Tables: findings instead of frames or, with --messages, between messages.
     asyncapi
-        An AsyncAPI 3 document of the exchanges, queues, bindings and message shapes that were seen: --format asyncapi.
+        Write an AsyncAPI 3 document of exchanges, queues, bindings and message shapes: --format asyncapi.
     fields
-        CSV: these columns instead of all, as in decode --fields.
+        CSV: only these columns, as in decode --fields.
     follow
         Only one connection, or with /CHANNEL one channel of it, as in decode --follow.
     filter
         Only the commands for which this CEL expression holds. See docs/rules.md.
     start
-        Only what passed at this time or later, as in decode --start.
+        Only frames from this time on, as in decode --start.
     end
-        Only what passed before this time.
+        Only frames before this time.
     leg
-        Of recordings of the proxy's: what passed on the client's leg, the upstream's, or both.
+        The leg of a proxy recording to export: the client's, the upstream's, or both.
     body
         Tables: also the first N bytes of each body frame, or with --messages of each body.
     force
-        Replace the file that is there.
+        Replace an existing file.
     """
     if asyncapi and format not in (None, "asyncapi"):
-        raise Failure(f"export: --asyncapi is a format of its own, and not {format}", MISUSED)
+        raise Failure(f"export: --asyncapi and --format {format} exclude each other", MISUSED)
     chosen = "asyncapi" if asyncapi else format or _by_suffix(to)
     if chosen in BINARY and str(to) == STANDARD_OUTPUT:
-        raise Failure(f"export: {chosen} is no text: name a file", MISUSED)
+        raise Failure(f"export: {chosen} is a binary format: name a file", MISUSED)
     if fields is not None and chosen != "csv":
-        raise Failure("export: --fields are the columns of CSV", MISUSED)
+        raise Failure("export: --fields is for CSV only", MISUSED)
     if chosen in ("pcapng", "html", "asyncapi") and (messages or findings or body):
-        raise Failure(f"export: --messages, --findings and --body are not for {chosen}, but for tables", MISUSED)
+        raise Failure(f"export: --messages, --findings and --body are for tables, not for {chosen}", MISUSED)
     if chosen == "html" and leg == "both":
         raise Failure("export: a report counts what passed on one leg: choose --leg client or upstream", MISUSED)
     from amqproxy.capture.selection.conversation import Conversation
@@ -179,7 +179,7 @@ def _copy(pieces: Iterator[bytes], file: BinaryIO) -> int:
 
 
 def _check_found(conversation: Conversation | None) -> None:
-    """`Failure` where there was nothing to follow: then nothing is written."""
+    """Raise `Failure` if there was nothing to follow, so that nothing is written."""
     if conversation is not None and (reason := conversation.why_nothing()):
         raise Failure(f"export: --follow: {reason}")
 
@@ -200,7 +200,7 @@ def _csv(options: ExportOptions, selection: Selection, names: list[str], to: Pat
 
 
 def _view(options: ExportOptions, selection: Selection, fields: str | None) -> Pieces:
-    """What `decode` shows with the same options."""
+    """Return the view that `decode` prints with the same options."""
     from amqproxy.cli.views import ViewOptions, view_of
 
     settings = ViewOptions(

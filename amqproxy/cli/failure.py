@@ -1,4 +1,4 @@
-"""What ends the command before its time, and with which exit code."""
+"""Failures that end the command, with their exit codes."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ FAILED, MISUSED, INTERRUPTED, UNHEARD = 1, 2, 130, 141
 
 
 class Failure(Exception):
-    """An error message for the user, and the exit code."""
+    """An error message for the user, with an exit code."""
 
     def __init__(self, text: str, code: int = FAILED) -> None:
         super().__init__(text)

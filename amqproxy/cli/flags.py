@@ -1,4 +1,4 @@
-"""Merges flags into the config: flags override the file."""
+"""Merges flags into the configuration: flags override the file."""
 
 from __future__ import annotations
 
@@ -23,12 +23,12 @@ from amqproxy.configuration.config_file import explained, located
 from amqproxy.configuration.quantities import numbered
 
 SECRETS = {"token_file", "token_env", "password_file", "password_env"}
-"""Where the one secret of a dashboard may be from."""
+"""Sources of the dashboard's only secret."""
 
 
 @contextmanager
 def errors_with_line(config: Path | None) -> Iterator[None]:
-    """Adds the config file and the line of the key to preflight's errors."""
+    """Add the config file and the key's line to preflight errors."""
     try:
         yield
     except preflight.PreflightError as fault:
@@ -45,7 +45,7 @@ def merged(
     record: Path | None = None,
     dashboard: bool | str = False,
 ) -> Config:
-    """The config with the flags applied; `ConfigError` names the flag that is wrong."""
+    """Return the config with the flags applied; `ConfigError` names the wrong flag."""
     changes: dict[str, object] = {}
     if listen:
         changes["listen"] = (_from_flag("--listen", ListenerConfig, {"address": listen}),)
@@ -78,7 +78,7 @@ def merged(
 def merged_broker(
     broker: BrokerConfig, listen: str | None, data: Path | None, definitions: Path | None, tls: dict[str, str]
 ) -> BrokerConfig:
-    """The same for the broker; `tls` is for the one listener that --listen names, or would."""
+    """Like `merged`, for the broker; `tls` is for the single listener of --listen."""
     changes: dict[str, object] = {}
     if tls and not {"certificate", "key"} <= tls.keys():
         raise ConfigError("TLS needs both --tls-cert and --tls-key")
@@ -95,7 +95,7 @@ def merged_broker(
 def merged_dashboard(
     config: DashboardConfig | None, given: Mapping[str, object], flags: dict[str, str] | None = None
 ) -> DashboardConfig:
-    """The dashboard of the config with what is given; `flags` are the names of flags that are not those of the keys."""
+    """Return the dashboard's config with the given values; `flags` names flags that differ from their keys."""
     values = {} if config is None else msgspec.to_builtins(config)
     if SECRETS & given.keys():
         values = {name: value for name, value in values.items() if name not in SECRETS}

@@ -1,4 +1,4 @@
-"""`amqproxy mock`: a client talks to a recording."""
+"""`amqproxy mock`: plays the server's side of a recording to a client."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from amqproxy.replay.mocking.mock_report import MockedConnection
 
 MAX_BYTES = 512 << 20
-"""Bytes of frames that a recording may have: all of it is in memory."""
+"""Maximum size of a recording's frames in bytes, since they are held in memory."""
 
 
 def mock(
@@ -38,36 +38,36 @@ def mock(
 ) -> None:
     """Play the server's side of a recording to clients, until SIGTERM or Ctrl-C.
 
-    A client gets the answers, messages, confirms, returns and errors that the recorded one got for the same commands.
-    When it has gone, what it did that differed from the recording is printed. See docs/captures.md.
+    A client gets the answers, messages, confirms, returns and errors that the recorded client got for its commands.
+    When it disconnects, its differences from the recording are printed. See docs/captures.md.
 
     Parameters
     ----------
     files
         The captures with the recording, pcap or pcapng; - is standard input.
     listen
-        HOST:PORT where clients connect. Port 0 takes a free one.
+        HOST:PORT where clients connect. Port 0 picks a free port.
     speed
-        How many times as fast as it was recorded the server answers; 0 is without any delay.
+        Speed of the answers relative to the recording; 0 is without any delay.
     loop
-        Play each recorded connection any number of times, so that a client can connect again.
+        Play each recorded connection repeatedly, so that a client can reconnect.
     once
-        End when the first client has gone: with 0 if it did what the recorded one did, with 1 if not.
+        Exit when the first client disconnects: with 0 if it acted as recorded, otherwise with 1.
     strict
-        Close the connection, and not only the channel (of 0-10, the session), where the recording has no answer.
+        Close the connection, not only the channel (0-10: the session), if the recording has no answer.
     user
-        USER:PASSWORD that clients must log in with; the password may be in the variable AMQPROXY_PASSWORD instead. By
-        default any user may, with any password.
+        USER:PASSWORD that clients must log in with; the password may be in the variable AMQPROXY_PASSWORD. By
+        default, any user and password is accepted.
     leg
-        Of a recording of the proxy's, the leg whose server is played.
+        The leg of a proxy recording whose server is played.
     keylog
-        Secrets of TLS sessions, in the format of SSLKEYLOGFILE, with which captures are decrypted by tshark.
+        Secrets of TLS sessions, in SSLKEYLOGFILE format; tshark decrypts the captures with them.
     tls_cert
-        A certificate in PEM: clients must then speak TLS.
+        A certificate in PEM; clients must then use TLS.
     tls_key
         The key of the certificate, in PEM, without a password.
     json
-        One JSON object a line for each client that has gone, instead of text.
+        Print one JSON object per line for each client, instead of text.
     """
     import trio
 
@@ -76,7 +76,7 @@ def mock(
     from amqproxy.replay.mocking.mock_settings import MockSettings
 
     if not 0 <= speed < float("inf"):
-        raise Failure(f"mock: --speed {speed}: give a number that is not negative", MISUSED)
+        raise Failure(f"mock: --speed {speed}: give a number of at least 0", MISUSED)
     try:
         ListenerConfig(address=listen)
     except ValueError as error:
@@ -93,7 +93,7 @@ def mock(
         trio.run(_serve, scripts, settings, printer, listen, (tls_cert, tls_key), loop, once)
     if once and printer.has_differences:
         sys.stdout.flush()
-        raise Failure("mock: the client did not do what was recorded")
+        raise Failure("mock: the client did not act as recorded")
 
 
 class _Printer:
@@ -122,12 +122,12 @@ def _scripts(files: CaptureFiles) -> list[AnyScript]:
         except OverflowError as error:
             raise Failure(f"mock: {error}: choose connections with `amqproxy export --filter`") from None
     if not scripts:
-        raise Failure("mock: there is no connection of AMQP 0-9-1 or 0-10 in it")
+        raise Failure("mock: the recording contains no connection of AMQP 0-9-1 or 0-10")
     return scripts
 
 
 def _bounded(decoded: Iterator[Decoded]) -> Iterator[Decoded]:
-    """The same, as long as it fits in memory."""
+    """Yield the decoded frames, up to the memory limit."""
     from amqproxy.capture.decoded import DecodedFrames
 
     size = 0

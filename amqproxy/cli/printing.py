@@ -1,4 +1,4 @@
-"""How frames are printed on standard output, and which of them."""
+"""Format and selection of the frames printed on standard output."""
 
 from __future__ import annotations
 
@@ -19,13 +19,13 @@ if TYPE_CHECKING:
 
 
 USUAL_BODY = 1024
-"""Bytes of a body that `--body` shows by default."""
+"""Body bytes that a bare `--body` prints."""
 
 
 def with_values_left_out(arguments: list[str]) -> list[str]:
-    """The arguments with `--body=1024` for a bare `--body`, where that is an option whose value may be left out.
+    """Replace a bare `--body` by `--body=1024`, where its value is optional, and a bare `--loop` of `replay` likewise.
 
-    Of `replay`, a bare `--loop` is one without end.
+    A bare `--loop` is endless.
     """
     usual = _USUAL_VALUES.get(arguments[0]) if arguments else None
     if usual is None:
@@ -52,7 +52,7 @@ _USUAL_VALUES = {
 
 def checked_body(size: int) -> int:
     if size < 0:
-        raise Failure(f"--body={size}: a number of bytes is not negative", MISUSED)
+        raise Failure(f"--body={size}: give a number of at least 0", MISUSED)
     return size
 
 
@@ -65,7 +65,7 @@ def renderer(json: bool) -> Callable[[Record], str]:
 
 
 def lines_of_frames(json: bool, body: int) -> Callable[[], Lines]:
-    """What makes that which writes the same lines as `renderer`, from the bytes of frames."""
+    """Return a factory of writers of the same lines as `renderer`, from the bytes of frames."""
     from amqproxy.capture.json_lines import JSONLines
     from amqproxy.capture.text_lines import TextLines
 
@@ -73,7 +73,7 @@ def lines_of_frames(json: bool, body: int) -> Callable[[], Lines]:
 
 
 def report_renderer(json: bool) -> Callable[[Report], str]:
-    """What makes lines of messages and findings."""
+    """Return a renderer of messages and findings."""
     if json:
         return lambda report: report.to_json().decode()
     from amqproxy.process.log import is_coloured
@@ -103,7 +103,7 @@ def print_settings(
     body: int,
     ends_with_reader: bool,
 ) -> PrintSettings | None:
-    """What `command` is to print while it runs, by its options; None where it is to print nothing."""
+    """Return the print settings of `command` by its options; `None` if it prints nothing."""
     from amqproxy.app.printing import PrintSettings
     from amqproxy.taps.observer import ObserverSettings
 
@@ -130,7 +130,7 @@ def print_settings(
 
 
 class WorstFinding:
-    """Notes the worst finding among reports."""
+    """Keeps the worst finding among reports."""
 
     def __init__(self) -> None:
         self.severity: Severity | None = None

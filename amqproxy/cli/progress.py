@@ -1,4 +1,4 @@
-"""How far a capture has been read: one line on a terminal, which is gone in the end."""
+"""Progress of reading a capture: one line on a terminal, erased at the end."""
 
 from __future__ import annotations
 
@@ -16,22 +16,21 @@ if TYPE_CHECKING:
     from types import TracebackType
 
 INTERVAL = 0.25
-"""Seconds before the line is shown, and between two changes of it."""
+"""Delay before the line appears and between its updates, in seconds."""
 
 ERASE = "\r\x1b[K"
 
 
 def is_terminal(stream: TextIO | None) -> bool:
-    """Is it one that can erase a line?"""
+    """Whether the stream is a terminal that can erase a line."""
     return stream is not None and os.environ.get("TERM") != "dumb" and stream.isatty()
 
 
 class Progress:
-    """Shows on standard error how much has been read of the capture in `files`, if that is a terminal.
+    """Shows on standard error, if that is a terminal, how much of the captures in `files` has been read.
 
-    That is a share of the bytes on the disk, whether or not they are compressed; of a pipe, of unknown size, it
-    is how many there were. `detail` is what else to show behind it. `is_in_the_way` while the line stands where output
-    is to go: `clear` takes it away.
+    The share counts bytes on disk, compressed or not; for a pipe of unknown size, the number of bytes is shown.
+    `detail` is text to show after it. `is_in_the_way` while the line is where output would go: `clear` erases it.
     """
 
     def __init__(self, files: Sequence[Path]) -> None:
@@ -54,12 +53,12 @@ class Progress:
         self.clear()
 
     def advance(self, count: int) -> None:
-        """Take that `count` more bytes have been read: an `OnRead`."""
+        """Note that `count` more bytes were read: an `OnRead`."""
         self._read += count
         self.refresh()
 
     def refresh(self) -> None:
-        """Show it anew, if it is time."""
+        """Update the line, if it is time."""
         if not self._is_wanted:
             return
         now = time.monotonic()
@@ -68,13 +67,13 @@ class Progress:
             self._show()
 
     def clear(self) -> None:
-        """Take the line away, until it is shown anew."""
+        """Erase the line until the next update."""
         if self._is_shown:
             self._write(ERASE)
             self._is_shown = self.is_in_the_way = False
 
     def _measure(self, files: Sequence[Path]) -> None:
-        """Find out what is to be read; what cannot be found, the reader will report."""
+        """Measure the files; the reader reports missing ones."""
         from amqproxy.capture.files import files_of, name_of
         from amqproxy.capture.warnings import CaptureError
 
@@ -100,7 +99,7 @@ class Progress:
 
 
 def _size(file: Path) -> int | None:
-    """The bytes of a file; None where that cannot be known, as of a pipe."""
+    """Return the size of a file in bytes; `None` if unknown, as for a pipe."""
     if str(file) == "-":
         return None
     try:

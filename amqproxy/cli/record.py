@@ -1,4 +1,4 @@
-"""`amqproxy record`: begins and ends the recording of a running proxy."""
+"""`amqproxy record`: starts and stops the recording of a running proxy."""
 
 from __future__ import annotations
 
@@ -31,14 +31,14 @@ def start(
     socket: Path | None = None,
     config: Path | None = None,
 ) -> None:
-    """Begin to record what passes, and return. What is not given is as [record] in the proxy's config has it.
+    """Start recording the traffic, and return. Defaults are taken from [record] in the proxy's config.
 
-    Connections that are open already are recorded from here on.
+    Open connections are recorded from this moment on.
 
     Parameters
     ----------
     directory
-        Where the files are written, on the proxy's machine. A relative path begins here.
+        The directory for the files, on the proxy's machine. Relative paths start at the current directory here.
     filter
         Record only the commands for which this CEL expression holds. See docs/rules.md.
     body
@@ -46,17 +46,17 @@ def start(
     legs
         Record both connections of a session, or only the client's or the upstream's [both].
     file_size
-        Begin the next file after so many bytes [256MiB].
+        Size at which the next file begins [256MiB].
     file_age
-        Begin the next file after this time [1h].
+        Age at which the next file begins [1h].
     files
-        Keep so many files; the oldest is deleted.
+        Maximum number of files; the oldest is deleted.
     total_size
-        Keep files of so many bytes in all; the oldest is deleted [10GiB].
+        Maximum size of all files; the oldest is deleted [10GiB].
     compress
-        Compress files with zstd once they are complete [yes].
+        Compress files with zstd when they are complete [yes].
     when_full
-        Where the disk is too slow: drop frames, which are counted, or let clients and brokers wait [drop].
+        If the disk is too slow: drop and count frames, or let clients and brokers wait [drop].
     socket
         The proxy's control socket.
     config
@@ -87,12 +87,12 @@ def stop(
     socket: Path | None = None,
     config: Path | None = None,
 ) -> None:
-    """End the recording, once all that has passed is written.
+    """Stop recording, after all frames are written.
 
     Parameters
     ----------
     json
-        How the recording stands, as JSON.
+        Print the status of the recording as JSON.
     socket
         The proxy's control socket.
     config
@@ -109,12 +109,12 @@ def status(
     socket: Path | None = None,
     config: Path | None = None,
 ) -> None:
-    """Print how the recording stands, or how the last one did.
+    """Print the status of the recording, or of the last one.
 
     Parameters
     ----------
     json
-        The same as JSON.
+        Print JSON.
     socket
         The proxy's control socket.
     config
@@ -140,7 +140,7 @@ def _lines(status: dict[str, Any]) -> list[str]:
         lines.append(f"file: {status['file']}")
     lines.append(f"{status['packets']:,} packets in {status['files']} files, {status['size'] / 1e6:,.1f} MB")
     lines.append(f"{status['connections']} connections, {status['waiting'] / 1e6:,.1f} MB waiting for the disk")
-    for name, why in (("dropped", "since the disk was too slow"), ("lost", "since it could not be written")):
+    for name, why in (("dropped", "as the disk was too slow"), ("lost", "as writing failed")):
         if status[name]:
             lines.append(f"{status[name]:,} frames not recorded, {why}")
     if status["error"]:

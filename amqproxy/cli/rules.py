@@ -1,4 +1,4 @@
-"""`amqproxy rules`: the rules of a config file, without a proxy."""
+"""`amqproxy rules`: checks, tests and explains the rules of a config file, without a proxy."""
 
 from __future__ import annotations
 
@@ -20,16 +20,16 @@ app = cyclopts.App(name="rules", help="Check and explain the rules of a config f
 
 @app.command
 def check(*files: Path, strict: Annotated[bool, Parameter(negative="")] = False) -> None:
-    """Check the rules of config files, and report the errors of the first that has any.
+    """Check the rules of config files, and report the errors of the first wrong one.
 
-    Warns of rules that could be walked around, lock everybody out, or are never asked.
+    Warns of rules that can be bypassed, lock every client out, or are never evaluated.
 
     Parameters
     ----------
     files
         .toml, .yaml or .yml files.
     strict
-        Fail where there is something to warn of.
+        Exit with 1 if there are warnings.
     """
     from amqproxy.configuration.config_file import load
     from amqproxy.rules.engine.rule_warnings import find_warnings
@@ -57,7 +57,7 @@ def rehearse(
     capture: Path,
     json: Annotated[bool, Parameter(negative="")] = False,
 ) -> None:
-    """Show what the rules would have done to the traffic in a capture.
+    """Show the effects that the rules would have had on the traffic in a capture.
 
     Parameters
     ----------
@@ -66,7 +66,7 @@ def rehearse(
     capture
         A pcap or pcapng file, plain, gzip, zstd or lz4, or a directory of them; - is standard input.
     json
-        One JSON object a line for each command that they would have acted on, instead of text.
+        Print one JSON object per line for each affected command, instead of text.
     """
     from amqproxy.capture.decode import read_decoded
     from amqproxy.capture.decoded import DecodedFrames, StreamEnded
@@ -111,10 +111,10 @@ def suggest(
     tables: str | None = None,
     master: str = "local[*]",
 ) -> None:
-    """Write the least access lists under which everything in captures would have passed, for each user.
+    """Print the smallest access lists, by user, under which all commands in captures would have passed.
 
-    Names that were generated become patterns. The lists are checked as `rules test` does: it fails if any command in
-    these captures would be refused. What is printed is a config file.
+    Generated names become patterns. The lists are checked as `rules test` does: it fails if any command in
+    these captures would be refused. The output is a config file.
 
     Parameters
     ----------
@@ -123,7 +123,7 @@ def suggest(
     format
         The format of the config file.
     tables
-        Instead of captures, the directory of tables that `amqproxy pipeline` has made of them: of a month, or of many
+        Instead of captures, a directory of tables made by `amqproxy pipeline`, of a month, or of many
         hosts.
     master
         With --tables: where Spark runs, such as spark://HOST:PORT.
@@ -144,21 +144,21 @@ def suggest(
         raise Failure(f"rules suggest: {error}") from None
     print(f"{counted(lines, 'line')}; {counted(commands, 'command')} checked, {refused} refused", file=sys.stderr)
     if refused:
-        raise Failure("rules suggest: under this list, not all that is in these captures would have passed")
+        raise Failure("rules suggest: some commands in these captures would not have passed under this list")
 
 
 _AsText = Callable[["SuggestedAccess", Iterable[str]], str]
 
 
 def _suggest_from_captures(captures: Sequence[Path], as_text: _AsText, format: str) -> tuple[int, int, int]:
-    """Print the list; how many lines it has, how many commands were checked, and how many it would have refused."""
+    """Print the list; return the number of its lines, of checked commands, and of those that it would have refused."""
     from amqproxy.cli.capture_files import CaptureFiles
     from amqproxy.export.access_suggestion import AccessCheck, suggested
 
     with CaptureFiles("rules suggest", captures, read_again=True, reads_amqp010=True) as files:
         access = suggested(files.decoded)
         if not access.lines:
-            raise Failure("rules suggest: there is no command in these captures that an access list could be about")
+            raise Failure("rules suggest: these captures contain no command that access lists apply to")
         text = as_text(access, files.names)
         print(text, end="")
         sys.stdout.flush()
@@ -169,7 +169,7 @@ def _suggest_from_captures(captures: Sequence[Path], as_text: _AsText, format: s
 
 
 def _suggest_from_tables(path: str, as_text: _AsText, master: str) -> tuple[int, int, int]:
-    """The same from the table `events`."""
+    """Like `_suggest_from_captures`, from the table `events`."""
     try:
         from pyspark.errors import PySparkException
         from pyspark.sql import SparkSession
@@ -196,7 +196,7 @@ def _suggest_from_tables(path: str, as_text: _AsText, master: str) -> tuple[int,
     except (LedgerError, session.SparkUnavailable, PySparkException) as error:
         raise Failure(f"rules suggest: {str(error).strip().splitlines()[0]}") from None
     if not access.lines:
-        raise Failure("rules suggest: there is no command in these tables that an access list could be about")
+        raise Failure("rules suggest: these tables contain no command that access lists apply to")
     print(as_text(access, [path]), end="")
     sys.stdout.flush()
     return len(access.lines), access.commands, refused_of(access, commands)
@@ -219,8 +219,7 @@ def explain(
     consumer_tag: str | None = None,
     protocol: Literal["0-9-1", "0-10"] | None = None,
 ) -> None:
-    """Describe what each rule does, which rules would apply to a command, and what becomes of it; what is not given
-    stays open.
+    """Describe each rule, whether it would apply to a command, and the outcome; options that are not given stay open.
 
     Parameters
     ----------
@@ -229,25 +228,25 @@ def explain(
     user
         The user that the client logs in as.
     vhost
-        The virtual host that it has entered.
+        The virtual host of the connection.
     address
-        The IP address that it comes from.
+        The client's IP address.
     connection_name
-        The name that it gives its connection.
+        The connection name.
     sender
         The sender of the command.
     method
-        The command's method, such as basic.publish or, of AMQP 0-10, message.transfer.
+        The command's method, such as basic.publish or, for AMQP 0-10, message.transfer.
     exchange
-        The exchange that it names.
+        The exchange named in the command.
     queue
-        The queue that it names.
+        The queue named in the command.
     routing_key
-        Its routing key.
+        The routing key of the command.
     consumer_tag
-        Its consumer tag.
+        The consumer tag of the command.
     protocol
-        The protocol of the command, if both have a method of that name: 0-9-1 otherwise.
+        The protocol of the command, if both have a method of that name [0-9-1].
     """
     from amqproxy.amqp091.transitions import Peer
     from amqproxy.configuration.config_file import load

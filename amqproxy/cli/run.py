@@ -1,4 +1,4 @@
-"""`amqproxy run`: the proxy."""
+"""`amqproxy run`: runs the proxy."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ def run(
     Parameters
     ----------
     listen
-        HOST:PORT where clients connect [127.0.0.1:5673]. Port 0 takes a free one.
+        HOST:PORT where clients connect [127.0.0.1:5673]. Port 0 picks a free port.
     upstream
         HOST:PORT of the broker [127.0.0.1:5672], or "broker" for the integrated one.
     metrics
@@ -45,9 +45,9 @@ def run(
     print_
         Print each frame on standard output, as it passes.
     messages
-        Print each message and request, with what became of it and how long it took. See docs/messages.md.
+        Print each message and request with its outcome and duration. See docs/messages.md.
     findings
-        Print what an expert would point out. See docs/findings.md.
+        Print findings: likely mistakes and problems. See docs/findings.md.
     json
         Print one JSON object a line, for each frame, message or finding, as `decode --json` does.
     filter
@@ -55,16 +55,16 @@ def run(
     body
         Also print the first N bytes of each body frame, or with --messages of each body; 1024 for --body alone.
     exit_on_closed_output
-        When the reader of what is printed goes away, drain and exit with 141. Without this, only printing ends.
+        When printing: drain and exit with 141 if the reader of standard output goes away, instead of printing no more.
     record
-        Record what passes into pcapng files in this directory. [record] in the config has more. See docs/captures.md.
+        Record the traffic into pcapng files in this directory. [record] in the config has more. See docs/captures.md.
     dashboard
-        Show all that in a browser, at HOST:PORT [127.0.0.1:8672]. [dashboard] in the config has more. See
+        Show the traffic in a browser, at HOST:PORT [127.0.0.1:8672]. [dashboard] in the config has more. See
         docs/dashboard.md.
     log_format
-        How the log on standard error is written [text].
+        Format of the log on standard error [text].
     log_level
-        The least important events to log [info].
+        Lowest level of events to log [info].
     config
         A .toml, .yaml or .yml file; see `amqproxy config show`.
     """

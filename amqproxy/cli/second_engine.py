@@ -1,4 +1,4 @@
-"""tshark, for what captures hold that we do not read: TLS, and other link types."""
+"""Use of tshark for capture content that amqproxy does not read: TLS, and other link types."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
 @contextmanager
 def second_engine(command: str, notify: OnWarning, keylog: Path | None, *, is_live: bool = False) -> Iterator[Tshark]:
-    """tshark for one reading; `Failure` where it is needed for `--keylog` and not there."""
+    """Return tshark for one reading; raise `Failure` if `--keylog` needs it and it is missing."""
     from amqproxy.tshark.engine import TsharkMissing
     from amqproxy.tshark.tshark import Tshark
 

@@ -1,4 +1,4 @@
-"""`amqproxy shrink`: the smallest part of a capture that still shows something when it is replayed."""
+"""`amqproxy shrink`: reduces a capture to the smallest part that still shows a behaviour when it is replayed."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     from amqproxy.replay.target import Target
 
 MAX_STEPS = 1_000_000
-"""Commands of a capture that are held while it is shrunk."""
+"""Maximum number of commands in a capture to shrink."""
 
 
 def shrink(
@@ -41,34 +41,34 @@ def shrink(
     keylog: Path | None = None,
     json: Annotated[bool, Parameter(negative="")] = False,
 ) -> None:
-    """Reduce captures to the smallest one that still makes an expression true when it is replayed.
+    """Reduce captures to the smallest one that still makes an expression true when replayed.
 
-    Connections, then channels (of 0-10, sessions), then commands are left out, in ever other combinations, each
-    replayed against a new broker. The capture that is written is of the last replay that made the expression true. See
+    Connections, then channels (0-10: sessions), then commands are removed in varying combinations, each
+    replayed against a new broker. The output is the capture of the last replay that made the expression true. See
     docs/captures.md.
 
     Parameters
     ----------
     files
-        The captures, which are one: pcap or pcapng files, directories of them, or - for standard input.
+        The captures, read as one: pcap or pcapng files, directories of them, or - for standard input.
     until
-        A CEL expression with the names of --filter, true of some command that passes, from either side; or with
-        `finding.` or `difference.`, true of some finding or difference.
+        A CEL expression with the names of --filter, true for a command from either side; or with
+        `finding.` or `difference.`, true for a finding or difference.
     output
         The pcapng file to write.
     to
         Replay against this broker, amqp://USER:PASSWORD@HOST:PORT/VHOST, instead of the integrated one. Queues and
-        exchanges have other names in each replay.
+        exchanges get new names in each replay.
     seconds
-        Stop after so long, with the smallest capture by then.
+        Time limit; the smallest capture found so far is written.
     timeout
-        Seconds for which an answer that was recorded is waited for.
+        Seconds to wait for a recorded answer.
     leg
-        Of a recording of the proxy's, play what its clients sent, or what it sent itself.
+        The leg of a proxy recording to replay: the commands of its clients, or those that the proxy sent.
     keylog
-        Secrets of TLS sessions, in the format of SSLKEYLOGFILE, with which captures are decrypted by tshark.
+        Secrets of TLS sessions, in SSLKEYLOGFILE format; tshark decrypts the captures with them.
     json
-        The result as a JSON object instead of text.
+        Print the result as a JSON object instead of text.
     """
     import trio
 
@@ -97,7 +97,7 @@ def shrink(
         try:
             shrunk = trio.run(_shrink, steps, expression, target, seconds, timeout)
         except NotTrue:
-            raise Failure(f"shrink: replaying all of it does not make this true: {until}") from None
+            raise Failure(f"shrink: replaying the whole capture does not make this true: {until}") from None
         except DialFailed as error:
             raise Failure(f"shrink: {error}") from None
         except (KeyboardInterrupt, BaseExceptionGroup) as error:
@@ -117,9 +117,9 @@ def _read(files: CaptureFiles) -> list[Step]:
     with files as captures:
         steps = list(islice(steps_of(captures.decoded()), MAX_STEPS + 1))
     if len(steps) > MAX_STEPS:
-        raise Failure(f"shrink: there are more than {MAX_STEPS} commands; take a part of it, with `export --pcapng`")
+        raise Failure(f"shrink: there are more than {MAX_STEPS} commands; shrink a part, made with `export --pcapng`")
     if not steps:
-        raise Failure("shrink: there is no connection of AMQP 0-9-1 or 0-10 in it")
+        raise Failure("shrink: the captures contain no connection of AMQP 0-9-1 or 0-10")
     return steps
 
 
@@ -155,7 +155,7 @@ async def _shrink(
 
     def show(commands: int, replays: int) -> None:
         if is_terminal(sys.stderr):
-            sys.stderr.write(f"{ERASE}{commands} commands are left after {replays} replays")
+            sys.stderr.write(f"{ERASE}{commands} commands left after {replays} replays")
             sys.stderr.flush()
 
     try:
@@ -167,7 +167,7 @@ async def _shrink(
 
 @asynccontextmanager
 async def _broker(target: Target | None, timeout: float, vhosts: Iterable[str]) -> AsyncIterator[Dial]:
-    """What dials the target; without one, a new broker in this process, which has these virtual hosts."""
+    """Return a dialler of the target; without a target, of a new broker in this process with these virtual hosts."""
     from amqproxy.configuration.config import BrokerConfig, BrokerLimits
     from amqproxy.replay.broker_dial import broker_dial
     from amqproxy.sockets.transport import SocketTransport, Transport

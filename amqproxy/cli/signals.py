@@ -1,4 +1,4 @@
-"""What Ctrl-C and SIGTERM do while a command works until one of them comes."""
+"""Reaction to Ctrl-C and SIGTERM of a command that runs until a signal."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from contextlib import contextmanager
 
 @contextmanager
 def on_signals(first: Callable[[], None], then: Callable[[], None] | None = None) -> Iterator[None]:
-    """Call `first` with the first of them within the block, and with each one after it `then`, or `first` again."""
+    """Call `first` at the first signal within the block, and `then`, or `first` again, at each later one."""
     signals = 0
 
     def handle(number: int, frame: object) -> None:

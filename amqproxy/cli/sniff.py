@@ -1,4 +1,4 @@
-"""`amqproxy sniff`: what passes on a network interface, decoded as captures are."""
+"""`amqproxy sniff`: decodes the traffic of network interfaces like captures."""
 
 from __future__ import annotations
 
@@ -37,38 +37,38 @@ def sniff(
     body: int = 0,
     keylog: Path | None = None,
 ) -> None:
-    """Capture from network interfaces, and decode the AMQP at once, until Ctrl-C. The output is that of `decode`.
+    """Capture from network interfaces, and decode AMQP live, until Ctrl-C. The output is that of `decode`.
 
-    This needs tshark (with dumpcap, and the right to capture), and pip install 'amqproxy[captures]'.
+    Needs tshark (with dumpcap, and the right to capture), and pip install 'amqproxy[captures]'.
 
     Parameters
     ----------
     interface
         An interface to capture from, as `tshark -D` lists them: lo, eth0, any. Repeat it for more.
     port
-        Capture only TCP on this port; repeat it for more. By default, 5672 and 5671.
+        Capture only TCP on this port; repeatable [5672 and 5671].
     capture_filter
-        Capture what this expression of libpcap selects, instead of ports: "host 10.0.0.1 and tcp", "vlan and tcp".
+        A libpcap filter expression to use instead of ports: "host 10.0.0.1 and tcp", "vlan and tcp".
     messages
-        One line for each message and request instead of each frame. See docs/messages.md.
+        Print one line per message and request, instead of per frame. See docs/messages.md.
     findings
-        What an expert would point out, instead of frames, or with --messages between them. See docs/findings.md.
+        Print findings instead of frames, or with --messages between messages. See docs/findings.md.
     json
-        One JSON object a line for each frame, message or finding, instead of text.
+        Print one JSON object per line for each frame, message or finding, instead of text.
     fields
-        Print only these fields, as of `decode`.
+        Print only these fields, as in `decode`.
     header
-        With --fields: first a line with their names.
+        With --fields: print a line with their names first.
     separator
-        With --fields: this character between them instead of a tab.
+        With --fields: separate them by this character instead of a tab.
     follow
-        Print only one connection, or with /CHANNEL one channel of it, as of `decode`.
+        Print only one connection, or with /CHANNEL one channel of it, as in `decode`.
     filter
         Print only the commands for which this CEL expression holds. See docs/rules.md.
     body
         Also print the first N bytes of each body frame, or with --messages of each body; 1024 for --body alone.
     keylog
-        A file with secrets of TLS sessions, as SSLKEYLOGFILE has them; it may grow meanwhile.
+        A file with secrets of TLS sessions, in SSLKEYLOGFILE format; it may grow meanwhile.
     """
     from amqproxy.capture.selection.conversation import Conversation
     from amqproxy.capture.selection.selection import Selection
@@ -117,7 +117,7 @@ def _note_started(capture: LiveCapture) -> None:
 
 
 class _Counts:
-    """What was decoded, in numbers."""
+    """Numbers of decoded connections and frames."""
 
     def __init__(self) -> None:
         self.connections = self.frames = 0
@@ -138,7 +138,7 @@ class _Counts:
 
 
 def _print(capture: LiveCapture, view: View, keylog: Path | None) -> _Counts:
-    """Print each line as soon as what it is about was captured."""
+    """Print each line as soon as its packets were captured."""
     from amqproxy.capture.decode import read_decoded
     from amqproxy.capture.warnings import WarningKind
 

@@ -1,4 +1,4 @@
-"""Standard input, output and error: there in any case, and able to hold any text."""
+"""Standard input, output and error: always open, and able to encode any text."""
 
 from __future__ import annotations
 
@@ -12,19 +12,19 @@ ESCAPING = "amqproxy.escaping"
 """The handler of encoding errors that writes U+2192 as \\u2192, which is what JSON calls it too."""
 
 LINGER = 1.0
-"""Seconds that writing to standard error may take."""
+"""Time limit of writing to standard error, in seconds."""
 
 
 def prepare() -> None:
-    """Open what our parent closed: else the first socket would be in its place, and be given the output.
+    """Open the standard streams that the parent process closed, since the first socket would take their descriptor.
 
-    What a terminal's encoding lacks is escaped from here on.
+    Characters that the terminal's encoding lacks are escaped from then on.
     """
     for descriptor in (0, 1, 2):
         try:
             os.fstat(descriptor)
         except OSError:
-            os.open(os.devnull, os.O_RDWR)  # which takes the lowest number that is free
+            os.open(os.devnull, os.O_RDWR)  # takes the lowest free number
     if sys.stdout is None:
         sys.stdout = Path(os.devnull).open("w")  # noqa: SIM115
     if sys.stderr is None:
@@ -36,17 +36,17 @@ def prepare() -> None:
 
 
 def print_error(text: str) -> None:
-    """One line on standard error; without it, where that takes none."""
+    """Print a line on standard error, or nothing if that fails."""
     from amqproxy.process.line_writer import LineWriter
 
-    writer = LineWriter(sys.stderr, "{} lines are missing".format)
+    writer = LineWriter(sys.stderr, "{} lines were lost".format)
     for line in text.split("\n"):
         writer.write(line)
     writer.close(LINGER)
 
 
 def forget_output() -> None:
-    """Drop what is left of the output, so that Python does not trip over it once more at its exit."""
+    """Discard the buffered output, so that Python does not fail on it at exit."""
     os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
 
 

@@ -30,7 +30,7 @@ def tail(
 ) -> None:
     """Follow a running proxy: print each frame from now on, or messages or findings, until Ctrl-C.
 
-    The proxy never waits for it: where the output is too slow, the oldest is skipped, and the count is printed.
+    The proxy never waits for the output: if that is too slow, the oldest frames are skipped and counted.
 
     Parameters
     ----------
@@ -39,21 +39,21 @@ def tail(
     config
         The config file that names it.
     messages
-        One line for each message and request instead of each frame. See docs/messages.md.
+        Print one line per message and request, instead of per frame. See docs/messages.md.
     findings
-        What an expert would point out, instead of frames, or with --messages between them. See docs/findings.md.
+        Print findings instead of frames, or with --messages between messages. See docs/findings.md.
     filter
         Print only the commands for which this CEL expression holds. See docs/rules.md.
     body
         Also print the first N bytes of each body; 1024 for --body alone.
     since_start
-        Begin with what has passed before, as far as the proxy still has it. Needs a `ring` in [control].
+        Begin with the earlier traffic that the proxy still has. Needs a `ring` in [control].
     json
-        One JSON object a line, instead of text.
+        Print one JSON object per line, instead of text.
     fields
-        Print only these fields, with a tab between them, as `amqproxy decode --fields` does.
+        Print only these fields, separated by tabs, as `amqproxy decode --fields` does.
     header
-        With --fields: first a line with their names.
+        With --fields: print a line with their names first.
     """
     if filter is not None and findings and not messages:
         raise Failure("tail: --filter selects frames or messages: with --findings it needs --messages", MISUSED)

@@ -1,4 +1,4 @@
-"""The broker that a command plays against, as its arguments name it, without what other users must not see there."""
+"""Target broker of a command: parses its URL, and takes secrets from the environment."""
 
 from __future__ import annotations
 
@@ -11,11 +11,11 @@ if TYPE_CHECKING:
     from amqproxy.replay.target import Target
 
 PASSWORD = "AMQPROXY_PASSWORD"
-"""The variable with the password of a user whom an argument names without one: all users of a machine see arguments."""
+"""Variable with the password of a user given without one, since all users of a machine can see arguments."""
 
 
 def target_of(url: str, where: str) -> Target:
-    """The target of an amqp:// or amqps:// URL; `where` is the command and the option, for errors."""
+    """Return the target of an amqp:// or amqps:// URL; `where` names the command and option in errors."""
     from amqproxy.replay.target import TargetError, parse_target
 
     try:
@@ -25,7 +25,7 @@ def target_of(url: str, where: str) -> Target:
 
 
 def credentials_of(text: str, where: str) -> tuple[str, str]:
-    """User and password of USER:PASSWORD, or of USER alone where the variable has the password."""
+    """Return user and password of USER:PASSWORD, or of USER with the password in the variable."""
     user, colon, password = text.partition(":")
     if not colon:
         if PASSWORD not in os.environ:

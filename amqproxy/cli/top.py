@@ -1,4 +1,4 @@
-"""`amqproxy top`: a page in the terminal that shows what a running proxy does."""
+"""`amqproxy top`: a live view of a running proxy in the terminal."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ def top(
 ) -> None:
     """Watch a running proxy in the terminal: connections, channels, consumers, rates and latencies.
 
-    When the proxy restarts, this connects again. Needs textual: pip install "amqproxy[top]".
+    Reconnects when the proxy restarts. Needs textual: pip install "amqproxy[top]".
 
     Parameters
     ----------
@@ -36,9 +36,9 @@ def top(
         raise Failure("top: --interval is a number of seconds above 0", MISUSED)
     path = socket_path(socket, config)
     if importlib.util.find_spec("textual") is None:
-        raise Failure('top: this needs textual, which is not installed: pip install "amqproxy[top]"', FAILED)
+        raise Failure('top: needs textual, which is not installed: pip install "amqproxy[top]"', FAILED)
     if not (sys.stdin.isatty() and sys.stdout.isatty() and sys.stderr.isatty()):
-        raise Failure("top: this needs a terminal; `amqproxy control connections` prints a list once", MISUSED)
+        raise Failure("top: needs a terminal; `amqproxy control connections` prints a list once", MISUSED)
     from amqproxy.top.app import TopApp
     from amqproxy.top.proxy_source import ProxySource
 

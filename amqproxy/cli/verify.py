@@ -1,4 +1,4 @@
-"""`amqproxy verify`: captures, decoded by us and by tshark."""
+"""`amqproxy verify`: compares the decoding of captures with tshark's."""
 
 from __future__ import annotations
 
@@ -25,15 +25,15 @@ def verify(
 ) -> None:
     """Decode captures with tshark too, and show every difference: frame by frame, methods, fields, sizes and bodies.
 
-    Differences that faults of Wireshark's dissector explain are shown with these, and are no failure. For others the
-    exit code is 1. This needs tshark, and pip install 'amqproxy[captures]'.
+    Differences explained by known faults of Wireshark's dissector are marked, and are not failures. For others the
+    exit code is 1. Needs tshark, and pip install 'amqproxy[captures]'.
 
     Parameters
     ----------
     files
-        The captures, each by itself: files, or directories of them; - is standard input.
+        The captures, verified separately: files, or directories of them; - is standard input.
     json
-        One JSON object a line for each difference, and in the end one for each capture, instead of text.
+        Print one JSON object per line for each difference, and finally for each capture, instead of text.
     """
     from amqproxy.capture.files import files_of, name_of
     from amqproxy.capture.warnings import CaptureError, WarningKind
@@ -79,7 +79,7 @@ def verify(
 
 @contextmanager
 def _file_of(capture: Path) -> Iterator[str]:
-    """A file that can be read more than once."""
+    """Return a file that can be read more than once."""
     if str(capture) != "-":
         yield str(capture)
         return

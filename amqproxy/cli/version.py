@@ -1,4 +1,4 @@
-"""`amqproxy version`: which amqproxy this is."""
+"""`amqproxy version`: prints the version."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Which view of captures `amqproxy decode` shows, by its options."""
+"""Views of captures that `amqproxy decode` prints, by its options."""
 
 from __future__ import annotations
 
@@ -27,13 +27,13 @@ from amqproxy.views.statistics_view import StatisticsView
 from amqproxy.views.view import View
 
 FIELDS_BODY = 1024
-"""Bytes of a body that the field `body` has by default."""
+"""Default number of body bytes in the field `body`."""
 
 TAB = "tab"
 
 
 class ViewOptions(msgspec.Struct, frozen=True, kw_only=True):
-    """The options that say what is shown, and how."""
+    """Options that select the view and its format."""
 
     messages: bool = False
     findings: bool = False
@@ -53,9 +53,9 @@ class ViewOptions(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def view_of(options: ViewOptions, selection: Selection, worst: WorstFinding) -> View:
-    """The view that the options ask for; the worst of the findings in it is noted."""
+    """Return the view of the options; `worst` keeps the worst finding in it."""
     if options.limit is not None and not options.sequence:
-        raise Failure("decode: --limit is for ladders: it needs --sequence or --svg", MISUSED)
+        raise Failure("decode: --limit needs --sequence or --svg", MISUSED)
     if options.sequence:
         return _ladder(options, selection)
     if options.stats:
@@ -68,7 +68,7 @@ def view_of(options: ViewOptions, selection: Selection, worst: WorstFinding) -> 
         blocks = has_blocks(sys.stdout)
         return StatisticsView(selection, wanted(options.filter), json=options.json, blocks=blocks, top=top)
     if options.top is not None:
-        raise Failure("decode: --top is for tables: it needs --stats", MISUSED)
+        raise Failure("decode: --top needs --stats", MISUSED)
     if options.fields is not None:
         return _columns(options, options.fields, selection, worst)
     if options.messages or options.findings:
@@ -85,18 +85,18 @@ def view_of(options: ViewOptions, selection: Selection, worst: WorstFinding) -> 
 
 
 def _check_alone(options: ViewOptions, option: str) -> None:
-    """Refuse what is shown instead of a view, or is no part of it."""
+    """Refuse options that belong to another view."""
     others = {"--messages": options.messages, "--findings": options.findings, "--fields": options.fields is not None}
     for other, is_given in (others | {"--body": options.body != 0}).items():
         if is_given:
-            raise Failure(f"decode: {option} is a view of its own: it goes without {other}", MISUSED)
+            raise Failure(f"decode: {option} and {other} exclude each other", MISUSED)
 
 
 def _ladder(options: ViewOptions, selection: Selection) -> View:
     _check_alone(options, "--svg" if options.is_picture else "--sequence")
     for other, is_given in (("--json", options.json), ("--stats", options.stats)):
         if is_given:
-            raise Failure(f"decode: --sequence draws a ladder: it goes without {other}", MISUSED)
+            raise Failure(f"decode: --sequence and {other} exclude each other", MISUSED)
     most = USUAL_ROWS if options.limit is None else options.limit
     if most < 1:
         raise Failure(f"--limit {most}: it must be at least 1", MISUSED)
@@ -105,7 +105,7 @@ def _ladder(options: ViewOptions, selection: Selection) -> View:
 
 
 def _ladder_lines(ladder: Ladder) -> Iterator[str]:
-    """A ladder as wide as the terminal, in characters that it has."""
+    """Return the lines of a sequence diagram as wide as the terminal, in its character set."""
     width = shutil.get_terminal_size().columns if sys.stdout.isatty() else None
     has_lines = (sys.stdout.encoding or "").lower().replace("-", "") == "utf8"
     return ladder_lines(ladder, width=width, style=UNICODE if has_lines else PLAIN)
@@ -135,7 +135,7 @@ def _columns(options: ViewOptions, fields: str, selection: Selection, worst: Wor
 
 
 class ChosenFields(msgspec.Struct, frozen=True):
-    """What `--fields` makes lines with: the `heading`, if there is to be one, and the `body` bytes that it needs."""
+    """Line format of `--fields`: the `heading`, if any, and the number of `body` bytes that it needs."""
 
     render: Render
     heading: str | None
@@ -143,10 +143,10 @@ class ChosenFields(msgspec.Struct, frozen=True):
 
 
 def chosen_fields(options: ViewOptions, fields: str) -> ChosenFields:
-    """What makes lines of these fields, by the other options."""
+    """Return the line format of these fields, by the other options."""
     names = [name.strip() for name in fields.split(",") if name.strip()]
     if not names:
-        raise Failure("--fields: name some, with commas between them", MISUSED)
+        raise Failure("--fields: name fields, separated by commas", MISUSED)
     try:
         columns = Columns(names, kinds_shown(messages=options.messages, findings=options.findings))
     except ValueError as error:
@@ -169,7 +169,7 @@ def _separator(text: str) -> str:
 
 
 def time_window(start: str | None, end: str | None) -> TimeWindow | None:
-    """The window of time that these options name; None without them."""
+    """Return the time window of these options; `None` without them."""
     if start is None and end is None:
         return None
     return TimeWindow(_moment("--start", start), _moment("--end", end))

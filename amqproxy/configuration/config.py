@@ -1,4 +1,4 @@
-"""What can be configured, as types, with their JSON Schema. Every bound has its name here; `config_file` reads it."""
+"""The types of the configuration, with their JSON Schema. Every bound has its name here; `config_file` reads it."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ Size = Annotated[int, size(ge=1, le=2**63 - 1)]
 FrameSize = Annotated[int, size(ge=4096, le=2**32 - 1)]
 
 PORT = "(6553[0-5]|655[0-2][0-9]|65[0-4][0-9]{2}|6[0-4][0-9]{3}|[1-5][0-9]{4}|0*[0-9]{1,4})"
-"""As a regular expression of JSON Schema; the errors of `config_file` are plainer."""
+"""Port number as a regular expression in JSON Schema; the errors of `config_file` are plainer."""
 
 Address = Annotated[
     str,
@@ -54,18 +54,18 @@ RemoteAddress = Annotated[
 
 
 def split_address(address: str) -> tuple[str, int]:
-    """The host and port of HOST:PORT or [IPV6]:PORT."""
+    """Return the host and port of HOST:PORT or [IPV6]:PORT."""
     host, _, port = address.rpartition(":")
     return host.strip("[]"), int(port)
 
 
 def join_address(host: str, port: int) -> str:
-    """HOST:PORT, an IPv6 host in brackets."""
+    """Return HOST:PORT, with an IPv6 host in brackets."""
     return f"[{host}]:{port}" if ":" in host else f"{host}:{port}"
 
 
 def is_loopback(host: str) -> bool:
-    """Can it be reached from this machine alone?"""
+    """Whether the address can be reached only from this machine."""
     if host == "localhost":
         return True
     try:
@@ -80,20 +80,20 @@ def _check_port(address: str) -> None:
 
 
 class Strict(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
-    """A part of the file; keys that it does not have are refused."""
+    """A part of the file; unknown keys are refused."""
 
 
 class ServerTLS(Strict, frozen=True):
-    """What a listener shows its clients, and asks of them. Files are PEM."""
+    """TLS of a listener: its certificate, and the certificates required of clients. Files are PEM."""
 
     certificate: str
-    """The server's certificate, and those between it and its authority."""
+    """The server's certificate, followed by the intermediate certificates."""
     key: str
     """The certificate's key, without a password."""
     client_ca: str | None = None
     """With it, clients are asked for a certificate that this authority signed."""
     client_certificate: Literal["required", "optional"] = "required"
-    """Whether clients without one are turned away where there is a `client_ca`; RabbitMQ's fail_if_no_peer_cert."""
+    """Whether clients without a certificate are refused if there is a `client_ca`; RabbitMQ's fail_if_no_peer_cert."""
     strict: bool = False
     """Whether certificates must have all extensions that RFC 5280 requires (`X509_V_FLAG_X509_STRICT`)."""
 
@@ -103,18 +103,18 @@ class ServerTLS(Strict, frozen=True):
 
 
 class ClientTLS(Strict, frozen=True):
-    """How the broker is checked, and what it is shown. Files are PEM."""
+    """TLS towards the broker: its verification, and the client certificate. Files are PEM."""
 
     ca: str | None = None
-    """The authority that must have signed the broker's certificate; the system's where absent."""
+    """The authority that must have signed the broker's certificate; by default, the system's authorities."""
     server_name: str | None = None
-    """The name the certificate must bear; the upstream's host where absent."""
+    """The name that the certificate must have; by default, the upstream's host."""
     certificate: str | None = None
-    """What the broker is shown, where it asks for a certificate."""
+    """The client certificate, sent if the broker asks for one."""
     key: str | None = None
     """The certificate's key; needed unless it is in the same file."""
     verify: bool = True
-    """Whether the broker's certificate is checked at all."""
+    """Whether the broker's certificate is verified."""
     strict: bool = False
     """Whether certificates must have all extensions that RFC 5280 requires (`X509_V_FLAG_X509_STRICT`)."""
 
@@ -127,16 +127,17 @@ TLS = TypeVar("TLS", ServerTLS, ClientTLS)
 
 
 class ListenerConfig(Strict, frozen=True):
-    """Where clients connect."""
+    """A listener for clients."""
 
     address: ListenAddress = "127.0.0.1:5673"
-    """HOST:PORT or [IPV6]:PORT. Port 0 takes a free one; an empty host is every interface. fd@NAME is a socket that
-    systemd passes: its FileDescriptorName, or its number."""
+    """HOST:PORT or [IPV6]:PORT. Port 0 picks a free port; an empty host is every interface. fd@NAME is a socket
+    passed by systemd: its FileDescriptorName, or its number.
+    """
     tls: ServerTLS | None = None
 
     @property
     def passed_name(self) -> str | None:
-        """The name or number of a socket that systemd passes; None where it is ours to open."""
+        """Name or number of a socket passed by systemd; `None` if the proxy opens its own."""
         return self.address.removeprefix("fd@") if self.address.startswith("fd@") else None
 
     def __post_init__(self) -> None:
@@ -145,32 +146,32 @@ class ListenerConfig(Strict, frozen=True):
 
 
 class UpstreamConfig(Strict, frozen=True):
-    """The broker that connections are passed on to."""
+    """The broker to which connections are forwarded."""
 
     address: RemoteAddress = "127.0.0.1:5672"
     """HOST:PORT or [IPV6]:PORT."""
     tls: ClientTLS | None = None
     proxy_protocol: bool = False
-    """Send the broker the client's address, ahead of everything else: it must expect PROXY protocol, version 2."""
+    """Send the broker the client's address first; the broker must expect PROXY protocol, version 2."""
 
     def __post_init__(self) -> None:
         _check_port(self.address)
         host, port = split_address(self.address)
         if not host or not port:
-            raise ValueError(f"address {self.address} leaves open which broker is meant: name its host and its port")
+            raise ValueError(f"address {self.address} does not name a broker: it needs a host and a port")
 
 
 class NamedUpstream(UpstreamConfig, frozen=True):
-    """A broker that rules send copies to, and how we log in there."""
+    """A broker to which rules send copies, with its login."""
 
     user: str = "guest"
-    """Who we are there."""
+    """The user of the login."""
     password_file: str = ""
     """A file with the password."""
     password_env: str = ""
     """The environment variable with the password."""
     vhost: str = ""
-    """The virtual host; the client's own where absent."""
+    """The virtual host; by default, the client's own."""
 
     def __post_init__(self) -> None:
         super().__post_init__()
@@ -179,50 +180,50 @@ class NamedUpstream(UpstreamConfig, frozen=True):
 
 
 class MetricsConfig(Strict, frozen=True):
-    """Where Prometheus finds /metrics."""
+    """The Prometheus endpoint at /metrics."""
 
     address: Address
-    """HOST:PORT or [IPV6]:PORT. Port 0 takes a free one; an empty host is every interface."""
+    """HOST:PORT or [IPV6]:PORT. Port 0 picks a free port; an empty host is every interface."""
     messages: bool = True
-    """Whether messages are counted, and how long they are open is measured."""
+    """Whether messages are counted and their latencies measured."""
     by: tuple[Literal["user", "vhost", "exchange", "queue"], ...] = ()
-    """Labels by which messages are counted too. Each frame has to be looked at for that."""
+    """Labels by which messages are also counted. This decodes each frame."""
     max_series: Annotated[int, msgspec.Meta(ge=1)] = 1000
-    """Combinations of these labels; what is beyond is counted as "other"."""
+    """Maximum number of combinations of these labels; further ones are counted as "other"."""
     findings: bool = False
-    """Whether findings are counted. Each frame has to be looked at for that."""
+    """Whether findings are counted. This decodes each frame."""
 
     def __post_init__(self) -> None:
         _check_port(self.address)
 
 
 class RecordConfig(Strict, frozen=True):
-    """Where what passes is recorded, in pcapng files: see docs/captures.md."""
+    """Recording of the traffic in pcapng files: see docs/captures.md."""
 
     directory: Annotated[str, msgspec.Meta(min_length=1)]
-    """Where the files are; it is made if its parent exists."""
+    """The directory of the files, created if its parent exists."""
     at_start: bool = True
     """Whether recording begins with the proxy. `amqproxy record start` begins it at any time."""
     legs: Literal["both", "client", "upstream"] = "both"
     """Whether both connections of a session are recorded, or the client's or the broker's alone."""
     filter: str | None = None
-    """Record only the commands for which this CEL expression holds, and what opens and closes their channels."""
+    """Record only the commands for which this CEL expression holds, and the opening and closing of their channels."""
     body: Annotated[int, size(ge=0, le=2**63 - 1)] | None = None
-    """Bytes of each body frame that are recorded, from its start; all where absent."""
+    """Recorded bytes of each body frame, from its start; by default, all."""
     file_size: Annotated[int, size(ge=65_536, le=2**63 - 1)] = 268_435_456
-    """After so many bytes, the next file begins."""
+    """Size in bytes after which the next file begins."""
     file_age: Annotated[float, duration(gt=0)] = 3600.0
-    """Seconds after which the next file begins."""
+    """Age in seconds after which the next file begins."""
     files: Count | None = None
-    """So many files are kept, the one that is being written included; the oldest is deleted."""
+    """Maximum number of files, including the current one; the oldest is deleted."""
     total_size: Annotated[int, size(ge=65_536, le=2**63 - 1)] | None = 10_737_418_240
-    """Bytes that all files may take; the oldest is deleted. null for no bound."""
+    """Maximum size of all files in bytes; the oldest is deleted. null for no limit."""
     compress: bool = True
-    """Whether files are compressed with zstd once they are complete."""
+    """Whether complete files are compressed with zstd."""
     when_full: Literal["drop", "wait"] = "drop"
-    """What happens where the disk is too slow: frames are not recorded, and counted, or clients and brokers wait."""
+    """If the disk is too slow: "drop" and count frames, or let clients and brokers "wait"."""
     memory: Size = 67_108_864
-    """Bytes of what waits to be written."""
+    """Maximum number of bytes that wait to be written."""
 
     def __post_init__(self) -> None:
         if self.filter is not None:
@@ -233,34 +234,34 @@ class RecordConfig(Strict, frozen=True):
 
 
 class OpenTelemetryConfig(Strict, frozen=True):
-    """Where a span for each message is exported to; needs the extra `amqproxy[otel]`: see docs/opentelemetry.md."""
+    """Export of a span for each message; needs the extra `amqproxy[otel]`: see docs/opentelemetry.md."""
 
     endpoint: Annotated[str, msgspec.Meta(extra_json_schema={"pattern": r"^https?://[^/?#@\s]+([/?]\S*)?$"})] = (
         "http://localhost:4318"
     )
-    """The URL of a collector that takes OTLP over HTTP, in protobuf; /v1/traces is added where it has no path."""
+    """The URL of a collector that accepts OTLP over HTTP, in protobuf; /v1/traces is added if it has no path."""
     sample: Annotated[float, msgspec.Meta(ge=0, le=1)] = 1.0
-    """The share of the traces whose messages get a span; none that its publisher has not sampled."""
+    """Share of the traces whose messages get a span; traces that the publisher did not sample get none."""
     service_name: Annotated[str, msgspec.Meta(min_length=1)] = "amqproxy"
     """The attribute `service.name` of all spans."""
     resource_attributes: dict[str, str] = {}
     """Further attributes of all spans, such as `deployment.environment.name`."""
 
     def __post_init__(self) -> None:
-        url = urlsplit(self.endpoint)  # a ValueError of its own where it is no URL at all
+        url = urlsplit(self.endpoint)  # raises ValueError for an invalid URL
         if url.username is not None:
-            raise ValueError(".endpoint: a password has no place here: put it into OTEL_EXPORTER_OTLP_HEADERS")
+            raise ValueError(".endpoint: passwords are not allowed here: put it into OTEL_EXPORTER_OTLP_HEADERS")
         if url.scheme not in ("http", "https") or not url.hostname or url.port == 0 or " " in self.endpoint:
-            raise ValueError(f".endpoint: {self.endpoint} is no URL of a collector, such as http://localhost:4318")
+            raise ValueError(f".endpoint: {self.endpoint} is not the URL of a collector, such as http://localhost:4318")
 
 
 class ControlConfig(Strict, frozen=True):
-    """Where `amqproxy control`, and other programs, ask this proxy: see docs/control.md."""
+    """Control socket for `amqproxy control` and other programs: see docs/control.md."""
 
     path: Annotated[str, msgspec.Meta(min_length=1)]
-    """A Unix socket, which is made there, for its owner only."""
+    """Path of the Unix socket, which is created there, accessible only to its owner."""
     ring: Annotated[int, size(ge=0, le=2**63 - 1)] = 0
-    """Bytes of what has passed that are kept, for those who follow it from before they came; 0 for none."""
+    """Bytes of earlier traffic that are kept for new followers; 0 for none."""
 
 
 class DashboardConfig(Strict, frozen=True):
@@ -269,23 +270,23 @@ class DashboardConfig(Strict, frozen=True):
     listen: Address = "127.0.0.1:8672"
     """HOST:PORT or [IPV6]:PORT. Other machines can only be let in with a token or a password."""
     read_only: bool = False
-    """Whether it only shows, and closes, pauses, releases, records and changes nothing."""
+    """Whether it is read-only: no closing, pausing, releasing, recording or changing."""
     token_file: str = ""
-    """A file with the token that a browser has to show."""
+    """A file with the token that browsers must present."""
     token_env: str = ""
-    """The environment variable with it."""
+    """The environment variable with the token."""
     password_file: str = ""
-    """A file with the password that people log in with."""
+    """A file with the login password."""
     password_env: str = ""
-    """The environment variable with it."""
+    """The environment variable with the password."""
     certificate: str | None = None
-    """In PEM: the dashboard then speaks HTTPS."""
+    """The certificate in PEM; the dashboard then uses HTTPS."""
     key: str | None = None
     """The certificate's key, in PEM, without a password."""
     hosts: tuple[str, ...] = ()
-    """Names under which browsers reach it, besides the address."""
+    """Host names of the dashboard, besides its address."""
     ring: Size = 67_108_864
-    """Bytes of what has passed that it keeps."""
+    """Bytes of traffic history that it keeps."""
     tables: str = ""
     """The tables of the pipeline, for Analytics: a directory, or s3://BUCKET/PATH. Needs `amqproxy[analytics]`."""
 
@@ -294,7 +295,7 @@ class DashboardConfig(Strict, frozen=True):
         host = split_address(self.listen)[0]
         secrets = [name for name in ("token_file", "token_env", "password_file", "password_env") if getattr(self, name)]
         if len(secrets) > 1:
-            raise ValueError(f".{secrets[0]}: there is a {secrets[1]}, too: one is enough")
+            raise ValueError(f".{secrets[0]}: {secrets[1]} is given too: keep only one")
         if not (secrets or is_loopback(host)):
             raise ValueError(
                 ".listen: other machines can reach this address: that needs a `token_file` or a `password_file`; or "
@@ -305,128 +306,138 @@ class DashboardConfig(Strict, frozen=True):
 
 
 class LogConfig(Strict, frozen=True):
-    """How the log on standard error is written."""
+    """Log on standard error."""
 
     format: Literal["text", "json"] = "text"
-    """Lines for a person, or one JSON object a line."""
+    """Text lines, or one JSON object per line."""
     level: Literal["debug", "info", "warning", "error"] = "info"
-    """The least important events to log."""
+    """Lowest level of events to log."""
 
 
 class Limits(Strict, frozen=True):
-    """Every bound there is; times in seconds, or like "1.5s", sizes in bytes, or like "64KiB"."""
+    """All bounds of the proxy; times in seconds, or like "1.5s", sizes in bytes, or like "64KiB"."""
 
     connections: Count = 10_000
-    """Client connections at a time; more are closed at once."""
+    """Maximum number of simultaneous client connections; further ones are closed at once."""
     connect_timeout: Seconds = 10.0
-    """For the upstream to accept, TLS included."""
+    """Time for the upstream to accept, including TLS."""
     tls_handshake_timeout: Seconds = 5.0
-    """For a client to finish the TLS handshake."""
+    """Time for a client to finish the TLS handshake."""
     handshake_timeout: Seconds = 15.0
-    """From a client's connecting to connection.open-ok."""
+    """Time from a client's connection to connection.open-ok."""
     close_timeout: Seconds = 5.0
-    """For a peer to answer connection.close, or to close its half after the other has."""
+    """Time for a peer to answer connection.close, or to close its half after the other side has."""
     send_timeout: Seconds = 30.0
-    """For a client to take at least something of what is sent to it; it is reset after that."""
+    """Time for a client to accept at least a part of the data sent to it; then it is reset."""
     upstream_send_timeout: Seconds = 1800.0
-    """The same for an upstream without heartbeats. One with them may take nothing for as long as they come."""
+    """Like `send_timeout`, for an upstream without heartbeats. One with heartbeats may stall as long as they arrive."""
     drain_timeout: Seconds = 30.0
-    """From SIGTERM to the end, whatever is still open."""
+    """Time from SIGTERM to the end, whatever is still open."""
     initial_frame_max: FrameSize = 131_072
-    """The largest frame before connection.tune-ok has set one; tokens can make start-ok large."""
+    """Largest frame before connection.tune-ok; tokens can make start-ok large."""
     frame_max: FrameSize = 16_777_216
-    """The largest frame taken, also where the peers have agreed on more, or on no limit; and the largest content header
-    of a broker, whatever they have agreed on: RabbitMQ bounds only the bodies that it sends."""
+    """Largest accepted frame, even if the peers agreed on more, or on no limit; and the largest content header of a
+    broker, whatever they agreed on: RabbitMQ limits only the bodies that it sends.
+    """
     memory: Size = 536_870_912
-    """Bytes kept in all sessions: of frames that are not whole yet, and of messages that rules wait for or let wait."""
+    """Memory of all sessions in bytes, for incomplete frames, and for messages that rules read or delay."""
     session_memory: Size = 67_108_864
-    """The same in one session; none may keep more than is left free for the others. More is refused, or not read."""
+    """Memory of one session; none may take more than is left free for the others. Excess data is refused, or not
+    read.
+    """
     rule_body: Size = 1_048_576
-    """The largest body that rules and filters look into, as text or JSON; no other connection is served meanwhile."""
+    """Largest body that rules and filters read as text or JSON, since no other connection is served meanwhile."""
     print_backlog: Count = 1_000_000
-    """Records waiting to be printed; more are dropped, and counted."""
+    """Maximum number of records waiting to be printed; further ones are dropped and counted."""
     print_memory: Size = 67_108_864
-    """Bytes of records waiting to be printed, and of messages kept until `--filter` can decide; more are dropped."""
+    """Bytes of records waiting to be printed, and of messages that `--filter` has not decided about; excess is
+    dropped.
+    """
     opentelemetry_spans: Count = 10_000
-    """Spans of messages that are open or wait to be exported; more are dropped, and counted."""
+    """Maximum number of message spans that are open or wait for export; further ones are dropped and counted."""
     opentelemetry_memory: Size = 67_108_864
-    """Bytes of these spans, and as many of the traces that they are made of; more spans are dropped."""
+    """Bytes of these spans, and likewise of the traces that they are made of; further spans are dropped."""
     mirror_backlog: Count = 10_000
-    """Copies waiting to be sent to a broker with one login; more are dropped, and counted."""
+    """Maximum number of copies waiting to be sent to a broker with one login; further ones are dropped and counted."""
     mirror_memory: Size = 134_217_728
-    """Bytes of all copies waiting to be sent; no login's may be more than what is left free, the rest is dropped."""
+    """Bytes of all copies waiting to be sent; no login may take more than is left free, further copies are dropped."""
 
 
 class BrokerLimits(Strict, frozen=True):
-    """The bounds of the integrated broker; times in seconds, or like "1.5s", sizes in bytes, or like "64KiB"."""
+    """Bounds of the integrated broker; times in seconds, or like "1.5s", sizes in bytes, or like "64KiB"."""
 
     connections: Count = 10_000
-    """Client connections at a time; more are closed at once."""
+    """Maximum number of simultaneous client connections; further ones are closed at once."""
     memory: Size | None = None
-    """In use by this process, above which publishers are held up; four tenths of all memory where absent."""
+    """Memory of the process above which publishers are blocked; by default, four tenths of the machine's memory."""
     disk_free: Annotated[int, size(ge=0, le=2**63 - 1)] = 50_000_000
-    """Free where `data` is, below which publishers are held up."""
+    """Free disk space at `data` below which publishers are blocked."""
     channel_max: Annotated[int, msgspec.Meta(ge=1, le=65_535)] = 2047
-    """Channels of one connection."""
+    """Maximum number of channels of one connection."""
     frame_max: FrameSize = 131_072
-    """The largest frame that clients are offered."""
+    """Largest frame offered to clients."""
     heartbeat: Annotated[int, duration(ge=0, le=65_535)] = 60
-    """Seconds between heartbeats that clients are offered; 0 for none."""
+    """Heartbeat interval offered to clients, in seconds; 0 for none."""
     message_size: Size = 134_217_728
-    """The largest body of a message."""
+    """Largest message body."""
     consumer_timeout: Seconds | None = 1800.0
-    """That a client may hold a message before its channel is closed; null for ever. It is looked once a minute."""
+    """Time for which a client may hold a message before its channel is closed; null for ever. Checked once a minute."""
     dtx_timeout: Annotated[int, duration(ge=0, le=2**31 - 1)] = 60
-    """That a client has to prepare a branch of a distributed transaction, where it sets no timeout; 0 for ever."""
+    """Time for a client to prepare a branch of a distributed transaction, unless it sets a timeout; 0 for ever."""
     dtx_branches: Count = 10_000
-    """Branches of distributed transactions of one user in a virtual host; for a further one, 506."""
+    """Maximum number of distributed transaction branches per user and virtual host; a further one is refused with
+    506.
+    """
     interrupted_messages: Count = 1000
-    """Messages of one user in a virtual host that wait for message.resume of AMQP 0-10; a further one is not kept."""
+    """Maximum number of messages per user and virtual host that wait for an AMQP 0-10 message.resume; others are
+    dropped.
+    """
     interrupted_memory: Size = 67_108_864
-    """Bytes of these."""
+    """Bytes of these messages."""
     detached_sessions: Count = 1000
-    """Sessions of AMQP 0-10 of one user in a virtual host that wait for their client; a further one ends at once."""
+    """Maximum number of detached AMQP 0-10 sessions per user and virtual host; a further one ends at once."""
     close_timeout: Seconds = 5.0
-    """From SIGTERM to the end, for clients to answer connection.close."""
+    """Time from SIGTERM to the end for clients to answer connection.close."""
 
 
 class BrokerConfig(Strict, frozen=True):
-    """The integrated broker: of `amqproxy broker`, and of `upstream = "broker"`."""
+    """The integrated broker, for `amqproxy broker` and `upstream = "broker"`."""
 
     listen: tuple[ListenerConfig, ...] = ()
-    """Where clients of the broker connect; with `amqproxy broker`, 127.0.0.1:5672 unless there is one here."""
+    """Listeners of the broker; by default, `amqproxy broker` listens on 127.0.0.1:5672."""
     data: str | None = None
-    """A directory for what is durable, which is found again there; without one, all is in memory."""
+    """The directory of the durable state; without it, all state is in memory."""
     definitions: str | None = None
-    """A definitions.json to begin with, as RabbitMQ exports it."""
+    """A definitions.json to start with, as exported by RabbitMQ."""
     certificate_login: Literal["distinguished_name", "common_name"] = "distinguished_name"
-    """The user that a client's certificate names, with EXTERNAL: RabbitMQ's ssl_cert_login_from."""
+    """The part of a client's certificate that names the user, for EXTERNAL: RabbitMQ's ssl_cert_login_from."""
     auth_mechanisms: Annotated[tuple[Literal["PLAIN", "AMQPLAIN", "EXTERNAL"], ...], msgspec.Meta(min_length=1)] = (
         "PLAIN",
         "AMQPLAIN",
     )
-    """What clients may log in with. EXTERNAL, where it is listed, is offered to those that show a certificate."""
+    """Login mechanisms for clients. EXTERNAL, if listed, is offered to clients with a certificate."""
     plugins: tuple[Literal["rabbitmq_consistent_hash_exchange", "rabbitmq_delayed_message_exchange"], ...] = (
         "rabbitmq_consistent_hash_exchange",
         "rabbitmq_delayed_message_exchange",
     )
-    """The plugins of RabbitMQ whose exchange types clients may declare: x-consistent-hash and x-delayed-message. With
-    none, both are refused as by a RabbitMQ where no plugin is enabled."""
+    """RabbitMQ plugins whose exchange types clients may declare: x-consistent-hash and x-delayed-message. Without
+    them, both are refused as by a RabbitMQ without these plugins.
+    """
     log_exchange: bool = False
-    """Publish the log to amq.rabbitmq.log too, each line under its level: RabbitMQ's log.exchange."""
+    """Publish each log line to amq.rabbitmq.log too, with its level as the routing key: RabbitMQ's log.exchange."""
     limits: BrokerLimits = BrokerLimits()
 
 
 class Config(Strict, frozen=True):
-    """All there is to configure."""
+    """The whole configuration."""
 
     listen: Annotated[tuple[ListenerConfig, ...], msgspec.Meta(extra_json_schema={"minItems": 1})] = (ListenerConfig(),)
-    """Where the proxy's clients connect."""
+    """The proxy's listeners."""
     upstream: UpstreamConfig | Literal["broker"] = UpstreamConfig()
-    """Where connections go; "broker" is the integrated one, in this process."""
+    """The broker to which connections are forwarded; "broker" is the integrated one, in this process."""
     broker: BrokerConfig = BrokerConfig()
     upstreams: dict[str, NamedUpstream] = {}
-    """Further brokers, by the names that rules have for them."""
+    """Further brokers, by the names that rules use."""
     metrics: MetricsConfig | None = None
     opentelemetry: OpenTelemetryConfig | None = None
     record: RecordConfig | None = None
@@ -435,20 +446,21 @@ class Config(Strict, frozen=True):
     log: LogConfig = LogConfig()
     limits: Limits = Limits()
     threads: Annotated[int, msgspec.Meta(ge=0, le=64)] | None = None
-    """Threads that relay what no rule and no tap looks at, without Python: pumps. With 0, the event loop relays all.
-    Connections over TLS stay there. Only where amqproxy is compiled, on Linux. By default, one fewer than the cores
-    that it may use, as a limit of CPU time allows, at most 4."""
+    """Number of pumps: threads that relay, without Python, the traffic that no rule and no tap reads. With 0, the
+    event loop relays everything. TLS connections stay there. Only if amqproxy is compiled, on Linux. By default, one
+    fewer than the cores that it may use, including a CPU quota, at most 4.
+    """
     rules: tuple[AnyRule, ...] = ()
-    """Asked in this order."""
+    """Rules, in evaluation order."""
     seed: int | None = None
-    """Of the chance that rules draw from: with it, each run draws the same."""
+    """Seed of the random numbers for rules: with it, each run draws the same ones."""
 
     def __post_init__(self) -> None:
         if isinstance(self.upstream, UpstreamConfig) and self.upstream.address in {
             each.address for each in self.listen
         }:
             raise ValueError(
-                f"upstream is {self.upstream.address}, which is where we listen: name the broker's address"
+                f"upstream is {self.upstream.address}, which is a listener of this proxy: name the broker's address"
             )
         check(self.rules)
         for place, rule in enumerate(self.rules):
@@ -459,17 +471,17 @@ class Config(Strict, frozen=True):
 
 
 class ConfigError(Exception):
-    """A config file that cannot be read or is not right; the text names the place and the remedy."""
+    """Raised for a config file that is unreadable or invalid; the text has the place and the remedy."""
 
 
 def schema() -> dict[str, Any]:
-    """The JSON Schema of a config file, with this module's docstrings of the keys."""
+    """Return the JSON Schema of a config file, with this module's docstrings of the keys."""
     found: dict[str, Any] = may_be_text(msgspec.json.schema(Config))
     definitions = found["$defs"]
     for name, described in _descriptions().items():
         properties = definitions.get(name, definitions.get(f"{__name__}.{name}"))["properties"]
         for key, text in described.items():
-            if "$ref" in properties[key]:  # beside which some readers look at nothing else
+            if "$ref" in properties[key]:  # some readers ignore everything beside it
                 properties[key] = {"allOf": [{"$ref": properties[key].pop("$ref")}], **properties[key]}
             properties[key]["description"] = text
     definitions["ClientTLS"]["dependentRequired"] = {"key": ["certificate"]}
@@ -477,7 +489,7 @@ def schema() -> dict[str, Any]:
 
 
 def _descriptions() -> dict[str, dict[str, str]]:
-    """Of each struct, what is written below its keys; else, the docstring of their type."""
+    """Return, for each struct, the docstrings of its keys, or else of their types."""
     module = sys.modules[__name__]
     found = {}
     for each in ast.parse(inspect.getsource(module)).body:
@@ -495,6 +507,6 @@ def _descriptions() -> dict[str, dict[str, str]]:
 
 
 def _docstring_of_type(statement: ast.AnnAssign) -> str:
-    """The docstring of the struct that is an annotation's first word."""
+    """Return the docstring of the struct that is an annotation's first word."""
     kind = getattr(sys.modules[__name__], ast.unparse(statement.annotation).split(" ")[0])
     return inspect.getdoc(kind) or ""

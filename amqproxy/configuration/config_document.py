@@ -1,4 +1,4 @@
-"""A config document: the plain values of a text in TOML, YAML or JSON, which are counted before anything is built."""
+"""Config documents: the plain values of TOML, YAML or JSON text, bounded before anything is built."""
 
 from __future__ import annotations
 
@@ -9,27 +9,27 @@ from typing import Any
 import yaml
 
 MAX_DEPTH = 64
-"""Levels of tables and lists within one another. A config needs about ten."""
+"""Maximum nesting depth of tables and lists. A config needs about ten."""
 
 MAX_NODES = 250_000
-"""Keys, values, tables and lists of a document, with those that YAML's aliases repeat: 15,000 rules, 0.25 GiB."""
+"""Maximum number of keys, values, tables and lists, including repetitions by YAML aliases: 15,000 rules, 0.25 GiB."""
 
 MAX_DIGITS = 64
-"""Characters of a number; no key takes more than 20."""
+"""Maximum length of a number; no key needs more than 20 characters."""
 
 MAX_TAGS = 64
-"""%TAG directives of YAML, of which no config needs any. libyaml compares each with all before it, in one call."""
+"""Maximum number of YAML %TAG directives, of which no config needs any; libyaml compares them pairwise, in one call."""
 
 _TAG_DIRECTIVE = re.compile(r"(?<![^\n\r\x85\u2028\u2029])%TAG")
-_Parser: Any = getattr(yaml, "CSafeLoader", yaml.SafeLoader)  # libyaml is five times as fast, where PyYAML has it
+_Parser: Any = getattr(yaml, "CSafeLoader", yaml.SafeLoader)  # libyaml, if PyYAML has it, is five times as fast
 _NUMBERS = frozenset({"tag:yaml.org,2002:int", "tag:yaml.org,2002:float"})
 _SHOWN = 40
-"""Characters of a wrong value that an error shows."""
+"""Characters of a wrong value in an error."""
 
 _TOML_PLACE = re.compile(r" \(at line (\d+), column \d+\)$")
 _TOML_EVENT = re.compile(
-    # A string without an end takes all that is left: looking for that end again at each quote would take a time
-    # quadratic in the text, in a call that keeps the interpreter's lock.
+    # An unterminated string takes the rest of the text: searching for its end again at each quote would take quadratic
+    # time, in a call that holds the interpreter's lock.
     r'''(?P<skipped>"""(?:\\(?:.|\Z)|[^\\])*?(?:"{3,5}|\Z)|\'\'\'.*?(?:'{3,5}|\Z)
           |"(?:\\[^\n]|[^"\\\n])*"?|'[^'\n]*'?|\#[^\n]*|[A-Za-z_][\w-]*)
       | (?P<opened>[\[{]) | (?P<closed>[\]}]) | (?P<dot>\.) | (?P<value>=) | (?P<end>[,\n])
@@ -39,7 +39,7 @@ _TOML_EVENT = re.compile(
 
 
 class DocumentError(ValueError):
-    """The reason why a text is not a document, and the line where it stands, if that is known."""
+    """The reason why a text is not a document, and the line of the error, if known."""
 
     def __init__(self, reason: str, line: int | None = None) -> None:
         super().__init__(reason)
@@ -47,7 +47,7 @@ class DocumentError(ValueError):
 
 
 def loaded_toml(text: str) -> Any:
-    """The values of a TOML document. `DocumentError` if the text is not TOML or exceeds a limit."""
+    """Return the values of a TOML document; raise `DocumentError` if the text is not TOML or exceeds a limit."""
     _check_toml(text)
     try:
         return tomllib.loads(text)
@@ -57,7 +57,9 @@ def loaded_toml(text: str) -> Any:
 
 
 def loaded_yaml(text: str) -> Any:
-    """The values of a YAML or JSON document. `DocumentError` if the text is not YAML or exceeds a limit."""
+    """Return the values of a YAML or JSON document; raise `DocumentError` if the text is not YAML or exceeds a
+    limit.
+    """
     try:
         _check_yaml(text)
         return yaml.load(text, _Loader)
@@ -66,7 +68,7 @@ def loaded_yaml(text: str) -> Any:
 
 
 def composed_yaml(text: str) -> yaml.Node | None:
-    """The nodes of a YAML document, with their lines. `DocumentError` as for `loaded_yaml`."""
+    """Return the nodes of a YAML document, with their lines; raise `DocumentError` as `loaded_yaml` does."""
     try:
         _check_yaml(text)
         node: yaml.Node | None = yaml.compose(text, _Parser)
@@ -76,12 +78,12 @@ def composed_yaml(text: str) -> yaml.Node | None:
 
 
 def too_deep(line: int | None = None) -> DocumentError:
-    """The error for tables and lists within one another beyond `MAX_DEPTH`."""
-    return DocumentError(f"more than {MAX_DEPTH} tables and lists within one another: a config needs about ten", line)
+    """Return the error for tables and lists nested deeper than `MAX_DEPTH`."""
+    return DocumentError(f"more than {MAX_DEPTH} nested tables and lists: a config needs about ten", line)
 
 
 def _check_toml(text: str) -> None:
-    """Bound depth and digits before tomllib, which takes a time quadratic in the parts of a dotted key."""
+    """Check depth and digits before tomllib, which takes quadratic time in the parts of a dotted key."""
     levels = [0]
     dots = count = 0
     for event in _TOML_EVENT.finditer(text):
@@ -112,7 +114,7 @@ def _check_toml(text: str) -> None:
 
 
 def _check_yaml(text: str) -> None:
-    """Bound depth, digits and nodes by the events of the parser: an alias counts as much as what it repeats."""
+    """Check depth, digits and nodes by the parser's events; an alias counts as much as its value."""
     for number, directive in enumerate(_TAG_DIRECTIVE.finditer(text), 1):
         if number > MAX_TAGS:
             raise DocumentError(f"more than {MAX_TAGS} %TAG directives: remove them", _line(text, directive.start()))
@@ -160,19 +162,19 @@ def _line(text: str, place: int) -> int:
 
 
 def _document_error(error: Exception, text: str) -> DocumentError:
-    """The error of PyYAML as one line of text."""
+    """Return PyYAML's error as one line of text."""
     if isinstance(error, yaml.reader.ReaderError):
         return DocumentError(error.reason, _line(text, error.position))
     if isinstance(error, yaml.MarkedYAMLError):
         mark = error.problem_mark or error.context_mark
         reason = ", ".join([part for part in (error.problem, error.context) if part])
-        # libyaml places an error about the end of the text on the line behind it.
+        # libyaml places an error about the end of the text on the line after it.
         return DocumentError(reason, min(mark.line, text.rstrip("\n").count("\n")) + 1 if mark else None)
     return DocumentError(str(error))
 
 
 class _Loader(_Parser):  # type: ignore[misc]
-    """Construction of values that refuses a key which stands in a mapping twice, and values that Python cannot hold."""
+    """Loader that refuses duplicate keys, and values that Python cannot represent."""
 
     def construct_object(self, node: yaml.Node, deep: bool = False) -> Any:
         if not isinstance(node, yaml.ScalarNode):
@@ -182,12 +184,12 @@ class _Loader(_Parser):  # type: ignore[misc]
             raise _too_long(node.value, line)
         try:
             return super().construct_object(node, deep)
-        except (ArithmeticError, AttributeError, LookupError, ValueError):  # as PyYAML raises for `!!bool x`
+        except (ArithmeticError, AttributeError, LookupError, ValueError):  # raised by PyYAML for `!!bool x`
             kind = node.tag.rpartition(":")[2]
             raise DocumentError(f"{_shown(node.value)} is not a valid {kind}: quote it if it is text", line) from None
 
     def construct_scalar(self, node: yaml.ScalarNode) -> Any:
-        """The text of a scalar: YAML 1.1 would take that of a mapping's key `=`, whose length nothing has checked."""
+        """Return the text of a scalar; YAML 1.1 would take that of a mapping's key `=`, whose length is unchecked."""
         return yaml.constructor.BaseConstructor.construct_scalar(self, node)
 
     def construct_document(self, node: yaml.Node) -> Any:
@@ -196,7 +198,7 @@ class _Loader(_Parser):  # type: ignore[misc]
 
 
 def _check_keys(document: yaml.Node) -> None:
-    """Refuse a key that stands in a mapping twice: before construction, since PyYAML merges `<<` into the nodes."""
+    """Refuse duplicate keys in a mapping, before construction, since PyYAML merges `<<` into the nodes."""
     nodes = [document]
     known = {id(document)}
     for node in nodes:

@@ -29,7 +29,7 @@ from amqproxy.rules.actions import AnyRule
 
 
 def load(path: Path) -> Config:
-    """The config in a .toml, .yaml or .yml file; `ConfigError` when it is not one."""
+    """Return the config in a .toml, .yaml or .yml file; raise `ConfigError` if it is invalid."""
     try:
         text = path.read_text(encoding="utf-8")
     except (OSError, UnicodeDecodeError) as error:
@@ -39,21 +39,21 @@ def load(path: Path) -> Config:
 
 
 def read(text: str, path: Path) -> Config:
-    """The config that `load` would find in `path`, if this were its text."""
+    """Return the config that `load` would return for `path` if this were its text."""
     return _resolved(_placed(parse(text, path), path.parent), text, path)
 
 
 def from_data(data: Any, path: Path) -> Config:
-    """The config that `load` would find in `path`, if this were its data. Errors name no line."""
+    """Return the config that `load` would return for `path` if this were its data. Errors name no line."""
     return _resolved(_placed(_converted(data, "", path), path.parent), "", path)
 
 
 def rules_of_text(
     text: str, path: Path, upstreams: Mapping[str, NamedUpstream], *, directory: Path, shown: Path
 ) -> tuple[AnyRule, ...]:
-    """The rules in `text`, which has nothing else, in the format given by the ending of `path`.
+    """Return the rules in `text`, which contains nothing else, in the format of the suffix of `path`.
 
-    They may name the `upstreams`, and files in `directory`. `ConfigError`, with `shown` for the file's name.
+    They may name the `upstreams`, and files in `directory`. Raise `ConfigError`, with `shown` as the file's name.
     """
     try:
         return _rules_of(_loaded(text, path), text, path, upstreams, directory)
@@ -64,7 +64,7 @@ def rules_of_text(
 def rules_of_data(
     data: Any, path: Path, upstreams: Mapping[str, NamedUpstream], *, directory: Path
 ) -> tuple[AnyRule, ...]:
-    """The same of data. Errors name no line."""
+    """Like `rules_of_text`, for data. Errors name no line."""
     return _rules_of(data, "", path, upstreams, directory)
 
 
@@ -83,7 +83,7 @@ def _rules_of(
 
 
 def _resolved(config: Config, text: str, path: Path, directory: Path | None = None) -> Config:
-    """The config with what its rules take from files in `directory`, variables and functions."""
+    """Return the config with the values that its rules read from files in `directory`, variables and functions."""
     data = {"rules": [{"name": rule.name} for rule in config.rules]}
     resources = ConfigResources(path.parent if directory is None else directory)
     rules = []
@@ -99,7 +99,7 @@ def _resolved(config: Config, text: str, path: Path, directory: Path | None = No
 
 
 def _placed(config: Config, directory: Path) -> Config:
-    """The config with the files that it names found beside it, wherever we were started."""
+    """Return the config with its file names resolved relative to the config file."""
     upstream = config.upstream
     if isinstance(upstream, UpstreamConfig):
         upstream = msgspec.structs.replace(upstream, tls=_placed_tls(upstream.tls, directory))
@@ -138,7 +138,7 @@ def _placed_dashboard(dashboard: DashboardConfig | None, directory: Path) -> Das
     if dashboard is None:
         return None
     files = {name: getattr(dashboard, name) for name in ("token_file", "password_file", "certificate", "key")}
-    if "://" not in dashboard.tables:  # which is in a bucket
+    if "://" not in dashboard.tables:  # a URL of a bucket otherwise
         files["tables"] = dashboard.tables
     return msgspec.structs.replace(dashboard, **{name: str(directory / file) for name, file in files.items() if file})
 
@@ -155,7 +155,7 @@ def _placed_tls(tls: TLS | None, directory: Path) -> TLS | None:
 
 
 def parse(text: str, path: Path) -> Config:
-    """The config in `text`, in the format given by the ending of `path`."""
+    """Return the config in `text`, in the format of the suffix of `path`."""
     return _converted(_loaded(text, path), text, path)
 
 
@@ -186,7 +186,7 @@ def _converted(data: Any, text: str, path: Path) -> Config:
 
 
 def _named(fault: str, data: Any) -> str:
-    """What is wrong with one of the upstreams, with its name: msgspec reports `upstreams[...]` for all."""
+    """Add the name of an upstream to its error, since msgspec reports `upstreams[...]` for all."""
     if fault.startswith("upstreams[...]"):
         for name, upstream in data["upstreams"].items():
             try:
@@ -197,15 +197,15 @@ def _named(fault: str, data: Any) -> str:
 
 
 _MAX_FAULT = 2000
-"""Characters of an error."""
+"""Maximum length of an error, in characters."""
 
 _RULE = re.compile(r"rules\[(\d+)\][^:\s]*")
 _PLACE = re.compile(r"[A-Za-z_][\w-]*(\.[\w-]+|\[\d+\])*(?=: )")
 
 
 def _placed_fault(fault: str, text: str, path: Path, data: Any) -> str:
-    """What is wrong, with the file in front; of a rule, with its line there and its name, too."""
-    if len(fault) > _MAX_FAULT:  # which repeats what the file has
+    """Add the file to an error, and for a rule its line and name."""
+    if len(fault) > _MAX_FAULT:  # it repeats content of the file
         fault = f"{fault[:_MAX_FAULT]}…"
     found = _RULE.match(fault)
     if found is None:
@@ -222,7 +222,7 @@ def _placed_fault(fault: str, text: str, path: Path, data: Any) -> str:
 
 
 def located(fault: str, path: Path) -> str:
-    """What is wrong with a key that is named in front, with the file and line where it stands."""
+    """Add the file and line to an error that begins with a key."""
     try:
         text = path.read_text(encoding="utf-8")
     except (OSError, UnicodeDecodeError):
@@ -231,14 +231,14 @@ def located(fault: str, path: Path) -> str:
 
 
 def _check_values(data: Any, place: str, depth: int = 0) -> None:
-    """`ValueError` for halves of characters, which YAML lets be spelt out, numbers that are not finite, and depth."""
+    """Raise `ValueError` for surrogates, which YAML escapes can spell, non-finite numbers, and excessive depth."""
     if isinstance(data, str):
         try:
             data.encode()
         except UnicodeEncodeError:
-            raise ValueError(f"{place}: holds what UTF-8 cannot") from None
+            raise ValueError(f"{place}: contains characters that UTF-8 cannot encode") from None
     elif isinstance(data, float) and not math.isfinite(data):
-        raise ValueError(f"{place}: {data} is no number that can be counted by")
+        raise ValueError(f"{place}: {data} is not a finite number")
     elif isinstance(data, (dict, list, tuple)):
         if depth == MAX_DEPTH:
             raise ValueError(f"{place}: {too_deep()}")
@@ -248,9 +248,9 @@ def _check_values(data: Any, place: str, depth: int = 0) -> None:
 
 
 def explained(error: msgspec.ValidationError, kind: type | None = None, data: Any = None) -> str:
-    """msgspec's message, with the path to the key in front, as one would write it, and what was perhaps meant.
+    """Return msgspec's message with the path to the key in front, and a suggestion.
 
-    `data` is what was to be a `kind`, if that may be looked into for a hint.
+    `data` is the data of a `kind`, if it may be inspected for a suggestion.
     """
     what, _, path = str(error).partition(" - at `")
     if kind is not None:
@@ -267,5 +267,5 @@ def explained(error: msgspec.ValidationError, kind: type | None = None, data: An
 
 
 def dump(config: Config) -> str:
-    """The whole config, defaults included, as YAML."""
+    """Return the whole config, including defaults, as YAML."""
     return yaml.safe_dump(msgspec.to_builtins(config), sort_keys=False)

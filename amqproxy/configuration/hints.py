@@ -1,4 +1,4 @@
-"""Suggestions for keys, actions and words of a config that do not exist."""
+"""Suggestions for unknown keys, actions and words of a config."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ _UNKNOWN_WORD = re.compile(r"Invalid (?:enum )?value '([^']*)'")
 
 
 def hint(kind: type, data: Any, what: str, path: str) -> str:
-    """A suggestion to add to msgspec's error about the place in `data` at `path` ("$.rules[0].match"); may be empty."""
+    """Return a suggestion for msgspec's error about `data` at `path` ("$.rules[0].match"); may be empty."""
     steps = [name or index for name, index in _STEP.findall(path)]
     key = _UNKNOWN_KEY.search(what)
     if key is not None:
@@ -46,7 +46,7 @@ def _words(kind: inspect.Type) -> Iterable[Any]:
 
 
 def _at(kind: type, data: Any, steps: list[str]) -> list[inspect.Type]:
-    """The types that the place may have, given the data on the path to it."""
+    """Return the possible types at the path, given the data on it."""
     types = chosen(inspect.type_info(kind), data)
     for step in steps:
         inner = _inner(data, step)
@@ -64,7 +64,7 @@ def _inner(data: Any, step: str) -> Any:
 
 
 def chosen(kind: inspect.Type, data: Any) -> list[inspect.Type]:
-    """A type; of several, those that the data can be meant to have."""
+    """Return the type, or the alternatives of a union that the data may belong to."""
     if isinstance(kind, inspect.Metadata):
         return chosen(kind.type, data)
     if not isinstance(kind, inspect.UnionType):

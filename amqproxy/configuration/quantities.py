@@ -1,4 +1,4 @@
-"""Config data in which quantities are written as texts, such as "200ms", made numbers before it is decoded."""
+"""Conversion of quantities written as texts, such as "200ms", to numbers, before config data is decoded."""
 
 from __future__ import annotations
 
@@ -15,11 +15,11 @@ _MAYBE = re.compile(r"\s*\d+(\.\d+)?\s*[A-Za-z]*\s*")
 
 
 def numbered(kind: type, data: Any) -> Any:
-    """The data of a `kind`, with numbers in place of texts that are quantities there.
+    """Return the data of a `kind`, with quantities converted from texts to numbers.
 
-    `ValueError`, with the path in front, for a text where only a number or a quantity is allowed.
+    Raise `ValueError`, with the path in front, for a text where only a number or a quantity is allowed.
     """
-    if not _has_any(data):  # as most configs have none, and types take time to look into
+    if not _has_any(data):  # usual for configs; inspecting types takes time
         return data
     return _numbered(_info(kind), data, "")
 
@@ -61,7 +61,7 @@ def _numbered(kind: inspect.Type, data: Any, path: str) -> Any:
 
 
 def _quantity(kind: inspect.Type) -> str | None:
-    """Which quantity a text can be there, where it can be nothing else."""
+    """Return the quantity that a text must be, if it can be nothing else."""
     if isinstance(kind, inspect.Metadata):
         return (kind.extra or {}).get(IN_SCHEMA) or _quantity(kind.type)
     if isinstance(kind, inspect.UnionType):

@@ -1,4 +1,4 @@
-"""The files, variables and functions that rules take in when the config is loaded."""
+"""Files, variables and functions that rules read when the config is loaded."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from typing import Any
 from amqproxy.rules.scripting.script_loader import fault
 
 MAX_BYTES = 4 * 1024 * 1024
-"""The largest file that is taken in: scripts and passwords are small."""
+"""Maximum size of a file; scripts and passwords are small."""
 
 
 class ConfigResources:
@@ -31,7 +31,7 @@ class ConfigResources:
         except OSError as error:
             raise ValueError(f"{path} cannot be read: {error.strerror}") from None
         except UnicodeDecodeError as error:
-            raise ValueError(f"{path} is no text: {error}") from None
+            raise ValueError(f"{path} is not text: {error}") from None
 
     def variable(self, name: str) -> str:
         value = os.environ.get(name)
@@ -43,7 +43,7 @@ class ConfigResources:
         module, _, attribute = name.partition(":")
         try:
             found: Any = getattr(importlib.import_module(module), attribute, None)
-        except BaseException as error:  # noqa: BLE001 - whatever it raises as it is run, SystemExit too
+        except BaseException as error:  # noqa: BLE001 - anything that its code raises, SystemExit too
             raise ValueError(f"{module} cannot be imported: {fault(error, module)}") from None
         if not callable(found):
             raise ValueError(f"{module} has no function `{attribute}`")

@@ -1,4 +1,4 @@
-"""On which line of a config file a key stands."""
+"""Lines of keys in a config file."""
 
 from __future__ import annotations
 
@@ -19,12 +19,12 @@ _KEY = re.compile(r"""\s*((?:[\w-]+|"[^"]*"|'[^']*')(?:\s*\.\s*(?:[\w-]+|"[^"]*"
 
 
 def path_of(place: str) -> Path:
-    """`rules[3].match.exchange` in steps: "rules", 3, "match", "exchange"."""
+    """Return the steps of `rules[3].match.exchange`: "rules", 3, "match", "exchange"."""
     return tuple(int(number) if number else name for name, number in _STEP.findall(place))
 
 
 def line_of(text: str, path: Path, *, is_toml: bool) -> int | None:
-    """The line, from 1 on, of the key at `path`, or of the nearest thing around it; None where not even that is."""
+    """Return the line, from 1 on, of the key at `path`, or of the nearest enclosing one; `None` if there is none."""
     lines = dict(_of_toml(text)) if is_toml else dict(_of_yaml(text))
     for length in range(len(path), 0, -1):
         if path[:length] in lines:
@@ -54,7 +54,7 @@ def _of_node(node: yaml.Node, path: Path) -> Iterator[tuple[Path, int]]:
 
 
 def _of_toml(text: str) -> Iterator[tuple[Path, int]]:
-    """The lines of headers and keys. Keys within an inline table or list have its line."""
+    """Yield the lines of headers and keys. Keys in an inline table or list have its line."""
     table: Path = ()
     counts: dict[Path, int] = {}
     ending = ""
@@ -75,7 +75,7 @@ def _of_toml(text: str) -> Iterator[tuple[Path, int]]:
 
 
 def _entered(steps: Path, counts: dict[Path, int], *, is_new: bool) -> Path:
-    """The path of a header's table; of an array of tables, it is in the last one."""
+    """Return the path of a header's table; for an array of tables, of the last one."""
     path: Path = ()
     for place, step in enumerate(steps):
         path = (*path, step)
@@ -87,7 +87,7 @@ def _entered(steps: Path, counts: dict[Path, int], *, is_new: bool) -> Path:
 
 
 def _steps(key: str) -> Path:
-    """The names of a dotted key."""
+    """Return the names of a dotted key."""
     try:
         found: Any = tomllib.loads(f"{key} = 0")
     except tomllib.TOMLDecodeError:

@@ -74,7 +74,7 @@ class MessagePatch(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_o
     def _properties(self, properties: Properties, context: CommandContext) -> Properties:
         for name in self.properties:
             if name not in PROPERTIES:
-                raise ValueError(f"`{name}` is no property of a message: there are {', '.join(PROPERTIES)}")
+                raise ValueError(f"`{name}` is not a property of a message: there are {', '.join(PROPERTIES)}")
         properties = _edit(self.properties).of_properties(properties, context)
         if self.headers:
             headers = _edited_table(properties.headers or Table(), self.headers, context)

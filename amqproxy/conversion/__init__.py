@@ -1,10 +1,10 @@
-"""What AMQP 0-10 says as what 0-9-1 says, and back: the one model of both that queues, disks and rules have.
+"""Conversion between AMQP 0-10 and 0-9-1, the common model of queues, disks and rules.
 
 - `header_tables`: application headers and arguments as field tables.
-- `error_codes`: the codes of 0-10 for those of 0-9-1.
+- `error_codes`: 0-10 codes for 0-9-1 codes.
 - `message_properties`: the properties of a message.
-- `command_view`: a whole control or command as a command of 0-9-1, for rules, and what they make of it: by
-  `method_views`, each a `method_shape`, and `message_views`. What cannot be expressed is `Inexpressible`.
+- `command_view`: a complete control or command as a 0-9-1 command for rules, and the changes that rules make: by
+  `method_views`, each a `method_shape`, and `message_views`. Changes without a counterpart raise `Inexpressible`.
 
-What a protocol lacks becomes the nearest that it has. No input or output; imports both protocols.
+What a protocol lacks is converted to the nearest thing that it has. No input or output; imports both protocols.
 """

@@ -1,4 +1,4 @@
-"""Deletes of queues whose completion an AMQP 0-10 session waits for: limits see it as queue.delete-ok."""
+"""Queue deletes whose completion an AMQP 0-10 session awaits; limits see it as queue.delete-ok."""
 
 from __future__ import annotations
 
@@ -15,29 +15,29 @@ from amqproxy.amqp091.methods import QueueDeleteOk
 _MASK = 0xFFFF_FFFF
 
 MAX_AWAITED = 4096
-"""Deletes of one session; the completion of more is not seen."""
+"""Maximum number of deletes per session; the completion of further ones is not seen."""
 
 
 class AwaitedDeletes:
-    """The deletes of one session in order, by position."""
+    """Deletes of one session in order, by position."""
 
     __slots__ = ("_completed", "_positions")
 
     def __init__(self) -> None:
         self._positions: list[int] = []
         self._completed = CommandIds()
-        """Ranges that have one of the positions each, and so are as many at most."""
+        """Ranges that each contain one of the positions, so that there are at most as many."""
 
     def __bool__(self) -> bool:
         return bool(self._positions)
 
     def note(self, method: Method, position: int) -> None:
-        """Note a client's command that goes on."""
+        """Note a forwarded client command."""
         if isinstance(method, QueueDelete) and len(self._positions) < MAX_AWAITED:
             self._positions.append(position)
 
     def completed_by(self, method: Method) -> int:
-        """Number of further deletes that are complete, with all before them.
+        """Return the number of deletes that are newly complete, together with all before them.
 
         A broker may complete a later one first, and need not repeat that.
         """
@@ -62,11 +62,11 @@ class AwaitedDeletes:
         return number
 
     def clear(self) -> None:
-        """Forget all: the session has ended, and what it had not completed may not have been done."""
+        """Forget all deletes: the session has ended, and uncompleted ones may not have been executed."""
         self._positions.clear()
         self._completed.clear()
 
 
 def delete_answer(channel: int) -> Command:
-    """The completion of a delete, as 0-9-1 answers it."""
+    """Return the 0-9-1 answer to a delete."""
     return Command(channel, QueueDeleteOk())

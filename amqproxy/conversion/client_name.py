@@ -1,4 +1,4 @@
-"""The name that clients of either protocol give their connection."""
+"""The connection name that clients of either protocol set."""
 
 from __future__ import annotations
 
@@ -11,11 +11,11 @@ _NAMES = ("connection_name", *NAME_PROPERTIES)
 
 
 ALIASES = ("client.name", "client.connection_name", "connection_name")
-"""The names by which rules and filters know what `given_name` returns."""
+"""Attributes of rules and filters for the result of `given_name`."""
 
 
 def given_name(properties: Mapping[str, Any]) -> str:
-    """The name that a client's properties give its connection, or itself, as text; "" if there is none."""
+    """Return the connection name, or the client's name, from its properties as text; "" if there is none."""
     for each in _NAMES:
         name = properties.get(each)
         if name:

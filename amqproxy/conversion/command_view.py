@@ -1,6 +1,6 @@
-"""A whole control or command of AMQP 0-10 as a command of 0-9-1, which rules judge, and what they make of it.
+"""View of a complete AMQP 0-10 control or command as a 0-9-1 command for rules, and conversion of their changes.
 
-The view has frames of its own, as if it had been received: so it is decoded only where something asks for it.
+The view has its own frames, as if it had been received, and so is decoded only as far as needed.
 """
 
 from __future__ import annotations
@@ -35,13 +35,13 @@ def command_view(
     *,
     falls_back: bool = False,
 ) -> Command | None:
-    """What an assembly is in 0-9-1; None where it has no counterpart there. `ProtocolError` when it is malformed.
+    """Return the 0-9-1 view of an assembly; `None` if it has no counterpart; raise `ProtocolError` if it is malformed.
 
-    `position` is the command's in its session. `body_size` is the size of a body that is not all there yet, and then
-    not looked into. A client's transfer `falls_back` if its destination may be no exchange: see `FALLS_BACK`.
+    `position` is the command's in its session. `body_size` is the size of a body that is incomplete, and then is not
+    read. A client's transfer `falls_back` if its destination may not be an exchange: see `FALLS_BACK`.
 
-    The properties of a message may be longer than those of 0-9-1: then its frames do not have them; nor do they have
-    the alternate exchange of a queue.
+    The properties of a message may be longer than 0-9-1 allows: then the view's frames lack them; frames also lack a
+    queue's alternate exchange.
     """
     original = assembly.method
     if isinstance(original, ConnectionHeartbeat):
@@ -67,7 +67,7 @@ def command_view(
 
 
 def view_channel(number: int) -> int:
-    """The channel of a session in 0-9-1, where 0 is the connection's own: for that one, the highest there is."""
+    """Return the 0-9-1 channel of a session; channel 0, the connection's own in 0-9-1, becomes the highest number."""
     return number or HIGHEST_CHANNEL
 
 
@@ -76,9 +76,10 @@ def _frame(channel: int, method: Method) -> Frame:
 
 
 def changed_assembly(sender: Peer, original: Assembly, before: Command, after: Command) -> Assembly:
-    """The original, with what differs between its view and what rules have made of that.
+    """Return the original with the differences between its view and the rules' result.
 
-    `Inexpressible` where 0-10 cannot say it. Where only a part of the body has come, the result has that part.
+    Raise `Inexpressible` if 0-10 cannot express them. If only a part of the body has been received, the result has that
+    part.
     """
     method, header = original.method, original.header
     if after.index < 0 or before.index < 0:
@@ -87,7 +88,7 @@ def changed_assembly(sender: Peer, original: Assembly, before: Command, after: C
         method, header = changed_transfer(sender, method, header, before.method, after.method)
         header = changed_header(header, before.properties, after.properties)
         body = None
-        if not after.frames:  # a rule has given it another body
+        if not after.frames:  # a rule has replaced the body
             body = after.body
             header = with_length(header, len(body))
         return original.altered(method, header, body)

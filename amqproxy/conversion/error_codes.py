@@ -1,4 +1,4 @@
-"""The codes of AMQP 0-10 for those that rules have, which are of 0-9-1."""
+"""AMQP 0-10 codes for the 0-9-1 reply codes that rules use."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ _SESSION = {
 
 
 def session_code(code: int) -> ErrorCode:
-    """The code of an execution.exception; what has none there is an internal error."""
+    """Return the code of an execution.exception; codes without a counterpart become an internal error."""
     known = _SESSION.get(code)
     if known is not None:
         return known
@@ -25,5 +25,5 @@ def session_code(code: int) -> ErrorCode:
 
 
 def connection_code(code: int) -> CloseCode:
-    """The code of a connection.close, of which there are four."""
+    """Return the code of a connection.close, of which there are four."""
     return CloseCode(code) if code in list(CloseCode) else CloseCode.CONNECTION_FORCED

@@ -1,4 +1,4 @@
-"""Application headers of AMQP 0-10 as tables of AMQP 0-9-1, and back: types that one lacks become the nearest."""
+"""Conversion between AMQP 0-10 maps and AMQP 0-9-1 tables; a missing type becomes the nearest one."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ _SAME = {
     "str16": "S",
     "str16-latin": "S",
 }
-"""Types of 0-10 whose values are values of 0-9-1, too."""
+"""0-10 types whose values are also 0-9-1 values."""
 
 _BACK = {
     "t": "boolean",
@@ -51,22 +51,22 @@ _BACK = {
 }
 
 MOST_TEXT = 65_535
-"""Bytes of a str16."""
+"""Maximum length of a str16, in bytes."""
 
 
 def table_of(headers: Map) -> Table:
-    """A map as a table; of two entries with one key, the last counts, as with Qpid."""
+    """Convert a map to a table; the last of two entries with one key counts, as in Qpid."""
     last = {entry.key: entry for entry in headers.entries}
     return Table([Field(entry.key, *_to_091(entry.type, entry.value)) for entry in last.values()])
 
 
 def map_of(table: Table) -> Map:
-    """A table as a map."""
+    """Convert a table to a map."""
     return Map([_entry(field) for field in table.fields])
 
 
 def lost_in_table(headers: Map) -> Map | None:
-    """The entries that would come back from a table with another type or value; None where there are none."""
+    """Return the entries whose type or value a table would not preserve; `None` if there are none."""
     entries = [
         entry for entry in headers.entries if _to_010(*_to_091(entry.type, entry.value)) != (entry.type, entry.value)
     ]
@@ -74,7 +74,7 @@ def lost_in_table(headers: Map) -> Map | None:
 
 
 def merged(table: Table, lost: Map) -> Map:
-    """A table as a map, with these entries in the place of those that they have become, if these are still there."""
+    """Convert a table to a map, restoring these entries in place of their converted forms, if unchanged."""
     before = {entry.key: entry for entry in lost.entries}
     entries = []
     for field in table.fields:
@@ -95,9 +95,9 @@ def _to_091(type_: str, value: Any) -> Item:
     special = _SPECIAL.get(type_)
     if special is not None:
         return special(value)
-    if value is None:  # of a type without bytes that the specification does not know
+    if value is None:  # of an unspecified type without bytes
         return Item("V", None)
-    return Item("x", bytes(value))  # binary of any width, and types that the specification does not know
+    return Item("x", bytes(value))  # binary of any width, and unspecified types
 
 
 def _uint64(value: int) -> Item:
@@ -105,11 +105,11 @@ def _uint64(value: int) -> Item:
 
 
 def _datetime(value: int) -> Item:
-    return Item("T" if value >= 0 else "l", value)  # a timestamp of 0-9-1 has no sign
+    return Item("T" if value >= 0 else "l", value)  # a 0-9-1 timestamp has no sign
 
 
 def _text(value: str) -> Item:
-    """UTF-16 and UTF-32 may have half of a surrogate pair, of which the bytes are kept that UTF-8 would have."""
+    """Convert a text; a lone surrogate of UTF-16 or UTF-32 keeps the bytes that UTF-8 would have."""
     try:
         value.encode("utf-8", "surrogateescape")
     except UnicodeEncodeError:
@@ -157,7 +157,7 @@ def _to_010(type_: str, value: Any) -> Item010:
     if type_ == "S":
         data = value.encode("utf-8", "surrogateescape")
         return Item010("str16", value) if len(data) <= MOST_TEXT else Item010("vbin32", data)
-    if isinstance(value, bytes):  # also a table or array below the last level that is decoded
+    if isinstance(value, bytes):  # also a table or array below the deepest decoded level
         return Item010("vbin32", value)
     if type_ == "F":
         return Item010("map", map_of(value))

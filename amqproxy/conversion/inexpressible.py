@@ -1,7 +1,7 @@
-"""What one protocol can say and the other cannot."""
+"""Error for commands and changes that a protocol cannot express."""
 
 from __future__ import annotations
 
 
 class Inexpressible(ValueError):
-    """AMQP 0-10 has no word for a change, or for a command; the text names it, and has no data of a peer."""
+    """AMQP 0-10 cannot express a change or a command; the text names it, and contains no data of a peer."""

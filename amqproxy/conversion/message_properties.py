@@ -1,4 +1,4 @@
-"""The properties of a message of AMQP 0-10 as those of 0-9-1, and back, as far as each can express them."""
+"""Conversion between AMQP 0-10 and 0-9-1 message properties, as far as each can express them."""
 
 from __future__ import annotations
 
@@ -11,16 +11,16 @@ from amqproxy.amqp091.wire import Field, Table
 from amqproxy.conversion.header_tables import map_of, table_of
 
 JMS_TYPE = "x-jms-type"
-"""Where Qpid's JMS client has the type of a message, which 0-9-1 has among its properties."""
+"""Header in which Qpid's JMS client sends the message type, a property in 0-9-1."""
 
 MESSAGE_ID, CLUSTER_ID = "x-amqp-0-9-1.message-id", "x-amqp-0-9-1.cluster-id"
-"""Where a 0-10 client finds a message-id that is no uuid, and the cluster-id, which 0-10 does not have."""
+"""Headers for 0-10 clients with a message-id that is not a UUID, and the cluster-id, which 0-10 lacks."""
 
 MILLISECONDS = 100_000_000_000
-"""A datetime from here on is in milliseconds, as Qpid's Java peers send it, and not in seconds."""
+"""Value from which a datetime is in milliseconds, as sent by Qpid's Java peers, instead of seconds."""
 
 MOST_TEXT = 255
-"""Bytes of a short string."""
+"""Maximum length of a short string, in bytes."""
 
 HIGHEST_PRIORITY = 9
 
@@ -30,7 +30,7 @@ NO_DELIVERY, NO_MESSAGE = DeliveryProperties(), MessageProperties()
 def plain_properties(
     delivery: DeliveryProperties, message: MessageProperties, *, most_text: int = MOST_TEXT
 ) -> Properties:
-    """What 0-9-1 can express of these; of texts, those of at most so many bytes."""
+    """Return the properties as far as 0-9-1 can express them; texts above `most_text` bytes are left out."""
     headers = None if message.application_headers is None else table_of(message.application_headers)
     type_ = message_id = cluster_id = None
     if headers is not None:
@@ -64,7 +64,7 @@ def plain_properties(
 
 
 def plain_structs(properties: Properties) -> tuple[DeliveryProperties, MessageProperties]:
-    """What 0-10 has for these properties, without a message's address and length."""
+    """Return the 0-10 structs of these properties, without a message's address and length."""
     if properties is NO_PROPERTIES:
         return NO_DELIVERY, NO_MESSAGE
     headers = headers_of(properties)
@@ -88,7 +88,7 @@ def plain_structs(properties: Properties) -> tuple[DeliveryProperties, MessagePr
 
 
 def headers_of(properties: Properties) -> Table | None:
-    """The headers, with what else of the properties 0-10 has among them."""
+    """Return the headers, including the properties that 0-10 carries as headers."""
     headers, more = properties.headers, []
     if properties.message_id is not None and _uuid(properties.message_id) is None:
         more.append(Field(MESSAGE_ID, "S", properties.message_id))
@@ -100,7 +100,7 @@ def headers_of(properties: Properties) -> Table | None:
 
 
 def _text(value: Any, most: int) -> str | None:
-    """A text or bytes as a text, where it has at most so many bytes."""
+    """Return a text or bytes as a text, if it is at most `most` bytes long."""
     if isinstance(value, str):
         data = value.encode("utf-8", "surrogateescape")
     elif isinstance(value, bytes):
@@ -115,7 +115,7 @@ def _binary(text: str | None) -> bytes | None:
 
 
 def _uuid(text: str) -> UUID | None:
-    """The uuid that is written so, and not otherwise."""
+    """Return the UUID with exactly this text."""
     if len(text) != 36:
         return None
     try:
@@ -126,7 +126,7 @@ def _uuid(text: str) -> UUID | None:
 
 
 def _number(text: str | None) -> int | None:
-    """An expiration in milliseconds."""
+    """Return an expiration in milliseconds."""
     if text is None or not text.isascii() or not text.isdigit():
         return None
     number = int(text)
@@ -134,7 +134,7 @@ def _number(text: str | None) -> int | None:
 
 
 def _seconds(datetime: int | None) -> int | None:
-    """A datetime as a timestamp of 0-9-1, which is never before 1970."""
+    """Convert a datetime to a 0-9-1 timestamp, which is never before 1970."""
     if datetime is None or datetime < 0:
         return None
     return datetime // 1000 if datetime >= MILLISECONDS else datetime

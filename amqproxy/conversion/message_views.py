@@ -1,4 +1,4 @@
-"""A message.transfer of AMQP 0-10 in the shape of basic.publish or basic.deliver, and back."""
+"""Views of AMQP 0-10 message.transfer as basic.publish or basic.deliver, and back."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ from amqproxy.conversion.method_shape import changed_fields
 from amqproxy.peer import CLIENT, Peer
 
 MAX_TEXT = 65_535
-"""Bytes of the longest text that 0-10 has as a property or a header."""
+"""Maximum length of a 0-10 text in a property or a header, in bytes."""
 
 _TEXTS = (
     "content_type",
@@ -41,24 +41,25 @@ _TEXTS = (
     "app_id",
     "cluster_id",
 )
-"""The properties that 0-10 may have at more length than 0-9-1."""
+"""Properties that may be longer in 0-10 than in 0-9-1."""
 
 _IN_HEADERS = frozenset({"headers", "message_id", "type", "cluster_id"})
-"""The properties that are, or may be, among the headers in 0-10."""
+"""Properties that are, or may be, carried as headers in 0-10."""
 
 _NO_MAP = Map()
 
 FALLS_BACK = 0xFA11
-"""In the reserved field of a publish: its exchange may not exist, and then a broker of 0-10 takes it for a queue, or
-has the default exchange route the message."""
+"""Mark in the reserved field of a publish: if its exchange does not exist, a 0-10 broker takes it as the name of a
+queue, or routes the message through the default exchange.
+"""
 
 
 def transfer_view(
     sender: Peer, transfer: MessageTransfer, header: Header | None, position: int, *, falls_back: bool = False
 ) -> Method:
-    """The publish or the delivery that a transfer is; `position` is the command's, which stands for a delivery tag.
+    """Return the publish or delivery of a transfer; `position`, the command's, stands for a delivery tag.
 
-    It `falls_back` if its destination may be no exchange.
+    It `falls_back` if its destination may not be an exchange.
     """
     delivery = (header and header.delivery) or NO_DELIVERY
     if sender is CLIENT:
@@ -79,7 +80,7 @@ def transfer_view(
 
 
 def properties_view(header: Header | None) -> Properties:
-    """The properties of 0-9-1 that a message's header comes to, whose texts may be longer than they are there.
+    """Return the 0-9-1 properties of a message's header, whose texts may be longer than 0-9-1 allows.
 
     A reply-to with an exchange is `exchange/routing_key`.
     """
@@ -94,7 +95,7 @@ def properties_view(header: Header | None) -> Properties:
 
 
 def without_long_texts(properties: Properties) -> Properties:
-    """The properties of which each text is one that 0-9-1 has; the very same, if all are."""
+    """Remove the texts that are too long for 0-9-1; return the same object if there are none."""
     long = {
         field: None
         for field in _TEXTS
@@ -108,14 +109,14 @@ def without_long_texts(properties: Properties) -> Properties:
 def changed_transfer(
     sender: Peer, transfer: MessageTransfer, header: Header | None, before: Method, after: Method
 ) -> tuple[MessageTransfer, Header | None]:
-    """Both, with what differs between the view and what has become of it; `Inexpressible`."""
+    """Return transfer and header with the differences between the view and its result; raise `Inexpressible`."""
     delivery = (header and header.delivery) or NO_DELIVERY
     places = _PUBLISH if sender is CLIENT else _DELIVER
     of_transfer: dict[str, Any] = {}
     of_delivery: dict[str, Any] = {}
     for field in changed_fields(before, after):
         value = getattr(after, field)
-        if field == "reserved_1":  # which was ours
+        if field == "reserved_1":  # the mark set above
             continue
         if field == "mandatory":
             of_delivery["discard_unroutable"] = not value
@@ -137,7 +138,9 @@ _DELIVER = {"redelivered": "redelivered", "exchange": "exchange", "routing_key":
 
 
 def changed_header(header: Header | None, before: Properties, after: Properties) -> Header | None:
-    """The header, with what differs between the view of its properties and what has become of that; `Inexpressible`."""
+    """Return the header with the differences between the view of its properties and the result; raise
+    `Inexpressible`.
+    """
     fields = [field for field in Properties.__struct_fields__ if getattr(before, field) != getattr(after, field)]
     if not fields:
         return header
@@ -201,7 +204,7 @@ def _check(properties: Properties) -> None:
 
 
 def with_length(header: Header | None, size: int) -> Header | None:
-    """The header for a body of another size, where it has one."""
+    """Return the header with the length of another body, if it has a length."""
     message = None if header is None else header.message
     if header is None or message is None or message.content_length is None or message.content_length == size:
         return header

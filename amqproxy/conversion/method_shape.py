@@ -1,4 +1,4 @@
-"""A control or command of AMQP 0-10 in the shape of a method of 0-9-1: which field stands for which."""
+"""Mapping of an AMQP 0-10 control or command to a 0-9-1 method, field by field."""
 
 from __future__ import annotations
 
@@ -18,9 +18,9 @@ _NO_MAP = Map()
 
 
 class Place:
-    """Where a field of 0-9-1 is in 0-10: `read` finds its value, None for none; `written` makes the changed fields.
+    """Location of a 0-9-1 field in 0-10: `read` returns its value or `None`; `written` returns the changed fields.
 
-    Without `written` it can be read, and not be changed.
+    Without `written`, it is read-only.
     """
 
     __slots__ = ("read", "written")
@@ -33,17 +33,17 @@ class Place:
 
 
 def plain(field: str) -> Place:
-    """A field with the same values, under this name."""
+    """Return the place of a field with the same values, under this name."""
     return Place(lambda method: getattr(method, field), lambda method, value: {field: value})
 
 
 def readable(field: str) -> Place:
-    """A field that cannot be changed."""
+    """Return the place of a read-only field."""
     return Place(lambda method: getattr(method, field))
 
 
 def words(field: str) -> Place:
-    """An array of texts, which 0-9-1 has in one with spaces."""
+    """Return the place of an array of texts, in 0-9-1 one text separated by spaces."""
 
     def read(method: Any) -> bytes:
         found: Array | None = getattr(method, field)
@@ -53,12 +53,12 @@ def words(field: str) -> Place:
 
 
 def table(field: str, alternate: str = "") -> Place:
-    """A map, which 0-9-1 has as a table; in which `alternate` is the name of the entry for the alternate exchange."""
+    """Return the place of a map, in 0-9-1 a table; `alternate` is its entry for the alternate exchange."""
 
     def read(method: Any) -> Table:
         found = table_of(getattr(method, field) or _NO_MAP)
         other = getattr(method, "alternate_exchange", None) if alternate else None
-        if not other:  # without a name, there is none
+        if not other:  # without a name, there is no alternate exchange
             return found
         fields = [each for each in found.fields if each.name != alternate]
         return Table([*fields, Field(alternate, "S", other)])
@@ -81,9 +81,9 @@ def table(field: str, alternate: str = "") -> Place:
 
 
 class MethodShape:
-    """What a control or command is in 0-9-1: the `method` there, and the `places` of its fields.
+    """Mapping of a control or command: the 0-9-1 `method`, and the `places` of its fields.
 
-    `constants` are the values of fields that 0-10 does not have.
+    `constants` are the values of fields that 0-10 lacks.
     """
 
     __slots__ = ("_places", "constants", "method")
@@ -96,7 +96,7 @@ class MethodShape:
         self.constants = constants
 
     def view(self, original: Method010) -> Method:
-        """The method of 0-9-1."""
+        """Return the 0-9-1 method."""
         values = dict(self.constants)
         for field, place in self._places.items():
             value = place.read(original)
@@ -105,7 +105,7 @@ class MethodShape:
         return self.method(**values)
 
     def changed(self, original: Method010, before: Method, after: Method) -> Method010:
-        """The original, with what differs between its view and what has become of that; `Inexpressible`."""
+        """Return the original with the differences between its view and the result; raise `Inexpressible`."""
         for field in changed_fields(before, after):
             place = self._places.get(field)
             if place is None or place.written is None:
@@ -115,7 +115,7 @@ class MethodShape:
 
 
 def changed_fields(before: Method, after: Method) -> list[str]:
-    """The names of the fields in which two methods differ; `Inexpressible` where these are not of one kind."""
+    """Return the fields in which two methods differ; raise `Inexpressible` if their types differ."""
     if type(before) is not type(after):
         raise Inexpressible(f"{before.name} cannot become {after.name} in AMQP 0-10")
     return [field for field in before.__struct_fields__ if getattr(before, field) != getattr(after, field)]

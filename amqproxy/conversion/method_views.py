@@ -1,7 +1,7 @@
-"""Every control and command of AMQP 0-10 that has a counterpart in 0-9-1, in its shape.
+"""Views of all AMQP 0-10 controls and commands that have a 0-9-1 counterpart.
 
-Messages themselves are in `message_views`. What is not here has no counterpart: the numbering of commands, completion,
-credit that is no prefetch, distributed transactions, the classes file and stream.
+Messages are in `message_views`. Without a counterpart are the numbering of commands, completion, credit other than
+prefetch, distributed transactions, and the classes file and stream.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ from amqproxy.conversion.method_shape import MethodShape, Place, readable, table
 from amqproxy.peer import CLIENT, SERVER, Peer
 
 INFINITE = 0xFFFF_FFFF
-"""Credit without a limit."""
+"""Unlimited credit."""
 
 MAX_PREFETCH = 65_535
 
@@ -33,21 +33,21 @@ DEFAULT_VHOST = "/"
 
 BOUND_QUEUE = "queue"
 BOUND_KEY = "binding-key"
-"""The arguments of a passive exchange.declare that stand for the queue and the key of exchange.bound."""
+"""Arguments of a passive exchange.declare that stand for the queue and the key of exchange.bound."""
 
 
 class QueueQueryOk(methods.QueueDeclareOk, frozen=True):
-    """The answer to queue.query: what a passive queue.declare is answered, and the queue's alternate exchange."""
+    """The answer to queue.query: that of a passive queue.declare, and the queue's alternate exchange."""
 
     alternate_exchange: str = ""
 
     def encode(self) -> bytes:
-        """As 0-9-1 has it, without the alternate exchange."""
+        """Encode the method as in 0-9-1, without the alternate exchange."""
         return methods.QueueDeclareOk(self.queue, self.message_count, self.consumer_count).encode()
 
 
 _NO_WAIT = {"no_wait": True}
-"""A completion is no answer that rules would see."""
+"""A completion is not an answer that rules see."""
 
 
 # --- fields that are not alike
@@ -73,7 +73,7 @@ def _is_multiple() -> Place:
 
 
 def _prefetch() -> Place:
-    """Credit in messages; without a limit, or above what 0-9-1 can say, it is 0."""
+    """Return the place of credit in messages; 0 if unlimited, or above the 0-9-1 maximum."""
 
     def read(flow: commands.MessageFlow) -> int:
         value = flow.value or 0
@@ -86,23 +86,23 @@ def _prefetch() -> Place:
 
 
 def _description() -> Place:
-    """The text of an exception, which may be longer than that of a close."""
+    """Return the place of an exception's text, which may be longer than that of a close."""
 
     def written(exception: Any, text: str) -> Mapping[str, Any]:
         if len(text.encode("utf-8", "surrogateescape")) > MAX_DESCRIPTION:
-            raise Inexpressible("a description has at most 65,535 bytes")
+            raise Inexpressible("a description is limited to 65,535 bytes")
         return {"description": text}
 
     return Place(lambda exception: cut_reply_text(exception.description or ""), written)
 
 
 def _virtual_host() -> Place:
-    """The virtual host; one without a name is the default one, as brokers of 0-10 take it."""
+    """Return the place of the virtual host; an empty name is the default one, as in 0-10 brokers."""
     return Place(lambda open_: open_.virtual_host or DEFAULT_VHOST, lambda open_, value: {"virtual_host": value})
 
 
 def _limit(field: str) -> Place:
-    """A limit, which is 0 where 0-10 leaves it out."""
+    """Return the place of a limit; 0 if 0-10 leaves it out."""
     return Place(lambda tune: getattr(tune, field) or 0, lambda tune, value: {field: value})
 
 
@@ -125,7 +125,7 @@ def _result_field(field: str) -> Place:
 
 
 def _bound_names() -> Place:
-    """What exchange.bound asks about besides the exchange, as arguments: a passive declare has none of its own."""
+    """Return the place of the other names in exchange.bound, as arguments, which a passive declare lacks."""
 
     def read(bound: commands.ExchangeBound) -> Table:
         names = {BOUND_QUEUE: bound.queue, BOUND_KEY: bound.binding_key}
@@ -276,11 +276,11 @@ SHAPES: Mapping[Peer, Mapping[type[Method010], MethodShape]] = {
     CLIENT: {**_OF_BOTH, **_OF_CLIENT},
     SERVER: {**_OF_BOTH, **_OF_SERVER},
 }
-"""By the sender, and the control or command."""
+"""Shapes by sender, and control or command."""
 
 
 def shape_of(sender: Peer, method: Method010) -> MethodShape | None:
-    """The shape of this very control or command; None where it has no counterpart."""
+    """Return the shape of this particular control or command; `None` if it has no counterpart."""
     if isinstance(method, commands.MessageFlow) and method.unit != CreditUnit.MESSAGE:
         return None
     if isinstance(method, commands.ExecutionResult) and not hasattr(method.value, "subscriber_count"):
@@ -289,6 +289,6 @@ def shape_of(sender: Peer, method: Method010) -> MethodShape | None:
 
 
 def method_view(sender: Peer, method: Method010) -> Method | None:
-    """The method of 0-9-1 that a control or command of `sender` comes to, if it has a counterpart."""
+    """Return the 0-9-1 method of a control or command of `sender`, if it has a counterpart."""
     shape = shape_of(sender, method)
     return None if shape is None else shape.view(method)

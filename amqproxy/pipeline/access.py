@@ -1,10 +1,10 @@
-"""What clients did, as access lists see it, from the table `events`: `rules suggest --tables`.
+"""Client operations for access lists, from the table `events`: `rules suggest --tables`.
 
-Spark counts who did what to which names; these few rows go through the very generaliser of `rules suggest FILE…`, which
-makes one name of generated ones, and leaves out each line that the others cover.
+Spark counts operations by client and names; these few rows go through the generaliser of `rules suggest FILE…`, which
+merges generated names, and omits each line that other lines cover.
 
-The trace knows less than frames in two cases: the connection.open of a client that was turned away, and what was asked
-for just before a recording was joined in the middle of a connection, are in the lists from files only.
+The trace knows less than the frames in two cases: only lists from files contain the connection.open of a refused
+client, and requests made just before a recording joined a connection in its middle.
 """
 
 from __future__ import annotations
@@ -28,18 +28,18 @@ from amqproxy.rules.context import Client
 from amqproxy.rules.matching.operations import COPIES, operations
 
 _NAMED = ("basic.consume", "basic.get", "queue.purge", "queue.delete", "queue.bind", "queue.unbind")
-"""Methods of which only the names matter, so that they are counted by these."""
+"""Methods that are counted by their names only."""
 
 
 def suggested_access(events: DataFrame) -> tuple[SuggestedAccess, list[DoneBy]]:
-    """The least list under which all in `events` would have passed, and what it is made from; `TooManyClients`."""
+    """Return the smallest list under which all `events` would have passed, and its source; raise `TooManyClients`."""
     lasting = events.where("connection_id IS NOT NULL AND type <> 'state' AND type <> 'finding'")
     commands = list(_commands(lasting))
     return suggested_of(commands, lasting.select("connection_id").distinct().count()), commands
 
 
 def _commands(events: DataFrame) -> Iterator[DoneBy]:
-    """What clients did, each once with how often: the first done first."""
+    """Yield the distinct operations of clients with their counts, in order of first occurrence."""
     who = events.where("type = 'connection' AND outcome = 'opened'").select(
         "connection_id", fn.col("user").alias("of_user"), fn.col("virtual_host").alias("of_virtual_host")
     )
@@ -60,7 +60,7 @@ def _commands(events: DataFrame) -> Iterator[DoneBy]:
     known = asked.join(who.dropDuplicates(["connection_id"]), "connection_id", "left").withColumn(
         "from", fn.regexp_extract("connection", _ADDRESS, 1)
     )
-    # A line for an address allows what users do from there, too; all other addresses are alike.
+    # A line for an address also allows what its users do; all other addresses are alike.
     unknown = known.where("of_user IS NULL").select(fn.col("from").alias("address")).distinct()
     placed = known.join(fn.broadcast(unknown), fn.col("from") == fn.col("address"), "left")
     counted = (
@@ -80,16 +80,16 @@ _WHAT = ("method", "exchange", "queue", "routing_key", "arguments")
 
 
 def _copies() -> Column:
-    """The headers that have more routing keys, if a message has any."""
+    """Return the headers with further routing keys, if a message has any."""
     found = {each: fn.get_json_object("headers", f"$.{each}") for each in COPIES}
     some = reduce(lambda one, other: one | other, (each.isNotNull() for each in found.values()))
     return fn.when(some, fn.to_json(fn.struct(*(alike(each).alias(name) for name, each in found.items()))))
 
 
 def _requests(events: DataFrame) -> DataFrame:
-    """What clients asked for, with the queue that they mean where they name none: the last declared on the channel."""
+    """Return the clients' requests, with the last declared queue of the channel in place of an empty name."""
     argument = fn.get_json_object("arguments", "$.queue")
-    # The same in AMQP 0-10, whose bindings have no routing key: 0-9-1 has names of these for something else.
+    # 0-10 bindings without a routing key; 0-9-1 uses these names for other methods.
     is_binding = fn.col("method").isin("exchange.bind", "exchange.unbind") & fn.col("routing_key").isNull()
     method = (
         fn.when(fn.col("method") == "message.subscribe", "basic.consume")
@@ -138,7 +138,7 @@ def _made(row: Any) -> DoneBy | None:
 
 
 def _command(row: Any) -> Command | None:
-    """The command again, as far as access lists look at it."""
+    """Return the command, reconstructed as far as access lists read it."""
     name = row["method"]
     if name == "basic.publish":
         publish = BasicPublish(exchange=row["exchange"], routing_key=row["routing_key"])
@@ -155,7 +155,7 @@ def _command(row: Any) -> Command | None:
 
 
 def _keys(value: Any) -> Any:
-    """The routing keys in a header: an array is JSON within JSON, as Spark returns it."""
+    """Return the routing keys in a header; Spark returns an array as JSON within JSON."""
     try:
         found = msgspec.json.decode(value)
     except msgspec.DecodeError:

@@ -1,7 +1,7 @@
-"""What the dashboard's Analytics screen asks of the tables; each question is one query of `reading`.
+"""Queries of the dashboard's Analytics screen; each question is one query of `reading`.
 
-Counts come from `rollup_minute`, which is small. Latencies come from the messages and deliveries of the time that is
-asked for: percentiles of minutes do not add up to those of an hour.
+Counts come from `rollup_minute`, which is small. Latencies come from the messages and deliveries of the requested time,
+since percentiles of minutes cannot be combined into those of an hour.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ COUNTS = (
     *("published", "published_bytes", "confirmed", "nacked_publishes", "returned"),
     *("delivered", "delivered_bytes", "acked", "nacked", "rejected", "redelivered", "errors"),
 )
-"""What `rollup_minute` counts in each minute."""
+"""Counters of `rollup_minute`."""
 
 _WHO = dict.fromkeys(("connection_id", "connection", "user", "client", "virtual_host"), pa.utf8())
 
@@ -66,11 +66,11 @@ TABLES = {
     "findings": FINDINGS,
     "anomalies": ANOMALIES,
 }
-"""The tables that are asked, with the columns of each that are used."""
+"""Tables used, with the columns of each."""
 
 
 LATENCIES = ("confirm", "ack", "transit")
-"""Publish → confirm, deliver → acknowledgement, publish → delivery."""
+"""Latencies: publish to confirm, delivery to acknowledgement, publish to delivery."""
 
 CAPACITY = ("published", "published_bytes", "delivered", "delivered_bytes")
 
@@ -80,21 +80,21 @@ _IN_HOST = "($virtual_host IS NULL OR virtual_host = $virtual_host)"
 
 
 class Analytics:
-    """The questions, of the tables that a reader reads. All raise `Unreadable`."""
+    """The questions of the Analytics screen. All methods raise `Unreadable`."""
 
     def __init__(self, reader: Reader) -> None:
         self._reader = reader
 
     def span(self) -> tuple[int, int] | None:
-        """From when until when there is anything, in whole hours; None where there is nothing."""
+        """Return the start and end of the data, in whole hours; `None` if there is none."""
         return self._reader.span(TABLES)
 
     def names(self) -> list[str]:
-        """Which tables there are."""
+        """Return the names of the existing tables."""
         return self._reader.names()
 
     def traffic(self, span: Span) -> list[dict[str, Any]]:
-        """What was counted in each step in which there was anything."""
+        """Return the counters of each step that has data."""
         return self._ask(
             f"""
             SELECT (epoch_us(time) // $step * $step * 1000)::BIGINT AS ts_ns, {_sums(COUNTS)}
@@ -109,9 +109,10 @@ class Analytics:
         )
 
     def latencies(self, span: Span) -> list[dict[str, Any]]:
-        """Percentiles of each step: publish → confirm, deliver → acknowledgement, publish → delivery; in ns, or null.
+        """Return latency percentiles of each step in ns, or null: publish → confirm, deliver → acknowledgement, publish
+        → delivery.
 
-        They are t-digests': exact for few, close for many.
+        They are computed by t-digest: exact for few values, close for many.
         """
         column = {Subject.ALL: None, Subject.CONNECTION: "connection"}.get(span.by, str(span.by))
         of_messages = "TRUE" if column is None else "FALSE" if column == "queue" else f"({_column(column)} = $name)"
@@ -135,7 +136,7 @@ class Analytics:
         )
 
     def top(self, span: Span, limit: int) -> list[dict[str, Any]]:
-        """The busiest exchanges, queues, users or connections: whatever `by` is."""
+        """Return the busiest exchanges, queues, users or connections, by `by`."""
         return self._ask(
             f"""
             SELECT name, virtual_host, {_sums(COUNTS)}
@@ -150,7 +151,7 @@ class Analytics:
         )
 
     def clients(self, span: Span, limit: int) -> list[dict[str, Any]]:
-        """The busiest clients, by the names that they gave themselves, or else by their connections."""
+        """Return the busiest clients, by connection name or, without one, by connection."""
         return self._ask(
             f"""
             WITH sent AS (
@@ -171,7 +172,7 @@ class Analytics:
         )
 
     def errors(self, span: Span, limit: int) -> list[dict[str, Any]]:
-        """Which errors there were: by kind, code and method, each with the text and the connection of the newest."""
+        """Return the errors by kind, code and method, with text and connection of the newest."""
         return self._ask(
             f"""
             SELECT kind, code, method, count(*)::BIGINT AS count, max(ts_ns) AS last_ns,
@@ -185,7 +186,7 @@ class Analytics:
         )
 
     def findings(self, span: Span, limit: int) -> list[dict[str, Any]]:
-        """Which kinds of findings there were, the worst first, each with the newest one."""
+        """Return the kinds of findings, worst first, with the newest finding of each."""
         return self._ask(
             f"""
             WITH newest AS (
@@ -207,7 +208,7 @@ class Analytics:
         )
 
     def anomalies(self, span: Span, limit: int) -> list[dict[str, Any]]:
-        """What was unlike the same hours of earlier days, the most unlike first."""
+        """Return the anomalies, strongest first."""
         return self._ask(
             f"""
             SELECT (epoch_us(time) * 1000)::BIGINT AS ts_ns, subject, name, virtual_host, measure,
@@ -222,7 +223,7 @@ class Analytics:
         )
 
     def capacity(self, span: Span, limit: int) -> list[dict[str, Any]]:
-        """Messages and bytes of each tenant, which is a virtual host, by user."""
+        """Return messages and bytes of each tenant: a virtual host, by user."""
         return self._ask(
             f"""
             SELECT virtual_host, name AS "user", {_sums(CAPACITY)}

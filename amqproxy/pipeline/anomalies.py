@@ -1,4 +1,4 @@
-"""What is far from what it was at that hour of earlier days: `anomalies`, ranked, each with the question to ask for it.
+"""Anomalies: hourly values far from those at the same hour of earlier days, ranked, each with a question about it.
 
     messages, deliveries, connections, errors → `hourly` ─────────┐
     events → `recorded_minutes` → `recorded_hours` ───────────────┴─▶ `anomalies`
@@ -34,17 +34,18 @@ if TYPE_CHECKING:
     from collections.abc import Iterable
 
 MAD_TO_SIGMA = 1.4826
-"""By which the MAD of a normal distribution is multiplied for its standard deviation."""
+"""Factor from the MAD of a normal distribution to its standard deviation."""
 
 RELATIVE = 0.1
-"""What varies by a tenth from day to day varies by chance."""
+"""Relative day-to-day variation that counts as chance."""
 
 TRUSTED = 1.5
-"""The MAD of few days is taken for no more than so many times that of all hours of the subject, and for no less."""
+"""Factor by which the MAD of few days may differ from that of all hours of the subject, at most."""
 
 TAIL, TAIL_TO_SIGMA = 0.98, 2.054
-"""Of how far off all hours of a subject are, a quantile, and where a normal distribution has it in standard deviations:
-what comes in bursts has a wider spread than its MAD says."""
+"""Quantile of the deviations of all hours of a subject, and the corresponding standard deviations of a normal
+distribution: bursty traffic has a wider spread than its MAD suggests.
+"""
 
 DAY = 86_400
 HOUR = 3_600
@@ -57,31 +58,31 @@ COUNTED = {
     "errors": ("exchange", "queue", "client"),
     "churn": ("client",),
 }
-"""Of which subjects what is counted: where there is no row, there was none."""
+"""Measures that are counts, by subject: a missing row means zero."""
 
 NEW = ("client", "route")
 
 
 class AnomalySettings(msgspec.Struct, frozen=True, kw_only=True):
-    """How anomalies are found: `zone` is the clock that the traffic goes by, such as Europe/Berlin."""
+    """Settings of the search: `zone` is the time zone of the traffic, such as Europe/Berlin."""
 
     zone: str = "UTC"
     days: int = 28
-    """How many days back the baseline goes."""
+    """Length of the baseline in days."""
     least_days: int = 3
-    """Earlier days of the same kind that were recorded, without which an hour is not judged."""
+    """Minimum number of recorded earlier days of the same kind; with fewer, an hour is not judged."""
     least_recorded: int = 600
-    """Seconds of an hour that were recorded, without which it is not used."""
+    """Minimum number of recorded seconds for an hour to be used."""
     least: int = 10
-    """Counts that differ by less are no anomaly; subjects that never have so many messages an hour are left out."""
+    """Minimum difference of counts, and minimum number of messages an hour of a subject."""
     least_measured: int = 20
-    """Latencies of an hour of which a median is taken."""
+    """Minimum number of latencies in an hour for a median."""
     score: float = 5.0
-    """How far off an anomaly is at least, in standard deviations."""
+    """Minimum deviation of an anomaly, in standard deviations."""
 
     @property
     def history_days(self) -> int:
-        """How many days back all is needed: those of the baseline, each with the baseline of its own."""
+        """Number of days before the first hour that are needed: the baseline, and the baselines of its own hours."""
         return 2 * self.days + 1
 
 
@@ -89,7 +90,9 @@ USUAL = AnomalySettings()
 
 
 def recorded_minutes(events: DataFrame) -> DataFrame:
-    """What was recorded: `hour_start`, and `minutes`, a bit for each. A minute counts if any file goes over it."""
+    """Return the recorded minutes: `hour_start`, and `minutes`, a bit for each. A minute counts if any file covers
+    it.
+    """
     recorded = (
         events.where("ts_ns IS NOT NULL")
         .groupBy("chain", "file")
@@ -104,7 +107,7 @@ def recorded_minutes(events: DataFrame) -> DataFrame:
 
 
 def recorded_hours(minutes: DataFrame) -> DataFrame:
-    """How much of each hour was recorded, `seconds`, of what `recorded_minutes` found."""
+    """Return the recorded `seconds` of each hour, from the result of `recorded_minutes`."""
     return minutes.select("hour_start", (fn.bit_count("minutes") * MINUTE).alias("seconds"))
 
 
@@ -116,9 +119,9 @@ def _minute(column: str) -> Column:
 
 
 def hourly(messages: DataFrame, deliveries: DataFrame, connections: DataFrame, errors: DataFrame) -> DataFrame:
-    """What was measured in each hour: `hour_start`, subject, name, virtual_host, `measure`, `value`, `weight`.
+    """Return the measures of each hour: `hour_start`, subject, name, virtual_host, `measure`, `value`, `weight`.
 
-    The value of latency is a median in ns, of `weight` values; all others are counts. Names that were generated, or
+    The value of latency is a median in ns, of `weight` values; all others are counts. Generated names, or generated
     parts of them, are `*`.
     """
     exchange = _named("exchange", fn.when(fn.col("exchange") == "", "(default)").otherwise(pattern(fn.col("exchange"))))
@@ -183,10 +186,10 @@ def anomalies(
     end_ns: int | None = None,
     settings: AnomalySettings = USUAL,
 ) -> DataFrame:
-    """The anomalies of the hours from `start_ns` on, and before `end_ns`; `measured` and `recorded` reach further back.
+    """Return the anomalies of the hours from `start_ns` to `end_ns`; `measured` and `recorded` reach further back.
 
-    Rows of the table `anomalies`, the furthest off first. Of the hours more than `history_days` before `start_ns` only
-    when something was seen first matters.
+    They are rows of the table `anomalies`, strongest first. Hours more than `history_days` before `start_ns` are used
+    only to determine the first occurrence of a subject.
     """
     used = recorded.where(fn.col("seconds") >= settings.least_recorded)
     seen = measured.where("name IS NOT NULL")
@@ -206,7 +209,9 @@ def _since(ns: int) -> Column:
 
 
 def _complete(seen: DataFrame, used: DataFrame, settings: AnomalySettings) -> DataFrame:
-    """All that can be compared: counts as rates an hour, zero in recorded hours without any; latencies as they are."""
+    """Return all comparable measures: counts as hourly rates, zero in recorded hours without rows; latencies
+    unchanged.
+    """
     subjects = (
         seen.groupBy(*SUBJECT)
         .agg(fn.min("hour_start").alias("first"), fn.max("value").alias("most"))
@@ -296,7 +301,7 @@ def _mad(array: str, middle: str) -> Column:
 
 
 def _new(seen: DataFrame, used: DataFrame, settings: AnomalySettings) -> DataFrame:
-    """Clients and routes in the hour in which they were first seen, if enough was recorded before."""
+    """Return clients and routes in the hour of their first occurrence, if enough was recorded before."""
     first = (
         seen.where(fn.col("subject").isin(*NEW) & (fn.col("measure") == "rate"))
         .groupBy(*SUBJECT)

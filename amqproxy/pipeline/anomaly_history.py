@@ -1,7 +1,7 @@
-"""What each hour was measured to be, kept from one search for anomalies to the next: only hours with new rows are read.
+"""Hourly measures, kept between searches for anomalies, so that only hours with new rows are read.
 
-Kept are all measures of the last `kept_days`, and of older hours only those in which something was seen first. What is
-late by more than `LATE_DAYS` has everything measured anew.
+Kept are all measures of the last `kept_days`, and of older hours only those in which a subject was first seen. Rows
+that are later than `LATE_DAYS` cause all hours to be measured again.
 """
 
 from __future__ import annotations
@@ -24,13 +24,15 @@ if TYPE_CHECKING:
     from amqproxy.pipeline.ledger import Ledger
 
 COUNTED = ("messages", "deliveries", "connections", "errors")
-"""What is measured; the hours that were recorded are seen by `events`."""
+"""Tables that are measured; `events` shows which hours were recorded."""
 
 MEASURED, RECORDED = "measured-1", "recorded-1"
-"""What is carried to the next search. Another number has everything measured anew: raise it when measures change."""
+"""Names of the state carried to the next search. A new number measures everything again: raise it when measures
+change.
+"""
 
 LATE_DAYS = 56
-"""How late rows may be for which what is kept is enough: a connection that has ended counts in the hour it began."""
+"""Maximum lateness of rows for which the kept measures suffice: an ended connection counts in the hour of its start."""
 
 _MEASURED = (
     "hour_start TIMESTAMP, subject STRING, name STRING, virtual_host STRING, value DOUBLE, weight LONG, measure STRING"
@@ -41,9 +43,9 @@ _RECORDED = "hour_start TIMESTAMP, minutes LONG"
 def history(
     spark: SparkSession, ledger: Ledger, starts: Collection[int], settings: AnomalySettings
 ) -> tuple[DataFrame, DataFrame]:
-    """What `anomalies` judges: what was measured, and which hours were recorded. It is carried to the next search.
+    """Return the input of `anomalies`: the measures, and the recorded hours; carry both to the next search.
 
-    `starts` are when the hours begin that have new rows, in s since 1970.
+    `starts` are the beginnings of the hours with new rows, in seconds since 1970.
     """
     tables = Tables.of(ledger)
     done = ledger.contents.through.get("anomalies", 0)
@@ -65,14 +67,14 @@ def history(
 
 
 def kept_days(settings: AnomalySettings) -> int:
-    """How many days before the last one that was recorded all measures are kept."""
+    """Return the number of days before the last recorded one for which all measures are kept."""
     return settings.history_days + LATE_DAYS
 
 
 def _kept(
     spark: SparkSession, ledger: Ledger, recorded: DataFrame, first: int, settings: AnomalySettings
 ) -> DataFrame | None:
-    """What is still needed of what was measured before; None where that does not reach back far enough."""
+    """Return the earlier measures that are still needed; `None` if they do not reach back far enough."""
     measured = _carried(spark, ledger, MEASURED, _MEASURED)
     (last,) = recorded.agg(fn.max(fn.unix_seconds("hour_start"))).collect()[0]
     since = (last or 0) - kept_days(settings) * DAY
@@ -93,14 +95,14 @@ def _carried(spark: SparkSession, ledger: Ledger, name: str, columns: str) -> Da
 
 
 def _carry(ledger: Ledger, name: str, rows: DataFrame) -> DataFrame:
-    """Write what is carried to the next search: the same, as it was written."""
+    """Write rows for the next search, and return them as written."""
     path = storage.spark_path(f"{ledger.path}/{ledger.carry(name)}")
     rows.coalesce(1).write.mode("overwrite").parquet(path)
     return rows.sparkSession.read.schema(rows.schema).parquet(path)
 
 
 def _hour(start: int) -> tuple[str, int]:
-    """The date and the hour, as directories of tables are called."""
+    """Return date and hour as in the directory names of tables."""
     from datetime import UTC, datetime
 
     time = datetime.fromtimestamp(start, UTC)

@@ -1,4 +1,4 @@
-"""The capture files of a chain, decoded one after the other; what cannot be read of one is noted."""
+"""Decodes the capture files of a chain in order, and notes unreadable parts."""
 
 from __future__ import annotations
 
@@ -21,9 +21,9 @@ _ID_BYTES = 8
 
 
 class LostPart(msgspec.Struct, frozen=True):
-    """What could not be read of a file, from `offset` on if it is at one place; `ts_ns` is of the last packet before.
+    """An unreadable part of a file, at `offset` if it is at one place; `ts_ns` is the time of the last packet before.
 
-    `kind` is "file" where the rest of the file was not read, else that of a `CaptureWarning`.
+    `kind` is "file" if the rest of the file was not read, else the kind of a `CaptureWarning`.
     """
 
     file: str | None
@@ -34,10 +34,10 @@ class LostPart(msgspec.Struct, frozen=True):
 
 
 class ChainReading:
-    """Decodes the files of `chain`, with the options of a `CaptureReading`; `engine_of` makes its second engine.
+    """Decodes the files of `chain` with the options of a `CaptureReading`; `engine_of` makes its second engine.
 
-    While something is decoded, `file` is the one that its last packet is in. `lost` is what could not be read, after
-    which the next file is; the first share alone notes it.
+    During decoding, `file` is the file of the last packet. `lost` are the unreadable parts; reading continues with the
+    next file. Only the first share notes them.
     """
 
     def __init__(
@@ -59,10 +59,10 @@ class ChainReading:
         self._reading = CaptureReading(chain, warn, leg=leg, engine=engine, share=share, reads_amqp010=True)
         self._outer = {"warn": warn, "share": share} if share is not None else {"warn": warn}
         self.written_by = written_by("0/1" if share is None else f"{share.number}/{share.shares}")
-        """What the state of this reading, and of what is made of it, begins with."""
+        """Prefix of the state of this reading and of everything made of it."""
 
     def decoded(self, files: Sequence[CaptureFile], *, is_end: bool = True) -> Iterator[Decoded]:
-        """What the packets of the next files complete, and at the end of the chain what that completes."""
+        """Yield the items that the packets of the next files complete, and those completed by the end of the chain."""
         reading, ids = self._reading, self._ids
         for file in files:
             self.file = name_of(file.source)
@@ -82,30 +82,30 @@ class ChainReading:
                 yield each
 
     def state(self) -> bytes:
-        """What the reading of the next files goes on with, in another run."""
+        """Return the state from which another run continues with the next files."""
         self.forget_ended()
         return dumped((self._reading, self._ids), self.written_by, self._outer)
 
     def resume(self, state: bytes) -> None:
-        """Go on where another reading of the chain has stopped; `Unreadable`."""
+        """Continue from the state of another reading of the chain; raise `Unreadable`."""
         self._reading, self._ids = loaded(state, self.written_by, self._outer)
 
     def connection_id(self, stream: int) -> str:
-        """What a connection is called everywhere, 16 hex digits.
+        """Return the identifier of a connection, 16 hex digits.
 
-        It is of its chain, its leg, its ends and the time of its first packet; in a recording, of which any file may be
-        the first that is read, the number of its session in place of the time.
+        It is derived from the chain, the leg, the endpoints and the time of the first packet; in a recording, any file
+        of which may be read first, from the session number instead of the time.
         """
         return self._ids[stream]
 
     def forget_ended(self) -> None:
-        """Forget the names of the connections that are over."""
+        """Forget the identifiers of ended connections."""
         for stream in self._ended:
             self._ids.pop(stream, None)
         self._ended.clear()
 
     def take_lost(self) -> list[LostPart]:
-        """What could not be read since the last call."""
+        """Return the parts found unreadable since the last call."""
         lost = self.lost
         if lost:
             self.lost = []
@@ -121,7 +121,7 @@ class ChainReading:
         self._ids[decoded.stream] = blake2b(identity, digest_size=_ID_BYTES).hexdigest()
 
     def note_state(self, why: str) -> None:
-        """What another run has left cannot be gone on with."""
+        """Note that the state of another run cannot be used."""
         self._note("state", f"what an earlier run carried over is not read, so that connections are joined: {why}", -1)
 
     def _warn(self, warning: CaptureWarning) -> None:
@@ -135,7 +135,7 @@ class ChainReading:
 
 
 def _written_ns(file: str | None) -> int | None:
-    """When a file was written last: where none of its packets says when it is from."""
+    """Return the modification time of a file, used if no packet has a time."""
     try:
         return None if file is None else Path(file).stat().st_mtime_ns
     except OSError:

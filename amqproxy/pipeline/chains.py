@@ -1,13 +1,13 @@
-"""Which capture files continue each other: a chain of them is read as one capture.
+"""Chains of capture files that continue each other and are read as one capture.
 
-Files of one chain are in one directory and differ in what their writer counts up:
+Files of one chain are in one directory and differ in a counter of their writer:
 
 - this proxy's recordings: `amqproxy-20261122T174700.123456Z-4711.pcapng`; the last number is the process;
 - `tcpdump -C` and `-W`: `x.pcap`, `x.pcap1`, `x.pcap2`, …, or `x.pcap00`, `x.pcap01`, …;
 - `dumpcap -b`: `x_00001_20261122174700.pcapng`.
 
-Any other file is a chain of its own. A file may be compressed, or still be written: its name goes on then with `.gz`,
-`.zst`, `.lz4` or `.partial`, and it is the same capture.
+Any other file is a chain by itself. A compressed or unfinished file has the suffix `.gz`, `.zst`, `.lz4` or `.partial`,
+and is the same capture.
 """
 
 from __future__ import annotations
@@ -27,10 +27,10 @@ from amqproxy.capture.warnings import CaptureError
 from amqproxy.pipeline import storage
 
 Mode: TypeAlias = Literal["auto", "directory", "file"]
-"""Files of a chain are found by their names; or are all of a directory; or each is one of its own."""
+"""Chains by file names, one per directory, or one per file."""
 
 COMPRESSED = (".zst", ".gz", ".lz4")
-"""Ends the name of a capture that is compressed."""
+"""Suffixes of compressed captures."""
 _RECORDING = re.compile(r"(amqproxy-)\d{8}T\d{6}\.\d{6}Z-(\d+)\.pcapng")
 _TCPDUMP = re.compile(r"(.+\.(?:pcap|pcapng|cap))(\d*)")
 _CAPTURE = re.compile(r".+\.(?:pcap|pcapng|cap)\d*")
@@ -40,8 +40,8 @@ _DUMPCAP = re.compile(r"(.+)_\d{5,}_\d{14}(\.(?:pcap|pcapng|cap))")
 class Chain(msgspec.Struct, frozen=True):
     """Capture files that continue each other, in order.
 
-    `name` is the same in every run, whichever of the files there are by then. The files of a recording each begin with
-    whole frames and can be read by themselves, but for the contents and settlements that go on in the next.
+    `name` is the same in every run, whichever files exist by then. The files of a recording each begin with whole
+    frames and can be read separately, except contents and settlements that continue in the next file.
     """
 
     name: str
@@ -50,17 +50,17 @@ class Chain(msgspec.Struct, frozen=True):
 
 
 def capture_name(file: str) -> str:
-    """What a file is called when it is complete and not compressed."""
+    """Return the name of a file when it is complete and not compressed."""
     for ending in (PARTIAL, *COMPRESSED):
         file = file.removesuffix(ending)
     return file
 
 
 def find(paths: str | os.PathLike[str] | Iterable[str | os.PathLike[str]]) -> list[str]:
-    """The capture files of paths, directories and patterns, as absolute paths; each capture once.
+    """Return the capture files of paths, directories and patterns, as absolute paths; each capture once.
 
-    A path that exists is taken as it is, also where it reads as a pattern. What does not exist is found, too: to read
-    it will say so. `CaptureError` for a directory without captures, and for a pattern that nothing matches.
+    An existing path is taken as it is, even if it looks like a pattern. A missing path is returned too: reading it
+    reports the error. Raise `CaptureError` for a directory without captures, and for a pattern without matches.
     """
     given = [paths] if isinstance(paths, str | os.PathLike) else paths
     found: dict[str, str] = {}
@@ -73,17 +73,19 @@ def find(paths: str | os.PathLike[str] | Iterable[str | os.PathLike[str]]) -> li
         elif path.exists() or not glob.has_magic(str(path)):
             files = [str(path)]
         else:
-            matching = glob.glob(str(path), recursive=True)  # noqa: PTH207 - which has no absolute patterns
+            matching = glob.glob(str(path), recursive=True)  # noqa: PTH207 - pathlib has no absolute patterns
             files = [file for file in matching if not Path(file).is_dir()]
             if not files:
                 raise CaptureError(each, 0, "no file matches", "check the pattern")
-        for file in sorted(files):  # the plain one comes before its compressed copy
+        for file in sorted(files):  # a plain file precedes its compressed copy
             found.setdefault(capture_name(file), file)
     return list(found.values())
 
 
 def _find_remote(pattern: str) -> list[str]:
-    """The captures of a directory in a bucket, or those that a pattern such as `s3://traffic/x/*.pcapng` matches."""
+    """Return the captures of a directory in a bucket, or those that match a pattern such as
+    `s3://traffic/x/*.pcapng`.
+    """
     directory, _, last = pattern.rpartition("/")
     has_pattern = glob.has_magic(last)
     try:
@@ -102,7 +104,7 @@ def _find_remote(pattern: str) -> list[str]:
 
 
 def chains(files: Iterable[str], mode: Mode = "auto") -> list[Chain]:
-    """The chains that files are of, by their names; the files of each are in the order of their names."""
+    """Return the chains of files by their names, each with its files in order."""
     found: dict[tuple[str, bool], list[str]] = {}
     for file in files:
         found.setdefault(_chain_of(file, mode), []).append(file)
@@ -110,7 +112,7 @@ def chains(files: Iterable[str], mode: Mode = "auto") -> list[Chain]:
 
 
 def _chain_of(file: str, mode: Mode) -> tuple[str, bool]:
-    """The name of the chain of a file, and whether it is a recording."""
+    """Return the name of a file's chain, and whether it is a recording."""
     directory, slash, last = capture_name(file).rpartition("/")
     before = directory + slash
     recording = _RECORDING.fullmatch(last)
@@ -128,6 +130,6 @@ def _chain_of(file: str, mode: Mode) -> tuple[str, bool]:
 
 
 def _order(file: str) -> list[tuple[int, str]]:
-    """What orders x2 before x10."""
+    """Return a sort key that puts x2 before x10."""
     name = capture_name(file)
     return [(int(part), "") if part.isdecimal() else (-1, part) for part in re.split(r"(\d+)", name)]

@@ -1,4 +1,4 @@
-"""What clients say of themselves, as SQL of the column `client_properties` of events."""
+"""Client properties as SQL over the column `client_properties` of events."""
 
 from __future__ import annotations
 
@@ -6,10 +6,10 @@ from amqproxy.amqp010.login import NAME_PROPERTIES
 
 
 def client_property(*names: str) -> str:
-    """The first of these properties that the client has given."""
+    """Return the SQL for the first of these properties that is set."""
     found = (f"get_json_object(client_properties, '$[\\'{name}\\']')" for name in names)
     return f"coalesce({', '.join(found)})"
 
 
 CLIENT_NAME = client_property("connection_name", *NAME_PROPERTIES, "product")
-"""The name that the client gave itself."""
+"""Connection name, or product, of a client."""

@@ -1,4 +1,4 @@
-"""The columns of `events` in Arrow, and how they are made of values. What they mean is in `schema.EVENTS`."""
+"""Arrow columns of `events`, and their conversion from values. `schema.EVENTS` describes their meaning."""
 
 from __future__ import annotations
 
@@ -111,11 +111,11 @@ COLUMNS: dict[str, pa.DataType] = {
 }
 
 SCHEMA = pa.schema([pa.field(name, kind, nullable=name not in ("chain", "type")) for name, kind in COLUMNS.items()])
-"""The columns of a batch."""
+"""Columns of a batch."""
 
 
 def array_of(values: Sequence[Any], kind: pa.DataType) -> pa.Array:
-    """A column. Numbers that do not fit become null; texts that are not UTF-8 have the bytes in question escaped."""
+    """Return a column. Numbers out of range become null; invalid UTF-8 is escaped."""
     if kind is SPANS:
         return _spans(values)
     try:
@@ -147,7 +147,7 @@ def _spans(values: Sequence[tuple[Span, ...]]) -> pa.Array:
 
 
 def microseconds(ts_ns: pa.Array) -> pa.Array:
-    """Whole microseconds of nanoseconds."""
+    """Convert nanoseconds to whole microseconds."""
     missing = np.asarray(ts_ns.is_null())
     whole = ts_ns.fill_null(0).to_numpy() // 1000
     return pa.array(whole, LONG, mask=missing if ts_ns.null_count else None).cast(COLUMNS["time"])

@@ -23,16 +23,16 @@ from amqproxy.taps.findings.finding import Finding
 from amqproxy.taps.observer import ObserverSettings, Report
 
 MAX_ENDED = 1024
-"""Connections that are remembered after their end, for findings that name them."""
+"""Maximum number of ended connections that are remembered for findings that name them."""
 
 EVERYTHING = Selection()
 
 
 class EventReading:
-    """Makes batches of `event_columns.SCHEMA` of the capture files of a chain, as a `ChainReading` decodes them.
+    """Makes batches of `event_columns.SCHEMA` from the capture files of a chain, decoded by a `ChainReading`.
 
-    Events have the first `body` bytes of each body. `findings` are reported as `decode --findings` does, or not at all;
-    with `counts_findings`, each.
+    Events have the first `body` bytes of each body. `findings` are reported as by `decode --findings`, or not at all;
+    with `counts_findings`, each occurrence is reported.
     """
 
     def __init__(
@@ -56,7 +56,7 @@ class EventReading:
     def batches(
         self, files: Sequence[CaptureFile], selection: Selection = EVERYTHING, *, is_end: bool = True
     ) -> Iterator[pa.RecordBatch]:
-        """The events that the files bring about, and that are selected; at the end also what that brings about."""
+        """Yield the selected events of the files, and at the end those that the end causes."""
         rows, reading = self.rows, self._reading
         shows = None if selection.is_everything else selection.shows
         rows.shows = shows
@@ -72,12 +72,12 @@ class EventReading:
         yield from self.flush()
 
     def flush(self) -> Iterator[pa.RecordBatch]:
-        """What was added and is in no batch yet."""
+        """Yield the events that are not in a batch yet."""
         if self.rows.count:
             yield self.rows.take()
 
     def state_batches(self) -> Iterator[pa.RecordBatch]:
-        """What the next run goes on with, as rows of type state: one of the chain, and one of each open connection."""
+        """Yield the state for the next run, as rows of type state: one for the chain, and one per open connection."""
         rows, reading, observers = self.rows, self._reading, self._observers
         head, outer = reading.written_by, self._outer
         rows.file = reading.file
@@ -91,7 +91,7 @@ class EventReading:
         yield from self.flush()
 
     def resume(self, states: Mapping[str | None, Sequence[bytes]]) -> None:
-        """Go on with what `state_batches` of an earlier run had, by connection_id; what is not readable is noted.
+        """Continue from the `state_batches` of an earlier run, by connection_id; note unreadable states.
 
         A connection whose state cannot be read is joined in its middle.
         """
@@ -110,7 +110,7 @@ class EventReading:
         self._observers.process_inspector, self._ended = inspector, ended
         outer = self._outer
         for state in chained.from_iterable(each for name, each in states.items() if name is not None):
-            if not state.startswith(head):  # of another share
+            if not state.startswith(head):  # from another share
                 continue
             try:
                 stream, connection, observer = loaded(state, head, outer)
@@ -125,12 +125,12 @@ class EventReading:
 
     @property
     def _outer(self) -> dict[str, object]:
-        """What the observers of all connections share."""
+        """Return the objects that the observers of all connections share."""
         observers = self._observers
         return {"sink": self.rows, "inspector": observers.process_inspector, "budget": observers.budget}
 
     def _add_lost(self) -> None:
-        """What could not be read of files until now."""
+        """Add the unreadable parts of files so far."""
         lost = self._reading.take_lost()
         for each in lost:
             self.rows.add_lost(each)
@@ -171,7 +171,7 @@ class EventReading:
 
 
 def _protocol_of(decoded: Decoded) -> str | None:
-    """What the client speaks, where this shows it."""
+    """Return the client's protocol, if the item shows it."""
     match decoded:
         case DecodedProtocolHeader():
             return decoded.protocol if decoded.sender == CLIENT and decoded.protocol in (AMQP091, AMQP010) else None
@@ -183,7 +183,7 @@ def _protocol_of(decoded: Decoded) -> str | None:
 def event_batches(
     sources: Sources, *, chain: str | None = None, leg: str = "client", body: int = 0, rows: int = ROWS, **options: Any
 ) -> Iterator[pa.RecordBatch]:
-    """The events of a capture of one or more files, read in order as `decode --messages` reads them.
+    """Yield the events of a capture of one or more files, read in order as by `decode --messages`.
 
     `options` are as in `EventReading`.
     """

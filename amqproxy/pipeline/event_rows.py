@@ -1,4 +1,4 @@
-"""The events of the trace as rows of the table `events`; needs no Spark."""
+"""Trace events as rows of the table `events`; needs no Spark."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ from amqproxy.taps.trace.events import (
 
 
 class ConnectionRows:
-    """Makes rows of the events of one connection, which are numbered by `seq`."""
+    """Makes rows of the events of one connection, numbered by `seq`."""
 
     __slots__ = ("seq", "sink", "skipped", "who")
 
@@ -48,7 +48,7 @@ class ConnectionRows:
         self.who = who
         self.seq = 0
         self.skipped: SkippedBytes | None = None
-        """The bytes that could not be read, of which the next events are."""
+        """Unreadable bytes that the next events are about."""
 
     def __call__(self, events: Sequence[TraceEvent], note: Note = NOTHING) -> None:
         sink = self.sink
@@ -62,7 +62,7 @@ class ConnectionRows:
             _MAKERS[type(event)](sink, event, self, seq)
 
     def add_finding(self, finding: Finding) -> None:
-        """Add what an expert would point out."""
+        """Add a finding."""
         if self.sink.shows is not None and not self.sink.shows(finding.ts_ns, finding.channel):
             return
         self.sink.begin(self.who, NOTHING)
@@ -75,7 +75,7 @@ class EventRows(PendingRows):
 
     def __init__(self, chain: str, *, rows: int = ROWS) -> None:
         self.shows: Callable[[int, int | None], bool] | None = None
-        """Whether events of a time, on a channel, are selected; all are if it is None."""
+        """Test whether events of a time, on a channel, are selected; `None` selects all."""
         self._properties = PropertyValues()
         super().__init__(chain, rows=rows)
 
@@ -105,7 +105,7 @@ class EventRows(PendingRows):
         )
 
     def add_publish(self, event: MessagePublished, rows: ConnectionRows, seq: int) -> None:
-        """basic.publish."""
+        """Add a basic.publish."""
         head = self._head()
         self._publishes.append(
             (
@@ -126,7 +126,7 @@ class EventRows(PendingRows):
         )
 
     def add_return(self, event: MessageReturned, rows: ConnectionRows, seq: int) -> None:
-        """basic.return."""
+        """Add a basic.return."""
         method = event.method
         self._add(
             "return",
@@ -136,7 +136,7 @@ class EventRows(PendingRows):
         )
 
     def add_delivery(self, event: MessageDelivered, rows: ConnectionRows, seq: int) -> None:
-        """basic.deliver and basic.get-ok."""
+        """Add a basic.deliver or basic.get-ok."""
         method = event.method
         is_get = type(method) is BasicGetOk
         tag = method.delivery_tag
@@ -165,7 +165,7 @@ class EventRows(PendingRows):
     # --- what becomes of it
 
     def add_publishes_settled(self, event: PublishesSettled, rows: ConnectionRows, seq: int) -> None:
-        """What the broker, or an end, has settled."""
+        """Add publishes settled by the broker, or by the end of the channel."""
         self._publishes_settled.append(
             (
                 *self._head(),
@@ -182,7 +182,7 @@ class EventRows(PendingRows):
         )
 
     def add_deliveries_settled(self, event: DeliveriesSettled, rows: ConnectionRows, seq: int) -> None:
-        """What the client, or an end, has settled."""
+        """Add deliveries settled by the client, or by the end of the channel."""
         self._deliveries_settled.append(
             (
                 *self._head(),
@@ -205,7 +205,7 @@ class EventRows(PendingRows):
     # --- requests
 
     def add_answered(self, event: RequestAnswered, rows: ConnectionRows, seq: int) -> None:
-        """A request with its reply; a basic.get that got a message is an event of its own."""
+        """Add a request with its reply; a basic.get with a message is a separate event."""
         if isinstance(event.reply, BasicGetOk):
             rows.seq = seq
             return
@@ -213,11 +213,11 @@ class EventRows(PendingRows):
         self._add_request(event, seq, "answered", request, event.reply, event.latency_ns)
 
     def add_unanswered(self, event: RequestUnanswered, rows: ConnectionRows, seq: int) -> None:
-        """A request whose channel has ended."""
+        """Add a request whose channel has ended."""
         self._add_request(event, seq, "unanswered", event.request, None, event.latency_ns)
 
     def add_sent(self, event: RequestSent, rows: ConnectionRows, seq: int) -> None:
-        """A request that gets no reply."""
+        """Add a request without a reply."""
         self._add_request(event, seq, "sent", event.request, None, None)
 
     def _add_request(
@@ -248,7 +248,7 @@ class EventRows(PendingRows):
     # --- connections and channels
 
     def add_opened(self, event: ConnectionOpened, rows: ConnectionRows, seq: int) -> None:
-        """connection.open-ok."""
+        """Add a connection.open-ok."""
         peers = _json(event.client_properties), _json(event.server_properties)
         self._bytes += sum(len(each or b"") for each in peers)
         self._add(
@@ -260,7 +260,7 @@ class EventRows(PendingRows):
         )
 
     def add_closed(self, event: ConnectionClosed | ChannelClosed, rows: ConnectionRows, seq: int) -> None:
-        """connection.close, the end without it, and channel.close."""
+        """Add a connection.close, the end without it, or a channel.close."""
         type = "channel" if isinstance(event, ChannelClosed) else "connection"
         sender = None if event.by is None else str(event.by)
         self._add(
@@ -271,20 +271,20 @@ class EventRows(PendingRows):
         )
 
     def add_channel_opened(self, event: ChannelOpened, rows: ConnectionRows, seq: int) -> None:
-        """channel.open-ok, session.attached."""
+        """Add a channel.open-ok or session.attached."""
         head = (event.ts_ns, seq, event.channel, event.epoch, "channel", "server", "opened")
         self._add("channel-opened", *head, event.session_name, event.latency_ns)
 
     def add_blocked(self, event: BlockingStarted, rows: ConnectionRows, seq: int) -> None:
-        """connection.blocked."""
+        """Add a connection.blocked."""
         self._change(event, seq, "connection", "server", "blocked", event.reason, None)
 
     def add_unblocked(self, event: BlockingEnded, rows: ConnectionRows, seq: int) -> None:
-        """connection.unblocked."""
+        """Add a connection.unblocked."""
         self._change(event, seq, "connection", "server", "unblocked", None, event.latency_ns)
 
     def add_flow(self, event: FlowChanged, rows: ConnectionRows, seq: int) -> None:
-        """channel.flow."""
+        """Add a channel.flow."""
         self._change(event, seq, "channel", str(event.sender), "resumed" if event.is_active else "stopped", None, None)
 
     def _change(
@@ -302,7 +302,7 @@ class EventRows(PendingRows):
     # --- what was lost, and what was found
 
     def add_history_lost(self, event: HistoryLost, rows: ConnectionRows, seq: int) -> None:
-        """A connection that was joined in its middle, or bytes that could not be read."""
+        """Add a connection joined in its middle, or unreadable bytes."""
         if event.sender is None:
             self._change(event, seq, "connection", None, "joined", event.reason, None)
             return
@@ -314,14 +314,14 @@ class EventRows(PendingRows):
         self._add("lost", *head, event.reason, *details)
 
     def add_lost(self, part: LostPart) -> None:
-        """Part of a file could not be read."""
+        """Add an unreadable part of a file."""
         self.file = part.file
         self.begin(NO_CONNECTION, NOTHING)
         head = (part.ts_ns, None, None, None, "lost", None, "unknown")
         self._add("lost", *head, part.text, part.kind, None, part.offset, None)
 
     def add_finding(self, finding: Finding, seq: int | None) -> None:
-        """What an expert would point out."""
+        """Add a finding."""
         head = (finding.ts_ns, seq, finding.channel, None, "finding", None, None)
         self._add(
             "finding",
@@ -330,7 +330,7 @@ class EventRows(PendingRows):
         )
 
     def add_state(self, who: ConnectionColumns, state: bytes) -> None:
-        """What the next run goes on with."""
+        """Add the state for the next run."""
         self._bytes += len(state)
         self.begin(who, NOTHING)
         self._add("state", None, None, None, None, "state", None, None, state)

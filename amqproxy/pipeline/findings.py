@@ -1,8 +1,8 @@
-"""What an expert would point out: `findings`, from the table `events`.
+"""Findings: likely mistakes and problems, from the table `events`.
 
 Findings about one connection are in `events`: the source makes them in the same pass, by the detectors that run live.
-Those that look across connections are found here, over all files, hosts and days that are given: Spark selects the few
-events that matter, and puts them in order; the very detectors of `amqproxy.taps.findings` then go through them.
+Findings across connections are made here, over all given files, hosts and days: Spark selects and orders the few
+relevant events, and the detectors of `amqproxy.taps.findings` then process them.
 """
 
 from __future__ import annotations
@@ -47,13 +47,13 @@ from amqproxy.taps.trace.open_tags import Span
 Across = Literal["broker", "chain"]
 
 ACROSS_CONNECTIONS = tuple(each.kind for each in PROCESS_DETECTORS)
-"""The kinds that no single connection shows."""
+"""Kinds of findings that need several connections."""
 
 _ASKED = (
     *("basic.cancel", "basic.consume", "basic.get", "queue.declare", "queue.bind", "queue.unbind", "queue.delete"),
     "queue.purge",
 )
-"""Requests by which it is known which queues there are, and who reads them, or does no longer."""
+"""Requests that show which queues exist, and which have consumers."""
 
 _MESSAGES = "type IN ('publish', 'deliver', 'get') OR type = 'request' AND reply = 'basic.get-empty'"
 
@@ -90,10 +90,10 @@ def findings(
     since_ns: int | None = None,
     across: Across = "broker",
 ) -> DataFrame:
-    """Rows of the table `findings`, of what was seen at `since_ns` or later; earlier events are what these refer to.
+    """Return rows of the table `findings` for the time from `since_ns` on; earlier events are context.
 
-    Users and clients are those of `connections`, or else of the openings among `events`. Connections are looked at
-    together if they are of one `broker`, by the name of its cluster, or else of one `chain` of captures.
+    Users and clients are taken from `connections`, or else from the openings among `events`. Connections are analysed
+    together if they belong to one `broker`, by its cluster name, or else to one `chain` of captures.
     """
     who = _clients(events) if connections is None else connections.select(*_WHO).dropDuplicates(["connection_id"])
     of_one = events.where(fn.col("type") == "finding").where(~fn.col("kind").isin(*ACROSS_CONNECTIONS))
@@ -115,7 +115,7 @@ _WHO = ("connection_id", "user", "client", "virtual_host")
 
 
 def _clients(events: DataFrame) -> DataFrame:
-    """Who is at the other end of each connection, from its opening."""
+    """Return the peer of each connection, from its opening."""
     opened = events.where("type = 'connection' AND outcome = 'opened'")
     return opened.withColumn("client", fn.expr(CLIENT_NAME)).select(*_WHO).dropDuplicates(["connection_id"])
 
@@ -136,7 +136,7 @@ def _across_connections(events: DataFrame, across: Across) -> DataFrame:
 
 
 def _brokers(events: DataFrame) -> DataFrame:
-    """The broker of each chain: the name that its cluster has, or the chain itself."""
+    """Return the broker of each chain: its cluster name, or the chain itself."""
     cluster = fn.max(fn.get_json_object("server_properties", "$.cluster_name"))
     name = fn.coalesce(fn.concat(fn.lit("cluster "), cluster), fn.concat(fn.lit("chain "), fn.col("chain")))
     return events.groupBy("chain").agg(name.alias("broker"))
@@ -150,10 +150,10 @@ _COLUMNS = (
 
 
 def _needed(events: DataFrame) -> DataFrame:
-    """The events that detectors look at: of publishes, those that may reach a queue that is declared, and stay there.
+    """Return the events for detectors: of publishes, those that may reach a declared queue and stay there.
 
-    Of all others there is a tick at the beginning and the end of each second, by which it is known how time passes.
-    What was got from a queue is seen once a second, with the queue for its routing key. A close has the number of
+    All other events are reduced to a tick at the beginning and the end of each second, which shows the passing of time.
+    Messages got from a queue appear once a second, with the queue as the routing key. A close has the number of
     messages on its connection.
     """
     asked = events.where(fn.col("type") == "request").where(fn.col("method").isin(*_ASKED))
@@ -190,7 +190,7 @@ def _needed(events: DataFrame) -> DataFrame:
 
 
 def _found(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-    """What is found in rows that come broker by broker, in order."""
+    """Yield the findings in rows that are ordered by broker and time."""
     broker: str | None = None
     connections = _Connections()
     for batch in batches:
@@ -203,7 +203,7 @@ def _found(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
 
 
 class _RowNumber(RecordNumber, frozen=True):
-    """The row of `events` that shows something."""
+    """A row of `events` as evidence."""
 
     connection_id: str = ""
 
@@ -220,7 +220,7 @@ class _Connections:
         self._last = 0
 
     def take(self, row: dict[str, Any]) -> list[dict[str, Any]]:
-        """The findings that a row completes."""
+        """Return the findings that a row completes."""
         ts_ns, type_ = row["ts_ns"], row["type"]
         if type_ == "tick":
             looking: tuple[ProcessDetector, ...] = (self._cancelled, self._unconsumed)
@@ -276,7 +276,7 @@ class _Connections:
 
 
 def _event(row: dict[str, Any]) -> TraceEvent | None:
-    """The event again, as far as detectors look at it."""
+    """Return the event of a row, as far as detectors read it."""
     ts_ns, channel = row["ts_ns"], row["channel"] or 0
     sender = SERVER if row["sender"] == SERVER else CLIENT
     match row["type"], row["outcome"]:
@@ -318,7 +318,7 @@ def _event(row: dict[str, Any]) -> TraceEvent | None:
 
 
 def _closer(row: dict[str, Any]) -> Peer | None:
-    """The peer in whose name a connection or channel was closed."""
+    """Return the peer in whose name a connection or channel was closed."""
     return None if row["by"] is None else SERVER if row["sender"] == SERVER else CLIENT
 
 

@@ -1,7 +1,7 @@
 """The table `frames` as files: Arrow batches → zstd Parquet, by date and hour; needs no Spark.
 
-What the decoder has filled is compressed as it is, in a thread beside the decoder. By way of Spark's rows it takes
-many times as long.
+The decoder's columns are compressed directly, in a thread beside the decoder. Through Spark's rows it takes many times
+as long.
 """
 
 from __future__ import annotations
@@ -20,16 +20,16 @@ from amqproxy.pipeline import storage
 from amqproxy.pipeline.frame_rows import ENCODED
 
 GROUP_ROWS = 262_144
-"""Rows that are gathered before they are written; a row group, if all are of one hour."""
+"""Rows collected before they are written; a row group, if all are of one hour."""
 
 MAX_OPEN = 16
-"""Hours whose files are open at once; beyond it the one is closed that was written to longest ago."""
+"""Maximum number of open hour files; beyond it, the least recently written one is closed."""
 
 SCHEMA = ENCODED.append(pa.field("batch", pa.int64(), nullable=False))
-"""The columns of a file."""
+"""Columns of a file."""
 
 _NUMBERS = ("ts_ns", "time", "stream", "row", "delivery_tag")
-"""What hardly ever repeats but differs little from row to row: differences are stored, not a dictionary."""
+"""Columns of numbers that rarely repeat but change little from row to row: stored as differences, not by dictionary."""
 
 _LEAVES = [f"{each.name}.list.element" if pa.types.is_list(each.type) else each.name for each in SCHEMA]
 _HOUR_US = 3_600_000_000
@@ -44,10 +44,10 @@ class _Open(NamedTuple):
 
 
 class FrameFiles:
-    """Writes rows below `root`, a directory or in a bucket, as `date=…/hour=…/NAME-N.zstd.parquet`.
+    """Writes rows below `root`, a directory or a bucket, as `date=…/hour=…/NAME-N.zstd.parquet`.
 
-    Each row goes to the hour of its time, as a row of the ingest `batch`. Only what `close` names is complete.
-    `metadata` is of each file.
+    Each row goes to the hour of its time, as a row of the ingest `batch`. Only files returned by `close` are complete.
+    `metadata` is added to each file.
     """
 
     def __init__(self, root: str, name: str, batch: int, metadata: dict[str, str] | None = None) -> None:
@@ -73,7 +73,7 @@ class FrameFiles:
         self._thread.shutdown(cancel_futures=True)
 
     def add(self, batch: pa.RecordBatch) -> None:
-        """Write the rows of a batch, whose columns are `frame_rows.ENCODED`, soon."""
+        """Queue the rows of a batch, with columns `frame_rows.ENCODED`, for writing."""
         for hour, rows in _by_hour(batch):
             self._gathered.setdefault(hour, []).append(rows)
         self._rows += batch.num_rows
@@ -81,7 +81,7 @@ class FrameFiles:
             self._write_gathered()
 
     def close(self) -> list[str]:
-        """Complete the files: their paths, relative to the root."""
+        """Complete the files, and return their paths relative to the root."""
         self._write_gathered()
         self._wait()
         while self._open:
@@ -95,7 +95,7 @@ class FrameFiles:
             self._writing = self._thread.submit(self._write, gathered)
 
     def _wait(self) -> None:
-        """Wait for what is being written; raises what was wrong with it."""
+        """Wait for the current write, and raise its error."""
         writing, self._writing = self._writing, None
         if writing is not None:
             writing.result()
@@ -108,7 +108,7 @@ class FrameFiles:
             self._file_of(hour).writer.write_table(rows, row_group_size=GROUP_ROWS)
 
     def _file_of(self, hour: int) -> _Open:
-        """The file of an hour, counted from 1970, which is the last to be closed now."""
+        """Return the file of an hour, counted from 1970, and mark it as most recently used."""
         file = self._open.pop(hour, None)
         if file is None:
             if len(self._open) == MAX_OPEN:
@@ -130,7 +130,7 @@ class FrameFiles:
             compression="zstd",
             use_dictionary=[name for name in _LEAVES if name not in _NUMBERS],
             column_encoding=dict.fromkeys(_NUMBERS, "DELTA_BINARY_PACKED"),
-            store_schema=False,  # of Arrow's: dictionaries are for the file only
+            store_schema=False,  # Arrow's schema: dictionaries are for the file only
         )
         writer.add_key_value_metadata(self._metadata)
         return _Open(path, writer)
@@ -142,7 +142,7 @@ class FrameFiles:
 
 
 def _by_hour(batch: pa.RecordBatch) -> Iterator[tuple[int, pa.RecordBatch]]:
-    """The rows of each hour, in their order; what has no time is of the first hour of 1970."""
+    """Yield the rows of each hour in order; rows without a time go to the first hour of 1970."""
     times = batch.column("time").cast(pa.int64())
     hours = times.fill_null(0).to_numpy() // _HOUR_US
     if len(hours) and hours.min() == hours.max():

@@ -1,4 +1,4 @@
-"""The frames of captures as rows of the table `frames`, in Arrow batches: those of `decode --json`; needs no Spark."""
+"""Frames of captures as rows of the table `frames`, in Arrow batches, as in `decode --json`; needs no Spark."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ _ALWAYS = ("type", "chain", "file", "row")
 _OWN = ("chain", "connection_id", "file", "row")
 _LISTS = pa.list_(pa.field("element", pa.utf8(), nullable=False))
 _NAMES = pa.dictionary(pa.int32(), pa.utf8())
-"""What few values are encoded by."""
+"""Encoding of columns with few values."""
 
 
 def _schema(dictionaries: bool) -> pa.Schema:
@@ -34,15 +34,15 @@ def _schema(dictionaries: bool) -> pa.Schema:
 
 
 SCHEMA = _schema(False)
-"""The columns of a batch."""
+"""Columns of a batch."""
 
 ENCODED = _schema(True)
-"""The same where names are encoded by dictionaries, each batch with its own."""
+"""Columns of a batch with dictionary-encoded names; each batch has its own dictionaries."""
 
 EVERYTHING = Selection()
 
 PLACES = 1 << 20
-"""Where packets are shared, rows are numbered by their packet times so many."""
+"""Factor of a packet's number in row numbers, if packets are shared among processes."""
 
 
 def frame_batches(
@@ -55,10 +55,11 @@ def frame_batches(
     share: Share | None = None,
     dictionaries: bool = False,
 ) -> Iterator[pa.RecordBatch]:
-    """The frames of the capture files of a chain, as a `ChainReading` decodes them, and a row for what was lost.
+    """Yield the frames of the capture files of a chain, decoded by a `ChainReading`, and a row for each lost part.
 
-    Rows have the first `body` bytes of body frames, and are numbered in each file. With a `share`, by packets, which is
-    the reading's, the numbers only order them. The columns are `SCHEMA`; with `dictionaries`, `ENCODED`.
+    Rows have the first `body` bytes of body frames, and are numbered in each file. With a `share`, which is that of the
+    reading, row numbers are based on packets and only order the rows. The columns are `SCHEMA`; with `dictionaries`,
+    `ENCODED`.
     """
     columns = ENCODED if dictionaries else SCHEMA
     decoded = selection.narrowed(selection.connections(reading.decoded(files)))
@@ -78,7 +79,7 @@ def frame_batches(
 
 
 class _Numbered:
-    """What was decoded, where it is noted which packets the rows are of, if they are shared."""
+    """Decoded items that note the packets of their rows, if packets are shared."""
 
     def __init__(self, decoded: Iterable[Decoded], share: Share | None) -> None:
         self._decoded = decoded
@@ -104,7 +105,7 @@ class _Numbered:
             yield each
 
     def take(self, count: int) -> list[int]:
-        """The numbers of the next rows."""
+        """Return the numbers of the next rows."""
         taken, self._numbers = self._numbers[:count], self._numbers[count:]
         return taken
 
@@ -112,7 +113,7 @@ class _Numbered:
 def _completed(
     batch: pa.RecordBatch, reading: ChainReading, file: str, numbers: Sequence[int] | np.ndarray, schema: pa.Schema
 ) -> pa.RecordBatch:
-    """A batch with the columns of `schema`."""
+    """Return a batch with the columns of `schema`."""
     count = batch.num_rows
     streams = batch.column("stream").dictionary_encode()
     names = [reading.connection_id(each) for each in streams.dictionary.to_pylist()]
@@ -137,7 +138,7 @@ def _repeated(text: str, count: int) -> pa.DictionaryArray:
 
 
 def _lost(reading: ChainReading, row: int, schema: pa.Schema) -> pa.RecordBatch:
-    """Rows of type error about what could not be read of files."""
+    """Return rows of type error about unreadable parts of files."""
     return pa.RecordBatch.from_pylist(
         [_row(part, reading.chain, row + place) for place, part in enumerate(reading.take_lost())], schema
     )

@@ -1,4 +1,4 @@
-"""Captures → the table `frames`: Spark shares them out, and each of its tasks writes files of its own."""
+"""Captures → the table `frames`: Spark distributes them, and each of its tasks writes its own files."""
 
 from __future__ import annotations
 
@@ -24,24 +24,24 @@ BATCH_ROWS = 65_536
 """Rows that are decoded at a time."""
 
 METADATA = {"org.apache.spark.sql.parquet.row.metadata": StructType([*FRAMES.fields, STORED["batch"]]).json()}
-"""By which Spark knows the comments of columns."""
+"""Parquet metadata with the column comments for Spark."""
 
 
 def stage_frames(spark: SparkSession, ledger: Ledger, files: Sequence[str], **options: Any) -> None:
     """Write the frames of captures for the ledger's next batch; `options` are those of the source.
 
-    A task that is tried again writes other files, so that only those count whose task has come to its end.
+    A retried task writes other files, so that only files of completed tasks count.
     """
     chosen = SourceOptions(paths=tuple(files), **options)
     partitions = partitions_of(parts_of(chains(files, chosen.chains), chosen))  # type: ignore[arg-type]
-    root = storage.absolute(f"{ledger.path}/{ledger.staging('frames')}")  # executors work in other directories
+    root = storage.absolute(f"{ledger.path}/{ledger.staging('frames')}")  # executors have other working directories
     write = partial(_write, chosen, root, ledger.next_batch)
     written = spark.sparkContext.parallelize(partitions, len(partitions) or 1).mapPartitions(write).collect()
     ledger.only_complete("frames", written)
 
 
 def _write(options: SourceOptions, root: str, batch: int, partitions: Iterable[CapturePartition]) -> Iterator[str]:
-    """What a task does: the paths of the files that it has written."""
+    """Run a task: write its partitions, and yield the paths of the files."""
     with FrameFiles(root, uuid4().hex, batch, METADATA) as files:
         for partition in partitions:
             for part in partition.parts:

@@ -1,6 +1,6 @@
-"""Names of which a part was generated, as Spark sees them.
+"""Generated names and parts of names, as Spark expressions.
 
-What was generated for sure is as in `amqproxy.rules.matching.generated_names`: short numbers are not.
+Certainly generated parts are as in `amqproxy.rules.matching.generated_names`; short numbers are not.
 """
 
 from __future__ import annotations
@@ -14,9 +14,9 @@ from amqproxy.rules.matching.generated_names import CERTAIN_DIGITS
 
 
 def _generated(mark: str, end: str) -> tuple[tuple[str, str, str], ...]:
-    """What was generated: its expression, what of that stays, and a name that is like all of them.
+    """Return the kinds of generated parts: the expression, the kept part, and a representative name.
 
-    `mark` is what a name begins with, and `end` what it ends with: nothing, or within JSON its quotation marks.
+    `mark` precedes a name, and `end` follows it: nothing, or quotation marks within JSON.
     """
     return (
         (rf"((?:(?<={mark})|(?<=\.))(?:amq|spring)\.gen-)[A-Za-z0-9_-]{{8,}}{end}", "$1", "a" * 22),
@@ -37,17 +37,17 @@ _GENERATED_IN_JSON = _generated('"', '(?=")')
 
 
 def pattern(name: Column) -> Column:
-    """The name with `*` for what was generated."""
+    """Return the name with `*` for its generated parts."""
     return reduce(lambda shown, each: fn.regexp_replace(shown, each[0], f"{each[1]}*"), _GENERATED, name)
 
 
 def alike(name: Column) -> Column:
-    """One of all names that differ only in what was generated: which of them it is makes no difference."""
+    """Return the representative of all names that differ only in their generated parts."""
     return _replaced(name, _GENERATED)
 
 
 def alike_in_json(arguments: Column) -> Column:
-    """The same for each name in an object."""
+    """Return an object with each name replaced by its representative."""
     return _replaced(arguments, _GENERATED_IN_JSON)
 
 

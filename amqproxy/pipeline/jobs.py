@@ -1,13 +1,13 @@
-"""What `amqproxy pipeline` does: each job takes what is new since it last ran, and commits what it made of it at once.
+"""Jobs of `amqproxy pipeline`: each processes new rows since its last run, and commits its results atomically.
 
-    ingest     captures → events, and the state of connections that go on; frames, if wanted
-    settle     events → messages, deliveries, requests, connections, channels, errors, and what is still open
+    ingest     captures → events, and the state of open connections; frames, if requested
+    settle     events → messages, deliveries, requests, connections, channels, errors, and open requests
     rollup     those → rollup_minute, hour by hour
     findings   events → findings
     anomalies  hours → anomalies
     compact    the small files of an hour → one
 
-A job that is killed is begun again by the next run: nothing of it was committed. Two runs and one give the same tables.
+A killed job is started again by the next run, since it committed nothing. Two runs and one give the same tables.
 """
 
 from __future__ import annotations
@@ -37,61 +37,63 @@ _HOUR_NS = 3600 * SECOND_NS
 DAY_NS = 24 * _HOUR_NS
 
 CHAIN_IDLE_NS = 7 * DAY_NS
-"""A chain has ended when its last file is so much older than the newest capture: what is open in it is forgotten."""
+"""Age of a chain's last file, compared with the newest capture, from which the chain has ended and its state is
+dropped.
+"""
 
 SETTLED = ("messages", "deliveries", "requests", "connections", "channels", "errors")
-"""What settling makes."""
+"""Tables made by settling."""
 
 CONTENTS = ("messages", "deliveries", "errors")
-"""What all minutes of an hour are counted from."""
+"""Tables from which all minutes of an hour are counted."""
 
 COMPACT_BYTES = 128 * 1024 * 1024
-"""Files of this size are left as they are."""
+"""Size from which files are not merged."""
 
 _TRIES = 3
-"""Of reading captures that a recorder compresses meanwhile."""
+"""Number of attempts to read captures that a recorder may be compressing."""
 
 Hours = set[tuple[str, int]]
 
 
 class Settings(msgspec.Struct, frozen=True, kw_only=True):
-    """How captures become tables."""
+    """Settings for making tables of captures."""
 
     leg: str = "client"
     chains: str = "auto"
     body: int = 0
     has_frames: bool = False
-    """Whether the table `frames` is made: it is larger than all others together."""
+    """Whether to make the table `frames`, which is larger than all others together."""
     has_events: bool = True
-    """Whether the table `events` is made, of which all others are."""
+    """Whether to make the table `events`, the source of all others."""
     age_ns: int | None = DAY_NS
-    """How long something may be open until it is given up as `unknown`; 0: at once, nothing follows."""
+    """Age at which open requests become `unknown`; 0: at once, since no captures follow."""
     zone: str = "UTC"
-    """The clock that the traffic goes by, such as Europe/Berlin: hours of working days are compared by it."""
+    """Time zone of the traffic, such as Europe/Berlin, in which hours of working days are compared."""
 
 
 class Done(msgspec.Struct, frozen=True, kw_only=True):
-    """What a job has done; without rows it has not committed anything."""
+    """Result of a job; without rows it committed nothing."""
 
     job: str
     batch: int | None = None
     rows: dict[str, int] = {}
     """By table."""
     captures: int = 0
-    """That were ingested."""
+    """Number of ingested captures."""
     removed: int = 0
-    """Files that others took the place of."""
+    """Number of replaced files."""
     lost: list[LostPart] = []
-    """What could not be read of the captures."""
+    """Unreadable parts of the captures."""
 
 
 # --- ingest
 
 
 def ingest(spark: SparkSession, ledger: Ledger, files: Sequence[str], settings: Settings) -> Done:
-    """Take in captures that the ledger says are new.
+    """Ingest captures that the ledger reports as new.
 
-    Those that are older than what their chain has been read to already are late: they are read by themselves.
+    Captures that are older than the part of their chain already read are late: each is read by itself.
     """
     if not files:
         return Done(job="ingest")
@@ -103,7 +105,7 @@ def ingest(spark: SparkSession, ledger: Ledger, files: Sequence[str], settings: 
         if settings.has_frames:
             stage_frames(spark, ledger, files, leg=settings.leg, chains=settings.chains, body=settings.body)
         if all(present(file) == file for file in files):
-            break  # else some were compressed before they were opened, perhaps
+            break  # else some may have been compressed before they were opened
     carried = ["state"] if settings.has_events else []
     tables = [name for name, is_made in _made(settings).items() if is_made]
     done = _commit(ledger, "ingest", tables, captures=files, carried=carried, through=ledger.next_batch)
@@ -112,7 +114,7 @@ def ingest(spark: SparkSession, ledger: Ledger, files: Sequence[str], settings: 
 
 
 def _made(settings: Settings) -> dict[str, bool]:
-    """Which tables are made of captures."""
+    """Return the tables that are made of captures."""
     return {"events": settings.has_events, "frames": settings.has_frames}
 
 
@@ -138,7 +140,7 @@ def _read(spark: SparkSession, files: Sequence[str], **options: str) -> DataFram
 
 
 def ended_chains(captures: Iterable[Capture], mode: str) -> set[str]:
-    """The chains whose last file is older than the newest of all by `CHAIN_IDLE_NS`."""
+    """Return the chains whose last file is older than the newest of all by `CHAIN_IDLE_NS`."""
     modified = {capture.path: capture.modified_ns for capture in captures}
     oldest = max(modified.values(), default=0) - CHAIN_IDLE_NS
     found = chains(modified, _mode(mode))
@@ -146,7 +148,7 @@ def ended_chains(captures: Iterable[Capture], mode: str) -> set[str]:
 
 
 def _carry_state(spark: SparkSession, ledger: Ledger, carried: str | None, known: Collection[str]) -> None:
-    """The state of connections that go on: those of what was read, and what other chains had left that are not known.
+    """Write the state of open connections: of the chains just read, and of others that are not in `known`.
 
     `known` are the chains that were read, and those that have ended.
     """
@@ -165,7 +167,7 @@ def _carry_state(spark: SparkSession, ledger: Ledger, carried: str | None, known
 
 
 def _late(ledger: Ledger, files: Sequence[str], mode: str) -> set[str]:
-    """Files before one of their chain that has been ingested already."""
+    """Return files that precede an already ingested file of their chain."""
     known = {capture.path for capture in ledger.contents.captures.values()}
     late: set[str] = set()
     for chain in chains([*known, *files], _mode(mode)):
@@ -183,7 +185,7 @@ def _mode(text: str) -> Mode:
 
 
 def settle(spark: SparkSession, ledger: Ledger, settings: Settings) -> Done:
-    """Find out what became of the events that are new, and of what was open before."""
+    """Determine the outcomes of new events, and of earlier open requests."""
     from amqproxy.pipeline.settle import OPEN
     from amqproxy.pipeline.settle import settle as settled_of
 
@@ -208,9 +210,9 @@ def settle(spark: SparkSession, ledger: Ledger, settings: Settings) -> Done:
 
 
 def rollup(spark: SparkSession, ledger: Ledger) -> Done:
-    """Count the minutes of the hours that have new messages, deliveries or errors, again.
+    """Count the minutes again in the hours with new messages, deliveries or errors.
 
-    To all hours in which a connection was open that has ended since, it is added.
+    Counts are added to all hours in which a newly ended connection was open.
     """
     from amqproxy.pipeline.rollup import hours_of, rollup_minute, without_contents
 
@@ -237,7 +239,7 @@ def rollup(spark: SparkSession, ledger: Ledger) -> Done:
 
 
 def anomalies(spark: SparkSession, ledger: Ledger, settings: Settings) -> Done:
-    """Judge the hours from the first one on that has new rows, again."""
+    """Evaluate all hours again, from the first with new rows on."""
     from amqproxy.pipeline import anomalies as found
     from amqproxy.pipeline.anomaly_history import COUNTED, MEASURED, RECORDED, history
 
@@ -257,9 +259,9 @@ def anomalies(spark: SparkSession, ledger: Ledger, settings: Settings) -> Done:
 
 
 def findings(spark: SparkSession, ledger: Ledger, lookback_ns: int = DAY_NS) -> Done:
-    """Report what an expert would of the hours from the first one on that has new events, again.
+    """Find findings again in the hours from the first with new events on.
 
-    What lies `lookback_ns` before them is seen, too: what was declared there, and who was connected.
+    The `lookback_ns` before them are read too, for the declarations and connections there.
     """
     from amqproxy.pipeline.findings import findings as found
 
@@ -276,7 +278,7 @@ def findings(spark: SparkSession, ledger: Ledger, lookback_ns: int = DAY_NS) -> 
 
 
 def compact(spark: SparkSession, ledger: Ledger, names: Iterable[str] | None = None) -> Done:
-    """Put the small files of each hour of each table together."""
+    """Merge the small files of each hour of each table."""
     tables = Tables.of(ledger)
     removed: list[str] = []
     written = []
@@ -299,7 +301,7 @@ def compact(spark: SparkSession, ledger: Ledger, names: Iterable[str] | None = N
 
 
 def _small(ledger: Ledger, files: list[str]) -> list[str]:
-    """Those that are worth putting together."""
+    """Return the files that are worth merging."""
     if len(files) < 2:
         return []
     small = [file for file in files if ledger.size(file) < COMPACT_BYTES]
@@ -307,7 +309,7 @@ def _small(ledger: Ledger, files: list[str]) -> list[str]:
 
 
 def _touched(ledger: Ledger, job: str, names: Iterable[str]) -> Hours:
-    """The hours that got rows since a job last ran."""
+    """Return the hours with new rows since the job's last run."""
     done = ledger.contents.through.get(job, 0)
     tables = Tables.of(ledger)
     return {hour_of(file) for name in names for file in tables.files(name) if batch_of(file) > done}
@@ -340,13 +342,13 @@ def _commit(
 # --- all of it
 
 Tell = Callable[[str], None]
-"""Is called with the name of the job that begins."""
+"""Called with the name of the job that starts."""
 
 
 def run(
     spark: SparkSession, ledger: Ledger, files: Sequence[str], settings: Settings, tell: Tell = lambda _: None
 ) -> list[Done]:
-    """All jobs, one after the other, over what is new."""
+    """Run all jobs on new rows, in order."""
     done = []
     jobs: dict[str, Callable[[], Done]] = {
         "ingest": lambda: ingest(spark, ledger, files, settings),
@@ -362,7 +364,7 @@ def run(
 
 
 def new_captures(ledger: Ledger, paths: Sequence[str]) -> Found:
-    """What is new in these paths, directories and patterns. `CaptureError` where there is nothing."""
+    """Return the new captures in these paths, directories and patterns; raise `CaptureError` if there are none."""
     from amqproxy.pipeline.chains import find
 
     return ledger.find(find(paths))

@@ -1,8 +1,8 @@
-"""`run --live`: Structured Streaming over the directory that a recorder writes, a batch of closed files at a time.
+"""`run --live`: Structured Streaming over the directory of a recorder, a batch of closed files at a time.
 
-Spark's checkpoint says which files an epoch has; the ledger says which captures are committed. So a batch that was done
-is not done again, and one that was cut off is done anew, over what it had written: each row is there exactly once.
-Between batches nothing is kept in memory: what is open, and the state of connections, are on the disk.
+Spark's checkpoint holds the files of an epoch; the ledger holds the committed captures. So a completed batch is not
+repeated, and an interrupted one is done again over its partial output: each row exists exactly once. Nothing is kept in
+memory between batches: open requests and the state of connections are on the disk.
 """
 
 from __future__ import annotations
@@ -24,29 +24,29 @@ if TYPE_CHECKING:
     from pyspark.sql.streaming.query import StreamingQuery
 
 BINARY_FILE = "path STRING, modificationTime TIMESTAMP, length LONG, content BINARY"
-"""The columns of Spark's format binaryFile, which a stream of it has to name."""
+"""Columns of Spark's format binaryFile, which a stream must name."""
 
 CLOSED = "*.{pcapng,pcap,cap,pcapng.zst,pcap.zst,pcapng.gz,pcap.gz,pcapng.lz4,pcap.lz4}"
-"""What a capture is called once it is complete: recorders rename it last."""
+"""Names of complete captures, which recorders rename at the end."""
 
 
 class Pace(msgspec.Struct, frozen=True, kw_only=True):
-    """How often what is done; in seconds."""
+    """Intervals of live work, in seconds."""
 
     interval: float = 10
-    """Between two looks for new files."""
+    """Between two checks for new files."""
     files: int = 64
-    """That a batch takes at most."""
+    """Maximum number of files in a batch."""
     review: float = 600
     """Between two searches for findings and anomalies, and two compactions."""
 
 
 OnBatch = Callable[[int, list[Done]], None]
-"""Is called with what was done in an epoch."""
+"""Called with the results of an epoch."""
 
 
 class Live:
-    """Takes in what a recorder closes, until `stop` is called, from any thread or a signal handler."""
+    """Ingests the files that a recorder closes, until `stop` is called, from any thread or a signal handler."""
 
     def __init__(
         self, spark: SparkSession, ledger: Ledger, directory: str, settings: Settings, pace: Pace, on_batch: OnBatch
@@ -62,11 +62,11 @@ class Live:
         self._failure: BaseException | None = None
 
     def stop(self) -> None:
-        """End after the batch that is being worked on."""
+        """End after the current batch."""
         self._stopped.set()
 
     def run(self) -> None:
-        """Work until `stop`; then look for findings and anomalies once more. Raises what a batch failed with."""
+        """Run until `stop`, then search for findings and anomalies once more; raise the error of a failed batch."""
         query = self._start()
         try:
             while query.isActive and not self._stopped.wait(0.2):
@@ -89,9 +89,9 @@ class Live:
             .schema(BINARY_FILE)
             .option("pathGlobFilter", CLOSED)
             .option("maxFilesPerTrigger", self._pace.files)
-            .option("maxFileAge", "3650d")  # late files are files, too
+            .option("maxFileAge", "3650d")  # late files count too
             .load(storage.spark_path(self._directory))
-            .select("path")  # and so not what is in them: Spark does not read it
+            .select("path")  # the path alone, so that Spark does not read the content
         )
         return (
             files.writeStream.foreachBatch(self._batch)
@@ -101,7 +101,7 @@ class Live:
         )
 
     def _end(self, query: StreamingQuery) -> None:
-        """Stop between two batches: to stop in one would be no harm, but a batch more to do next time."""
+        """Stop between two batches; stopping within one would only leave it for the next run."""
         while (
             query.isActive
             and query.status["isTriggerActive"]
@@ -118,7 +118,8 @@ class Live:
             raise
 
     def _take(self, rows: DataFrame, epoch: int) -> None:
-        # An epoch that was cut off comes again: what of it the ledger has is not new, and the rest is still to be done.
+        # An interrupted epoch is repeated: captures that the ledger has are not new, the others are still to be
+        # ingested.
         found = self._ledger.find(sorted(_local(row.path) for row in rows.collect()))
         done = [
             jobs.ingest(self._spark, self._ledger, found.new, self._settings),
@@ -139,5 +140,5 @@ class Live:
 
 
 def _local(path: str) -> str:
-    """A path as the ledger has it: Spark's are URLs."""
+    """Return a path as in the ledger; Spark's paths are URLs."""
     return unquote(urlsplit(path).path) if path.startswith("file:") else path

@@ -1,4 +1,4 @@
-"""What could not be read of captures, as the tables `events` and `frames` have it; without Spark."""
+"""Unreadable parts of captures, from the tables `events` and `frames`; needs no Spark."""
 
 from __future__ import annotations
 
@@ -18,10 +18,10 @@ _TYPES = {"events": "lost", "frames": "error"}
 
 
 def lost_parts(path: str, files: Sequence[str], table: str = "events") -> list[LostPart]:
-    """The parts of captures that were lost, from these files of a table in the directory `path`, in their order.
+    """Return the lost parts of captures, from these files of a table in the directory `path`, in order.
 
-    Bytes that are missing of one connection are none of these: they are errors of that connection. `frames` does not
-    have their kind, which is "error" there.
+    Missing bytes of one connection are not included: they are errors of that connection. In `frames`, their kind is
+    "error".
     """
     if not files:
         return []

@@ -1,6 +1,6 @@
-"""Rows of `events` on their way into a batch.
+"""Rows of `events` before they become a batch.
 
-A row is made as one tuple among those of its kind; columns are made of a whole batch at once.
+A row is one tuple among those of its kind; columns are made of a whole batch at once.
 """
 
 from __future__ import annotations
@@ -16,20 +16,20 @@ from amqproxy.pipeline.stamps import stamped
 from amqproxy.taps.note import NOTHING, Note
 
 ROWS = 16_384
-"""Rows of a batch, unless asked otherwise."""
+"""Default number of rows in a batch."""
 
 MAX_BATCH_BYTES = 32 * 1024 * 1024
-"""Of bodies and properties in one batch, about; it ends with the packet that goes beyond them."""
+"""Approximate limit of bodies and properties in one batch; the batch ends with the packet that exceeds it."""
 
 _HEAD = ("ts_ns", "seq", "channel", "epoch", "type", "sender", "outcome")
-"""What every row begins with, behind its place in the batch, its connection, its file and its note."""
+"""First columns of every row, after its place in the batch, its connection, its file and its note."""
 _BEFORE_HEAD = 4
 
 _CONTENT = ("exchange", "routing_key", "size", "digest", "body", *PROPERTY_COLUMNS)
 
 
 class _Kind(NamedTuple):
-    """Rows of a kind: their columns behind those of `_HEAD`, and the rows themselves."""
+    """Rows of a kind: their columns after those of `_HEAD`, and the rows themselves."""
 
     columns: tuple[str, ...]
     rows: list[tuple[Any, ...]]
@@ -62,28 +62,28 @@ _KINDS = {
 
 
 class ConnectionColumns(NamedTuple):
-    """The columns that all rows of a connection share."""
+    """Columns that all rows of a connection share."""
 
     connection_id: str | None
     stream: int | None
     connection: str | None
     leg: str | None
     protocol: str | None = None
-    """As far as it is known."""
+    """Protocol, if known."""
 
 
 NO_CONNECTION = ConnectionColumns(None, None, None, None)
 
 
 class PendingRows:
-    """Rows of a `chain` that are in no batch yet; `take` makes a batch of them."""
+    """Rows of a `chain` that are not in a batch yet; `take` makes a batch of them."""
 
     def __init__(self, chain: str, *, rows: int = ROWS) -> None:
         self.chain = chain
         self.file: str | None = None
-        """The file whose packets bring about what is added."""
+        """File whose packets cause the next rows."""
         self.count = 0
-        """Rows that were added and are in no batch yet."""
+        """Number of rows that are not in a batch yet."""
         self._most = rows
         self._clear()
 
@@ -103,7 +103,7 @@ class PendingRows:
         return self.count >= self._most or self._bytes >= MAX_BATCH_BYTES
 
     def begin(self, who: ConnectionColumns, note: Note) -> None:
-        """What is added next is of a connection, and of a command that rules have done something to."""
+        """Set the connection of the next rows, and the note about rules that acted on their command."""
         place = self._who_places.get(who)
         if place is None:
             place = self._who_places[who] = len(self._who)
@@ -119,7 +119,7 @@ class PendingRows:
             self._notes.append(note)
 
     def _head(self) -> tuple[int, int, int, int | None]:
-        """The place of the next row, those of its connection and its file, and that of its note."""
+        """Return the place of the next row, and those of its connection, file and note."""
         count = self.count
         self.count = count + 1
         return count, self._place, self._file_place, self._note_place
@@ -128,7 +128,7 @@ class PendingRows:
         self._kinds[kind].rows.append((*self._head(), *values))
 
     def take(self) -> pa.RecordBatch:
-        """What was added since the last call."""
+        """Return the rows added since the last call as a batch."""
         count = self.count
         kinds = [each for each in self._kinds.values() if each.rows]
         made: dict[str, dict[int, pa.Array]] = {}

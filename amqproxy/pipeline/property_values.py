@@ -1,4 +1,4 @@
-"""Properties of messages as columns of `events`: all as JSON, and each by itself."""
+"""Message properties as columns of `events`: all in JSON, and one column each."""
 
 from __future__ import annotations
 
@@ -14,15 +14,15 @@ from amqproxy.taps.record import encoded, json_mapping, json_value
 from amqproxy.taps.trace.events import MessageProperties
 
 MAX_KNOWN_HEADERS = 1024
-"""Tables of headers that are remembered in JSON."""
+"""Maximum number of header tables whose JSON is cached."""
 MAX_KNOWN_HEADERS_BYTES = 4096
-"""Of one of these."""
+"""Maximum size of a cached one."""
 
 _FIELDS = Properties.__struct_fields__
 _RENAMED = {"timestamp": "message_timestamp", "type": "message_type"}
 
 PROPERTY_COLUMNS = ("properties", *(_RENAMED.get(name, name) for name in _FIELDS))
-"""The columns, in the order of the values."""
+"""Columns, in the order of the values."""
 
 _NONE = (None,) * len(PROPERTY_COLUMNS)
 _HEADERS = _FIELDS.index("headers")
@@ -30,7 +30,7 @@ _json_encoder = msgspec.json.Encoder()
 
 
 class PropertyValues:
-    """The columns of `properties`, of which many messages in a row have the same."""
+    """Columns of `properties`, which are often equal in consecutive messages."""
 
     __slots__ = ("_headers", "columns", "properties", "size")
 
@@ -38,11 +38,11 @@ class PropertyValues:
         self.properties: MessageProperties = NO_PROPERTIES
         self.columns: tuple[Any, ...] = _NONE
         self.size = 0
-        """Bytes of the texts among them, about."""
+        """Approximate size of their texts, in bytes."""
         self._headers: dict[bytes, bytes] = {}
 
     def read(self, properties: MessageProperties) -> None:
-        """From now on they are of these."""
+        """Set the properties of the next rows."""
         self.properties = properties
         self.size = 0
         if isinstance(properties, TransferProperties):
@@ -74,7 +74,7 @@ class PropertyValues:
         return (text, *values)
 
     def _columns_of_transfer(self, properties: TransferProperties) -> tuple[Any, ...]:
-        """In JSON under the names of 0-10, and in columns under those that 0-9-1 has for the same."""
+        """Return the properties in JSON by their 0-10 names, and in the columns of their 0-9-1 counterparts."""
         present = properties.present()
         if not present:
             return _NONE
@@ -86,7 +86,7 @@ class PropertyValues:
         return (text, *values)
 
     def _headers_of(self, headers: Table) -> bytes:
-        """A table of headers in JSON; many messages have the same."""
+        """Return a header table in JSON, cached, since many messages have equal ones."""
         key = headers.octets
         text = self._headers.get(key)
         if text is None:

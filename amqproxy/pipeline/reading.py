@@ -1,9 +1,8 @@
-"""The tables, read without Spark: Arrow reads their files, DuckDB asks.
+"""Tables read without Spark: Arrow reads their files, DuckDB evaluates queries.
 
-A query sees what is committed of the hours that it is about, and has a bounded time and memory. It reads nothing but
-these files: DuckDB itself may open none. A table that is not there has no rows, and a column that a file does not have
-is null in it.
-Values, names of files among them, are parameters of a query, never parts of its text.
+A query sees the committed rows of its hours, and has bounded time and memory. It reads only these files: DuckDB itself
+cannot open any. A missing table has no rows, and a column that is missing in a file is null. Values, including file
+names, are parameters of a query, never parts of its text.
 
 Needs pyarrow and DuckDB: `amqproxy[analytics]`.
 """
@@ -27,22 +26,24 @@ from amqproxy.pipeline.ledger import CommittedFiles, LedgerError
 from amqproxy.pipeline.span import HOUR
 
 MAX_FILES = 50_000
-"""Files that a query reads."""
+"""Maximum number of files that a query reads."""
 
 
 _HOUR = re.compile(r"/date=([0-9-]+)/hour=(\d+)/")
 
 
 class Unreadable(Exception):
-    """The tables could not be read; the text says why."""
+    """Raised if the tables cannot be read, with the reason."""
 
 
 class TooMuch(Unreadable):
-    """A query needed more time or memory than it has; the text has the remedy."""
+    """Raised if a query exceeds its time or memory; the text has the remedy."""
 
 
 class Reader:
-    """Answers queries about the tables in a directory or bucket. Threads may ask at once, each within these bounds."""
+    """Answers queries about the tables in a directory or bucket, also from several threads at once, within these
+    bounds.
+    """
 
     def __init__(self, path: str, *, memory: str = "256MB", threads: int = 2, seconds: float = 20.0) -> None:
         self.path = path
@@ -57,11 +58,11 @@ class Reader:
         }
 
     def names(self) -> list[str]:
-        """Which tables have rows. `Unreadable`."""
+        """Return the names of tables with rows; raise `Unreadable`."""
         return sorted(name for name, files in self._committed().items() if files)
 
     def span(self, tables: Iterable[str]) -> tuple[int, int] | None:
-        """When the first hour of these tables begins, and when the last one ends, in ns since 1970. `Unreadable`."""
+        """Return start and end of these tables in whole hours, in ns since 1970; raise `Unreadable`."""
         committed = self._committed()
         hours = [_hour_of(file) for table in tables for file in committed.get(table, ())]
         return (min(hours) * HOUR, (max(hours) + 1) * HOUR) if hours else None
@@ -74,13 +75,13 @@ class Reader:
         start_ns: int | None = None,
         end_ns: int | None = None,
     ) -> list[dict[str, Any]]:
-        """The rows of a query over the columns of these tables, from the hours between two times. `Unreadable`.
+        """Return the rows of a query over these tables' columns, from the hours between two times; raise `Unreadable`.
 
-        Whole hours: within the first and the last one the query itself has to choose.
+        The query itself must select the rows within the first and the last hour.
         """
         try:
             return self._query(text, tables, parameters, start_ns, end_ns)
-        except FileNotFoundError:  # it was compacted, or written again, in between
+        except FileNotFoundError:  # compacted or rewritten meanwhile
             with _arrow_errors(self.path):
                 return self._query(text, tables, parameters, start_ns, end_ns)
 
@@ -111,7 +112,7 @@ class Reader:
                 ) from None
             except duckdb.OutOfMemoryException:
                 limit = self._config["memory_limit"]
-                raise TooMuch(f"this needs more memory than the {limit} that it has: ask for a shorter time") from None
+                raise TooMuch(f"this needs more memory than the limit of {limit}: ask for a shorter time") from None
             except (duckdb.Error, pa.ArrowException, OSError) as error:
                 if "No such file" in str(error):
                     raise FileNotFoundError(str(error)) from None
@@ -146,7 +147,7 @@ def _day_of(text: str) -> int:
 
 
 def _hour_of(file: str) -> int:
-    """When the hour begins that a file's rows are of, in hours since 1970."""
+    """Return the hour of a file's rows, in hours since 1970."""
     found = _HOUR.search(file)
     return _day_of(found[1]) + int(found[2]) if found else 0
 

@@ -1,7 +1,7 @@
-"""Methods again, from their names and arguments as the tables have them.
+"""Methods rebuilt from the names and arguments in tables.
 
-What JSON does not keep is lost: the exact types of values.
-Of AMQP 0-10, a declare is what it is in 0-9-1: its alternate exchange is an argument.
+Information that JSON lacks is lost: the exact types of values. A 0-10 declare is rebuilt as 0-9-1: its alternate
+exchange is an argument.
 """
 
 from __future__ import annotations
@@ -17,12 +17,12 @@ from amqproxy.amqp091.wire import Table
 from amqproxy.rules.matching.operations import ALTERNATE_EXCHANGE, DEAD_LETTER_EXCHANGE
 
 _ALTERNATE = {"exchange.declare": ALTERNATE_EXCHANGE, "queue.declare": DEAD_LETTER_EXCHANGE}
-"""The argument that is what 0-10 has as a field."""
+"""Arguments that replace a 0-10 field."""
 
 
 @lru_cache(maxsize=4096)
 def method_of(name: str, arguments: str | None) -> Method | None:
-    """The method with these arguments, a JSON object; None for a name that is none."""
+    """Return the method with these arguments, a JSON object; `None` for an unknown name."""
     kind = BY_NAME.get(name)
     if kind is None:
         return None
@@ -35,13 +35,13 @@ def method_of(name: str, arguments: str | None) -> Method | None:
 
 
 def table_of(value: Any) -> Table:
-    """A table from its JSON."""
+    """Return a table from its JSON."""
     entries = [(name, each) for name, values in (value or {}).items() for each in _repeated(values)]
     return Table([field for name, each in entries for field in Table({name: _entry(each)}).fields])
 
 
 def _repeated(value: Any) -> list[Any]:
-    """The values of a name; of one that the table has several times, all of them."""
+    """Return the values of a name, all of them if the table has several."""
     match value:
         case {"repeated": [first, second, *rest]} if len(value) == 1:
             return [first, second, *rest]
@@ -68,7 +68,7 @@ def _entry(value: Any) -> Any:
 
 
 def _text(value: Any) -> Any:
-    """A text, also one that is not UTF-8."""
+    """Return a text, possibly one that is not UTF-8."""
     if isinstance(value, dict) and isinstance(value.get("base64"), str):
         return base64.b64decode(value["base64"]).decode("utf-8", "surrogateescape")
     return value

@@ -1,10 +1,10 @@
-"""A span of time as one HTML page that needs nothing else: traffic, latencies, talkers, errors, findings, anomalies.
+"""Self-contained HTML report on a time span: traffic, latencies, top talkers, errors, findings, anomalies.
 
-    answers to `REPORTED` and to named questions → `report_page` → pieces of a page
+answers to `REPORTED` and to named questions → `report_page` → pieces of a page
 
-Plots are Plotly's, whose script is in the page. Names and texts from messages stand in tables only, where `shown` has
-escaped them; plots have figures and constant words. Should a text ever not be escaped, the page's own policy lets only
-these two scripts run, which it names by their digests, and nothing load.
+Plots are made by Plotly, whose script is in the page. Names and texts from messages occur in tables only, escaped by
+`shown`; plots contain figures and constant words. As a second defence, the page's content security policy allows only
+these two scripts, by digest, and no loading.
 """
 
 from __future__ import annotations
@@ -31,13 +31,13 @@ if TYPE_CHECKING:
     import pyarrow as pa
 
 Ask = Callable[[Question, Mapping[str, Value]], "pa.Table"]
-"""Answers a question about the time that is reported."""
+"""Answers a question about the reported span."""
 
 BINS = 360
-"""Points of a plot over time, at most."""
+"""Maximum number of points of a plot over time."""
 
 ROWS = 20
-"""Rows of an answer, at most."""
+"""Maximum number of rows of an answer."""
 
 MINUTE_NS = 60 * 1_000_000_000
 
@@ -74,7 +74,7 @@ REPORTED = {
     "anomalies": _reported("anomalies", ANOMALIES, 30),
     **{each.name: each for each in TALKERS.values()},
 }
-"""What is asked for the report besides named questions."""
+"""Queries of the report besides named questions."""
 
 NAMED: tuple[tuple[str, dict[str, Value]], ...] = (
     ("findings", {}),
@@ -85,11 +85,11 @@ NAMED: tuple[tuple[str, dict[str, Value]], ...] = (
     ("slow-confirms", {}),
     ("capacity", {"by": "user"}),
 )
-"""The named questions in the report, each with a heading of its own."""
+"""Named questions of the report, each with its heading."""
 
 
 class Series(msgspec.Struct, frozen=True):
-    """A line of a plot: its name, the number of its colour, and its values, which are None where there is nothing."""
+    """A line of a plot: its name, the index of its colour, and its values, `None` where there are none."""
 
     name: str
     colour: int
@@ -141,7 +141,7 @@ draw();
 
 
 def report_page(ask: Ask, span: Span, tables: str) -> Iterator[str]:
-    """The page, in pieces, about the tables that a person knows by the name `tables`."""
+    """Yield the page in pieces; `tables` is the name of the tables for people."""
     timeline = ask(REPORTED["timeline"], {}).to_pylist()
     anomalies = ask(REPORTED["anomalies"], {})
     answers = {name: _first(ask(QUESTIONS[name], options)) for name, options in NAMED}
@@ -177,12 +177,12 @@ def report_page(ask: Ask, span: Span, tables: str) -> Iterator[str]:
 
 
 def _first(answer: pa.Table) -> pa.Table:
-    """Its first rows; a slice of a table without columns would have rows."""
+    """Return the first rows; slicing a table without columns would produce rows."""
     return answer.slice(0, ROWS) if answer.num_rows > ROWS else answer
 
 
 def plotly() -> str:
-    """Plotly's script, as a page can hold it."""
+    """Return Plotly's script in a form that a page can contain."""
     try:
         package = resources.files("plotly")
     except ModuleNotFoundError as missing:
@@ -230,13 +230,13 @@ _COUNTS = ("published", "delivered", "published_bytes", "delivered_bytes", "erro
 
 
 def _plots(timeline: Sequence[Mapping[str, Any]], span: Span) -> list[Plot]:
-    """What passed over time, in at most `BINS` bins of whole minutes. A bin without any row has no value."""
+    """Return the plots over time, in at most `BINS` bins of whole minutes; a bin without rows has no value."""
     width = max(1, -(-(span.end_ns - span.start_ns) // MINUTE_NS // BINS)) * MINUTE_NS
     first = span.start_ns // width
     bins: dict[int, list[Mapping[str, Any]]] = {}
     for each in timeline:
         bins.setdefault(each["minute_us"] * 1000 // width - first, []).append(each)
-    places = range(max(bins, default=-1) + 2)  # one more, for the last step to end
+    places = range(max(bins, default=-1) + 2)  # one more, as the end of the last step
     times = [(first + place) * width / 1e6 for place in places]
     seconds = width / 1e9
 
@@ -247,7 +247,7 @@ def _plots(timeline: Sequence[Mapping[str, Any]], span: Span) -> list[Plot]:
         return [sum(row[name] or 0 for row in bins[place]) if place in bins else None for place in places]
 
     def milliseconds(name: str) -> list[float | None]:
-        """The highest of the bin's minutes."""
+        """Return the maximum of each bin's minutes."""
         known = {place: [row[name] for row in rows if row[name] is not None] for place, rows in bins.items()}
         return [max(known[place]) / 1e6 if known.get(place) else None for place in places]
 
@@ -307,7 +307,7 @@ def _anomalies(found: pa.Table) -> str:
 
 
 def question_of(evidence: str | None) -> str:
-    """The command that shows more about an anomaly."""
+    """Return the command that shows more about an anomaly."""
     found = json.loads(evidence) if evidence else {}
     if not found.get("ask"):
         return ""

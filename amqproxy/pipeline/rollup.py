@@ -1,9 +1,9 @@
-"""What happened in each minute: by connection, exchange, queue and user, and by all together.
+"""Counters per minute: by connection, exchange, queue and user, and in total.
 
-A minute is that of the publish or the delivery, whenever it is known what became of it: so a minute of which more has
-been settled is made anew from all that is in the tables, whatever batches that came in. A connection that has ended is
-added to what had been counted of all its minutes. Percentiles are of a histogram with `WIDTH`: no more than 1 % beside
-an exact one, and the same however the rows are divided; a longest is exact.
+The minute is that of the publish or the delivery, even if its outcome is known later: a minute with newly settled
+messages is counted again from all rows in the tables, whichever batches they came in. A newly ended connection is added
+to the existing counts of all its minutes. Percentiles come from a histogram with `WIDTH`: at most 1 % off the exact
+value, and independent of the division of rows; maxima are exact.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from pyspark.sql import DataFrame
 from amqproxy.pipeline.schema import ROLLUP_MINUTE
 
 WIDTH = 1.02
-"""The bounds of each range of the histograms are so far apart: its middle is 1 % beside both."""
+"""Ratio of the bounds of a histogram range; its middle is within 1 % of both."""
 
 QUANTILES = {"p50": 0.5, "p90": 0.9, "p99": 0.99}
 MEASURES = ("confirm", "ack", "transit")
@@ -27,11 +27,11 @@ _COUNTS = (
 )
 _ATTRIBUTES = ("connection", "user", "virtual_host", "exchange", "queue")
 _BY = ("connection", "exchange", "queue", "user")
-"""By which of them rows are gathered, besides by all together."""
+"""Groupings of rows, besides the total."""
 
 
 MAX_LIFE_DAYS = 366
-"""Days before its end from which a connection is counted: one of its times may be wrong by decades."""
+"""Maximum number of days for which a connection is counted, since one of its times may be wrong by decades."""
 
 
 def rollup_minute(
@@ -42,10 +42,10 @@ def rollup_minute(
     *,
     before: DataFrame | None = None,
 ) -> DataFrame:
-    """A row for each minute and connection, exchange, queue and user that something happened to: `ROLLUP_MINUTE`.
+    """Return a row for each minute and active connection, exchange, queue and user: `ROLLUP_MINUTE`.
 
-    What has no exchange, queue or user is only counted by the others. `before` is what had been counted of these
-    minutes, of other rows than these: it has latencies only of minutes in which these have none.
+    Rows without an exchange, queue or user count only for the other groupings. `before` are earlier counts of these
+    minutes, from other rows: it has latencies only for minutes in which these rows have none.
     """
     spark = messages.sparkSession
     sums = spark.sql(_SUMS, messages=messages, deliveries=deliveries, connections=connections, errors=errors)
@@ -54,12 +54,12 @@ def rollup_minute(
 
 
 def without_contents(rows: DataFrame) -> DataFrame:
-    """Of rows of `ROLLUP_MINUTE` only how many connections were open: all else is counted again."""
+    """Keep only the open connections of `ROLLUP_MINUTE` rows; everything else is counted again."""
     return rows.sparkSession.sql(_OPEN_ALONE, rows=rows)
 
 
 def hours_of(connections: DataFrame) -> DataFrame:
-    """The hours in which connections were open: `date`, `hour`."""
+    """Return the hours in which connections were open: `date`, `hour`."""
     return connections.sparkSession.sql(_HOURS, connections=connections)
 
 
@@ -67,7 +67,7 @@ _NO_TEXT, _NO_LONG = "CAST(NULL AS STRING)", "CAST(NULL AS BIGINT)"
 
 
 def _rows(table: str, minute: str, attributes: str, given: Mapping[str, str]) -> str:
-    """Rows of a table with all attributes, counts and latencies; those that it does not give are null or 0."""
+    """Return rows with all attributes, counts and latencies; missing ones are null or 0."""
     columns = [f"{minute} AS minute"]
     columns += [f"{f'`{name}`' if name in attributes.split() else _NO_TEXT} AS `{name}`" for name in _ATTRIBUTES]
     columns += [f"CAST({given.get(name, '0')} AS BIGINT) AS {name}" for name in _COUNTS]
@@ -79,7 +79,7 @@ _MINUTE = "date_trunc('minute', time)"
 
 _END = "greatest(time, coalesce(timestamp_micros(closed_ns DIV 1000), time))"
 _BEGIN = f"greatest(time, {_END} - interval {MAX_LIFE_DAYS} days)"
-"""Of a connection that has not ended, or whose clock went backwards, its first minute is counted."""
+"""A connection that has not ended, or whose clock went backwards, counts in its first minute."""
 
 _HOURS = f"""
     SELECT to_date(start) AS date, hour(start) AS hour
@@ -133,7 +133,7 @@ _ALL = " UNION ALL ".join(
 
 
 def _cell(latency: str) -> str:
-    """A latency with its range: number n is of those above `WIDTH`ⁿ⁻¹ up to `WIDTH`ⁿ; 0 up to 1 ns."""
+    """Return a latency with its histogram range: number n is above `WIDTH`ⁿ⁻¹ up to `WIDTH`ⁿ; 0 up to 1 ns."""
     bucket = f"CAST(ceil(ln(CAST(greatest({latency}, 1L) AS DOUBLE)) / {math.log(WIDTH)!r}D) AS INT)"
     return (
         f"CASE WHEN {latency} IS NOT NULL THEN "
@@ -157,7 +157,7 @@ _CELLS = f"""
     )
     GROUP BY {_KEY}, cell.measure, cell.bucket
 """
-"""Counts by minute, all attributes, and range of latency: far fewer rows than messages."""
+"""Counts by minute, all attributes, and latency range: far fewer rows than messages."""
 
 _GATHERED = ", ".join(f"named_struct('by', '{name}', 'name', `{name}`)" for name in _BY)
 
@@ -174,7 +174,7 @@ _SUMS = f"""
 
 
 def _percentiles(measure: str) -> list[str]:
-    """The middle of the range that is reached, which is as far beside each of its bounds; no more than the longest."""
+    """Return the middle of the range that reaches the quantile, limited by the maximum."""
     longest = f"max(CASE WHEN measure = '{measure}' THEN longest END)"
     found = []
     for name, quantile in QUANTILES.items():

@@ -1,10 +1,10 @@
-"""The tables of the pipeline: each column's type, and what it holds in which unit, as its comment.
+"""Tables of the pipeline: the type, meaning and unit of each column, as its comment.
 
 Columns ending in `_ns` count nanoseconds: since 1970, UTC, for a time; else a duration. A column `time` is the same
-time in whole microseconds. Sizes are bytes. What does not apply, or is not known, is null. Columns said to hold JSON
-are strings; texts that are not UTF-8 are `{"base64": "…"}` in them, and have the bytes in question escaped elsewhere.
+time in whole microseconds. Sizes are bytes. Values that do not apply, or are unknown, are null. Columns documented as
+JSON are strings; texts that are not UTF-8 are `{"base64": "…"}` in them, and have the invalid bytes escaped elsewhere.
 
-On disk, every table has the columns of `STORED` besides: see `stored`.
+On disk, every table also has the columns of `STORED`: see `stored`.
 """
 
 from __future__ import annotations
@@ -56,7 +56,7 @@ SPANS = ArrayType(
     ),
     containsNull=False,
 )
-"""Ranges of what was settled at once: all that have one time and one consumer."""
+"""Ranges of messages settled together, with the same time and consumer."""
 
 TS_NS: _Column = ("ts_ns", LONG, "time of the packet, ns since 1970")
 TIME_OF_IT: _Column = ("time", TIME, "the same in whole µs, UTC")
@@ -122,11 +122,11 @@ STORED = _table(
     ("hour", INT, "partition: UTC hour of the row's time, 0 to 23"),
     ("batch", LONG, "the run of ingest that wrote the row"),
 )
-"""What each table has on disk besides its own columns."""
+"""Columns that each table has on disk besides its own."""
 
 
 def stored(table: StructType) -> StructType:
-    """The columns of a table on disk."""
+    """Return the columns of a table on disk."""
     return StructType([*table.fields, *STORED.fields])
 
 
@@ -181,7 +181,7 @@ FRAMES = _table(
     ("row", LONG, "number of the row in its file, from 0: the order of decode --json; with shares it only orders"),
     required=("type", "chain", "file", "row"),
 )
-"""A row for each line of `decode --json`."""
+"""One row per line of `decode --json`."""
 
 EVENTS = _table(
     _CHAIN,
@@ -266,7 +266,7 @@ EVENTS = _table(
     ("state", BINARY, "state: what the next run goes on with"),
     required=("chain", "type"),
 )
-"""A row for each event of the trace."""
+"""One row per event of the trace."""
 
 MESSAGES = _table(
     *_WHO,
@@ -301,7 +301,7 @@ MESSAGES = _table(
     *_RULES,
     required=("chain",),
 )
-"""A row for each publish of which it is known what became of it."""
+"""One row per publish with a known outcome."""
 
 DELIVERIES = _table(
     *_WHO,
@@ -334,7 +334,7 @@ DELIVERIES = _table(
     ("transit_ns", LONG, "from publish to delivery, ns"),
     required=("chain",),
 )
-"""A row for each basic.deliver and basic.get-ok of which it is known what became of it."""
+"""One row per basic.deliver and basic.get-ok with a known outcome."""
 
 REQUESTS = _table(
     *_WHO,
@@ -354,7 +354,7 @@ REQUESTS = _table(
     ("latency_ns", LONG, "from request to reply, ns"),
     required=("chain",),
 )
-"""A row for each synchronous method."""
+"""One row per synchronous method."""
 
 CONNECTIONS = _table(
     *_WHO,
@@ -382,7 +382,7 @@ CONNECTIONS = _table(
     ("bytes", LONG, "bodies of both, bytes"),
     required=("chain",),
 )
-"""A row for each connection."""
+"""One row per connection."""
 
 CHANNELS = _table(
     *_WHO,
@@ -402,7 +402,7 @@ CHANNELS = _table(
     ("delivered", LONG, "messages delivered"),
     required=("chain",),
 )
-"""A row for each opening of a channel."""
+"""One row per opening of a channel."""
 
 ERRORS = _table(
     *_WHO,
@@ -418,7 +418,7 @@ ERRORS = _table(
     ("lost", LONG, "how many bytes were lost, if that is known"),
     required=("chain",),
 )
-"""A row for each thing that went wrong, or could not be read."""
+"""One row per error or unreadable part."""
 
 
 def _percentiles(measure: str, what: str) -> tuple[_Column, ...]:
@@ -452,7 +452,7 @@ ROLLUP_MINUTE = _table(
     *_percentiles("transit", "from publish to delivery"),
     required=("minute", "by"),
 )
-"""A row for each minute and connection, exchange, queue, user, and for all together."""
+"""One row per minute and connection, exchange, queue and user, and for all together."""
 
 FINDINGS = _table(
     *_WHO,
@@ -468,7 +468,7 @@ FINDINGS = _table(
     ("evidence", STRING, "the records that show it, JSON array"),
     required=("chain", "kind"),
 )
-"""A row for each finding that the live inspector would report."""
+"""One row per finding that the live inspector would report."""
 
 ANOMALIES = _table(
     ("hour_start", TIME, "the hour, UTC"),
@@ -485,7 +485,7 @@ ANOMALIES = _table(
     ("evidence", STRING, "what to ask for to see it, JSON object"),
     required=("hour_start", "subject"),
 )
-"""A row for each measure that is far from what it was at that hour of earlier days."""
+"""One row per measure that is far from its value at that hour of earlier days."""
 
 TABLES: dict[str, StructType] = {
     "frames": FRAMES,
@@ -500,4 +500,4 @@ TABLES: dict[str, StructType] = {
     "findings": FINDINGS,
     "anomalies": ANOMALIES,
 }
-"""All of them, by name."""
+"""All tables, by name."""

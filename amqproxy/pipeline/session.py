@@ -1,7 +1,8 @@
-"""The Spark session of the pipeline: quiet, on loopback unless there is a cluster, and quick to start.
+"""Spark session of the pipeline: quiet, on loopback unless there is a cluster, and quick to start.
 
-Starting the JVM costs most of a short job. A class-data archive of Spark's classes, which the first JVM to end leaves
-in the user's cache directory, makes it two to three times as quick; where it does not fit, the JVM leaves it aside.
+Starting the JVM dominates a short job. A class-data archive of Spark's classes, which the first JVM writes to the
+user's cache directory at its end, makes the start two to three times as fast; the JVM ignores an archive that does not
+fit.
 """
 
 from __future__ import annotations
@@ -32,7 +33,7 @@ except ImportError as missing:
     ) from missing
 
 LOCAL = "local[*]"
-"""The master that is this machine, with all of its cores."""
+"""Local Spark master, with all cores."""
 
 OLDEST_JAVA = 17
 
@@ -42,20 +43,20 @@ NO_JAVA = (
 )
 
 _DYNAMIC_ARCHIVE = bytes.fromhex("a8ab0bf0")
-"""How an archive begins on a little-endian machine; the JVM writes it last, so that an incomplete one lacks it."""
+"""Magic number of an archive on a little-endian machine; the JVM writes it last, so that an incomplete one lacks it."""
 
 _DUMP_LIMIT = 600
-"""Seconds after which an archive that is still incomplete is taken for one that was given up."""
+"""Age in seconds from which an incomplete archive counts as abandoned."""
 
 MEMORY = "SPARK_DRIVER_MEMORY"
-"""Spark's own variable for the memory of its JVM, such as 8g; unless it is set, a quarter of the machine's is taken."""
+"""Spark's variable for the memory of its JVM, such as 8g; the default is a quarter of the machine's memory."""
 
 _END_LIMIT = 3
-"""Seconds to wait for a JVM that was asked to end."""
+"""Time limit for the end of a JVM, in seconds."""
 
 
 class SparkUnavailable(Exception):
-    """Spark did not start, and what to do about it."""
+    """Raised if Spark does not start, with the remedy."""
 
 
 def session(
@@ -66,13 +67,13 @@ def session(
     has_ui: bool = False,
     is_archived: bool = True,
 ) -> SparkSession:
-    """A session, the one that is active if there is one.
+    """Return a session, the active one if there is one; raise `SparkUnavailable`.
 
-    `master` None is what spark-submit said; `conf` wins over what is set here. `is_archived` is whether a class-data
-    archive is used, and made where there is none. Raises `SparkUnavailable`.
+    `master` `None` is the master of spark-submit; `conf` overrides the settings here. `is_archived` selects whether a
+    class-data archive is used, and written if missing.
     """
     os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
-    if is_local(master):  # in a container, the machine's own name may have no address
+    if is_local(master):  # a container's host name may have no address
         os.environ.setdefault("SPARK_LOCAL_IP", "127.0.0.1")
     settings = SparkConf()
     is_archived = is_archived and not is_submitted()
@@ -91,7 +92,7 @@ def session(
 
 
 def stop(spark: SparkSession) -> None:
-    """Stop the session and end its JVM, so that a process which goes on has nothing left of it."""
+    """Stop the session and end its JVM, so that nothing of it remains in a process that continues."""
     spark.stop()
     _end_jvm()
 
@@ -101,7 +102,7 @@ def _end_jvm() -> None:
     if gateway is None or (process := getattr(gateway, "proc", None)) is None:
         return
     gateway.shutdown()
-    process.stdin.close()  # which ends it, perhaps not before it has written the archive
+    process.stdin.close()  # ends the JVM, perhaps after it has written the archive
     SparkContext._gateway = SparkContext._jvm = None
     reaper = threading.Thread(target=process.wait, name="spark-ended", daemon=True)
     reaper.start()
@@ -109,12 +110,12 @@ def _end_jvm() -> None:
 
 
 def is_running() -> bool:
-    """Does this process have a session already?"""
+    """Whether this process already has a session."""
     return SparkSession.getActiveSession() is not None
 
 
 def is_submitted() -> bool:
-    """Was this process started by spark-submit, whose JVM runs already, and whose PySpark is in an archive?"""
+    """Whether spark-submit started this process: its JVM is running already, and its PySpark is in an archive."""
     return "PYSPARK_GATEWAY_PORT" in os.environ
 
 
@@ -124,19 +125,19 @@ def is_local(master: str | None) -> bool:
 
 
 def has_executors(master: str | None) -> bool:
-    """Whether there are executors that get the package from here: those of Kubernetes have it in their image."""
+    """Whether executors need the package shipped; Kubernetes executors have it in their image."""
     return master is not None and (master.startswith("local-cluster") or not master.startswith(("local", "k8s:")))
 
 
 def java() -> Path | None:
-    """The `java` that Spark's scripts run."""
+    """Return the `java` that Spark's scripts run."""
     home = os.environ.get("JAVA_HOME")
     found = shutil.which("java", path=str(Path(home, "bin"))) if home else shutil.which("java")
     return Path(found).resolve() if found else None
 
 
 def why_no_java() -> str | None:
-    """What is wrong with the Java that is here, and the remedy; None where it is new enough."""
+    """Return the problem with the installed Java, and the remedy; `None` if it is new enough."""
     program = java()
     if program is None:
         home = os.environ.get("JAVA_HOME")
@@ -156,7 +157,7 @@ def _settings(master: str | None, name: str, *, has_ui: bool, is_archived: bool)
     settings = {
         "spark.app.name": name,
         "spark.ui.enabled": str(has_ui).lower(),
-        "spark.ui.showConsoleProgress": "false",  # the command line has one that leaves the terminal as it was
+        "spark.ui.showConsoleProgress": "false",  # the command line has its own, which restores the terminal
         "spark.sql.catalogImplementation": "in-memory",
         "spark.sql.session.timeZone": "UTC",
         "spark.sql.parquet.compression.codec": "zstd",
@@ -164,9 +165,9 @@ def _settings(master: str | None, name: str, *, has_ui: bool, is_archived: bool)
         "spark.sql.sources.partitionOverwriteMode": "dynamic",
         "spark.sql.execution.arrow.pyspark.enabled": "true",
         "spark.sql.adaptive.maxShuffledHashJoinLocalMapThreshold": "64m",  # joins without sorts
-        # Settling has 150 generated classes. Of Spark's 100, the next batch would find none: each is compiled again.
+        # Settling has 150 generated classes; with Spark's default of 100, each batch would compile all of them again.
         "spark.sql.codegen.cache.maxEntries": "2000",
-        # Python is not asked where each expression stands: in a small query that would take longest of all.
+        # Tracking the Python position of each expression would dominate a small query.
         "spark.python.sql.dataFrameDebugging.enabled": "false",
         "spark.log.level": "WARN",
     }
@@ -179,7 +180,7 @@ def _settings(master: str | None, name: str, *, has_ui: bool, is_archived: bool)
             "spark.driver.host": "127.0.0.1",
             "spark.driver.bindAddress": "127.0.0.1",
             "spark.sql.shuffle.partitions": str(max(2, os.cpu_count() or 2)),
-            "spark.log.level": "OFF",  # what fails is raised here, with its cause
+            "spark.log.level": "OFF",  # failures are raised here, with their cause
         }
         if not os.environ.get(MEMORY):
             settings["spark.driver.memory"] = f"{_quarter_of_memory()}m"
@@ -190,7 +191,7 @@ def _settings(master: str | None, name: str, *, has_ui: bool, is_archived: bool)
 
 
 def _quarter_of_memory() -> int:
-    """MiB, as the JVM itself would take, but never less than Spark's own default."""
+    """Return a quarter of the memory in MiB, like the JVM's default, but at least Spark's own default."""
     memory: int = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
     return max(1024, memory // 4 // 2**20)
 
@@ -199,7 +200,7 @@ def _quarter_of_memory() -> int:
 
 
 def _archive_options() -> list[str]:
-    """What makes the JVM use the archive, or make it when it ends; nothing where neither can be."""
+    """Return the JVM options that use the archive, or write it at the end; empty if neither is possible."""
     program = java()
     if program is None:
         return []
@@ -212,7 +213,7 @@ def _archive_options() -> list[str]:
         archive.parent.mkdir(parents=True, exist_ok=True)
         if claim.exists() and time.time() - claim.stat().st_mtime > _DUMP_LIMIT:
             claim.unlink(missing_ok=True)
-        claim.touch(exist_ok=False)  # one process makes it: it costs seconds and 170 MB
+        claim.touch(exist_ok=False)  # one process writes it: it costs seconds and 170 MB
     except OSError:
         return []
     return [f"-XX:ArchiveClassesAtExit={archive}", *quiet]
@@ -231,7 +232,7 @@ def _cache_directory() -> Path:
 
 
 def _fingerprint(program: Path) -> str:
-    """Of what the archive depends on: this JVM, and these jars where they are."""
+    """Return a digest of everything that the archive depends on: this JVM, and these jars at their path."""
     jars = Path(pyspark.__file__).parent / "jars"
     parts = [program, program.stat().st_mtime_ns, jars, jars.stat().st_mtime_ns, pyspark.__version__]
     return hashlib.blake2b("\n".join(map(str, parts)).encode(), digest_size=6).hexdigest()
@@ -241,7 +242,7 @@ def _fingerprint(program: Path) -> str:
 
 
 def _started(settings: SparkConf) -> tuple[Any, _Notices]:
-    """The gateway to a new JVM, and what that writes, which is for standard error: standard output has only data."""
+    """Return the gateway to a new JVM, and its standard error output; standard output carries only data."""
     if java() is None:
         raise SparkUnavailable(why_no_java())
     reader, writer = os.pipe()
@@ -256,7 +257,7 @@ def _started(settings: SparkConf) -> tuple[Any, _Notices]:
 
 
 class _Notices:
-    """What a JVM writes to standard error: kept while it starts, passed on from then on."""
+    """Standard error output of a JVM: kept while it starts, passed on afterwards."""
 
     def __init__(self, source: IO[bytes]) -> None:
         self._source = source
@@ -266,12 +267,12 @@ class _Notices:
         self._thread.start()
 
     def pass_on(self) -> None:
-        """The start went well: what was kept is not needed."""
+        """Note a successful start, and discard the kept output."""
         self._is_passed_on = True
         self._kept.clear()
 
     def reason(self) -> str:
-        """Why the JVM has ended: the exception that it wrote, else its last line."""
+        """Return the reason of the JVM's end: the exception that it wrote, or else its last line."""
         self._thread.join(5)
         lines = self._kept.decode(errors="replace").strip().splitlines()
         raised = [line.rpartition("Exception: ")[2] for line in lines if "Exception: " in line]

@@ -1,8 +1,8 @@
-"""The package for the executors of a cluster: they read captures as this process does, whatever is installed there.
+"""The package shipped to the executors of a cluster, so that they read captures as this process does.
 
-An archive of the package as it is here, with its compiled modules: Spark unpacks it beside each executor, whose Python
-finds it before an installed one. An executor of another Python or platform uses the plain sources, which are in it too.
-What amqproxy depends on has to be installed there.
+An archive of the installed package, with its compiled modules: Spark unpacks it beside each executor, whose Python
+finds it before an installed one. An executor with another Python or platform uses the plain sources, which it contains
+too. The dependencies of amqproxy must be installed there.
 """
 
 from __future__ import annotations
@@ -17,13 +17,13 @@ from zipfile import ZIP_DEFLATED, ZipFile
 import amqproxy
 
 DIRECTORY = "amqproxy-package"
-"""Where it is unpacked, in an executor's working directory."""
+"""Directory of the unpacked archive, in an executor's working directory."""
 
 _LEFT_OUT = frozenset({"__pycache__"})
 
 
 def settings(before: str | None = None) -> dict[str, str]:
-    """Spark's settings with which executors use this package; `before` is their PYTHONPATH, if it is set."""
+    """Return the Spark settings with which executors use this package; `before` is their PYTHONPATH, if it is set."""
     directory = Path(mkdtemp(prefix="amqproxy-"))
     atexit.register(shutil.rmtree, directory, ignore_errors=True)
     archive = write_archive(directory / f"{DIRECTORY}.zip")
@@ -32,7 +32,7 @@ def settings(before: str | None = None) -> dict[str, str]:
 
 
 def write_archive(file: Path) -> Path:
-    """Write the package as it is here."""
+    """Write an archive of the installed package."""
     root = Path(amqproxy.__file__).parent
     with ZipFile(file, "w", ZIP_DEFLATED, compresslevel=1) as archive:
         for each in sorted(root.rglob("*")):

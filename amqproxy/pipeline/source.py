@@ -44,27 +44,27 @@ NAME = "amqp"
 MAX_SHARES = 64
 
 PARTITION_BYTES = 128 * 1024 * 1024
-"""Small files are put together until a partition has about so much."""
+"""Approximate size up to which small files are combined into a partition, in bytes."""
 
 LEAST_PARTITION_BYTES = 4 * 1024 * 1024
-"""But no partition has less than this because there is little to read."""
+"""Minimum size of a partition, for small inputs."""
 
 FILE_COST = 512 * 1024
-"""What each file counts besides its bytes."""
+"""Cost of each file in addition to its bytes."""
 
 MANY_PARTITIONS = 64
-"""Where there is little to read, it is put into about so many partitions."""
+"""Approximate number of partitions for small inputs."""
 
 _BOOLEANS = {"true": True, "false": False}
 
 
 def register(spark: SparkSession) -> None:
-    """Make `spark.read.format("amqp")` known to a session."""
+    """Register `spark.read.format("amqp")` in a session."""
     spark.dataSource.register(CaptureSource)
 
 
 class SourceOptions(msgspec.Struct, frozen=True, kw_only=True):
-    """What is read of captures, and how; `ValueError` for what cannot be.
+    """Options for reading captures; raise `ValueError` for invalid ones.
 
     See docs/pipeline.md.
     """
@@ -87,7 +87,7 @@ class SourceOptions(msgspec.Struct, frozen=True, kw_only=True):
     def __post_init__(self) -> None:
         for name, allowed in _CHOICES.items():
             if getattr(self, name) not in allowed:
-                raise ValueError(f"option {name}: {getattr(self, name)!r} is none of {', '.join(allowed)}")
+                raise ValueError(f"option {name}: {getattr(self, name)!r} is not one of {', '.join(allowed)}")
         unknown = [name for name in self.columns if name not in _TABLES[self.table].names]
         if unknown or len(set(self.columns)) < len(self.columns):
             what = f"{self.table} has no {', '.join(unknown)}" if unknown else "each only once"
@@ -95,7 +95,7 @@ class SourceOptions(msgspec.Struct, frozen=True, kw_only=True):
         if not 1 <= self.shares <= MAX_SHARES:
             raise ValueError(f"option shares: {self.shares} is not from 1 to {MAX_SHARES}")
         if self.body < 0:
-            raise ValueError(f"option body: {self.body} is no number of bytes")
+            raise ValueError(f"option body: {self.body} is not a number of bytes")
         for name in ("start", "end"):
             text = getattr(self, name)
             try:
@@ -112,17 +112,17 @@ class SourceOptions(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def schema(self) -> StructType:
-        """The columns that are read."""
+        """Columns that are read."""
         table = _TABLES[self.table]
         return StructType([table[name] for name in self.columns]) if self.columns else table
 
     @property
     def is_carrying(self) -> bool:
-        """Is what is open at the end given to the next run?"""
+        """Whether the state at the end is passed to the next run."""
         return self.carry or self.state is not None
 
     def selection(self) -> Selection:
-        """What is selected, of one reading."""
+        """Return the selection, for one reading."""
         window = None
         if self.start is not None or self.end is not None:
             window = TimeWindow(_moment(self.start), _moment(self.end))
@@ -143,7 +143,7 @@ def _moment(text: str | None) -> Any:
 
 
 def options_of(given: Mapping[str, str]) -> SourceOptions:
-    """The options of a read, as Spark hands them over; `ValueError` names what is wrong."""
+    """Return the options of a read, as passed by Spark; raise `ValueError` with the error."""
     values: dict[str, Any] = {name: text for name, text in given.items() if name not in ("path", "paths")}
     unknown = sorted(set(values) - set(SourceOptions.__struct_fields__))
     if unknown:
@@ -151,14 +151,14 @@ def options_of(given: Mapping[str, str]) -> SourceOptions:
         raise ValueError(f"unknown option {unknown[0]}; there are {known}")
     for name in ("body", "shares"):
         if name in values and not values[name].isdecimal():
-            raise ValueError(f"option {name}: {values[name]!r} is no number")
+            raise ValueError(f"option {name}: {values[name]!r} is not a number")
         if name in values:
             values[name] = int(values[name])
     if "columns" in values:
         values["columns"] = tuple(name.strip() for name in values["columns"].split(","))
     if "carry" in values:
         if values["carry"].lower() not in _BOOLEANS:
-            raise ValueError(f"option carry: {values['carry']!r} is neither true nor false")
+            raise ValueError(f"option carry: {values['carry']!r} is not true or false")
         values["carry"] = _BOOLEANS[values["carry"].lower()]
     paths = tuple(json.loads(given["paths"])) if given.get("paths") else ()
     paths += (given["path"],) if given.get("path") else ()
@@ -169,7 +169,7 @@ def options_of(given: Mapping[str, str]) -> SourceOptions:
 
 @dataclass(frozen=True)
 class CapturePart:
-    """What is read at a time: files of a chain, or share `share` of `shares` of them."""
+    """Unit of reading: files of a chain, or share `share` of `shares` of them."""
 
     chain: str
     files: tuple[str, ...]
@@ -179,13 +179,13 @@ class CapturePart:
 
 @dataclass(frozen=True)
 class CapturePartition(InputPartition):
-    """What one task reads."""
+    """Partition that one task reads."""
 
     parts: tuple[CapturePart, ...]
 
 
 class CaptureSource(DataSource):
-    """`spark.read.format("amqp")`."""
+    """Data source of `spark.read.format("amqp")`."""
 
     @classmethod
     def name(cls) -> str:
@@ -199,7 +199,7 @@ class CaptureSource(DataSource):
 
 
 class CaptureReader(DataSourceReader):
-    """Reads captures, with the rows of each of its partitions in order."""
+    """Reads captures, with the rows of each partition in order."""
 
     def __init__(self, options: SourceOptions) -> None:
         self._options = options
@@ -225,11 +225,11 @@ class CaptureReader(DataSourceReader):
 
 
 def parts_of(found: Sequence[Chain], options: SourceOptions) -> list[CapturePart]:
-    """Chains as what can be read independently."""
+    """Return the parts of chains that can be read independently."""
     parts = []
     for chain in found:
         units = [chain.files]
-        if options.table == "frames" and chain.is_recording:  # whose files begin with whole frames
+        if options.table == "frames" and chain.is_recording:  # its files begin with whole frames
             units = [(file,) for file in chain.files]
         parts += [
             CapturePart(chain.name, files, share, options.shares) for files in units for share in range(options.shares)
@@ -238,7 +238,7 @@ def parts_of(found: Sequence[Chain], options: SourceOptions) -> list[CapturePart
 
 
 def partitions_of(parts: Sequence[CapturePart]) -> list[CapturePartition]:
-    """Parts put together, so that a partition has enough to read; a large one is alone."""
+    """Combine parts, so that a partition has enough to read; a large part is alone."""
     sizes = [sum(_size(file) + FILE_COST for file in part.files) // part.shares for part in parts]
     room = min(PARTITION_BYTES, max(LEAST_PARTITION_BYTES, sum(sizes) // MANY_PARTITIONS))
     together: list[list[CapturePart]] = []
@@ -260,7 +260,7 @@ def _size(file: str) -> int:
 
 
 def read_part(part: CapturePart, options: SourceOptions, state: ChainState | None = None) -> Iterator[pa.RecordBatch]:
-    """The rows of what is read at a time; `state` is what an earlier run has left of the chain."""
+    """Yield the rows of a part; `state` is the state of the chain from an earlier run."""
     if options.table == "events":
         yield from _events_of(part, options, state)
     else:
@@ -268,7 +268,7 @@ def read_part(part: CapturePart, options: SourceOptions, state: ChainState | Non
 
 
 def frames_of(part: CapturePart, options: SourceOptions, **batches: Any) -> Iterator[pa.RecordBatch]:
-    """The frames of what is read at a time; `batches` are how they are put into batches, as `frame_batches` has it."""
+    """Yield the frames of a part; `batches` are the batch options of `frame_batches`."""
     share = Share(part.share, part.shares, by_packet=True) if part.shares > 1 else None
     with ExitStack() as stack:
         reading = _reading(stack, part, options, share)
@@ -300,7 +300,7 @@ def _reading(stack: ExitStack, part: CapturePart, options: SourceOptions, share:
 
 
 def _file(file: str) -> CaptureFile:
-    """A capture, which may have been completed or compressed since it was found."""
+    """Return a capture, which may have been completed or compressed since it was found."""
     if storage.is_remote(file):
         return CaptureFile(storage.opened(file))
     name = capture_name(file)
@@ -309,16 +309,16 @@ def _file(file: str) -> CaptureFile:
 
 
 ChainState = dict[str | None, list[bytes]]
-"""What an earlier run has left of a chain, by connection_id; None is of what its connections share."""
+"""State of a chain from an earlier run, by connection_id; `None` is the key of the shared state."""
 
 States = dict[str, ChainState]
 """By chain."""
 
 
 def states_of(path: str, names: Collection[str]) -> States:
-    """What an earlier run has left of these chains: the rows of type state in `path`, which is Parquet.
+    """Return the state of these chains from an earlier run: the rows of type state in `path`, which is Parquet.
 
-    It is read at once: there may be ten thousand chains, each with little.
+    They are read at once, since there may be ten thousand chains with little state each.
     """
     from pyarrow import dataset
     from pyarrow.fs import FileSelector, FileType
@@ -341,7 +341,7 @@ def states_of(path: str, names: Collection[str]) -> States:
 
 
 def _engine(stack: ExitStack, keylog: str | None, notify: OnWarning) -> SecondEngine:
-    """tshark, for what captures hold that we do not read; without it, that is lost, as a row says."""
+    """Return tshark, for capture content that amqproxy does not read; without it, a row notes the loss."""
     from amqproxy.tshark.tshark import Tshark
 
     return stack.enter_context(Tshark(notify, keylog=None if keylog is None else Path(keylog)))

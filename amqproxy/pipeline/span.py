@@ -1,4 +1,4 @@
-"""The time that a question about the tables is about, in steps, and whose traffic."""
+"""Time span of a query, divided into steps, and the subject of the query."""
 
 from __future__ import annotations
 
@@ -12,11 +12,11 @@ SECOND = 1_000_000_000
 HOUR = 3600 * SECOND
 
 MAX_POINTS = 3000
-"""Points of a series."""
+"""Maximum number of points of a series."""
 
 
 class Step(StrEnum):
-    """How long one point of a series is. Days are those of UTC."""
+    """Length of one point of a series. Days are UTC days."""
 
     MINUTE = "minute"
     HOUR = "hour"
@@ -28,7 +28,7 @@ class Step(StrEnum):
 
 
 class Subject(StrEnum):
-    """Whose traffic it is."""
+    """Subject by which traffic is grouped."""
 
     ALL = "all"
     EXCHANGE = "exchange"
@@ -38,11 +38,11 @@ class Subject(StrEnum):
 
 
 class TooManyPoints(ValueError):
-    """The steps are too small for this time; the text has the remedy."""
+    """Raised if the steps are too small for the span; the text has the remedy."""
 
 
 class Span(msgspec.Struct, frozen=True):
-    """A time, without its end, in steps; and whose traffic in it is asked for."""
+    """A time span, end exclusive, in steps, with the subject of the query."""
 
     start_ns: int
     end_ns: int
@@ -61,7 +61,7 @@ class Span(msgspec.Struct, frozen=True):
         name: str | None = None,
         virtual_host: str | None = None,
     ) -> Span:
-        """With a step, or the one that suits so long a time. `TooManyPoints`."""
+        """Return the span with the given step, or with a suitable one; raise `TooManyPoints`."""
         chosen = step or next((each for each in Step if (end_ns - start_ns) // each.ns <= 400), Step.DAY)
         start = start_ns // chosen.ns * chosen.ns
         if (end_ns - start) // chosen.ns > MAX_POINTS:

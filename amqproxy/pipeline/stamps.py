@@ -1,6 +1,6 @@
-"""Publishes and deliveries stamped with what became of them, where that is in the same batch of events.
+"""Outcomes stamped on publishes and deliveries that are settled in the same batch of events.
 
-Most are settled within milliseconds, hence in the batch that they are in: those need no join afterwards.
+Most are settled within milliseconds, hence in their own batch, and then need no join afterwards.
 """
 
 from __future__ import annotations
@@ -15,13 +15,14 @@ _CONTENTS, _SETTLED = ("publish", "deliver", "get"), ("publishes-settled", "deli
 _OF_PUBLISHES = ("publish", "publishes-settled")
 
 _MOST_CONNECTIONS = 1 << 14
-"""In one batch: a connection, a channel, an epoch and a side are put into one number."""
+"""Maximum number of connections in a batch, since connection, channel, epoch and side are packed into one number."""
 
 
 def stamped(batch: pa.RecordBatch) -> pa.RecordBatch:
-    """The batch, of `event_columns.SCHEMA`, with `outcome`, `requeue` and `settled_ns` of contents that it settles.
+    """Return the batch, of `event_columns.SCHEMA`, with `outcome`, `requeue` and `settled_ns` of contents that it
+    settles.
 
-    Of each row that settles, `spans_before` has the spans of contents that are not, or not all, in the batch.
+    For each settling row, `spans_before` has the spans of contents that are not, or not all, in the batch.
     """
     is_settling = _is_one_of(batch, _SETTLED)
     names = batch.column("connection_id").dictionary_encode()
@@ -64,7 +65,7 @@ def stamped(batch: pa.RecordBatch) -> pa.RecordBatch:
 
 
 class _Spans:
-    """The spans of all rows of a batch, as arrays, and the row that each is of."""
+    """Spans of all rows of a batch as arrays, with the row of each."""
 
     def __init__(self, column: pa.ListArray) -> None:
         lengths = _whole(pc.list_value_length(column))
@@ -76,7 +77,7 @@ class _Spans:
         self.count = np.where(is_known, _whole(last) - self.first + 1, 0)
 
     def chosen(self, is_chosen: np.ndarray, has_spans: np.ndarray) -> pa.ListArray:
-        """A column of some of the spans; null in rows that have none."""
+        """Return a column of some of the spans; null in rows without any."""
         values = self._values.take(pa.array(np.flatnonzero(is_chosen)))
         ends = np.zeros(len(has_spans) + 1, np.int32)
         np.cumsum(np.bincount(self.row[is_chosen], minlength=len(has_spans)), out=ends[1:])
@@ -84,13 +85,13 @@ class _Spans:
 
 
 def _pairs(keys: tuple[np.ndarray, ...], contents: int) -> tuple[np.ndarray, np.ndarray]:
-    """Where the keys of a content, one of the first, and of what was settled, one of the others, are the same.
+    """Return the places of equal keys of a content, one of the first, and of a settled one, one of the others.
 
-    What is there twice is in no pair.
+    Duplicate keys are in no pair.
     """
     count = len(keys[0])
     order = np.lexsort((np.arange(count), *reversed(keys)))
-    is_same = np.zeros(count + 1, bool)  # as the one before; what is behind the last is not
+    is_same = np.zeros(count + 1, bool)  # equal to the one before; the last is followed by none
     is_same[1:count] = np.all([each[order[1:]] == each[order[:-1]] for each in keys], axis=0)
     is_settled = order >= contents
     first = np.flatnonzero(is_same[1:count] & ~is_same[: count - 1] & ~is_same[2 : count + 1])
@@ -103,5 +104,5 @@ def _is_one_of(batch: pa.RecordBatch, types: tuple[str, ...]) -> np.ndarray:
 
 
 def _whole(column: pa.Array) -> np.ndarray:
-    """Integers; 0 where there is none."""
+    """Convert integers, with 0 for null."""
     return np.asarray(column.fill_null(0)).astype(np.int64)

@@ -1,8 +1,8 @@
-"""Where tables and captures are: a directory, or a bucket such as `s3://traffic/tables`.
+"""Locations of tables and captures: a directory, or a bucket such as `s3://traffic/tables`.
 
-Needs pyarrow, which speaks to S3 itself. Keys, the region and the endpoint come from the environment that every S3
-client reads: `AWS_ACCESS_KEY_ID`, `AWS_SECRET_ACCESS_KEY`, `AWS_REGION`, `AWS_ENDPOINT_URL`. Executors
-get them from theirs.
+Needs pyarrow, which speaks S3 itself. Keys, region and endpoint come from the usual environment of S3 clients:
+`AWS_ACCESS_KEY_ID`, `AWS_SECRET_ACCESS_KEY`, `AWS_REGION`, `AWS_ENDPOINT_URL`. Executors read them from their own
+environment.
 """
 
 from __future__ import annotations
@@ -17,23 +17,23 @@ if TYPE_CHECKING:
     from pyarrow.fs import FileSystem
 
 SCHEMES = ("s3://", "s3a://", "s3n://")
-"""How a path in S3 may begin; Hadoop's own are `s3a` and, once, `s3n`."""
+"""Prefixes of S3 paths; Hadoop uses `s3a` and, formerly, `s3n`."""
 
 
 class Place(NamedTuple):
-    """A file system of Arrow's, and a path in it."""
+    """An Arrow file system, and a path in it."""
 
     files: FileSystem
     path: str
 
 
 def is_remote(path: str) -> bool:
-    """Is this in a bucket, and not on a disk?"""
+    """Whether the path is in a bucket, not on a disk."""
     return path.startswith(SCHEMES)
 
 
 def place(path: str) -> Place:
-    """Where this is. `OSError` where it can be seen at once that it cannot be reached."""
+    """Return the file system and path; raise `OSError` if it obviously cannot be reached."""
     from pyarrow.fs import LocalFileSystem, S3FileSystem
 
     if is_remote(path):
@@ -44,12 +44,12 @@ def place(path: str) -> Place:
 
 
 def absolute(path: str) -> str:
-    """The path as any process of this machine has it."""
+    """Return the path as valid in any process of this machine."""
     return path if is_remote(path) else str(Path(path).absolute())
 
 
 def spark_path(path: str) -> str:
-    """The path as Spark wants it: Hadoop's client of S3 is `s3a`."""
+    """Return the path for Spark: Hadoop's S3 client uses `s3a`."""
     return f"s3a://{path.partition('://')[2]}" if is_remote(path) else path
 
 
@@ -65,14 +65,14 @@ def _region(environment: Mapping[str, str]) -> str | None:
 
 
 class FileState(NamedTuple):
-    """What there is of a file."""
+    """State of a file."""
 
     size: int
     modified_ns: int
 
 
 def state_of(path: str) -> FileState:
-    """The size of a file, and when it was written last. `OSError`."""
+    """Return the size and modification time of a file; raise `OSError`."""
     if not is_remote(path):
         about = Path(path).stat()
         return FileState(about.st_size, about.st_mtime_ns)
@@ -86,12 +86,14 @@ def state_of(path: str) -> FileState:
 
 
 def opened(path: str) -> io.BufferedReader:
-    """A file for reading, which may be sought in; one in a bucket is opened when it is read. `OSError`."""
+    """Open a seekable file for reading; a file in a bucket is opened on the first read. Raise `OSError`."""
     return io.BufferedReader(_Remote(path), _READ_AHEAD) if is_remote(path) else Path(path).open("rb")
 
 
 def list_remote(path: str) -> list[str]:
-    """The files directly below a path in a bucket, or the file that it names, as paths of the same kind. `OSError`."""
+    """Return the files directly below a path in a bucket, or the file itself, as paths of the same kind; raise
+    `OSError`.
+    """
     from pyarrow.fs import FileSelector, FileType
 
     where = place(path)
@@ -149,13 +151,13 @@ PACKAGES = (
     "org.apache.hadoop:hadoop-aws:3.5.0",
     *(f"software.amazon.awssdk:{each}:2.35.4" for each in ("s3", "s3-transfer-manager", "sts", "apache-client")),
 )
-"""What Spark needs for S3, of its own Hadoop; of Amazon's SDK these parts alone: all of it has 700 MB."""
+"""Spark's packages for S3: Hadoop's own, and parts of Amazon's SDK, which has 700 MB as a whole."""
 
 EXCLUDED = "software.amazon.awssdk:bundle"
 
 
 def spark_settings(*paths: str, environment: Mapping[str, str] = os.environ) -> dict[str, str]:
-    """Spark's settings for these paths; nothing where none is in a bucket."""
+    """Return Spark's settings for these paths; empty if none is in a bucket."""
     if not any(map(is_remote, paths)):
         return {}
     settings = {"spark.hadoop.mapreduce.fileoutputcommitter.algorithm.version": "2"}
@@ -174,7 +176,7 @@ def spark_settings(*paths: str, environment: Mapping[str, str] = os.environ) -> 
 
 
 def _has_jars() -> bool:
-    """Are they beside Spark's own, as in our image?"""
+    """Whether the jars are beside Spark's own, as in our image."""
     import pyspark
 
     home = Path(os.environ.get("SPARK_HOME") or Path(pyspark.__file__).parent)  # spark-submit has PySpark in an archive

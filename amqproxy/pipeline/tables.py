@@ -1,7 +1,7 @@
-"""The tables on disk: `DIR/messages/date=2026-11-23/hour=7/*.parquet`, which any notebook reads.
+"""Tables on disk: `DIR/messages/date=2026-11-23/hour=7/*.parquet`, readable in any notebook.
 
-A table is read with the columns that `schema` declares: a column that a file does not have is null in its rows. What
-was not committed is not seen. Rows are written through the ledger, which gives complete files their names.
+A table is read with the columns that `schema` declares: a column that is missing in a file is null in its rows.
+Uncommitted files are not read. Rows are written through the ledger, which gives complete files their names.
 """
 
 from __future__ import annotations
@@ -23,14 +23,14 @@ if TYPE_CHECKING:
 FORMATS = ("parquet",)
 
 _ORDER = {"events": ("type",)}
-"""By what the rows of an hour are in order, before their time: what reads one type of events reads only its pages."""
+"""Sort order of the rows of an hour, before their time: readers of one event type then read only its pages."""
 
 _BATCH = re.compile(r"/batch-(\d+)-")
 _HOUR = re.compile(r"/date=([^/]+)/hour=(\d+)/")
 
 
 class Tables:
-    """The tables in a directory or bucket, as of their last commit."""
+    """Tables in a directory or bucket, as of the last commit."""
 
     def __init__(self, path: str, format: str = "parquet") -> None:
         if format not in FORMATS:
@@ -40,17 +40,17 @@ class Tables:
 
     @classmethod
     def of(cls, ledger: Ledger) -> Tables:
-        """Those of a driver, as of its own last commit."""
+        """Return the tables of a driver, as of its latest commit."""
         found = cls(ledger.path)
         found._known = ledger.contents
         return found
 
     def names(self) -> list[str]:
-        """The tables that have rows."""
+        """Return the names of tables with rows."""
         return sorted(name for name, files in self._contents().files.items() if files)
 
     def files(self, name: str) -> list[str]:
-        """The committed files of a table, relative to the directory."""
+        """Return the committed files of a table, relative to the directory."""
         return self._contents().files.get(name, [])
 
     def read(
@@ -61,9 +61,9 @@ class Tables:
         after: int = 0,
         hours: Iterable[tuple[str, int]] | None = None,
     ) -> DataFrame:
-        """A table with its declared columns, `date`, `hour` and `batch`; empty if it has no rows.
+        """Return a table with its declared columns, `date`, `hour` and `batch`; empty if it has no rows.
 
-        `after`: only the rows of later batches. `hours`: only those of these dates and hours.
+        `after`: only rows of later batches. `hours`: only rows of these dates and hours.
         """
         wanted = None if hours is None else set(hours)
         files = [
@@ -73,7 +73,7 @@ class Tables:
         return rows.where(sf.col("batch") > after) if after else rows
 
     def read_files(self, spark: SparkSession, name: str, files: Sequence[str]) -> DataFrame:
-        """Some files of a table."""
+        """Return some files of a table."""
         columns = stored(TABLES[name]) if name in TABLES else None
         if not files:
             return spark.createDataFrame([], _nullable(columns or STORED)).where(
@@ -93,10 +93,10 @@ class Tables:
 def stage(
     ledger: Ledger, name: str, rows: DataFrame, *, apart: str | None = None, in_one_partition: bool = False
 ) -> None:
-    """Write the rows of a table for the ledger's next batch; nothing sees them until that is committed.
+    """Write the rows of a table for the ledger's next batch; they stay invisible until that is committed.
 
-    Each row goes to the hour of its `time`. Rows that have a `batch` keep it. Those that are `apart`, an expression of
-    SQL, do not become part of the table: `Ledger.staged_apart` has their files.
+    Each row goes to the hour of its `time`. Rows with a `batch` keep it. Rows for which `apart`, an SQL expression,
+    holds do not become part of the table: `Ledger.staged_apart` returns their files.
     """
     batch = "batch" if "batch" in rows.columns else f"{ledger.next_batch}L"
     seconds = "coalesce(time, timestamp_seconds(0))"
@@ -117,17 +117,17 @@ def stage(
 
 
 def batch_of(file: str) -> int:
-    """The batch that wrote a file."""
+    """Return the batch that wrote a file."""
     found = _BATCH.search(file)
     return int(found[1]) if found else 0
 
 
 def hour_of(file: str) -> tuple[str, int]:
-    """The date and the hour of the rows in a file."""
+    """Return the date and the hour of the rows in a file."""
     found = _HOUR.search(file)
     return (found[1], int(found[2])) if found else ("", 0)
 
 
 def _nullable(columns: StructType) -> StructType:
-    """What is read may be of any time: no column of it is sure to have a value."""
+    """Make all columns nullable, since old files may lack any of them."""
     return StructType([type(field)(field.name, field.dataType, True, field.metadata) for field in columns.fields])

@@ -1,9 +1,8 @@
-"""What a chain carries from one run to the next: streams half reassembled, and the traces of open connections.
+"""State of a chain between runs: partly reassembled streams, and the traces of open connections.
 
-The state of a chain is several values of bytes: one of what its connections share, and one of each connection. Each
-begins with a line that says by what it was written; what another version has written is not read, but is `Unreadable`.
-They are pickles, of which only classes of the reader and the trace are loaded: nothing else is called, whatever they
-say.
+The state of a chain consists of several byte strings: one shared by its connections, and one per connection. Each
+begins with a line that identifies its writer; a state of another version is not read, but raises `Unreadable`. The
+states are pickles, from which only classes of the reader and the trace are loaded: nothing else can be called.
 """
 
 from __future__ import annotations
@@ -23,7 +22,7 @@ from amqproxy.amqp091.tally import Tally
 from amqproxy.compiled._pure import is_compiled
 
 FORMAT = 6
-"""To be raised with each change of what is carried."""
+"""Format number, to be raised with each change of the state."""
 
 _MODULES = (
     "amqproxy.amqp010.",
@@ -50,7 +49,7 @@ _MODULES = (
     "amqproxy.taps.session_trace",
     "amqproxy.taps.trace.",
 )
-"""Where all classes are from that are carried; a dot at the end is a package."""
+"""Modules of all classes in states; a dot at the end marks a package."""
 
 _OTHERS = frozenset(
     (
@@ -71,23 +70,23 @@ _OTHERS = frozenset(
     )
 )
 _METHODS = frozenset(("_inspect", "_is_early", "_missing"))
-"""Methods that objects which are carried hold, bound to another."""
+"""Bound methods that may occur in states."""
 
 
 class Unreadable(Exception):
-    """State that another version has written, or that is damaged."""
+    """Raised for a state that is damaged, or was written by another version."""
 
 
 @cache
 def written_by(share: str) -> bytes:
-    """The first line of each value: what writes it, and of which share of the chain it is."""
+    """Return the first line of each state: its writer, and the share of the chain."""
     form = "compiled" if is_compiled("amqproxy.capture.decode") else "plain"
     python = ".".join(map(str, sys.version_info[:2]))
     return f"amqproxy {version('amqproxy')} state {FORMAT} {form} Python {python} share {share}\n".encode()
 
 
 def dumped(value: object, head: bytes, outer: Mapping[str, object]) -> bytes:
-    """A value behind its first line; the objects in `outer` are only named."""
+    """Return a value after its first line; the objects in `outer` are stored by name."""
     buffer = io.BytesIO()
     buffer.write(head)
     _Pickler(buffer, outer).dump(value)
@@ -95,7 +94,7 @@ def dumped(value: object, head: bytes, outer: Mapping[str, object]) -> bytes:
 
 
 def loaded(state: bytes, head: bytes, outer: Mapping[str, object]) -> Any:
-    """The value again, with the objects in `outer` where they were named; `Unreadable`."""
+    """Return the value, with the objects in `outer` in place of their names; raise `Unreadable`."""
     if not state.startswith(head):
         found = state.partition(b"\n")[0][:100].decode(errors="replace")
         raise Unreadable(f"it was written by {found or 'nothing'!r}, and this is {head.decode().strip()!r}")
@@ -105,7 +104,7 @@ def loaded(state: bytes, head: bytes, outer: Mapping[str, object]) -> Any:
         return _Unpickler(buffer, outer).load()
     except Unreadable:
         raise
-    except Exception as error:  # noqa: BLE001 - whatever damaged bytes lead to
+    except Exception as error:  # noqa: BLE001 - damaged bytes may raise anything
         raise Unreadable(f"it is damaged: {error!r}") from None
 
 
@@ -120,7 +119,7 @@ class _Pickler(pickle.Pickler):
     def reducer_override(self, value: Any) -> Any:
         if isinstance(value, MethodType):
             return _bound, (value.__self__, value.__name__)
-        if isinstance(value, Tally):  # counts that a capture is not asked for, in memory that cannot be pickled
+        if isinstance(value, Tally):  # counters, unused for captures, in memory that cannot be pickled
             return Tally, ()
         if isinstance(value, Amqp010Tally):
             return Amqp010Tally, ()
@@ -150,7 +149,7 @@ class _Unpickler(pickle.Unpickler):
 
 
 def _is_harmless(found: Any, name: str) -> bool:
-    """Is it a class, what hands events to a detector, or how Cython makes an object again?"""
+    """Whether it is a class, a function that passes events to a detector, or Cython's unpickling function."""
     return isinstance(found, type) or hasattr(found, "events") or name.startswith("__pyx_unpickle_")
 
 

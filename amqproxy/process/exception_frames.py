@@ -1,4 +1,4 @@
-"""The frames that an exception refers to, and by these all that its callers had: too much for one that is kept."""
+"""Frames referenced by an exception, and through them all locals of its callers: too much for a kept exception."""
 
 from __future__ import annotations
 
@@ -7,12 +7,12 @@ from types import FrameType
 
 
 def release_frames(error: BaseException) -> None:
-    """Have an exception that is kept, and those that led to it, refer to no frame any more.
+    """Remove the frames from a kept exception, and from its causes and contexts.
 
-    Else it is often one link of a circle, as where what has caught it keeps it; and trio's translation of a socket's
-    errors closes one by itself. Only the garbage collector would free what is held by that, and it looks seldom.
+    Otherwise it is often part of a reference cycle, for example if its handler keeps it; trio's translation of socket
+    errors closes one by itself. Only the garbage collector would free these objects, and it runs rarely.
 
-    One that is still on its way, as where what its `finally` does has failed, keeps its own: the log is to show them.
+    An exception that is still propagating, for example if a `finally` has failed, keeps its frames for the log.
     """
     running: set[FrameType] = set()
     frame: FrameType | None = sys._getframe(1)

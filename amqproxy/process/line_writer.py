@@ -1,7 +1,7 @@
-"""Lines for a file, written by a separate thread: a caller with a line to write never waits, and never fails.
+"""Lines written to a file by a separate thread: a caller never waits, and never fails.
 
-The output may be a full disk, a pipe that is not read, or a pipe whose reader is gone. Lines that it does not take are
-dropped and counted; once it can write again, a line reports how many are missing.
+The output may be a full disk, a pipe that is not read, or a pipe whose reader is gone. Lines that it does not accept
+are dropped and counted; once it can write again, a line reports their number.
 """
 
 from __future__ import annotations
@@ -14,42 +14,41 @@ from collections.abc import Callable
 from typing import NamedTuple, TextIO
 
 MOST_LINES = 10_000
-"""Lines that may wait."""
+"""Maximum number of waiting lines."""
 
 MOST_BYTES = 4 * 1024 * 1024
-"""Bytes of lines that may wait."""
+"""Maximum number of bytes of waiting lines."""
 
 LONGEST_LINE = 64 * 1024
-"""Bytes of one line; the rest of it is cut off."""
+"""Longest line in bytes; the rest of it is cut off."""
 
 PIECE = 64 * 1024
-"""Bytes handed to the system at a time."""
+"""Bytes passed to the system at a time."""
 
 CUT = b" [cut]\n"
 
 Notice = Callable[[int], str]
-"""Makes the line that reports how many lines are missing here."""
+"""Makes the line that reports the number of dropped lines."""
 
 
 class _Entry(NamedTuple):
     line: bytes
     missing: int = 1
-    """Lines that are missing if this one is not written: for a notice, those it reports."""
+    """Number of lines that are lost if this one is not written; for a notice, those that it reports."""
     is_notice: bool = False
 
 
 class LineWriter:
     """Writes lines to `stream`, in order, from a daemon thread that starts with the first line.
 
-    A stream without a descriptor, as tests have them, is written to by its `write`. Without a stream, every line is
-    dropped.
+    A stream without a descriptor, as in tests, is written to by its `write`. Without a stream, every line is dropped.
     """
 
     def __init__(
         self, stream: TextIO | None, notice: Notice, *, most_lines: int = MOST_LINES, most_bytes: int = MOST_BYTES
     ) -> None:
         self.dropped = 0
-        """Lines that were not written, since the beginning."""
+        """Number of lines dropped since the beginning."""
         self._write = _writing(stream)
         self._encoding = getattr(stream, "encoding", None) or "utf-8"
         self._notice = notice
@@ -59,13 +58,13 @@ class LineWriter:
         self._waiting: deque[_Entry] = deque()
         self._waiting_bytes = 0
         self._refused = 0
-        """Lines for which there was no room since the last one that waits."""
+        """Number of lines refused for lack of room since the last queued line."""
         self._is_writing = False
         self._is_closed = False
         self._thread: threading.Thread | None = None
 
     def write(self, line: str) -> None:
-        """Write a line, which is given without its end, as soon as the lines before it are written."""
+        """Write a line, given without its end, as soon as the lines before it are written."""
         encoded = self._encoded(line)
         with self._changed:
             if self._is_closed or not self._has_room(len(encoded)):
@@ -80,12 +79,12 @@ class LineWriter:
             self._changed.notify_all()
 
     def flush(self, timeout: float) -> bool:
-        """Wait until all lines are written, `timeout` seconds at most; False when they are not."""
+        """Wait at most `timeout` seconds until all lines are written; return `False` if they are not."""
         with self._changed:
             return self._changed.wait_for(lambda: not self._waiting and not self._is_writing, timeout)
 
     def close(self, timeout: float) -> bool:
-        """The same, and take no more lines. A thread that is stuck is left to the end of the process."""
+        """Like `flush`, and accept no further lines. A blocked thread is abandoned to the end of the process."""
         with self._changed:
             self._is_closed = True
             self._changed.notify_all()
@@ -97,15 +96,15 @@ class LineWriter:
     def _encoded(self, line: str) -> bytes:
         encoded = line[:LONGEST_LINE].encode(self._encoding, "backslashreplace") + b"\n"
         if len(encoded) > LONGEST_LINE or len(line) > LONGEST_LINE:
-            whole = encoded[: LONGEST_LINE - len(CUT)].decode(self._encoding, "ignore")  # whole characters, that is
+            whole = encoded[: LONGEST_LINE - len(CUT)].decode(self._encoding, "ignore")  # whole characters only
             encoded = whole.encode(self._encoding) + CUT
         return encoded
 
     def _run(self) -> None:
         lost = 0
-        """Lines that were not taken since one last was."""
+        """Number of lines that were not written since the last one that was."""
         is_torn = False
-        """Did the last write end in the middle of a line?"""
+        """Whether the last write ended within a line."""
         while True:
             with self._changed:
                 self._is_writing = False
@@ -127,7 +126,7 @@ class LineWriter:
                     self.dropped += sum(not entry.is_notice for entry in left)
 
     def _written(self, entries: deque[_Entry], is_torn: bool) -> tuple[deque[_Entry], bool]:
-        """Write the entries: those that could not be written, and whether the last that was is incomplete."""
+        """Write the entries; return those that could not be written, and whether the last written one is incomplete."""
         data = b"\n" * is_torn + b"".join([entry.line for entry in entries])
         done = 0
         try:
@@ -147,7 +146,7 @@ class LineWriter:
 
 
 def _writing(stream: TextIO | None) -> Callable[[bytes], int]:
-    """What writes bytes to a stream, and gives how many it took."""
+    """Return a function that writes bytes to a stream, and returns the number written."""
     if stream is None:
         return _unwritten
     try:
@@ -161,11 +160,11 @@ def _writing(stream: TextIO | None) -> Callable[[bytes], int]:
         return write_text
 
     def write(data: bytes) -> int:
-        """Not through the stream: a thread stuck in it would hold its lock at our exit."""
+        """Bypass the stream: a thread blocked in it would hold its lock at the program's exit."""
         while True:
             try:
                 return os.write(descriptor, data)
-            except BlockingIOError:  # another process that shares the descriptor made it so
+            except BlockingIOError:  # another process that shares the descriptor made it non-blocking
                 poll = select.poll()
                 poll.register(descriptor, select.POLLOUT)
                 poll.poll()

@@ -1,6 +1,6 @@
-"""The log: structured, on standard error, for a person or in JSON.
+"""The log: structured, on standard error, as text or JSON.
 
-A line is bounded, and is written by a thread: whatever becomes of standard error, logging neither waits nor fails.
+A line is bounded, and is written by a thread: logging neither waits nor fails, whatever happens to standard error.
 Lines that cannot be written are dropped and counted (`dropped`).
 """
 
@@ -20,16 +20,16 @@ from amqproxy.configuration.config import LogConfig
 from amqproxy.process.line_writer import LineWriter
 
 LONGEST_VALUE = 4096
-"""Characters of one value in a line; the rest of it is left out. A traceback may have four times as many."""
+"""Longest value in a line, in characters; the rest is cut off. A traceback may be four times as long."""
 
 LINGER = 1.0
-"""Seconds that the last lines may take to be written when the program ends."""
+"""Time limit for writing the last lines when the program ends, in seconds."""
 
 _writer: LineWriter | None = None
 
 
 def start(log: LogConfig) -> None:
-    """Write the log as configured, from here on."""
+    """Start writing the log as configured."""
     global _writer
     stop()
     stream = sys.stderr
@@ -49,7 +49,7 @@ def start(log: LogConfig) -> None:
         renderer,
     ]
     writer = _writer = LineWriter(stream, lambda count: _rendered(processors, "log lines dropped", count=count))
-    lines = _Lines(writer)  # made once, since making it might fail for a caller that logs
+    lines = _Lines(writer)  # made once, since making it could fail in a caller that logs
     structlog.configure(
         processors=processors,
         wrapper_class=_unfailing(logging.getLevelName(log.level.upper())),
@@ -59,12 +59,12 @@ def start(log: LogConfig) -> None:
 
 
 def flush(timeout: float = LINGER) -> bool:
-    """Wait until what was logged so far is written, `timeout` seconds at most; False when it is not."""
+    """Wait at most `timeout` seconds until all log lines are written; return `False` if they are not."""
     return _writer is None or _writer.flush(timeout)
 
 
 def stop(timeout: float = LINGER) -> None:
-    """The same, at the end: what is logged after it is dropped."""
+    """Like `flush`, at the end: later lines are dropped."""
     if _writer is not None:
         _writer.close(timeout)
 
@@ -73,8 +73,8 @@ def stop(timeout: float = LINGER) -> None:
 def started(log: LogConfig) -> Iterator[None]:
     """Write the log as configured, within the block.
 
-    What Python itself would write on standard error is logged, too: a finalizer's or a thread's failure must not make
-    the program wait for the reader of it.
+    Errors that Python itself would write to standard error are logged too: a failure in a finalizer or a thread must
+    not make the program wait for the reader of standard error.
     """
     hooks = sys.unraisablehook, threading.excepthook
     start(log)
@@ -97,12 +97,12 @@ def _log_of_thread(failure: threading.ExceptHookArgs) -> None:
 
 
 def dropped() -> int:
-    """How many lines were not written, because standard error did not take them."""
+    """Return the number of lines that standard error did not accept."""
     return 0 if _writer is None else _writer.dropped
 
 
 def is_coloured(stream: TextIO | None) -> bool:
-    """Is what goes to `stream` to have colours? As terminals have them, unless NO_COLOR, FORCE_COLOR or TERM differ."""
+    """Whether output to `stream` has colours: for terminals, unless NO_COLOR, FORCE_COLOR or TERM override it."""
     if stream is None or os.environ.get("NO_COLOR"):
         return False
     if os.environ.get("FORCE_COLOR"):
@@ -111,7 +111,7 @@ def is_coloured(stream: TextIO | None) -> bool:
 
 
 def logger() -> Any:
-    """Where to log: to structlog if the program has set it up, and else to the standard library's logger "amqproxy".
+    """Return the logger: structlog if the program has configured it, else the standard library's logger "amqproxy".
 
     So a program that embeds amqproxy sees warnings, and nothing on standard output. Call it anew for every line.
     """
@@ -119,7 +119,7 @@ def logger() -> Any:
 
 
 class _Lines:
-    """What structlog hands rendered lines to, by the names of its levels."""
+    """Receiver of rendered lines from structlog, by the names of its levels."""
 
     def __init__(self, writer: LineWriter) -> None:
         self.msg = writer.write
@@ -129,7 +129,7 @@ class _Lines:
 
 
 def _unfailing(level: int) -> type[structlog.typing.FilteringBoundLogger]:
-    """A logger for the events from this level on, whose lines are lost when they cannot be made."""
+    """Return a logger class for events from this level on, which drops lines that cannot be made."""
     filtering: Any = structlog.make_filtering_bound_logger(level)
 
     class Unfailing(filtering):  # type: ignore[misc]
@@ -145,7 +145,7 @@ def _unfailing(level: int) -> type[structlog.typing.FilteringBoundLogger]:
 
 
 def _rendered(processors: list[structlog.typing.Processor], text: str, **fields: Any) -> str:
-    """A line that goes to no other place than this log."""
+    """Return a line that goes only to this log."""
     event: Any = {"event": text, **fields}
     for each in processors:
         event = each(None, "warning", event)
@@ -171,14 +171,14 @@ def _of_a_library() -> Any:
 def _without_nothing(
     logger: structlog.typing.WrappedLogger, method: str, event: structlog.typing.EventDict
 ) -> structlog.typing.EventDict:
-    """Leave out the fields that are None."""
+    """Remove the fields that are `None`."""
     return {name: value for name, value in event.items() if value is not None}
 
 
 def _on_one_line(
     logger: structlog.typing.WrappedLogger, method: str, event: structlog.typing.EventDict
 ) -> structlog.typing.EventDict:
-    """Show control characters instead of obeying them, and of long values the start: some texts are the peers' own."""
+    """Escape control characters and shorten long values, since some texts come from peers."""
     return {name: _bounded(name, value) for name, value in event.items()}
 
 

@@ -1,4 +1,4 @@
-"""Memory that Python has freed, and the C library keeps for later: here it is given back to the system."""
+"""Returns memory that Python has freed, and the C library retains, to the system."""
 
 from __future__ import annotations
 
@@ -7,6 +7,6 @@ from contextlib import suppress
 
 
 def give_back() -> None:
-    """Give back what is free, where the C library can: with glibc, some milliseconds for a gigabyte."""
+    """Return free memory to the system, if the C library supports it: glibc takes some milliseconds per gigabyte."""
     with suppress(AttributeError, OSError):
         ctypes.CDLL(None).malloc_trim(0)

@@ -1,7 +1,7 @@
-"""One owner for each failure: what goes wrong while one guest is served ends that guest, and nothing else.
+"""One owner for each failure: an error while one guest is served ends that guest, and nothing else.
 
-A guest is whatever the process serves but does not depend on: a client, a queue, a rule, a mirror, a tap, a scrape.
-Each is served inside a `contained` block, so that an exception there costs its owner one line in the log.
+A guest is anything that the process serves but does not depend on: a client, a queue, a rule, a mirror, a tap, a
+scrape. Each is served inside a `contained` block, so that an exception there costs its owner one line in the log.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ import trio
 from amqproxy.process.log import logger
 
 PAUSE = 0.1
-"""Seconds until what has failed, and everybody needs, is begun again."""
+"""Seconds before a failed service that everybody needs is restarted."""
 
 
 class _Contained:
@@ -57,10 +57,10 @@ class _Contained:
 def contained(
     event: str, *, log: Any = None, then: Callable[[Exception], None] | None = None, **fields: Any
 ) -> _Contained:
-    """Log an exception raised inside as one line, `event` with `fields`; call `then` with it; go on after the block.
+    """Log an exception raised inside as one line, `event` with `fields`; call `then` with it; continue after the block.
 
-    `log` is the logger to use, where it is not the usual one. The traceback is logged at level debug. Cancellation, and
-    what else is no `Exception`, passes through, also where it comes in a group together with exceptions.
+    `log` is the logger to use instead of the default one. The traceback is logged at level debug. Cancellation, and any
+    other non-`Exception`, passes through, even in a group together with exceptions.
     """
     return _Contained(event, log, then, fields)
 
@@ -68,13 +68,13 @@ def contained(
 async def supervised(
     event: str, function: Callable[..., Awaitable[object]], *args: Any, then: Callable[[Exception], None] | None = None
 ) -> None:
-    """Call an async function inside a `contained` block: what a nursery starts to serve a guest."""
+    """Call an async function inside a `contained` block, for a nursery task that serves a guest."""
     with contained(event, then=then):
         await function(*args)
 
 
 async def kept_up(event: str, function: Callable[..., Awaitable[object]], *args: Any) -> None:
-    """Call an async function that serves everybody for as long as we run, and again, after a pause, where it fails."""
+    """Run an async function that serves everybody until the end, and restart it, after a pause, if it fails."""
     is_over = False
 
     async def run() -> None:
@@ -91,7 +91,7 @@ async def kept_up(event: str, function: Callable[..., Awaitable[object]], *args:
 def guarded(
     event: str, function: Callable[..., object], *args: Any, then: Callable[[Exception], None] | None = None
 ) -> None:
-    """Call a function inside a `contained` block: what is called back from where an exception would end the process."""
+    """Call a function inside a `contained` block, for callbacks whose exception would end the process."""
     with contained(event, then=then):
         function(*args)
 
@@ -104,14 +104,14 @@ def report(event: str, failure: BaseException, *, log: Any = None, **fields: Any
 
 
 def first(failure: BaseException) -> BaseException:
-    """The exception itself, or the first one of a group."""
+    """Return the exception itself, or the first one of a group."""
     while isinstance(failure, BaseExceptionGroup):
         failure = failure.exceptions[0]
     return failure
 
 
 def describe(failure: BaseException) -> str:
-    """What happened and where, on one line: `IndexError: list index out of range (frame.py:120)`."""
+    """Describe a failure and its place on one line: `IndexError: list index out of range (frame.py:120)`."""
     failure = first(failure)
     try:
         text = str(failure)

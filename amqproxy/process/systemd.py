@@ -1,4 +1,4 @@
-"""What systemd passes to a service, and a service to systemd: sockets, states, and signs of life.
+"""Communication with systemd: passed sockets, service states, and watchdog signals.
 
 See sd_listen_fds(3) and sd_notify(3). Without systemd there are no sockets, and notifying does nothing.
 """
@@ -16,13 +16,13 @@ import trio
 from amqproxy.process.log import logger
 
 FIRST = 3
-"""The number of the first socket that is passed."""
+"""Number of the first passed socket."""
 
 
 class Systemd:
-    """The service manager that started us, by the environment, from which that is then removed: children are not meant.
+    """The service manager, from the environment, whose variables are then removed, since they are not for children.
 
-    Sockets belong to who takes them; those that stay are closed with the process.
+    Sockets belong to their takers; the others are closed with the process.
     """
 
     def __init__(self, environment: MutableMapping[str, str] | None = None) -> None:
@@ -35,13 +35,13 @@ class Systemd:
 
     @property
     def is_watching(self) -> bool:
-        """Whether it wants signs of life."""
+        """Whether systemd expects watchdog signals."""
         return self._watchdog > 0
 
     def sockets(self, name: str) -> list[socket.socket]:
-        """The sockets of this name, or the one of this number, that were not taken before.
+        """Return the sockets of this name, or the one of this number, that were not taken before.
 
-        `ValueError` where none was passed, or one does not listen for streams.
+        Raise `ValueError` if none was passed, or one does not listen for streams.
         """
         found = [number for number, each in self._sockets if name in (each, str(number))]
         if not found:
@@ -52,28 +52,28 @@ class Systemd:
         return [_listening(number) for number in found]
 
     def ready(self) -> None:
-        """We listen; after `reloading`, the config has been read again."""
+        """Report that the process listens or, after `reloading`, has read its config again."""
         self._notify("READY=1")
 
     def reloading(self) -> None:
         self._notify(f"RELOADING=1\nMONOTONIC_USEC={time.clock_gettime_ns(time.CLOCK_MONOTONIC) // 1000}")
 
     def stopping(self, within: float) -> None:
-        """We drain, which takes `within` seconds at most: until then we are not to be killed."""
+        """Report a drain of at most `within` seconds, so that systemd does not kill the process before."""
         self._notify(f"STOPPING=1\nEXTEND_TIMEOUT_USEC={within * 1e6:.0f}")
 
     def status(self, text: str) -> None:
-        """A line for `systemctl status`."""
+        """Set the status line of `systemctl status`."""
         self._notify(f"STATUS={text}")
 
     async def live(self) -> None:
-        """Give signs of life from the loop that serves all, twice as often as they are wanted, until cancelled."""
+        """Send watchdog signals from the main loop, twice as often as required, until cancelled."""
         while self.is_watching:
             self._notify("WATCHDOG=1")
             await trio.sleep(self._watchdog / 2)
 
     def _notify(self, state: str) -> None:
-        """A manager that cannot be reached costs a line at debug level, and nothing else."""
+        """Send a state; if that fails, log a line at debug level."""
         if not self._address:
             return
         address = "\0" + self._address[1:] if self._address.startswith("@") else self._address
@@ -85,7 +85,7 @@ class Systemd:
 
 
 def _passed(environment: MutableMapping[str, str]) -> list[tuple[int, str]]:
-    """Numbers and names of the sockets that are meant for this process."""
+    """Return numbers and names of the sockets passed to this process."""
     count = _number(environment.pop("LISTEN_FDS", ""))
     names = environment.pop("LISTEN_FDNAMES", "").split(":")
     if environment.pop("LISTEN_PID", "") != str(os.getpid()):
@@ -102,7 +102,7 @@ def _listening(number: int) -> socket.socket:
     try:
         passed = socket.socket(fileno=number)
     except OSError as error:
-        raise ValueError(f"descriptor {number} is no socket: {error.strerror}") from None
+        raise ValueError(f"descriptor {number} is not a socket: {error.strerror}") from None
     if passed.type != socket.SOCK_STREAM or not passed.getsockopt(socket.SOL_SOCKET, socket.SO_ACCEPTCONN):
         passed.detach()
         raise ValueError(f"socket {number} does not listen for streams: its unit needs ListenStream= and Accept=no")

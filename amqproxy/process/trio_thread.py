@@ -1,4 +1,4 @@
-"""A trio loop in a thread of its own, for programs and tests that know nothing of trio, or have another loop."""
+"""A trio loop in a separate thread, for programs and tests without trio, or with another event loop."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ Answer = TypeVar("Answer")
 
 
 class TrioThread(Generic[Value]):
-    """Keeps what `enter` opens open, from `start` to `stop`; `call` reaches into its thread."""
+    """Keeps the context manager of `enter` open from `start` to `stop`; `call` runs code in its thread."""
 
     def __init__(self, enter: Callable[[], AbstractAsyncContextManager[Value]], name: str) -> None:
         self._enter = enter
@@ -26,7 +26,7 @@ class TrioThread(Generic[Value]):
         self._is_over = trio.Event()
 
     def start(self) -> Value:
-        """What the context manager gave; raises what kept it from opening, and then nothing is left to be stopped."""
+        """Return the value of the context manager; raise its error, and then there is nothing to stop."""
         self._thread.start()
         try:
             return self._opened.result()
@@ -36,13 +36,14 @@ class TrioThread(Generic[Value]):
 
     @property
     def value(self) -> Value:
-        """What the context manager gave. It is the other thread's: reach for it through `call` only."""
+        """Value of the context manager. It belongs to the other thread: use it only through `call`."""
         return self._opened.result()
 
     def call(self, function: Callable[[], Answer]) -> Answer:
-        """What `function`, called in the loop's thread, returns or raises; nothing else happens there meanwhile.
+        """Call `function` in the loop's thread, and return its result or raise its error; nothing else runs there
+        meanwhile.
 
-        May be called in any thread, also in one that runs a loop itself: that one waits.
+        May be called in any thread, even in one that runs a loop itself: that loop waits.
         """
         assert self._token is not None, "started"
         answer: Future[Answer] = Future()
@@ -57,7 +58,7 @@ class TrioThread(Generic[Value]):
         return answer.result()
 
     def run(self, function: Callable[[], Awaitable[Answer]]) -> Answer:
-        """The same for an async function, during which all else goes on."""
+        """Like `call`, for an async function, while other tasks continue."""
         assert self._token is not None, "started"
         answer: Future[Answer] = Future()
 
@@ -74,9 +75,9 @@ class TrioThread(Generic[Value]):
         return answer.result()
 
     def stop(self) -> None:
-        """Close what was opened, and wait for the end of the thread; raises what went wrong since it was opened."""
+        """Close the context manager, and wait for the end of the thread; raise the error of its run."""
         if self._thread.is_alive() and self._token is not None:
-            with suppress(trio.RunFinishedError):  # ended by itself; why is raised below
+            with suppress(trio.RunFinishedError):  # ended by itself; the reason is raised below
                 self._token.run_sync_soon(self._is_over.set)
         self._thread.join()
         self._ended.result()

@@ -1,4 +1,4 @@
-"""Policy as pure functions: what may pass, what changes on its way, and what is made to go wrong.
+"""Proxy policy as pure functions: which commands pass, which are changed, and which faults are injected.
 
 Its rooms, from the top down:
 
@@ -10,21 +10,21 @@ Its rooms, from the top down:
 - `limits`: rates, quotas, prefetch, message sizes.
 - `faults`: faults of commands and of the byte stream.
 - `access`: access lists, allow and refuse.
-- `rule`: what all rules share, and what else one may be: cacheable, stateful, reversible, impairing the byte stream.
+- `rule`: the interfaces of rules: common keys, and cacheable, stateful, reversible and stream-impairing rules.
 - `matching`: match conditions, CEL expressions, templates.
-- Used by all of them: `context` is what a rule may know about a command, its client and its connection,
-  `client_info` reads the latter from the handshake; `verdict` is what becomes of a command, `sendable` checks that it
-  can be encoded, `drop` makes the verdict that ends a command quietly; `short_strings` keeps texts within what the
-  protocol can hold, `units` reads "64KiB", "200ms" and "6000/m", and `resources` is how rules get
+- Shared modules: `context` holds the facts that a rule may read about a command, its client and its connection,
+  `client_info` reads the client's part of them from the handshake; `verdict` is the result of a rule, `sendable`
+  checks that a verdict can be encoded, `drop` builds the verdict that drops a command; `short_strings` cuts texts to
+  the limits of the protocol, `units` reads "64KiB", "200ms" and "6000/m", and `resources` gives rules access to
   files, environment variables and functions.
 
-A `Rule` is its own configuration: a struct with a `match`, perhaps a CEL expression in `when`, and a `decide` that
-makes a `Verdict` of a command. The `RuleEvaluator` (`engine.evaluator`) of a session knows which frames its rules need
-to see, asks those whose match holds, in the order of the file, and joins what they decide. Each sees the command as the
-rules before it left it; the first that refuses, drops or allows it is final. What a `Stateful` rule counts is kept
-apart from it, in a `RuleState`.
+A `Rule` is its own configuration: a struct with a `match`, an optional CEL expression in `when`, and a `decide` that
+returns a `Verdict` on a command. The `RuleEvaluator` (`engine.evaluator`) of a session knows which frames its rules
+need to see, calls the rules whose match holds, in the order of the file, and joins their verdicts. Each rule sees the
+command as the rules before it changed it; the first verdict that refuses, drops or allows the command is final. The
+counters of a `Stateful` rule are kept outside the rule, in a `RuleState`.
 
-In come commands of either peer, what is known of the client, and the time; out come verdicts, which the session in
-`proxy` carries out. There is no input or output here, no clock (but that `rewriting.substitution` bounds its own work)
-and no logging; it imports `amqp091`.
+The input is the commands of either peer, the facts about the client, and the time; the output is verdicts, which the
+session in `proxy` carries out. The room does no input or output, reads no clock (except that `rewriting.substitution`
+bounds its own work) and writes no log; it imports `amqp091`.
 """

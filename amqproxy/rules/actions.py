@@ -1,4 +1,4 @@
-"""All that a rule can do: every action, selected by its name in the config."""
+"""All rule actions, selected by their names in the configuration."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Reads what is known of a client from its handshake. Section 1.4; of 0-10, sections 9.1.2 to 9.1.7."""
+"""Facts about a client, read from its handshake (0-9-1: section 1.4; 0-10: sections 9.1.2 to 9.1.7)."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ from amqproxy.rules.context import Client
 
 
 def updated_client(client: Client, method: Method) -> Client:
-    """What is known of a client after it has sent `method`: its user and properties, or its virtual host."""
+    """Return the client facts after it has sent `method`: its user and properties, or its virtual host."""
     match method:
         case ConnectionStartOk():
             properties = readable_property(method.client_properties)
@@ -35,12 +35,12 @@ def updated_client(client: Client, method: Method) -> Client:
 
 
 def learned_client(client: Client, sender: Peer, frame: Frame) -> Client:
-    """What is known of a client after `frame`, which either peer has sent."""
+    """Return the client facts after `frame`, which either peer has sent."""
     if sender is not CLIENT or frame.channel or frame.kind != METHOD:
         return client
     try:
         return updated_client(client, frame.method)
-    except ProtocolError:  # what is malformed is reported elsewhere
+    except ProtocolError:  # malformed frames are reported elsewhere
         return client
 
 
@@ -49,7 +49,7 @@ def updated_amqp010_client(
     method: Amqp010Method,
     plain: Callable[[Any], Any],
 ) -> Client:
-    """The same after a control of 0-10; `plain` makes of properties what rules may look into."""
+    """Return the client facts after a 0-10 control; `plain` converts properties to values that rules can read."""
     match method:
         case controls.ConnectionStartOk():
             properties = plain(method.client_properties or Map())
@@ -66,7 +66,7 @@ def updated_amqp010_client(
 
 
 def readable_property(value: Any) -> Any:
-    """Tables as dictionaries, arrays as lists, long strings as text, as rules read them."""
+    """Convert a property for rules: tables to dictionaries, arrays to lists, long strings to text."""
     if isinstance(value, Table):
         return {name: readable_property(each) for name, each in value.values_by_name.items()}
     if isinstance(value, Array):

@@ -1,4 +1,4 @@
-"""What a rule may know when it decides: the command, who sent it, and the client's connection."""
+"""Facts that a rule can read when it decides: the command, its sender, and the client's connection."""
 
 from __future__ import annotations
 
@@ -13,11 +13,12 @@ from amqproxy.conversion.client_name import given_name
 
 
 class Client(msgspec.Struct, frozen=True, kw_only=True):
-    """What is known of one session. `user` is "" before start-ok, `vhost` before open.
+    """Facts about the client of a session. `user` is "" before start-ok, `vhost` is "" before open.
 
-    `address` is the client's, without its port; `listener` and `upstream` are HOST:PORT; `properties` are the client's
-    own, tables as dictionaries; `tls_subject` is its certificate's, `sni` the server name that it asked for. Of
-    0-10, `mechanism` is that of SASL: its later answers may name the user.
+    `address` is the client's address without its port; `listener` and `upstream` are HOST:PORT; `properties` are the
+    client properties, with tables as dictionaries; `tls_subject` is the subject of the client certificate, `sni` the
+    server name that the client requested. `mechanism` is the SASL mechanism of 0-10, since later responses may name the
+    user.
     """
 
     session: int = 0
@@ -34,7 +35,7 @@ class Client(msgspec.Struct, frozen=True, kw_only=True):
 
     @classmethod
     def named(cls, session: int, name: str) -> Client:
-        """What is known of a client by the name of its connection: `10.0.0.1:40000-10.0.0.2:5672`."""
+        """Return the client of a connection name such as `10.0.0.1:40000-10.0.0.2:5672`."""
         here, _, there = name.partition("-")
         host, _, port = here.rpartition(":")
         number = int(port) if port.isdigit() else 0
@@ -42,42 +43,42 @@ class Client(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def name(self) -> str:
-        """The name that the client's properties give its connection; "" if there is none."""
+        """Connection name from the client properties; "" if there is none."""
         return given_name(self.properties)
 
     def announced(self, capability: str) -> bool:
-        """Did the client announce a capability, such as "connection.blocked"?"""
+        """Whether the client announced a capability, such as "connection.blocked"."""
         capabilities = self.properties.get("capabilities")
         return isinstance(capabilities, Mapping) and capabilities.get(capability) is True
 
 
 class ChannelInfo(msgspec.Struct, frozen=True, kw_only=True):
-    """How the channel of a command stands on the client's leg, before the command."""
+    """State of a command's channel on the client's leg, before the command."""
 
     number: int = 0
     is_confirming: bool = False
     is_transactional: bool = False
     consumers: int = 0
     unacked: int = 0
-    """Deliveries that the client has yet to settle; counted only when a rule asks for it."""
+    """Number of unacknowledged deliveries of the client; counted only if a rule reads it."""
     is_by_credit: bool = False
-    """Does a consumer get nothing before it has given credit, as in AMQP 0-10?"""
+    """Whether consumers receive nothing before the client has granted credit, as in AMQP 0-10."""
 
 
 class BodyTooLarge(Exception):
-    """A body of `size` bytes, into which no rule looks, since that would hold everybody up; `limit` is the most."""
+    """Raised if a body of `size` bytes is larger than `limit`, the most that rules may read without blocking others."""
 
     def __init__(self, size: int, limit: int) -> None:
-        super().__init__(f"message size {size} is larger than the {limit} bytes that rules look into")
+        super().__init__(f"message size {size} is larger than the {limit} bytes that rules can read")
         self.size = size
         self.limit = limit
 
 
 class CommandContext(msgspec.Struct, frozen=True, kw_only=True):
-    """One command of `sender`, as the rules before have left it.
+    """One command of `sender`, as earlier rules changed it.
 
-    `now` is in seconds of a steady clock, `time` in seconds since 1970. `random` draws from [0, 1). What was not waited
-    for, since no rule needed it, is not there, for example the header of a command evaluated at its method.
+    `now` is in seconds of a monotonic clock, `time` in seconds since 1970. `random` draws from [0, 1). Parts that no
+    rule needs may be missing, for example the header of a command that is evaluated at its method.
     """
 
     sender: Peer
@@ -88,14 +89,14 @@ class CommandContext(msgspec.Struct, frozen=True, kw_only=True):
     time: float = 0.0
     random: Callable[[], float] = lambda: 0.0
     shown: Command | None = None
-    """The command as the rules before let taps see it, where that differs."""
+    """Command as taps see it, if earlier rules redacted it."""
     tags: tuple[str, ...] = ()
-    """The words that the rules before have given it."""
+    """Tags that earlier rules added."""
     body_limit: int = MAX_BODY
-    """The bytes of the largest body into which rules may look."""
+    """Largest body that rules can read, in bytes."""
 
     def check_size(self, size: int) -> None:
-        """`BodyTooLarge` for a body of more bytes than rules may look into."""
+        """Raise `BodyTooLarge` if a body has more bytes than rules can read."""
         if size > self.body_limit:
             raise BodyTooLarge(size, self.body_limit)
 

@@ -1,4 +1,4 @@
-"""Drops a command, with a reply to a peer that waits for one."""
+"""Verdict that drops a command, with a reply to a peer that waits for one."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from amqproxy.rules.verdict import Answer, Insertion, Verdict
 def dropped(
     command: Command, answer: Answer = Answer.NOTHING, returned: tuple[int, str] = (312, "NO_ROUTE")
 ) -> Verdict:
-    """The last word: nothing is sent on, and the sender receives the reply `answer`.
+    """Return a final verdict that drops the command and sends `answer` to its sender.
 
     A client that sent basic.get receives get-empty.
     """

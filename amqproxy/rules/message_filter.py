@@ -1,4 +1,4 @@
-"""Which messages and requests of one connection a filter lets by, whichever protocol they are of."""
+"""Filter for the messages and requests of one connection, of either protocol."""
 
 from __future__ import annotations
 
@@ -19,14 +19,14 @@ from amqproxy.taps.trace.events import CommandMethod, MessageProperties
 
 
 class MessageFilter:
-    """Filters what both peers of a connection send, once it is complete; see `CommandFilter` and `AssemblyFilter`."""
+    """Filter for complete commands of both peers; see `CommandFilter` and `AssemblyFilter`."""
 
     def __init__(self, chosen: Filter, client: Client) -> None:
         self._commands = CommandFilter(chosen, client)
         self._assemblies: AssemblyFilter[None] = AssemblyFilter(chosen, client, plain)
 
     def learn(self, sender: Peer, frame: Frame | Amqp010Frame) -> None:
-        """Know the client by what it sends on channel 0."""
+        """Update the client facts from a frame of channel 0."""
         if isinstance(frame, Amqp010Frame):
             self._assemblies.learn(sender, frame)
         else:
@@ -44,7 +44,7 @@ class MessageFilter:
         ts_ns: int,
         tags: tuple[str, ...] = (),
     ) -> bool:
-        """Does the filter hold? What it fails on is let by: that should be seen."""
+        """Whether the filter holds; also true if it fails, so that the command is seen."""
         if isinstance(method, TransferBase):
             header = properties.header if isinstance(properties, TransferProperties) else None
             assembly = Assembly(channel, method.transfer, header, body)
@@ -55,7 +55,7 @@ class MessageFilter:
 
 
 def message_filters_of(chosen: Filter) -> Callable[[int, str], MessageFilter]:
-    """What makes a filter of the messages of each connection, given its number and its name."""
+    """Return a factory of message filters, by the number and name of a connection."""
 
     def filter_of(number: int, name: str) -> MessageFilter:
         return MessageFilter(chosen, Client.named(number, name))

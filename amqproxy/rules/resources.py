@@ -1,4 +1,4 @@
-"""What rules take from outside of the config, when it is loaded: files, variables and functions."""
+"""Access of rules to files, environment variables and functions when the configuration is loaded."""
 
 from __future__ import annotations
 
@@ -7,16 +7,16 @@ from typing import Any, Protocol
 
 
 class Resources(Protocol):
-    """The loader of the config has one; rules ask it, since they themselves read nothing.
+    """Loader of external values, implemented by the configuration loader, since rules read nothing themselves.
 
-    Every method raises `ValueError` for what is missing or cannot be read.
+    Every method raises `ValueError` if the value is missing or cannot be read.
     """
 
     def text(self, file: str) -> str:
-        """What is in a file, which is looked for beside the config's own."""
+        """Return the content of a file, relative to the configuration file."""
 
     def variable(self, name: str) -> str:
-        """The value of an environment variable."""
+        """Return the value of an environment variable."""
 
     def function(self, name: str) -> Callable[..., Any]:
-        """The function of an installed module, as "module:function"."""
+        """Return a function of an installed module, named "module:function"."""

@@ -1,4 +1,4 @@
-"""Can what a rule has made be sent? Whatever cannot be encoded is found while the rule is still being asked."""
+"""Checks that a rule's result can be encoded, while the rule is still being evaluated."""
 
 from __future__ import annotations
 
@@ -16,17 +16,17 @@ from amqproxy.rules.verdict import Answer, Close, HoldAction, Impairment, Insert
 
 LEVELS = frozenset({"debug", "info", "warning", "error"})
 MAX_CODE = 65_535
-"""A reply code is a short integer."""
+"""Largest reply code, which is a short integer."""
 
 
 class Unsendable(ValueError):
-    """What a rule has made does not fit the protocol; the text has the error, and no data of a peer."""
+    """Raised if a rule's result does not fit the protocol; the text contains no data of a peer."""
 
 
 def check_verdict(verdict: Verdict, command: Command) -> None:
-    """`Unsendable` when something that the verdict on `command` has made cannot be encoded.
+    """Raise `Unsendable` if a new part of the verdict on `command` cannot be encoded.
 
-    What came from a peer is not looked at again. The types are taken to be right: see `check_types`.
+    Parts that came from a peer are not checked again. Types must be right: see `check_types`.
     """
     changed = verdict.command
     if changed is not None and changed is not command:
@@ -43,38 +43,38 @@ def check_verdict(verdict: Verdict, command: Command) -> None:
     for copy in verdict.mirrored:
         check_command(copy.command)
     if verdict.shown is not None and verdict.shown is not command:
-        _check_changed(verdict.shown, command)  # of a message whose header is yet to come, it has the method only
+        _check_changed(verdict.shown, command)  # a message without its header yet has the method only
 
 
 def check_command(command: Command) -> None:
-    """`Unsendable` when a command cannot be encoded."""
+    """Raise `Unsendable` if a command cannot be encoded."""
     method = command.method
     _check_method(method)
     if method.carries_content:
         _check_header(command.header)
         if not command.frames and not isinstance(command.body, bytes):
-            raise Unsendable(f"{method.name}: the body is no bytes")
+            raise Unsendable(f"{method.name}: the body is not bytes")
 
 
 def check_reply(code: Any, text: Any) -> None:
-    """`Unsendable` if a close or a return cannot contain this."""
+    """Raise `Unsendable` if a close or a return cannot contain this code and text."""
     if not isinstance(code, int) or not 0 <= code <= MAX_CODE:
         raise Unsendable(f"a reply code is a number from 0 to {MAX_CODE}")
     try:
         size = len(text.encode("utf-8", "surrogateescape"))
     except (AttributeError, UnicodeEncodeError):
-        raise Unsendable("a reply text is no text that UTF-8 can hold") from None
+        raise Unsendable("a reply text must be valid UTF-8") from None
     if size > MAX_REPLY_TEXT:
-        raise Unsendable(f"a reply text of {size} bytes; {MAX_REPLY_TEXT} is the most")
+        raise Unsendable(f"the reply text has {size} bytes, the limit is {MAX_REPLY_TEXT}")
 
 
 def _check_changed(changed: Command, command: Command) -> None:
     if changed.channel != command.channel:
-        raise Unsendable("the command is on another channel than the one that came")
+        raise Unsendable("the command is on another channel than the received one")
     if type(changed.method) is not type(command.method) and isinstance(changed.method, Method):
         name = changed.method.name
         if not SENDERS[command.method.name] <= SENDERS[name]:
-            raise Unsendable(f"{name} does not come from who sent {command.method.name}")
+            raise Unsendable(f"{name} is not sent by the sender of {command.method.name}")
     if changed.frames is not command.frames or not changed.frames:
         check_command(changed)
         return
@@ -82,7 +82,7 @@ def _check_changed(changed: Command, command: Command) -> None:
     if method is not command.method:
         _check_method(method)
         if method.carries_content != command.method.carries_content:
-            raise Unsendable(f"{method.name} cannot take the place of {command.method.name}: only one has a content")
+            raise Unsendable(f"{method.name} cannot replace {command.method.name}: only one of them has content")
     if changed.header is not command.header:
         _check_header(changed.header)
 
@@ -106,7 +106,7 @@ def _check_header(header: Any) -> None:
 
 
 def _reason(error: Exception) -> str:
-    """What was wrong; without the text that could not be encoded."""
+    """Describe an encoding error without the text that could not be encoded."""
     if isinstance(error, UnicodeError):
         return "a text that UTF-8 cannot hold"
     return f"{type(error).__name__}: {error}"
@@ -116,25 +116,25 @@ def _reason(error: Exception) -> str:
 
 
 def check_types(verdict: Any) -> None:
-    """`Unsendable` when a part of a verdict is not of its type: a script may put anything anywhere."""
-    _check("command", verdict.command is None or isinstance(verdict.command, Command), "is no Command or None")
-    _check("answer", isinstance(verdict.answer, Answer), "is no Answer")
+    """Raise `Unsendable` if a part of a verdict has a wrong type, since a script may put anything anywhere."""
+    _check("command", verdict.command is None or isinstance(verdict.command, Command), "is not a Command or None")
+    _check("answer", isinstance(verdict.answer, Answer), "is not an Answer")
     returned = verdict.returned
-    _check("returned", isinstance(returned, tuple) and len(returned) == 2, "is no pair of a code and a text")
+    _check("returned", isinstance(returned, tuple) and len(returned) == 2, "is not a pair of a code and a text")
     close = verdict.close
-    _check("close", close is None or _is_close(close), "is no Close with a scope, a code and a text")
-    _check("delay", _is_time(verdict.delay), "is no number of seconds from 0 up")
-    _check("behind", isinstance(verdict.behind, int) and verdict.behind >= 0, "is no number from 0 up")
-    _check("hold", verdict.hold is None or _is_hold(verdict.hold), "is no HoldAction with a name and a timeout")
-    _check("insertions", _are(verdict.insertions, _is_insertion), "are no Insertions of commands")
-    _check("mirrored", _are(verdict.mirrored, _is_copy), "are no copies of a basic.publish")
+    _check("close", close is None or _is_close(close), "is not a Close with a scope, a code and a text")
+    _check("delay", _is_time(verdict.delay), "is not a number of seconds of at least 0")
+    _check("behind", isinstance(verdict.behind, int) and verdict.behind >= 0, "is not a number of at least 0")
+    _check("hold", verdict.hold is None or _is_hold(verdict.hold), "is not a HoldAction with a name and a timeout")
+    _check("insertions", _are(verdict.insertions, _is_insertion), "are not Insertions of commands")
+    _check("mirrored", _are(verdict.mirrored, _is_copy), "are not copies of a basic.publish")
     _check("impairments", _are(verdict.impairments, _is_impairment), "are no Impairments")
-    _check("shown", verdict.shown is None or isinstance(verdict.shown, Command), "is no Command or None")
+    _check("shown", verdict.shown is None or isinstance(verdict.shown, Command), "is not a Command or None")
     _check("marks", _are(verdict.marks, _is_text), "are no texts")
     _check("tags", _are(verdict.tags, _is_text), "are no texts")
     _check("failures", not verdict.failures, "cannot be set by a script")
-    _check("logged", _are(verdict.logged, _is_line), "are no pairs of a level and a text")
-    _check("damage", _are(verdict.damage, _is_damage), "are no pairs of a place and a mask")
+    _check("logged", _are(verdict.logged, _is_line), "are not pairs of a level and a text")
+    _check("damage", _are(verdict.damage, _is_damage), "are not pairs of a place and a mask")
 
 
 def _check(part: str, is_right: bool, what: str) -> None:
@@ -197,7 +197,7 @@ def _is_name(value: Any) -> bool:
 
 
 def _is_impairment(value: Any) -> bool:
-    """One of those that there are, whose numbers are such."""
+    """Whether it is a known impairment with valid numbers."""
     if not isinstance(value, Impairment) or type(value) is Impairment or not isinstance(value.to, Peer):
         return False
     numbers = [each for name, each in msgspec.structs.asdict(value).items() if name not in ("to", "by", "duration")]

@@ -1,4 +1,4 @@
-"""The name that was perhaps meant, to add to an error about one that does not exist."""
+"""Suggestions of similar names, for errors about unknown ones."""
 
 from __future__ import annotations
 
@@ -7,6 +7,6 @@ from difflib import get_close_matches
 
 
 def did_you_mean(name: str, names: Iterable[str]) -> str:
-    """The closest of `names`, as in ": did you mean `rewrite`?"; empty if none is close."""
+    """Return the closest of `names`, as in ": did you mean `rewrite`?"; empty if none is close."""
     close = get_close_matches(name, list(names), n=1)
     return f": did you mean `{close[0]}`?" if close else ""

@@ -1,4 +1,4 @@
-"""Sizes, times and rates as people write them: "64KiB", "200ms", "6000/m"."""
+"""Sizes, times and rates in human notation: "64KiB", "200ms", "6000/m"."""
 
 from __future__ import annotations
 
@@ -28,36 +28,36 @@ _TIME = r"^\s*\d+(\.\d+)?\s*(us|ms|s|m|min|h|d)?\s*$"
 
 
 def byte_size(size: int | str) -> int:
-    """The bytes that are meant by 65536, "64KiB" or "1.5 MB"; `ValueError` when none are."""
+    """Return the bytes of 65536, "64KiB" or "1.5 MB"; raise `ValueError` for other texts."""
     if isinstance(size, int) and not isinstance(size, bool):
         if size < 0:
-            raise ValueError(f"{size} is less than nothing")
+            raise ValueError(f"{size} is negative")
         return size
     found = _measured(str(size), UNITS)
     if found is None:
-        raise ValueError(f"`{size}` is no size: write bytes, or a number and one of {', '.join(list(UNITS)[1:])}")
+        raise ValueError(f"`{size}` is not a size: write bytes, or a number and one of {', '.join(list(UNITS)[1:])}")
     return int(found)
 
 
 def seconds(time: str) -> float:
-    """The seconds that are meant by "200ms", "1.5s" or "2m"; `ValueError` when none are."""
+    """Return the seconds of "200ms", "1.5s" or "2m"; raise `ValueError` for other texts."""
     found = _measured(time, TIMES)
     if found is None:
-        raise ValueError(f"`{time}` is no time: write seconds, or a number and one of {', '.join(list(TIMES)[1:])}")
+        raise ValueError(f"`{time}` is not a time: write seconds, or a number and one of {', '.join(list(TIMES)[1:])}")
     return found
 
 
 def rate(text: str) -> float:
-    """How much a second is meant by "100/s", "6000/m" or "64KiB/s"; without a time unit, it is a second."""
+    """Return the amount per second of "100/s", "6000/m" or "64KiB/s"; the default time unit is a second."""
     amount, slash, unit = text.partition("/")
     found, unit = _measured(amount, UNITS), unit.strip()
     if found is None or (slash and (not unit or unit not in TIMES)):
-        raise ValueError(f"`{text}` is no rate: write how much a second, or such as 100/s, 6000/m or 64KiB/s")
+        raise ValueError(f"`{text}` is not a rate: write a number per second, or 100/s, 6000/m, 64KiB/s")
     return found / (TIMES[unit] if slash else 1.0)
 
 
 def _measured(text: str, units: Mapping[str, float]) -> float | None:
-    """The number in front of a unit, times what that is; None where there is no such thing."""
+    """Return the number in front of a unit times the unit; `None` for other texts."""
     form = _FORM.fullmatch(text.strip())
     if form is None or form[2] not in units:
         return None
@@ -70,16 +70,16 @@ def _measured(text: str, units: Mapping[str, float]) -> float | None:
 _QUANTITIES = {"seconds": seconds, "bytes": byte_size}
 _PATTERNS = {"seconds": _TIME, "bytes": _SIZE}
 IN_SCHEMA = "x-quantity"
-"""Under this key, the schema of a number says which quantity it may be written as: see `may_be_text`."""
+"""Schema key of a number that names the quantity as which it may be written: see `may_be_text`."""
 
 
 def duration(**bounds: Any) -> msgspec.Meta:
-    """Of a number of seconds: it may be written as a time. `bounds` are those of `msgspec.Meta`."""
+    """Return the metadata of a number of seconds that may be written as a time; `bounds` as for `msgspec.Meta`."""
     return _written_as("seconds", bounds)
 
 
 def size(**bounds: Any) -> msgspec.Meta:
-    """Of a number of bytes: it may be written as a size."""
+    """Return the metadata of a number of bytes, which may be written as a size."""
     return _written_as("bytes", bounds)
 
 
@@ -90,13 +90,13 @@ def _written_as(quantity: str, bounds: dict[str, Any]) -> msgspec.Meta:
 
 
 def number(quantity: str, text: str) -> float | int:
-    """The number that such a text means; a whole one where it is."""
+    """Return the number that a quantity's text stands for, as `int` if it is whole."""
     found: float = _QUANTITIES[quantity](text)
     return int(found) if found == int(found) else found
 
 
 def may_be_text(schema: Any) -> Any:
-    """A JSON Schema, in which numbers that are quantities may be texts, too."""
+    """Return a JSON Schema in which numbers that are quantities may be texts too."""
     if isinstance(schema, list):
         return [may_be_text(each) for each in schema]
     if not isinstance(schema, dict):

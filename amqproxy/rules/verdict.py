@@ -1,4 +1,4 @@
-"""What is to become of a command: a value that the session's interceptor carries out."""
+"""Verdict on a command, which the session's interceptor carries out."""
 
 from __future__ import annotations
 
@@ -14,36 +14,37 @@ from amqproxy.amqp091.transitions import Peer
 
 
 class Stage(IntEnum):
-    """How much of a command must have come before it can be evaluated."""
+    """Part of a command that must be received before it can be evaluated."""
 
     NOTHING = 0
-    """No rule wants it: it passes."""
+    """No rule needs it: it passes."""
     METHOD = 1
     HEADER = 2
     BODY = 3
 
 
 class Answer(StrEnum):
-    """The reply to the sender of a message that is not sent on."""
+    """Reply to the sender of a message that is not forwarded."""
 
     NOTHING = "nothing"
     ACK = "ack"
-    """A publish: confirmed, if the channel confirms. A delivery: acknowledged to the broker."""
+    """A publish is confirmed if the channel confirms. A delivery is acknowledged to the broker."""
     NACK = "nack"
-    """A publish: basic.nack, if the channel confirms; else the channel is closed with 403."""
+    """A publish gets basic.nack if the channel confirms; otherwise the channel is closed with 403."""
     RETURN = "return"
-    """A publish: basic.return, and then confirmed, if the channel confirms."""
+    """A publish gets basic.return, and is then confirmed if the channel confirms."""
     REJECT = "reject"
-    """A delivery: rejected, so that it is dead-lettered or gone."""
+    """A delivery is rejected, so that the broker dead-letters or discards it."""
     REQUEUE = "requeue"
-    """A delivery: put back."""
+    """A delivery is requeued."""
 
 
 class Close(msgspec.Struct, frozen=True):
-    """The channel or the connection of the command is closed: for one side with this, for the other in good order.
+    """Closes the channel or the connection of the command: for one peer with this code and text, for the other
+    normally.
 
-    The client receives this, whichever peer sent the command, unless `receiver` is the broker. `farewell` is the text
-    for the other one, where it is not the usual one. `named` is the method that `text` names, if it names one.
+    The client receives them, whichever peer sent the command, unless `receiver` is the broker. `farewell` is the text
+    for the other peer, if not the default. `named` is the method that `text` names, if any.
     """
 
     scope: Scope
@@ -55,11 +56,11 @@ class Close(msgspec.Struct, frozen=True):
 
 
 class Insertion(msgspec.Struct, frozen=True):
-    """A command of our own for `to`, on its own channel, sent as soon as no content is under way there.
+    """A command of the proxy for `to`, on its own channel, sent as soon as no content is in progress there.
 
-    Delivery tags and confirms are numbered when it is sent; the answer to a request is swallowed. `after` is seconds.
-    It follows the command that it was decided on, or goes ahead of it; then it does not wait for what that waits for,
-    and neither does one that comes `after`.
+    Delivery tags and confirms are numbered when it is sent; the answer to a request is discarded. `after` is in
+    seconds. It follows the command that caused it, or precedes it if `is_ahead`; then it does not wait for what that
+    command waits for, and neither does one with `after`.
     """
 
     to: Peer
@@ -69,7 +70,7 @@ class Insertion(msgspec.Struct, frozen=True):
 
 
 class HoldAction(msgspec.Struct, frozen=True):
-    """The command, and what follows it on its channel, waits for an operator or until `timeout` (seconds).
+    """Holds the command, and later ones on its channel, for an operator or until `timeout` seconds have passed.
 
     Then it passes, or is refused if not `passes_at_timeout`.
     """
@@ -80,15 +81,15 @@ class HoldAction(msgspec.Struct, frozen=True):
 
 
 class ImposedImpairment(msgspec.Struct, frozen=True, kw_only=True):
-    """`by` is the name of the rule that would have it so."""
+    """An impairment with `by`, the name of the rule that imposes it."""
 
     by: str = ""
 
 
 class Impairment(ImposedImpairment, frozen=True, tag=True):
-    """What is done to the bytes on their way to `to`, regardless of their meaning; each kind is a subclass.
+    """Impairment of the bytes in transit to `to`, regardless of their content; each kind is a subclass.
 
-    It lasts for `duration` seconds, or for as long as there is the rule.
+    It lasts for `duration` seconds, or for as long as the rule exists.
     """
 
     to: Peer
@@ -96,26 +97,26 @@ class Impairment(ImposedImpairment, frozen=True, tag=True):
 
 
 class MirroredCopy(msgspec.Struct, frozen=True):
-    """A copy of a publish, for another exchange or another upstream (a name of the config's; None: the same)."""
+    """A copy of a publish, for another exchange or another upstream (its configured name; `None`: the same)."""
 
     command: Command
     upstream: str | None = None
 
 
 class Verdict(msgspec.Struct, frozen=True, kw_only=True):
-    """What becomes of one command. `command` is what goes on: the very one that was seen, another, or None: nothing.
+    """Effect on one command. `command` is forwarded: the received command, another, or `None` for nothing.
 
-    If nothing is sent on, `answer` is the reply to its sender. `delay` is how long the command waits first, and its
-    channel behind it, in seconds; `behind` how many later commands of the same method on its channel overtake it.
-    `shown` is the command as taps see it, where that differs. `is_final`: no later rule is asked. `marks` are the names
-    of the rules that acted, `tags` the words that they gave the command. `damage` are the bits to flip in the bytes of
-    its first frame, each by its byte's place and a mask.
+    If nothing is forwarded, `answer` is the reply to its sender. `delay` is the time in seconds by which the command
+    and its channel are delayed; `behind` is the number of later commands of the same method on its channel that
+    overtake it. `shown` is the redacted command for taps. `is_final` ends evaluation. `marks` are the names of the
+    rules that acted, `tags` the tags that they added. `damage` lists bits to flip in the first frame, as byte index and
+    mask.
     """
 
     command: Command | None
     answer: Answer = Answer.NOTHING
     returned: tuple[int, str] = (312, "NO_ROUTE")
-    """The reply code and text of `Answer.RETURN`."""
+    """Reply code and text of `Answer.RETURN`."""
     close: Close | None = None
     delay: float = 0.0
     behind: int = 0
@@ -127,14 +128,14 @@ class Verdict(msgspec.Struct, frozen=True, kw_only=True):
     marks: tuple[str, ...] = ()
     tags: tuple[str, ...] = ()
     failures: tuple[tuple[str, str], ...] = ()
-    """The rules that failed, and how."""
+    """Names of the failed rules, with descriptions of the failures."""
     logged: tuple[tuple[str, str], ...] = ()
-    """Level and text of what is to be logged."""
+    """Level and text of lines to log."""
     damage: tuple[tuple[int, int], ...] = ()
     is_final: bool = False
 
     def naming(self, name: str) -> Verdict:
-        """The same on the control or command of AMQP 0-10 with this name, for which its method stands."""
+        """Return the verdict for the 0-10 control or command that the method stands for, with its name in texts."""
         close = self.close
         if close is None or not close.named:
             return self
@@ -142,8 +143,8 @@ class Verdict(msgspec.Struct, frozen=True, kw_only=True):
         return replace(self, close=replace(close, text=text, named=name))
 
     def then(self, later: Verdict) -> Verdict:
-        """Both joined, where `later` was decided on what this one sends on."""
-        changes: dict[str, Any] = {}  # most verdicts do one thing or nothing, and making a new one takes longer
+        """Join this verdict with `later`, which was decided on the command that this one forwards."""
+        changes: dict[str, Any] = {}  # usually one change or none; a new struct takes longer
         if self.marks:
             changes["marks"] = self.marks + later.marks
         if self.tags:

@@ -1,4 +1,4 @@
-"""The user in a client's certificate, as RabbitMQ reads it: for SASL EXTERNAL."""
+"""User name in a client's certificate, as RabbitMQ reads it, for SASL EXTERNAL."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from collections.abc import Callable, Mapping
 from typing import Any
 
 Naming = Callable[[Mapping[str, Any]], str | None]
-"""The user in a certificate, from the result of `ssl.SSLSocket.getpeercert`; None where it names none."""
+"""Returns the user in a certificate, from the result of `ssl.SSLSocket.getpeercert`; `None` if it names none."""
 
 KINDS = {
     "surname": "SN",
@@ -34,25 +34,25 @@ KINDS = {
     "streetAddress": "2.5.4.9",
     "x500UniqueIdentifier": "2.5.4.45",
 }
-"""What RabbitMQ calls the parts of a name; those that it has no word for, it numbers."""
+"""RabbitMQ's names for the parts of a distinguished name; it numbers those without a name."""
 
 ESCAPED = frozenset('"+,;<>\\')
 
 
 def distinguished_name(certificate: Mapping[str, Any]) -> str | None:
-    """The whole subject, as RFC 4514 writes it: `CN=orders,O=acme`. RabbitMQ's usual choice."""
+    """Return the whole subject, as RFC 4514 writes it: `CN=orders,O=acme`. RabbitMQ's default."""
     parts = ["+".join(map(_attribute, names)) for names in reversed(certificate.get("subject", ()))]
     return ",".join(parts) or None
 
 
 def common_name(certificate: Mapping[str, Any]) -> str | None:
-    """The subject's common name; several with a comma between."""
+    """Return the subject's common name; several are joined by commas."""
     names = [value for each in certificate.get("subject", ()) for kind, value in each if kind == "commonName"]
     return ",".join(names) or None
 
 
 NAMINGS: dict[str, Naming] = {"distinguished_name": distinguished_name, "common_name": common_name}
-"""By RabbitMQ's words for them, in ssl_cert_login_from."""
+"""By RabbitMQ's values for ssl_cert_login_from."""
 
 
 def _attribute(name: tuple[str, str]) -> str:
@@ -61,7 +61,7 @@ def _attribute(name: tuple[str, str]) -> str:
 
 
 def _escaped(value: str) -> str:
-    """RFC 4514, 2.4, with RabbitMQ's idea of what has to be escaped."""
+    """Escape a value by RFC 4514, section 2.4, in RabbitMQ's interpretation."""
     escaped = []
     for place, character in enumerate(value):
         is_edge = (place == 0 and character in " #") or (place == len(value) - 1 and character == " ")

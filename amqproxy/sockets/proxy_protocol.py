@@ -1,6 +1,6 @@
-"""The PROXY protocol, version 2: how a proxy sends the server the client's real address.
+"""The PROXY protocol, version 2, by which a proxy sends the server the client's real address.
 
-As in HAProxy's doc/proxy-protocol.txt, section 2.2; for TCP over IPv4 and IPv6, without extensions.
+See HAProxy's doc/proxy-protocol.txt, section 2.2; for TCP over IPv4 and IPv6, without extensions.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ Address = tuple[str, int]
 
 
 def header(source: Address, destination: Address) -> bytes:
-    """What goes ahead of everything else on a connection that really goes from `source` to `destination`."""
+    """Return the header for a connection that really goes from `source` to `destination`."""
     one, other = _ip(source[0]), _ip(destination[0])
     if isinstance(one, IPv4Address) and isinstance(other, IPv4Address):
         family, packed = _TCP4, one.packed + other.packed
@@ -30,7 +30,7 @@ def header(source: Address, destination: Address) -> bytes:
 
 
 def _ip(host: str) -> IPv4Address | IPv6Address:
-    """The address, an IPv4 one that was mapped to IPv6 as such, and without a zone."""
+    """Return the address, with an IPv4-mapped one as IPv4, and without a zone."""
     address = ip_address(host.partition("%")[0])
     return address.ipv4_mapped or address if isinstance(address, IPv6Address) else address
 

@@ -1,4 +1,4 @@
-"""Why OpenSSL's strict verification (RFC 5280) refused a certificate: whose it is, and which extension is at fault.
+"""Reason of OpenSSL's strict verification (RFC 5280) for refusing a certificate: its owner, and the extension at fault.
 
 OpenSSL names neither the certificate nor, for most faults, the extension.
 """
@@ -13,7 +13,7 @@ from amqproxy.sockets.certificate import distinguished_name
 
 
 class StrictFault(NamedTuple):
-    """An extension, its object identifier in DER with what must follow it, and whether only authorities need it."""
+    """An extension: its object identifier in DER with the required value, and whether only authorities need it."""
 
     extension: str
     encoded: bytes
@@ -28,13 +28,13 @@ FAULTS = {
     ),
     "Missing Authority Key Identifier": StrictFault("authorityKeyIdentifier", bytes.fromhex("0603551d23"), False),
 }
-"""By OpenSSL's words (crypto/x509/x509_txt.c), for faults that `X509_V_FLAG_X509_STRICT` alone looks for."""
+"""Faults that only `X509_V_FLAG_X509_STRICT` checks, by OpenSSL's messages (crypto/x509/x509_txt.c)."""
 
 
 def strict_refusal(error: BaseException, connection: object, context: ssl.SSLContext) -> str:
-    """The reason for a failed handshake, where strict verification is it; "" otherwise.
+    """Return the reason of a handshake that failed by strict verification; "" otherwise.
 
-    `connection` is trio's or the standard library's object of the connection, which still has the peer's certificates.
+    `connection` is trio's or the standard library's connection object, which still has the peer's certificates.
     """
     if not isinstance(error, ssl.SSLCertVerificationError) or not context.verify_flags & ssl.VERIFY_X509_STRICT:
         return ""
@@ -47,12 +47,12 @@ def strict_refusal(error: BaseException, connection: object, context: ssl.SSLCon
 
 
 def _candidates(connection: object, context: ssl.SSLContext, fault: StrictFault) -> list[tuple[str, bytes]]:
-    """Subjects and DER of the certificates that may be at fault: the peer's, and the authorities that it names.
+    """Return subjects and DER of the certificates that may be at fault: the peer's, and the authorities that it names.
 
-    OpenSSL gives a server none of the client's certificates before they are verified.
+    A server cannot read the client's certificates from OpenSSL before they are verified.
     """
     try:
-        # Public from Python 3.13 on; there since 3.10. It needs no finished handshake.
+        # Public from Python 3.13 on; exists since 3.10. It works during the handshake.
         chain = connection._sslobj.get_unverified_chain() or []  # type: ignore[attr-defined]
     except (AttributeError, ValueError):
         chain = []

@@ -1,4 +1,4 @@
-"""TLS contexts from the config's files; errors contain the name of the file."""
+"""TLS contexts from the files in the config; errors contain the name of the file."""
 
 from __future__ import annotations
 
@@ -12,10 +12,10 @@ from amqproxy.configuration.config import ClientTLS, ConfigError, ServerTLS
 
 
 def server_context(tls: ServerTLS) -> ssl.SSLContext:
-    """For a listener. `ConfigError` when a file cannot be read or does not fit. `renew` reads them again."""
+    """Return the context of a listener; raise `ConfigError` if a file cannot be read or does not match. See `renew`."""
     context = _context(ssl.Purpose.CLIENT_AUTH, tls)
     context.sni_callback = _store_server_name
-    context.num_tickets = 0  # Java's NIO client never gets over a ticket after the handshake; RabbitMQ sends none
+    context.num_tickets = 0  # Java's NIO client fails on a ticket after the handshake; RabbitMQ sends none
     _load_certificate(context, tls.certificate, tls.key)
     if tls.client_ca:
         _load_authority(context, tls.client_ca)
@@ -26,25 +26,26 @@ def server_context(tls: ServerTLS) -> ssl.SSLContext:
 
 
 def renew(context: ssl.SSLContext) -> None:
-    """Read the files of a `server_context` again, for the handshakes to come. `ConfigError`, and no change, when they
-    are not right."""
+    """Reload the files of a `server_context`, for new handshakes; if they are wrong, raise `ConfigError` without a
+    change.
+    """
     _renewed[context] = server_context(_files[context])
 
 
 def files_of(context: ssl.SSLContext) -> tuple[str, ...]:
-    """The files of a `server_context`."""
+    """Return the files of a `server_context`."""
     tls = _files[context]
     return tuple(each for each in (tls.certificate, tls.key, tls.client_ca) if each)
 
 
 _files: WeakKeyDictionary[ssl.SSLContext, ServerTLS] = WeakKeyDictionary()
 _renewed: WeakKeyDictionary[ssl.SSLContext, ssl.SSLContext] = WeakKeyDictionary()
-"""What stands in for a context since its files were read again."""
+"""Replacement of each context whose files were reloaded."""
 _asked: WeakKeyDictionary[ssl.SSLObject, str] = WeakKeyDictionary()
 
 
 def _store_server_name(connection: ssl.SSLObject, name: str | None, context: ssl.SSLContext) -> None:
-    """Called in each handshake, whether the client asks for a name or not."""
+    """Store the requested server name; called in each handshake, even if the client requests none."""
     _asked[connection] = name or ""
     renewed = _renewed.get(context)
     if renewed is not None:
@@ -52,8 +53,8 @@ def _store_server_name(connection: ssl.SSLObject, name: str | None, context: ssl
 
 
 def asked_name(stream: trio.SSLStream[trio.SocketStream]) -> str:
-    """The server name that the client of a `server_context` has asked for in its handshake; "" for none."""
-    return _asked.get(stream._ssl_object, "")  # trio has no other way to what the callback is given
+    """Return the server name that the client of a `server_context` requested in its handshake; "" for none."""
+    return _asked.get(stream._ssl_object, "")  # trio offers no other access to the callback's argument
 
 
 def has_greeted(stream: trio.SSLStream[trio.SocketStream]) -> bool:
@@ -62,11 +63,12 @@ def has_greeted(stream: trio.SSLStream[trio.SocketStream]) -> bool:
 
 
 def make_freeable(stream: trio.SSLStream[trio.SocketStream]) -> None:
-    """Have a stream that was closed go as soon as it is not used any more, with the 45 KiB that OpenSSL has of it.
+    """Break the reference cycle of a closed stream, so that its 45 KiB of OpenSSL memory are freed with its last
+    reference.
 
-    trio's refers to itself, by what is to do its handshake; so only the garbage collector would free it.
+    trio's stream refers to itself through its handshake function; otherwise only the garbage collector would free it.
     """
-    with suppress(AttributeError):  # another trio may do without
+    with suppress(AttributeError):  # other trio versions may lack it
         stream._handshook._afn = _refuse
 
 
@@ -75,7 +77,9 @@ async def _refuse(*_: object) -> None:
 
 
 def client_context(tls: ClientTLS) -> ssl.SSLContext:
-    """For the way to the broker. `ConfigError` when a file cannot be read or does not fit."""
+    """Return the context for connections to the broker; raise `ConfigError` if a file cannot be read or does not
+    match.
+    """
     context = _context(ssl.Purpose.SERVER_AUTH, tls)
     if tls.ca:
         _load_authority(context, tls.ca)
@@ -88,16 +92,16 @@ def client_context(tls: ClientTLS) -> ssl.SSLContext:
 
 
 def _context(purpose: ssl.Purpose, tls: ServerTLS | ClientTLS) -> ssl.SSLContext:
-    """A context that verifies alike on every version of Python, whose defaults changed with 3.13.
+    """Return a context that verifies equally on every version of Python, whose defaults changed with 3.13.
 
-    Strict verification refuses authorities without keyUsage, as many companies have: RabbitMQ and HAProxy take them.
-    Any certificate of the file of authorities is trusted, also one between a root and the peer, as curl and Go do.
+    Strict verification refuses authorities without keyUsage, as many companies have; RabbitMQ and HAProxy accept them.
+    Any certificate in the file of authorities is trusted, even an intermediate one, as in curl and Go.
     """
     return verifying_alike(ssl.create_default_context(purpose), is_strict=tls.strict)
 
 
 def verifying_alike(context: ssl.SSLContext, *, is_strict: bool = False) -> ssl.SSLContext:
-    """Set the flags of a context whose defaults differ between versions of Python; see `_context`. Return it."""
+    """Set and return the context's flags that differ between versions of Python; see `_context`."""
     flags = context.verify_flags & ~ssl.VERIFY_X509_STRICT
     context.verify_flags = flags | ssl.VERIFY_X509_PARTIAL_CHAIN | (ssl.VERIFY_X509_STRICT if is_strict else 0)
     return context
@@ -112,7 +116,7 @@ def _load_certificate(context: ssl.SSLContext, certificate: str, key: str | None
 
 
 def _no_password() -> str:
-    """A daemon must not stop to ask on a terminal for the password of a key."""
+    """Refuse an encrypted key, since a daemon must not ask for a password on a terminal."""
     raise ValueError("the key is encrypted; amqproxy takes keys without a password only")
 
 

@@ -1,7 +1,7 @@
-"""Bytes to and from one peer, over a plain socket or a trio stream (TLS).
+"""Byte transport to one peer, over a plain socket or a trio stream (TLS).
 
-A plain socket is read and written directly, and waited for only when it would block: that is what
-keeps a proxy close to a TCP proxy. All errors of a broken connection are one, `TransportBroken`.
+A plain socket is read and written directly, and waited for only when it would block: that is what keeps a proxy close
+to a TCP proxy. All errors of a broken connection are one, `TransportBroken`.
 """
 
 from __future__ import annotations
@@ -25,35 +25,35 @@ from amqproxy.sockets.tls import asked_name, has_greeted, make_freeable
 
 LEAST_READ = 16 * 1024
 MOST_READ = 256 * 1024
-"""Bytes asked for in one read: doubled while reads are full, halved while they are nearly empty."""
+"""Maximum size of one read: doubled while reads are full, halved while they are nearly empty."""
 
 MOST_PIECES = 1024
-"""Pieces that the system takes at once."""
+"""Maximum number of pieces that the system accepts at once."""
 
 MOST_AT_ONCE = 64 * 1024
-"""Bytes of pieces that are sent over TLS together."""
+"""Maximum bytes of pieces that are sent over TLS together."""
 
 TURN = 8
-"""Reads in a row, none of which had to wait, after which the other tasks have their turn."""
+"""Number of consecutive reads without waiting, after which other tasks get their turn."""
 
 
 _BYTES_ACKED, _BYTES_ACKED_AT = struct.Struct("=Q"), 120
-"""In Linux's `struct tcp_info`: how many bytes the peer's system has acknowledged."""
+"""Field of Linux's `struct tcp_info`: the number of bytes that the peer's system has acknowledged."""
 
 CLOSED = (ssl.SSLEOFError, ssl.SSLZeroReturnError)
-"""What Python has for a peer that closed without TLS's own farewell, as many do: the second up to 3.11.2."""
+"""Exceptions for a peer that closed without close_notify, as many do: the second up to Python 3.11.2."""
 
 _AT_ONCE = struct.pack("ii", 1, 0)
-"""A socket that does not linger when it is closed: it sends a reset."""
+"""SO_LINGER of 0: closing the socket sends a reset."""
 
 
 HUNG_UP = getattr(select, "POLLRDHUP", 0)
-"""Linux reports this for a peer that has closed its half; elsewhere only a peer that is gone is known of without
-reading.
+"""Event by which Linux reports a peer that has closed its half; other systems report only a broken connection
+without reading.
 """
 
 GONE = (trio.BrokenResourceError, trio.ClosedResourceError, ssl.SSLError, OSError)
-"""What a trio stream raises when its peer is gone, or when another task has closed it in the meantime."""
+"""Exceptions of a trio stream whose peer is gone, or that another task has closed."""
 
 
 Address = tuple[str, int]
@@ -65,14 +65,14 @@ class TransportBroken(Exception):
 
 
 class Interrupted(Exception):
-    """What waited in `SocketTransport.receive` is not to wait any longer."""
+    """Raised in `SocketTransport.receive` to end its waiting."""
 
 
 class Transport(Protocol):
     """A connection to a peer. One task receives, any may send in turn.
 
-    `received` counts the bytes that have come; `is_listening` is whether a task is waiting for more. `is_sending` is
-    whether a send waits for the peer, and `progress` a number that grows while the peer takes something of it.
+    `received` counts the received bytes; `is_listening` is whether a task is waiting for more. `is_sending` is whether
+    a send waits for the peer, and `progress` a number that grows while the peer accepts some of it.
     """
 
     @property
@@ -88,53 +88,53 @@ class Transport(Protocol):
     def progress(self) -> int: ...
 
     async def receive(self) -> bytes:
-        """The bytes that came next, b"" once the peer has closed its half. `TransportBroken` if it is gone."""
+        """Return the next bytes, b"" once the peer has closed its half; raise `TransportBroken` if it is gone."""
 
     async def send(self, data: bytes | memoryview) -> None:
-        """Send all of `data`. `TransportBroken` if the peer is gone.
+        """Send all of `data`; raise `TransportBroken` if the peer is gone.
 
-        When it is cancelled, what had not begun to be sent is not sent, and of the rest either what
-        is left is sent before whatever is sent next, or the next send is `TransportBroken`: nothing that
-        one call was given is cut by what another was.
+        If it is cancelled, data whose sending had not begun is not sent; a started rest is either sent before the next
+        data, or the next send raises `TransportBroken`: the data of two calls is never interleaved.
         """
 
     def send_now(self, data: bytes | memoryview) -> int:
-        """Send as much of `data` as goes without waiting: how many bytes; 0 where only `send` can find out.
+        """Send as much of `data` as possible without waiting; return the number of bytes, 0 if only `send` can find
+        out.
 
-        `TransportBroken` if the peer is gone.
+        Raise `TransportBroken` if the peer is gone.
         """
 
     def send_pieces_now(self, pieces: Sequence[bytes | memoryview]) -> int:
-        """The same for pieces, one after another, without joining them."""
+        """Like `send_now`, for consecutive pieces, without joining them."""
 
     async def send_some(self, pieces: Sequence[bytes | memoryview]) -> int:
-        """Send the beginning of the pieces, once the peer takes anything: how many bytes.
+        """Send the beginning of the pieces, once the peer accepts any; return the number of bytes.
 
-        `TransportBroken` if the peer is gone. No other task may send meanwhile.
+        Raise `TransportBroken` if the peer is gone. No other task may send meanwhile.
         """
 
     def has_hung_up(self) -> bool:
-        """Has the peer closed its half, or is it gone, as far as the system knows, whatever of it is still unread?"""
+        """Whether the system knows that the peer has closed its half or is gone, even if data is still unread."""
 
     def ends(self) -> tuple[Address, Address] | None:
-        """Our own address and the peer's; None where it has none, or is closed."""
+        """Return the local address and the peer's; `None` if it has none, or is closed."""
 
     async def send_eof(self) -> None:
-        """Close our half."""
+        """Close the local half."""
 
     async def aclose(self) -> None:
         """Close both halves at once; tasks that wait on them get `TransportBroken`."""
 
     async def reset(self) -> None:
-        """As `aclose`, but unread data is lost, and a TCP peer receives a reset."""
+        """Like `aclose`, but unread data is lost, and a TCP peer receives a reset."""
 
 
 class SocketTransport:
     """A connected, non-blocking TCP or Unix socket.
 
-    `most_read` and `turn` stand for MOST_READ and TURN, where each byte read is more work than to pass it on.
+    `most_read` and `turn` replace MOST_READ and TURN, where processing a byte costs more than forwarding it.
 
-    Something else may receive and send in its place for a while: see `lend`.
+    Another component may receive and send in its place for a while: see `lend`.
     """
 
     __slots__ = (
@@ -174,14 +174,14 @@ class SocketTransport:
 
     @property
     def socket(self) -> socket.socket:
-        """The socket itself, for another transport that takes the place of this one."""
+        """The socket itself, for another transport that replaces this one."""
         return self._socket
 
     def lend(self) -> int | None:
-        """The socket's descriptor, to receive and send with until `take_back`; None: not now, since a send is under way
-        or something is still to be received here, or since it is closed.
+        """Lend the socket's descriptor, to receive and send with until `take_back`.
 
-        Until then, it counts as listening, and no method that receives or sends may be called.
+        Return `None` if that is impossible now: a send is in progress, data is still to be received here, or it is
+        closed. Until then, it counts as listening, and no method that receives or sends may be called.
         """
         if self._lock is not None or self._left is not None or self._socket.fileno() < 0:
             return None
@@ -189,19 +189,19 @@ class SocketTransport:
         return self._socket.fileno()
 
     def interrupt(self) -> None:
-        """Have the task that waits in `receive`, if it `is_listening`, raise `Interrupted`; not while a send waits.
+        """Make the task that waits in `receive`, if it `is_listening`, raise `Interrupted`; not while a send waits.
 
-        That takes no cancel scope around each `receive`, which costs microseconds.
+        This needs no cancel scope around each `receive`, which would cost microseconds.
         """
         if self.is_listening:
             self._is_interrupted = True
             trio.lowlevel.notify_closing(self._socket)
 
     def take_back(self, unread: bytes, unsent: bytes, error: int = 0, *, is_held_up: bool = False) -> None:
-        """Receive and send here again: first, what has been received and not used, and what is still to be sent.
+        """Take the socket back, with the received data that was not used, and the data that is still to be sent.
 
-        `error` is the system's number of one that reading has met with. It `is_held_up` where nothing is received until
-        another peer has taken what came before.
+        `error` is the errno of a failed read. `is_held_up` if nothing is received until another peer has accepted the
+        earlier data.
         """
         self.is_listening = not unread and not is_held_up
         self._was_drained = True
@@ -237,7 +237,7 @@ class SocketTransport:
                     raise Interrupted
                 self.is_listening = False
             else:
-                self.is_listening = False  # as it may have counted since it was to be lent, and was not
+                self.is_listening = False  # it may have been set for a lending that did not happen
                 if self._turns >= self._turn:
                     self._turns = 0
                     await trio.lowlevel.checkpoint()
@@ -301,7 +301,7 @@ class SocketTransport:
             raise TransportBroken(_reason(error)) from None
 
     async def _flush(self, lock: trio.Lock) -> None:
-        """Send what is unsent, holding the lock; drop the lock when no other task wants it."""
+        """Send the rest while holding the lock; drop the lock if no other task wants it."""
         try:
             while self._unsent:
                 try:
@@ -328,7 +328,7 @@ class SocketTransport:
 
     async def send_eof(self) -> None:
         if self._lock is not None:
-            await self.send(b"")  # wait for what is under way
+            await self.send(b"")  # wait for the send in progress
         try:
             self._socket.shutdown(socket.SHUT_WR)
         except OSError as error:
@@ -339,7 +339,7 @@ class SocketTransport:
         if self._socket.fileno() >= 0:
             trio.lowlevel.notify_closing(self._socket)
             self._socket.close()
-            self._was_drained = False  # to read on fails at once, where to wait on -1 would confuse trio
+            self._was_drained = False  # reading fails at once, whereas waiting on -1 would confuse trio
 
     async def reset(self) -> None:
         if self._socket.fileno() >= 0:
@@ -349,7 +349,7 @@ class SocketTransport:
 
 
 class StreamTransport:
-    """Any trio stream, TLS above all. TLS cannot close one half: `send_eof` closes both."""
+    """Any trio stream, usually TLS. TLS cannot close one half: `send_eof` closes both."""
 
     __slots__ = ("_is_torn", "_lock", "_stream", "is_listening", "received")
 
@@ -366,7 +366,7 @@ class StreamTransport:
 
     @property
     def progress(self) -> int:
-        """How much the peer's system has acknowledged, since TLS does not report how much it has sent."""
+        """Number of bytes acknowledged by the peer's system, since TLS does not report its progress."""
         below = self._below
         if isinstance(below, trio.SocketStream) and below.socket.family in (socket.AF_INET, socket.AF_INET6):
             with suppress(OSError):
@@ -378,11 +378,13 @@ class StreamTransport:
 
     @property
     def _below(self) -> trio.abc.Stream:
-        """What TLS, if it is there, is sent over."""
+        """The stream below TLS, or the stream itself."""
         return self._stream.transport_stream if isinstance(self._stream, trio.SSLStream) else self._stream
 
     async def handshake(self) -> bool:
-        """Finish the TLS handshake, if it is TLS; False when the peer has closed. `TransportBroken` when it fails."""
+        """Finish the TLS handshake, if it is TLS; return `False` if the peer has closed; raise `TransportBroken` on
+        failure.
+        """
         if isinstance(self._stream, trio.SSLStream):
             try:
                 await self._stream.do_handshake()
@@ -399,7 +401,7 @@ class StreamTransport:
 
     @property
     def tls_subject(self) -> str:
-        """The subject of the peer's certificate, as RFC 4514 writes it; "" without one, or before the handshake."""
+        """Subject of the peer's certificate, as RFC 4514 writes it; "" without one, or before the handshake."""
         if not isinstance(self._stream, trio.SSLStream):
             return ""
         try:
@@ -409,7 +411,7 @@ class StreamTransport:
 
     @property
     def tls_server_name(self) -> str:
-        """The server name that the peer requested, once a `server_context` has received it."""
+        """Server name that the peer requested, once a `server_context` has received it."""
         return asked_name(self._stream) if isinstance(self._stream, trio.SSLStream) else ""
 
     @property
@@ -432,7 +434,7 @@ class StreamTransport:
     async def send(self, data: bytes | memoryview) -> None:
         async with self._lock:
             if self._is_torn:
-                raise TransportBroken("a cancelled send left it in the middle of something")
+                raise TransportBroken("a cancelled send left incomplete data")
             self._is_torn = True
             try:
                 await self._stream.send_all(data)
@@ -503,14 +505,14 @@ def _has_hung_up(sock: socket.socket | trio.socket.SocketType) -> bool:
 
 
 def plain_socket(stream: trio.SocketStream) -> socket.socket:
-    """The socket of a trio stream, which must not be used any more."""
+    """Return the socket of a trio stream, which must not be used any more."""
     sock = socket.socket(fileno=stream.socket.detach())
     sock.setblocking(False)
     return sock
 
 
 def _broken(error: BaseException) -> TransportBroken:
-    """What a trio stream raised, as the one error of all transports."""
+    """Convert an exception of a trio stream to the one error of all transports."""
     cause = error.__cause__ or error
     release_frames(error)
     return TransportBroken(_reason(cause))
@@ -520,7 +522,7 @@ def _reason(error: BaseException) -> str:
     if isinstance(error, (ConnectionResetError, BrokenPipeError)):
         return "reset by the peer"
     is_closed = isinstance(error, (trio.ClosedResourceError, ValueError)) or getattr(error, "errno", 0) == errno.EBADF
-    if is_closed and not isinstance(error, ssl.SSLError):  # a refused certificate is a ValueError, too
+    if is_closed and not isinstance(error, ssl.SSLError):  # a refused certificate is a ValueError too
         return "closed here"
     if isinstance(error, OSError) and error.strerror:
         return error.strerror.lower()

@@ -1,12 +1,12 @@
-"""A broker and a proxy for tests, which record what a program sent, and make things go wrong. See docs/testing.md.
+"""A broker and a proxy for tests, which record a program's traffic, and inject faults. See docs/testing.md.
 
-- `plugin`: the fixtures of pytest. It imports nothing else before a test asks for one.
-- `local_broker`: the integrated broker on a free loopback port, in a thread of its own, which may be restarted.
-- `local_proxy`: the proxy in front of a broker, in a thread of its own, with what tests ask of it.
-- `in_memory_recorder`: keeps what passes: messages with what became of them, findings, and frames.
-- `messages`: the list of messages, which a filter narrows; `record_filter` is that filter.
+- `plugin`: the pytest fixtures. It imports nothing else before a test uses one.
+- `local_broker`: the integrated broker on a free loopback port, in a separate thread, which can be restarted.
+- `local_proxy`: the proxy in front of a broker, in a separate thread, with the assertions of tests.
+- `in_memory_recorder`: keeps messages with their outcomes, findings, and frames.
+- `messages`: the list of messages, with filters; `record_filter` is the filter.
 - `active_rules`: the rules that are in force while a `with` block runs.
-- `trace_text`: what passed last, as lines for a person.
+- `trace_text`: the latest traffic, as lines for people.
 
 Without pytest: `with LocalBroker() as broker, LocalProxy(broker.address) as proxy: ...`.
 
@@ -29,7 +29,7 @@ _MODULES = {"LocalBroker": "local_broker", "LocalProxy": "local_proxy", "Message
 
 
 def __getattr__(name: str) -> Any:
-    """Imported when it is used: pytest imports this package in every run."""
+    """Import a module on first use, since pytest imports this package in every run."""
     if name not in _MODULES:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
     return getattr(importlib.import_module(f"{__name__}.{_MODULES[name]}"), name)

@@ -1,4 +1,4 @@
-"""Keeps what passes through a proxy: messages with what became of them, findings, and the last frames."""
+"""Recorder of a proxy's traffic: messages with their outcomes, findings, and the latest frames."""
 
 from __future__ import annotations
 
@@ -17,32 +17,32 @@ from amqproxy.taps.trace_tap import TraceTap
 from amqproxy.testing.messages import Messages
 
 MOST_RECORDS = 100_000
-"""Messages and findings that are kept; the oldest are dropped, and counted."""
+"""Maximum number of messages and findings; the oldest are dropped and counted."""
 
 MOST_MEMORY = 256 * 1024 * 1024
-"""The same in bytes."""
+"""Maximum size of these, in bytes."""
 
 MOST_BODY = 64 * 1024
-"""Bytes of a message's body that are kept."""
+"""Recorded bytes of a message body."""
 
 MOST_PENDING_MEMORY = 64 * 1024 * 1024
-"""Bytes of messages whose outcome is waited for."""
+"""Memory limit of messages without an outcome yet, in bytes."""
 
 MOST_CLIENTS = 10_000
-"""Connections of which it is known who the client is, the newest."""
+"""Maximum number of connections whose client is known, the newest."""
 
 MOST_FRAMES = 1000
-"""Frames that are kept, the newest."""
+"""Maximum number of frames, the newest."""
 
 MOST_FRAME_MEMORY = 16 * 1024 * 1024
-"""The same in bytes."""
+"""Maximum size of these, in bytes."""
 
 READER = "testing"
-"""The name under which dropped records are counted."""
+"""Name under which dropped records are counted."""
 
 
 class Recording(msgspec.Struct, frozen=True):
-    """What was recorded up to a moment; `dropped` is how many older messages and findings were not kept."""
+    """The records up to a moment; `dropped` is the number of older messages and findings that were dropped."""
 
     messages: Messages
     findings: list[Finding]
@@ -51,7 +51,7 @@ class Recording(msgspec.Struct, frozen=True):
 
 
 class InMemoryRecorder:
-    """Records what its `taps` are shown. It belongs to the proxy's thread."""
+    """Records the traffic that its `taps` see. It belongs to the proxy's thread."""
 
     def __init__(self, metrics: Metrics) -> None:
         self._reports = self._queue(metrics, MOST_RECORDS, MOST_MEMORY)
@@ -63,7 +63,7 @@ class InMemoryRecorder:
         self._dropped = 0
 
     def recording(self) -> Recording:
-        """What has been recorded, with the messages that are still open as pending."""
+        """Return the records, with open messages as pending."""
         reports = self._reports.waiting_records()
         messages = [each for each in reports if isinstance(each, MessageRecord)]
         self._learn(messages)
@@ -78,16 +78,16 @@ class InMemoryRecorder:
         )
 
     def clear(self) -> None:
-        """Forget what was recorded. Messages that are still open stay."""
-        self.recording()  # who the clients are is still to be known
+        """Drop the records. Open messages stay."""
+        self.recording()  # the clients must be remembered
         self._reports.take_records()
-        self._reports.take_records()  # or those of the first call would count as not printed yet
+        self._reports.take_records()  # else those of the first call would count as not printed yet
         self._frames.take_records()
         self._frames.take_records()
         self._dropped = 0
 
     def _learn(self, messages: list[MessageRecord]) -> None:
-        """Know the clients by the records of their connections' opening."""
+        """Learn the clients from the records of their connections' opening."""
         for record in messages:
             if record.type == "connection" and record.outcome == "opened" and record.stream not in self._clients:
                 given = record.arguments or {}

@@ -1,4 +1,4 @@
-"""The integrated broker on a loopback port, in a thread of its own."""
+"""The integrated broker on a loopback port, in a separate thread."""
 
 from __future__ import annotations
 
@@ -26,13 +26,13 @@ Answer = TypeVar("Answer")
 HOST = "127.0.0.1"
 
 CLOSE_TIMEOUT = 0.2
-"""Seconds that clients have, at a restart, to answer connection.close."""
+"""Time for clients to answer connection.close at a restart, in seconds."""
 
 SHARED_MEMORY = Path("/dev/shm")
-"""Where Linux keeps files in memory: nothing waits for a disk there."""
+"""Directory of files in memory on Linux, which avoids waiting for a disk."""
 
 ROOM = 256 * 1024 * 1024
-"""Bytes that must be free there for it to be used."""
+"""Minimum free space there, in bytes."""
 
 _CAUSE = "block"
 
@@ -40,7 +40,7 @@ _CAUSE = "block"
 class LocalBroker:
     """A broker while its `with` block runs, on `host` and `port`; the login is guest, guest.
 
-    What is durable is kept in a temporary directory, in memory where that is possible: so it outlives a `restart`.
+    Durable state is kept in a temporary directory, in memory if possible, so that it survives a `restart`.
     """
 
     def __init__(self) -> None:
@@ -77,11 +77,11 @@ class LocalBroker:
 
     @property
     def url(self) -> str:
-        """Where clients connect, as the user guest."""
+        """URL for clients, as the user guest."""
         return f"amqp://guest:guest@{self.address}/%2F"
 
     def restart(self) -> None:
-        """Stop, as RabbitMQ stops, and start again on the same port: what is durable is there again, nothing else.
+        """Stop as RabbitMQ does, and start again on the same port with the durable state.
 
         Clients get a connection.close with 320. Blocking ends.
         """
@@ -95,9 +95,9 @@ class LocalBroker:
         self._start()
 
     def block(self) -> AbstractContextManager[object]:
-        """Block connections that publish, as when memory is short: they get connection.blocked, and are not read.
+        """Block publishing connections, as in a memory alarm: they get connection.blocked, and are not read.
 
-        Until `unblock`, or the end of the `with` block that this is used in.
+        The block lasts until `unblock`, or until the end of the `with` block of this context manager.
         """
         self.do(lambda broker, now: broker.set_alarm("memory", True, now, cause=_CAUSE))
         ending = ExitStack()
@@ -105,17 +105,19 @@ class LocalBroker:
         return ending
 
     def unblock(self) -> None:
-        """Read on: clients that were blocked get connection.unblocked."""
+        """Resume reading: blocked clients get connection.unblocked."""
         self.do(lambda broker, now: broker.set_alarm("memory", False, now, cause=_CAUSE))
 
     def do(self, action: Callable[[Broker, float], Answer]) -> Answer:
-        """What `action` returns or raises, of the broker's model and the time; nothing else happens there meanwhile."""
+        """Call `action` with the broker's model and the time, and return its result; nothing else runs there
+        meanwhile.
+        """
         thread = self._running()
         return thread.call(lambda: action(thread.value.broker, current_time()))
 
     def _running(self) -> TrioThread[BrokerServer]:
         if self._thread is None:
-            raise RuntimeError("the broker does not run")
+            raise RuntimeError("the broker is not running")
         return self._thread
 
     def _start(self) -> None:

@@ -1,4 +1,4 @@
-"""The proxy on a loopback port, in a thread of its own, and what tests ask of it."""
+"""The proxy on a loopback port, in a separate thread, with the assertions of tests."""
 
 from __future__ import annotations
 
@@ -37,16 +37,16 @@ Answer = TypeVar("Answer")
 HOST = "127.0.0.1"
 
 PAUSE = 0.01
-"""Seconds between two looks at what was recorded."""
+"""Seconds between two checks of the records."""
 
 CUSHION = 0.01
-"""Seconds without anything to do, after which the proxy has read what was sent to it before."""
+"""Idle time in seconds after which the proxy has read everything sent to it before."""
 
 SETTLING_TIME = 0.2
-"""Seconds that an assertion waits for that, at most."""
+"""Maximum time that an assertion waits for that, in seconds."""
 
 OPEN_TIME = 1.0
-"""Seconds that an assertion waits for messages that are still open."""
+"""Time that an assertion waits for open messages, in seconds."""
 
 _CONFIRMED = ("confirmed", "committed")
 _ACKED = ("acked", "auto-acked", "browsed")
@@ -55,8 +55,8 @@ _ACKED = ("acked", "auto-acked", "browsed")
 class LocalProxy:
     """A proxy while its `with` block runs, on `host` and `port`, in front of the broker at `upstream` (HOST:PORT).
 
-    It records what passes: `messages`, with what became of them, and `findings`; they stay when it has ended. With a
-    directory to `record` in, what passes is in a pcapng file there, too.
+    It records the traffic: `messages`, with their outcomes, and `findings`; they stay available after its end. With a
+    directory to `record` in, the traffic is also written to a pcapng file there.
     """
 
     def __init__(self, upstream: str, record: Path | None = None) -> None:
@@ -87,31 +87,31 @@ class LocalProxy:
 
     @property
     def url(self) -> str:
-        """Where clients connect, as the user guest."""
+        """URL for clients, as the user guest."""
         return f"amqp://guest:guest@{self.address}/%2F"
 
     # --- what was recorded
 
     @property
     def messages(self) -> Messages:
-        """The messages, requests and events up to now; the outcome of those that are still open is "pending"."""
+        """Messages, requests and events so far; the outcome of open ones is "pending"."""
         return self._recording().messages
 
     @property
     def findings(self) -> list[Finding]:
-        """What an expert would point out, up to now."""
+        """Findings so far: likely mistakes and problems."""
         return self._recording().findings
 
     def clear(self) -> None:
-        """Forget what was recorded, but for messages that are still open."""
+        """Drop the records, except open messages."""
         self._thread.call(lambda: self._recorder.clear())
 
     def last_lines(self, streams: Collection[int] | None = None) -> str:
-        """The last messages and frames of the connections with these numbers, or of all, for a person."""
+        """Return the latest messages and frames of the connections with these numbers, or of all, for people."""
         return last_lines(self._recording(), streams)
 
     def _settle(self) -> None:
-        """Let the proxy read what has come to it by now, where it is idle soon."""
+        """Wait until the proxy has read its pending input, if it becomes idle soon."""
 
         async def settle() -> None:
             with trio.move_on_after(SETTLING_TIME):
@@ -124,9 +124,9 @@ class LocalProxy:
         return self._final or self._thread.call(lambda: self._recorder.recording())
 
     def wait_for(self, expression: str = "", count: int = 1, timeout: float = 5.0, **fields: Any) -> Messages:
-        """Wait until there are so many messages as `messages.where` finds, and return them; else `AssertionError`.
+        """Wait until `messages.where` finds `count` messages, and return them; else raise `AssertionError`.
 
-        Not for code in an event loop, which would wait, too: that has `wait_for_async`.
+        Not for code in an event loop, which it would block: use `wait_for_async` there.
         """
         __tracebackhide__ = True
         if _is_in_event_loop():
@@ -141,7 +141,7 @@ class LocalProxy:
     async def wait_for_async(
         self, expression: str = "", count: int = 1, timeout: float = 5.0, **fields: Any
     ) -> Messages:
-        """The same in asyncio or trio, where other tasks run meanwhile."""
+        """Like `wait_for`, in asyncio or trio, where other tasks continue."""
         __tracebackhide__ = True
         sleep = trio.sleep if trio.lowlevel.in_trio_run() else asyncio.sleep
         end = time.monotonic() + timeout
@@ -160,23 +160,25 @@ class LocalProxy:
     # --- assertions
 
     def assert_all_confirmed(self, expression: str = "", *, timeout: float = OPEN_TIME) -> None:
-        """Was each publish, of those for which `expression` holds, confirmed by the broker, or committed?
+        """Assert that each publish for which `expression` holds was confirmed by the broker, or committed.
 
-        Those that are still open have `timeout` seconds for it.
+        Open publishes have `timeout` seconds for it.
         """
         __tracebackhide__ = True
         self._assert_all("publish", _CONFIRMED, "confirmed", expression, timeout)
 
     def assert_all_acked(self, expression: str = "", *, timeout: float = OPEN_TIME) -> None:
-        """Was each delivery, of those for which `expression` holds, acknowledged, auto-acked or browsed?
+        """Assert that each delivery for which `expression` holds was acknowledged, auto-acked or browsed.
 
-        Those that are still open have `timeout` seconds for it.
+        Open deliveries have `timeout` seconds for it.
         """
         __tracebackhide__ = True
         self._assert_all("deliver", _ACKED, "acked", expression, timeout)
 
     def assert_no_findings(self, severity: str = "warning", *, ignore: Collection[str] = ()) -> None:
-        """Is there no finding of this severity ("info", "warning", "error") or worse, but for the kinds to `ignore`?"""
+        """Assert that there is no finding of at least this severity ("info", "warning", "error"), except kinds to
+        `ignore`.
+        """
         __tracebackhide__ = True
         least = Severity(severity).rank
         self._settle()
@@ -206,7 +208,7 @@ class LocalProxy:
         raise self._failure(title, message_lines(others), {each.stream for each in others})
 
     def _check_complete(self, recording: Recording) -> None:
-        """`AssertionError` where older records were dropped: nothing holds of all messages then."""
+        """Raise `AssertionError` if older records were dropped, since then nothing can be said of all messages."""
         __tracebackhide__ = True
         if recording.dropped:
             text = f"{_number(recording.dropped, 'older record')} not kept: call clear() between the parts of a test"
@@ -220,9 +222,9 @@ class LocalProxy:
 
     @contextmanager
     def rules(self, *rules: str | Mapping[str, Any]) -> Iterator[None]:
-        """Go by more rules within the block: each is a mapping, or a text with `[[rules]]` as in a TOML config file.
+        """Apply more rules within the block: each is a mapping, or a text with `[[rules]]` as in a TOML config file.
 
-        They apply to open connections too. `ConfigError`, or `ValueError`, when they are wrong.
+        They apply to open connections too. Raise `ConfigError`, or `ValueError`, if they are invalid.
         """
         added = tuple(rule for each in rules for rule in rules_of(each))
         self._thread.call(lambda: self._apply(self._rules.add(added)))
@@ -240,7 +242,7 @@ class LocalProxy:
         return self.rules(fault_rule(kind, next(self._numbers), settings))
 
     def cut(self) -> int:
-        """Reset all connections of clients, as when their network is gone; how many there were."""
+        """Reset all client connections, as in a network failure; return their number."""
 
         def lose() -> int:
             sessions = list(self._server.sessions.values())
@@ -300,7 +302,7 @@ def _is_in_event_loop() -> bool:
 
 
 def _of_type(messages: Messages, type: str) -> Messages:
-    """The publishes, or the deliveries, those of basic.get included."""
+    """Return the publishes, or the deliveries, including those of basic.get."""
     types = ("deliver", "get") if type == "deliver" else (type,)
     return messages.only(lambda each: each.type in types)
 

@@ -1,4 +1,4 @@
-"""The messages, requests and events that a proxy has recorded."""
+"""Messages, requests and events recorded by a proxy."""
 
 from __future__ import annotations
 
@@ -13,18 +13,18 @@ _FIELDS = frozenset(MessageRecord.__struct_fields__)
 
 
 class Messages(list[MessageRecord]):
-    """A list of records, in the order of their times. `clients` is who their connections are of, by number."""
+    """A list of records, ordered by time. `clients` maps the number of a connection to its client."""
 
     def __init__(self, records: Iterable[MessageRecord] = (), clients: Mapping[int, Client] | None = None) -> None:
         super().__init__(records)
         self._clients = clients or {}
 
     def where(self, expression: str = "", **fields: Any) -> Messages:
-        """Those messages and requests for which a CEL expression holds, and that have these values in their fields.
+        """Return the messages and requests for which a CEL expression holds, and whose fields have these values.
 
             proxy.messages.where("exchange == 'orders' && headers.tenant == 'acme'", outcome="nacked")
 
-        `ValueError` when the expression is wrong, `TypeError` when there is no such field.
+        Raise `ValueError` if the expression is wrong, `TypeError` for an unknown field.
         """
         unknown = fields.keys() - _FIELDS
         if unknown:
@@ -37,5 +37,5 @@ class Messages(list[MessageRecord]):
         return found.only(lambda each: all(getattr(each, name) == value for name, value in fields.items()))
 
     def only(self, is_wanted: Callable[[MessageRecord], bool]) -> Messages:
-        """Those for which a function is true."""
+        """Return the records for which a function is true."""
         return Messages(filter(is_wanted, self), self._clients)

@@ -1,6 +1,6 @@
-"""The fixtures of pytest: `amqp_broker` and `amqp_proxy`, each also for a module or the whole session.
+"""The pytest fixtures: `amqp_broker` and `amqp_proxy`, each also for a module or the whole session.
 
-What they need is imported when a test first asks for one: a run without them is as fast as if this were not installed.
+Their modules are imported when a test first uses one, so that other test runs are not slowed down.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
 
 MOST_NAME_BYTES = 200
-"""Of a directory's name; file systems take 255."""
+"""Maximum length of a directory's name; file systems allow 255."""
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
@@ -36,7 +36,7 @@ def pytest_addoption(parser: pytest.Parser) -> None:
         "--amqp-record",
         type=Path,
         metavar="DIR",
-        help="record what passes each amqp_proxy, in a directory below this one that is named for the test",
+        help="record the traffic of each amqp_proxy, in a subdirectory of this one named for the test",
     )
 
 
@@ -51,7 +51,7 @@ def _address(text: str) -> str:
 def pytest_runtest_makereport(
     item: pytest.Item, call: pytest.CallInfo[None]
 ) -> Generator[None, pytest.TestReport, pytest.TestReport]:
-    """Add to the report of a failed test what its proxies saw last, unless the failure itself has it already."""
+    """Add the latest traffic of a failed test's proxies to its report, unless the failure contains it already."""
     report = yield
     module = sys.modules.get("amqproxy.testing.local_proxy")
     if module is not None and report.when == "call" and report.failed:
@@ -68,21 +68,21 @@ def pytest_runtest_makereport(
 
 @pytest.fixture
 def amqp_broker() -> Iterator[LocalBroker]:
-    """A broker of the test's own, on a free port: host, port, url, restart(), block(), unblock()."""
+    """A broker for the test alone, on a free port: host, port, url, restart(), block(), unblock()."""
     with _broker() as broker:
         yield broker
 
 
 @pytest.fixture(scope="module")
 def amqp_broker_module() -> Iterator[LocalBroker]:
-    """The same for all tests of a module."""
+    """A broker like `amqp_broker`, for all tests of a module."""
     with _broker() as broker:
         yield broker
 
 
 @pytest.fixture(scope="session")
 def amqp_broker_session() -> Iterator[LocalBroker]:
-    """The same for all tests."""
+    """A broker like `amqp_broker`, for all tests."""
     with _broker() as broker:
         yield broker
 
@@ -96,14 +96,14 @@ def amqp_proxy(request: pytest.FixtureRequest) -> Iterator[LocalProxy]:
 
 @pytest.fixture(scope="module")
 def amqp_proxy_module(request: pytest.FixtureRequest) -> Iterator[LocalProxy]:
-    """The same for all tests of a module, in front of amqp_broker_module."""
+    """A proxy like `amqp_proxy`, for all tests of a module, in front of amqp_broker_module."""
     with _proxy(request, "amqp_broker_module") as proxy:
         yield proxy
 
 
 @pytest.fixture(scope="session")
 def amqp_proxy_session(request: pytest.FixtureRequest) -> Iterator[LocalProxy]:
-    """The same for all tests, in front of amqp_broker_session."""
+    """A proxy like `amqp_proxy`, for all tests, in front of amqp_broker_session."""
     with _proxy(request, "amqp_broker_session") as proxy:
         yield proxy
 
@@ -117,7 +117,7 @@ def _broker() -> Iterator[LocalBroker]:
 
 
 def _directory_name(test: str) -> str:
-    """The name of a test, or of the session, as a directory can have it."""
+    """Return the name of a test, or of the session, as a valid directory name."""
     name = re.sub(r"[^\w.\[\]-]+", "-", test, flags=re.ASCII).strip("-") or "session"
     if len(name) > MOST_NAME_BYTES:
         name = f"{name[:MOST_NAME_BYTES]}-{sha256(test.encode()).hexdigest()[:8]}"

@@ -1,4 +1,4 @@
-"""Does a message or a request, as it was recorded, match an expression? It has the names that rules have in `when`."""
+"""CEL filter for recorded messages and requests, with the names of a rule's `when`."""
 
 from __future__ import annotations
 
@@ -19,24 +19,24 @@ _METHODS = {
     "get": "basic.get-ok",
     "return": "basic.return",
 }
-"""The methods of records that are about a message."""
+"""Methods of records that are about a message."""
 
 _FIELDS = ("exchange", "routing_key", "queue", "consumer_tag", "delivery_tag", "redelivered", "mandatory")
-"""The fields of a record about a message that are its method's."""
+"""Fields of a message record that come from its method."""
 
 
 class RecordFilter:
-    """A CEL expression. `ValueError` when it is wrong; the text says where."""
+    """A CEL expression; raise `ValueError` with the place if it is wrong."""
 
     def __init__(self, expression: str) -> None:
         __tracebackhide__ = True
         try:
             self._filter = compiled(expression)
         except ValueError as error:
-            raise ValueError(str(error)) from None  # without the frames of the compiler, in the report of a test
+            raise ValueError(str(error)) from None  # without the compiler's frames, in the report of a test
 
     def holds(self, record: MessageRecord, client: Client) -> bool:
-        """Is it true of this message or request of `client`? What it cannot be evaluated for does not match."""
+        """Whether the expression is true for the message or request of `client`; false if it cannot be evaluated."""
         if record.type not in _METHODS and record.type != "request":
             return False
         try:
@@ -46,7 +46,7 @@ class RecordFilter:
 
 
 def _value(path: str, record: MessageRecord, client: Client) -> Any:
-    """The value of an attribute; None where the record does not have it."""
+    """Return the value of an attribute; `None` if the record lacks it."""
     group, _, name = path.partition(".")
     if group == "properties":
         return (record.properties or {}).get(name)
@@ -62,7 +62,7 @@ def _value(path: str, record: MessageRecord, client: Client) -> Any:
 
 
 def _fields(record: MessageRecord) -> Mapping[str, Any]:
-    if record.type == "request":  # of which the reply alone may have been seen
+    if record.type == "request":  # only its reply may have been seen
         return (record.arguments if record.method else record.reply_arguments) or {}
     return {name: value for name in _FIELDS if (value := getattr(record, name)) is not None}
 
@@ -77,7 +77,7 @@ def _headers(record: MessageRecord) -> Mapping[str, Any] | None:
 
 
 def _body(record: MessageRecord) -> bytes | None:
-    """The body, where all of it was recorded."""
+    """Return the body, if it was recorded completely."""
     if isinstance(record.body, dict):
         body = base64.b64decode(record.body["base64"])
     elif record.body is not None:

@@ -1,4 +1,4 @@
-"""What passed last on some connections, as lines for a person."""
+"""The latest traffic of some connections, as lines for people."""
 
 from __future__ import annotations
 
@@ -12,17 +12,17 @@ from amqproxy.taps.text import line
 from amqproxy.testing.in_memory_recorder import Recording
 
 MOST_CONNECTIONS = 5
-"""Connections that are shown, the newest."""
+"""Maximum number of connections shown, the newest."""
 
 MOST_LINES = 15
-"""Messages, and frames, that are shown of each."""
+"""Maximum number of messages, and of frames, shown of each."""
 
 LONGEST_LINE = 400
-"""Characters of a line."""
+"""Maximum length of a line in characters."""
 
 
 def last_lines(recording: Recording, streams: Collection[int] | None = None) -> str:
-    """The last messages and frames of the connections with these numbers, or of all; "" when there was nothing."""
+    """Return the latest messages and frames of these connections, or of all; "" if there are none."""
     names = {each.stream: each.connection for each in [*recording.frames, *recording.messages]}
     chosen = sorted(names if streams is None else names.keys() & set(streams))[-MOST_CONNECTIONS:]
     parts = []
@@ -36,12 +36,12 @@ def last_lines(recording: Recording, streams: Collection[int] | None = None) -> 
 
 
 def message_lines(records: Iterable[MessageRecord]) -> str:
-    """The messages themselves, the first of them."""
+    """Return the first of the messages, as lines."""
     return _listed([message_line(each) for each in records])
 
 
 def finding_lines(findings: Iterable[Finding]) -> str:
-    """The findings themselves, with why they matter, the first of them."""
+    """Return the first of the findings, with their reasons, as lines."""
     lines = FindingLines()
     return _listed([lines.line(each) for each in findings])
 

@@ -1,9 +1,9 @@
-"""`amqproxy top`: a page in the terminal that shows what a running proxy does now.
+"""`amqproxy top`: a live view of a running proxy in the terminal.
 
-- `samples`: two samples of the statistics make rates and latencies; two lists make the rates of each entry.
-- `views`: the lists that it shows, with their columns.
-- `proxy_source`: asks the proxy, and connects again when it was restarted.
-- `app`: the page, with textual. Nothing else here needs that.
+- `samples`: rates and latencies from two samples of the statistics; rates of entries from two lists.
+- `views`: the lists shown, with their columns.
+- `proxy_source`: queries the proxy, and reconnects after its restart.
+- `app`: the page, with textual, which only this module needs.
 
 Imports: `amqproxy.control`'s client library and its tables, asyncio, textual.
 """

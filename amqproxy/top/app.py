@@ -18,13 +18,13 @@ from amqproxy.top.samples import Entry, Sample
 from amqproxy.top.views import VIEWS, View, overview, rows
 
 LEAST_WINDOW = 0.5
-"""Seconds between two samples that are compared, at least: keys may ask again at once."""
+"""Minimum time between two compared samples, in seconds, since keys may trigger further queries."""
 
 MOST_SAMPLES = 16
-"""Samples that are kept to compare with."""
+"""Number of samples that are kept for comparison."""
 
 COURTESY = 5.0
-"""How many times as long as a look took the next one waits: a proxy with many connections has other things to do."""
+"""Minimum pause after a query, in multiples of its duration, to keep the load on a busy proxy low."""
 
 STYLE = """
 Screen { overflow: hidden; }
@@ -40,7 +40,7 @@ TabPane { padding: 0; }
 
 
 class Sorting:
-    """By which column a view is sorted."""
+    """Sort order of a view."""
 
     def __init__(self) -> None:
         self.column = 0
@@ -48,7 +48,7 @@ class Sorting:
 
 
 class TopApp(App[None]):
-    """Shows what `source` tells, asked every `interval` seconds; None: when a key asks for it only."""
+    """Shows the data of `source`, queried every `interval` seconds; `None`: only on a key press."""
 
     CSS = STYLE
     TITLE = "amqproxy top"
@@ -62,7 +62,7 @@ class TopApp(App[None]):
         Binding("escape", "close_filter", "Clear", show=False, priority=True),
         Binding("space", "refresh_now", "Refresh"),
         Binding("q", "quit", "Quit"),
-        Binding("ctrl+c", "quit", "Quit", show=False, priority=True),  # as it ends every other command
+        Binding("ctrl+c", "quit", "Quit", show=False, priority=True),  # as in every other command
     ]
 
     def __init__(self, source: Source, interval: float | None) -> None:
@@ -86,7 +86,7 @@ class TopApp(App[None]):
                 with TabPane(view.title, id=view.request):
                     yield DataTable[Text](id=f"table-{view.request}", cursor_type="row", zebra_stripes=True)
         yield Static(id="status", markup=False)
-        yield Input(placeholder="words that a row must have; Escape shows all rows", id="filter")
+        yield Input(placeholder="words that rows must contain; Escape shows all rows", id="filter")
         yield Footer()
 
     def on_mount(self) -> None:
@@ -114,7 +114,7 @@ class TopApp(App[None]):
             await asyncio.sleep(max(interval, COURTESY * (time.monotonic() - began)))
 
     async def refresh_view(self) -> None:
-        """Ask what is shown now, and show it."""
+        """Query the current list, and show it."""
         async with self._asking:
             view = self.view
             try:
@@ -129,7 +129,7 @@ class TopApp(App[None]):
             self._show()
 
     def _keep(self, sample: Sample) -> None:
-        """Compare a sample with the newest that is old enough."""
+        """Compare a sample with the newest one that is old enough."""
         then = [each for each in self._samples if each.time <= sample.time - LEAST_WINDOW]
         if then or self._before is None:
             self._before = then[-1] if then else self._sample
@@ -139,7 +139,7 @@ class TopApp(App[None]):
     def _take(self, view: View, sample: Sample, entries: list[Entry], left_out: int) -> None:
         then, before = self._asked.get(view.request, (sample.time, []))
         if self._before is not None and self._before.process["started_at"] != sample.process["started_at"]:
-            before = []  # its sessions are numbered anew
+            before = []  # a new process numbers its sessions again
         self._asked[view.request] = sample.time, entries
         self._entries[view.request] = view.entries(before, entries, sample.time - then)
         self._left_out[view.request] = left_out
@@ -150,7 +150,7 @@ class TopApp(App[None]):
         return self.query_one(f"#table-{view.request}", DataTable)
 
     def _headings(self, view: View) -> list[Text]:
-        """The headings of the columns; each has room for the mark of the one by which the list is sorted."""
+        """Return the column headings, each with room for the sort mark."""
         sorting = self._sorting[view.request]
         found = []
         for at, column in enumerate(view.columns):
@@ -168,7 +168,7 @@ class TopApp(App[None]):
         status.update(self._lost or shown)
 
     def _show_rows(self, view: View) -> str:
-        """Show the rows of a list, and keep the cursor where it is; how many these are."""
+        """Show the rows of a list, keep the cursor on its row, and describe them."""
         sorting = self._sorting[view.request]
         wanted = self.query_one("#filter", Input).value
         entries = self._entries.get(view.request, [])
@@ -181,7 +181,7 @@ class TopApp(App[None]):
         at = 0
         alike: Counter[str] = Counter()
         for number, (identity, cells) in enumerate(found):
-            alike[repr(identity)] += 1  # names that rules redact may be the same
+            alike[repr(identity)] += 1  # redacted names may be equal
             key = f"{identity!r} {alike[repr(identity)]}"
             texts = [
                 Text(cell, justify="right" if column.is_number else "left")
@@ -201,7 +201,7 @@ class TopApp(App[None]):
 
     @staticmethod
     def _under_cursor(table: DataTable[Text]) -> str | None:
-        """What identifies the row under the cursor."""
+        """Return the identity of the row under the cursor."""
         if not table.row_count:
             return None
         key: str | None = table.coordinate_to_cell_key(table.cursor_coordinate).row_key.value
@@ -243,7 +243,7 @@ class TopApp(App[None]):
         self._show()
 
     def action_filter(self) -> None:
-        """Let words be typed that a row must have."""
+        """Open the field for words that rows must contain."""
         field = self.query_one("#filter", Input)
         field.add_class("shown")
         field.focus()
@@ -262,5 +262,5 @@ class TopApp(App[None]):
         self._table(self.view).focus()
 
     async def action_refresh_now(self) -> None:
-        """Ask at once."""
+        """Query now."""
         await self.refresh_view()

@@ -1,4 +1,4 @@
-"""Asks a proxy through its control socket, for as long as `top` runs."""
+"""Queries a proxy through its control socket, while `top` runs."""
 
 from __future__ import annotations
 
@@ -9,17 +9,17 @@ from amqproxy.control import AsyncControlClient, RequestError
 
 
 class Source(Protocol):
-    """What is asked."""
+    """Source of data."""
 
     async def ask(self, request: str) -> dict[str, Any]:
-        """The response to a request. `RequestError` when there is none."""
+        """Return the response to a request; raise `RequestError` if there is none."""
 
     async def aclose(self) -> None:
-        """No more is asked."""
+        """Close the source."""
 
 
 class ProxySource:
-    """A `Source` that connects to `path` with the first request, and again after the connection was lost."""
+    """A `Source` that connects to `path` with the first request, and again after a lost connection."""
 
     def __init__(self, path: Path) -> None:
         self._path = path

@@ -1,4 +1,4 @@
-"""Rates and latencies, from two samples of what a proxy has counted."""
+"""Rates and latencies from two samples of a proxy's counters."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ Entry = Mapping[str, Any]
 
 
 class Sample:
-    """The response to `stats`: `process` is about the process, `time` when it was made, in seconds since 1970."""
+    """The response to `stats`: `process` describes the process, `time` is when it was made, in seconds since 1970."""
 
     def __init__(self, response: Mapping[str, Any]) -> None:
         self.process: Mapping[str, Any] = response["stats"]
@@ -21,14 +21,14 @@ class Sample:
                 self._values.setdefault(each["name"], []).append((each["labels"], each["value"]))
 
     def total(self, name: str, **labels: str) -> float | None:
-        """The sum of all samples of that name that have these labels; None if there is no such metric."""
+        """Return the sum of all samples with this name and these labels; `None` if there is no such metric."""
         found = self._values.get(name)
         if found is None:
             return None
         return sum(value for has, value in found if labels.items() <= has.items())
 
     def totals(self, name: str, by: str, **labels: str) -> dict[str, float]:
-        """The same for each value of the label `by`; none if there is no such metric."""
+        """Return `total` for each value of the label `by`; empty if there is no such metric."""
         found: dict[str, float] = {}
         for has, value in self._values.get(name, ()):
             if by in has and labels.items() <= has.items():
@@ -36,7 +36,7 @@ class Sample:
         return found
 
     def buckets(self, name: str) -> dict[float, float]:
-        """How many observations of a histogram are at most so large."""
+        """Return the cumulative buckets of a histogram: counts by upper bound."""
         counts: dict[float, float] = {}
         for labels, value in self._values.get(f"{name}_bucket", ()):
             bound = float(labels["le"])
@@ -45,16 +45,16 @@ class Sample:
 
 
 class Window:
-    """What happened between two samples. Without an earlier one, or from another process, nothing is known of it."""
+    """The interval between two samples; without an earlier sample of the same process, all rates are unknown."""
 
     def __init__(self, before: Sample | None, after: Sample) -> None:
         if before is not None and before.process["started_at"] != after.process["started_at"]:
-            before = None  # the proxy was restarted
+            before = None  # restarted meanwhile
         self.before = before
         self.after = after
 
     def rate(self, name: str, **labels: str) -> float | None:
-        """How much a counter grew, a second."""
+        """Return the growth of a counter per second."""
         if self.before is None:
             return None
         then, now = self.before.total(name, **labels), self.after.total(name, **labels)
@@ -64,16 +64,16 @@ class Window:
         return max(0.0, now - then) / seconds
 
     def rates(self, name: str, by: str, **labels: str) -> dict[str, float]:
-        """The same for each value of the label `by`; of those that grew."""
+        """Return `rate` for each value of the label `by` that grew."""
         if self.before is None or (seconds := self.after.time - self.before.time) <= 0:
             return {}
         then, now = self.before.totals(name, by, **labels), self.after.totals(name, by, **labels)
         return {each: (now[each] - then.get(each, 0.0)) / seconds for each in now if now[each] > then.get(each, 0.0)}
 
     def quantile(self, name: str, share: float) -> float | None:
-        """The value that this share of a histogram's new observations do not exceed, as Prometheus estimates it.
+        """Return the quantile of a histogram's new observations, estimated as by Prometheus.
 
-        None if there was none.
+        `None` if there are none.
         """
         now = self.after.buckets(name)
         then = {} if self.before is None else self.before.buckets(name)
@@ -99,7 +99,9 @@ def with_rates(
     key: Callable[[Entry], Hashable],
     counted: str,
 ) -> list[Entry]:
-    """Entries with `rates`: how much each count in the field `counted` grew, a second, since the same entry before."""
+    """Return entries with `rates`: the growth per second of each count in the field `counted`, since the earlier
+    list.
+    """
     known = {key(entry): entry for entry in before}
     found: list[Entry] = []
     for entry in after:

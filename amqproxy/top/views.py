@@ -19,21 +19,21 @@ from amqproxy.control.tables import (
 from amqproxy.top.samples import Sample, Window, with_rates
 
 UNKNOWN = "-"
-"""Stands for a rate or a latency of which nothing is known."""
+"""Text for an unknown rate or latency."""
 
 MOST_ROWS = 500
-"""Rows that are shown; which ones, sorting decides."""
+"""Maximum number of rows shown, in sort order."""
 
 
 def rate_text(rate: float | None) -> str:
-    """A number a second."""
+    """Format a rate."""
     if rate is None:
         return ""
     return f"{rate:,.0f}" if rate >= 10 else f"{rate:.3g}"
 
 
 def byte_rate_text(rate: float | None) -> str:
-    """Bytes a second."""
+    """Format bytes per second."""
     return "" if rate is None else size_text(rate) + "/s"
 
 
@@ -42,7 +42,7 @@ def _rate(heading: str, peer: str, text: Callable[[float | None], str]) -> Colum
 
 
 class View(NamedTuple):
-    """A list: its request, its columns, what identifies an entry, and the counts from which rates are made, if any."""
+    """A list: its request, its columns, the identity of an entry, and the counts with rates, if any."""
 
     request: str
     columns: tuple[Column, ...]
@@ -55,11 +55,11 @@ class View(NamedTuple):
 
     @property
     def noun(self) -> str:
-        """What its entries are."""
+        """Noun for its entries."""
         return "objects" if self.request == "topology" else self.request
 
     def entries(self, before: Iterable[Entry], after: Iterable[Entry], seconds: float) -> list[Entry]:
-        """The entries to be shown, with rates if there are any; `before` are those of so many seconds ago."""
+        """Return the entries to show, with rates if there are any; `before` are the entries `seconds` ago."""
         if not self.counted:
             return list(after)
         return with_rates(before, after, seconds, key=self.key, counted=self.counted)
@@ -104,13 +104,13 @@ VIEWS = (
 
 
 Row = tuple[Hashable, list[str]]
-"""What identifies an entry, and its cells as texts."""
+"""Identity of an entry, and its cells as texts."""
 
 
 def rows(view: View, entries: Iterable[Entry], *, sort: int, is_reversed: bool, filter: str) -> list[Row]:
-    """The entries in which each word of `filter` is found, sorted by the column with the number `sort`.
+    """Return the entries that contain each word of `filter`, sorted by the column with the number `sort`.
 
-    What has no value comes last.
+    Entries without a value come last.
     """
     words = filter.lower().split()
     found = []
@@ -126,12 +126,12 @@ def rows(view: View, entries: Iterable[Entry], *, sort: int, is_reversed: bool, 
 
 
 def _rank(value: object) -> int:
-    """Numbers and texts cannot be compared: numbers come first."""
+    """Return the sort rank of a type: numbers come before texts."""
     return 0 if isinstance(value, (int, float)) else 1
 
 
 def overview(before: Sample | None, after: Sample) -> list[str]:
-    """Lines about the whole proxy: what it is, rates, and latencies since the sample before."""
+    """Return lines about the whole proxy: its process, rates, and latencies since the sample before."""
     process, window = after.process, Window(before, after)
     lag = process["lag"]
     lines = [

@@ -27,5 +27,5 @@ def test_what_is_connected_is_counted() -> None:
 
 
 async def test_definitions_of_no_broker(tmp_path: Path) -> None:
-    with pytest.raises(AddressUnavailable, match="holds no broker's data"):
+    with pytest.raises(AddressUnavailable, match="does not contain a broker's data"):
         await export(tmp_path)

@@ -179,7 +179,7 @@ async def test_a_disk_that_hangs_stops_no_traffic(log: list[Any]) -> None:
 
 async def test_without_a_file_there_is_nothing_to_read() -> None:
     server: Any = SimpleNamespace(rules=RuleSet(()))
-    with pytest.raises(NotReloaded, match="there is no config file to read again"):
+    with pytest.raises(NotReloaded, match="the proxy was started without a config file to reload"):
         await Reloader(Config(), None, server, Mirrors(), {}).reload()  # type: ignore[arg-type]
 
 

@@ -48,7 +48,7 @@ def test_help_names_every_flag_of_the_broker(amqproxy: Amqproxy) -> None:
 def test_there_is_nothing_to_export_where_no_broker_was(amqproxy: Amqproxy, tmp_path: Path) -> None:
     code, out, err = amqproxy("broker", "export", "--data", str(tmp_path))
     assert (code, out) == (FAILED, "")
-    assert err == f"amqproxy: {tmp_path} holds no broker's data: there is no broker.sqlite in it\n"
+    assert err == f"amqproxy: {tmp_path} does not contain a broker's data: there is no broker.sqlite in it\n"
     assert not list(tmp_path.iterdir())
 
 
@@ -291,4 +291,4 @@ def test_what_a_broker_by_itself_cannot_record(amqproxy: Amqproxy, tmp_path: Pat
     (tmp_path / "c.yaml").write_text("record: {directory: kept, when_full: wait}")
     code, _, err = amqproxy("broker", "--listen", "127.0.0.1:0", "--config", str(tmp_path / "c.yaml"))
     assert code == MISUSED
-    assert "record.when_full: the broker by itself does not wait for the disk" in err
+    assert "record.when_full: a broker without a proxy does not wait for the disk" in err

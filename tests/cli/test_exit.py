@@ -26,7 +26,7 @@ def test_a_full_disk_is_a_plain_error(arguments: list[str]) -> None:
         done = subprocess.run([*COMMAND, *arguments], stdout=full, stderr=subprocess.PIPE, text=True)
     assert (done.returncode, done.stderr) == (
         FAILED,
-        "amqproxy: the output cannot be written: No space left on device\n",
+        "amqproxy: cannot write the output: No space left on device\n",
     )
 
 

@@ -114,10 +114,10 @@ def test_nothing_is_replaced_or_left_half_done(tmp_path: Path, amqproxy: Amqprox
 def test_wrong_usage_is_said(tmp_path: Path, amqproxy: Amqproxy) -> None:
     for arguments, said in (
         (["--to", str(tmp_path / "a.txt"), CONFIRMS], "no suffix that names a format"),
-        (["--to", str(tmp_path / "a.html"), "--messages", CONFIRMS], "are not for html, but for tables"),
-        (["--to", "-", "--format", "parquet", CONFIRMS], "is no text: name a file"),
+        (["--to", str(tmp_path / "a.html"), "--messages", CONFIRMS], "are for tables, not for html"),
+        (["--to", "-", "--format", "parquet", CONFIRMS], "is a binary format: name a file"),
         (["--to", str(tmp_path / "a.html"), "--leg", "both", CONFIRMS], "choose --leg client or upstream"),
-        (["--to", str(tmp_path / "a.jsonl"), "--fields", "method", CONFIRMS], "are the columns of CSV"),
+        (["--to", str(tmp_path / "a.jsonl"), "--fields", "method", CONFIRMS], "is for CSV only"),
         (["--to", "-"], "name a capture"),
     ):
         outcome = amqproxy("export", *arguments)

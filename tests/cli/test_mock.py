@@ -23,7 +23,7 @@ def test_a_client_that_does_otherwise() -> None:
         assert connection.channel().queue_declare("", exclusive=True).method.queue.startswith("amq.gen-")
     out, err = process.communicate(timeout=DEADLINE)
     assert process.returncode == FAILED
-    assert "did not do what was recorded" in err
+    assert "did not act as recorded" in err
     (report,) = [json.loads(line) for line in out.splitlines()]
     assert (report["report"], report["user"], report["stream"]) == ("mocked", "guest", 0)
     assert [(each["kind"], each["method"]) for each in report["differences"]] == [

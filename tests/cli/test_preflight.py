@@ -19,7 +19,7 @@ WRONG_FOR_THE_PROXY = {
     "limits: {frame_max: 99999999999999999999}": ("limits.frame_max", "Expected `int` <= 4294967295"),
     "limits: {print_backlog: 9223372036854775808}": ("limits.print_backlog", "<= 9223372036854775807"),
     "limits: {connections: 0}": ("limits.connections", ">= 1"),
-    "limits: {connect_timeout: .inf}": ("limits.connect_timeout", "no number that can be counted by"),
+    "limits: {connect_timeout: .inf}": ("limits.connect_timeout", "not a finite number"),
     "broker: {limits: {frame_max: 4294967296}}": ("broker.limits.frame_max", "<= 4294967295"),
     "listen: [{address: ':0'}, {address: ':0', tls: {certificate: none.pem, key: none.pem}}]": (
         "listen[1].tls",
@@ -35,7 +35,7 @@ WRONG_FOR_THE_PROXY = {
     "listen: [{address: 'a..b:0'}]": ("listen[0].address", "cannot be a host's name"),
     "listen: [{address: 'localhost:5673'}, {address: 'localhost:5673'}]": (
         "listen[1].address",
-        "is the address of listen[0] already",
+        "is already the address of listen[0]",
     ),
     "{listen: [{address: ':9419'}], metrics: {address: ':9419'}}": ("metrics.address", "of listen[0] already"),
     "metrics: {address: 'a..b:0'}": ("metrics.address", "cannot be a host's name"),
@@ -46,23 +46,23 @@ WRONG_FOR_THE_PROXY = {
     "upstream: {address: 'a..b:5672'}": ("upstream.address", "cannot be a host's name"),
     "upstreams: {x: {password_file: none}}": ("upstreams.x.password_file", "cannot be read"),
     "upstreams: {x: {password_env: NO_SUCH_VARIABLE}}": ("upstreams.x.password_env", "no variable NO_SUCH_VARIABLE"),
-    f"upstreams: {{x: {{password_file: text, vhost: '{LONG}'}}}}": ("upstreams.x.vhost", "255 bytes at most"),
-    'upstreams: {x: {password_file: text, user: "a\\0b"}}': ("upstreams.x.user", "no NUL"),
+    f"upstreams: {{x: {{password_file: text, vhost: '{LONG}'}}}}": ("upstreams.x.vhost", "limited to 255 bytes"),
+    'upstreams: {x: {password_file: text, user: "a\\0b"}}': ("upstreams.x.user", "must not contain NUL"),
     "upstreams: {x: {password_file: text, tls: {ca: none}}}": ("upstreams.x.tls", "none: no certificates"),
-    f"control: {{path: '{LONG}'}}": ("control.path", "107 bytes at most"),
+    f"control: {{path: '{LONG}'}}": ("control.path", "limited to 107 bytes"),
     "control: {path: none/control}": ("control.path", "make it"),
-    "control: {path: text}": ("control.path", "which is no socket"),
-    'control: {path: "a\\0"}': ("control.path", "holds a NUL"),
-    "{upstream: broker, broker: {data: text}}": ("broker.data", "is no directory"),
+    "control: {path: text}": ("control.path", "which is not a socket"),
+    'control: {path: "a\\0"}': ("control.path", "must not contain NUL"),
+    "{upstream: broker, broker: {data: text}}": ("broker.data", "is not a directory"),
 }
 
 WRONG_FOR_THE_BROKER = {
     "broker: {listen: [{address: ':0', tls: {certificate: none, key: none}}]}": ("broker.listen[0].tls", "none and"),
     "broker: {listen: [{address: 'a..b:0'}]}": ("broker.listen[0].address", "cannot be a host's name"),
     "broker: {listen: [{address: ':5672'}, {address: ':5672'}]}": ("broker.listen[1].address", "of broker.listen[0]"),
-    "broker: {data: text}": ("broker.data", "text is no directory"),
-    "broker: {data: text/below}": ("broker.data", "text is no directory"),
-    'broker: {data: "a\\0"}': ("broker.data", "holds a NUL"),
+    "broker: {data: text}": ("broker.data", "text is not a directory"),
+    "broker: {data: text/below}": ("broker.data", "text is not a directory"),
+    'broker: {data: "a\\0"}': ("broker.data", "must not contain NUL"),
     "broker: {definitions: none}": ("broker.definitions", "none: cannot be read: No such file"),
     "broker: {definitions: text}": ("broker.definitions", "Expecting value"),
     "broker: {definitions: list}": ("broker.definitions", "not an object"),
@@ -158,7 +158,7 @@ def test_who_may_not_write_cannot_keep_data(tmp_path: Path, monkeypatch: pytest.
     monkeypatch.setattr(os, "access", access)
     file = tmp_path / "some.yaml"
     file.write_text("broker: {data: new/below}")
-    with pytest.raises(preflight.PreflightError, match="there is no right to write in"):
+    with pytest.raises(preflight.PreflightError, match="no permission to write in"):
         preflight.check(load(file))
 
 

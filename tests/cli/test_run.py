@@ -49,7 +49,7 @@ def test_an_address_that_cannot_be_had(amqproxy: Amqproxy) -> None:
 def test_run_does_not_connect_to_itself(amqproxy: Amqproxy) -> None:
     code, _, err = amqproxy("run", "--listen", "127.0.0.1:7777", "--upstream", "127.0.0.1:7777")
     assert code == MISUSED
-    assert "which is where we listen" in err
+    assert "which is a listener of this proxy" in err
 
 
 @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])

@@ -23,10 +23,10 @@ def test_textual_is_an_extra(amqproxy: Amqproxy, tmp_path: Path, monkeypatch: py
     monkeypatch.setattr(importlib.util, "find_spec", lambda name: None)
     code, out, err = amqproxy("top", "--socket", str(tmp_path / "control"))
     assert (code, out) == (FAILED, "")
-    assert err == 'amqproxy: top: this needs textual, which is not installed: pip install "amqproxy[top]"\n'
+    assert err == 'amqproxy: top: needs textual, which is not installed: pip install "amqproxy[top]"\n'
 
 
 def test_it_needs_a_terminal(amqproxy: Amqproxy, tmp_path: Path) -> None:
     code, out, err = amqproxy("top", "--socket", str(tmp_path / "control"))
     assert (code, out) == (MISUSED, "")
-    assert err == "amqproxy: top: this needs a terminal; `amqproxy control connections` prints a list once\n"
+    assert err == "amqproxy: top: needs a terminal; `amqproxy control connections` prints a list once\n"

@@ -49,7 +49,7 @@ def test_a_filter_and_a_window_apply_to_fields(amqproxy: Amqproxy) -> None:
     ("options", "error"),
     [
         (["--fields", "metod"], "--fields: there is no field metod: did you mean `method`?"),
-        (["--fields", ","], "--fields: name some"),
+        (["--fields", ","], "--fields: name fields"),
         (["--fields", "outcome"], "--fields: there is no field outcome"),
         (["--fields", "method", "--separator", "||"], "--separator ||: it must be one character"),
         (["--header"], "they need --fields"),
@@ -94,15 +94,15 @@ def test_figures_of_all_captures_are_one_object(amqproxy: Amqproxy) -> None:
 @pytest.mark.parametrize(
     ("options", "error"),
     [
-        (["--stats", "--messages"], "--stats is a view of its own: it goes without --messages"),
+        (["--stats", "--messages"], "--stats and --messages exclude each other"),
         (["--stats", "--findings"], "goes without --findings"),
         (["--stats", "--fields", "method"], "goes without --fields"),
         (["--stats", "--top", "0"], "--top 0: it must be at least 1"),
-        (["--top", "3"], "it needs --stats"),
+        (["--top", "3"], "--top needs --stats"),
         (["--sequence", "--json"], "--sequence draws a ladder: it goes without --json"),
         (["--sequence", "--body=9"], "goes without --body"),
         (["--sequence", "--stats"], "goes without --stats"),
-        (["--svg", "x.svg", "--messages"], "--svg is a view of its own: it goes without --messages"),
+        (["--svg", "x.svg", "--messages"], "--svg and --messages exclude each other"),
         (["--sequence", "--limit", "0"], "--limit 0: it must be at least 1"),
         (["--limit", "9"], "it needs --sequence"),
         (["--stats", "--leg", "both"], "choose --leg client or upstream"),
@@ -124,7 +124,7 @@ def test_a_ladder_is_drawn_into_a_file(amqproxy: Amqproxy, tmp_path: Path) -> No
     capture.write_bytes(Path(CONFIRMS).read_bytes())
     mistaken = amqproxy("decode", "--svg", str(capture), CONFIRMS)
     assert mistaken.code == FAILED
-    assert "is there already, and no picture" in mistaken.err
+    assert "exists, and is not a picture" in mistaken.err
     assert capture.read_bytes() == Path(CONFIRMS).read_bytes()
     assert amqproxy("decode", "--svg", str(file), CONFIRMS).code == 0
     code, out, err = amqproxy("decode", CONFIRMS, "--svg", str(tmp_path / "no" / "ladder.svg"))

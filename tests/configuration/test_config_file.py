@@ -88,7 +88,7 @@ def test_an_empty_file_is_the_defaults(name: str) -> None:
         ("limits: {connections: 0}", "limits.connections", "Expected `int` >= 1"),
         ("limits: {connections: many}", "limits.connections", "Expected `int`, got `str`"),
         ("limits: {close_timeout: 0}", "limits.close_timeout", "Expected `float` > 0.0"),
-        ("limits: {close_timeout: .nan}", "limits.close_timeout", "nan is no number"),
+        ("limits: {close_timeout: .nan}", "limits.close_timeout", "nan is not a finite number"),
         ("limits: {frame_max: 1}", "limits.frame_max", "Expected `int` >= 4096"),
         ("listen: []", "listen", "at least one"),
         ("listen: {address: 'a:1'}", "listen", "Expected `array`, got `object`"),
@@ -98,15 +98,15 @@ def test_an_empty_file_is_the_defaults(name: str) -> None:
         ("metrics: {}", "metrics", "missing key `address`"),
         ("metrics: {address: 'a:65536'}", "metrics", "port above 65535"),
         ("opentelemetry: {endpoint: 'collector:4318'}", "opentelemetry.endpoint", "such as http://localhost:4318"),
-        ("opentelemetry: {endpoint: 'http://'}", "opentelemetry.endpoint", "no URL of a collector"),
+        ("opentelemetry: {endpoint: 'http://'}", "opentelemetry.endpoint", "not the URL of a collector"),
         ("opentelemetry: {endpoint: 'http://a:b@c'}", "opentelemetry.endpoint", "OTEL_EXPORTER_OTLP_HEADERS"),
         ("opentelemetry: {endpoint: 'http://c:66666'}", "opentelemetry", "Port out of range"),
         ("opentelemetry: {sample: 1.5}", "opentelemetry.sample", "Expected `float` <= 1.0"),
-        ("opentelemetry: {sample: .nan}", "opentelemetry.sample", "nan is no number"),
+        ("opentelemetry: {sample: .nan}", "opentelemetry.sample", "nan is not a finite number"),
         ("opentelemetry: {service_name: ''}", "opentelemetry.service_name", "length >= 1"),
         ("upstream: {address: '::1:5672'}", "upstream.address", "[::1]:5672"),
-        ("upstream: {address: ':5672'}", "upstream", "name its host and its port"),
-        ("upstream: {address: 'rabbit:0'}", "upstream", "name its host and its port"),
+        ("upstream: {address: ':5672'}", "upstream", "it needs a host and a port"),
+        ("upstream: {address: 'rabbit:0'}", "upstream", "it needs a host and a port"),
         ("upstream: {tls: {key: a.key}}", "upstream.tls", "a key needs the certificate"),
         ("log: {level: loud}", "log.level", "'loud'"),
         ("[]", "", "Expected `object`, got `array`"),
@@ -180,7 +180,7 @@ def test_what_yaml_cannot_make_sense_of_is_no_traceback(text: str) -> None:
 
 
 def test_the_upstream_is_not_where_we_listen() -> None:
-    with pytest.raises(ConfigError, match="which is where we listen"):
+    with pytest.raises(ConfigError, match="which is a listener of this proxy"):
         parse('{listen: [{address: "127.0.0.1:1"}], upstream: {address: "127.0.0.1:1"}}', Path("x.yaml"))
 
 
@@ -257,9 +257,9 @@ LONG = "x" * 256
 @pytest.mark.parametrize(
     ("keys", "key"),
     [
-        ({"action": "mirror", "exchange": LONG}, "exchange: 256 bytes"),
-        ({"action": "mirror", "exchange": "e", "routing_key": LONG}, "routing_key: 256 bytes"),
-        ({"action": "mirror", "routing_key": {"prefix": LONG}}, "routing_key: 256 bytes"),
+        ({"action": "mirror", "exchange": LONG}, "exchange: the text has 256 bytes"),
+        ({"action": "mirror", "exchange": "e", "routing_key": LONG}, "routing_key: the text has 256 bytes"),
+        ({"action": "mirror", "routing_key": {"prefix": LONG}}, "routing_key: the text has 256 bytes"),
         ({"action": "mirror", "exchange": "e", "headers": {"set": {LONG: 1}}}, ""),
         ({"action": "rewrite", "exchange": LONG}, "256 bytes"),
         ({"action": "rewrite", "queue": {"to": LONG + "{user}"}}, "256 bytes"),
@@ -268,14 +268,14 @@ LONG = "x" * 256
         ({"action": "rewrite", "headers": {"set": {"a": 2**64}}}, ""),
         ({"action": "rewrite", "headers": {"at_most": {"a": math.nan}}}, "nan"),
         ({"action": "rewrite", "headers": {"at_most": {"a": 2**80}}}, ""),
-        ({"action": "refuse", "text": LONG}, "text: 256 bytes"),
-        ({"action": "refuse", "text": "{user}" + LONG}, "text: 256 bytes"),
+        ({"action": "refuse", "text": LONG}, "text: the text has 256 bytes"),
+        ({"action": "refuse", "text": "{user}" + LONG}, "text: the text has 256 bytes"),
         ({"action": "refuse", "code": 70_000}, "code"),
         ({"action": "refuse", "code": -1}, "code"),
-        ({"action": "acl", "lines": "deny anyone to publish", "text": LONG}, "text: 256 bytes"),
+        ({"action": "acl", "lines": "deny anyone to publish", "text": LONG}, "text: the text has 256 bytes"),
         (
             {"action": "limit", "of": "channels", "most": 1, "text": "x" * 250},
-            "text: 267 bytes, with `RESOURCE_ERROR - `",
+            "text: the text has 267 bytes, with `RESOURCE_ERROR - `",
         ),
         ({"action": "fault", "fault": {"kind": "return", "code": 70_000}}, "code"),
         ({"action": "fault", "fault": {"kind": "return", "code": -1}}, "code"),
@@ -295,7 +295,7 @@ def test_what_rules_would_send_must_fit(tmp_path: Path, keys: dict[str, Any], ke
 def test_texts_must_be_utf_8(tmp_path: Path) -> None:
     file = tmp_path / "proxy.yaml"
     file.write_text('rules: [{name: odd, action: refuse, text: "\\ud800"}]')
-    with pytest.raises(ConfigError, match=r"rules\[0\].text: holds what UTF-8 cannot"):
+    with pytest.raises(ConfigError, match=r"rules\[0\].text: contains characters that UTF-8 cannot encode"):
         from_data({"rules": [{"name": "odd", "action": "refuse", "text": "\ud800"}]}, file)
     with pytest.raises(ConfigError, match=r"proxy\.yaml:1: .*(Unicode|UTF-8)"):
         load(file)

@@ -59,14 +59,14 @@ def test_what_is_shown_is_read_again() -> None:
 @pytest.mark.parametrize(
     ("keys", "what"),
     [
-        ({"limits": {"drain_timeout": "5 parsecs"}}, "limits.drain_timeout: `5 parsecs` is no time"),
+        ({"limits": {"drain_timeout": "5 parsecs"}}, "limits.drain_timeout: `5 parsecs` is not a time"),
         ({"limits": {"drain_timeout": "0s"}}, "limits.drain_timeout"),
         ({"limits": {"frame_max": "1B"}}, "limits.frame_max"),
         ({"limits": {"frame_max": "1.5B"}}, ""),
         ({"rules": [{"name": "r", "action": "hold", "timeout": "2h"}]}, "rules[0].timeout: Expected `float` <= 3600"),
         (
             {"rules": [{"name": "r", "action": "limit", "of": "messages", "rate": "5/parsec"}]},
-            "rules[0].rate: `5/parsec` is no rate",
+            "rules[0].rate: `5/parsec` is not a rate",
         ),
         ({"rules": [{"name": "r", "action": "limit", "of": "messages", "rate": "0/s"}]}, "rules[0].rate: `0/s` lets"),
     ],
@@ -94,7 +94,7 @@ timeout = "5 parsecs"
 """)
     with pytest.raises(ConfigError) as raised:
         load(file)
-    assert str(raised.value).startswith(f"{file}:9: rule 'second', rules[1].timeout: `5 parsecs` is no time")
+    assert str(raised.value).startswith(f"{file}:9: rule 'second', rules[1].timeout: `5 parsecs` is not a time")
     file.write_text('[[rules]]\nname = "r"\naction = "log"\n\n[rules.match]\nexchange = 5\n')
     with pytest.raises(ConfigError) as raised:
         load(file)
@@ -110,14 +110,14 @@ timeout = "5 parsecs"
     [
         (
             'routing_key = "{}"',
-            "file:6: rule 'r', rules[0].routing_key: 300 bytes; a name or short text has 255 at most",
+            "file:6: rule 'r', rules[0].routing_key: the text has 300 bytes, the limit is 255",
         ),
         ('queue = "{{time}}"', "file:6: rule 'r', rules[0].queue: `{{time}}`"),
         (
             "properties.set = {{ priority = 300 }}",
-            "file:6: rule 'r', rules[0].properties: `priority` is a number of 8 bits",
+            "file:6: rule 'r', rules[0].properties: `priority` must be a number of 8 bits",
         ),
-        ("fields.set = {{ mandatory = 300 }}", "file:6: rule 'r', rules[0].fields: `mandatory` is true or false"),
+        ("fields.set = {{ mandatory = 300 }}", "file:6: rule 'r', rules[0].fields: `mandatory` must be true or false"),
     ],
 )
 def test_an_error_about_a_rewrite_names_its_key(keys: str, what: str, tmp_path: Path) -> None:

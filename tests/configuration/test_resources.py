@@ -30,7 +30,7 @@ def test_what_is_not_there_is_named(tmp_path: Path, monkeypatch: pytest.MonkeyPa
     for call, argument, reason in (
         (found.text, "missing", "missing cannot be read: No such file"),
         (found.text, ".", "cannot be read: Is a directory"),
-        (found.text, "binary", "binary is no text"),
+        (found.text, "binary", "binary is not text"),
         (found.text, "large", "large is larger than 10 bytes"),
         (found.variable, "UPSTREAM_PASSWORD", "no variable UPSTREAM_PASSWORD"),
         (found.function, "no_such_module:function", "cannot be imported"),

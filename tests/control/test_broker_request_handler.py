@@ -125,8 +125,8 @@ async def test_who_has_not_logged_in_has_nothing_to_close() -> None:
 @pytest.mark.parametrize(
     ("settings", "text"),
     [
-        ({"legs": "upstream"}, "settings.legs: a broker by itself has no upstream"),
-        ({"when_full": "wait"}, "settings.when_full: the broker by itself does not wait for the disk"),
+        ({"legs": "upstream"}, "settings.legs: a broker without a proxy has no upstream"),
+        ({"when_full": "wait"}, "settings.when_full: a broker without a proxy does not wait for the disk"),
     ],
 )
 async def test_recordings_that_only_a_proxy_can_make(settings: dict[str, Any], text: str, tmp_path: Path) -> None:

@@ -102,7 +102,7 @@ def test_a_check_changes_nothing_and_warns() -> None:
     everything = {"name": "all", "action": "allow"}
     answer = control.check(CheckRules(rules=[everything, LOG]))
     assert answer["rules"] == 2
-    assert "is never asked" in answer["warnings"][0]
+    assert "is never evaluated" in answer["warnings"][0]
     assert owner.rules.rules == ()
 
 

@@ -106,7 +106,7 @@ def test_a_full_disk_loses_nothing(small_disk: Path, tmp_path: Path) -> None:
     full = pipeline(*arguments, str(small_disk / "tables"))
     assert full.returncode == FAILED
     assert full.stderr == (
-        "amqproxy: pipeline run: no space left on the disk; what was not committed goes when it runs again\n"
+        "amqproxy: pipeline run: no space left on the disk; uncommitted files are removed on the next run\n"
     )
     subprocess.run(["mount", "-o", "remount,size=50M", small_disk], check=True)
     again = pipeline(*arguments, str(small_disk / "tables"))

@@ -69,7 +69,7 @@ def test_nothing_to_read_is_told_before_spark_is_started(
     partial = amqproxy("pipeline", "ingest", str(tmp_path / "a.pcapng.partial"), "--tables", tables)
     assert (partial.code, "1 still being written" in partial.err) == (FAILED, True)
     neither = amqproxy("pipeline", "ingest", "x", "--no-events", "--tables", tables)
-    assert (neither.code, neither.err) == (MISUSED, "amqproxy: pipeline: --no-events makes no table without --frames\n")
+    assert (neither.code, neither.err) == (MISUSED, "amqproxy: pipeline: --no-events without --frames makes no table\n")
     for arguments in (["a", "b"], [str(tmp_path / "none")]):
         assert amqproxy("pipeline", "run", "--live", *arguments, "--tables", tables).code != 0
 

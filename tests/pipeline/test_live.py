@@ -146,7 +146,7 @@ def test_what_clients_did_is_in_the_tables_exactly_once(start_proxy: StartProxy,
             second.process.terminate()
             code, out, err = second.ended()
         assert code == 0, err
-        assert err.endswith("amqproxy: stopped; what is open goes on when it runs again\n")
+        assert err.endswith("amqproxy: stopped; open requests continue on the next run\n")
         assert {json.loads(line)["job"] for line in out.splitlines()} >= {"ingest", "settle", "rollup"}
 
     published = FIRST + SECOND

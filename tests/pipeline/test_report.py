@@ -109,7 +109,7 @@ def test_its_figures_are_those_of_the_tables() -> None:
     assert sum(drawn) * width == pytest.approx(1800)
     assert len(drawn) == 2, "minutes without a row are gaps"
     assert max(each for each in plots[2]["series"][1]["values"] if each) == pytest.approx(5.000002)
-    assert "what went wrong" in text.lower()
+    assert "errors, and the clients" in text.lower()
     assert "NO_ROUTE" in text
 
 

@@ -206,7 +206,7 @@ def test_each_chain_goes_on_with_its_own_state(tmp_path: Path) -> None:
         ({"columns": "type,size,type"}, "option columns: each only once"),
         ({"columns": ""}, "option columns: frames has no "),
         ({"shares": "0"}, "option shares"),
-        ({"shares": "two"}, "option shares: 'two' is no number"),
+        ({"shares": "two"}, "option shares: 'two' is not a number"),
         ({"body": "-1"}, "option body"),
         ({"start": "noon"}, "option start: 'noon' is no time"),
         ({"carry": "maybe"}, "option carry"),

@@ -13,7 +13,7 @@ def test_a_short_string_has_255_bytes(text: str, does_fit: bool) -> None:
     if does_fit:
         check_short_string(text, "key")
         return
-    with pytest.raises(ValueError, match=r"^\.key: 256 bytes; a name or short text has 255 at most$"):
+    with pytest.raises(ValueError, match=r"^\.key: the text has 256 bytes, the limit is 255$"):
         check_short_string(text, "key")
 
 
@@ -22,6 +22,6 @@ def test_a_reply_text_has_room_for_the_name_of_its_code() -> None:
     check_reply_text("x" * 255, 999)
     check_reply_text("x" * (255 - len("PRECONDITION_FAILED - ")), 406)
     with pytest.raises(
-        ValueError, match=r"^\.text: 256 bytes, with `PRECONDITION_FAILED - ` in front; a reply text has"
+        ValueError, match=r"^\.text: the text has 256 bytes, with `PRECONDITION_FAILED - ` in front, the limit is"
     ):
         check_reply_text("x" * (256 - len("PRECONDITION_FAILED - ")), 406)

@@ -26,7 +26,7 @@ def test_sizes(size: int | str, expected: int) -> None:
 
 @pytest.mark.parametrize("size", [-1, True, "", "64Kib", "KiB", "1e3", "-1", "1,5MB", "64 K iB"])
 def test_what_is_no_size(size: int | str) -> None:
-    with pytest.raises(ValueError, match=r"no size|less than nothing"):
+    with pytest.raises(ValueError, match=r"not a size|negative"):
         byte_size(size)
 
 
@@ -56,9 +56,9 @@ def test_rates(text: str, expected: float) -> None:
 
 @pytest.mark.parametrize("text", ["", "x", "1 fortnight", "-1s", "1s2", "9" * 400])
 def test_what_is_no_time_or_rate(text: str) -> None:
-    with pytest.raises(ValueError, match="no time"):
+    with pytest.raises(ValueError, match="not a time"):
         seconds(text)
-    with pytest.raises(ValueError, match="no rate"):
+    with pytest.raises(ValueError, match="not a rate"):
         rate(text or "/s")
-    with pytest.raises(ValueError, match="no rate"):
+    with pytest.raises(ValueError, match="not a rate"):
         rate("5/" + text)

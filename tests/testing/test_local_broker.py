@@ -32,7 +32,7 @@ def test_a_client_finds_it() -> None:
         assert queue_names(broker) == ["q"]
     with pytest.raises(OSError, match="refused"):
         socket.create_connection((broker.host, broker.port))
-    with pytest.raises(RuntimeError, match="does not run"):
+    with pytest.raises(RuntimeError, match="is not running"):
         broker.block()
 
 

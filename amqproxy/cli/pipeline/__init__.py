@@ -1,12 +1,12 @@
-"""`amqproxy pipeline`: from captures to tables and answers, on Spark.
+"""`amqproxy pipeline`: makes tables of captures and answers questions about them, on Spark.
 
-    options   the options of several jobs
-    driver    the session, the ledger, and errors in words
-    task_progress  how far a job is, on a terminal
-    live      `run --live`, until a signal
-    asking    `ask` and `report`, which read only
+    options        the options of several jobs
+    driver         the session, the ledger, and errors in words
+    task_progress  progress of a job, on a terminal
+    live           `run --live`, until a signal
+    asking         `ask` and `report`, which only read
 
-Usable by spark-submit, too: `spark-submit …/amqproxy/cli/pipeline/__main__.py run captures/ --tables DIR`.
+Also usable by spark-submit: `spark-submit …/amqproxy/cli/pipeline/__main__.py run captures/ --tables DIR`.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from amqproxy.cli.pipeline.driver import Driver
     from amqproxy.pipeline.jobs import Done
 
-app = cyclopts.App(name="pipeline", help="Make tables of captures on Spark, and ask them. See docs/pipeline.md.")
+app = cyclopts.App(name="pipeline", help="Make tables of captures on Spark, and query them. See docs/pipeline.md.")
 app.command(ask)
 app.command(report)
 
@@ -40,16 +40,16 @@ def ingest(
     how: How = How(),  # noqa: B008
     events: bool = True,
 ) -> None:
-    """Take in captures that are new: the table events, and with --frames also frames.
+    """Ingest new captures into the table events, and with --frames also into frames.
 
-    What is ingested already is left out, and what is still being written waits until it is closed.
+    Captures that were ingested are skipped; files that are being written wait until they are closed.
 
     Parameters
     ----------
     captures
         Captures, directories of them, or patterns.
     events
-        Make the table events, of which all others are made; --frames --no-events is for frames alone.
+        Make the table events, the source of all others; --frames --no-events makes frames alone.
     """
     from amqproxy.cli.pipeline.driver import driver, report
 
@@ -64,10 +64,10 @@ def ingest(
 
 @app.command
 def settle(*, where: Where = Where(), age: Age = DAY) -> None:  # noqa: B008
-    """Find out what became of the events that are new.
+    """Determine the outcomes of new events.
 
-    Makes the tables messages, deliveries, requests, connections, channels and errors. What is still open waits for the
-    captures that follow.
+    Makes the tables messages, deliveries, requests, connections, channels and errors. Open requests wait for later
+    captures.
     """
     settings = settings_of(age=age)
     _work("settle", where, lambda jobs, running: jobs.settle(running.spark, running.ledger, settings))
@@ -75,26 +75,26 @@ def settle(*, where: Where = Where(), age: Age = DAY) -> None:  # noqa: B008
 
 @app.command
 def rollup(*, where: Where = Where()) -> None:  # noqa: B008
-    """Count each minute of the hours that have new rows: the table rollup_minute."""
+    """Count each minute of the hours with new rows: the table rollup_minute."""
     _work("rollup", where, lambda jobs, running: jobs.rollup(running.spark, running.ledger))
 
 
 @app.command
 def findings(*, where: Where = Where()) -> None:  # noqa: B008
-    """Report what an expert would about the hours that have new events: the table findings. See docs/findings.md."""
+    """Find likely mistakes and problems in the hours with new events: the table findings. See docs/findings.md."""
     _work("findings", where, lambda jobs, running: jobs.findings(running.spark, running.ledger))
 
 
 @app.command
 def anomalies(*, where: Where = Where(), zone: Zone = UTC) -> None:  # noqa: B008
-    """Find what is far from what it was at that hour of earlier days: the table anomalies."""
+    """Find values that are far from those at the same hour of earlier days: the table anomalies."""
     settings = settings_of(zone=zone)
     _work("anomalies", where, lambda jobs, running: jobs.anomalies(running.spark, running.ledger, settings))
 
 
 @app.command
 def compact(*, where: Where = Where()) -> None:  # noqa: B008
-    """Put the small files of each hour together; what the tables contain stays as it is."""
+    """Merge the small files of each hour; the content of the tables stays the same."""
     _work("compact", where, lambda jobs, running: jobs.compact(running.spark, running.ledger))
 
 
@@ -109,21 +109,21 @@ def run(
     interval: float = 10,
     review: float = 600,
 ) -> None:
-    """Do all of it: ingest, settle, rollup, findings and anomalies, over what is new.
+    """Run all jobs on new captures: ingest, settle, rollup, findings and anomalies.
 
-    With --live it goes on with what a recorder writes into a directory, until Ctrl-C or SIGTERM: a batch of closed
-    files at a time, each exactly once, also where it was killed in between.
+    With --live it continues with the files that a recorder writes into a directory, until Ctrl-C or SIGTERM: a batch
+    of closed files at a time, each exactly once, even if the process was killed in between.
 
     Parameters
     ----------
     captures
         Captures, directories of them, or patterns; with --live, one directory.
     live
-        Go on with files that are new, until a signal.
+        Continue with new files, until a signal.
     interval
-        Live: seconds between two looks for new files.
+        Live: seconds between two checks for new files.
     review
-        Live: seconds between two searches for findings and anomalies, after which small files are put together.
+        Live: seconds between two searches for findings and anomalies, after which small files are merged.
     """
     from amqproxy.cli.pipeline.driver import driver, report
 
@@ -141,7 +141,7 @@ def run(
 
 
 def _work(name: str, where: Where, job: Callable[[ModuleType, Driver], Done]) -> None:
-    """One of the `jobs`, which are imported here, over what is in the tables."""
+    """Run one of the `jobs`, imported here, on the tables."""
     from amqproxy.cli.pipeline.driver import driver, report
 
     with driver(name, where) as running:

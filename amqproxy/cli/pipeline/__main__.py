@@ -1,4 +1,4 @@
-"""What spark-submit runs: `spark-submit …/amqproxy/cli/pipeline/__main__.py run captures/ --tables DIR`."""
+"""Entry point for spark-submit: `spark-submit …/amqproxy/cli/pipeline/__main__.py run captures/ --tables DIR`."""
 
 import sys
 

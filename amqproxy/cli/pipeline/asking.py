@@ -1,4 +1,4 @@
-"""`amqproxy pipeline ask` and `report`: what is asked of the tables, here through DuckDB, or of Spark with --master."""
+"""`amqproxy pipeline ask` and `report`: queries of the tables, by DuckDB in this process, or by Spark with --master."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from amqproxy.pipeline.report import Ask
 
 MEMORY, SECONDS = "2GB", 600.0
-"""What one answer may take without Spark."""
+"""Memory and time limits of one answer without Spark."""
 
 
 def ask(
@@ -55,7 +55,7 @@ def ask(
 ) -> None:
     """Answer a question about the tables; without a name, list the questions.
 
-    A question is about a week unless it says otherwise, which ends with what was recorded last. See docs/pipeline.md.
+    By default, a question is about the last week that was recorded. See docs/pipeline.md.
 
     Parameters
     ----------
@@ -64,41 +64,41 @@ def ask(
     tables
         The directory of the tables.
     start
-        From this time on: 2026-01-31, or 2026-01-31T10:59:05 (UTC, or with +01:00).
+        Start of the time span: 2026-01-31, or 2026-01-31T10:59:05 (UTC, or with +01:00).
     end
-        Until before this time.
+        End of the time span, exclusive.
     last
-        So long a time: 12h, 7d, 4w.
+        Length of the time span: 12h, 7d, 4w.
     before
-        When the earlier time begins that it compares with, which is as long; by default just before.
+        Start of the equally long earlier span to compare with; by default, the span just before.
     limit
-        The most rows.
+        Maximum number of rows.
     exchange
-        Of publishers and slow-confirms: the exchange; '' for the default exchange.
+        For publishers and slow-confirms: the exchange; '' for the default exchange.
     routing_key
-        Of publishers: only this routing key.
+        For publishers: only this routing key.
     queue
-        Of queue-users: only this queue.
+        For queue-users: only this queue.
     by
-        Of capacity: virtual-host or user.
+        For capacity: virtual-host or user.
     factor
-        Of slower-consumers: how many times slower at least.
+        For slower-consumers: minimum slowdown factor.
     least
-        Of slower-consumers: acknowledgements in both times at least; of large-messages: bytes at least.
+        For slower-consumers: minimum acknowledgements in both spans; for large-messages: minimum bytes.
     times
-        Of poison: deliveries of one message that make it poison.
+        For poison: number of deliveries that makes a message poison.
     message_id
-        Of message: its property message_id.
+        For message: its property message_id.
     digest
-        Of message: the hash of its body, as other answers show it.
+        For message: the hash of its body, as shown in other answers.
     json
-        A JSON object a line: times in UTC, durations in ns, sizes in bytes.
+        Print one JSON object per line: times in UTC, durations in ns, sizes in bytes.
     csv
-        CSV with a line of names.
+        Print CSV with a header line.
     about
-        Say what the answer means, instead of answering.
+        Explain the answer's columns, instead of answering.
     master
-        Where Spark runs, such as local[*] or spark://HOST:PORT; without it, this process answers, without Spark.
+        Where Spark runs, such as local[*] or spark://HOST:PORT; by default, this process answers without Spark.
     """
     if json and csv:
         raise Failure("pipeline ask: --json or --csv, not both", MISUSED)
@@ -143,25 +143,25 @@ def report(
     last: str | None = None,
     master: str | None = None,
 ) -> None:
-    """Write a report about a time as one HTML page with plots, which needs nothing else.
+    """Write a report about a time span as one self-contained HTML page with plots.
 
-    Traffic, latencies, top talkers, anomalies, findings, errors and capacity: of a week that ends with what was
-    recorded last, unless a time is named.
+    Traffic, latencies, top talkers, anomalies, findings, errors and capacity: by default, of the last week that
+    was recorded.
 
     Parameters
     ----------
     to
-        The file, which is replaced if it is there; - is standard output.
+        The file, replaced if it exists; - is standard output.
     tables
         The directory of the tables.
     start
-        From this time on: 2026-01-31, or 2026-01-31T10:59:05 (UTC, or with +01:00).
+        Start of the time span: 2026-01-31, or 2026-01-31T10:59:05 (UTC, or with +01:00).
     end
-        Until before this time.
+        End of the time span, exclusive.
     last
-        So long a time: 12h, 7d, 4w.
+        Length of the time span: 12h, 7d, 4w.
     master
-        Where Spark runs, such as local[*] or spark://HOST:PORT; without it, this process answers, without Spark.
+        Where Spark runs, such as local[*] or spark://HOST:PORT; by default, this process answers without Spark.
     """
     from amqproxy.export.output_file import FileExists, OutputFile
     from amqproxy.pipeline.questions.question import DAY
@@ -196,7 +196,7 @@ def report(
 
 
 def _question(name: str | None) -> Question | None:
-    """The question of that name; without one, all are listed."""
+    """Return the question of that name; without a name, list all."""
     try:
         from amqproxy.pipeline.questions import QUESTIONS
     except ImportError as error:
@@ -214,7 +214,7 @@ def _question(name: str | None) -> Question | None:
 
 
 class _Answers:
-    """Answers questions about a span, by Spark where there is a session."""
+    """Answers questions about a span, with Spark if there is a session."""
 
     def __init__(self, reader: Reader, limit: int | None, master: str | None) -> None:
         self._reader = reader
@@ -242,7 +242,7 @@ class _Answers:
 
 @contextmanager
 def _answers(command: str, tables: str, master: str | None, limit: int | None) -> Iterator[tuple[Reader, _Answers]]:
-    """The tables, and what answers questions about them. `Failure`."""
+    """Return a reader of the tables, and an answerer of questions; raise `Failure`."""
     try:
         from py4j.protocol import Py4JError
         from pyspark.errors import PySparkException
@@ -274,7 +274,7 @@ def _span(
             "with --tables"
         )
     if start is not None and end is not None and last is not None:
-        raise Failure(f"pipeline {command}: of --start, --end and --last, two say it all", MISUSED)
+        raise Failure(f"pipeline {command}: give at most two of --start, --end and --last", MISUSED)
     try:
         return span(
             known[1] - 1,
@@ -294,7 +294,7 @@ def _time(text: str | None) -> int | None:
 
     found = moment(text)
     if found.since != "1970":
-        raise ValueError(f"{text!r} is no time of a day: write 2026-01-31, or 2026-01-31T10:59:05 (UTC)")
+        raise ValueError(f"{text!r} is not a date or time: write 2026-01-31, or 2026-01-31T10:59:05 (UTC)")
     return found.ns
 
 

@@ -1,4 +1,4 @@
-"""What all jobs of the command line have in common: the session, the ledger, and errors in words."""
+"""Common parts of all command-line jobs: the Spark session, the ledger, and errors in words."""
 
 from __future__ import annotations
 
@@ -20,15 +20,15 @@ if TYPE_CHECKING:
 
 
 MAX_WARNINGS = 10
-"""Lines about captures that a run prints."""
+"""Maximum number of warnings about captures that a run prints."""
 
 
 class SparkFailed(Exception):
-    """Spark gave up a job, and why."""
+    """Raised if Spark fails a job, with the reason."""
 
 
 class Driver(NamedTuple):
-    """What a job works with."""
+    """Resources of a job."""
 
     spark: SparkSession
     ledger: Ledger
@@ -40,9 +40,9 @@ class Driver(NamedTuple):
 def driver(
     command: str, where: Where, captures: Sequence[str] | None = None, *, is_new: bool = False
 ) -> Iterator[Driver]:
-    """The tables, which this process alone writes now, what of `captures` is new, and Spark. `Failure`.
+    """Lock the tables, find the new ones of `captures`, and start Spark; raise `Failure`.
 
-    A job without captures works on what is in the tables.
+    A job without captures works on the existing tables.
     """
     with errors(command, where.tables), TaskProgress() as progress:
         from amqproxy.pipeline.ledger import Found, Ledger, contents
@@ -64,7 +64,7 @@ def driver(
 
 @contextmanager
 def session(progress: TaskProgress, where: Where, captures: Sequence[str] = ()) -> Iterator[SparkSession]:
-    """Spark, under spark-submit the one that it started; it ends with this."""
+    """Start Spark, or use the session of spark-submit, and stop it at the end."""
     progress.begin("starting Spark")
     from py4j.protocol import Py4JError
     from pyspark.errors import PySparkException
@@ -82,7 +82,7 @@ def session(progress: TaskProgress, where: Where, captures: Sequence[str] = ()) 
             progress.print(f"Spark's UI: {address}")
         yield spark
     except (PySparkException, Py4JError) as error:
-        raise SparkFailed(explained(error)) from None  # here, while Spark can still say what it means
+        raise SparkFailed(explained(error)) from None  # here, while Spark can still explain it
     finally:
         if is_submitted:
             spark.stop()
@@ -92,7 +92,7 @@ def session(progress: TaskProgress, where: Where, captures: Sequence[str] = ()) 
 
 @contextmanager
 def errors(command: str, tables: str) -> Iterator[None]:
-    """What can go wrong with the tables and with Spark, as a `Failure` in words."""
+    """Turn errors of the tables and of Spark into `Failure`, in words."""
     name = f"pipeline {command}"
     try:
         from amqproxy.capture.warnings import CaptureError
@@ -110,7 +110,7 @@ def errors(command: str, tables: str) -> Iterator[None]:
 
 
 def explained(error: BaseException) -> str:
-    """The cause of what Spark raises, in a line: the last exception in the text of it."""
+    """Return the cause of a Spark exception in a line: the last exception in its text."""
     text = _text(error)
     for cause, said in _CAUSES.items():
         if cause in text:
@@ -129,7 +129,7 @@ def _text(error: BaseException) -> str:
 
 
 _CAUSES = {
-    "No space left on device": "no space left on the disk; what was not committed goes when it runs again",
+    "No space left on device": "no space left on the disk; uncommitted files are removed on the next run",
     "Java heap space": "Spark had too little memory: set SPARK_DRIVER_MEMORY=8g, or take fewer files at a time",
 }
 
@@ -140,7 +140,7 @@ def _is_python_error(line: str) -> bool:
 
 
 def _find(command: str, ledger: Ledger, captures: Sequence[str], progress: TaskProgress) -> Found:
-    """What is new in them; what has changed since it was ingested is a warning. `Failure` where there are none."""
+    """Return the new captures; warn of ingested captures that have changed, and raise `Failure` if there are none."""
     from amqproxy.pipeline import storage
     from amqproxy.pipeline.jobs import new_captures
 
@@ -156,12 +156,12 @@ def _find(command: str, ledger: Ledger, captures: Sequence[str], progress: TaskP
     for file in found.new:
         if not storage.is_remote(file):
             with Path(file).open("rb"):
-                pass  # what cannot be opened is reported by its name, before anything is begun
+                pass  # reported by name, before any work is done
     return found
 
 
 def report(done: Sequence[Done], *, json: bool, found: Found | None = None) -> None:
-    """What jobs have done: a line each, or JSON."""
+    """Print the results of jobs: a line each, or JSON."""
     import msgspec
 
     for each in done:
@@ -187,7 +187,7 @@ def _summary(done: Done, found: Found | None) -> dict[str, Any]:
 
 
 def warnings(done: Done) -> list[str]:
-    """What could not be read of captures, a line each of the first few."""
+    """Return a line for each of the first captures that could not be read completely."""
     lines = [f"amqproxy: {each.file}: {each.text}" for each in done.lost[:MAX_WARNINGS]]
     if (more := len(done.lost) - len(lines)) > 0:
         lines.append(f"amqproxy: {more:,} more could not be read in whole: see `amqproxy pipeline ask errors`")
@@ -195,7 +195,7 @@ def warnings(done: Done) -> list[str]:
 
 
 def sentence(done: Done, found: Found | None = None) -> str:
-    """What a job has done, for a person."""
+    """Describe the result of a job in a sentence."""
     if done.batch is None:
         known = f": all {found.known} captures are in already" if done.job == "ingest" and found is not None else ""
         return f"{done.job:9}  nothing new{known}"

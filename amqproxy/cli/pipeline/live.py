@@ -1,4 +1,4 @@
-"""`amqproxy pipeline run --live`: until a signal."""
+"""`amqproxy pipeline run --live`: runs until a signal."""
 
 from __future__ import annotations
 
@@ -17,14 +17,14 @@ if TYPE_CHECKING:
 
 
 def watch(captures: Sequence[str], where: Where, settings: Settings, *, interval: float, review: float) -> None:
-    """Take in what is closed in one directory. `Failure`."""
+    """Ingest the closed files of one directory; raise `Failure`."""
     if len(captures) != 1:
-        raise Failure("pipeline run --live: name one directory, which a recorder writes to", MISUSED)
+        raise Failure("pipeline run --live: name the one directory that a recorder writes to", MISUSED)
     if interval <= 0 or review <= 0:
-        raise Failure("pipeline run --live: --interval and --review are seconds, more than 0", MISUSED)
+        raise Failure("pipeline run --live: --interval and --review are numbers of seconds above 0", MISUSED)
     directory = Path(captures[0]).absolute()
     if not directory.is_dir():
-        raise Failure(f"pipeline run --live: {captures[0]} is no directory")
+        raise Failure(f"pipeline run --live: {captures[0]} is not a directory")
     with driver("run --live", where, None, is_new=True) as running:
         from amqproxy.pipeline.live import Live, Pace
 
@@ -48,10 +48,10 @@ def watch(captures: Sequence[str], where: Where, settings: Settings, *, interval
             Pace(interval=interval, review=review),
             on_batch,
         )
-        with on_signals(live.stop, _exit):  # the first ends it after the batch that is being worked on
+        with on_signals(live.stop, _exit):  # the first ends it after the current batch
             live.run()
-        progress.print("amqproxy: stopped; what is open goes on when it runs again")
+        progress.print("amqproxy: stopped; open requests continue on the next run")
 
 
 def _exit() -> None:
-    sys.exit(INTERRUPTED)  # what was not committed is done again
+    sys.exit(INTERRUPTED)  # uncommitted work is repeated

@@ -1,4 +1,4 @@
-"""The options that several jobs have."""
+"""Options of several jobs."""
 
 from __future__ import annotations
 
@@ -13,73 +13,71 @@ if TYPE_CHECKING:
     from amqproxy.pipeline.jobs import Settings
 
 TABLES = "tables"
-"""The directory of tables unless another is named."""
+"""Default directory of tables."""
 
 
 @Parameter(name="*")
 @dataclass(frozen=True, kw_only=True)
 class Where:
-    """Where the tables are, where Spark runs, and how what was done is printed."""
+    """Location of the tables, Spark master, and output format."""
 
-    tables: Annotated[
-        str, Parameter(help="The directory of the tables, or s3://BUCKET/PATH. It is made if it is not there.")
-    ] = TABLES
+    tables: Annotated[str, Parameter(help="The directory of the tables, or s3://BUCKET/PATH. Created if missing.")] = (
+        TABLES
+    )
     master: Annotated[
         str | None,
         Parameter(
-            help="Where Spark runs: local[*], spark://HOST:PORT, k8s://…; by default here, or where spark-submit says."
+            help="Where Spark runs: local[*], spark://HOST:PORT, k8s://…; by default here, or as given to spark-submit."
         ),
     ] = None
-    ui: Annotated[bool, Parameter(negative="", help="Have Spark's web UI, and print its address.")] = False
-    json: Annotated[bool, Parameter(negative="", help="Print what was done as JSON, a line a job.")] = False
+    ui: Annotated[bool, Parameter(negative="", help="Start Spark's web UI, and print its address.")] = False
+    json: Annotated[bool, Parameter(negative="", help="Print the results as JSON, one line per job.")] = False
 
 
 @Parameter(name="*")
 @dataclass(frozen=True, kw_only=True)
 class How:
-    """How captures become events."""
+    """Conversion of captures to events."""
 
     leg: Annotated[
         Literal["client", "upstream", "both"],
-        Parameter(help="Of recordings of the proxy's: what passed on the client's leg, the upstream's, or both."),
+        Parameter(help="The leg of proxy recordings to ingest: the client's, the upstream's, or both."),
     ] = "client"
     chains: Annotated[
         Literal["auto", "directory", "file"],
-        Parameter(help="Which captures continue each other: found by their names, all of a directory, or none."),
+        Parameter(help="Captures that continue each other: by their names, all of a directory, or none."),
     ] = "auto"
     body: Annotated[int, Parameter(help="Keep the first N bytes of each body.")] = 0
     frames: Annotated[
-        bool, Parameter(negative="", help="Make the table frames, too: it is larger than all others together.")
+        bool, Parameter(negative="", help="Also make the table frames, which is larger than all others together.")
     ] = False
 
 
 Age = Annotated[
     str,
     Parameter(
-        help="Give up what has been open for so long: its outcome is unknown. 0: at once, nothing follows; "
-        "connections that have not ended are written, too."
+        help="Give up requests that have been open for this time, with an unknown outcome. 0: at once; "
+        "open connections are written too."
     ),
 ]
 DAY = "1d"
 
 
-Zone = Annotated[
-    str, Parameter(help="The clock that the traffic goes by, such as Europe/Berlin: hours are compared by it.")
-]
+Zone = Annotated[str, Parameter(help="Time zone of the traffic, such as Europe/Berlin, in which hours are compared.")]
 UTC = "UTC"
 
 
 def settings_of(how: How = How(), age: str = DAY, zone: str = UTC, *, has_events: bool = True) -> Settings:
-    """The settings of the jobs. `Failure`."""
+    """Return the settings of the jobs; raise `Failure`."""
     try:
         from amqproxy.pipeline.jobs import Settings
     except ImportError as error:
         raise Failure(f"pipeline: {error}", MISUSED) from None
 
     if how.body < 0:
-        raise Failure(f"pipeline: --body {how.body} is no number of bytes", MISUSED)
+        raise Failure(f"pipeline: --body {how.body} is not a number of bytes", MISUSED)
     if not (has_events or how.frames):
-        raise Failure("pipeline: --no-events makes no table without --frames", MISUSED)
+        raise Failure("pipeline: --no-events without --frames makes no table", MISUSED)
     return Settings(
         leg=how.leg,
         chains=how.chains,
@@ -92,17 +90,17 @@ def settings_of(how: How = How(), age: str = DAY, zone: str = UTC, *, has_events
 
 
 def zone_of(name: str) -> str:
-    """The name of a time zone. `Failure`."""
+    """Return the name of a time zone; raise `Failure`."""
     from zoneinfo import ZoneInfo
 
     try:
         return ZoneInfo(name).key
     except (ValueError, OSError, LookupError):
-        raise Failure(f"pipeline: --zone: {name!r} is no time zone: write UTC, or Europe/Berlin", MISUSED) from None
+        raise Failure(f"pipeline: --zone: {name!r} is not a time zone: write UTC, or Europe/Berlin", MISUSED) from None
 
 
 def age_of(text: str) -> int:
-    """Nanoseconds of a duration, or 0. `Failure`."""
+    """Return the nanoseconds of a duration, or 0; raise `Failure`."""
     from amqproxy.pipeline.questions.span import SECOND, seconds_of
 
     try:

@@ -1,4 +1,4 @@
-"""How far a job is: one line on a terminal, which is gone in the end."""
+"""Progress of a job: one line on a terminal, erased at the end."""
 
 from __future__ import annotations
 
@@ -16,11 +16,11 @@ if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
 WIDTH = 24
-"""Characters of the bar."""
+"""Width of the bar in characters."""
 
 
 class TaskProgress:
-    """Shows on standard error, if that is a terminal, which job is at work and how many of Spark's tasks are done."""
+    """Shows the running job and the number of finished Spark tasks on standard error, if that is a terminal."""
 
     def __init__(self) -> None:
         self._what = ""
@@ -43,13 +43,13 @@ class TaskProgress:
         self._clear()
 
     def begin(self, what: str, spark: SparkSession | None = None) -> None:
-        """From now on this is done; `spark` does it."""
+        """Set the description of the current work, and its Spark session."""
         with self._lock:
             self._what = what
             self._spark = spark or self._spark
 
     def print(self, line: str) -> None:
-        """A line on standard error that stays."""
+        """Print a permanent line on standard error."""
         with self._lock:
             self._clear()
             print(line, file=sys.stderr)
@@ -69,7 +69,7 @@ class TaskProgress:
         if spark is None:
             return f"{what} …"
         done = total = 0
-        with suppress(Exception):  # the session may end while it is asked: then there is nothing to show
+        with suppress(Exception):  # the session may end meanwhile
             tracker = spark.sparkContext.statusTracker()
             for stage in tracker.getActiveStageIds():
                 if (info := tracker.getStageInfo(stage)) is not None:

@@ -1,23 +1,23 @@
-"""What a directory of tables holds: which captures, in which files, committed batch by batch. No Spark is needed.
+"""Ledger of a directory of tables: its captures and files, committed batch by batch. Needs no Spark.
 
-A batch is numbered, its files carry the number, and it counts when its commit has been written, which is last and
-atomic:
+A batch has a number, its files carry the number, and it takes effect when its commit has been written, last and
+atomically:
 
-    _pipeline/staging/N/      what Spark is writing
-    _pipeline/pending/N.json  which files are about to get their names
-    <table>/date=…/hour=…/batch-N-….parquet; batch-M-again-N-….parquet where all its rows are of batches up to M
-    _pipeline/commits/N.json  from here on they are part of the table, and those that it removes are not
-    _pipeline/carry/N/        what the batch leaves for the next: open messages, state of connections
-    _pipeline/snapshots/N.json  all commits up to N in one, from time to time
+    _pipeline/staging/N/          files that Spark is writing
+    _pipeline/pending/N.json      files that are about to get their names
+    <table>/date=…/hour=…/batch-N-….parquet; batch-M-again-N-….parquet if all its rows are of batches up to M
+    _pipeline/commits/N.json      commits the files to the table, and removes the files that it lists
+    _pipeline/carry/N/            state of the batch for the next: open messages, state of connections
+    _pipeline/snapshots/N.json    all commits up to N in one file, from time to time
 
-Whatever ends a driver in between: the next one deletes what was not committed, and begins the batch again.
+If a driver dies, the next one deletes the uncommitted files, and begins the batch again.
 
     ledger    the driver's view, batch by batch
-    commits   batches that count, and what there is after all of them
+    commits   committed batches, and their combined content
     captures  captures as they were when they were ingested
     lock      one driver at a time
     files     the files, on a disk or in a bucket
-    errors    what is wrong with a directory of tables
+    errors    errors of a directory of tables
 """
 
 from amqproxy.pipeline.ledger.captures import Capture, present

@@ -1,4 +1,4 @@
-"""Captures as they were when they were ingested, by which a change of one is seen."""
+"""Captures as they were when they were ingested, to detect changes."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ import msgspec
 from amqproxy.pipeline import storage
 
 _SAMPLE = 64 * 1024
-"""Bytes at each end of a capture by which a change of it is seen."""
+"""Bytes at each end of a capture that are compared to detect changes."""
 
 
 class Capture(msgspec.Struct, frozen=True):
@@ -20,11 +20,11 @@ class Capture(msgspec.Struct, frozen=True):
     size: int
     modified_ns: int
     digest: str
-    """Of its two ends."""
+    """Digest of the two ends of the file."""
 
 
 def present(file: str) -> str:
-    """A capture where it is now: a recorder compresses it some time after it has closed it."""
+    """Return the present name of a capture, which a recorder compresses some time after closing it."""
     if not Path(file).exists():
         for ending in (".zst", ".gz", ".lz4"):
             if Path(file + ending).exists():
@@ -33,22 +33,22 @@ def present(file: str) -> str:
 
 
 def capture_of(file: str) -> Capture:
-    """What is remembered of a capture; of one that is gone, its name."""
+    """Return the facts to remember about a capture; its name alone if it is gone."""
     try:
         about = storage.state_of(file)
         return Capture(file, about.size, about.modified_ns, _digest(file, about.size))
-    except FileNotFoundError:  # deleted since it was read, as by a recorder that keeps so many
+    except FileNotFoundError:  # deleted since it was read, for example by a recorder with a limit
         return Capture(file, -1, -1, "")
 
 
 def has_changed(file: str, seen: Capture) -> bool:
-    """Is a capture another than when it was ingested? Not one that was only copied, or is gone."""
+    """Whether a capture's content has changed since it was ingested; `False` if it was only copied, or is gone."""
     try:
         about = storage.state_of(file)
         if about == (seen.size, seen.modified_ns):
             return False
         return about.size != seen.size or _digest(file, about.size) != seen.digest
-    except OSError:  # it is gone, which is for a recorder to decide
+    except OSError:  # deleted, which is a recorder's decision
         return False
 
 

@@ -1,4 +1,4 @@
-"""Batches that count, and what there is after all of them."""
+"""Committed batches, and their combined content."""
 
 from __future__ import annotations
 
@@ -14,25 +14,25 @@ VERSION = 1
 
 
 class Commit(msgspec.Struct, frozen=True, kw_only=True):
-    """A batch that counts. Paths are relative to the directory of the tables."""
+    """A committed batch. Paths are relative to the directory of the tables."""
 
     batch: int
     job: str
     at: str
     files: dict[str, list[str]] = {}
-    """What it added, by table."""
+    """Files added, by table."""
     removed: list[str] = []
     captures: dict[str, Capture] = {}
-    """What it ingested, by the name that a capture has whether it is compressed or not."""
+    """Captures ingested, by the name that a capture has, compressed or not."""
     through: int = 0
-    """The last batch that the job has worked on."""
+    """Last batch that the job has processed."""
     carried: dict[str, str] = {}
-    """What it leaves for the next batch of the job: directories, by name."""
+    """Directories with state for the job's next batch, by name."""
     version: int = VERSION
 
 
 class Contents(msgspec.Struct):
-    """All commits in one."""
+    """All commits combined."""
 
     batch: int = 0
     files: dict[str, list[str]] = {}
@@ -42,11 +42,11 @@ class Contents(msgspec.Struct):
     carried: dict[str, dict[str, str]] = {}
     """By job."""
     removed: list[str] = []
-    """By the last commit: deleted soon after it."""
+    """Files removed by the last commit, deleted soon after it."""
     version: int = VERSION
 
     def add(self, commit: Commit) -> None:
-        """What there is with one commit more."""
+        """Apply one more commit."""
         gone = set(commit.removed)
         for name in list(self.files):
             if gone:
@@ -63,25 +63,25 @@ class Contents(msgspec.Struct):
 
 
 def contents(path: str) -> Contents:
-    """What is committed in a directory of tables. `LedgerError`; `OSError`."""
+    """Return the committed content of a directory of tables; raise `LedgerError` or `OSError`."""
     files = TableFiles(path)
     for _ in range(3):
         try:
             return read_contents(files)
-        except FileNotFoundError:  # a snapshot took its place meanwhile
+        except FileNotFoundError:  # replaced by a snapshot meanwhile
             continue
     return read_contents(files)
 
 
 def committed_files(path: str, table: str) -> list[str]:
-    """The files of a table, relative to the directory of the tables."""
+    """Return the files of a table, relative to the directory of the tables."""
     return contents(path).files.get(table, [])
 
 
 class CommittedFiles:
-    """The files of the tables in a directory, by table; read again only when there are new commits.
+    """The committed files in a directory, by table; read again only after new commits.
 
-    Threads may ask at once.
+    Threads may use it concurrently.
     """
 
     def __init__(self, path: str) -> None:
@@ -89,7 +89,7 @@ class CommittedFiles:
         self._known: tuple[list[str], dict[str, list[str]]] | None = None
 
     def now(self) -> dict[str, list[str]]:
-        """Those that are committed; not to be changed. `LedgerError`; `OSError`."""
+        """Return the committed files, which must not be changed; raise `LedgerError` or `OSError`."""
         files = TableFiles(self._path)
         names = [name for each in ("snapshots", "commits") for name in files.names(f"{PRIVATE}/{each}")]
         known = self._known
@@ -99,7 +99,7 @@ class CommittedFiles:
 
 
 def read_contents(files: TableFiles) -> Contents:
-    """What is committed. `FileNotFoundError` where commits are put together meanwhile."""
+    """Return the committed content; raise `FileNotFoundError` if commits are combined meanwhile."""
     snapshots = files.names(f"{PRIVATE}/snapshots")
     found = Contents()
     if snapshots:
@@ -116,5 +116,5 @@ def _decoded(files: TableFiles, path: str, kind: type[Any]) -> Any:
     except msgspec.DecodeError as error:
         raise LedgerError(f"{files.root}/{path} is damaged: {error}") from None
     if found.version > VERSION:
-        raise LedgerError(f"{files.root} was written by a newer amqproxy, whose tables this one does not know")
+        raise LedgerError(f"{files.root} was written by a newer amqproxy, whose tables this version cannot read")
     return found

@@ -1,11 +1,11 @@
-"""What is wrong with a directory of tables."""
+"""Errors of a directory of tables."""
 
 from __future__ import annotations
 
 
 class LedgerError(Exception):
-    """The directory cannot be used as tables; the text says why, and what to do."""
+    """Raised if the directory cannot be used as tables; the text has the reason and the remedy."""
 
 
 class Occupied(LedgerError):
-    """Another driver writes to these tables."""
+    """Raised if another driver writes to these tables."""

@@ -1,4 +1,4 @@
-"""The files of tables, on a disk or in a bucket."""
+"""Files of tables, on a disk or in a bucket."""
 
 from __future__ import annotations
 
@@ -11,18 +11,18 @@ from amqproxy.pipeline import storage
 from amqproxy.pipeline.ledger.errors import LedgerError
 
 PRIVATE = "_pipeline"
-"""Spark and notebooks leave out what begins with an underscore."""
+"""Private directory; Spark and notebooks ignore names with a leading underscore."""
 
 
 class TableFiles:
-    """The files below a directory or in a bucket, by paths relative to it; what is deleted may be gone already."""
+    """Files below a directory or in a bucket, by relative paths; deleting a missing file is not an error."""
 
     def __init__(self, root: str) -> None:
         self.root = root
         self._place = storage.place(root)
 
     def make_root(self) -> None:
-        """Make the directory. `LedgerError`."""
+        """Make the directory; raise `LedgerError`."""
         try:
             if not storage.is_remote(self.root):
                 Path(self._place.path, PRIVATE).mkdir(parents=True, exist_ok=True)
@@ -30,14 +30,14 @@ class TableFiles:
             raise LedgerError(f"{self.root} cannot be a directory of tables: {reason(error)}") from None
 
     def names(self, directory: str) -> list[str]:
-        """What is directly in a directory, in order."""
+        """Return the names in a directory, sorted."""
         from pyarrow.fs import FileSelector
 
         found = self._place.files.get_file_info(FileSelector(self._absolute(directory), allow_not_found=True))
         return sorted(each.base_name for each in found if not each.base_name.endswith(".tmp"))
 
     def files_below(self, directory: str) -> list[str]:
-        """All files below a directory, in order."""
+        """Return all files below a directory, sorted."""
         from pyarrow.fs import FileSelector, FileType
 
         selector = FileSelector(self._absolute(directory), allow_not_found=True, recursive=True)
@@ -46,25 +46,25 @@ class TableFiles:
         return sorted(each.path.removeprefix(root) for each in found if each.type == FileType.File)
 
     def read(self, path: str) -> bytes:
-        """The content of a file. `FileNotFoundError`."""
+        """Return the content of a file; raise `FileNotFoundError`."""
         with self._place.files.open_input_stream(self._absolute(path)) as stream:
             content: bytes = stream.read()
         return content
 
     def size(self, path: str) -> int:
-        """The bytes of a file."""
+        """Return the size of a file in bytes."""
         size: int = self._place.files.get_file_info(self._absolute(path)).size
         return size
 
     def rows(self, path: str) -> int:
-        """The rows in a Parquet file."""
+        """Return the number of rows in a Parquet file."""
         from pyarrow import parquet
 
         count: int = parquet.read_metadata(self._absolute(path), filesystem=self._place.files).num_rows
         return count
 
     def write(self, path: str, content: bytes) -> None:
-        """All of it, or nothing; it survives a loss of power."""
+        """Write the whole file or nothing, so that it survives a loss of power."""
         if storage.is_remote(self.root):
             with self._place.files.open_output_stream(self._absolute(path)) as stream:
                 stream.write(content)
@@ -80,7 +80,7 @@ class TableFiles:
         _sync(target.parent)
 
     def sync(self, paths: Iterable[str]) -> None:
-        """Have files survive a loss of power, and their names."""
+        """Sync files and their names, so that they survive a loss of power."""
         if storage.is_remote(self.root):
             return
         files = [Path(self._absolute(path)) for path in paths]
@@ -88,7 +88,7 @@ class TableFiles:
             _sync(each)
 
     def move(self, source: str, target: str) -> None:
-        """Give a file another name."""
+        """Rename a file."""
         if not storage.is_remote(self.root):
             Path(self._absolute(target)).parent.mkdir(parents=True, exist_ok=True)
         self._place.files.move(self._absolute(source), self._absolute(target))
@@ -99,7 +99,7 @@ class TableFiles:
             self._place.files.delete_file(self._absolute(path))
 
     def delete_directory(self, path: str) -> None:
-        """Delete a directory with all that is in it."""
+        """Delete a directory and its content."""
         with suppress(FileNotFoundError):
             self._place.files.delete_dir(self._absolute(path))
 
@@ -110,12 +110,12 @@ class TableFiles:
 def _sync(path: Path) -> None:
     descriptor = os.open(path, os.O_RDONLY)
     try:
-        with suppress(OSError):  # not all file systems can do that with a directory
+        with suppress(OSError):  # not all file systems can sync a directory
             os.fsync(descriptor)
     finally:
         os.close(descriptor)
 
 
 def reason(error: OSError) -> str:
-    """What went wrong, in a line."""
+    """Return the reason of an error in a line."""
     return error.strerror or str(error).partition("\n")[0]

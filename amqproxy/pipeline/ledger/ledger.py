@@ -1,4 +1,4 @@
-"""The one driver that writes to tables: batches are staged, committed, and swept up after."""
+"""The single driver that writes to tables: stages, commits and cleans up batches."""
 
 from __future__ import annotations
 
@@ -15,27 +15,27 @@ from amqproxy.pipeline.ledger.files import PRIVATE, TableFiles
 from amqproxy.pipeline.ledger.lock import DriverLock
 
 TOGETHER, APART = "is_apart=false", "is_apart=true"
-"""How directories of staged files are called where some rows are for another purpose."""
+"""Directories of staged files, if some rows are for another purpose."""
 
 SNAPSHOT_EVERY = 64
-"""Commits after which all of them are put into one file."""
+"""Number of commits after which all are combined in one file."""
 
 
 class Found(msgspec.Struct, frozen=True):
-    """Capture files, by what is to be done with them."""
+    """Capture files by their status."""
 
     new: list[str]
     changed: list[str]
-    """Ingested once, and different since then: they are not ingested again."""
+    """Ingested earlier and changed since; not ingested again."""
     known: int
     partial: int
-    """Still being written."""
+    """Number of files that are still being written."""
 
 
 class Ledger:
-    """The one driver's view of the tables in `path`: within `with` it alone writes, and what was half done is gone.
+    """The driver's view of the tables in `path`: within `with`, it alone writes, and unfinished work is removed.
 
-    Raises `Occupied` where another driver does; `LedgerError` for what is no directory of tables.
+    Raise `Occupied` if another driver is active, and `LedgerError` if the directory has no tables.
     """
 
     def __init__(self, path: str) -> None:
@@ -64,7 +64,7 @@ class Ledger:
     # --- captures
 
     def find(self, files: Iterable[str]) -> Found:
-        """What of these is new."""
+        """Classify files as new, changed, known or partial."""
         new, changed, known, partial = [], [], 0, 0
         for file in files:
             seen = self.contents.captures.get(capture_name(file))
@@ -82,36 +82,36 @@ class Ledger:
 
     @property
     def next_batch(self) -> int:
-        """The number of the batch that would be committed next."""
+        """Return the number of the next batch."""
         return self.contents.batch + 1
 
     def staging(self, table: str) -> str:
-        """Where Spark writes the files of the next batch, relative to the directory."""
+        """Return the staging directory of the next batch, relative to the directory of the tables."""
         return f"{PRIVATE}/staging/{self.next_batch}/{table}"
 
     def staged_apart(self, table: str) -> list[str]:
-        """The staged files with what is not of the table itself."""
+        """Return the staged files with rows that are not of the table itself."""
         return [file for file in self._place.files_below(f"{self.staging(table)}/{APART}") if file.endswith(".parquet")]
 
     def only_complete(self, table: str, files: Iterable[str]) -> None:
-        """Of the files that are staged for a table only these, relative to `staging`, become part of it."""
+        """Limit the staged files of a table to these, relative to `staging`."""
         staged = self.staging(table)
         self._complete[table] = frozenset(f"{staged}/{file}" for file in files)
 
     def size(self, file: str) -> int:
-        """The bytes of a file."""
+        """Return the size of a file in bytes."""
         return self._place.size(file)
 
     def rows(self, file: str) -> int:
-        """The rows in a file."""
+        """Return the number of rows in a file."""
         return self._place.rows(file)
 
     def carry(self, name: str) -> str:
-        """Where it writes what the next batch leaves for the one after it."""
+        """Return the directory for the batch's state for the next one."""
         return f"{PRIVATE}/carry/{self.next_batch}/{name}"
 
     def carried(self, job: str, name: str) -> str | None:
-        """Where the last batch of a job has left that."""
+        """Return the directory with the state of the job's last batch."""
         return self.contents.carried.get(job, {}).get(name)
 
     def commit(
@@ -125,10 +125,10 @@ class Ledger:
         carried: Iterable[str] = (),
         newest: Mapping[str, int] | None = None,
     ) -> Commit:
-        """Make what was staged for `tables` part of them, and take the files `removed` out, all at once.
+        """Add the staged files to `tables` and remove the files `removed`, atomically.
 
-        `newest` is for rows of earlier batches that are written again: of these directories, such as
-        `messages/date=2026-11-23/hour=7`, the last batch that any of their rows is of.
+        `newest` is for rewritten rows of earlier batches: for each of these directories, such as
+        `messages/date=2026-11-23/hour=7`, the last batch of any of their rows.
         """
         batch, place = self.next_batch, self._place
         moves = {table: self._moves(table, newest or {}) for table in tables}
@@ -159,7 +159,7 @@ class Ledger:
         return commit
 
     def _moves(self, table: str, newest: Mapping[str, int]) -> list[tuple[str, str]]:
-        """Each staged file, and its name in the table."""
+        """Return each staged file with its name in the table."""
         staged = self.staging(table)
         complete = self._complete.get(table)
         pairs = []
@@ -177,7 +177,7 @@ class Ledger:
         return pairs
 
     def _sweep(self, batch: int, removed: Iterable[str], uncarried: Iterable[str]) -> None:
-        """Delete what is not needed after a commit; where this fails, the next driver does it."""
+        """Delete files that are unneeded after a commit; if that fails, the next driver does it."""
         place = self._place
         for file in removed:
             place.delete(file)
@@ -187,10 +187,10 @@ class Ledger:
         place.delete(f"{PRIVATE}/pending/{batch}.json")
 
     def _recover(self) -> None:
-        """Delete what was never committed, and what the last commit removed."""
+        """Delete uncommitted files, and those that the last commit removed."""
         place, contents = self._place, self.contents
         for name in place.names(f"{PRIVATE}/pending"):
-            with suppress(msgspec.DecodeError, FileNotFoundError):  # cut short: nothing had its name yet
+            with suppress(msgspec.DecodeError, FileNotFoundError):  # cut short: no file was renamed yet
                 pending = msgspec.json.decode(place.read(f"{PRIVATE}/pending/{name}"), type=Commit)
                 if pending.batch > contents.batch:
                     for files in pending.files.values():
@@ -206,7 +206,7 @@ class Ledger:
                 place.delete_directory(f"{PRIVATE}/carry/{name}")
 
     def _snapshot(self) -> None:
-        """All commits in one file; those before the last snapshot are deleted, which a reader may still be reading."""
+        """Combine all commits in one file; keep the commits since the last snapshot, which a reader may be reading."""
         place, batch = self._place, self.contents.batch
         older = place.names(f"{PRIVATE}/snapshots")
         place.write(f"{PRIVATE}/snapshots/{batch:08}.json", msgspec.json.encode(self.contents))

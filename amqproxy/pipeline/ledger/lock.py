@@ -1,4 +1,4 @@
-"""One driver at a time writes to tables."""
+"""Lock that lets one driver at a time write to tables."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from amqproxy.pipeline.ledger.files import PRIVATE, TableFiles, reason
 
 
 class DriverLock:
-    """Held by one process; on a disk the kernel lets go of it when that has ended, however it did."""
+    """Lock held by one process; on a disk, the kernel releases it when the process ends."""
 
     def __init__(self, root: str) -> None:
         self._root = root
@@ -24,7 +24,7 @@ class DriverLock:
         self._descriptor = -1
 
     def take(self) -> None:
-        """`Occupied`."""
+        """Take the lock; raise `Occupied`."""
         owner = {"host": socket.gethostname(), "pid": os.getpid(), "since": datetime.now(UTC).isoformat(" ", "seconds")}
         text = json.dumps(owner).encode()
         if storage.is_remote(self._root):
@@ -45,7 +45,7 @@ class DriverLock:
         os.pwrite(self._descriptor, text, 0)
 
     def release(self) -> None:
-        """Let another driver write."""
+        """Release the lock."""
         if storage.is_remote(self._root):
             TableFiles(self._root).delete(self._file)
         else:
@@ -53,7 +53,7 @@ class DriverLock:
             self._close()
 
     def _take_remote(self, owner: bytes) -> None:
-        """A bucket has no locks: a driver there says that it is there, and the next one believes it."""
+        """Take the lock in a bucket, which has no locks: drivers announce themselves in a file."""
         place = TableFiles(self._root)
         other = None
         with suppress(FileNotFoundError):
@@ -77,7 +77,7 @@ class DriverLock:
 
 
 def _is_dead_here(owner: bytes) -> bool:
-    """Was that process on this host, where there is none of its number any more?"""
+    """Whether the owner was a process on this host that no longer exists."""
     try:
         found = json.loads(owner)
         if found["host"] != socket.gethostname():

@@ -1,4 +1,4 @@
-"""What an operator asks of the tables: named questions, a file each, whose docstring says what the answer means.
+"""Questions about the tables: named queries, one per file, whose docstrings describe the answers.
 
     question    what a question is: its options, and a query over the tables
     span        the time that it is about, and the earlier time that it compares with

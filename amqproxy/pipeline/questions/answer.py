@@ -1,4 +1,4 @@
-"""The answer to a question, as an Arrow table, from Spark or from DuckDB: the same query, and the same rows."""
+"""Answers to questions as Arrow tables, from Spark or DuckDB: the same query, and the same rows."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 _PARAMETER = re.compile(r"(?<!:):([a-z_]+)")
 
 _LIKE_SPARK = {"approx_percentile(": "quantile_disc(", "unix_micros(": "epoch_us("}
-"""What Spark has and DuckDB calls otherwise. Spark's percentiles are exact, too, up to 10,000 values."""
+"""Spark functions with other names in DuckDB. Spark's percentiles are exact too, up to 10,000 values."""
 
 _NULLS = "SET default_null_order = 'nulls_first_on_asc_last_on_desc'"
 
@@ -33,7 +33,7 @@ def answer_of_spark(
     *,
     limit: int | None = None,
 ) -> pa.Table:
-    """The answer from the tables that `read` returns by name."""
+    """Return the answer from the tables that `read` returns by name."""
     args = _arguments(question, given, limit)
     frames = {each.placeholder: read(each.name).where(span.condition(each.name, each.when)) for each in question.tables}
     return spark.sql(question.sql, args, **frames).limit(limit or question.limit).toArrow()
@@ -47,7 +47,7 @@ def answer_of_duckdb(
     *,
     limit: int | None = None,
 ) -> pa.Table:
-    """The answer from the relations of `connection`, which are named as the tables."""
+    """Return the answer from the relations of `connection`, named like the tables."""
     connection.execute(_NULLS)
     text, args = _query(question, span, given, limit)
     return connection.sql(text, params=args).to_arrow_table()
@@ -61,7 +61,7 @@ def answer_of_reader(
     *,
     limit: int | None = None,
 ) -> pa.Table:
-    """The answer from the tables that are on disk, without Spark. `Unreadable`."""
+    """Return the answer from the tables on disk, without Spark; raise `Unreadable`."""
     import pyarrow as pa
     from pyspark.sql.pandas.types import to_arrow_schema
 
@@ -82,7 +82,7 @@ def _query(
     *,
     has_partitions: bool = True,
 ) -> tuple[str, dict[str, Any]]:
-    """The query as DuckDB understands it, and its parameters."""
+    """Return the query in DuckDB's dialect, and its parameters."""
     args = _arguments(question, given, limit)
     tables = {
         each.placeholder: f'(SELECT * FROM "{each.name}" WHERE '

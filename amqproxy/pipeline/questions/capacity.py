@@ -1,4 +1,4 @@
-"""Messages and bytes of each tenant: for capacity, and for bills.
+"""Messages and bytes of each tenant, for capacity planning and billing.
 
 A tenant is a virtual host, or a user in it (`--by user`). Bytes are those of bodies. `share` is the tenant's part of
 all bytes, published and delivered. It covers 30 days, unless `--start` and `--last` say otherwise.

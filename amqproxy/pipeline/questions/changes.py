@@ -1,8 +1,8 @@
-"""What changed between two times, such as two days.
+"""Changes between two time spans, such as two days.
 
-For each exchange, queue and user: messages published and delivered, and errors, in the time asked for and in the
-earlier one: a day and the day before, unless `--start`, `--last` and `--before` say otherwise. What is new or gone
-comes first, then what changed most.
+For each exchange, queue and user: messages published and delivered, and errors, in the requested span and in the
+earlier one: a day and the day before, unless `--start`, `--last` and `--before` say otherwise. New and vanished objects
+come first, then the largest changes.
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ from amqproxy.pipeline.questions.question import DAY, Question
 
 QUESTION = Question(
     name="changes",
-    title="what changed between two days",
+    title="changes between two days",
     about=__doc__,
     seconds=DAY,
     sql="""

@@ -1,8 +1,8 @@
-"""Who opens the most connections.
+"""Users that open the most connections.
 
-Connections that were open in the time asked for, by user and client program: how many, how long they lasted, how many
-messages each carried, and how many ended in an error. Many short ones with a message or two each cost broker and
-client more than the messages themselves.
+Connections that were open in the requested span, by user and client program: their number, duration, messages per
+connection, and how many ended in an error. Many short connections with a message or two each cost broker and client
+more than the messages themselves.
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ from amqproxy.pipeline.questions.question import Question
 
 QUESTION = Question(
     name="churn",
-    title="who opens the most connections, and how long they last",
+    title="users that open the most connections, and their duration",
     about=__doc__,
     sql="""
 SELECT c.user AS user, c.client AS client, c.virtual_host AS virtual_host, count(*) AS connections,

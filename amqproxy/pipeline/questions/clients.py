@@ -1,7 +1,7 @@
-"""Which client libraries are in use, and how they log in.
+"""Client libraries in use, and their login mechanisms.
 
-Each protocol, product, version and platform of clients, with the users and the SASL mechanism: to find what has to be
-updated, and who still uses it.
+Each protocol, product, version and platform of clients, with the users and the SASL mechanism: to find clients to
+update, and their users.
 """
 
 from __future__ import annotations
@@ -10,7 +10,7 @@ from amqproxy.pipeline.questions.question import Question
 
 QUESTION = Question(
     name="clients",
-    title="which client libraries are in use, and how they log in",
+    title="client libraries in use, and their login mechanisms",
     about=__doc__,
     sql="""
 SELECT c.protocol AS protocol, c.product AS product, c.version AS version, c.platform AS platform,

@@ -1,7 +1,7 @@
-"""What went wrong, and for whom.
+"""Errors, and the clients that they hit.
 
 Errors by kind, reply code, text and method, and by user and client program: closed channels and connections, returned
-and nacked publishes, refused logins, and what of the recording could not be read.
+and nacked publishes, refused logins, and unreadable parts of the recording.
 """
 
 from __future__ import annotations
@@ -10,7 +10,7 @@ from amqproxy.pipeline.questions.question import Question
 
 QUESTION = Question(
     name="errors",
-    title="what went wrong, and for whom",
+    title="errors, and the clients that they hit",
     about=__doc__,
     sql="""
 SELECT e.kind AS kind, e.code AS code, e.text AS text, e.method AS method, e.virtual_host AS virtual_host,

@@ -1,7 +1,7 @@
-"""What an expert would point out.
+"""Findings: likely mistakes and problems.
 
-The findings of docs/findings.md, the worst first, by kind and by user and client program: how often, on how many
-connections, an example, and what to do.
+The findings of docs/findings.md, worst first, by kind and by user and client program: their number, the connections
+concerned, an example, and what to do.
 """
 
 from __future__ import annotations
@@ -10,7 +10,7 @@ from amqproxy.pipeline.questions.question import Question
 
 QUESTION = Question(
     name="findings",
-    title="what an expert would point out",
+    title="findings: likely mistakes and problems",
     about=__doc__,
     sql="""
 SELECT f.severity AS severity, f.kind AS kind, f.virtual_host AS virtual_host, f.user AS user, f.client AS client,

@@ -1,7 +1,7 @@
-"""Who publishes the largest messages.
+"""Publishers of the largest messages.
 
-For each exchange, user and client program: the largest body, the median and 99 %, and all bytes. Listed are those with
-a body of at least `--least` bytes.
+For each exchange, user and client program: the largest body, the median, the 99th percentile, and the sum of bytes.
+Only those with a body of at least `--least` bytes are listed.
 """
 
 from __future__ import annotations
@@ -10,9 +10,9 @@ from amqproxy.pipeline.questions.question import Option, Question
 
 QUESTION = Question(
     name="large-messages",
-    title="who publishes the largest messages",
+    title="publishers of the largest messages",
     about=__doc__,
-    options=(Option("least", "bytes of the largest body at least", 0),),
+    options=(Option("least", "minimum bytes of the largest body", 0),),
     limit=20,
     sql="""
 SELECT m.exchange AS exchange, m.virtual_host AS virtual_host, m.user AS user, m.client AS client,

@@ -1,7 +1,7 @@
-"""What became of one message.
+"""Publishes and deliveries of one message.
 
-Its publishes and its deliveries, in order: by `--message-id`, or by `--digest`, the hash of its body as other answers
-show it. All that was recorded until the end of the time asked for is searched.
+Its publishes and deliveries, in order, selected by `--message-id` or by `--digest`, the hash of its body as shown in
+other answers. Everything recorded until the end of the requested span is searched.
 """
 
 from __future__ import annotations
@@ -10,7 +10,7 @@ from amqproxy.pipeline.questions.question import Option, Question
 
 QUESTION = Question(
     name="message",
-    title="what became of one message",
+    title="publishes and deliveries of one message",
     about=__doc__,
     options=(
         Option("message_id", "the message's property message_id"),

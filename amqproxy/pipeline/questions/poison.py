@@ -1,9 +1,9 @@
-"""Where poison messages come from.
+"""Sources of poison messages.
 
-Messages that consumers refused without requeueing them, or that were delivered `--times` times or more: by whom they
-were published and where to, and which consumers could not work on them. `messages` counts different contents; `example`
-is the digest of one of them: `ask message --digest` shows what became of it. The publisher is unknown where its publish
-was not recorded.
+Messages that consumers refused without requeueing them, or that were delivered at least `--times` times: their
+publishers and destinations, and the consumers that failed on them. `messages` counts different contents; `example` is
+the digest of one of them: `ask message --digest` shows its course. The publisher is unknown if its publish was not
+recorded.
 """
 
 from __future__ import annotations
@@ -12,9 +12,9 @@ from amqproxy.pipeline.questions.question import Option, Question
 
 QUESTION = Question(
     name="poison",
-    title="where poison messages come from",
+    title="sources of poison messages",
     about=__doc__,
-    options=(Option("times", "deliveries of one message that make it poison", 3),),
+    options=(Option("times", "number of deliveries that makes a message poison", 3),),
     sql="""
 WITH refused AS (
     SELECT d.*, (d.outcome IN ('rejected', 'nacked') AND d.requeue = FALSE) AS is_refused

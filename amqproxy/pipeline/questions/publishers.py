@@ -1,8 +1,8 @@
-"""Who published to an exchange.
+"""Publishers to an exchange.
 
-Each user and client program that published to `--exchange` in the time asked for: how many messages and bytes, from how
-many connections, when first and last, and how many of them came back unroutable or were refused. The default exchange
-is `--exchange ''`; `--routing-key` narrows it to one key (on the default exchange: one queue).
+Each user and client program that published to `--exchange` in the requested span: its messages, bytes and connections,
+the first and last time, and how many messages were returned as unroutable or refused. The default exchange is
+`--exchange ''`; `--routing-key` narrows it to one key (on the default exchange: one queue).
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ from amqproxy.pipeline.questions.question import Option, Question
 
 QUESTION = Question(
     name="publishers",
-    title="who published to an exchange",
+    title="publishers to an exchange",
     about=__doc__,
     options=(
         Option("exchange", "the exchange; '' for the default exchange", is_required=True),

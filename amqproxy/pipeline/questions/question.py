@@ -1,4 +1,4 @@
-"""What a question is."""
+"""Definition of a question."""
 
 from __future__ import annotations
 
@@ -13,13 +13,13 @@ _TABLE = re.compile(r"\{(?:(earlier|all)_)?([a-z_]+)\}")
 _PARAMETER = re.compile(r"(?<!:):([a-z_]+)")
 
 DAY = 86_400
-"""Seconds."""
+"""Seconds of a day."""
 
 
 class Option(msgspec.Struct, frozen=True):
-    """Something that can be chosen: a parameter of the query. Without a default it has to be given if `is_required`.
+    """An option of a question: a parameter of the query. Without a default, it must be given if `is_required`.
 
-    The type of a value is that of `default`; without one it is text. `choices` are all that it may be, if any.
+    A value has the type of `default`, or is text without one. `choices` are all allowed values, if any.
     """
 
     name: str
@@ -30,7 +30,9 @@ class Option(msgspec.Struct, frozen=True):
 
 
 class Table(NamedTuple):
-    """A table as a query names it: `earlier` for the time before, `all` for all until the end, "" for what is asked."""
+    """A table as a query names it: `earlier` for the time before, `all` for all until the end, "" for the requested
+    span.
+    """
 
     when: str
     name: str
@@ -43,8 +45,8 @@ class Table(NamedTuple):
 class Question(msgspec.Struct, frozen=True, kw_only=True):
     """A named question: `title` in a line, `about` in full, and the query that answers it.
 
-    `seconds` is how long a time it is about by default; `limit` how many rows are shown. With `needs_one`, one
-    of the options has to be given.
+    `seconds` is the default length of its span; `limit` the number of rows shown. With `needs_one`, one of the options
+    must be given.
     """
 
     name: str
@@ -58,26 +60,26 @@ class Question(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def tables(self) -> tuple[Table, ...]:
-        """The tables that the query reads."""
+        """Return the tables that the query reads."""
         found = {Table(when or "", name): None for when, name in _TABLE.findall(self.sql)}
         return tuple(found)
 
     @property
     def parameters(self) -> frozenset[str]:
-        """The names of the parameters in the query."""
+        """Return the names of the parameters in the query."""
         return frozenset(_PARAMETER.findall(self.sql))
 
     @property
     def is_comparing(self) -> bool:
-        """Does it look at an earlier time, too?"""
+        """Whether it also reads an earlier span."""
         return any(each.when == "earlier" for each in self.tables)
 
     def values(self, given: dict[str, Value]) -> dict[str, Value]:
-        """The value of each option; `ValueError` where one is missing, unknown, or not what it can be."""
+        """Return the value of each option; raise `ValueError` for a missing, unknown or invalid one."""
         known = {each.name: each for each in self.options}
         unknown = [name for name in given if name not in known]
         if unknown:
-            offered = ", ".join(f"--{_dashed(name)}" for name in known) or "no options of its own"
+            offered = ", ".join(f"--{_dashed(name)}" for name in known) or "no options"
             raise ValueError(f"{self.name} has no option --{_dashed(unknown[0])}; it has {offered}")
         if self.needs_one and all(value is None for value in given.values()):
             raise ValueError(f"{self.name} needs {' or '.join(f'--{_dashed(name)}' for name in known)}")
@@ -91,12 +93,12 @@ def _value(question: str, option: Option, given: Value) -> Value:
             raise ValueError(f"{question} needs {shown}: {option.help}")
         return option.default
     if option.choices and given not in option.choices:
-        raise ValueError(f"{shown} is one of {', '.join(option.choices)}, not {given!r}")
+        raise ValueError(f"{shown} must be one of {', '.join(option.choices)}, not {given!r}")
     if isinstance(option.default, (int, float)) and isinstance(given, str):
         try:
             return type(option.default)(given)
         except ValueError:
-            raise ValueError(f"{shown} is a number, not {given!r}") from None
+            raise ValueError(f"{shown} must be a number, not {given!r}") from None
     return given
 
 

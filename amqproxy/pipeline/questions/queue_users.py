@@ -1,7 +1,7 @@
-"""Who uses which queue, and what for.
+"""Users of each queue, and their operations.
 
 Each user and client program that consumed from a queue, got from it, declared, bound, purged or deleted it, or
-published to it by name (through the default exchange); how often, and when last. `--queue` narrows it to one queue.
+published to it by name (through the default exchange): how often, and the last time. `--queue` narrows it to one queue.
 Messages that reach a queue through bindings are not shown: the broker routes them, and no client names the queue.
 """
 
@@ -11,7 +11,7 @@ from amqproxy.pipeline.questions.question import Option, Question
 
 QUESTION = Question(
     name="queue-users",
-    title="who uses which queue, and what for",
+    title="users of each queue, and their operations",
     about=__doc__,
     options=(Option("queue", "only this queue"),),
     limit=200,

@@ -1,7 +1,7 @@
-"""How much of what queues deliver comes again, or is left open.
+"""Redelivered and unsettled messages of each queue.
 
-For each queue: deliveries, how many of them were redeliveries, and what consumers did with them. A large share of
-requeued ones is work done for nothing; many left open are consumers that die before they acknowledge.
+For each queue: deliveries, how many of them were redeliveries, and what consumers did with them. Many requeued messages
+are wasted work; many unsettled ones point to consumers that die before they acknowledge.
 """
 
 from __future__ import annotations
@@ -10,7 +10,7 @@ from amqproxy.pipeline.questions.question import Question
 
 QUESTION = Question(
     name="redeliveries",
-    title="which queues deliver again and again, or are left unacknowledged",
+    title="redelivered and unsettled messages of each queue",
     about=__doc__,
     sql="""
 SELECT d.queue AS queue, d.virtual_host AS virtual_host, count(*) AS deliveries,

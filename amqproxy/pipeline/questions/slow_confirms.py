@@ -1,7 +1,7 @@
-"""The publishes that waited longest for their confirm.
+"""Publishes with the slowest confirms.
 
-The slowest single publishes, each with who published it, where to, and how large it was: one slow exchange points to
-its queues (quorum, lazy, or replicated far away), all of them to the broker's disk.
+The slowest single publishes, each with its publisher, destination and size: one slow exchange points to its queues
+(quorum, lazy, or replicated far away), all exchanges to the broker's disk.
 """
 
 from __future__ import annotations
@@ -10,9 +10,9 @@ from amqproxy.pipeline.questions.question import Option, Question
 
 QUESTION = Question(
     name="slow-confirms",
-    title="the publishes that waited longest for their confirm",
+    title="publishes with the slowest confirms",
     about=__doc__,
-    options=(Option("exchange", "only of this exchange"),),
+    options=(Option("exchange", "only this exchange"),),
     limit=20,
     sql="""
 SELECT m.latency_ns AS latency_ns, m.time AS time, m.exchange AS exchange, m.routing_key AS routing_key,

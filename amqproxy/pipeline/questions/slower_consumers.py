@@ -1,8 +1,8 @@
-"""Which consumers are slower than before, and by how much.
+"""Consumers that have become slower, and by how much.
 
-The time from delivery to acknowledgement of each queue, user and client program, in the time asked for and in the time
-before it (a week and the week before, unless `--start`, `--last` or `--before` say otherwise). Listed are those whose
-median is at least `--factor` times what it was, where both times have at least `--least` acknowledgements.
+The time from delivery to acknowledgement of each queue, user and client program, in the requested span and in the
+earlier one (a week and the week before, unless `--start`, `--last` or `--before` say otherwise). Listed are those whose
+median is at least `--factor` times the earlier one, if both spans have at least `--least` acknowledgements.
 """
 
 from __future__ import annotations
@@ -11,11 +11,11 @@ from amqproxy.pipeline.questions.question import Option, Question
 
 QUESTION = Question(
     name="slower-consumers",
-    title="which consumers are slower than the week before, by how much",
+    title="consumers that are slower than the week before",
     about=__doc__,
     options=(
-        Option("factor", "how many times slower at least", 1.25),
-        Option("least", "acknowledgements in both times at least", 20),
+        Option("factor", "minimum slowdown factor", 1.25),
+        Option("least", "minimum acknowledgements in both spans", 20),
     ),
     sql="""
 WITH now AS (

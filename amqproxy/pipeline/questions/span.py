@@ -1,4 +1,4 @@
-"""The time that a question is about, and the earlier time that it compares with."""
+"""Time span of a question, and the earlier span that it compares with."""
 
 from __future__ import annotations
 
@@ -17,11 +17,11 @@ _BY_TIME = ("rollup_minute", "anomalies")
 """Tables whose rows have only `time`."""
 
 _LONG = {"connections": "opened_ns", "channels": "opened_ns"}
-"""Tables whose rows last: they belong to each time in which they were open."""
+"""Tables with long-lived rows, which belong to each span in which they were open."""
 
 
 class Span(msgspec.Struct, frozen=True):
-    """From `start_ns` on and before `end_ns`, in nanoseconds since 1970; `before_ns` begins the time compared with."""
+    """The time from `start_ns` up to `end_ns`, exclusive, in ns since 1970; `before_ns` starts the compared span."""
 
     start_ns: int
     end_ns: int
@@ -29,13 +29,13 @@ class Span(msgspec.Struct, frozen=True):
 
     @property
     def earlier(self) -> Span:
-        """The time compared with, as long as this one."""
+        """The compared span, of the same length."""
         return Span(self.before_ns, self.before_ns + self.end_ns - self.start_ns, self.before_ns)
 
     def condition(self, table: str, when: str = "", *, has_partitions: bool = True) -> str:
-        """The condition, in SQL, for rows of `table` within this time, the `earlier` one, or `all` until its end.
+        """Return the SQL condition for rows of `table` within this span, the `earlier` one, or `all` until its end.
 
-        With `has_partitions`, the date as the tables are stored by it is one of its columns.
+        With `has_partitions`, the table has the partition column `date`.
         """
         if when == "earlier":
             return self.earlier.condition(table, has_partitions=has_partitions)
@@ -54,12 +54,12 @@ class Span(msgspec.Struct, frozen=True):
 
 
 def lasts(table: str) -> bool:
-    """Do its rows last, and are stored by when they began?"""
+    """Whether rows of the table are long-lived, and stored by their start."""
     return table in _LONG
 
 
 def _days(start_ns: int | None, end_ns: int) -> str:
-    """The partitions, which spares reading the others."""
+    """Return the condition on partitions, which avoids reading the others."""
     last = f"date <= DATE '{_date(end_ns)}'"
     return last if start_ns is None else f"date >= DATE '{_date(start_ns)}' AND {last}"
 
@@ -76,10 +76,10 @@ def span(
     end_ns: int | None = None,
     before_ns: int | None = None,
 ) -> Span:
-    """The span from `start_ns` to `end_ns`: of so many seconds, if only one of them is given.
+    """Return the span from `start_ns` to `end_ns`, of the given length if only one of them is given.
 
-    With neither, it ends with the newest that was recorded, at `newest_ns`. What it is compared with is as long, and
-    just before it unless `before_ns` says when it begins. `ValueError` for a span that ends before it begins.
+    With neither, it ends with the newest record, at `newest_ns`. The compared span is just before it, unless
+    `before_ns` is its start. Raise `ValueError` for a span that ends before it begins.
     """
     length = seconds * SECOND
     if end_ns is None:
@@ -87,14 +87,14 @@ def span(
     if start_ns is None:
         start_ns = end_ns - length
     if start_ns >= end_ns:
-        raise ValueError("the time asked for ends before it begins")
+        raise ValueError("the time span ends before it begins")
     return Span(start_ns, end_ns, start_ns - (end_ns - start_ns) if before_ns is None else before_ns)
 
 
 def seconds_of(text: str) -> int:
-    """The seconds of a duration such as 90s, 30m, 12h, 7d or 4w. `ValueError` for anything else."""
+    """Return the seconds of a duration such as 90s, 30m, 12h, 7d or 4w; raise `ValueError` for anything else."""
     found = _DURATION.fullmatch(text.strip())
     seconds = round(float(found[1]) * _UNITS[found[2]]) if found else 0
     if seconds <= 0:
-        raise ValueError(f"{text!r} is no duration: write 30m, 12h, 7d or 4w")
+        raise ValueError(f"{text!r} is not a duration: write 30m, 12h, 7d or 4w")
     return seconds

@@ -1,4 +1,4 @@
-"""An answer as a table for a person, as JSON lines, or as CSV."""
+"""Answers as tables for people, as JSON lines, or as CSV."""
 
 from __future__ import annotations
 
@@ -17,13 +17,13 @@ if TYPE_CHECKING:
     import pyarrow as pa
 
 MAX_WIDTH = 60
-"""Characters of a cell that are shown in a table."""
+"""Maximum width of a table cell in characters."""
 
 NOTHING = "-"
 
 
 def table_lines(answer: pa.Table) -> Iterator[str]:
-    """A table with a line of heads: times in UTC, durations and sizes with their units."""
+    """Yield a table with a header line: times in UTC, durations and sizes with their units."""
     names = answer.column_names
     rows = [[shown(name, row[name]) for name in names] for row in answer.to_pylist()]
     is_number = [str(kind).startswith(("int", "float", "double")) for kind in answer.schema.types]
@@ -37,12 +37,12 @@ def table_lines(answer: pa.Table) -> Iterator[str]:
 
 
 def head(name: str) -> str:
-    """The head of a column: its name without the unit, which its values show."""
+    """Return the heading of a column: its name without the unit, which its values show."""
     return name.removesuffix("_ns").replace("_", " ")
 
 
 def shown(name: str, value: Any) -> str:
-    """A value of the column `name` for a person."""
+    """Format a value of the column `name` for people."""
     match value:
         case None:
             return NOTHING
@@ -64,15 +64,15 @@ def shown(name: str, value: Any) -> str:
 
 
 def json_lines(answer: pa.Table) -> Iterator[str]:
-    """A JSON object a line: times as ISO 8601 in UTC, durations in ns, sizes in bytes."""
+    """Yield one JSON object per line: times as ISO 8601 in UTC, durations in ns, sizes in bytes."""
     for row in answer.to_pylist():
         yield encoded({name: _plain(value) for name, value in row.items()}).decode()
 
 
 def csv_lines(answer: pa.Table) -> Iterator[str]:
-    """CSV with a line of names.
+    """Yield CSV with a header line.
 
-    What cannot be printed is escaped; a quote stands before a text that a spreadsheet would take for a formula.
+    Unprintable characters are escaped; a quote precedes a text that a spreadsheet would read as a formula.
     """
     yield _csv_line(answer.column_names)
     for row in answer.to_pylist():

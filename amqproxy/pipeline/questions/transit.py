@@ -1,7 +1,7 @@
-"""How long messages take from publisher to consumer.
+"""Transit times of messages from publisher to consumer.
 
-The time from publish to delivery, across connections, for each exchange and queue: median, 99 % and longest. It
-contains the time that messages waited in the queue.
+The time from publish to delivery, across connections, for each exchange and queue: median, 99th percentile and maximum.
+It includes the time that messages waited in the queue.
 """
 
 from __future__ import annotations
@@ -10,7 +10,7 @@ from amqproxy.pipeline.questions.question import Question
 
 QUESTION = Question(
     name="transit",
-    title="how long messages take from publisher to consumer",
+    title="transit times of messages from publisher to consumer",
     about=__doc__,
     sql="""
 SELECT d.exchange AS exchange, d.queue AS queue, d.virtual_host AS virtual_host, count(*) AS messages,

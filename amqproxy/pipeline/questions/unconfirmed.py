@@ -1,7 +1,7 @@
-"""Who publishes persistent messages without asking whether they arrived.
+"""Publishers of persistent messages without confirms.
 
-Persistent messages (delivery_mode 2) that were published outside of confirm mode and of transactions, by exchange, user
-and client program: when their connection is lost, so may they be, and the client does not learn of it.
+Persistent messages (delivery_mode 2) that were published without confirm mode and transactions, by exchange, user and
+client program: if their connection is lost, they may be lost too, and the client is not told.
 """
 
 from __future__ import annotations
@@ -10,7 +10,7 @@ from amqproxy.pipeline.questions.question import Question
 
 QUESTION = Question(
     name="unconfirmed",
-    title="who publishes persistent messages without confirms",
+    title="publishers of persistent messages without confirms",
     about=__doc__,
     sql="""
 SELECT m.exchange AS exchange, m.virtual_host AS virtual_host, m.user AS user, m.client AS client,

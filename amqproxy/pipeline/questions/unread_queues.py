@@ -1,9 +1,9 @@
-"""Which queues nobody reads.
+"""Queues without readers.
 
-Queues that clients declared, or published to by name, in the time asked for, from which nothing was delivered or got in
-that time, and which nobody began to consume. `received` counts the messages that are known to have reached the queue:
-published to it by name, or with the very routing key of a binding (topic patterns and headers are not worked out, so
-there may be more). `last_read` is when something was last delivered from it before, if ever. Fullest first.
+Queues that clients declared, or published to by name, in the requested span, from which nothing was delivered or got in
+that time, and which nobody began to consume. `received` counts the messages that certainly reached the queue: published
+to it by name, or with the exact routing key of a binding (topic patterns and headers are not evaluated, so there may be
+more). `last_read` is the time of the last earlier delivery from it, if any. Fullest first.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ from amqproxy.pipeline.questions.question import Question
 
 QUESTION = Question(
     name="unread-queues",
-    title="which queues nobody reads",
+    title="queues without readers",
     about=__doc__,
     sql="""
 WITH targets AS (

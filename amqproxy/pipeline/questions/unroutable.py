@@ -1,7 +1,7 @@
-"""Which messages could not be routed.
+"""Unroutable messages.
 
-Mandatory messages that the broker returned, by exchange and routing key, and who published them. What was published
-without `mandatory` is dropped by the broker without a word, and not shown here.
+Mandatory messages that the broker returned, by exchange and routing key, with their publishers. The broker silently
+drops unroutable messages published without `mandatory`, which are not shown.
 """
 
 from __future__ import annotations
@@ -10,7 +10,7 @@ from amqproxy.pipeline.questions.question import Question
 
 QUESTION = Question(
     name="unroutable",
-    title="which messages could not be routed, and whose they are",
+    title="unroutable messages, and their publishers",
     about=__doc__,
     sql="""
 SELECT m.exchange AS exchange, m.routing_key AS routing_key, m.virtual_host AS virtual_host, m.user AS user,

@@ -1,4 +1,4 @@
-"""What a batch leaves for the next: open messages, and what is to be known of connections, channels and contents."""
+"""Rows that a batch carries to the next: open messages, and facts about connections, channels and contents."""
 
 from __future__ import annotations
 
@@ -9,19 +9,19 @@ from amqproxy.pipeline.schema import BOOLEAN, EVENTS, INT, LONG, STRING
 SECOND_NS = 1_000_000_000
 
 RETURN_NS = 10 * SECOND_NS
-"""How long after a publish without confirms its basic.return may come."""
+"""Maximum delay of the basic.return of a publish without confirms."""
 
 WINDOW_NS = 600 * SECOND_NS
-"""How long after its publish a delivery is linked to it, unless asked otherwise."""
+"""Default maximum time between a publish and a delivery linked to it."""
 
 LINGER_NS = 600 * SECOND_NS
-"""How long what has ended is remembered, for what may still be seen of it."""
+"""Time for which ended objects are remembered, since late events may follow."""
 
 IDLE_NS = 86_400 * SECOND_NS
-"""How long a connection without events is remembered."""
+"""Time for which a connection without events is remembered."""
 
 CONNECTION, CHANNEL, PUBLISHED, SEEN = "connection-so-far", "channel-so-far", "published-content", "seen-content"
-"""The types of rows, besides those of `events`, that are carried."""
+"""Types of carried rows, besides those of `events`."""
 
 
 def _column(name: str, kind: DataType, comment: str) -> StructField:
@@ -53,4 +53,4 @@ _EXTRA = (
 )
 
 OPEN = StructType([*(field for field in EVENTS.fields if field.name != "state"), *_EXTRA])
-"""A row for each thing that is carried: events as they are, and what was gathered of connections and contents."""
+"""One row per carried object: unchanged events, and facts about connections and contents."""

@@ -1,4 +1,4 @@
-"""Deliveries, each with what became of it, and the publish that it came from."""
+"""Deliveries, with their outcomes and the publishes that they came from."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ _REDELIVERY_COUNT = """coalesce(
         ) END,
     CASE WHEN redelivered THEN greatest(coalesce(redelivery_count, 1L), 1L) ELSE 0L END
 )"""
-"""How often it was delivered before: as the broker says in its headers, else as it was seen."""
+"""Number of earlier deliveries: from the broker's headers, else as seen."""
 
 _STAMP = "outcome AS stamp, settled_ns AS stamped_ns, requeue AS stamped_requeue"
 _STAMPED = "stamp, stamped_ns, stamped_requeue"
@@ -41,7 +41,7 @@ _BY_PLACE = f"""
     FROM ({_DELIVERED}) e
     LEFT JOIN {{links}} r ON {same("e", "r")} AND e.seq - r.link_seq = 0
 """
-"""Each linked by its place among all that is alike."""
+"""Each linked by its place among equal contents."""
 
 _IN_TIME = "e.ts_ns - o.published_ns BETWEEN 0 AND {window_ns}"
 
@@ -51,7 +51,7 @@ _WITH_CONTENT = f"""
         FROM ({_DELIVERED}) e LEFT JOIN {{who}} w ON w.connection_id = e.connection_id
     )
 """
-"""What has no content to recognise is not all in one partition."""
+"""Deliveries without recognisable content are spread over partitions."""
 
 _BY_CONTENT = f"""
     SELECT /*+ SHUFFLE_HASH(o) */ {columns(_FROM_EVENTS, "e")}, {_STAMPED},
@@ -59,7 +59,7 @@ _BY_CONTENT = f"""
         {", ".join(f"CASE WHEN {_IN_TIME} THEN o.{name} END AS {name}" for name in REFERENCE)}
     FROM ({_WITH_CONTENT}) e LEFT JOIN {{once}} o ON o.content_key = e.content_key
 """
-"""Each linked by its content, which is like no other."""
+"""Each linked by its unique content."""
 
 _BY_BOTH = f"""
     SELECT /*+ SHUFFLE_HASH(o), BROADCAST(r) */ {columns(_FROM_EVENTS, "e")}, {_STAMPED},
@@ -68,7 +68,7 @@ _BY_BOTH = f"""
     FROM ({_WITH_CONTENT}) e LEFT JOIN {{once}} o ON o.content_key = e.content_key
     LEFT JOIN {{links}} r ON {same("e", "r")} AND e.seq - r.link_seq = 0
 """
-"""Each linked by its content, if that is like no other, else by its place."""
+"""Each linked by its content if that is unique, else by its place."""
 
 _ROWS = f"""
     SELECT {{hint}} {columns((*_FROM_EVENTS, *_LINKED), "d")}, w.`user`, w.client, w.virtual_host, w.horizon_ns, stamp,
@@ -82,7 +82,7 @@ _ROWS = f"""
     LEFT JOIN {{who}} w ON w.connection_id = d.connection_id
     LEFT JOIN ({settlements("deliveries-settled")}) s ON {same("d", "s")} AND s.of_ns - d.ts_ns = 0
 """
-"""Only the columns of the key are keys of the joins, so that one exchange of the wide rows serves both."""
+"""The key columns alone are keys of the joins, so that one exchange of the wide rows serves both."""
 
 _SETTLED = {
     "kind": "type",
@@ -93,7 +93,7 @@ _SETTLED = {
 
 
 class Deliveries:
-    """The deliveries of a batch, and those before it that were open. `few` and `age_ns` are as for `Publishes`."""
+    """The deliveries of a batch, and earlier ones that were open. `few` and `age_ns` are as for `Publishes`."""
 
     def __init__(self, batch: Batch, who: DataFrame, journeys: Journeys, *, few: bool, age_ns: int | None) -> None:
         self._batch = batch
@@ -114,12 +114,12 @@ class Deliveries:
         )
 
     def settled(self) -> DataFrame:
-        """A row for each of which it is known what became of it: `schema.DELIVERIES`."""
+        """Return a row for each delivery with a known outcome: `schema.DELIVERIES`."""
         found = ", ".join(f"{_SETTLED.get(name, f'`{name}`')} AS `{name}`" for name in DELIVERIES.fieldNames())
         return self._batch.sql(f"SELECT {found} FROM {{rows}} WHERE outcome IS NOT NULL", rows=self._rows)
 
     def open(self) -> DataFrame:
-        """Those that are open, with columns of `carry.OPEN`."""
+        """Return the open deliveries, with columns of `carry.OPEN`."""
         found = columns((*_FROM_EVENTS, *_LINKED))
         may_be = "stamp IS NULL AND coalesce(awaits, true)"  # so that few are exchanged
         return self._batch.sql(f"SELECT {found} FROM {{rows}} WHERE outcome IS NULL AND {may_be}", rows=self._rows)

@@ -1,4 +1,4 @@
-"""What went wrong, and what could not be read."""
+"""Errors, and unreadable parts of captures."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from amqproxy.pipeline.settle.batch import Batch
 from amqproxy.pipeline.settle.lives import WHO_FOUND
 
 NORMAL_CODES = (0, 200)
-"""Reply codes of a close that is no error: 200, and 0 as py-amqp and Kombu send it."""
+"""Reply codes of a normal close: 200, and 0 as py-amqp and Kombu send it."""
 
 _IS_ERROR = f"coalesce(code, 0) NOT IN {NORMAL_CODES}"
 
@@ -30,7 +30,7 @@ _MAY_BE_ERROR = """(
     type IN ('channel', 'connection', 'return', 'lost') OR is_unknown_tag = true OR outcome = 'nacked'
     OR verdict = 'refused'
 )"""
-"""In so plain words that Parquet files are asked only for the pages in which there is such a row."""
+"""Simple conditions, so that Parquet readers fetch only pages with such rows."""
 
 _COUNT = "aggregate(spans, 0L, (total, each) -> total + each.last - each.first + 1L)"
 
@@ -53,5 +53,5 @@ _ERRORS = f"""
 
 
 def errors(batch: Batch, who: DataFrame) -> DataFrame:
-    """A row for each thing that went wrong in a batch: `schema.ERRORS`. What is settled at once is one row."""
+    """Return a row for each error of a batch: `schema.ERRORS`; messages settled together are one row."""
     return batch.sql(_ERRORS, who=who)

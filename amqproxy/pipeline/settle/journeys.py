@@ -1,15 +1,15 @@
-"""Which publish each delivery came from, on whichever connections: by message_id, else by what is in it.
+"""Links deliveries to publishes across connections: by message_id, else by content.
 
-Content is recognised by its virtual host and message_id; without one, by its exchange, routing key and digest. What is
-alike is distinguished by its place: the first that a queue delivers is the first that was published, and so on.
-Most content is like no other: published once, and delivered once from each queue. It needs no place, hence no window.
-Counting begins with the first publish that is seen, and anew when nothing alike was published for the window; a
-delivery that comes later than that after its publish is linked to none. What was delivered before is linked only if
-nothing alike had been published since.
+Content is identified by virtual host and message_id; without one, by exchange, routing key and digest. Equal contents
+are distinguished by their order: the first that a queue delivers is the first that was published, and so on. Most
+contents are unique: published once, and delivered once from each queue. They need no order, hence no window. Counting
+begins with the first publish that is seen, and restarts when nothing equal was published for the window; a delivery
+that comes later than that after its publish is not linked. A delivery before the first known publish is linked only if
+nothing equal has been published since.
 
-A batch knows what one before it has counted, of each content that may still be counted on: so batches link what one
-links. Where several chains of a virtual host are not equally far, places are not known beyond the one furthest behind:
-there, of content that is alike, none is linked.
+A batch knows the counts of earlier batches for each content that may still be counted: so several batches make the same
+links as one. If the chains of a virtual host have advanced unequally, the order is unknown beyond the slowest: equal
+contents after that point are not linked.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from amqproxy.pipeline.settle.carry import PUBLISHED, SEEN
 from amqproxy.pipeline.settle.watermark import Watermarks
 
 REFERENCE = ("published_connection_id", "published_channel", "published_epoch", "published_number", "published_ns")
-"""The columns that say which publish a delivery came from."""
+"""Columns that identify the publish of a delivery."""
 
 _OF_PUBLISH = ("connection_id", "channel", "epoch", "number", "ts_ns")
 _OF_EVENT = "connection_id, channel, epoch, number, ts_ns, seq"
@@ -30,7 +30,7 @@ CONTENT_KEY = """(CASE
     WHEN e.message_id <> '' THEN xxhash64(w.virtual_host, e.message_id, e.size)
     WHEN e.digest IS NOT NULL THEN xxhash64(w.virtual_host, e.exchange, e.routing_key, e.digest)
 END ^ CASE WHEN e.ts_ns < w.late_ns THEN 1L ELSE 0L END)"""
-"""What the content of an event `e` on a connection `w` is recognised by; what comes too late is like nothing else."""
+"""Identity of the content of an event `e` on a connection `w`; late content equals nothing else."""
 
 _CONTENTS = f"""
     SELECT chain, virtual_host, known_ns, content_key, {_OF_EVENT}, rank, queue_key,
@@ -58,7 +58,7 @@ _CONTENTS = f"""
         CASE WHEN type = '{PUBLISHED}' THEN occurrence END
     FROM {{carried}} c {{marked}} WHERE type IN ('{PUBLISHED}', '{SEEN}')
 """
-"""What was published (`rank` 0) and delivered (2), and what is carried of contents: published (0), delivered (1)."""
+"""Published (`rank` 0) and delivered contents (2), and carried contents: published (0), delivered (1)."""
 
 _ROWS_OF_PARTITION = 200_000
 
@@ -69,9 +69,9 @@ _ALIKE = f"""
     HAVING count_if(rank = 0) > 1 OR count_if(rank = 1 OR occurrence IS NOT NULL) > 0
         OR bit_count(bit_or(shiftleft(1L, CAST(queue_key & 63 AS INT)))) < count_if(rank <> 0)
 """
-"""Contents that are to be counted: published, or delivered from a queue, more than once, or known from before.
+"""Contents to be counted: published, or delivered from a queue, more than once, or known from before.
 
-Queues are counted as bits; a few contents too many are found where two queues have the same.
+Queues are counted as bits; if two queues share a bit, a few contents too many are included.
 """
 
 _ALL = f"SELECT * FROM ({_CONTENTS})"
@@ -82,13 +82,13 @@ _ORDER = "ts_ns, rank, connection_id, seq"
 
 
 _UNPUBLISHED = -1
-"""The `base` of what was delivered before anything alike was published."""
+"""`base` of contents that were delivered before an equal one was published."""
 
 
 def _counted(contents: str, window_ns: int) -> str:
-    """Contents with `base`, how many alike were published before counting began anew; and which they are since.
+    """Return contents with `base`, the number of equal publishes before counting restarted, and their index since then.
 
-    `forgotten` are those of the publishes that are counted on which the batches before have not carried.
+    `forgotten` are the contents of counted publishes that earlier batches did not carry.
     """
     return f"""
         SELECT *, `all` - base AS published, sum(is_first) OVER of_queue AS delivered, sum(seen) OVER of_queue AS so_far
@@ -127,7 +127,7 @@ _CERTAIN_PLACE = f"""CASE
     ) THEN NULL
     ELSE {_PLACE}
 END"""
-"""Not where one that comes in a later batch may be before it; nor where those after it have been counted already."""
+"""Unknown if a later batch may contain an earlier content, or if later ones are counted already."""
 
 
 def _links(window_ns: int, place: str) -> str:
@@ -166,9 +166,9 @@ _OF_DELIVERED = "d.chain, d.virtual_host, d.content_key, d.queue_key, d.ts_ns, d
 
 
 class Journeys:
-    """The publishes and deliveries of a batch, and what is carried of those before it, by their content.
+    """Publishes and deliveries of a batch, and carried earlier ones, by content.
 
-    `few` is whether there are few connections, `contents` how many contents there are, about.
+    `few` is whether there are few connections, `contents` the approximate number of contents.
     """
 
     def __init__(
@@ -183,12 +183,12 @@ class Journeys:
         self._alike: DataFrame | None = None
         self._few = few
         self.has_alike = True
-        """Is there content like other content?"""
+        """Whether any contents are equal."""
         counted = _ALL
         if not batch.is_small:
             cores = batch.events.sparkSession.sparkContext.defaultParallelism
             self.by_content = f"/*+ REPARTITION({max(cores, contents // _ROWS_OF_PARTITION)}, content_key) */"
-            """A hint: content that is the same comes to the same partition, of which there are so many."""
+            """Hint that puts equal contents into the same one of this number of partitions."""
             self._texts["{by_content}"] = self.by_content
             alike = batch.kept(self._of_contents(_ALIKE))
             found = batch.sql(
@@ -204,28 +204,31 @@ class Journeys:
             self._rows = batch.shared(self._of_contents(_counted(counted, window_ns)))
 
     def _of_contents(self, text: str) -> DataFrame:
-        """The result of a query of `_CONTENTS`."""
+        """Return the result of a query of `_CONTENTS`."""
         alike = {} if self._alike is None else {"alike": self._alike}
         for name, found in self._texts.items():
             text = text.replace(name, found)
         return self._batch.sql(text, few=self._few, who=self._who, **alike, **self._watermarks.tables)
 
     def links(self) -> DataFrame:
-        """A row for each delivery of the batch: `connection_id`, `channel`, `epoch`, `number`, its `link_seq`, its
-        `redelivery_count` as far as it was seen, and `REFERENCE`. Not of content that `published_once` is about.
+        """Return a row for each delivery of the batch, except contents in `published_once`.
+
+        The columns are `connection_id`, `channel`, `epoch`, `number`, `link_seq`, the `redelivery_count` as seen, and
+        `REFERENCE`.
         """
         place = _CERTAIN_PLACE if self._is_behind else _PLACE
         return self._batch.sql(_links(self.window_ns, place), rows=self._rows)
 
     def published_once(self) -> DataFrame | None:
-        """A row for each content like no other: `content_key`, and as `REFERENCE` its publish; None of few contents."""
+        """Return a row for each unique content: `content_key`, and its publish as in `REFERENCE`; `None` for few
+        contents.
+        """
         return None if self._alike is None else self._of_contents(_PUBLISHED_ONCE)
 
     def open(self) -> list[DataFrame]:
-        """What the next batch is to know, with columns of `carry.OPEN`: what was published, how often it was delivered.
+        """Return the rows for the next batch, with columns of `carry.OPEN`: published contents, and delivery counts.
 
-        That is of the contents that have been published within the window; and what was delivered where its publish may
-        still come.
+        They cover contents published within the window, and deliveries whose publish may still come.
         """
         found = []
         begin = f"known_ns - {self.window_ns}"

@@ -1,7 +1,7 @@
-"""Connections and channels, from their beginning to their end, with what passed on them; and so who a row is of.
+"""Connections and channels, from start to end, with their traffic; and the owners of rows.
 
-What is known of one is gathered batch by batch; a row is written when it has ended. What passes after its end, before
-the other peer has seen it, is not counted.
+Facts about each are collected batch by batch; its row is written when it has ended. Traffic after its end, before the
+other peer has seen that, is not counted.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from amqproxy.taps.findings.ends import MISSED
 from amqproxy.taps.trace.events import PROXY
 
 WHO_FOUND = ("user", "client", "virtual_host")
-"""The columns of `Lives.who` that tables have."""
+"""Columns of `Lives.who` that tables have."""
 
 _HANDSHAKE = (
     *("user", "virtual_host", "mechanism", "client_properties", "server_properties"),
@@ -39,7 +39,7 @@ _HORIZONS = """
     )
     GROUP BY chain
 """
-"""The latest time in each chain, and the latest before this batch."""
+"""Latest time in each chain, and the latest before this batch."""
 
 # --- what passed
 
@@ -62,10 +62,10 @@ _SEEN = f"""
         GROUP BY chain, connection, connection_id, channel, epoch
     )
 """
-"""What passed on each channel, of those who are not of one by null; and which event ended it, and its connection."""
+"""Traffic of each channel (null for the connection's own), the event that ended it, and its connection."""
 
 _IS_LATE = "content_seq > least(close_seq, connection_end_seq)"
-"""Was there content after the end?"""
+"""Whether there was content after the end."""
 
 _SIZES = f"""
     SELECT count_if({_IS_LATE}) AS late, count(*) AS lives, coalesce(sum(published + delivered), 0L) AS contents,
@@ -94,7 +94,7 @@ _WITHOUT_LATE = f"""
         GROUP BY e.connection_id, e.channel, e.epoch
     ) c ON c.connection_id = t.connection_id AND c.channel = t.channel AND c.epoch = t.epoch
 """
-"""The same, where what came after the end of a channel, or of the connection, is not counted."""
+"""Like `_SEEN`, without the traffic after the end of the channel or connection."""
 
 _ALL_IN_TIME = f"SELECT *, {', '.join(f'{name} AS all_{name}' for name in _COUNTS)} FROM {{seen}}"
 
@@ -120,7 +120,7 @@ _CLOSED_BY = f"""coalesce(`by`, CASE
     WHEN text LIKE '%{MISSED}%' THEN '{PROXY}'
     WHEN text LIKE '{CLIENT} %' THEN '{CLIENT}'
     WHEN text LIKE '{SERVER} %' THEN '{SERVER}' END)"""
-"""Who has closed a connection, or cut it: the text of an end without connection.close begins with the peer."""
+"""Peer that closed or cut a connection: the text of an end without connection.close begins with the peer."""
 
 _CONNECTIONS = f"""
     SELECT {{hint}} f.*, {columns(_CLOSE, "f.close")}, {_OUTLASTS} AS outlasts,
@@ -150,7 +150,7 @@ _CONNECTIONS = f"""
 """
 
 _IS_OF_CHANNEL = "(channel > 0 OR epoch > 0)"
-"""Is it not the connection's own? A session of 0-10 may be on channel 0."""
+"""Whether it is not the connection's own channel; a 0-10 session may be on channel 0."""
 
 _CHANNELS = f"""
     SELECT {{hint}} f.*, {columns(("by", "code", "text", "method"), "f.close")},
@@ -220,10 +220,10 @@ _FROM_CHANNELS = (
 
 
 class Sizes(NamedTuple):
-    """How much of a batch is to be joined."""
+    """Numbers of rows to be joined in a batch."""
 
     lives: int
-    """Channels, about."""
+    """Approximate number of channels."""
     contents: int
     """Publishes and deliveries."""
     publishes: int
@@ -233,10 +233,10 @@ class Sizes(NamedTuple):
 
 
 class Lives:
-    """The connections and channels of a batch, and those before it that had not ended.
+    """The connections and channels of a batch, and earlier ones that had not ended.
 
-    Of the last batch, all are written, whether they have ended or not. `window_ns` is how far behind the others a chain
-    may be that goes on.
+    The last batch writes all of them, ended or not. `window_ns` is the lag behind the others up to which a chain counts
+    as live.
     """
 
     def __init__(self, batch: Batch, window_ns: int) -> None:
@@ -246,7 +246,7 @@ class Lives:
         assert counted is not None
         sizes = counted.asDict()
         chains = sizes.pop("chains")
-        has_late = sizes.pop("late") > 0  # hardly ever: it is not looked for in all events if there is none
+        has_late = sizes.pop("late") > 0  # rare: events are searched only if there are any
         self.sizes = Sizes(**sizes)
         counts = batch.sql(_WITHOUT_LATE if has_late else _ALL_IN_TIME, seen=seen)
         if has_late:
@@ -256,7 +256,7 @@ class Lives:
         if not batch.is_last:
             self._channels = batch.kept(self._channels)
         self.watermarks = Watermarks(batch.events.sparkSession, self._found(chains, window_ns))
-        """Until when all is known that passed in each virtual host."""
+        """Time until which the traffic of each virtual host is known."""
         found = columns(("connection_id", *WHO_FOUND, "end_seq", "horizon_ns"), "c")
         marks = self.watermarks
         self.who = batch.sql(
@@ -265,13 +265,14 @@ class Lives:
             connections=self._connections,
             **marks.tables,
         )
-        """A row for each connection: who it is, the event that closed it, if one did, how far its chain goes, and the
-        watermark of its virtual host."""
+        """One row per connection: its owner, the event that closed it, if any, the end of its chain, and the
+        watermark of its virtual host.
+        """
 
     def _found(
         self, chains: tuple[int, int | None, int | None], window_ns: int
     ) -> Watermark | dict[str | None, Watermark]:
-        """The watermark of so many chains, which go so far; if there are several, those of each virtual host."""
+        """Return the watermark of these chains; if there are several, one per virtual host."""
         count, horizon_ns, before_ns = chains
         if count < 2:
             return watermark(_known(horizon_ns), _known(before_ns), window_ns)
@@ -279,15 +280,15 @@ class Lives:
         return {row.virtual_host: watermark(row.horizons, row.before, window_ns) for row in rows}
 
     def connections(self) -> DataFrame:
-        """A row for each connection that has ended: `schema.CONNECTIONS`."""
+        """Return a row for each ended connection: `schema.CONNECTIONS`."""
         return self._settled(self._connections, CONNECTIONS.fieldNames(), "last_ns")
 
     def channels(self) -> DataFrame:
-        """A row for each channel that has ended: `schema.CHANNELS`."""
+        """Return a row for each ended channel: `schema.CHANNELS`."""
         return self._settled(self._channels, CHANNELS.fieldNames(), "end_ns")
 
     def open(self) -> list[DataFrame]:
-        """What is to be known of them in the next batch, with columns of `carry.OPEN`."""
+        """Return the rows for the next batch, with columns of `carry.OPEN`."""
         return [
             self._open(self._connections, CONNECTION, columns(_FROM_CONNECTIONS), "last_ns"),
             self._open(self._channels, CHANNEL, f"{columns(_FROM_CHANNELS)}, end_ns AS last_ns", "end_ns"),

@@ -1,4 +1,4 @@
-"""Publishes, each with what became of it: its route, its confirm, its transaction."""
+"""Publishes, with their outcomes: route, confirm and transaction."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ _FROM_EVENTS = (
     *("expiration", "message_id", "message_timestamp", "message_type", "user_id", "app_id", "cluster_id"),
     *("properties", "digest", "body", "code", "text", "verdict", "rules", "tags"),
 )
-"""The columns that a publish has, and in `code` and `text`, when it is carried, those of its return."""
+"""Columns of a publish; a carried one has its return in `code` and `text`."""
 
 _RETURNS = """
     SELECT connection_id, channel, epoch, number, code AS return_code, text AS return_text, ts_ns AS returned_ns,
@@ -27,7 +27,7 @@ _RETURNS = """
 _MAY_BE_RETURNED = f"""(coalesce(p.awaits, false) OR (
     r.returned_ns - p.ts_ns <= {RETURN_NS} AND (w.end_seq IS NULL OR r.returned_seq < w.end_seq)
 ))"""
-"""A return comes before the confirm; where there is none, in time and before the end of the connection."""
+"""A return precedes the confirm; without confirms, it is in time and before the end of the connection."""
 
 _STAMP = "outcome AS stamp, settled_ns AS stamped_ns"
 
@@ -43,7 +43,7 @@ _ROWS = f"""
     LEFT JOIN ({_RETURNS}) r ON {same("p", "r")} AND {_MAY_BE_RETURNED}
     LEFT JOIN ({settlements("publishes-settled")}) s ON {same("p", "s")} AND s.of_ns - p.ts_ns = 0
 """
-"""Only the columns of the key are keys of the joins, so that one exchange of the wide rows serves both."""
+"""The key columns alone are keys of the joins, so that one exchange of the wide rows serves both."""
 
 _WAITS_FOR_RETURN = f"""(
     coalesce(mandatory, false) AND return_code IS NULL AND end_seq IS NULL AND horizon_ns - ts_ns <= {RETURN_NS}
@@ -58,10 +58,10 @@ _SETTLED = {
 
 
 class Publishes:
-    """The publishes of a batch, and of those before it that were open.
+    """The publishes of a batch, and earlier ones that were open.
 
-    `few`: hardly any of them are to be joined to what became of them. `age_ns`: those that have been open for longer,
-    before the end of their chain, are given up; None for never.
+    `few`: hardly any of them need to be joined with their outcomes. `age_ns`: publishes that have been open for longer,
+    before the end of their chain, are given up; `None` for never.
     """
 
     def __init__(self, batch: Batch, who: DataFrame, *, few: bool, age_ns: int | None) -> None:
@@ -77,13 +77,13 @@ class Publishes:
         self._rows = batch.shared(batch.sql(outcome, few=few, who=who), is_cheap=few)
 
     def settled(self) -> DataFrame:
-        """A row for each of which it is known what became of it: `schema.MESSAGES`."""
+        """Return a row for each publish with a known outcome: `schema.MESSAGES`."""
         found = ", ".join(f"{_SETTLED.get(name, f'`{name}`')} AS `{name}`" for name in MESSAGES.fieldNames())
         return self._batch.sql(f"SELECT {found} FROM {{rows}} WHERE outcome IS NOT NULL", rows=self._rows)
 
     def open(self) -> DataFrame:
-        """Those that are open, with columns of `carry.OPEN`."""
+        """Return the open publishes, with columns of `carry.OPEN`."""
         as_returned = {"code": _SETTLED["return_code"], "text": _SETTLED["return_text"]}
         found = ", ".join(f"{as_returned.get(name, f'`{name}`')} AS `{name}`" for name in _FROM_EVENTS)
-        may_be = "(stamp IS NULL OR NOT awaits)"  # which files are asked for
+        may_be = "(stamp IS NULL OR NOT awaits)"  # pushed down to the files
         return self._batch.sql(f"SELECT {found} FROM {{rows}} WHERE outcome IS NULL AND {may_be}", rows=self._rows)

@@ -1,4 +1,4 @@
-"""Synchronous methods, each with its reply."""
+"""Synchronous methods, with their replies."""
 
 from __future__ import annotations
 
@@ -23,5 +23,5 @@ _REQUESTS = f"""
 
 
 def requests(batch: Batch, who: DataFrame) -> DataFrame:
-    """A row for each request of a batch: `schema.REQUESTS`. Its time is when it was sent."""
+    """Return a row for each request of a batch, by the time of sending: `schema.REQUESTS`."""
     return batch.sql(_REQUESTS, who=who)

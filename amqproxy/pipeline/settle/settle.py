@@ -1,4 +1,4 @@
-"""All that is made of the events of a batch, and of what the one before it has carried."""
+"""Settling of a batch: all tables made of its events and of the rows carried from the previous batch."""
 
 from __future__ import annotations
 
@@ -18,9 +18,9 @@ from amqproxy.pipeline.settle.requests import requests
 
 
 class Settled(msgspec.Struct, frozen=True):
-    """The tables that are made of events, as `schema` declares them, and `open`: what the next batch is given.
+    """Tables made of events, as declared in `schema`, and `open`: the rows for the next batch.
 
-    What several of them are made of is kept until `release` is called, when all have been written.
+    Their shared inputs are kept until `release` is called, after all have been written.
     """
 
     messages: DataFrame
@@ -42,11 +42,11 @@ def settle(
     age_ns: int | None = None,
     window_ns: int = WINDOW_NS,
 ) -> Settled:
-    """What became of everything in `events` (`schema.EVENTS`) and in `carried`, the `open` of the batch before.
+    """Determine the outcomes of `events` (`schema.EVENTS`) and of `carried`, the `open` rows of the batch before.
 
-    Each message, request, connection … is a row in one batch only: the one in which it is known what became of it. What
-    has been open for `age_ns` at the end of its chain is given up: its outcome is `unknown`. With 0 that is all there
-    is, and `open` is empty: nothing follows. `window_ns` is how long after its publish a delivery is linked to it.
+    Each message, request, connection … is a row of the one batch in which its outcome becomes known. Those that have
+    been open for `age_ns` at the end of their chain are given up with the outcome `unknown`. With 0, nothing follows,
+    and `open` is empty. `window_ns` is the maximum time between a publish and a delivery linked to it.
     """
     batch = Batch(events, carried, is_last=age_ns == 0)
     lives = Lives(batch, window_ns)

@@ -1,17 +1,16 @@
-"""What was settled, a row for each number, from the ranges in which it was settled: as SQL."""
+"""SQL that expands settled ranges to a row for each number."""
 
 from __future__ import annotations
 
 KEY = ("connection_id", "channel", "epoch", "number")
-"""What a settlement names. A number may come twice, with another time."""
+"""Key of a settled message. A number may occur twice, with different times."""
 
 
 def settlements(kind: str) -> str:
-    """A query of a row for each number of the ranges that events of a type (`publishes-settled` …) have.
+    """Return a query with a row for each number in the ranges of events of a type (`publishes-settled` …).
 
-    Not of those whose own rows have what became of them.
-
-    It has the columns of `KEY`, `of_ns` (when what it settles began), `settlement`, `settled_ns`, `settled_requeue`.
+    Messages whose own rows have the outcome are left out. The columns are those of `KEY`, `of_ns` (start of the settled
+    message), `settlement`, `settled_ns`, `settled_requeue`.
     """
     return f"""
         SELECT connection_id, channel, epoch, explode(sequence(span.first, span.last)) AS number,
@@ -25,31 +24,31 @@ def settlements(kind: str) -> str:
 
 
 _UNKNOWN = 1_000_000
-"""How many spans there may be at most in an event that was written before `spans_before` was."""
+"""Assumed maximum number of spans in an event written before `spans_before` existed."""
 
 
 def spans_left(kind: str) -> str:
-    """An aggregate: how many ranges there are to be joined."""
+    """Return an aggregate: the number of ranges to be joined."""
     return f"""sum(CASE WHEN type <> '{kind}' THEN 0L WHEN spans_before IS NULL THEN {_UNKNOWN}L
         ELSE CAST(size(spans_before) AS BIGINT) END)"""
 
 
 def same(one: str, other: str, names: tuple[str, ...] = KEY) -> str:
-    """Have two tables, by their aliases, the same in these columns?"""
+    """Return the SQL condition that two tables are equal in these columns."""
     return " AND ".join(f"{one}.{name} = {other}.{name}" for name in names)
 
 
 def latency_ns() -> str:
-    """From the message to what became of it; null where nothing was seen to become of it."""
+    """Return the SQL for the time from the message to its outcome; null if no outcome was seen."""
     return "CASE WHEN outcome NOT IN ('open', 'unknown') THEN settled_ns - ts_ns END"
 
 
 def is_given_up(age_ns: int | None) -> str:
-    """Has a message been open for so long that nothing is to be expected any more?"""
+    """Return the SQL condition that a message has been open for too long to expect an outcome."""
     return "false" if age_ns is None else f"coalesce(horizon_ns - ts_ns >= {age_ns}, true)"
 
 
 def columns(names: tuple[str, ...] | list[str], of: str = "") -> str:
-    """Names of columns, of the table with an alias."""
+    """Return the list of column names, of the table with an alias."""
     prefix = f"{of}." if of else ""
     return ", ".join(f"{prefix}`{name}`" for name in names)

@@ -1,4 +1,6 @@
-"""Until when all that passed in a virtual host is known, where captures of several proxies come a batch at a time."""
+"""Watermarks: the time until which the traffic of a virtual host is known, for captures of several proxies in
+batches.
+"""
 
 from __future__ import annotations
 
@@ -12,20 +14,20 @@ if TYPE_CHECKING:
 
 
 class Watermark(msgspec.Struct, frozen=True, kw_only=True):
-    """Of one virtual host; times in ns since 1970."""
+    """Watermark of one virtual host; times in ns since 1970."""
 
     known_ns: int
-    """No chain that goes on is expected to have anything earlier in a later batch."""
+    """No live chain is expected to have anything earlier in a later batch."""
     late_ns: int = 0
-    """Anything earlier comes later than expected: the batches before have forgotten what it belongs to."""
+    """Anything earlier is late: previous batches have dropped the rows that it belongs to."""
     is_behind: bool = False
-    """Whether one of the chains is not as far as another."""
+    """Whether a chain is behind another."""
 
 
 def watermark(horizons: Collection[int], before: Collection[int], window_ns: int) -> Watermark:
-    """What `horizons`, the latest time in each chain, and those `before` this batch come to.
+    """Return the watermark of `horizons`, the latest time in each chain, and of those `before` this batch.
 
-    A chain that is further behind than the window has ended.
+    A chain that is further behind than the window counts as ended.
     """
     known_ns, known_before = _earliest(horizons, window_ns), _earliest(before, window_ns)
     return Watermark(
@@ -36,16 +38,16 @@ def watermark(horizons: Collection[int], before: Collection[int], window_ns: int
 
 
 def _earliest(horizons: Collection[int], window_ns: int) -> int:
-    """The earliest of those that are not further behind than the window; 0 where there is none."""
+    """Return the earliest horizon within the window; 0 if there is none."""
     return min((each for each in horizons if each >= max(horizons) - window_ns), default=0)
 
 
 class Watermarks:
-    """Those of all virtual hosts, which are one where there is one chain; and how SQL reads them."""
+    """Watermarks of all virtual hosts, a single one if there is one chain, and their use in SQL."""
 
     def __init__(self, spark: SparkSession, found: Watermark | Mapping[str | None, Watermark]) -> None:
         self.tables: dict[str, Any] = {}
-        """For a query with `join`."""
+        """Tables for a query with `join`."""
         if isinstance(found, Watermark):
             self.is_behind = found.is_behind
             self.known_ns, self.late_ns = f"{found.known_ns}L", f"{found.late_ns}L"
@@ -56,5 +58,5 @@ class Watermarks:
         self.tables["marks"] = spark.createDataFrame(rows, "virtual_host STRING, known_ns LONG, late_ns LONG")
 
     def join(self, alias: str) -> str:
-        """What a query adds to its FROM, to read `known_ns` and `late_ns` of the virtual host that rows have."""
+        """Return the SQL join that provides `known_ns` and `late_ns` of the rows' virtual host."""
         return f"LEFT JOIN {{marks}} m ON m.virtual_host <=> {alias}.virtual_host" if self.tables else ""

@@ -1,6 +1,6 @@
-"""Allow and refuse.
+"""Access lists, and the actions allow and refuse.
 
-- `allow`: lets a command pass without asking later rules.
-- `refuse`: refuses it in the way that the protocol has for each method.
-- `acl`: an access list, compiled to rules that allow and refuse. `access_list`: its lines, parsed.
+- `allow`: passes a command without evaluating later rules.
+- `refuse`: refuses a command in the way that the protocol provides for its method.
+- `acl`: an access list, compiled to rules that allow and refuse. `access_list`: the parser of its lines.
 """

@@ -1,14 +1,14 @@
-"""Who may do what, in lines that are read aloud: the compact form of allowing and refusing.
+"""Parser of access lists, the readable short form of allow and refuse rules.
 
-    list := line (newline or ";" line)*
-    line := ("allow" or "deny") who "to" act ("," act)* object*
-          | "otherwise" ("allow" or "deny")
-    who := "anyone" | (("user" or "address" or "vhost") text ("," text)*)+
-    act := "publish" | "consume" | "get" | "declare" | "delete" | "bind" | "unbind" | "purge" | "connect" | "any"
+    list   := line (newline or ";" line)*
+    line   := ("allow" or "deny") who "to" act ("," act)* object*
+            | "otherwise" ("allow" or "deny")
+    who    := "anyone" | (("user" or "address" or "vhost") text ("," text)*)+
+    act    := "publish" | "consume" | "get" | "declare" | "delete" | "bind" | "unbind" | "purge" | "connect" | "any"
     object := ("exchange" or "queue" or "routing_key" or "vhost") text ("," text)*
 
-A text is a pattern in double quotes, for an address an address or a network; what follows a # is a comment.
-`operations` lists what a command does: it may be several things, each of which the list is asked about.
+A text is a pattern in double quotes; an address is an IP address or a network; a # begins a comment. `operations` lists
+the operations of a command; the list decides about each of them.
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ ACTS: dict[str, tuple[frozenset[str], ...]] = {
     "purge": (frozenset({"queue"}),),
     "connect": (frozenset(),),
 }
-"""What may be done, and what each of them may be done to."""
+"""For each act, the sets of objects that a line about it can name."""
 
 ANY = "any"
 _WHO = ("user", "address", "vhost")
@@ -57,8 +57,12 @@ _TOKEN = re.compile(
 
 
 class Line(msgspec.Struct, frozen=True, dict=True):
-    """One line: its number in the text, with a letter where it is not the first there; its text, whether it allows
-    or denies; and who, the acts, and the objects that it is about. The `otherwise` is about all that is left."""
+    """One line of an access list.
+
+    `number` is its line number in the text, with a letter if several lines share that line; `does_allow`, `who`, `acts`
+    and `objects` are its parsed parts. An `otherwise` line decides about everything that the lines before it leave
+    open.
+    """
 
     number: str
     text: str
@@ -70,7 +74,7 @@ class Line(msgspec.Struct, frozen=True, dict=True):
 
     @property
     def is_keyed(self) -> bool:
-        """Does matching a publish need its header?"""
+        """Whether matching a publish needs its content header."""
         return "publish" in self.acts and bool({"routing_key", "queue"} & self.objects.keys())
 
     @cached_property
@@ -78,7 +82,7 @@ class Line(msgspec.Struct, frozen=True, dict=True):
         return Match(**self.who).conditions()  # type: ignore[arg-type]
 
     def is_for(self, context: CommandContext) -> bool:
-        """Is it about that client?"""
+        """Whether the line is about the client of `context`."""
         return all(each.holds(context) for each in self._about_client)
 
     @cached_property
@@ -86,7 +90,7 @@ class Line(msgspec.Struct, frozen=True, dict=True):
         return tuple((key, predicate(patterns), takes_all(patterns)) for key, patterns in self.objects.items())
 
     def holds_of(self, operation: Operation) -> bool:
-        """Is the line about that? A name that cannot be known may be any: it is not allowed, and is denied."""
+        """Whether the line applies to the operation. An unknown name may be any: it is denied, but never allowed."""
         if operation.act not in self.acts or (operation.is_implied and "queue" not in self.objects):
             return False
         for key, holds, takes_everything in self._predicates:
@@ -101,7 +105,7 @@ class Line(msgspec.Struct, frozen=True, dict=True):
 
 
 def parse(text: str) -> tuple[Line, ...]:
-    """The lines of a list; `TextError` has the error and its place."""
+    """Return the lines of a list; raise `TextError` with the error and its place."""
     return tuple(_Parser(text).lines())
 
 
@@ -112,7 +116,7 @@ class _Parser:
         for token in self._tokens:
             if token.kind == "odd":
                 is_text = token.text == '"'
-                what = "this text does not end on its line" if is_text else f"`{token.text}` has no meaning here"
+                what = "this text is not closed on its line" if is_text else f"`{token.text}` has no meaning here"
                 raise self._error(token, what)
         self._at = 0
 
@@ -131,7 +135,7 @@ class _Parser:
             is_empty = False
             yield self._line()
         if is_empty:
-            raise TextError("an empty list allows and denies nothing", self._text, 0)
+            raise TextError("the list is empty: write at least one line", self._text, 0)
 
     def _line(self) -> Line:
         first = self._word("allow", "deny", "otherwise")
@@ -163,7 +167,7 @@ class _Parser:
         return f"{number}{chr(ord('a') + earlier)}" if 0 < earlier < 26 else f"{number}"
 
     def _since(self, first: Token) -> str:
-        """What has been taken, from this token on."""
+        """Return the source text from a token to the last token read."""
         last = self._tokens[self._at - 2]
         return self._text[first.place : last.place + len(last.text)]
 
@@ -176,7 +180,7 @@ class _Parser:
         return self._named(_WHO)
 
     def _named(self, keys: tuple[str, ...]) -> dict[str, tuple[str, ...]]:
-        """Texts under their keys, as long as such follow."""
+        """Parse texts by their keywords, up to `to`."""
         named: dict[str, tuple[str, ...]] = {}
         while self._peek().kind == "word" and self._peek().text != "to":
             key = self._word(*keys)
@@ -203,7 +207,7 @@ class _Parser:
             self._at += 1
 
     def _meant(self, act: Token, keys: AbstractSet[str]) -> Iterable[str]:
-        """The acts that a word means: those that can be done to what the line names."""
+        """Return the acts of a word that can be done to the objects of the line."""
         names = [name for name in (ACTS if act.text == ANY else [act.text]) if any(keys <= each for each in ACTS[name])]
         if not names:
             raise self._error(act, f"what `{act.text}` is about has no {' and '.join(sorted(keys))}")

@@ -1,4 +1,4 @@
-"""A list of who may do what, compiled to rules that allow and refuse."""
+"""Access lists, compiled to rules that allow and refuse."""
 
 from __future__ import annotations
 
@@ -23,14 +23,16 @@ from amqproxy.rules.verdict import Stage, Verdict
 PUBLISH = "basic.publish"
 
 MAX_CACHED = 4096
-"""Decisions on publishes that a list caches."""
+"""Number of publish decisions that a list caches."""
 
 
 class AccessList(Rule, frozen=True, tag="acl"):
-    """Ask the `lines` in order: what the first that holds allows goes on to the next rule, what it denies is refused.
+    """Evaluate access list lines in order: the first line that holds passes the command to the next rule, or refuses
+    it.
 
-    What no line is about goes on. A command that does several things is refused if one of them is denied. `code` and
-    `text` are those of the refusal; `access_list` has the syntax of lines.
+    A command that no line is about goes to the next rule. A command that consists of several operations is refused if
+    one of them is denied. `code` and `text` are the reply code and text of a refusal; `access_list` has the syntax of
+    lines.
     """
 
     lines: str
@@ -49,10 +51,10 @@ class AccessList(Rule, frozen=True, tag="acl"):
         return parse(self.lines)
 
     def expanded(self) -> tuple[Rule, ...]:
-        """The rules that are asked in its place: for each line, one about publishes, which may have to wait for the
-        header, and one about everything else.
+        """Return the rules that replace the list: two per line, one for publishes, which may have to wait for the
+        header.
 
-        The first that holds decides, and the others are not asked. `match` and `when` hold for all of them.
+        The first rule that holds decides and ends the list. `match` and `when` apply to all of them.
         """
         rules: list[Rule] = []
         for place, line in enumerate(self.parsed):
@@ -73,7 +75,7 @@ class AccessList(Rule, frozen=True, tag="acl"):
         return part
 
     def _conditions(self, place: int, line: Line, is_publish: bool) -> Iterator[Condition]:
-        """The line decides about a command: a condition for each of its objects, and one that it is this line."""
+        """Yield the conditions under which the line decides: one per object, and one that no earlier line decides."""
         for key in line.objects:
             yield Condition(AttributeSource.METHOD, Stage.METHOD, frozenset({key}), _concerning(line, key, is_publish))
         reads = frozenset(line.objects) or frozenset({"method"})
@@ -89,8 +91,10 @@ class AccessList(Rule, frozen=True, tag="acl"):
         )
 
     def deciding(self, context: CommandContext) -> int | None:
-        """The place of the line that decides: the first that denies anything that is done, or else the last that allows
-        something; None where none is about it."""
+        """Return the index of the deciding line: the first that denies an operation, else the last that allows one.
+
+        `None` if no line is about the command.
+        """
         command, client = context.command, context.client
         if command.index != BasicPublish.index or copies(command) or command.properties.reply_to:
             return self._decided(context)
@@ -105,7 +109,7 @@ class AccessList(Rule, frozen=True, tag="acl"):
 
     @cached_property
     def _known(self) -> dict[tuple[str | bool, ...], int | None]:
-        """The lines that have decided about plain publishes, by all that the decision depends on."""
+        """Deciding lines of plain publishes, by every input of the decision."""
         return {}
 
     def _decided(self, context: CommandContext) -> int | None:
@@ -128,12 +132,12 @@ class AccessList(Rule, frozen=True, tag="acl"):
 
 
 def parts_of(rule: Rule) -> tuple[Rule, ...]:
-    """The rules that are asked in the place of `rule`: those of its lines, or itself."""
+    """Return the rules that are evaluated instead of `rule`: the rules of its lines, or itself."""
     return rule.expanded() if isinstance(rule, AccessList) else (rule,)
 
 
 def deciding_condition(part: Rule) -> Condition | None:
-    """The condition that a line of an access list is the deciding one; None for other rules."""
+    """Return the condition that a line is the deciding one of its access list; `None` for other rules."""
     about_operations: tuple[Condition, ...] = part.__dict__.get("about_operations", ())
     return about_operations[-1] if about_operations else None
 
@@ -154,9 +158,9 @@ def _of_part(part: Rule) -> tuple[Condition, ...]:
 
 
 def _concerning(line: Line, key: str, is_publish: bool) -> Callable[[CommandContext], bool]:
-    """May anything that a command does be what the line is about, judging by one of its objects?"""
+    """Return a test whether one object of a command may be named by the line."""
     if is_publish and "queue" in line.objects:
-        return lambda context: True  # any may name one in its header
+        return lambda context: True  # any publish may name a queue in its header
     keys = {key} if key != "routing_key" else {"exchange"} if is_publish else {"exchange", "routing_key"}
     alone = msgspec.structs.replace(line, objects={each: line.objects[each] for each in keys & line.objects.keys()})
 

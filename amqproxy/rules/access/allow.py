@@ -1,4 +1,4 @@
-"""The last word for what may pass as it is."""
+"""The `allow` action: passes a command without evaluating later rules."""
 
 from __future__ import annotations
 
@@ -9,9 +9,9 @@ from amqproxy.rules.verdict import Verdict
 
 
 class Allow(Rule, Cacheable, frozen=True, tag="allow"):
-    """Let it pass; no later rule is asked.
+    """Pass the command and evaluate no later rule.
 
-    The match has to hold of all that the command names.
+    The match must hold for every name in the command.
     """
 
     places = MatchedPlaces.ALL

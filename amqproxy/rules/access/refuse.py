@@ -1,4 +1,4 @@
-"""Refuses a command, in the way that the protocol provides for its method."""
+"""The `refuse` action: refuses a command in the way that the protocol provides for its method."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ _UNREFUSABLE = frozenset(
         *("channel.flow-ok", "basic.cancel-ok"),
     )
 )
-"""Besides whatever answers a request: the end of something, and answers to the broker, which it waits for."""
+"""Methods that cannot be refused, besides replies: closing methods, and replies that the broker waits for."""
 
 
 def _ways() -> dict[tuple[Peer, str], tuple[Way, ...]]:
@@ -50,19 +50,23 @@ def _ways() -> dict[tuple[Peer, str], tuple[Way, ...]]:
 
 
 WAYS: dict[tuple[Peer, str], tuple[Way, ...]] = _ways()
-"""How a method of a sender can be refused, the usual way first. What is not here cannot be: see `_UNREFUSABLE`; and the
-broker's part of the handshake, whose lack would leave the client waiting."""
+"""Ways to refuse a method, by its sender; the default way comes first.
+
+Methods that are missing here cannot be refused: see `_UNREFUSABLE`, and the broker's part of the handshake, without
+which the client would wait for ever.
+"""
 
 _CODES = dict.fromkeys(("connection.open", "connection.tune-ok", "connection.update-secret"), NotAllowed.code)
-"""The codes that RabbitMQ has for these; for all others, 403."""
+"""Reply codes that RabbitMQ uses for these methods; 403 for all others."""
 
 _ANSWERS: dict[Way, Answer] = {"drop": Answer.ACK, "reject": Answer.REJECT, "requeue": Answer.REQUEUE}
 
 
 class Refuse(Rule, Cacheable, frozen=True, tag="refuse"):
-    """Do not send it on, and send its sender an error; of what the broker sends, the client.
+    """Refuse the command: send an error to its sender, or to the client if the broker sent it.
 
-    `with` is the way, where the method knows it; else its usual one. `text` may have places, `{rule}` among them.
+    `with` selects the way of refusal, if the method supports it; else the default way is used. `text` is a template
+    whose placeholders include `{rule}`.
     """
 
     way: Way | None = msgspec.field(default=None, name="with")
@@ -131,13 +135,13 @@ class Refuse(Rule, Cacheable, frozen=True, tag="refuse"):
         return Close(scope, code, text, receiver, named=name if self.text is None else "")
 
     def _text(self, code: int, context: CommandContext, usual: str = "") -> str:
-        """The rule's own text; if it has none, the usual one for the code."""
+        """Return the reply text of the rule, or the default text of the code."""
         if self._template is None:
             return reply_text(code, usual, "ERROR")
         return cut_reply_text(self._template.fill(context))
 
     def _what(self, context: CommandContext) -> str:
-        """A text like RabbitMQ's: what was refused, to which user and by which rule."""
+        """Describe the refused operation as RabbitMQ does, with the user and the rule."""
         method, client = context.command.method, context.client
         vhost = client.vhost
         words = [method.name]

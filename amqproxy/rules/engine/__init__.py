@@ -1,12 +1,12 @@
 """Evaluates the rules of a session for each command, and checks and explains them.
 
-- `evaluator`: the rule set of a config, and the evaluator of a session, which answers about each of its commands.
-- `method_analysis`: what a method alone decides. `rule_calls`: calls the rules that are left, and joins their verdicts.
-- `rule_states`: what rules remember of a session. `redactions`: what may be shown of commands and of the client.
-- `compiled_rule`: one rule with its conditions, prepared. `rule_index`: rules by method and exchange.
-- `decision_cache`: decisions about methods that were seen before, byte for byte.
-- `last_queue`: the queue that an empty name stands for.
+- `evaluator`: the rule set of a configuration, and the evaluator of a session, which decides about its commands.
+- `method_analysis`: decisions that depend on a method alone. `rule_calls`: calls the other rules and joins verdicts.
+- `rule_states`: per-session state of rules. `redactions`: commands and client facts as they may be shown.
+- `compiled_rule`: one rule with its prepared conditions. `rule_index`: rules by method and exchange.
+- `decision_cache`: decisions about methods, cached by their bytes.
+- `last_queue`: the queue that an empty name refers to.
 - `outcome`: a verdict in one word, counted. `describe`: a verdict in a sentence. `explanation`: rules in sentences.
 - `validation`: errors in rules that no key shows by itself. `rule_warnings`: rules that can be bypassed or never apply.
-- `frame_filter`: the frames of those commands for which a filter holds, for taps; of 0-10, in `assembly_filter`.
+- `frame_filter`: filters the frames of a 0-9-1 connection by command, for taps; `assembly_filter` does so for 0-10.
 """

@@ -1,9 +1,9 @@
-"""The frames of one connection of AMQP 0-10 that a filter lets by: those of the commands for which it holds.
+"""Filter for the frames of one AMQP 0-10 connection, by the commands that they carry.
 
-The names of a filter mean here: `method` a control or command; `exchange` the one that a client's message.transfer is
-to, or that a server's comes from; `routing_key` what the message has, or a binding's key; `consumer_tag` a
-subscription's destination; `properties` all properties of a message, `headers` its application-headers. Tags, and what
-is counted on a channel, are not there.
+The names of a filter have these meanings: `method` is a control or command; `exchange` is the destination exchange of a
+client's message.transfer, or the source of a server's; `routing_key` is that of the message, or a binding key;
+`consumer_tag` is the destination of a subscription; `properties` are all properties of a message, `headers` its
+application-headers. Tags and channel counters are not available.
 """
 
 from __future__ import annotations
@@ -28,13 +28,13 @@ from amqproxy.rules.matching.attributes import NAMES, SECRETS, AttributeSource, 
 from amqproxy.rules.matching.filters import Filter, FilterFailed
 
 Mark = TypeVar("Mark")
-"""What a frame is given with, and comes back with: the id of its command, or where it is kept."""
+"""Caller's mark of a frame, returned with it: the id of its command, or its place in a store."""
 
 
 class _OpenAssembly(Generic[Mark]):
-    """An assembly under way: its frames so far with their marks, and what they cost.
+    """Incomplete assembly: its frames with their marks, and their memory cost.
 
-    It `is_shown` if there was no room to wait for the rest of it.
+    `is_shown` if there was no room to hold the rest of it.
     """
 
     __slots__ = ("cost", "frames", "is_shown", "reader")
@@ -47,10 +47,10 @@ class _OpenAssembly(Generic[Mark]):
 
 
 class AssemblyFilter(Generic[Mark]):
-    """Filters what both peers of a connection send, from its beginning.
+    """Filter for the frames that both peers send, from the beginning of a connection.
 
-    What is of one assembly comes when it is whole. What the filter fails on, what is malformed, and what there is no
-    `room` to wait for, is let by: that should be seen. `plain` makes of a value what rules may look into.
+    The frames of an assembly are passed once it is complete. A frame also passes if the filter fails, if it is
+    malformed, or if there is no `room` to hold it, so that such frames are seen. `plain` converts a value for rules.
     """
 
     def __init__(
@@ -65,12 +65,12 @@ class AssemblyFilter(Generic[Mark]):
     def sift(
         self, sender: Peer, frames: Sequence[Frame], marks: Sequence[Mark], time: float
     ) -> list[tuple[Frame, Mark]]:
-        """Of these frames, and of those held back before, the ones that are let by now, each with its mark."""
+        """Return the frames that pass, from these and those held earlier, each with its mark."""
         passed: list[tuple[Frame, Mark]] = []
         for frame, mark in zip(frames, marks, strict=True):
             place = sender, frame.channel, frame.track
             held = self._open.get(place)
-            if held is None or frame.begins_assembly:  # what the one before was cut off from is missing
+            if held is None or frame.begins_assembly:  # the previous assembly was cut off
                 if held is not None:
                     self._free(held)
                 held = self._open[place] = _OpenAssembly()
@@ -112,7 +112,7 @@ class AssemblyFilter(Generic[Mark]):
                 self._show(held, passed)
 
     def _show(self, held: _OpenAssembly[Mark], passed: list[tuple[Frame, Mark]]) -> None:
-        """Let an assembly by as it comes."""
+        """Pass the frames of an incomplete assembly."""
         passed += held.frames
         held.is_shown = True
         held.frames = []
@@ -124,7 +124,7 @@ class AssemblyFilter(Generic[Mark]):
         held.cost = 0
 
     def holds(self, sender: Peer, assembly: Assembly, time: float, size: int | None = None) -> bool:
-        """Does the filter hold? `size` is the body's, where the assembly does not have all of it."""
+        """Whether the filter holds; `size` is the body size if the assembly has only a part of the body."""
         try:
             if size is None or size == assembly.body_size:
                 return self._filter.holds(lambda path: self._value(path, sender, assembly, time))
@@ -135,18 +135,18 @@ class AssemblyFilter(Generic[Mark]):
             return True
 
     def learn(self, sender: Peer, frame: Frame) -> None:
-        """Know the client by a control, if it is whole."""
+        """Update the client facts from a complete control."""
         if frame.begins_assembly and frame.ends_assembly:
             with suppress(ProtocolError):
                 self._learn(sender, Assembly.received([frame]))
 
     def _learn(self, sender: Peer, assembly: Assembly) -> None:
-        """Know the client by what it sends while it logs in."""
+        """Update the client facts from a control of the handshake."""
         if sender is CLIENT and not assembly.is_command:
             self._client = updated_amqp010_client(self._client, assembly.method, self._plain)
 
     def _value(self, path: str, sender: Peer, assembly: Assembly, time: float) -> Any:
-        """What a name stands for; None where there is no such thing."""
+        """Return the value of a filter name; `None` if the command has none."""
         if NAMES[path].source is AttributeSource.CLIENT:
             return client_value(path, self._client)
         group, _, member = path.partition(".")

@@ -1,4 +1,4 @@
-"""Which messages and requests of one connection a filter lets by."""
+"""Filter for the messages and requests of one connection."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from amqproxy.rules.verdict import Stage
 
 
 class CommandFilter:
-    """Filters commands of both peers of a connection that are complete. `client` is what is known of the client."""
+    """Filter for complete commands of both peers of a connection; `client` holds the facts about the client."""
 
     def __init__(self, chosen: Filter, client: Client) -> None:
         self._filter = chosen
@@ -26,11 +26,11 @@ class CommandFilter:
 
     @staticmethod
     def kept_body(chosen: Filter) -> int:
-        """How many bytes of a body a filter may look at."""
+        """Return the number of body bytes that a filter can read."""
         return MAX_BODY if chosen.condition.stage is Stage.BODY else 0
 
     def learn(self, sender: Peer, frame: object) -> None:
-        """Know the client by what it sends on channel 0: a frame of 0-9-1."""
+        """Update the client facts from a 0-9-1 frame of channel 0."""
         if isinstance(frame, Frame):
             self._client = learned_client(self._client, sender, frame)
 
@@ -46,7 +46,9 @@ class CommandFilter:
         ts_ns: int,
         tags: tuple[str, ...] = (),
     ) -> bool:
-        """Does the filter hold? What it fails on, or what is not of 0-9-1, is let by: that should be seen."""
+        """Whether the filter holds; also true if it fails or the command is not of 0-9-1, so that such commands are
+        seen.
+        """
         if not isinstance(method, Method) or not isinstance(properties, Properties):
             return True
         if self._stage is Stage.METHOD or not method.carries_content:
@@ -60,7 +62,9 @@ class CommandFilter:
     def holds(
         self, sender: Peer, command: Command, time: float, tags: tuple[str, ...], body_limit: int = MAX_BODY
     ) -> bool:
-        """Does the filter hold for a command that came at `time`? What it fails on is let by: that should be seen."""
+        """Whether the filter holds for a command received at `time`; also true if it fails, so that the command is
+        seen.
+        """
         context = CommandContext(
             sender=sender,
             command=command,
@@ -78,7 +82,7 @@ class CommandFilter:
 
 
 def filters_of(chosen: Filter) -> Callable[[int, str], CommandFilter]:
-    """What makes a filter of the commands of each connection, given its number and its name."""
+    """Return a factory of command filters, by the number and name of a connection."""
 
     def filter_of(number: int, name: str) -> CommandFilter:
         return CommandFilter(chosen, Client.named(number, name))

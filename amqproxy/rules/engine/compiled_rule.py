@@ -1,4 +1,4 @@
-"""One rule, compiled: its conditions by what they read, and which kinds of rule it is."""
+"""One compiled rule: its conditions grouped by the facts that they read, and the kinds of rule that it is."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ from amqproxy.rules.verdict import Stage
 
 
 class CompiledRule:
-    """A rule at its `place` in the order, with what all sessions share of it."""
+    """A rule at its `place` in the order, with the state that all sessions share."""
 
     __slots__ = (
         "_cacheable",
@@ -63,8 +63,9 @@ class CompiledRule:
         within: Rule | None = None,
         last_place: int = -1,
     ) -> None:
-        """`before` is the rule of that name before a reload; `within` the rule that this is a part of, `last_place`
-        that of its last part."""
+        """`before` is the rule of the same name before a reload; `within` is the rule that this one is a part of, and
+        `last_place` the place of its last part.
+        """
         self.rule = rule
         self._cacheable = rule if isinstance(rule, Cacheable) else None
         self._stateful = rule if isinstance(rule, Stateful) else None
@@ -73,13 +74,13 @@ class CompiledRule:
         """The rule, if it acts on connections as a whole."""
         self.place = place
         self.shared: Any = None
-        """What the rule remembers of all sessions."""
+        """State that the rule keeps for all sessions together."""
         if self._stateful is not None:
             continues = before is not None and self._stateful.continues(before.rule)
             self.shared = before.shared if before is not None and continues else self._stateful.begin()
         self.counts = counts
         self.last_place = last_place
-        """The place after which rules are asked next once it has decided; -1: it depends on the verdict."""
+        """Place after which evaluation continues once the rule has decided; -1 if that depends on the verdict."""
         wholes = (rule, within) if within else (rule,)
         self.is_shadow = rule.mode == "shadow"
         self.client_conditions = tuple([each for each in conditions if each.source is AttributeSource.CLIENT])
@@ -88,19 +89,19 @@ class CompiledRule:
             [each for each in conditions if each not in self.client_conditions + self.method_conditions]
         )
         self.stage = max([rule.needs, *[each.stage for each in conditions]])
-        """How much of a command must have come before the rule can be asked."""
+        """Part of a command that must be received before the rule can be evaluated."""
         is_constant = self._cacheable is not None and self._cacheable.is_constant
         self.is_cacheable = is_constant and self.stage <= Stage.METHOD and not self.other_conditions
-        """Does the method alone decide, for one client, at any time?"""
+        """Whether the decision depends on the method alone, for one client, at any time."""
         has_allowance = self._cacheable is not None and not is_constant
         self.may_have_allowance = has_allowance and self.stage <= Stage.METHOD and not self.other_conditions
-        """Could it have an allowance for commands that pass?"""
+        """Whether the rule may grant an allowance for commands to pass."""
         reads_names_only = rule.needs <= Stage.METHOD and all(each.reads_header_names for each in self.other_conditions)
         self.is_cacheable_if_plain = is_constant and reads_names_only
         self.may_have_allowance_if_plain = has_allowance and reads_names_only
-        """Both, if the header of a publish is plain: it has no further names (CC, BCC, reply-to)."""
+        """Like the two above, for publishes whose header names no further queues or exchanges (CC, BCC, reply-to)."""
         self.is_late = any(each.reads & SENT_LATER for each in conditions)
-        """Does it depend on something that a client sends only after it has connected?"""
+        """Whether it depends on facts that a client sends only after it has connected."""
         self.reads_unacked = rule.reads_unacked or any("channel.unacked" in each.reads for each in conditions)
         self.methods = frozenset.intersection(*[_methods(each) for each in wholes])
         self._senders = {each.match.sender for each in wholes} - {None}
@@ -108,13 +109,13 @@ class CompiledRule:
         self.drops_confirms = rule.drops_confirms and asked_of_confirms and not self.is_shadow
         self._uncertain: CompiledRule | None = None
         self.exchange_matches = None if rule.match.exchange is None else predicate(rule.match.exchange)
-        """Does `match` hold for an exchange of that name? None: for all of them."""
+        """Test whether `match` holds for the name of an exchange; `None` if it holds for all."""
 
     def for_client(self, probe: CommandContext) -> CompiledRule | None:
-        """The rule, if its conditions on the client hold now; None where they do not.
+        """Return the rule if its client conditions hold; `None` if they do not.
 
-        Where that cannot be known, for example because an expression fails on what the client has sent, it is a copy
-        that checks them for every command, and so refuses it: no command passes by a failing expression.
+        If that cannot be known, for example because an expression fails on the client's properties, return a copy that
+        checks the conditions for every command and refuses it: no command passes because of a failing expression.
         """
         try:
             return self if all(each.holds(probe) for each in self.client_conditions) else None
@@ -128,14 +129,14 @@ class CompiledRule:
 
     @contextmanager
     def counting_failures(self) -> Iterator[None]:
-        """Where there is no command to refuse, a rule that fails is only counted."""
+        """Count a failure of the rule where no command can be refused."""
         try:
             yield
         except Exception as error:  # noqa: BLE001 - it may raise anything
             self.counts.fail(account(self.rule, error))
 
     def may_ask_about(self, sender: Peer, method: str) -> bool:
-        """Can the rule hold for such a method, judging by its name and its sender?"""
+        """Whether the rule may hold for a method, by its name and sender."""
         return (
             method in self.methods
             and self._senders <= {sender}
@@ -144,35 +145,35 @@ class CompiledRule:
         )
 
     def may_restore(self, sender: Peer, method: str) -> bool:
-        """Is the `restore` of the rule to be called for such a method?"""
+        """Whether the rule's `restore` must be called for a method."""
         reversible = self.reversible
         if reversible is None or (self.is_shadow and not reversible.only_counts):
             return False
         return method in reversible.restores(sender)
 
     def allowance(self, context: CommandContext, memory: RuleState) -> Credit | None:
-        """How many such commands may pass without a decision of the rule; None: each needs one."""
+        """Return the number of commands that pass without a decision; `None` if each needs one."""
         return None if self._cacheable is None else self._cacheable.allowance(context, memory)
 
     # --- what it remembers
 
     def begin_session(self) -> RuleState:
-        """The state of the rule in a new session."""
+        """Return the state of the rule for a new session."""
         return RuleState(self.shared, None if self._stateful is None else self._stateful.begin_session())
 
     def continues(self, before: CompiledRule) -> bool:
-        """May it take over what the rule of that name remembered of a session before the reload?"""
+        """Whether the rule continues the session state of the rule of the same name before a reload."""
         return self._stateful is not None and self.shared is before.shared and self._stateful.continues(before.rule)
 
     # --- does it match?
 
     def method_conditions_hold(self, context: CommandContext) -> bool:
-        """Do all conditions that need only the method match?"""
+        """Whether all conditions that need only the method hold."""
         return all(each.holds(context) for each in self.method_conditions)
 
     def other_conditions_hold(self, context: CommandContext) -> bool:
-        """Do all other conditions match?"""
-        for each in self.other_conditions:  # noqa: SIM110 - it is asked for each command, and this is twice as fast
+        """Whether all other conditions hold."""
+        for each in self.other_conditions:  # noqa: SIM110 - called for each command; twice as fast
             if not each.holds(context):
                 return False
         return True
@@ -184,7 +185,7 @@ def _methods(rule: Rule) -> frozenset[str]:
 
 
 def account(rule: Rule, error: Exception) -> str:
-    """How a rule has failed; without data that a peer may have sent."""
+    """Describe the failure of a rule, without data that a peer may have sent."""
     if isinstance(error, ScriptError):
         return f"rule '{rule.name}' failed: {error.outline}"
     if isinstance(error, (Unsendable, BodyTooLarge)):

@@ -1,4 +1,4 @@
-"""Caches the rules' decisions by the bytes of a method."""
+"""Cache of rule decisions by the bytes of a method."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from amqproxy.rules.engine.outcome import OutcomeCounter
 from amqproxy.rules.verdict import Answer, Stage, Verdict
 
 MAX_KEY_SIZE = 1024
-"""The longest key that is cached, in bytes."""
+"""Longest cached key, in bytes."""
 
 _TAG_FIRST = frozenset({BasicAck.index, BasicNack.index, BasicReject.index, BasicGetOk.index})
 _TAG_SECOND = BasicDeliver.index
@@ -23,24 +23,24 @@ _TAGGED = _TAG_FIRST | {_TAG_SECOND}
 
 
 def cache_key(frame: Frame) -> bytes:
-    """The key of a method in the cache: all its bytes, but for a delivery tag."""
+    """Return the cache key of a method: its bytes without the delivery tag."""
     payload = frame.payload
     index = frame.index
     if index in _TAGGED:
         if len(payload) < 5:
-            return payload  # cut off within its arguments: decoding will report it
+            return payload  # truncated arguments: decoding reports the error
         start = 4 if index != _TAG_SECOND else 5 + payload[4]
         return payload[:start] + payload[start + 8 :]
     return payload
 
 
 def has_effect(verdict: Verdict, command: Command) -> bool:
-    """Does anything become of the command but its passing, if only a mark?"""
+    """Whether the verdict has any effect besides passing the command, including marks."""
     return bool(verdict.marks or verdict.tags or verdict.failures) or changes_traffic(verdict, command)
 
 
 def changes_traffic(verdict: Verdict, command: Command) -> bool:
-    """Does anything become of the command that shows, but its passing?"""
+    """Whether the verdict has any effect on the traffic besides passing the command."""
     return bool(
         verdict.command is not command
         or verdict.close is not None
@@ -58,9 +58,9 @@ def changes_traffic(verdict: Verdict, command: Command) -> bool:
 
 
 class CachedPasses:
-    """What becomes of commands that rules need not be asked about, while there is enough left of all `allowances`.
+    """Outcome of commands that pass without evaluation while all `allowances` last.
 
-    If `if_plain`, only publishes whose header has no further names.
+    With `if_plain`, it applies only to publishes whose header names no further queues or exchanges.
     """
 
     __slots__ = ("_decision", "allowances", "if_plain")
@@ -72,20 +72,21 @@ class CachedPasses:
 
     @property
     def method(self) -> Method | None:
-        """What goes on in place of theirs; None: theirs."""
+        """Method that is forwarded instead of the received one; `None` to forward the received one."""
         method: Method | None = self._decision.method
         return method
 
     def count(self, times: int = 1) -> None:
-        """So many more such commands have gone on."""
+        """Count further commands that were forwarded."""
         self._decision.count(times)
 
 
 class CachedDecision:
-    """What the rules make of all such commands: a verdict, or how far they get before one must be asked each time.
+    """Decision about all commands with the same method bytes: a verdict, or the point where rules must be called each
+    time.
 
-    Its verdict joins those of the rules that need only decide once; `asked` are the rules that remain, whose
-    conditions on the method hold, if `is_certain`.
+    The verdict joins the verdicts of the rules that decide once; `asked` are the remaining rules, whose method
+    conditions hold if `is_certain`.
     """
 
     __slots__ = (
@@ -106,14 +107,14 @@ class CachedDecision:
     )
 
     def __init__(self, command: Command, verdict: Verdict, stage: Stage) -> None:
-        """`verdict` is on `command`, or on one that had the same bytes."""
+        """`verdict` is on `command`, or on one with the same bytes."""
         self.stage = stage
         self.asked: tuple[CompiledRule, ...] = ()
         self.is_certain = True
         self.is_restored_first = False
         self.is_restored_last = False
         self.may_pass_unevaluated = True
-        """Can it be that the rules left to be asked need not be, for as long as there are allowances?"""
+        """Whether the remaining rules can be skipped as long as their allowances last."""
         self.counts: tuple[OutcomeCounter, ...] = ()
         self.settle(verdict, command)
 
@@ -122,26 +123,26 @@ class CachedDecision:
         changed = verdict.command
         self._goes_on = changed is not None
         self.method: Any = None if changed is None or changed is command else changed.method
-        """The method that goes on, where rules have changed it."""
+        """Forwarded method, if rules changed it."""
         self._is_plain = not has_effect(verdict, command)
-        # The command is let go: its frames may hold on to all that was read with them.
+        # Release the command: its frames may share a read buffer with many others.
         self._verdict = msgspec.structs.replace(verdict, command=None)
         self.is_final = True
-        """Is the verdict final?"""
+        """Whether the verdict is final."""
         self.is_passing = self._is_plain
-        """And is it that the command passes untouched?"""
+        """Whether the verdict is final and passes the command untouched."""
         self.goes_on_alike = self._goes_on and not changes_traffic(
             msgspec.structs.replace(verdict, command=command), command
         )
-        """Or that it goes on, with another method or its own, and no more?"""
+        """Whether the verdict only passes the command, with its own or a changed method."""
 
     def count(self, times: int = 1) -> None:
-        """So many more such commands were seen."""
+        """Count further commands of this kind."""
         for count in self.counts:
             count.number += times
 
     def verdict_on(self, command: Command) -> Verdict:
-        """The verdict, with this command in it."""
+        """Return the verdict for a command."""
         verdict = self._verdict
         if not self._goes_on:
             return verdict

@@ -1,4 +1,4 @@
-"""Verdicts in words."""
+"""Descriptions of verdicts in words."""
 
 from __future__ import annotations
 
@@ -34,10 +34,10 @@ _REFUSED = "refused by a rule of the proxy"
 def describe_verdict(
     verdict: Verdict, command: Command, *, is_confirming: bool = False, is_amqp010: bool = False
 ) -> tuple[str, ...]:
-    """What a verdict does with a command, a few words for each thing; nothing where it passes as it came.
+    """Describe the effects of a verdict on a command, a few words each; empty if the command passes unchanged.
 
-    `is_confirming` as in `ChannelInfo`. With `is_amqp010` the command stands for one of AMQP 0-10, whose client is
-    answered in its own protocol.
+    `is_confirming` is as in `ChannelInfo`. With `is_amqp010`, the command is the view of a 0-10 command, and the client
+    is answered in 0-10.
     """
     close = verdict.close
     is_publish = command.index == BasicPublish.index
@@ -55,7 +55,7 @@ def describe_verdict(
     if verdict.hold is not None:
         words.append(f"held for up to {verdict.hold.timeout:g} s")
     if verdict.behind:
-        words.append(f"put behind {verdict.behind} more")
+        words.append(f"moved behind the next {verdict.behind}")
     for insertion in verdict.insertions:
         words.append(f"{insertion.command.method.name} inserted for the {insertion.to}")
     for mirrored in verdict.mirrored:
@@ -74,7 +74,7 @@ def describe_verdict(
 
 
 def _answer(answer: Answer, command: Command, *, is_confirming: bool, is_amqp010: bool) -> str:
-    """What the sender of a message is answered that goes no further, or that it is not."""
+    """Describe the reply to the sender of a message that is not forwarded."""
     if is_amqp010:
         return _AMQP010_ANSWERS[answer if is_confirming else Answer.NOTHING]
     if answer is Answer.ACK and command.index == BasicPublish.index:
@@ -93,13 +93,13 @@ def _amqp010_end(close: Close, command: Command) -> str:
 
 
 def _changes(before: Command, after: Command) -> list[str]:
-    """What is not the same in two commands of the same method."""
+    """Describe the differences between two commands of the same method."""
     words = _differences(before.method, after.method)
     if before.header is not None and after.header is not None:
         words += _differences(before.properties, after.properties)
         if after.body_size != before.body_size or (not after.frames and after.body != before.body):
             words.append(f"body: {before.body_size} bytes → {after.body_size}")
-    return words or ["written anew"]
+    return words or ["encoded again"]
 
 
 def _differences(before: Any, after: Any) -> list[str]:
@@ -111,5 +111,5 @@ def _differences(before: Any, after: Any) -> list[str]:
 
 def _shown(value: Any) -> str:
     if isinstance(value, bytes):
-        return f"{len(value)} bytes"  # among them are secrets
+        return f"{len(value)} bytes"  # the bytes may hold a secret
     return repr(getattr(value, "values_by_name", value))

@@ -1,8 +1,8 @@
-"""Evaluates rules on the commands of a session.
+"""Evaluation of rules on the commands of a session.
 
-Rules decide in the order of the config, each on the command as those before have left it, until a verdict is final.
-They use the names that the client uses: those are restored in the server's commands before rules decide, and replaced
-in the client's commands after that.
+Rules decide in the order of the configuration, each on the command as earlier rules changed it, until a verdict is
+final. Rules see the client's names: renamed objects are restored in the server's commands before rules decide, and
+replaced in the client's commands afterwards.
 """
 
 from __future__ import annotations
@@ -35,14 +35,14 @@ from amqproxy.rules.rule import Rule, Stateful
 from amqproxy.rules.verdict import Impairment, Stage, Verdict
 
 MAX_INDEXES = 256
-"""Indexes that are cached: one for each set of rules that can match a client."""
+"""Maximum number of cached indexes: one for each set of rules that can match a client."""
 
 MAX_CACHED = 512
-"""Methods of either peer whose decisions a session caches."""
+"""Maximum number of decisions that a session caches for each peer."""
 
 
 class RuleSet:
-    """The rules of one config, with what sessions share of them. It never changes; a reload makes another."""
+    """The rules of one configuration, with the state that sessions share. Immutable: a reload creates another."""
 
     def __init__(self, rules: Iterable[Rule], previous: RuleSet | None = None) -> None:
         self.rules = tuple(rules)
@@ -56,15 +56,15 @@ class RuleSet:
         self._indexes: dict[tuple[CompiledRule, ...], RuleIndex] = {}
 
     def evaluator(self, client: Client) -> RuleEvaluator:
-        """The evaluator of one session."""
+        """Return the evaluator of one session."""
         return RuleEvaluator(self, client)
 
     def replaced(self, rules: Iterable[Rule]) -> RuleSet:
-        """The rules of a new config; those that continue an old one go on with what it remembers and has counted."""
+        """Return the rule set of a new configuration; rules that continue an old rule keep its state and counters."""
         return RuleSet(rules, self)
 
     def continued_from(self, previous: RuleSet) -> set[str]:
-        """The names of the rules that take over what those of `previous` remember."""
+        """Return the names of the rules that continue the state of `previous`."""
         before = {rule.name: rule for rule in previous.rules}
         return {
             rule.name
@@ -73,11 +73,11 @@ class RuleSet:
         }
 
     def counts(self) -> dict[str, OutcomeCounts]:
-        """By the name of the rule; they go on counting."""
+        """Return the live outcome counters by rule name."""
         return self._counts
 
     def index(self, cases: tuple[CompiledRule, ...], retired: tuple[CompiledRule, ...]) -> RuleIndex:
-        """The index for a client for which these rules can hold; clients with the same rules share one."""
+        """Return the index for a client that these rules can match; clients with the same rules share one."""
         if retired:
             return RuleIndex(cases, retired)
         index = self._indexes.get(cases)
@@ -89,7 +89,7 @@ class RuleSet:
 
 
 def _cases(rule: Rule, place: int, before: Mapping[str, CompiledRule], counts: OutcomeCounts) -> Iterator[CompiledRule]:
-    """The rule, or its parts, from `place` on."""
+    """Yield the compiled rule, or its parts, starting at `place`."""
     conditions = rule.conditions()
     if rule.when:
         conditions = (*conditions, compiled(rule.when).condition)
@@ -105,7 +105,7 @@ def _cases(rule: Rule, place: int, before: Mapping[str, CompiledRule], counts: O
 
 
 class RuleEvaluator:
-    """Evaluates the commands of one session."""
+    """Rule evaluator of one session."""
 
     def __init__(
         self,
@@ -117,18 +117,23 @@ class RuleEvaluator:
         retired: tuple[CompiledRule, ...] = (),
         era: int = 0,
     ) -> None:
-        """Without the others, of a new session; `retired` are rules of before a reload that still restore names."""
+        """Start a new session, unless earlier state is given; `retired` are rules from before a reload that still
+        restore names.
+        """
         self.ruleset = ruleset
         self.era = era
-        """Goes up when cached decisions are no longer valid."""
+        """Number that increases when cached decisions become invalid."""
         self._states = states or RuleStates()
         self._last_queues = last_queues or LastQueues()
         self._retired = retired
         self.know(client)
 
     def know(self, client: Client) -> None:
-        """Take what is known of the client now. To be called as soon as the client has sent its user, its properties or
-        its vhost, before the command that contains them is evaluated."""
+        """Use new client facts.
+
+        Call it as soon as the client has sent its user, properties or vhost, before the command that contains them is
+        evaluated.
+        """
         self.client = client
         probe = CommandContext(sender=CLIENT, command=_NOTHING, client=client)
         asked = [case.for_client(probe) for case in self.ruleset.cases]
@@ -142,32 +147,32 @@ class RuleEvaluator:
         self.era += 1
 
     def wants(self, sender: Peer) -> bytes:
-        """A 1 at the index of each method of `sender` that is to be staged, as `FrameReader.want` takes it."""
+        """Return a mask of the methods of `sender` to stage, 1 at each method index, as `FrameReader.want` takes it."""
         return self._index.wants[sender]
 
     def wants_all(self, sender: Peer) -> bool:
-        """Are heartbeats to be staged too?"""
+        """Whether heartbeats must be staged too."""
         return self._index.heartbeats[sender] is not None
 
     @property
     def may_act(self) -> bool:
-        """Is there a rule that can hold for the client, as far as that is known, or one that still restores names?"""
+        """Whether any rule can match the client, or still restores names."""
         return bool(self._index.cases or self._retired)
 
     @property
     def reads_unacked(self) -> bool:
-        """Is `ChannelInfo.unacked` to be counted?"""
+        """Whether `ChannelInfo.unacked` must be counted."""
         return any(case.reads_unacked for case in self._index.cases)
 
     @property
     def drops_confirms(self) -> bool:
-        """May confirms of the broker's be kept from the client?"""
+        """Whether rules may withhold the broker's confirms from the client."""
         return any(case.drops_confirms for case in self._index.cases)
 
     def stage(self, sender: Peer, frame: Frame, channel: ChannelInfo) -> Stage:
-        """How much of the command that `frame` begins must have come before it can be evaluated; NOTHING: it passes.
+        """Return the part of a command that must be received before evaluation; NOTHING if it passes without.
 
-        `ProtocolError` when the method is malformed.
+        `frame` is its first. Raise `ProtocolError` if the method is malformed.
         """
         known = self._cached[sender].get(cache_key(frame))
         if known is None:
@@ -179,10 +184,11 @@ class RuleEvaluator:
         return known.stage
 
     def passing(self, sender: Peer, frame: Frame, channel: ChannelInfo, now: float) -> CachedPasses | None:
-        """What becomes of commands of this `cache_key` without evaluating them, in this `era`; None: they must be.
+        """Return the outcome of commands with this `cache_key` without evaluation, in this `era`; `None` if it is
+        needed.
 
-        A caller that lets one of them go on without staging it calls `CachedPasses.count`. One that is evaluated takes
-        of the allowances, too.
+        A caller that forwards such a command without staging calls `CachedPasses.count`. Evaluated commands use up the
+        allowances as well.
         """
         known = self._cached[sender].get(cache_key(frame))
         if known is None:
@@ -202,9 +208,10 @@ class RuleEvaluator:
         return CachedPasses(passing, tuple(terms.allowances), terms.if_plain)
 
     def evaluate(self, context: CommandContext) -> Verdict:
-        """What is to become of a command, of which as much has come as `stage` asked for.
+        """Return the verdict on a command, received as far as `stage` requires.
 
-        A rule that raises refuses it. `ProtocolError` when it is malformed, which is its sender's fault.
+        A rule that raises refuses the command. Raise `ProtocolError` if the command is malformed, which is its sender's
+        fault.
         """
         if self._index.tracks_last_queues:
             if context.sender is CLIENT and self._last_queues.concerns(context.command):
@@ -217,7 +224,7 @@ class RuleEvaluator:
         return self._evaluated(context)
 
     def _evaluated_by_name(self, context: CommandContext) -> Verdict:
-        """The verdict on a command that means the last queue, or makes one the last."""
+        """Evaluate a command that refers to the last declared queue, or declares one."""
         before = context.command
         written_out = self._last_queues.written_out(before)
         verdict = self._evaluated(
@@ -239,8 +246,8 @@ class RuleEvaluator:
         if known.is_final:
             return verdict
         row = self._index.row_of(context)
-        assert row is not None  # or there would be nothing to ask
-        _ = command.header  # what is malformed is to be found here, and is no fault of a rule's
+        assert row is not None  # a decision without a row is final
+        _ = command.header  # decode here, so that a malformed header is the sender's fault, not the rule's
         if known.is_restored_first:
             verdict = self._calls.restore(row, context, verdict)
         verdict = self._calls.decide(known, context, verdict)
@@ -249,7 +256,7 @@ class RuleEvaluator:
         return verdict
 
     def _cached_decision(self, context: CommandContext) -> CachedDecision:
-        """What is known of a command, whether it was the last to be staged, or was long ago, or never."""
+        """Return the decision about a command: of the last staged frame, from the cache, or newly made."""
         frames = context.command.frames
         if not frames:
             return self._analysis.decision(context)
@@ -261,7 +268,7 @@ class RuleEvaluator:
         return known or self._cache(context.sender, frames[0], context.channel)
 
     def _cache(self, sender: Peer, frame: Frame, channel: ChannelInfo) -> CachedDecision:
-        """What is known, from now on, of all commands whose method is like this one."""
+        """Decide about all commands with the method of `frame`, and cache the decision."""
         context = CommandContext(sender=sender, command=Command.received([frame]), client=self.client, channel=channel)
         known = self._analysis.decision(context)
         key = cache_key(frame)
@@ -275,12 +282,14 @@ class RuleEvaluator:
     # --- what may be shown
 
     def covered(self, sender: Peer, command: Command, body_limit: int = MAX_BODY) -> Command | None:
-        """A received command as taps may see it; None: not at all. A body of more than `body_limit` bytes is masked."""
+        """Return a received command as taps may see it, `None` if not at all; a body above `body_limit` bytes is
+        masked.
+        """
         return self._redactions.for_taps(sender, command, body_limit)
 
     @property
     def shown_client(self) -> Client:
-        """What is known of the client, as redactions leave it."""
+        """Client facts after redaction."""
         return self._redactions.shown_client
 
     # --- the session itself
@@ -288,7 +297,7 @@ class RuleEvaluator:
     def start(
         self, *, now: float, time: float, random: Callable[[], float], is_open: bool = False
     ) -> tuple[Impairment, ...]:
-        """What is done to the bytes from here on. To be asked before the first byte, and with connection.open-ok."""
+        """Return the impairments of the byte stream; call it before the first byte, and again at connection.open-ok."""
         impairments: list[Impairment] = []
         context = CommandContext(sender=CLIENT, command=_NOTHING, client=self.client, now=now, time=time, random=random)
         for case in self._index.cases:
@@ -299,7 +308,7 @@ class RuleEvaluator:
             try:
                 holds = case.method_conditions_hold(context) and case.other_conditions_hold(context)
                 found = impairing.start(self.client, self._states.of(case), now, random) if holds else ()
-            except Exception as error:  # noqa: BLE001 - there is no command yet to refuse
+            except Exception as error:  # noqa: BLE001 - no command can be refused at this point
                 case.counts.fail(account(case.rule, error))
                 continue
             if found:
@@ -309,27 +318,27 @@ class RuleEvaluator:
         return tuple(impairments)
 
     def note_answer(self, answer: Command) -> None:
-        """Let limits count an answer of the broker's that is not a frame: the completion of an AMQP 0-10 command."""
+        """Apply an answer of the broker that is not a frame, the completion of a 0-10 command, to limits."""
         row = self._index.row(SERVER, answer.index)
         if row is not None:
             context = CommandContext(sender=SERVER, command=answer, client=self.client)
             self._calls.restore(row, context, Verdict(command=answer))
 
     def channel_closed(self, number: int) -> None:
-        """The channel no longer exists on the client's leg."""
+        """Forget a channel that was closed on the client's leg."""
         self._last_queues.forget(number)
         self._states.channel_closed(number)
 
     def session_over(self) -> None:
-        """The session has ended; to be called once."""
+        """End the session; call it once."""
         self._states.session_over()
 
     def moved(self, ruleset: RuleSet) -> RuleEvaluator:
-        """The evaluator of the same session by the rules of a new config, which replaces this one.
+        """Return the evaluator of the session for a reloaded rule set, replacing this one.
 
-        A rule that continues an old one keeps what it remembers of the session, unless a reload that this session
-        missed had a rule in between that did not: then another memory is shared by all sessions. Names that a rule has
-        changed which no longer exists are still restored.
+        A rule that continues an old one keeps its session state, unless an intermediate reload, which this session
+        missed, had a rule that did not: then another state is shared by all sessions. Names changed by removed rules
+        are still restored.
         """
         states, retired = self._states.handed_over((*self._retired, *self.ruleset.cases), ruleset.cases)
         return RuleEvaluator(
@@ -338,4 +347,4 @@ class RuleEvaluator:
 
 
 _NOTHING = Command(0, ConnectionOpenOk())
-"""What stands for a command where only the client matters."""
+"""Placeholder command for conditions that read only the client."""

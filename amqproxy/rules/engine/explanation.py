@@ -1,4 +1,4 @@
-"""Describes what rules do, and which of them would apply to a given command."""
+"""Explanations of rules, and of the rules that apply to a given command."""
 
 from __future__ import annotations
 
@@ -49,7 +49,7 @@ _ANY_NAME = "any-other-name"
 
 
 class ExplainedCommand:
-    """A client and a command that are asked about, of which only some is known."""
+    """A partly known client and command to explain."""
 
     def __init__(
         self,
@@ -59,9 +59,10 @@ class ExplainedCommand:
         *,
         is_amqp010: bool = False,
     ) -> None:
-        """`given` are names and their values; `ValueError` when they do not go together.
+        """`given` maps attribute names to values; raise `ValueError` if they do not go together.
 
-        A method of 0-10 is explained as the method of 0-9-1 that rules see; `is_amqp010` tells names of both apart.
+        A 0-10 method is explained as the 0-9-1 method that rules see; `is_amqp010` selects 0-10 for names of both
+        protocols.
         """
         self.shown_method = method
         self.is_amqp010 = is_amqp010 or (method in AMQP010_BY_NAME and method not in BY_NAME)
@@ -76,7 +77,7 @@ class ExplainedCommand:
             self.sender = CLIENT if CLIENT in SENDERS[method] else SERVER
         fields = {path: value for path, value in given.items() if path in _METHOD_FIELDS}
         if fields and method is None:
-            raise ValueError(f"to know what {next(iter(fields))} is meant, name a method too")
+            raise ValueError(f"{next(iter(fields))} depends on the method: name one too")
         self.known = {path for path in given if path not in fields}
         named: dict[str, Any] = {}
         if CONNECTION_NAME in given:
@@ -100,7 +101,7 @@ class ExplainedCommand:
         self.is_empty = not given and method is None and sender is None
 
     def answer(self, cases: Iterable[CompiledRule]) -> tuple[bool | None, str]:
-        """Whether a rule with these parts holds (None: it depends), and the reason.
+        """Return whether a rule with these parts holds (`None`: it depends), and the reason.
 
         The reason is that of a part about the method, if there is one: a line of an access list has a part for
         publishes and another for everything else.
@@ -114,7 +115,7 @@ class ExplainedCommand:
         return answers[0]
 
     def verdict(self, case: CompiledRule) -> tuple[bool, str]:
-        """Whether a rule that holds stops the command, and a description of its effect."""
+        """Return whether a rule that holds stops the command, and a description of its effect."""
         try:
             verdict = case.rule.decide(self.context, case.begin_session())
         except Exception as error:  # noqa: BLE001 - a rule may raise anything, and then refuses the command
@@ -175,7 +176,7 @@ class ExplainedCommand:
                 open_names |= each.reads - self.known or {"chance"}
             elif not _holds(each, self.context):
                 if each is deciding and open_names:
-                    continue  # which line decides depends on these names, too
+                    continue  # these names also decide which line applies
                 if each is deciding:
                     return False, "another line decides"
                 return False, f"{' and '.join(sorted(each.reads))} is another"
@@ -193,7 +194,7 @@ class ExplainedCommand:
 
 
 def _amqp010_view(name: str, sender: Peer | None) -> tuple[Peer, str, Mapping[str, Any]]:
-    """The sender of a control or command of 0-10, and the method and constants by which rules see it."""
+    """Return the sender of a 0-10 control or command, and the method and constants by which rules see it."""
     if name not in AMQP010_BY_NAME:
         raise ValueError(f"AMQP 0-10 has no method `{name}`{did_you_mean(name, AMQP010_BY_NAME)}")
     for each in [sender] if sender else list(Peer):
@@ -202,7 +203,7 @@ def _amqp010_view(name: str, sender: Peer | None) -> tuple[Peer, str, Mapping[st
         shape = SHAPES[each].get(AMQP010_BY_NAME[name])
         if shape is not None:
             return each, shape.method.name, shape.constants
-    raise ValueError(f"rules do not see a {name}{f' of the {sender}' if sender else ''}: it passes")
+    raise ValueError(f"rules do not see {name}{f' of the {sender}' if sender else ''}: it passes")
 
 
 def _field(path: str, fields: Iterable[str]) -> str | None:
@@ -214,7 +215,7 @@ def _field(path: str, fields: Iterable[str]) -> str | None:
 def _holds(condition: Condition, context: CommandContext) -> bool:
     try:
         return condition.holds(context)
-    except ValueError:  # an expression that fails refuses the command
+    except ValueError:  # a failing expression refuses the command
         return True
 
 
@@ -228,7 +229,7 @@ def _rewritten(case: CompiledRule, context: CommandContext) -> Any:
 
 
 def explained(rules: Iterable[Rule], inquiry: ExplainedCommand) -> Iterator[str]:
-    """The rules in the order in which they are asked, a few lines each; and, of a command, what becomes of it."""
+    """Yield a few lines about each rule, in evaluation order, and the verdict on the command."""
     ruleset = RuleSet(rules)
     inquiry = inquiry.begun()
     parts: dict[str, list[CompiledRule]] = {}
@@ -270,18 +271,18 @@ def explained(rules: Iterable[Rule], inquiry: ExplainedCommand) -> Iterator[str]
 
 
 class _VerdictSummary:
-    """Combined effect on a command of the rules that hold, and of those that may hold."""
+    """Combined effect on a command of the rules that hold and the rules that may hold."""
 
     def __init__(self, inquiry: ExplainedCommand) -> None:
         self.ended_by = ""
-        """Name of the rule after which no other is evaluated."""
+        """Name of the rule after which evaluation ends."""
         self._inquiry = inquiry
         self._end = "passes"
         self._done: list[str] = []
         self._undecided: list[str] = []
         self._open: list[str] = []
         self._allowing: list[str] = []
-        """Allow rules that may hold: then the rules after them are not evaluated."""
+        """Allow rules that may hold, and would end evaluation."""
 
     def add(self, name: str, cases: Sequence[CompiledRule], why: str, *, does_hold: bool) -> None:
         """Count a rule, or a line of an access list, that holds or may hold."""
@@ -368,11 +369,11 @@ def _methods(case: CompiledRule) -> str:
 
 
 _SHOWN = 6
-"""How many methods are named."""
+"""Number of methods that are named."""
 
 
 def _conditions(match: Match, when: str) -> list[str]:
-    """What must hold besides the method, in words."""
+    """Describe the conditions besides the method."""
     words = []
     for key in match.__struct_fields__:
         value = getattr(match, key)
@@ -418,7 +419,7 @@ def _summary(rule: Rule) -> str:
 
 
 def _does(rule: Rule) -> str:
-    """Its action, and the action's keys."""
+    """Describe the action and its keys."""
     common = set(Rule.__struct_fields__)
     keys = [(name, field, value) for name, field, value in _said(rule) if field not in common]
     words = [f"{name} = {_written(value)}" for name, _, value in keys]
@@ -426,7 +427,7 @@ def _does(rule: Rule) -> str:
 
 
 def _said(part: msgspec.Struct) -> Iterator[tuple[str, str, Any]]:
-    """The key, the field and the value of everything in a part of the config that is not a default."""
+    """Yield the key, field and value of each setting that differs from its default."""
     for field in msgspec.structs.fields(type(part)):
         value = getattr(part, field.name)
         default = field.default_factory() if field.default_factory is not msgspec.NODEFAULT else field.default
@@ -435,7 +436,7 @@ def _said(part: msgspec.Struct) -> Iterator[tuple[str, str, Any]]:
 
 
 def _written(value: Any) -> str:
-    """A value as in the config."""
+    """Format a value as in the configuration."""
     if isinstance(value, msgspec.Struct):
         tag = type(value).__struct_config__.tag
         kind = [f"{type(value).__struct_config__.tag_field} = {tag!r}"] if tag else []

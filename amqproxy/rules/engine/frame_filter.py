@@ -1,4 +1,4 @@
-"""The frames of one connection that a filter lets by: those of the commands for which it holds."""
+"""Filter for the frames of one 0-9-1 connection, by the commands that they carry."""
 
 from __future__ import annotations
 
@@ -15,11 +15,11 @@ from amqproxy.rules.matching.filters import Filter
 from amqproxy.rules.verdict import Stage
 
 FRAME_COST = 256
-"""Bytes that a frame costs besides its own, about."""
+"""Approximate memory cost of a held frame besides its payload, in bytes."""
 
 
 class MemoryRoom(Protocol):
-    """Where the bytes of messages that are not complete yet are kept."""
+    """Memory budget for the frames of incomplete messages."""
 
     def has_room(self, size: int) -> bool: ...
 
@@ -29,7 +29,7 @@ class MemoryRoom(Protocol):
 
 
 class _PartialMessage:
-    """A message under way: its frames so far, what they cost, and the bytes of body that are still to come."""
+    """An incomplete message: its frames, their memory cost, and the number of body bytes that are missing."""
 
     __slots__ = ("cost", "frames", "remaining")
 
@@ -48,10 +48,10 @@ class _PartialMessage:
 
 
 class FrameFilter:
-    """Filters the commands of both peers of a connection, from its beginning.
+    """Filter for the commands of both peers, from the beginning of a connection.
 
-    A message comes when as much of it has come as the filter asks about; the order within a channel stays. Where there
-    is no `room` to wait for that, it is let by: it should be seen.
+    A message is passed once the part that the filter reads is complete; the order within a channel is kept. If there is
+    no `room` to hold it, it is passed unfiltered, so that it is seen.
     """
 
     def __init__(
@@ -66,9 +66,9 @@ class FrameFilter:
         self._passes: dict[tuple[Peer, int], bool] = {}
 
     def sift(self, sender: Peer, frames: Sequence[Frame], time: float, tags: tuple[str, ...] = ()) -> list[Frame]:
-        """Of these frames, and of those held back before, the ones that are let by now.
+        """Return the frames that pass, from these and those held earlier.
 
-        `time` and `tags` are as in `CommandContext`; all frames of a command are given with the same tags.
+        `time` and `tags` are as in `CommandContext`; all frames of a command have the same tags.
         """
         self._tags = tags
         passed: list[Frame] = []
@@ -84,7 +84,7 @@ class FrameFilter:
             self._take(place)
             if carries_content and self._stage > Stage.METHOD and self._hold(place, _PartialMessage(frame)):
                 return []
-            passes = carries_content and self._stage > Stage.METHOD  # for want of room
+            passes = carries_content and self._stage > Stage.METHOD  # passed for lack of room
             self._passes[place] = passes = passes or self._holds(sender, [frame], time)
             return [frame] if passes else []
         if frame.kind == HEARTBEAT:
@@ -105,7 +105,7 @@ class FrameFilter:
         return held.frames if passes else []
 
     def _hold(self, place: tuple[Peer, int], held: _PartialMessage) -> bool:
-        """Keep a message until more of it has come; False where there is no room for it."""
+        """Hold a message until more of it is received; `False` if there is no room for it."""
         if self._room is not None:
             if not self._room.has_room(held.cost):
                 return False
@@ -114,15 +114,15 @@ class FrameFilter:
         return True
 
     def _take(self, place: tuple[Peer, int]) -> _PartialMessage | None:
-        """The message under way in a place, which is kept no longer."""
+        """Remove and return the incomplete message of a channel and sender."""
         held = self._held.pop(place, None)
         if held is not None and self._room is not None:
             self._room.remove(held.cost)
         return held
 
     def _holds(self, sender: Peer, frames: list[Frame], time: float) -> bool:
-        """Does the filter hold? What it fails on, or what is malformed, is let by: that should be seen."""
+        """Whether the filter holds; also true if it fails or the command is malformed, so that it is seen."""
         try:
             return self._commands.holds(sender, Command.received(frames), time, self._tags, self._body_limit)
         except TypeError:
-            return False  # a heartbeat has nothing of what is asked about
+            return False  # a heartbeat has none of the attributes

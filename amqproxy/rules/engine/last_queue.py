@@ -1,4 +1,4 @@
-"""Which queue a client means that names none: the one that it has declared last on the channel. Section 1.7.2.1."""
+"""Last declared queue of each channel, which an empty queue name refers to (section 1.7.2.1)."""
 
 from __future__ import annotations
 
@@ -21,14 +21,14 @@ from amqproxy.rules.matching.operations import spellings
 MAY_LEAVE_QUEUE_OUT = frozenset(
     method.index for method in (BasicConsume, BasicGet, QueueBind, QueueDelete, QueuePurge, QueueUnbind)
 )
-"""The methods in which an empty name is the last queue's."""
+"""Methods in which an empty queue name refers to the last declared queue."""
 
 MADE_BY_BROKER = "amq.gen-"
-"""The prefix of names that stand for a queue whose name the broker has not sent yet."""
+"""Placeholder for a queue whose generated name the broker has not sent yet."""
 
 
 class LastQueues:
-    """The last queues of a session's channels, by the names that the client knows."""
+    """Last declared queues of a session's channels, by the names that the client knows."""
 
     __slots__ = ("_names",)
 
@@ -36,11 +36,11 @@ class LastQueues:
         self._names: dict[int, str] = {}
 
     def note(self, channel: int, declare: QueueDeclare) -> None:
-        """The client has declared it there, if only passively; RabbitMQ drops line breaks from its name."""
+        """Note a declare, even a passive one; RabbitMQ drops line breaks from the name."""
         self._names[channel] = spellings(declare.queue)[-1] or MADE_BY_BROKER
 
     def name(self, channel: int, name: str) -> None:
-        """The broker has answered with the name of a queue."""
+        """Set the generated name that the broker has sent."""
         if self._names.get(channel) == MADE_BY_BROKER:
             self._names[channel] = name
 
@@ -48,15 +48,15 @@ class LastQueues:
         self._names.pop(channel, None)
 
     def concerns(self, command: Command) -> bool:
-        """Does it depend on the last queue what the command means, or the other way round?"""
+        """Whether the command refers to the last declared queue, or declares one."""
         if command.index == QueueDeclare.index:
             return True
         return command.index in MAY_LEAVE_QUEUE_OUT and not command.method.queue
 
     def written_out(self, command: Command) -> Command:
-        """The command with the name of the queue that it means; the same object, if it names one itself.
+        """Return the command with the queue name filled in; the same object if the command names a queue.
 
-        A binding that has no routing key either has the queue's name for one.
+        A binding without a routing key as well gets the queue's name as its routing key.
         """
         method = command.method
         name = self._names.get(command.channel)
@@ -68,9 +68,10 @@ class LastQueues:
         return command.altered(replace(method, **changes))
 
     def left_out(self, after: Command, written_out: Command, before: Command) -> Command:
-        """What goes on in place of `before`, where rules have made `after` of what was written out.
+        """Return the command to forward in place of `before`, given the rules' result `after` for the written-out
+        command.
 
-        A name that no rule has changed is left out again.
+        Clear the queue name again unless a rule changed it.
         """
         if after is written_out or written_out is before:
             return before if after is written_out else after

@@ -1,4 +1,4 @@
-"""What a method alone decides: found out once, and valid for all equal methods of the client."""
+"""Decisions that depend on a method alone, and hold for all equal methods of the client."""
 
 from __future__ import annotations
 
@@ -17,8 +17,9 @@ from amqproxy.rules.verdict import Stage, Verdict
 
 
 class PassTerms:
-    """On which commands go on unevaluated: while enough is left of the `allowances`, and, `if_plain`, as long
-    as the headers that follow have no further names."""
+    """Terms on which commands pass unevaluated: while all `allowances` last and, with `if_plain`, as long as their
+    headers name no further queues or exchanges.
+    """
 
     __slots__ = ("allowances", "if_plain")
 
@@ -28,7 +29,7 @@ class PassTerms:
 
 
 class MethodAnalysis:
-    """Examines the methods of one session."""
+    """Analysis of the methods of one session."""
 
     __slots__ = ("_calls", "_index", "_last_queues")
 
@@ -38,9 +39,9 @@ class MethodAnalysis:
         self._calls = calls
 
     def decision(self, context: CommandContext, terms: PassTerms | None = None) -> CachedDecision:
-        """Ask the rules in order, as long as each has but one answer to such a method, whenever it is asked.
+        """Evaluate rules in order, as long as each has a constant answer to the method.
 
-        With `terms`, those count too that have but one answer on certain terms, which are entered there.
+        With `terms`, rules whose answer is constant on certain terms count too, and their terms are added.
         """
         command = context.command
         row = self._index.row_of(context)
@@ -50,7 +51,7 @@ class MethodAnalysis:
             return _open(
                 row, context, CachedDecision(command, Verdict(command=command), Stage.METHOD), -1, is_certain=False
             )
-        _ = command.method  # as in `evaluate`
+        _ = command.method  # decode here, as `evaluate` does
         verdict = Verdict(command=command)
         if self._index.tracks_last_queues and self._is_about_last_queue(context):
             known = _open(row, context, CachedDecision(command, verdict, Stage.METHOD), -1, is_certain=False)
@@ -85,7 +86,8 @@ class MethodAnalysis:
     def _settled(
         self, row: MethodRules, context: CommandContext, verdict: Verdict, command: Command, terms: PassTerms | None
     ) -> tuple[CachedDecision, CommandContext, Verdict]:
-        """What is known after those rules that need be asked but once, what the next one sees, and their verdict.
+        """Apply the rules that decide once; return the decision so far, the context of the next rule, and the joined
+        verdict.
 
         `verdict` is the one so far.
         """
@@ -113,7 +115,7 @@ class MethodAnalysis:
                         does_hold = case.other_conditions_hold(context)
                 decided = self._calls.decision(case, context) if does_hold and is_cacheable else None
                 allowance = self._calls.allowance(case, context) if does_hold and may_have_allowance else None
-            except Exception:  # noqa: BLE001 - then it is asked, and refuses, each time
+            except Exception:  # noqa: BLE001 - it is then called, and refuses, each time
                 opened = _open(row, context, CachedDecision(command, verdict, Stage.METHOD), place)
                 break
             if allowance is not None and terms is not None:
@@ -140,9 +142,9 @@ class MethodAnalysis:
 def _open(
     row: MethodRules, context: CommandContext, known: CachedDecision, place: int, *, is_certain: bool = True
 ) -> CachedDecision:
-    """`known`, with the rules behind `place` that must be asked each time, and how much of a command they may need.
+    """Add to `known` the rules after `place` that must be called each time, and the stage that they may need.
 
-    `context` is what the first of them sees; unless `is_certain`, its method may be another by then.
+    `context` is that of the first of them; unless `is_certain`, its method may have changed by then.
     """
     asked: list[CompiledRule] = []
     cases = row.candidates(context.command.method) if is_certain else row.asked
@@ -158,7 +160,7 @@ def _open(
             try:
                 if not case.method_conditions_hold(context):
                     continue
-            except Exception:  # noqa: BLE001 - it is asked again, and then refuses
+            except Exception:  # noqa: BLE001 - it is called again, and then refuses
                 is_certain = False
         asked.append(case)
         known.stage = max(known.stage, case.stage)

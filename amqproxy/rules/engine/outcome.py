@@ -1,4 +1,4 @@
-"""What becomes of a command by a rule's verdict, in one word; and how often that was so."""
+"""Outcome of a command by a rule's verdict, in one word, and counts of outcomes."""
 
 from __future__ import annotations
 
@@ -7,39 +7,39 @@ from amqproxy.rules.verdict import Answer, Verdict
 
 
 class Outcome:
-    """Of several things that become of a command, the first in this order; plain texts, since they are counted by."""
+    """Names of outcomes, by precedence: the first that applies counts. Plain strings, as they are keys of counters."""
 
     REFUSED = "refused"
-    """It is not sent on, and its sender receives an error."""
+    """Not forwarded; the sender receives an error."""
     DROPPED = "dropped"
-    """It is not sent on, and its sender receives nothing, or a success reply."""
+    """Not forwarded; the sender receives no reply, or a success reply."""
     HELD = "held"
     DELAYED = "delayed"
     CHANGED = "changed"
     IMPAIRED = "impaired"
-    """A fault is done to its bytes, to its place among others, or to the connection."""
+    """A fault is applied to its bytes, its order, or the connection."""
     INSERTED = "inserted"
-    """It goes on, and the proxy sends something besides."""
+    """Forwarded, and the proxy sends another command as well."""
     MIRRORED = "mirrored"
     REDACTED = "redacted"
     LOGGED = "logged"
     TAGGED = "tagged"
     ALLOWED = "allowed"
-    """It goes on, and no later rule is asked."""
+    """Forwarded without evaluating later rules."""
     SHADOW = "shadow"
-    """One of all these would have become of it, if the rule were not in shadow mode."""
+    """Shadow mode: any other outcome, counted but not applied."""
     FAILED = "failed"
     """The rule itself failed."""
 
 
 OUTCOMES: tuple[str, ...] = tuple(text for name, text in vars(Outcome).items() if name.isupper())
-"""All of them, which are the values of a label."""
+"""All outcomes; the values of a metric label."""
 
 _ERRORS = frozenset({Answer.NACK, Answer.RETURN, Answer.REJECT, Answer.REQUEUE})
 
 
 def outcome(verdict: Verdict, command: Command) -> str:
-    """What becomes of a command."""
+    """Return the outcome of a command."""
     if verdict.close is not None:
         return Outcome.REFUSED
     if verdict.command is None:
@@ -64,7 +64,7 @@ def outcome(verdict: Verdict, command: Command) -> str:
 
 
 class OutcomeCounter:
-    """A number that goes up."""
+    """A counter."""
 
     __slots__ = ("number",)
 
@@ -73,7 +73,7 @@ class OutcomeCounter:
 
 
 class OutcomeCounts:
-    """How often each outcome was that of a rule. `last_failure` is the rule's last failure, if there was one."""
+    """Number of each outcome of a rule. `last_failure` describes its last failure, or is ""."""
 
     __slots__ = ("_counts", "last_failure")
 
@@ -87,34 +87,34 @@ class OutcomeCounts:
     __hash__ = None  # type: ignore[assignment]
 
     def of(self, outcome: str) -> OutcomeCounter:
-        """What counts that outcome, from now on."""
+        """Return the counter of an outcome."""
         count = self._counts.get(outcome)
         if count is None:
             count = self._counts[outcome] = OutcomeCounter()
         return count
 
     def fail(self, how: str) -> None:
-        """The rule has failed once more."""
+        """Count a failure of the rule."""
         self.of(Outcome.FAILED).number += 1
         self.last_failure = how
 
     @property
     def verdicts(self) -> dict[str, int]:
-        """How often each outcome was, by its name; those that never were are left out."""
+        """Number of each outcome by name, without zeros."""
         return {outcome: count.number for outcome, count in self._counts.items() if count.number}
 
     @property
     def hits(self) -> int:
-        """How often the rule acted."""
+        """Number of times that the rule acted."""
         silent = (Outcome.SHADOW, Outcome.FAILED)
         return sum(count.number for outcome, count in self._counts.items() if outcome not in silent)
 
     @property
     def shadow_hits(self) -> int:
-        """How often it would have, in shadow mode."""
+        """Number of times that the rule would have acted, in shadow mode."""
         return self.verdicts.get(Outcome.SHADOW, 0)
 
     @property
     def errors(self) -> int:
-        """How often it failed."""
+        """Number of failures."""
         return self.verdicts.get(Outcome.FAILED, 0)

@@ -1,4 +1,4 @@
-"""What may be shown of commands and of the client."""
+"""Redacted views of commands and client facts."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from amqproxy.rules.rewriting.redact import Redact
 
 
 class Redactions:
-    """The rules of a session that redact, for as long as the same is known of its client."""
+    """The redaction rules of a session, for constant client facts."""
 
     __slots__ = ("_by_method", "_cases", "_client", "_shown_client", "_states")
 
@@ -31,30 +31,30 @@ class Redactions:
         self._shown_client: Client | None = None
 
     def for_taps(self, sender: Peer, command: Command, body_limit: int = MAX_BODY) -> Command | None:
-        """A received command as taps may see it; None: not at all.
+        """Return a received command as taps may see it; `None` if not at all.
 
-        Every rule that redacts such a method covers it, whether or not its match holds for names: earlier rules may
-        change them. A body of more than `body_limit` bytes is masked whole.
+        Every redaction rule for the method applies, whether or not its match holds for names, since earlier rules may
+        change names. A body of more than `body_limit` bytes is masked whole.
         """
         context = CommandContext(sender=sender, command=command, client=self._client, body_limit=body_limit)
         for case in self._about(context):
             try:
                 shown = case.rule.decide(context, self._states.of(case)).shown
-            except Exception as error:  # noqa: BLE001 - what cannot be covered is not shown
+            except Exception as error:  # noqa: BLE001 - a command that cannot be redacted is not shown
                 case.counts.fail(account(case.rule, error))
                 return None
             context = context if shown is None else msgspec.structs.replace(context, shown=shown)
         return command if context.shown is None else context.shown
 
     def for_rules(self, context: CommandContext) -> CommandContext:
-        """The context for a rule that shows it to people, as redactions leave it, wherever they stand."""
+        """Return the context for a rule that shows commands to people, with all redactions applied."""
         if not self._cases:
             return context
         return msgspec.structs.replace(context, shown=self._covered(context), client=self.shown_client)
 
     @property
     def shown_client(self) -> Client:
-        """What is known of the client, as redactions leave it."""
+        """Client facts after redaction."""
         if self._shown_client is None:
             client = self._client
             try:
@@ -62,7 +62,7 @@ class Redactions:
                 opened = self._covered_method(ConnectionOpen(client.vhost))
                 shown = updated_client(updated_client(client, start), opened)
                 properties, vhost = shown.properties, shown.vhost
-            except Exception:  # noqa: BLE001 - what cannot be covered is not shown
+            except Exception:  # noqa: BLE001 - facts that cannot be redacted are not shown
                 properties, vhost = {}, ""
             self._shown_client = msgspec.structs.replace(client, properties=properties, vhost=vhost)
         return self._shown_client
@@ -80,7 +80,7 @@ class Redactions:
         return context.command if context.shown is None else context.shown
 
     def _about(self, context: CommandContext) -> tuple[CompiledRule, ...]:
-        """The rules that redact such a method."""
+        """Return the redaction rules for the method."""
         key = context.sender, method_name(context)
         found = self._by_method.get(key)
         if found is None:

@@ -21,7 +21,7 @@ INTERNAL_ERROR = 541
 
 
 class RuleCalls:
-    """Calls the rules of one session, with their states; a rule that raises refuses the command."""
+    """Calls the rules of one session with their states; a rule that raises refuses the command."""
 
     __slots__ = ("_redactions", "_states")
 
@@ -30,7 +30,7 @@ class RuleCalls:
         self._redactions = redactions
 
     def decide(self, known: CachedDecision, context: CommandContext, verdict: Verdict) -> Verdict:
-        """`verdict`, joined with those of the rules that must decide each time."""
+        """Join `verdict` with the verdicts of the rules that must decide each time."""
         place = -1
         for case in known.asked:
             if verdict.is_final or verdict.command is None or verdict.close is not None:
@@ -55,7 +55,7 @@ class RuleCalls:
         return verdict
 
     def decision(self, case: CompiledRule, context: CommandContext) -> Verdict | None:
-        """The verdict of one rule whose conditions hold; None where it has no effect. Its exceptions are not caught."""
+        """Return the verdict of a rule whose conditions hold; `None` if it has no effect. Exceptions are not caught."""
         given = self._redactions.for_rules(context) if case.rule.sees_redacted else context
         decided = case.rule.decide(given, self._states.of(case))
         does_act = has_effect(decided, context.command)
@@ -67,13 +67,13 @@ class RuleCalls:
         if case.is_cacheable or case.rule.makes_unchecked_values:
             check_verdict(decided, context.command)
         if case.last_place >= 0 and decided.command is not None:
-            return msgspec.structs.replace(decided, is_final=False)  # it ends the list, and not the rules
+            return msgspec.structs.replace(decided, is_final=False)  # it ends the access list, not the rules
         if does_act:
             return msgspec.structs.replace(decided, marks=(*decided.marks, case.rule.name))
         return decided
 
     def restore(self, row: MethodRules, context: CommandContext, verdict: Verdict) -> Verdict:
-        """`verdict`, with the names in its command restored that rules have changed in the other direction."""
+        """Return `verdict` with the names restored that rules changed in the other direction."""
         for case, reversible in row.restoring:
             if verdict.command is None:
                 break
@@ -90,7 +90,7 @@ class RuleCalls:
         return verdict
 
     def restore_alike(self, row: MethodRules, context: CommandContext, verdict: Verdict) -> Verdict | None:
-        """The same for all equal methods, if it is the same each time; else None."""
+        """Like `restore`, for all equal methods; `None` if the result may differ."""
         if not row.is_restored_alike:
             return None
         try:
@@ -101,38 +101,38 @@ class RuleCalls:
                 if restored.command is None or not is_repeatable(restored, context.command):
                     return None
                 verdict = verdict.then(restored)
-        except Exception:  # noqa: BLE001 - then it is asked, and refuses, each time
+        except Exception:  # noqa: BLE001 - it is then called, and refuses, each time
             return None
         return verdict
 
     def allowance(self, case: CompiledRule, context: CommandContext) -> Credit | None:
-        """How many such commands may pass without a decision of a rule; None: each needs one."""
+        """Return the number of commands that pass without a decision of a rule; `None` if each needs one."""
         return case.allowance(context, self._states.of(case))
 
 
 def after(context: CommandContext, verdict: Verdict) -> CommandContext:
-    """The context of the next rule."""
+    """Return the context of the next rule."""
     if verdict.command is context.command and verdict.shown is context.shown and verdict.tags == context.tags:
         return context
     return msgspec.structs.replace(context, command=verdict.command, shown=verdict.shown, tags=verdict.tags)
 
 
 def is_repeatable(verdict: Verdict, command: Command) -> bool:
-    """Could the verdict be given on another command with the same method, when only the method is there?"""
+    """Whether the verdict holds for any command with the same method, whatever its content."""
     if verdict.insertions or verdict.mirrored or verdict.shown is not None:
         return False
     return verdict.command is None or verdict.command is command or verdict.command.header is None
 
 
 def outcome_of(case: CompiledRule, decided: Verdict, context: CommandContext) -> str:
-    """What a rule's own verdict counts as."""
+    """Return the outcome to count for a rule's own verdict."""
     return Outcome.SHADOW if case.is_shadow else outcome(decided, context.command)
 
 
 def _failed(case: CompiledRule, context: CommandContext, error: Exception) -> Verdict:
-    """A rule that raises refuses the command, unless it fails open or only counts what it would do.
+    """Refuse the command if a rule raised, unless the rule fails open or is in shadow mode.
 
-    What it raised is not shown in full, since it may contain secrets.
+    The exception is not shown in full, since it may contain secrets.
     """
     rule = case.rule
     how = account(rule, error)

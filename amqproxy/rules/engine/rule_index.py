@@ -1,4 +1,4 @@
-"""Which rules can be about which method, among those that can be about a client at all."""
+"""Index of the rules that may apply to each method, among those that may apply to a client."""
 
 from __future__ import annotations
 
@@ -18,14 +18,14 @@ from amqproxy.rules.rule import Reversible
 from amqproxy.rules.verdict import Stage
 
 MAX_EXCHANGES = 1024
-"""For how many exchanges it is remembered which rules are about them, for each kind of client and each method."""
+"""Maximum number of exchanges whose rules are cached, for each index and method."""
 
 
 class MethodRules:
-    """The rules for one method of one sender: those that decide, in order, and those that restore names, with their
-    `Reversible`: in reverse for the server's commands, in order for the client's.
+    """The rules for one method of one sender: those that decide, in order, and those that restore names.
 
-    Which of them may hold for messages to an exchange is found out once for each exchange.
+    Restoring rules come with their `Reversible`, in reverse order for the server's commands and in order for the
+    client's. The rules for an exchange are selected once per exchange.
     """
 
     __slots__ = ("_by_exchange", "_depends_on_exchange", "asked", "is_restored_alike", "restoring", "restoring_stage")
@@ -39,12 +39,12 @@ class MethodRules:
         self.restoring_stage = max([each.restoring_needs for _, each in self.restoring], default=Stage.NOTHING)
         constant = all(each.restores_alike(sender) for _, each in self.restoring)
         self.is_restored_alike = constant and self.restoring_stage <= Stage.METHOD
-        """Do the same names come back for the same method, always?"""
+        """Whether the same method always gets the same names restored."""
         self._depends_on_exchange = method in MESSAGES and any(case.exchange_matches is not None for case in asked)
         self._by_exchange: dict[str, tuple[CompiledRule, ...]] = {}
 
     def candidates(self, method: Any) -> tuple[CompiledRule, ...]:
-        """The rules that may hold of a method, in order."""
+        """Return the rules that may hold for a method, in order."""
         if not self._depends_on_exchange:
             return self.asked
         if isinstance(method, BasicPublish) and falls_back(method):
@@ -64,23 +64,23 @@ def _may_be_about(case: CompiledRule, exchange: str) -> bool:
 
 
 class RuleIndex:
-    """The rules by sender and method, for clients for which the same rules can hold."""
+    """The rules by sender and method, for clients to which the same rules may apply."""
 
     __slots__ = ("_rows", "cases", "heartbeats", "tracks_last_queues", "wants")
 
     def __init__(self, cases: tuple[CompiledRule, ...], retired: tuple[CompiledRule, ...] = ()) -> None:
-        """`retired` are rules of before a reload, whose names may still come back."""
+        """`retired` are rules from before a reload whose names may still be restored."""
         self.cases = cases
         self._rows: dict[Peer, list[MethodRules | None]] = {}
         self.wants: dict[Peer, bytes] = {}
-        """A 1 at the index of each method that some rule may act on."""
+        """For each peer, 1 at the index of each method that some rule may act on."""
         self.heartbeats: dict[Peer, MethodRules | None] = {}
         for sender in (CLIENT, SERVER):
             rows = [_row(cases, retired, sender, cls.name) for cls in BY_INDEX]
             self._rows[sender] = rows
             if sender is CLIENT:
                 self.tracks_last_queues = any(rows[index] is not None for index in MAY_LEAVE_QUEUE_OUT)
-                """Is it to be known which queue a channel has declared last?"""
+                """Whether the last declared queue of each channel must be tracked."""
             index = (QueueDeclare if sender is CLIENT else QueueDeclareOk).index
             if self.tracks_last_queues and rows[index] is None:
                 rows[index] = MethodRules(sender, BY_INDEX[index].name, [], [])
@@ -88,11 +88,11 @@ class RuleIndex:
             self.heartbeats[sender] = _row(cases, retired, sender, HEARTBEAT)
 
     def row(self, sender: Peer, index: int) -> MethodRules | None:
-        """`index` is the method's, or -1 for a heartbeat."""
+        """Return the rules of a method index; -1 is a heartbeat."""
         return self.heartbeats[sender] if index < 0 else self._rows[sender][index]
 
     def row_of(self, context: CommandContext) -> MethodRules | None:
-        """The rules for a command's method, or for the heartbeat."""
+        """Return the rules for a command's method, or for the heartbeat."""
         command = context.command
         return self.row(context.sender, -1 if is_heartbeat(command) else command.index)
 

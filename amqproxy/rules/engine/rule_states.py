@@ -1,4 +1,4 @@
-"""What the rules remember of one session."""
+"""Per-session state of rules."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from amqproxy.rules.rule import RuleState, SessionMemory
 
 
 class RuleStates:
-    """The states of a session's rules. `started` are the rules on connections that have been called."""
+    """States of a session's rules. `started` are the connection rules that have been called."""
 
     __slots__ = ("_states", "started")
 
@@ -19,21 +19,21 @@ class RuleStates:
         self.started: set[CompiledRule] = set()
 
     def of(self, case: CompiledRule) -> RuleState:
-        """The state of a rule; a new one, when it is first asked for."""
+        """Return the state of a rule, creating it on first use."""
         state = self._states.get(case)
         if state is None:
             state = self._states[case] = case.begin_session()
         return state
 
     def channel_closed(self, number: int) -> None:
-        """The channel no longer exists on the client's leg."""
+        """Forget a channel that was closed on the client's leg."""
         for case, state in self._states.items():
             if isinstance(state.own, SessionMemory):
                 with case.counting_failures():
                     state.own.channel_closed(number)
 
     def session_over(self) -> None:
-        """The session has ended; to be called once."""
+        """End the session; call it once."""
         states, self._states = self._states, {}
         for case, state in states.items():
             if isinstance(state.own, SessionMemory):
@@ -43,9 +43,9 @@ class RuleStates:
     def handed_over(
         self, old: Iterable[CompiledRule], new: Iterable[CompiledRule]
     ) -> tuple[RuleStates, tuple[CompiledRule, ...]]:
-        """The states with which the `new` rules continue the `old` ones, and those old rules that still restore names.
+        """Return the states with which `new` rules continue `old` ones, and the old rules that still restore names.
 
-        All other states end. These are no longer to be used.
+        All other states end. This object must not be used afterwards.
         """
         states = RuleStates()
         left = {case.rule.name: case for case in old}

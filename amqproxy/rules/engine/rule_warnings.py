@@ -1,4 +1,4 @@
-"""Where rules that load could be walked around, lock everybody out, or are never asked: what `rules check` warns of."""
+"""Warnings of `rules check`: rules that can be bypassed, that lock every client out, or that are never evaluated."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from amqproxy.rules.matching.operations import METHODS
 from amqproxy.rules.rule import Rule
 
 _SINGLE = {"exchange": "exchanges", "queue": "queues", "routing_key": "routing_keys"}
-"""The names of expressions that stand for the method's own alone, and those for all that have an effect."""
+"""Expression names of a method's own objects, and of all objects that it affects."""
 
 _WAYS = {
     "exchange": (
@@ -24,17 +24,17 @@ _WAYS = {
     ),
     "queue": ("basic.consume", frozenset({"basic.get"}), "takes messages from it, too"),
 }
-"""For a rule that is about one way to get at something: the other ways."""
+"""For a rule about one way to reach an object: the other ways."""
 
 
 def find_warnings(rules: Iterable[Rule]) -> Iterator[str]:
-    """What is doubtful about rules in this order, a line each, with the name of the rule."""
+    """Yield a line for each doubtful rule, with its name."""
     ended_by = ""
     for rule in rules:
         if rule.mode == "shadow":
             continue
         if ended_by:
-            yield f"rule '{rule.name}' is never asked: '{ended_by}' is about every command, and ends the rules"
+            yield f"rule '{rule.name}' is never evaluated: '{ended_by}' is about every command, and ends the rules"
             continue
         for found in _of_rule(rule):
             yield f"rule '{rule.name}': {found}"
@@ -58,7 +58,7 @@ def _of_list(rule: AccessList) -> Iterator[str]:
         if not line.is_otherwise:
             for earlier in lines[:place]:
                 if _covers(earlier, line):
-                    yield f"line {line.number} is never asked: line {earlier.number} is about all that it is about"
+                    yield f"line {line.number} is never evaluated: line {earlier.number} is about all that it is about"
                     break
     first = next((line for line in lines if "connect" in line.acts and (line.does_allow or _is_for_all(line))), None)
     if first is not None and not first.does_allow and _is_about_all_clients(rule):
@@ -66,7 +66,7 @@ def _of_list(rule: AccessList) -> Iterator[str]:
 
 
 def _covers(earlier: Line, later: Line) -> bool:
-    """Does the earlier line decide about everything that the later one is about?"""
+    """Whether the earlier line decides about everything that the later line is about."""
     if not later.acts <= earlier.acts:
         return False
     return all(later.who.get(key) == patterns for key, patterns in earlier.who.items()) and all(
@@ -94,12 +94,12 @@ def _of_refusal(rule: Refuse) -> Iterator[str]:
 
 
 def _reads(rule: Rule) -> frozenset[str]:
-    """The names that its expression reads."""
+    """Return the attribute names in the rule's expression."""
     return compiled(rule.when).names if rule.when else frozenset()
 
 
 def _is_about_all_clients(rule: Rule) -> bool:
-    """Does its match hold for all clients?"""
+    """Whether the match holds for all clients."""
     empty = Match()
     return not rule.when and all(
         getattr(rule.match, key) == getattr(empty, key) for key in rule.match.__struct_fields__ if key != "method"

@@ -1,4 +1,4 @@
-"""What is wrong with rules that each key of them alone does not show."""
+"""Errors in rules that no single key shows by itself."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from amqproxy.rules.sendable import Unsendable, check_verdict
 
 
 def check(rules: Iterable[Rule]) -> None:
-    """`ValueError` with the path to the first key that is wrong, and what is wrong with it."""
+    """Raise `ValueError` with the path of the first wrong key and the error."""
     names: dict[str, int] = {}
     for place, rule in enumerate(rules):
         first = names.setdefault(rule.name, place)
@@ -32,7 +32,7 @@ def check(rules: Iterable[Rule]) -> None:
 
 def _check_one(rule: Rule) -> None:
     if not rule.name:
-        raise ValueError(".name: a rule needs one, to be counted and talked about")
+        raise ValueError(".name: a rule needs a name, for counters and logs")
     conditions = rule.conditions()
     if rule.when:
         try:
@@ -60,19 +60,19 @@ def _check_one(rule: Rule) -> None:
     sender = rule.match.sender
     if sender is not None and not any(name == HEARTBEAT or sender in SENDERS[name] for name in possible):
         raise ValueError(f".match.sender: the {sender} sends none of the methods that are matched")
-    if not isinstance(rule, Script):  # whose functions are there for commands that were sent
+    if not isinstance(rule, Script):  # a script's functions may need real commands
         _check_what_is_sent(rule, possible)
 
 
 def _check_what_is_sent(rule: Rule, methods: Iterable[str]) -> None:
-    """Have the rule decide about a specimen of each method, and try to encode what it would send."""
+    """Call `decide` with a specimen of each method, and try to encode the result."""
     for name in sorted(set(methods) & BY_NAME.keys()):
         for sender in SENDERS[name]:
             command = Command(0 if name.startswith("connection.") else 1, _specimen(BY_NAME[name]))
             context = CommandContext(sender=sender, command=command, client=Client())
             try:
                 verdict = rule.decide(context, initial_state(rule))
-            except Exception:  # noqa: BLE001 - it may want more than a specimen has
+            except Exception:  # noqa: BLE001 - it may need more than a specimen has
                 continue
             try:
                 check_verdict(verdict, command)
@@ -81,7 +81,7 @@ def _check_what_is_sent(rule: Rule, methods: Iterable[str]) -> None:
 
 
 _SPECIMENS = {"b": False, "s": "", "u": "", "S": b"", "F": Table()}
-"""Of each wire type, a value; 1 of all numbers."""
+"""A value of each wire type; 1 for all numbers."""
 
 
 def _specimen(method: type[Method]) -> Method:

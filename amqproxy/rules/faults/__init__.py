@@ -1,7 +1,7 @@
-"""Faults on purpose.
+"""Fault injection.
 
-- `fault`: the rule. `trigger`: on which commands a fault happens: every one, some, the first ones.
+- `fault`: the rule. `trigger`: the occasions of a fault: each command, some of them, the first ones.
 - `command_faults`: faults of single commands: dropped, reordered, cancelled, blocked.
 - `stream_faults`: faults of the byte stream: latency, bandwidth, slicing, resets.
-- `impairments`: what is done to a stream, as values. `delay_line`: the bytes on their way while that is done.
+- `impairments`: impairments of a stream, as values. `delay_line`: the queue that applies them to bytes in transit.
 """

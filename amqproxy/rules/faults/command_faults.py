@@ -1,4 +1,4 @@
-"""What can go wrong with single commands, which takes a proxy that knows them."""
+"""Faults of single commands, which a proxy can inject only if it decodes them."""
 
 from __future__ import annotations
 
@@ -27,18 +27,18 @@ STARTED = frozenset(name for name in BY_NAME if not name.startswith("connection.
 """All methods from connection.open on, except those about the connection itself."""
 
 CLOSABLE = STARTED - {"channel.close", "channel.close-ok"}
-"""What the connection or its channel can be closed for."""
+"""Methods for which a connection or channel can be closed."""
 
 DROPPABLE = CLOSABLE - {"connection.open", "channel.open", "channel.open-ok"} | {
     "connection.blocked",
     "connection.unblocked",
     HEARTBEAT_NAME,
 }
-"""What can be lost without the two peers' ideas of what is open growing apart."""
+"""Commands that can be lost while both peers still agree on which channels and connections are open."""
 
 
 class CommandFault(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True, tag_field="kind"):
-    """Something that happens to one command; `methods` are those that it can happen to."""
+    """A fault of one command; `methods` are those that it can apply to."""
 
     @property
     def methods(self) -> frozenset[str]:
@@ -53,7 +53,7 @@ class CommandFault(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_o
 
 
 class NackFault(CommandFault, frozen=True, tag="nack"):
-    """A publish is lost, and nacked if the channel confirms; if not, the channel is closed."""
+    """Lose a publish, and nack it if the channel confirms; otherwise close the channel."""
 
     methods = PUBLISH
 
@@ -62,7 +62,7 @@ class NackFault(CommandFault, frozen=True, tag="nack"):
 
 
 class ReturnFault(CommandFault, frozen=True, tag="return"):
-    """A publish comes back, as if no queue had wanted it."""
+    """Return a publish as unroutable."""
 
     code: ReplyCode = 312
     text: str = "NO_ROUTE"
@@ -77,7 +77,7 @@ class ReturnFault(CommandFault, frozen=True, tag="return"):
 
 
 class DropFault(CommandFault, frozen=True, tag="drop"):
-    """A command is lost. `told` is the reply to the sender of a message: otherwise there is none."""
+    """Lose a command; `told` is the reply to the sender of a message, by default none."""
 
     told: Literal["nothing", "ack", "nack", "reject", "requeue"] = "nothing"
 
@@ -88,7 +88,7 @@ class DropFault(CommandFault, frozen=True, tag="drop"):
 
 
 class DelayFault(CommandFault, frozen=True, tag="delay"):
-    """A command comes `seconds` late, up to `jitter` more or less, and its channel with it."""
+    """Delay a command and its channel by `seconds`, varied by up to `jitter`."""
 
     seconds: Seconds
     jitter: Seconds = 0.0
@@ -101,7 +101,7 @@ class DelayFault(CommandFault, frozen=True, tag="delay"):
 
 
 class DuplicateFault(CommandFault, frozen=True, tag="duplicate"):
-    """A message comes twice; of a delivery, the second has its redelivered bit set."""
+    """Send a message twice; the second copy of a delivery has its redelivered bit set."""
 
     methods = PUBLISH | DELIVER
 
@@ -119,7 +119,7 @@ class DuplicateFault(CommandFault, frozen=True, tag="duplicate"):
 
 
 class ReorderFault(CommandFault, frozen=True, tag="reorder"):
-    """A delivery is overtaken by so many that come behind it."""
+    """Move a delivery behind the next `behind` deliveries."""
 
     behind: Count = 1
 
@@ -130,7 +130,7 @@ class ReorderFault(CommandFault, frozen=True, tag="reorder"):
 
 
 class CloseFault(CommandFault, frozen=True, tag="close"):
-    """The command goes no further, and the client's channel or connection is closed with this code and text."""
+    """Drop the command, and close the client's channel or connection with this code and text."""
 
     code: ReplyCode
     scope: Scope = Scope.CHANNEL
@@ -147,7 +147,7 @@ class CloseFault(CommandFault, frozen=True, tag="close"):
 
 
 class BlockFault(CommandFault, frozen=True, tag="block"):
-    """A client with that capability receives connection.blocked, and unblocked after so many seconds."""
+    """Send connection.blocked to a client with that capability, and connection.unblocked after `seconds`."""
 
     seconds: Seconds
     reason: str = "fault injected by the proxy"
@@ -168,9 +168,9 @@ class BlockFault(CommandFault, frozen=True, tag="block"):
 
 
 class CancelFault(CommandFault, frozen=True, tag="cancel"):
-    """A consumer is cancelled behind a delivery of its own: at the broker, and at the client if that accepts it.
+    """Cancel a consumer after one of its deliveries: at the broker, and at the client if that supports it.
 
-    What the broker had sent for it meanwhile goes back to its queue.
+    Further deliveries that the broker has already sent to it are requeued.
     """
 
     methods = DELIVER
@@ -182,7 +182,7 @@ class CancelFault(CommandFault, frozen=True, tag="cancel"):
 
 
 class CorruptFault(CommandFault, frozen=True, tag="corrupt"):
-    """The bits of `mask` are flipped in one byte of the method's frame: the one at `place`, or any."""
+    """Flip the bits of `mask` in one byte of the method frame: the byte at `place`, or a random one."""
 
     place: Annotated[int, msgspec.Meta(ge=0)] | None = None
     mask: Annotated[int, msgspec.Meta(ge=1, le=255)] = 0xFF

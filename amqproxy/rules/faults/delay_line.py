@@ -1,6 +1,6 @@
-"""The bytes that are on their way to a peer while something is done to them; order stays, and nothing is lost in it.
+"""Queue of bytes in transit to a peer while impairments apply; it keeps order and loses nothing.
 
-Bytes go in by `put`; `move` returns what to do next, or how long to wait. There is no clock.
+Bytes enter by `put`; `move` returns the next step, or the time to wait. It reads no clock.
 """
 
 from __future__ import annotations
@@ -16,32 +16,32 @@ from amqproxy.rules.faults.impairments import Bandwidth, Cutoff, HalfClose, Late
 from amqproxy.rules.verdict import Impairment
 
 STEP = 0.05
-"""Seconds for which a bandwidth lets bytes go at once."""
+"""Seconds of bandwidth that are sent in one piece."""
 
 
 class DirectionEnd(Enum):
-    """How a direction is to be ended."""
+    """Way to end a direction."""
 
     CLOSE = auto()
-    """Both directions, in good order as far as TCP can tell."""
+    """Close both directions, in good order as far as TCP can tell."""
     RESET = auto()
     HALF_CLOSE = auto()
 
 
 class SendNow(msgspec.Struct, frozen=True):
-    """Send these bytes now."""
+    """Step: send these bytes now."""
 
     data: memoryview
 
 
 class WaitUntil(msgspec.Struct, frozen=True):
-    """Nothing is to be done before `until`, unless something is put in; infinite where there is nothing to wait for."""
+    """Step: do nothing before `until`, unless bytes are put in; infinite if nothing is due."""
 
     until: float
 
 
 class ActiveImpairment:
-    """An impairment that has begun: until when, and how many bytes a cutoff still lets pass."""
+    """An impairment in effect: its end, and the bytes that a cutoff still lets pass."""
 
     __slots__ = ("impairment", "left", "since", "until")
 
@@ -52,7 +52,7 @@ class ActiveImpairment:
         self.left = impairment.size if isinstance(impairment, Cutoff) else 0
 
     def end(self) -> tuple[float, DirectionEnd] | None:
-        """When it ends the connection, and how; the caller checks whether that is before its duration is over."""
+        """Return when and how it ends the connection; the caller compares that with its duration."""
         match self.impairment:
             case Reset(after=after):
                 return self.since + after, DirectionEnd.RESET
@@ -67,9 +67,9 @@ class ActiveImpairment:
 
 
 class DelayLine:
-    """One direction. `held` counts the bytes in it; `random` draws from [0, 1).
+    """One direction of a connection. `held` counts the queued bytes; `random` draws from [0, 1).
 
-    Once it has returned an end, it is empty, and takes nothing more.
+    Once it has returned an end, it is empty and accepts nothing more.
     """
 
     __slots__ = ("_active", "_free_at", "_queue", "_random", "_released", "ended", "held")
@@ -81,31 +81,31 @@ class DelayLine:
         self._active: list[ActiveImpairment] = []
         self._queue: deque[tuple[float, memoryview]] = deque()
         self._released = 0.0
-        """When what was put in last is let go on; nothing that comes later may be earlier."""
+        """Release time of the last bytes put in; later bytes are never released earlier."""
         self._free_at = 0.0
-        """When there is room for the next bytes."""
+        """Time from which the next bytes may be sent."""
 
     @property
     def is_idle(self) -> bool:
-        """Is nothing done to bytes, so that they can as well go past?"""
+        """Whether no impairment applies, so that bytes can bypass the queue."""
         return not self._active and not self._queue and self.ended is None
 
     @property
     def linger(self) -> float:
-        """Seconds by which the end of the connection is to be put off."""
+        """Seconds by which the end of the connection is delayed."""
         return sum(each.impairment.delay for each in self._active if isinstance(each.impairment, SlowClose))
 
     def impair(self, impairment: Impairment, now: float) -> None:
-        """Begin to do this to what comes from now on, besides what is being done already."""
+        """Start an impairment of the bytes put in from now on, in addition to those in effect."""
         self._active.append(ActiveImpairment(impairment, now))
 
     def lift(self, kept: Container[str]) -> None:
-        """End what rules do that are not among those `kept`; what is late already stays so."""
+        """End the impairments of rules that are not in `kept`; bytes that are delayed already stay so."""
         self._active = [each for each in self._active if each.impairment.by in kept]
         self._forget_pauses()
 
     def put(self, data: bytes | bytearray | memoryview, now: float) -> None:
-        """Take bytes; they must not change."""
+        """Queue bytes, which must not change."""
         self._expire(now)
         if not data or self.ended is not None:
             return
@@ -118,7 +118,7 @@ class DelayLine:
         self.held += len(data)
 
     def move(self, now: float) -> SendNow | DirectionEnd | WaitUntil:
-        """What is to be done next. What it returns counts as passed."""
+        """Return the next step; the bytes in it count as passed."""
         self._expire(now)
         if self.ended is not None:
             return WaitUntil(math.inf)
@@ -138,7 +138,7 @@ class DelayLine:
         return SendNow(self._take(now))
 
     def _take(self, now: float) -> memoryview:
-        """As much of what comes next as may pass at once."""
+        """Take the bytes that may pass at once."""
         released, data = self._queue.popleft()
         size, pause = len(data), 0.0
         for each in self._active:
@@ -180,6 +180,6 @@ class DelayLine:
 
 
 def _was_due(active: ActiveImpairment, now: float) -> bool:
-    """Was the end that it brings due before its time was up? It may not have been checked in between."""
+    """Whether the end that it brings was due within its duration, since it may not have been checked in between."""
     end = active.end()
     return end is not None and end[0] <= min(active.until, now)

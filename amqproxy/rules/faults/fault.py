@@ -1,4 +1,4 @@
-"""Faults on purpose: what goes wrong, with what, how often and for how long."""
+"""The `fault` action: which fault happens, to which commands, how often and for how long."""
 
 from __future__ import annotations
 
@@ -20,11 +20,11 @@ from amqproxy.rules.verdict import Answer, Impairment, Stage, Verdict
 _DELIVERIES = frozenset({"basic.deliver", "basic.get-ok"})
 
 MAX_CANCELLED = 10_000
-"""Cancelled consumers of one session whose late deliveries are kept from the client."""
+"""Maximum number of cancelled consumers per session whose late deliveries are withheld from the client."""
 
 
 class FaultState(SessionMemory):
-    """What a fault has to remember of one session."""
+    """State of a fault in one session."""
 
     __slots__ = ("blocked_until", "cancelled", "is_impaired", "occasions")
 
@@ -33,10 +33,10 @@ class FaultState(SessionMemory):
         self.is_impaired = False
         self.blocked_until = float("-inf")
         self.cancelled: dict[tuple[int, str], None] = {}
-        """Consumers that were cancelled, by channel and tag: the latest `MAX_CANCELLED`."""
+        """Cancelled consumers, by channel and tag: the latest `MAX_CANCELLED`."""
 
     def cancel(self, channel: int, tag: str) -> None:
-        """Note that a consumer gets nothing more."""
+        """Note that a consumer receives nothing more."""
         self.cancelled[channel, tag] = None
         if len(self.cancelled) > MAX_CANCELLED:
             del self.cancelled[next(iter(self.cancelled))]
@@ -47,12 +47,12 @@ class FaultState(SessionMemory):
 
 
 class Fault(Rule, Reversible, ImpairsStream, frozen=True, tag="fault"):
-    """What `fault` says happens to what matches: with `probability`, at the `nth` on, `count` times, for `duration`.
+    """Apply `fault` to matching commands: with `probability`, from the `nth` on, `count` times, for `duration`.
 
-    `nth` counts from 1 and makes `count` 1 if that is not given. Occasions are counted for each connection, or for all.
-    What is done to bytes begins with the connection, or with the first command that matches where `match` is about
-    commands; it happens once to a connection and lasts for `duration` seconds. All else happens for `duration` seconds
-    after the first match.
+    `nth` starts at 1, and makes the default of `count` 1. Occasions are counted for each connection, or for all. A
+    fault of the byte stream begins with the connection, or with the first matching command if `match` is about
+    commands; it happens once per connection and lasts for `duration` seconds. Command faults happen for `duration`
+    seconds after the first match.
     """
 
     fault: AnyStreamFault | AnyCommandFault
@@ -67,7 +67,7 @@ class Fault(Rule, Reversible, ImpairsStream, frozen=True, tag="fault"):
     def __post_init__(self) -> None:
         methods = self.methods
         if methods is not None and not methods & self.matched:
-            raise ValueError(f".match: such a fault happens only to {', '.join(sorted(methods)[:5])}")
+            raise ValueError(f".match: this fault applies only to {', '.join(sorted(methods)[:5])}")
 
     @property
     def methods(self) -> frozenset[str] | None:
@@ -79,7 +79,9 @@ class Fault(Rule, Reversible, ImpairsStream, frozen=True, tag="fault"):
 
     @property
     def reads_unacked(self) -> bool:
-        """Later acknowledgements may cover earlier deliveries, but not those that the client never received."""
+        """Whether deliveries must be counted: an acknowledgement may cover earlier deliveries, except those that were
+        lost.
+        """
         fault = self.fault
         is_lost = isinstance(fault, DropFault) and fault.told == "nothing" and not self.matched.isdisjoint(_DELIVERIES)
         return is_lost or isinstance(fault, ReorderFault)
@@ -135,7 +137,7 @@ class Fault(Rule, Reversible, ImpairsStream, frozen=True, tag="fault"):
             duration=None if isinstance(self.fault, StreamFault) else self.duration,
         )
 
-    # --- a consumer that was cancelled gets nothing more
+    # --- withheld deliveries of a cancelled consumer
 
     def restores(self, sender: Peer) -> frozenset[str]:
         if sender is SERVER and isinstance(self.fault, CancelFault):

@@ -1,4 +1,4 @@
-"""What can be done to bytes on their way, regardless of their meaning: each kind is a subclass of `Impairment`.
+"""Impairments of a byte stream, regardless of its content: each kind is a subclass of `Impairment`.
 
 They are values; the `delay_line` carries them out.
 """
@@ -9,20 +9,20 @@ from amqproxy.rules.verdict import Impairment
 
 
 class Latency(Impairment, frozen=True):
-    """Bytes come `delay` seconds later, and up to `jitter` more or less; their order stays."""
+    """Delay bytes by `delay` seconds, varied by up to `jitter`; their order is kept."""
 
     delay: float = 0.0
     jitter: float = 0.0
 
 
 class Bandwidth(Impairment, frozen=True):
-    """At most `rate` bytes a second."""
+    """Pass at most `rate` bytes a second."""
 
     rate: float = 0.0
 
 
 class Slicing(Impairment, frozen=True):
-    """Bytes come in pieces of `size`, and up to `variation` more or fewer, with `pause` seconds after each."""
+    """Split bytes into pieces of `size`, varied by up to `variation`, with `pause` seconds after each."""
 
     size: int = 1
     variation: int = 0
@@ -30,30 +30,30 @@ class Slicing(Impairment, frozen=True):
 
 
 class Silence(Impairment, frozen=True):
-    """Nothing passes. After `close_after` seconds the connection is closed, if that is not 0; what waited is lost."""
+    """Pass nothing; after `close_after` seconds, if not 0, close the connection and lose the queued bytes."""
 
     close_after: float = 0.0
 
 
 class Reset(Impairment, frozen=True):
-    """After so many seconds the connection is torn down, as by a crash."""
+    """Reset the connection after `after` seconds, as a crash does."""
 
     after: float = 0.0
 
 
 class HalfClose(Impairment, frozen=True):
-    """After so many seconds this direction is closed; the other goes on."""
+    """Close this direction after `after` seconds, and keep the other open."""
 
     after: float = 0.0
 
 
 class SlowClose(Impairment, frozen=True):
-    """The end of the connection comes `delay` seconds later than it was."""
+    """Delay the end of the connection by `delay` seconds."""
 
     delay: float = 0.0
 
 
 class Cutoff(Impairment, frozen=True):
-    """The connection is closed when `size` more bytes have passed."""
+    """Close the connection after `size` more bytes."""
 
     size: int = 0

@@ -18,18 +18,18 @@ Seconds = Annotated[float, units.duration(ge=0)]
 Count = Annotated[int, msgspec.Meta(ge=1)]
 
 MAX_SLOW_CLOSE = 3600.0
-"""Seconds for which a connection's end can be put off."""
+"""Longest delay of a connection's end, in seconds."""
 
 _TO: dict[str, tuple[Peer, ...]] = {"client": (CLIENT,), "server": (SERVER,), "both": (CLIENT, SERVER)}
 
 
 class StreamFault(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True, tag_field="kind"):
-    """Something done to all bytes of a connection on their way `to` a peer."""
+    """A fault of all bytes of a connection in transit `to` a peer."""
 
     to: Literal["client", "server", "both"] = "both"
 
     def impairments(self, duration: float | None, by: str) -> tuple[Impairment, ...]:
-        """What is to be done to each direction, by the rule of that name."""
+        """Return the impairment of each direction, in the name of the rule `by`."""
         return tuple([replace(self.impairment(peer, duration), by=by) for peer in _TO[self.to]])
 
     def impairment(self, to: Peer, duration: float | None) -> Impairment:
@@ -37,7 +37,7 @@ class StreamFault(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_on
 
 
 class LatencyFault(StreamFault, frozen=True, tag="latency"):
-    """Bytes come `delay` seconds later, up to `jitter` more or less."""
+    """Delay bytes by `delay` seconds, varied by up to `jitter`."""
 
     delay: Seconds
     jitter: Seconds = 0.0
@@ -47,7 +47,7 @@ class LatencyFault(StreamFault, frozen=True, tag="latency"):
 
 
 class BandwidthFault(StreamFault, frozen=True, tag="bandwidth"):
-    """At most `rate` bytes a second, as a number or like "64KiB/s"."""
+    """Pass at most `rate` bytes a second, as a number or like "64KiB/s"."""
 
     rate: int | str
 
@@ -64,7 +64,7 @@ class BandwidthFault(StreamFault, frozen=True, tag="bandwidth"):
 
 
 class SlicingFault(StreamFault, frozen=True, tag="slicing"):
-    """Bytes come in pieces of `size`, up to `variation` more or fewer, `pause` seconds after one another."""
+    """Split bytes into pieces of `size`, varied by up to `variation`, `pause` seconds apart."""
 
     size: Annotated[int, units.size(ge=1)]
     variation: Annotated[int, msgspec.Meta(ge=0)] = 0
@@ -75,7 +75,7 @@ class SlicingFault(StreamFault, frozen=True, tag="slicing"):
 
 
 class TimeoutFault(StreamFault, frozen=True, tag="timeout"):
-    """Nothing passes; after `close_after` seconds, if that is not 0, the connection is closed."""
+    """Pass nothing; close the connection after `close_after` seconds, if not 0."""
 
     close_after: Seconds = 0.0
 
@@ -84,7 +84,7 @@ class TimeoutFault(StreamFault, frozen=True, tag="timeout"):
 
 
 class ResetFault(StreamFault, frozen=True, tag="reset"):
-    """After so many seconds the connection is reset."""
+    """Reset the connection after `after` seconds."""
 
     after: Seconds = 0.0
 
@@ -93,7 +93,7 @@ class ResetFault(StreamFault, frozen=True, tag="reset"):
 
 
 class HalfCloseFault(StreamFault, frozen=True, tag="half_close"):
-    """After so many seconds one direction is closed, and the other goes on."""
+    """Close one direction after `after` seconds, and keep the other open."""
 
     after: Seconds = 0.0
 
@@ -102,7 +102,7 @@ class HalfCloseFault(StreamFault, frozen=True, tag="half_close"):
 
 
 class SlowCloseFault(StreamFault, frozen=True, tag="slow_close"):
-    """The connection's end comes `delay` seconds late."""
+    """Delay the end of the connection by `delay` seconds."""
 
     delay: Annotated[float, units.duration(ge=0, le=MAX_SLOW_CLOSE)]
 
@@ -111,7 +111,7 @@ class SlowCloseFault(StreamFault, frozen=True, tag="slow_close"):
 
 
 class LimitDataFault(StreamFault, frozen=True, tag="limit_data"):
-    """The connection is closed when so many bytes have passed, as a number or like "64KiB"."""
+    """Close the connection after `octets` bytes, a number or like "64KiB"."""
 
     octets: int | str
 

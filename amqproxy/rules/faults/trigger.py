@@ -1,4 +1,4 @@
-"""On which occasions a fault happens, of all that there are."""
+"""Selection of the occasions on which a fault happens."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from collections.abc import Callable
 
 
 class Trigger:
-    """Counts the occasions of one rule, or of one session under it, and how often it made use of them."""
+    """Counter of the occasions of a rule or of one session, and of the faults that happened."""
 
     __slots__ = ("_begun", "_happened", "_seen")
 
@@ -25,8 +25,11 @@ class Trigger:
         count: int | None = None,
         duration: float | None = None,
     ) -> bool:
-        """Is it to happen on this occasion? From the `nth` on (the first is 1), `count` times at most (None: always),
-        for `duration` seconds from the first occasion there was, and then by chance."""
+        """Count an occasion, and return whether the fault happens on it.
+
+        It happens from the `nth` occasion on (the first is 1), at most `count` times (`None`: always), for `duration`
+        seconds from the first occasion, with `probability`.
+        """
         self._seen += 1
         if self._seen == 1:
             self._begun = now

@@ -1,8 +1,8 @@
-"""Limits: on rates, on how many there may be of a thing, on prefetch and on message size.
+"""Limits on rates, resource counts, prefetch and message size.
 
-- `limit`: the rule. `limit_kind`: what each kind of limit implements, and the verdict above a limit.
-- `rate_limit`: so much a second, from a `token_bucket`.
-- `quota`: so many connections, channels, consumers or queues at a time. `resource_counts`: how many there are.
+- `limit`: the rule. `limit_kind`: the interface of each kind of limit, and the verdict on exceeding one.
+- `rate_limit`: an amount per second, from a `token_bucket`.
+- `quota`: simultaneous connections, channels, consumers or queues. `resource_counts`: their counts.
 - `prefetch`: prefetch and unacknowledged messages. `message_size`: bytes of a message.
-- `group`: which commands share a limit.
+- `group`: the commands that share a limit.
 """

@@ -1,4 +1,4 @@
-"""The clients that share a limit: for example all clients of a user, or each connection by itself."""
+"""Groups of commands that share a limit, for example all clients of a user, or each connection by itself."""
 
 from __future__ import annotations
 
@@ -8,10 +8,10 @@ from typing import Any, Literal
 from amqproxy.rules.context import CommandContext
 
 Trait = Literal["connection", "channel", "user", "vhost", "address", "exchange", "queue", "all"]
-"""What commands of one group have in common: "address" is the client's, "all" nothing."""
+"""Trait shared by the commands of a group: "address" is the client's address; "all" puts all in one group."""
 
 Group = Any
-"""The key of a group among those of the same grouping."""
+"""Key of a group, unique among the groups of one grouping."""
 
 _TRAITS: dict[Trait, Callable[[CommandContext], Any]] = {
     "connection": lambda context: context.client.session,
@@ -26,7 +26,7 @@ _TRAITS: dict[Trait, Callable[[CommandContext], Any]] = {
 
 
 def grouping(per: Trait | tuple[Trait, ...]) -> Callable[[CommandContext], Group]:
-    """The group of a command by all of these traits. Exchanges and queues are of one vhost each."""
+    """Return a function from a command to its group by all of these traits; exchanges and queues are per vhost."""
     traits = [_TRAITS[each] for each in ((per,) if isinstance(per, str) else per)]
     if len(traits) == 1:
         return traits[0]

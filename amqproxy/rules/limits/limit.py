@@ -1,4 +1,4 @@
-"""Limits: on what passes a second, on what there may be at a time, on prefetch and on the size of messages."""
+"""The `limit` action: limits on rates, resource counts, prefetch and message size."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ Limited = Literal[
 Code = Annotated[int, msgspec.Meta(ge=200, le=999)]
 
 _CODES = {"connections": 530, "message_size": 406, "prefetch": 406, "unacked": 406}
-"""The reply codes that RabbitMQ has for such limits; 506 for all others."""
+"""Reply codes that RabbitMQ uses for such limits; 506 for all others."""
 
 _ACTS: dict[str, tuple[Act, ...]] = {
     **dict.fromkeys(PACED, ("delay", "refuse", "block")),
@@ -48,17 +48,17 @@ _ACTS: dict[str, tuple[Act, ...]] = {
     "prefetch": ("clamp", "refuse"),
     "unacked": ("clamp", "refuse"),
 }
-"""What can be done about each; the first is the default."""
+"""Acts for each kind of limit; the first is the default."""
 
 MAX_PREFETCH = 65_535
-"""Prefetch is a short integer."""
+"""Largest prefetch count, which is a short integer."""
 
 
 class Limit(Rule, Cacheable, Reversible, frozen=True, tag="limit"):
-    """At most `rate` a second, and `burst` at once; or `most` at a time. It counts what `match` holds of.
+    """Limit matching commands to `rate` a second with `burst` at once, or to `most` at a time.
 
-    `per` is the group that shares a limit: several traits are each combination of them. `max_delay` is in seconds; what
-    would have to wait for longer is refused. A refused client receives `code` and `text`, as if from the broker.
+    `per` is the group that shares a limit: several traits stand for each combination of them. Commands that would wait
+    for longer than `max_delay` seconds are refused. A refused client receives `code` and `text`, as if from the broker.
     """
 
     of: Limited
@@ -77,19 +77,19 @@ class Limit(Rule, Cacheable, Reversible, frozen=True, tag="limit"):
     def __post_init__(self) -> None:
         is_paced = self.of in PACED
         if is_paced and (self.rate is None or self.most is not None):
-            raise ValueError(f"a limit of {self.of} needs a `rate` a second, and no `most`")
+            raise ValueError(f"a limit of {self.of} needs a `rate` a second, and does not take `most`")
         if not is_paced and (self.most is None or self.rate is not None or self.burst is not None):
-            raise ValueError(f"a limit of {self.of} needs a `most`, and no `rate` or `burst`")
+            raise ValueError(f"a limit of {self.of} needs a `most`, and does not take `rate` or `burst`")
         if self.act is not None and self.act not in _ACTS[self.of]:
-            raise ValueError(f".act: a limit of {self.of} knows {' and '.join(_ACTS[self.of])}, not {self.act}")
+            raise ValueError(f".act: a limit of {self.of} supports {' and '.join(_ACTS[self.of])}, not {self.act}")
         if self.of in ("message_size", "prefetch", "unacked") and self.per is not None:
-            raise ValueError(f".per: a limit of {self.of} is nothing that is shared")
+            raise ValueError(f".per: a limit of {self.of} cannot be shared: leave `per` out")
         if isinstance(self.per, tuple) and not self.per:
             raise ValueError(".per: an empty list has no meaning: leave it out")
         if self.methods and not self.methods & self.matched:
             raise ValueError(f".match: a limit of {self.of} is about {', '.join(sorted(self.methods))}")
         if self.of in ("prefetch", "unacked") and not 1 <= self._most <= MAX_PREFETCH:
-            raise ValueError(f".most: a prefetch is from 1 to {MAX_PREFETCH}")
+            raise ValueError(f".most: a prefetch limit is a number from 1 to {MAX_PREFETCH}")
         if self.text is not None:
             check_reply_text(self.text, self._measure.code)
 
@@ -129,14 +129,14 @@ class Limit(Rule, Cacheable, Reversible, frozen=True, tag="limit"):
         return Verdict(command=context.command)
 
     def continues(self, old: Rule) -> bool:
-        """What is counted, and by which groups, must be the same; how much is allowed, and what is done, may change."""
+        """Whether the rules count the same things by the same groups; the amount and the act may differ."""
         return isinstance(old, Limit) and self._counts() == old._counts()
 
     def _counts(self) -> tuple[Any, ...]:
         kept = self.act if self.of == "unacked" else None
         return self.of, self.per, self.match, self.when, self.rate, self.burst, kept
 
-    # --- derived from the keys
+    # --- values derived from the keys
 
     @cached_property
     def _most(self) -> int:

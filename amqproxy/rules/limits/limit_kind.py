@@ -1,4 +1,4 @@
-"""How one kind of limit counts and decides, and what becomes of a command that goes over it."""
+"""Interface of the kinds of limits, and the verdict on a command that exceeds one."""
 
 from __future__ import annotations
 
@@ -12,11 +12,11 @@ from amqproxy.rules.rule import RuleState
 from amqproxy.rules.verdict import Answer, Close, Stage, Verdict
 
 Act = Literal["delay", "refuse", "block", "clamp"]
-"""What is done about what goes over a limit."""
+"""Act on a command that exceeds a limit."""
 
 
 class LimitKind:
-    """The part of a `Limit` that differs with what is limited: `Limit` calls its methods from those of a rule."""
+    """The part of a `Limit` that depends on the limited thing; `Limit` delegates its rule methods to it."""
 
     needs = Stage.METHOD
 
@@ -39,15 +39,17 @@ class LimitKind:
         return None
 
     def notes(self, sender: Peer) -> frozenset[str]:
-        """The methods of `sender` that `note` is called for."""
+        """Return the methods of `sender` for which `note` is called."""
         return frozenset()
 
     def note(self, context: CommandContext, memory: RuleState) -> None:
-        """Count what a command of those methods takes or gives back."""
+        """Count the resources that a command takes or releases."""
 
 
 def limit_exceeded(context: CommandContext, code: int, text: str, *, may_nack: bool = True) -> Verdict:
-    """A publish is nacked where the channel confirms; of all else, the client's channel or connection is closed."""
+    """Return the verdict above a limit: nack a publish on a confirming channel; otherwise close the client's channel or
+    connection.
+    """
     if may_nack and context.channel.is_confirming and context.command.method.name == "basic.publish":
         return Verdict(command=None, answer=Answer.NACK)
     scope = Scope.CHANNEL if context.command.channel else Scope.CONNECTION

@@ -1,4 +1,4 @@
-"""A limit on how large a message is."""
+"""Limit on message size."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from amqproxy.rules.verdict import Stage, Verdict
 
 
 class MessageSizeLimit(LimitKind):
-    """At most so many bytes of body. As RabbitMQ does, it closes the channel of who sends more, confirms or not."""
+    """Limit on body bytes; like RabbitMQ, it closes the channel of the sender, whether that confirms or not."""
 
     needs = Stage.HEADER
 

@@ -1,4 +1,4 @@
-"""Limits on what a client may have delivered before it acknowledges: prefetch, and unacknowledged messages."""
+"""Limits on prefetch and on unacknowledged messages."""
 
 from __future__ import annotations
 
@@ -27,10 +27,10 @@ _QOS = frozenset({"basic.qos"})
 _NONE: frozenset[str] = frozenset()
 _CONSUMES = frozenset({"basic.consume"})
 _CONSUMERS = frozenset({"basic.consume-ok", "basic.cancel-ok", "basic.cancel"})
-"""What the broker says of consumers: until it confirms a cancel, deliveries may come."""
+"""Broker methods that end or name consumers: deliveries may come until the broker confirms a cancel."""
 
 MAX_NO_ACK = 10_000
-"""Consumers without acknowledgements that are remembered of one channel, and those that await their tags."""
+"""Maximum number of no-ack consumers that are tracked per channel, and of those that await their tags."""
 
 
 class ChannelPrefetches(SessionMemory):
@@ -49,9 +49,9 @@ class ChannelPrefetches(SessionMemory):
 
 
 class PrefetchLimit(LimitKind):
-    """At most so many deliveries under way to each consumer that acknowledges.
+    """Limit on the prefetch of each consumer that acknowledges.
 
-    What asks for more, or for no limit, is clamped or refused; a consumer without any gets one, or is refused.
+    A higher or unlimited prefetch is clamped or refused; a consumer without one gets one, or is refused.
     """
 
     def __init__(self, most: int, act: Act, code: int, text: str) -> None:
@@ -81,12 +81,12 @@ class PrefetchLimit(LimitKind):
         return _QOS if sender is CLIENT else _NONE
 
     def note(self, context: CommandContext, memory: RuleState) -> None:
-        """Whatever qos the client asks for, its consumers are not without: also one that the rule is not about."""
+        """Note that the channel has a prefetch, from any basic.qos, even one that the rule does not match."""
         memory.own.channels.add(context.command.channel)
 
 
 class Unsettled(ChannelPrefetches):
-    """Besides, the consumers of each channel that need not acknowledge; of those without a tag yet, whether they do."""
+    """Channel prefetches, each channel's no-ack consumers, and whether consumers without a tag yet acknowledge."""
 
     __slots__ = ("no_ack", "unnamed")
 
@@ -106,17 +106,17 @@ class Unsettled(ChannelPrefetches):
             self.cancel(channel, consume.consumer_tag)
 
     def cancel(self, channel: int, tag: str) -> None:
-        """Forget a consumer that gets nothing more."""
+        """Forget a cancelled consumer."""
         self.no_ack.get(channel, {}).pop(tag, None)
 
     def _add(self, channel: int, tag: str) -> None:
         tags = self.no_ack.setdefault(channel, {})
         tags[tag] = None
         if len(tags) > MAX_NO_ACK:
-            del tags[next(iter(tags))]  # that of the oldest: it counts as one that acknowledges
+            del tags[next(iter(tags))]  # the oldest, which then counts as one that acknowledges
 
     def name(self, channel: int, tag: str) -> None:
-        """The broker has made a tag for a consumer."""
+        """Name a consumer with the tag that the broker generated."""
         unnamed = self.unnamed.get(channel)
         if tag.startswith(MADE_BY_BROKER) and unnamed and unnamed.popleft():
             self._add(channel, tag)
@@ -133,11 +133,10 @@ class Unsettled(ChannelPrefetches):
 
 
 class UnackedLimit(LimitKind):
-    """At most so many unacknowledged messages on a channel, however many consumers it has.
+    """Limit on the unacknowledged messages of a channel, over all its consumers.
 
-    To clamp is to have the broker enforce it, by a prefetch for the channel as a whole, which quorum queues and streams
-    do not support. To refuse is to close the channel of a client that has as many and is delivered another, or
-    gets it.
+    `clamp` lets the broker enforce it by a channel-wide prefetch, which quorum queues and streams do not support.
+    `refuse` closes the channel of a client that has that many and receives, or gets, another message.
     """
 
     def __init__(self, most: int, act: Act, code: int, text: str) -> None:
@@ -170,7 +169,7 @@ class UnackedLimit(LimitKind):
     def notes(self, sender: Peer) -> frozenset[str]:
         if self.act == "clamp":
             return _QOS if sender is CLIENT else _NONE
-        # Deliveries may come until the broker confirms the cancel.
+        # The broker may send deliveries until it confirms the cancel.
         return frozenset(
             {"basic.consume"} if sender is CLIENT else {"basic.consume-ok", "basic.cancel-ok", "basic.cancel"}
         )

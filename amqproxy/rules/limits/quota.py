@@ -1,4 +1,4 @@
-"""A limit on how many of a thing there may be at a time."""
+"""Limit on simultaneous connections, channels, consumers or queues."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ COUNTED = {
     "consumers": frozenset({"basic.consume"}),
     "queues": frozenset({"queue.declare"}),
 }
-"""What can be counted, and which methods ask for one more."""
+"""Countable resources, and the methods that request one."""
 
 _RETURNED = {
     "consumers": (
@@ -49,17 +49,17 @@ _RETURNED = {
     ),
     "queues": (frozenset({"queue.declare", "queue.delete"}), frozenset({"queue.declare-ok", "queue.delete-ok"})),
 }
-"""The methods of client and server that name a resource, or free it."""
+"""Methods of client and server that name a resource, or release it."""
 
 SESSION = 0
-"""Where an inventory keeps what goes with no channel."""
+"""Channel number under which an inventory keeps resources without a channel."""
 
 
 class Quota(LimitKind):
-    """At most so many for each group; what would be one more is refused.
+    """Limit on the resources of each group; a request for one more is refused.
 
-    Queues are those that the living sessions of the group have declared and not deleted, each name once; a passive
-    declare asks for none.
+    Queues count if a living session of the group has declared them and not deleted them, each name once; a passive
+    declare does not count.
     """
 
     def __init__(self, of: str, most: int, group: Callable[[CommandContext], Group], code: int, text: str) -> None:
@@ -82,7 +82,7 @@ class Quota(LimitKind):
         return Verdict(command=context.command)
 
     def _is_held(self, context: CommandContext, inventory: ResourceCounts, total: GroupTotal) -> bool:
-        """Would it not be one more?"""
+        """Whether the request adds no further resource."""
         match context.command.method:
             case QueueDeclare(passive=True):
                 return True
@@ -111,14 +111,14 @@ class Quota(LimitKind):
                 is_unnamed = _is_named_by_broker(queue)
                 name = None if is_unnamed else (context.client.vhost, queue)
                 if no_wait:
-                    label = object() if is_unnamed else queue  # the name will not be known, the queue is there
+                    label = object() if is_unnamed else queue  # the name is unknown, but the queue exists
                     inventory.keep(SESSION, label, CountedResource(total, name))
                 else:
                     inventory.ask(channel, queue, total, name)
             case _:
                 pass
 
-    # --- what comes back by name
+    # --- resources released by name
 
     def notes(self, sender: Peer) -> frozenset[str]:
         by_client, by_server = _RETURNED.get(self._of, (_NONE, _NONE))
@@ -153,7 +153,7 @@ class Quota(LimitKind):
                 pass
 
     def _forget(self, context: CommandContext, memory: RuleState, request: Request) -> None:
-        """Give back the queues whose deletion an answer proves, whichever sessions of the group declared them."""
+        """Release the queues whose deletion an answer proves, whichever session of the group declared them."""
         total = memory.shared.total(self._group(context))
         for answer in memory.own.deletes_proven(context.command.channel, request):
             memory.own.release(SESSION, answer.queue, answer.age)
@@ -161,5 +161,5 @@ class Quota(LimitKind):
 
 
 def _is_named_by_broker(queue: str) -> bool:
-    """Whether a declare leaves the name to the broker: RabbitMQ drops line breaks before it looks."""
+    """Whether a declare leaves the name to the broker; RabbitMQ drops line breaks before it checks."""
     return not spellings(queue)[-1]

@@ -1,4 +1,4 @@
-"""A limit on how much may pass a second."""
+"""Limit on the amount that passes per second."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ ASKED = frozenset(
     and name not in ("channel.close", "channel.close-ok", "channel.flow-ok", "basic.cancel-ok")
     and (name == "connection.open" or not name.startswith("connection."))
 )
-"""What a client may ask for, and may be made to wait for; a closing it may not."""
+"""Client requests that can be delayed; closing methods cannot."""
 
 PACED = {
     "messages": PUBLISHED,
@@ -33,11 +33,11 @@ PACED = {
     "delivered_bytes": DELIVERED,
     "commands": ASKED,
 }
-"""What can be counted by the second, and of which methods."""
+"""Quantities with a rate, and the methods that count."""
 
 
 class Blocking:
-    """Until when a client believes that it is blocked."""
+    """End of the period for which a client is told that it is blocked."""
 
     __slots__ = ("until",)
 
@@ -46,7 +46,7 @@ class Blocking:
 
 
 class RateLimit(LimitKind):
-    """So much a second for each group: what comes too fast waits, is refused, or blocks its sender."""
+    """Rate limit of each group: excess commands are delayed, refused, or block their sender."""
 
     def __init__(
         self,
@@ -91,17 +91,17 @@ class RateLimit(LimitKind):
         return Verdict(command=context.command, delay=wait, insertions=insertions)
 
     def allowance(self, context: CommandContext, memory: RuleState) -> Credit | None:
-        """The bucket itself: the frame reader, which counts messages, may spend what it holds."""
+        """Return the bucket, so that the frame reader, which counts messages, can spend from it."""
         if self._counts_bytes or self._is_by_channel or (self._is_about_clients and not context.is_from_client):
             return None
         buckets: Buckets = memory.shared
         return buckets.own(self._group(context), context.now)
 
     def _blocking(self, context: CommandContext, bucket: TokenBucket, blocking: Blocking) -> tuple[Insertion, ...]:
-        """Send the client connection.blocked, and unblocked when the bucket is half full again: otherwise it would be
-        sent all the time.
+        """Send the client connection.blocked, and connection.unblocked once the bucket is half full, to avoid a stream
+        of both.
 
-        What it sends meanwhile, because it does not know the word or had sent it already, still waits.
+        Messages that the client sends meanwhile, because it lacks the capability or had sent them already, are delayed.
         """
         if not context.client.announced("connection.blocked") or context.now < blocking.until:
             return ()

@@ -1,9 +1,9 @@
 """Counts of the resources that sessions use: connections, channels, consumers, queues.
 
-A limit on resources keeps one `GroupTotals` for all sessions, with the `GroupTotal` of each group, and a
-`ResourceCounts` for each session. A resource counts in its group's total until it is gone: when it is deleted, when its
-channel closes, or when the session ends. It counts from the request on, so that many simultaneous requests cannot all
-pass; one that the broker then refuses is removed with the channel that the broker closes.
+A limit on resources keeps one `GroupTotals` for all sessions, with the `GroupTotal` of each group, and one
+`ResourceCounts` for each session. A resource counts in the total of its group until it is deleted, its channel closes,
+or the session ends. It counts from the request on, so that simultaneous requests cannot all pass; if the broker refuses
+the request, the resource is removed with the channel that the broker closes.
 """
 
 from __future__ import annotations
@@ -17,26 +17,26 @@ from amqproxy.rules.matching.operations import spellings
 from amqproxy.rules.rule import SessionMemory
 
 MAX_EXPECTED = 65_536
-"""Answers of one kind that a channel can wait for, as in `amqp091.channel`."""
+"""Maximum number of expected answers of one kind per channel, as in `amqp091.channel`."""
 
 MAX_UNANSWERED = 1024
-"""Deletes without an answer that a channel keeps until a later answer proves them."""
+"""Maximum number of no-wait deletes per channel that wait for a later answer to prove them."""
 
 MADE_BY_BROKER = "amq."
-"""How the queues and consumer tags begin that a broker names."""
+"""Prefix of the queue names and consumer tags that the broker generates."""
 
 
 class Request(Enum):
-    """Requests about queues whose answers a channel waits for."""
+    """Queue requests whose answers a channel waits for."""
 
     DECLARE = auto()
     DELETE = auto()
     UNANSWERED_DELETE = auto()
-    """With `no_wait`: a broker that refuses it closes the channel, so that any later answer proves it."""
+    """With `no_wait`: if the broker refuses it, it closes the channel, so that any later answer proves success."""
 
 
 class ExpectedAnswer:
-    """A request whose answer has not come; of a delete, the queue, and the age below which holds of it end with it."""
+    """A request without an answer; for a delete, the queue, and the age below which holds of it end with it."""
 
     __slots__ = ("age", "queue", "request")
 
@@ -47,9 +47,9 @@ class ExpectedAnswer:
 
 
 class CountedResource:
-    """One thing that a session holds. Those of one group with the same name are one thing; None: it has none.
+    """A resource that a session holds; holds of one group with the same name are one resource, `None` is no name.
 
-    `age` orders the holds of a rule: a queue may be declared again while its delete is under way.
+    `age` orders the holds of a rule, since a queue may be declared again while its delete is in flight.
     """
 
     __slots__ = ("_total", "age", "name")
@@ -61,7 +61,7 @@ class CountedResource:
         total.add(self)
 
     def renamed(self, name: Hashable | None) -> CountedResource:
-        """The same under the name that it has been given."""
+        """Return the resource under its assigned name."""
         if name == self.name:
             return self
         held = CountedResource(self._total, name)
@@ -73,7 +73,7 @@ class CountedResource:
 
 
 class GroupTotal:
-    """How much one group holds: `count` are the different things."""
+    """Resources of one group; `count` is the number of distinct ones."""
 
     __slots__ = ("_group", "_holders", "_stock", "count")
 
@@ -87,7 +87,7 @@ class GroupTotal:
         return name in self._holders
 
     def next_age(self) -> int:
-        """The age of the next hold."""
+        """Return the age of the next hold."""
         return self._stock.next_age()
 
     def add(self, held: CountedResource) -> None:
@@ -101,7 +101,7 @@ class GroupTotal:
             self._stock.keep(self._group, self)
 
     def remove(self, held: CountedResource) -> None:
-        """Take a thing out, unless it has been dropped."""
+        """Remove a resource, unless it was dropped."""
         if held.name is not None:
             holders = self._holders.get(held.name)
             if holders is None or held not in holders:
@@ -113,7 +113,7 @@ class GroupTotal:
         self._subtract()
 
     def drop(self, name: Hashable, age: int) -> None:
-        """The thing no longer exists, whichever sessions hold it; holds from `age` on are of its successor."""
+        """Remove a resource that no longer exists from all sessions; holds from `age` on belong to its successor."""
         holders = self._holders.get(name)
         if holders is None:
             return
@@ -127,7 +127,7 @@ class GroupTotal:
 
 
 class GroupTotals:
-    """The totals of all groups that hold anything."""
+    """Totals of all groups that hold anything."""
 
     __slots__ = ("_ages", "_totals")
 
@@ -139,11 +139,11 @@ class GroupTotals:
         return len(self._totals)
 
     def total(self, group: Hashable) -> GroupTotal:
-        """The group's total: a new one, which is kept as soon as something is in it, where the group holds nothing."""
+        """Return the total of a group; a new total is kept once something is added to it."""
         return self._totals.get(group) or GroupTotal(self, group)
 
     def next_age(self) -> int:
-        """A number above all that it has given before."""
+        """Return a number above all that were returned before."""
         self._ages += 1
         return self._ages
 
@@ -156,9 +156,9 @@ class GroupTotals:
 
 
 class ResourceCounts(SessionMemory):
-    """What one session holds that one rule counts, by the channel that it goes with (0: the session), and by its label.
+    """Resources that one session holds under one rule, by channel (0: the session) and label.
 
-    A label identifies a resource on its channel: a consumer tag, or a queue's name.
+    A label identifies a resource on its channel: a consumer tag, or a queue name.
     """
 
     __slots__ = ("_asked", "_expected", "_held")
@@ -175,17 +175,17 @@ class ResourceCounts(SessionMemory):
         return label in self._held.get(channel, ())
 
     def hold(self, channel: int, label: Hashable, total: GroupTotal, name: Hashable | None = None) -> None:
-        """Count a thing, unless it is held already."""
+        """Count a resource, unless it is held already."""
         held = self._held.setdefault(channel, {})
         if label not in held:
             held[label] = CountedResource(total, name)
 
     def ask(self, channel: int, label: str, total: GroupTotal, name: Hashable | None = None) -> None:
-        """Count a thing that the broker has been asked for; "" is the label where the broker is to give one."""
+        """Count a requested resource; label "" if the broker generates the name."""
         self._asked.setdefault(channel, deque()).append((label, CountedResource(total, name)))
 
     def receive(self, channel: int, label: str) -> CountedResource | None:
-        """The oldest thing that was asked for under this label, or under none if it is one of the broker's making.
+        """Return the oldest resource requested under this label, or without a label if the broker generated it.
 
         It counts until it is released. RabbitMQ answers with the name without line breaks.
         """
@@ -198,28 +198,28 @@ class ResourceCounts(SessionMemory):
         return None
 
     def keep(self, channel: int, label: Hashable, held: CountedResource) -> None:
-        """Hold what has been received."""
+        """Hold a received resource."""
         before = self._held.setdefault(channel, {}).pop(label, None)
         self._held[channel][label] = held
         if before is not None:
             before.release()
 
     def release(self, channel: int, label: Hashable, age: float = math.inf) -> None:
-        """Give a thing back, if it is held, and has been since before `age`."""
+        """Release a resource that has been held since before `age`."""
         held = self._held.get(channel, {}).get(label)
         if held is not None and held.age < age:
             del self._held[channel][label]
             held.release()
 
     def expect(self, channel: int, answer: ExpectedAnswer) -> None:
-        """Note a request; answers come in the order of requests, and that of a delete does not name the queue."""
+        """Note a request; answers come in the order of requests, and the answer to a delete does not name the queue."""
         waiting = self._expected.setdefault(channel, deque())
         most = MAX_UNANSWERED if answer.request is Request.UNANSWERED_DELETE else MAX_EXPECTED
         if len(waiting) < most:
             waiting.append(answer)
 
     def deletes_proven(self, channel: int, request: Request) -> list[ExpectedAnswer]:
-        """The deletes that the received answer to the oldest `request` proves: all up to there."""
+        """Remove and return the deletes that the answer to the oldest `request` proves: all before it."""
         waiting = self._expected.get(channel, ())
         if not any(each.request is request for each in waiting):
             return []

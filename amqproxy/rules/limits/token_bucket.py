@@ -1,4 +1,4 @@
-"""Token buckets: so much a second in the long run, and so much at once."""
+"""Token buckets, which limit the long-term rate and the burst."""
 
 from __future__ import annotations
 
@@ -9,17 +9,17 @@ from collections.abc import Hashable
 from amqproxy.amqp091.pass_cache import Credit
 
 MAX_BUCKETS = 10_000
-"""Buckets that one rule keeps at a time."""
+"""Maximum number of buckets per rule."""
 
 FORGOTTEN_AT_ONCE = 4
-"""Buckets that are looked at when a new one is made, and let go if they are full."""
+"""Number of buckets that are checked, and dropped if full, when a new one is made."""
 
 
 class TokenBucket(Credit):
-    """Full at first. `rate` tokens a second come in, up to `burst`; more may be owed than there are.
+    """A bucket that starts full and gains `rate` tokens a second, up to `burst`; it can go into debt.
 
-    `now` is in seconds of a steady clock; where it goes back, no time has passed. What others have spent counts as
-    spent when the bucket is looked at next: later than it was, if at all, and so never more than it allows.
+    `now` is in seconds of a monotonic clock; if it goes back, no time has passed. Tokens that others spent are
+    subtracted at the next look at the bucket: later than they were spent, so that the bucket never allows too much.
     """
 
     __slots__ = ("_at", "burst", "rate")
@@ -34,7 +34,7 @@ class TokenBucket(Credit):
         self.level(now)
 
     def level(self, now: float) -> float:
-        """The tokens that are there; below zero, those that are owed."""
+        """Return the number of tokens, negative for a debt."""
         if now > self._at:
             level = self.left + self.spent + (now - self._at) * self.rate
             self.left = (level if level < self.burst else self.burst) - self.spent
@@ -43,20 +43,21 @@ class TokenBucket(Credit):
         return self.left
 
     def is_full(self, now: float) -> bool:
-        """Is it as if it had never been used?"""
+        """Whether the bucket is in its initial state."""
         return self.level(now) >= self.burst
 
     def wait(self, amount: float, now: float) -> float:
-        """Seconds from `now` until `amount` may be spent, which takes nothing yet.
+        """Return the seconds from `now` until `amount` can be spent; spend nothing.
 
-        What is more than the bucket holds has to wait for a full one, and is then owed: else it never could be spent.
+        An amount larger than the bucket waits for a full bucket and leaves a debt, since it could never be spent
+        otherwise.
         """
         burst = self.burst
         missing = (amount if amount < burst else burst) - self.level(now)
         return missing / self.rate if missing > 0 else 0.0
 
     def take(self, amount: float, now: float, patience: float) -> float:
-        """Spend `amount`, if that need not be waited for longer than `patience`: the seconds to wait, or -1."""
+        """Spend `amount` if the wait is at most `patience`; return the seconds to wait, or -1."""
         wait = self.wait(amount, now)
         if wait > patience:
             return -1.0
@@ -64,21 +65,21 @@ class TokenBucket(Credit):
         return wait
 
     def spend(self, amount: float, now: float) -> None:
-        """Take `amount`, whether it is there or has been waited for."""
+        """Spend `amount` unconditionally."""
         self.left = self.level(now) - amount
 
     def until(self, level: float, now: float) -> float:
-        """Seconds from `now` until there are so many tokens; infinite where there never are."""
+        """Return the seconds from `now` until the bucket holds `level` tokens; infinite if it never does."""
         if level > self.burst:
             return math.inf
         return max(0.0, (level - self.level(now)) / self.rate)
 
 
 class Buckets:
-    """One bucket for each group that has used its own lately: a full one is as good as none, and is forgotten.
+    """One bucket per recently active group; a full bucket is like a new one, and is dropped.
 
-    When `most` are in use at a time, those who come then share one more; a group that gets its own after that begins it
-    with what the shared one has, since it may have spent from that.
+    Above `most` buckets, further groups share one; a group that gets its own bucket later starts with the level of the
+    shared one, from which it may have spent.
     """
 
     __slots__ = ("_buckets", "_burst", "_common", "_most", "_rate")
@@ -87,14 +88,14 @@ class Buckets:
         self._rate = rate
         self._burst = burst
         self._most = most
-        self._buckets: OrderedDict[Hashable, TokenBucket] = OrderedDict()  # the one looked at last is last
+        self._buckets: OrderedDict[Hashable, TokenBucket] = OrderedDict()  # in the order of the last check
         self._common: TokenBucket | None = None
 
     def __len__(self) -> int:
         return len(self._buckets)
 
     def of(self, group: Hashable, now: float) -> TokenBucket:
-        """The group's bucket, which may be one that it shares."""
+        """Return the bucket of the group, which may be the shared one."""
         bucket = self._buckets.get(group)
         if bucket is not None:
             return bucket
@@ -111,12 +112,12 @@ class Buckets:
         return self._common
 
     def own(self, group: Hashable, now: float) -> TokenBucket | None:
-        """The group's bucket, unless it is one that it shares."""
+        """Return the bucket of the group; `None` if it is the shared one."""
         bucket = self.of(group, now)
         return None if bucket is self._common else bucket
 
     def _forget(self, now: float) -> None:
-        """Look at a few buckets, in turn, and forget those that are full."""
+        """Check a few buckets in turn, and drop those that are full."""
         for _ in range(min(FORGOTTEN_AT_ONCE, len(self._buckets))):
             group, bucket = next(iter(self._buckets.items()))
             if bucket.is_full(now):

@@ -1,11 +1,11 @@
-"""Which commands a rule is about: match conditions, CEL expressions and templates over one set of attributes.
+"""Match conditions, CEL expressions and templates over one set of attributes.
 
-- `match`: the `match` of a rule. `condition`: one thing that must hold, and how much of a command it needs.
-- `attributes`: the names that conditions, expressions and templates know, and where each value comes from.
+- `match`: the `match` of a rule. `condition`: a single condition, and the part of a command that it needs.
+- `attributes`: the names in conditions, expressions and templates, and the source of each value.
 - `patterns`: globs, regular expressions, topic patterns, exact texts. `clock_time`: times of day and days of the week.
-- `generated_names`: what in a name was generated, and the pattern of all such names.
-- `operations`: what a command does to exchanges and queues, and where it names them.
-- `filters`: CEL expressions, compiled. `expressions`: which attributes one reads. `expression_types`: its types.
+- `generated_names`: the generated parts of names, and the pattern of all such names.
+- `operations`: the operations of a command on exchanges and queues, and the names in it.
+- `filters`: compiled CEL expressions. `expressions`: their attributes. `expression_types`: their types.
 - `templates`: texts with attributes in braces.
 - `tokens`: pieces of a text with their position. `diagnostics`: error messages with a caret.
 """

@@ -1,4 +1,4 @@
-"""The names under which rules and filters know what they see, and where each comes from."""
+"""Attributes: the names by which rules and filters read commands, and the source of each value."""
 
 from __future__ import annotations
 
@@ -22,35 +22,35 @@ from amqproxy.rules.verdict import Stage
 
 
 class AttributeSource(StrEnum):
-    """What an attribute's value depends on, and so how long it stays the same."""
+    """Facts that an attribute's value depends on, and so its lifetime."""
 
     CLIENT = "client"
-    """The session: the same for all its commands, once known."""
+    """The session: the value is the same for all its commands, once known."""
     METHOD = "method"
-    """The bytes of the method: equal for equal methods."""
+    """The bytes of the method: equal methods have equal values."""
     CONTENT = "content"
-    """The header and body of the one command."""
+    """The header and body of one command."""
     MOMENT = "moment"
     """The moment: the time, the state of the channel, delivery tags, chance."""
 
 
 class AttributeKind(StrEnum):
-    """What kind of value a name has."""
+    """Type of an attribute's value."""
 
     TEXT = "a text"
     NUMBER = "a number"
     FLAG = "true or false"
     TIME = "a time"
-    """In seconds since 1970; to CEL, a timestamp."""
+    """In seconds since 1970; a timestamp in CEL."""
     LIST = "a list"
-    """Of texts."""
+    """A list of texts."""
     TABLE = "a table"
-    """Names to values, whichever a peer has sent."""
+    """A mapping of names to values as sent by a peer."""
     ANYTHING = "anything"
 
 
 class Attribute(msgspec.Struct, frozen=True):
-    """One name: `path` is how it is written, dots included; `value` gives None where a command has no such thing."""
+    """One attribute: `path` is its dotted name; `value` returns `None` if a command lacks it."""
 
     path: str
     kind: AttributeKind
@@ -61,7 +61,7 @@ class Attribute(msgspec.Struct, frozen=True):
 
 
 def _of_method(*fields: str) -> Callable[[CommandContext], Any]:
-    """The first of these fields that the method has."""
+    """Return a getter of the first of these fields that a method has."""
 
     def value(context: CommandContext) -> Any:
         method = context.command.method
@@ -75,7 +75,7 @@ def _of_method(*fields: str) -> Callable[[CommandContext], Any]:
 
 
 def _of_client(field: str) -> Callable[[CommandContext], Any]:
-    """A field of the client, where it is known."""
+    """Return a getter of a client field; `None` while it is unknown."""
 
     def value(context: CommandContext) -> Any:
         return getattr(context.client, field) or None
@@ -88,12 +88,12 @@ def _of_channel(field: str) -> Callable[[CommandContext], Any]:
 
 
 def _every(names: Callable[[Command], Sequence[Named]]) -> Callable[[CommandContext], list[str]]:
-    """All the names that a command has in its places, except those that cannot be known."""
+    """Return a getter of all known names of a command."""
     return lambda context: [name for name in names(context.command) if isinstance(name, str)]
 
 
 def method_name(context: CommandContext) -> str:
-    """As in the specification; "heartbeat" where it is none."""
+    """Return the method name as in the specification; "heartbeat" for a heartbeat."""
     command = context.command
     if command.frames and command.frames[0].kind == HEARTBEAT:
         return "heartbeat"
@@ -114,7 +114,7 @@ def _size(context: CommandContext) -> int | None:
 
 
 def _headers(context: CommandContext) -> Mapping[str, Any] | None:
-    """A message without headers has none of any name; what is no message has not even that."""
+    """Return the headers of a message; an empty table if it has none, `None` for a command without content."""
     header = context.command.header
     if header is None:
         return None
@@ -125,7 +125,7 @@ _NO_HEADERS = Table()
 
 
 def body_text(context: CommandContext) -> str | None:
-    """The body as UTF-8; what is not, is U+FFFD."""
+    """Return the body decoded as UTF-8, with U+FFFD for invalid bytes."""
     if context.command.header is None:
         return None
     context.check_size(context.command.body_size)
@@ -133,7 +133,7 @@ def body_text(context: CommandContext) -> str | None:
 
 
 def body_json(context: CommandContext) -> Any:
-    """The body as JSON; None where it is none."""
+    """Return the body decoded as JSON; `None` if it is not valid JSON."""
     if context.command.header is None:
         return None
     context.check_size(context.command.body_size)
@@ -144,7 +144,7 @@ def body_json(context: CommandContext) -> Any:
 
 
 SECRETS = frozenset({"response", "new_secret"})
-"""The fields that nothing knows by a name: what a rule could read, it could also log."""
+"""Fields without an attribute: a rule that could read them could also log them."""
 
 
 def _fields(context: CommandContext) -> dict[str, Any]:
@@ -235,25 +235,25 @@ for _field in Properties.__struct_fields__:
         _ALL.append(_about_content(f"properties.{_field}", Stage.HEADER, "of the message", _of_property(_field), _kind))
 
 NAMES: dict[str, Attribute] = {name.path: name for name in _ALL}
-"""Every name, by how it is written."""
+"""All attributes by their dotted names."""
 
 SENT_LATER = frozenset({"user", "vhost", "client.properties", *ALIASES})
-"""The names of what is not known of a client when it connects."""
+"""Attributes that are unknown when a client connects."""
 
 GROUPS: frozenset[str] = frozenset(path.partition(".")[0] for path in NAMES if "." in path)
-"""The words before the dots, which have no value of their own."""
+"""Prefixes of dotted names, which have no value by themselves."""
 
 
 _NOTHING = Command(0, ConnectionOpenOk())
 
 
 def client_value(path: str, client: Client) -> Any:
-    """The value that an attribute of the source `CLIENT` has for a client, whatever the command."""
+    """Return a `CLIENT` attribute's value for a client, whatever the command."""
     return NAMES[path].value(CommandContext(sender=CLIENT, command=_NOTHING, client=client))
 
 
 def builtin_value(value: Any) -> Any:
-    """A value as CEL and JSON take it: tables as dictionaries, arrays as lists, text that UTF-8 can hold."""
+    """Convert a value for CEL and JSON: tables to dictionaries, arrays to lists, text to valid UTF-8."""
     if value is None or isinstance(value, (bool, int, float, bytes)):
         return value
     if isinstance(value, str):

@@ -1,4 +1,4 @@
-"""A condition on a command, and how much of the command it needs."""
+"""A condition on a command, and the part of the command that it needs."""
 
 from __future__ import annotations
 
@@ -12,11 +12,11 @@ from amqproxy.rules.verdict import Stage
 
 
 class Condition(msgspec.Struct, frozen=True):
-    """Something that holds of a command or does not.
+    """A condition that holds for a command or not.
 
-    `source` is what it depends on, the most fleeting of all that it reads; `stage` how much of the command must have
-    come; `reads` are the names that it looks at. One that `reads_header_names` looks into the header of a publish for
-    nothing but further names (CC, BCC, reply-to): where there are none, it holds if it holds of the method alone.
+    `source` is the most short-lived source of the attributes that it reads; `stage` is the part of the command that
+    must be received; `reads` are the attribute names. A condition that `reads_header_names` reads the header of a
+    publish only for further names (CC, BCC, reply-to): without such names, it depends on the method alone.
     """
 
     source: AttributeSource

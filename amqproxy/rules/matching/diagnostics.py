@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 MAX_SHOWN = 100
-"""Characters of a line that are shown; of a longer one, those around the place."""
+"""Characters of a line that are shown; of a longer line, those around the place."""
 
 
 def pointed(what: str, text: str, place: int) -> str:
-    """What is wrong with a text, with the line and column of the place, and a caret under it."""
+    """Return an error message with line and column, the line, and a caret under the place."""
     before = text[:place]
     number = before.count("\n") + 1
     column = place - (before.rfind("\n") + 1) + 1

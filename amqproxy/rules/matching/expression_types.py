@@ -1,8 +1,8 @@
-"""Checks the types of an expression before it is evaluated.
+"""Type checker of expressions, before they are evaluated.
 
-The library finds out with each command that a text cannot be compared with a number, and then the rule fails on each.
-This walks over the tokens of an expression that the library has compiled, and follows the types of names and literals.
-What it does not know, such as the entries of tables, it accepts, as it does everything that it does not understand.
+The CEL library reports a comparison of a text with a number only at each evaluation, and the rule would fail on every
+command. This checker walks over the tokens of a compiled expression and follows the types of names and literals. It
+accepts values of unknown type, such as table entries, and all syntax that it does not understand.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from amqproxy.rules.matching.expressions import MACROS, TOKEN, path_at
 from amqproxy.rules.matching.tokens import TextError, Token, tokens_of
 
 Type = str | None
-"""A word for a type, as `_ARTICLES` has them; None where it is not known."""
+"""Type name, a key of `_ARTICLES`; `None` if unknown."""
 
 _KINDS: dict[AttributeKind, Type] = {
     AttributeKind.TEXT: "text",
@@ -52,7 +52,7 @@ _SUMS: dict[tuple[str, str, str], str] = {
     ("-", "time", "time"): "duration",
     ("+", "list", "table"): "list",
 }
-"""What comes of adding, subtracting and so on, where the library can."""
+"""Result types of the arithmetic operators that the library supports."""
 
 _RESULTS: dict[str, Type] = {
     **dict.fromkeys(("has", "contains", "startsWith", "endsWith", "matches", "all", "exists", "exists_one"), "flag"),
@@ -74,21 +74,21 @@ _TAKES: dict[str, frozenset[str]] = {
     **dict.fromkeys(("timestamp", "duration"), frozenset({"text"})),
     "size": _SIZED,
 }
-"""What the functions take that convert."""
+"""Argument types of the conversion functions."""
 
 _OF_TEXT = frozenset({"contains", "startsWith", "endsWith", "matches"})
 
 
 def check_types(text: str) -> None:
-    """`TextError` where an expression can never be evaluated, or compares what never is equal."""
+    """Raise `TextError` if an expression can never be evaluated, or compares values that are never equal."""
     try:
         _Checker(text).check()
     except _NotUnderstood:
-        return  # what the library takes, it may evaluate
+        return  # the library may still evaluate it
 
 
 class _NotUnderstood(Exception):
-    """This is not what was expected here."""
+    """Raised on tokens that the checker does not expect."""
 
 
 class _Checker:
@@ -110,7 +110,7 @@ class _Checker:
         return self._tokens[self._at]
 
     def _sign(self) -> str:
-        """The sign that is next, of one or two characters; "" where there is none."""
+        """Return the next operator, of one or two characters; "" if there is none."""
         token = self._token
         if token.kind != "sign":
             return ""
@@ -129,7 +129,7 @@ class _Checker:
     def _error(self, token: Token, what: str) -> TextError:
         return TextError(what, self._text, token.place)
 
-    # --- from the weakest bond to the strongest
+    # --- from the weakest binding to the strongest
 
     def _either(self) -> Type:
         start = self._token
@@ -213,7 +213,7 @@ class _Checker:
         self._want(token, found, wanted, f"`{sign}` is for")
         return found
 
-    # --- names, calls and what is written out
+    # --- names, calls and literals
 
     def _member(self) -> Type:
         found = self._primary()
@@ -259,7 +259,7 @@ class _Checker:
         raise _NotUnderstood
 
     def _entries(self, first: str, last: str) -> None:
-        """What stands in a list, a table or a call, with commas and colons between."""
+        """Parse the entries of a list, table or call, separated by commas and colons."""
         self._take(first)
         while self._sign() != last:
             self._either()

@@ -1,7 +1,7 @@
-"""What a CEL expression reads, and where in its text: which the CEL library does not report.
+"""Names that a CEL expression reads, with their places in the text, which the CEL library does not report.
 
-An expression is looked at before the library compiles it, so that a name which nothing has is refused with a caret
-under it, and so that it is known which names to fetch. Only the library evaluates expressions.
+An expression is examined before the library compiles it, so that an unknown name is refused with a caret under it, and
+only the names that it reads are fetched. Only the library evaluates expressions.
 """
 
 from __future__ import annotations
@@ -16,10 +16,10 @@ from amqproxy.rules.matching.tokens import TextError, Token, tokens_of
 from amqproxy.rules.suggestions import did_you_mean
 
 MAX_LENGTH = 4096
-"""Characters of an expression."""
+"""Maximum length of an expression, in characters."""
 
 MACROS = frozenset({"all", "exists", "exists_one", "filter", "map"})
-"""What goes over lists and tables, binding a name as it does."""
+"""Macros over lists and tables, which bind a name to each element."""
 
 FUNCTIONS = MACROS | {
     *("has", "size", "contains", "startsWith", "endsWith", "matches"),
@@ -27,10 +27,10 @@ FUNCTIONS = MACROS | {
     *("getFullYear", "getMonth", "getDate", "getDayOfMonth", "getDayOfWeek", "getDayOfYear"),
     *("getHours", "getMinutes", "getSeconds", "getMilliseconds"),
 }
-"""The functions that the library has."""
+"""Functions of the CEL library."""
 
 CONVERSIONS = frozenset({"int", "uint", "double", "timestamp", "duration"})
-"""The functions that not every text is right for."""
+"""Functions that fail on some texts."""
 
 _WORDS = frozenset({"true", "false", "null", "in"})
 TOKEN = re.compile(
@@ -45,9 +45,9 @@ TOKEN = re.compile(
 
 
 class AttributeRead(msgspec.Struct, frozen=True):
-    """A name that is read, and with which keys, where these are written out: client.properties, ("product",).
+    """An attribute that an expression reads, with its literal keys: client.properties, ("product",).
 
-    `is_guarded`: it stands in a `has(…)`.
+    `is_guarded` if it is in a `has(…)`.
     """
 
     name: Attribute
@@ -56,9 +56,10 @@ class AttributeRead(msgspec.Struct, frozen=True):
 
 
 class ExaminedExpression(msgspec.Struct):
-    """What was found in an expression: what it reads, and the literals, with their places, that `matches` is given.
+    """Attributes and literals found in an expression: the attribute reads, and the patterns of `matches` with their
+    places.
 
-    `conversions` are the functions that make something of a literal, each with that.
+    `conversions` are the calls that convert a literal, with their literals.
     """
 
     reads: list[AttributeRead]
@@ -67,19 +68,21 @@ class ExaminedExpression(msgspec.Struct):
 
 
 def check_length(text: str) -> None:
-    """`TextError` beyond `MAX_LENGTH`: the library's time to parse grows faster than the text."""
+    """Raise `TextError` beyond `MAX_LENGTH`: the library's parse time grows faster than the text."""
     if len(text) > MAX_LENGTH:
-        raise TextError(f"an expression of {len(text)} characters; {MAX_LENGTH} is the most", text, MAX_LENGTH)
+        raise TextError(f"the expression has {len(text)} characters, the limit is {MAX_LENGTH}", text, MAX_LENGTH)
 
 
 def examined(text: str) -> ExaminedExpression:
-    """What an expression reads; `TextError` for a name or a function that nothing has, and for what could take
-    for ever."""
+    """Return the names that an expression reads.
+
+    Raise `TextError` for an unknown name or function, and for an expression that could take very long.
+    """
     check_length(text)
     tokens = tokens_of(text, TOKEN)
     for token in tokens:
         if token.kind == "sign" and token.text in "\"'":
-            raise TextError("this text does not end", text, token.place)
+            raise TextError("this text is not closed", text, token.place)
     found = ExaminedExpression([], [], [])
     _examine(text, tokens, found)
     return found
@@ -87,7 +90,7 @@ def examined(text: str) -> ExaminedExpression:
 
 def _examine(text: str, tokens: list[Token], found: ExaminedExpression) -> None:
     opened: list[str] = []
-    """For each bracket that is open, the name that a macro binds within it, "has" there, or nothing."""
+    """For each open bracket, the name that a macro binds in it, "has", or nothing."""
     bound: set[str] = set()
     at = 0
     while tokens[at].kind != "end":
@@ -109,19 +112,19 @@ def _examine(text: str, tokens: list[Token], found: ExaminedExpression) -> None:
             at += 1
             if token.text in MACROS and tokens[at].kind == "word":
                 if bound:
-                    raise TextError("one macro within another could take for ever", text, token.place)
+                    raise TextError("a macro inside a macro could take too long", text, token.place)
                 opened[-1] = tokens[at].text
                 bound.add(opened[-1])
                 at += 1
         elif tokens[at - 2].text == ".":
-            continue  # a key of what has no name, as in f(x).y
+            continue  # a key of a value without a name, as in f(x).y
         elif token.text not in bound:
             path, at = path_at(tokens, at - 1)
             found.reads.append(_read(text, path, token, tokens[at], is_guarded="has" in opened))
 
 
 def _check_call(text: str, tokens: list[Token], at: int) -> None:
-    """Is it a function? And is what it matches known now?"""
+    """Check that a function exists, and that the pattern of `matches` is a literal."""
     token = tokens[at]
     if token.text not in FUNCTIONS:
         raise TextError(f"there is no function `{token.text}`{did_you_mean(token.text, FUNCTIONS)}", text, token.place)
@@ -132,14 +135,14 @@ def _check_call(text: str, tokens: list[Token], at: int) -> None:
 
 
 def path_at(tokens: list[Token], at: int) -> tuple[list[str], int]:
-    """The words of a name and the keys that follow it, and the place behind them."""
+    """Return the words of a name with the keys that follow it, and the index after them."""
     path = [tokens[at].text]
     at += 1
     while True:
         following = tokens[at + 1 : at + 3]
         kinds = [each.kind for each in following]
         if tokens[at].text == "." and kinds == ["word", "sign"] and following[1].text == "(":
-            return path, at  # a function
+            return path, at  # a function call
         if tokens[at].text == "." and kinds[:1] == ["word"]:
             path.append(following[0].text)
             at += 2
@@ -154,7 +157,7 @@ def path_at(tokens: list[Token], at: int) -> tuple[list[str], int]:
 
 
 def _literal(text: str) -> str | None:
-    """The value of a plain string literal; None if only CEL itself can decode it."""
+    """Return the value of a plain string literal; `None` if only CEL can decode it."""
     try:
         value = ast.literal_eval(text)
     except (SyntaxError, ValueError):

@@ -1,8 +1,9 @@
-"""CEL expressions over the names, as rules have them in `when`; filters of other kinds are the same.
+"""CEL expressions over attributes, for the `when` of rules and for all other filters.
 
-What a command does not have is null, so that `queue == "a"` is false of a publish, `queue != "a"` true. An expression
-that cannot be evaluated because of such an absence does not hold; `has(headers.x)` asks for it. One that cannot be
-for another reason, for example because a client sent a text for a number, has failed: `FilterFailed`.
+An attribute that a command lacks is null, so that for a publish `queue == "a"` is false and `queue != "a"` is true. An
+expression that cannot be evaluated because of a missing attribute does not hold; `has(headers.x)` tests for it. If
+evaluation fails for another reason, for example because a client sent a text instead of a number, `FilterFailed` is
+raised.
 """
 
 from __future__ import annotations
@@ -31,13 +32,13 @@ _SPECIMENS: dict[AttributeKind, Any] = {
 }
 
 MAX_KNOWN_VALUES = 512
-"""Values of what an expression reads for which it is kept whether it holds."""
+"""Number of value combinations for which an expression's result is cached."""
 
 LookUp = Callable[[str], Any]
-"""Gives what a name stands for, by its path; None where there is no such thing."""
+"""Returns the value of an attribute path; `None` if there is none."""
 
 _FLEETING = list(AttributeSource)
-"""From what stays to what passes."""
+"""Attribute sources, from the most lasting to the most short-lived."""
 
 _SYNTAX = re.compile(r"<input>:(\d+):(\d+): (?:Syntax error: )?(.*)")
 
@@ -46,30 +47,30 @@ _PATTERN = re.compile(r"^(?:error: )?([^'\n]*?)\.? Check function arguments", re
 
 
 class FilterFailed(ValueError):
-    """The evaluation of an expression failed, or its value is neither true nor false."""
+    """Raised if the evaluation of an expression fails, or its value is not a boolean."""
 
 
 class NotBoolean(FilterFailed):
-    """The value of an expression is neither true nor false."""
+    """Raised if the value of an expression is not a boolean."""
 
 
 class Filter:
-    """An expression, ready to be asked."""
+    """A compiled expression."""
 
     __slots__ = ("_known", "_program", "_reads", "_values", "condition", "expression", "names")
 
     def __init__(self, expression: str) -> None:
-        """`TextError`, a `ValueError`, has the error and its place."""
+        """Raise `TextError`, a `ValueError`, with the error and its place."""
         if not expression.strip():
-            raise TextError("an empty expression asks nothing", expression, 0)
+            raise TextError("the expression is empty", expression, 0)
         found = examined(expression)
         self.expression = expression
         self.names = frozenset([read.name.path for read in found.reads])
-        """The names that it reads."""
+        """Attributes that the expression reads."""
         try:
             self._program = _compiled(expression, found)
         except RecursionError:
-            raise TextError("too many operators within one another", expression, 0) from None
+            raise TextError("too many nested operators", expression, 0) from None
         self._reads = _fetched(found.reads)
         self._try_out()
         self._values = [NAMES[path].value for path in self._reads]
@@ -83,7 +84,7 @@ class Filter:
         )
 
     def holds(self, look_up: LookUp) -> bool:
-        """Does it hold of that to which the names lead?"""
+        """Whether the expression holds for the values that `look_up` returns."""
         activation: dict[str, Any] = {}
         is_absent = False
         for path, keys in self._reads.items():
@@ -99,7 +100,7 @@ class Filter:
         try:
             result = self._program.execute(activation)
         except BaseException as error:
-            # The library raises many kinds, of which a panic in it is no `Exception`.
+            # The library raises many kinds of exceptions; a panic in it is not an `Exception`.
             if not isinstance(error, Exception) and type(error).__name__ != "PanicException":
                 raise
             if is_absent or isinstance(error, LookupError):
@@ -109,19 +110,19 @@ class Filter:
             return bool(result)
         if is_absent:
             return False
-        raise NotBoolean(f"comes to {_kind_of(result)}, which is neither true nor false")
+        raise NotBoolean(f"evaluates to {_kind_of(result)}, which is neither true nor false")
 
     def _try_out(self) -> None:
-        """Refuse an expression whose value is not a bool, for example one that is always a text."""
+        """Refuse an expression whose value is never a boolean, for example one that is always a text."""
         try:
             self.holds(lambda path: _SPECIMENS[NAMES[path].kind])
         except NotBoolean as failure:
             raise TextError(str(failure), self.expression, 0) from None
         except FilterFailed:
-            pass  # commands may have values for which it does not fail
+            pass  # it may not fail on the values of real commands
 
     def _holds_of_names(self, context: CommandContext) -> bool:
-        """The same as `_holds_of_seen`, where that depends on a few names which come again and again."""
+        """Evaluate an expression over a few names that recur, with a cache."""
         values = tuple([value(context) for value in self._values])
         found = self._known.get(values)
         if found is None:
@@ -136,7 +137,7 @@ class Filter:
 
 
 def _is_name(path: str) -> bool:
-    """Does it stand for a text that is short, and the same for many commands?"""
+    """Whether the attribute is a short text that many commands share."""
     attribute = NAMES[path]
     is_lasting = attribute.source in (AttributeSource.CLIENT, AttributeSource.METHOD)
     return is_lasting and attribute.kind is AttributeKind.TEXT
@@ -144,16 +145,16 @@ def _is_name(path: str) -> bool:
 
 @lru_cache(maxsize=1024)
 def compiled(expression: str) -> Filter:
-    """The filter that an expression describes; the same for the same."""
+    """Return the filter of an expression; equal expressions share one."""
     return Filter(expression)
 
 
 Keys = dict[tuple[str, ...], bool]
-"""The keys with which a table is read, and whether only in `has`; none: the whole."""
+"""Keys by which a table is read, and whether each is read only in `has`; empty if the whole table is read."""
 
 
 def _fetched(found: list[AttributeRead]) -> dict[str, Keys]:
-    """What to fetch for an expression: for each name, the keys."""
+    """Return the attributes to fetch for an expression, with their keys."""
     fetched: dict[str, Keys] = {}
     for read in found:
         keys = fetched.setdefault(read.name.path, {})
@@ -162,15 +163,15 @@ def _fetched(found: list[AttributeRead]) -> dict[str, Keys]:
 
 
 def _value(path: str, value: Any, keys: Keys) -> tuple[Any, bool]:
-    """A value as the library takes it, with null for each key that it lacks, and whether it lacks any.
+    """Return a value converted for the library, with null for each missing key, and whether a key is missing.
 
-    What `has` asks for is left out instead, where it is lacking.
+    A missing key that `has` tests for is left out instead.
     """
     if NAMES[path].kind is AttributeKind.TIME and value is not None:
         try:
             return datetime.datetime.fromtimestamp(value, datetime.UTC), False
-        except (ValueError, OverflowError, OSError):  # as captures of a broken clock have it
-            raise FilterFailed(f"{value:.0f} seconds from 1970 is a time that no calendar has") from None
+        except (ValueError, OverflowError, OSError):  # captures with a broken clock have such times
+            raise FilterFailed(f"{value:.0f} seconds from 1970 is outside the calendar") from None
     if () in keys:
         return builtin_value(value), value is None
     is_whole = value is None or not isinstance(value, Mapping)
@@ -194,7 +195,7 @@ def _lacks(table: dict[str, Any], keys: tuple[str, ...]) -> bool:
 
 
 def _put_null(table: dict[str, Any], keys: tuple[str, ...]) -> None:
-    """Make a place for the keys, with nothing in it, where there is room for one."""
+    """Set a null value at the path of the keys, unless a value that is not a table is in the way."""
     for key in keys[:-1]:
         inner = table.setdefault(key, {})
         if inner is None:
@@ -206,8 +207,8 @@ def _put_null(table: dict[str, Any], keys: tuple[str, ...]) -> None:
 
 
 def program_of(expression: str) -> Any:
-    """The CEL library's program of an expression, whose names are not checked. `TextError` beyond a limit, too."""
-    import cel  # here, since it takes a tenth of a second, and most configs have no expressions
+    """Return the CEL library's program of an expression, with unchecked names; raise `TextError` beyond a limit."""
+    import cel  # imported here: it takes 0.1 s, and most configurations have no expressions
 
     check_length(expression)
     try:
@@ -225,13 +226,13 @@ def _compiled(expression: str, found: ExaminedExpression) -> Any:
             cel.evaluate(f"''.matches({pattern.text})")
         except RuntimeError as error:
             why = _PATTERN.search(str(error))
-            what = f"no regular expression: {why[1]}" if why else "no regular expression"
+            what = f"not a regular expression: {why[1]}" if why else "not a regular expression"
             raise TextError(what, expression, pattern.place) from None
     for function, literal in found.conversions:
         try:
             cel.evaluate(f"{function.text}({literal.text})")
         except (RuntimeError, TypeError, ValueError):
-            what = f"`{function.text}` makes nothing of {literal.text}"
+            what = f"`{function.text}` cannot convert {literal.text}"
             raise TextError(what, expression, literal.place) from None
     check_types(expression)
     return program
@@ -246,16 +247,16 @@ def _kind_of(value: Any) -> str:
 
 
 def _placed(message: str, expression: str) -> TextError:
-    """The library's complaint, in the form of ours."""
+    """Convert the library's error message to a `TextError`."""
     found = _SYNTAX.search(message)
     if found is None:
-        return TextError("is no CEL expression", expression, 0)
+        return TextError("is not a valid CEL expression", expression, 0)
     line, column, what = int(found[1]), int(found[2]), found[3].partition(" expecting ")[0]
     if "<EOF>" in what and "mismatched" in what:
-        what = "something is missing here"
+        what = "the expression is incomplete here"
     elif "token recognition" in what or "mismatched" in what or "extraneous" in what:
-        what = "not understood from here on"
+        what = "unexpected text"
     elif "Recursion limit" in found[0]:
-        what = "too many brackets within one another"
+        what = "too many nested brackets"
     start = sum(len(each) + 1 for each in expression.split("\n")[: line - 1])
     return TextError(what, expression, min(start + column - 1, len(expression)))

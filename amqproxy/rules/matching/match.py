@@ -1,4 +1,4 @@
-"""Which commands a rule is about."""
+"""The `match` of a rule."""
 
 from __future__ import annotations
 
@@ -25,25 +25,25 @@ from amqproxy.rules.units import byte_size
 from amqproxy.rules.verdict import Stage
 
 HEARTBEAT = "heartbeat"
-"""No method, but named as if it were one."""
+"""Pseudo-method name of heartbeat frames."""
 
 Wanted = bool | int | float | str | tuple[str, ...]
-"""What is wanted of an entry: true, that it is there; false, that it is not; a number; or a pattern of its text."""
+"""Test of an entry: `True` if present, `False` if absent, a number, or a pattern of its text."""
 
 
 class MatchedPlaces(StrEnum):
-    """Which of the exchanges, queues and routing keys that a command names have to match."""
+    """Places in a command where exchange, queue and routing key names must match."""
 
     ANY = "any"
-    """Any that has an effect: CC and BCC, dead-letter and alternate exchanges, both ends of a binding."""
+    """Any name with an effect: CC and BCC, dead-letter and alternate exchanges, both ends of a binding."""
     ALL = "all"
-    """All of those."""
+    """All names with an effect."""
     OWN = "own"
-    """That of its method."""
+    """The name in the method's own field."""
 
 
 class Sizes(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
-    """At least `min` bytes and at most `max`, as numbers or like "64KiB"."""
+    """Size range from `min` to `max` bytes, as numbers or like "64KiB"."""
 
     min: int | str = 0
     max: int | str | None = None
@@ -54,16 +54,16 @@ class Sizes(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=Tru
             if size is not None:
                 _placed(key, byte_size, size)
         if self.max is not None and byte_size(self.min) > byte_size(self.max):
-            raise ValueError(f"nothing has at least {self.min} and at most {self.max}")
+            raise ValueError(f"min is {self.min}, and must not be above max, {self.max}")
 
 
 class Match(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
-    """All that is given must hold; of several patterns for one thing, any.
+    """Conditions that must all hold; of several patterns for one key, any.
 
-    What a command does not have matches no pattern, not even a negated one. `address` takes addresses and networks;
-    `client` names client properties (`name` is the connection's, as `connection_name` is), `properties` and `headers`
-    what a message has, `json` JSON pointers into its body; `sample` is a percentage. A command may name several
-    exchanges, queues or routing keys: `MatchedPlaces` is which of them have to match.
+    A missing value matches no pattern, not even a negated one. `address` takes addresses and networks; `client` names
+    client properties (`name` is the connection name, like `connection_name`), `properties` and `headers` those of a
+    message, `json` JSON pointers into its body; `sample` is a percentage. A command may name several exchanges, queues
+    or routing keys: `MatchedPlaces` selects those that must match.
     """
 
     sender: Literal["client", "server"] | None = None
@@ -97,11 +97,11 @@ class Match(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=Tru
 
     @property
     def methods(self) -> frozenset[str]:
-        """The methods that it can hold of, and the heartbeat."""
+        """Return the methods, including the heartbeat, that can match."""
         return self.methods_in(MatchedPlaces.ANY)
 
     def methods_in(self, places: MatchedPlaces) -> frozenset[str]:
-        """The same, where names have to match in these places."""
+        """Return the methods that can match if names must match in these places."""
         every: Iterable[str] = (*BY_NAME, HEARTBEAT)
         if self.method is not None:
             holds = _placed("method", predicate, self.method)
@@ -118,7 +118,7 @@ class Match(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=Tru
         return frozenset(every)
 
     def conditions(self, places: MatchedPlaces = MatchedPlaces.ANY) -> tuple[Condition, ...]:
-        """What must hold, but for `method`, cheapest first; `ValueError` with the key and what is wrong with it."""
+        """Return all conditions except `method`, cheapest first; raise `ValueError` with the key and the error."""
         return (*self._of_text(places), *self._of_entries(places), *self._of_others())
 
     def _of_text(self, places: MatchedPlaces) -> Iterable[Condition]:
@@ -137,7 +137,7 @@ class Match(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=Tru
             yield _about("client.address", _of_text(_placed("address", networks, self.address)))
 
     def _of_names(self, key: str, holds: Predicate, patterns: Patterns, places: MatchedPlaces) -> Iterable[Condition]:
-        """That the names match which a command has in all its places. Those in the header of a publish come later."""
+        """Yield conditions on the names in all places of a command; those in the header of a publish come last."""
         names = _NAMED[key]
         counts_unknown = (
             takes_all(patterns) if places is MatchedPlaces.ALL else self.exchange is not None or key == "queue"
@@ -182,7 +182,7 @@ class Match(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=Tru
                 yield _about(key, _of_twins(_placed(f"{key}.{name}", entry, wanted), name, places))
         for pointer, wanted in self.json.items():
             if pointer and not pointer.startswith("/"):
-                raise ValueError(f".json: `{pointer}` is no JSON pointer: it must begin with /")
+                raise ValueError(f".json: `{pointer}` is not a JSON pointer: it must begin with /")
             yield _about("json", _at(_placed(f"json.{pointer}", entry, wanted), pointer, at_pointer))
 
     def _of_others(self) -> Iterable[Condition]:
@@ -213,24 +213,24 @@ _TEXTS = {
     "consumer_tag": "consumer_tag",
     "body": "body",
 }
-"""The keys that are patterns, and the names of what they are about."""
+"""Keys that are patterns, and the attributes that they test."""
 
 _NAMED: Mapping[str, Callable[[Command], Sequence[Name]]] = {
     "exchange": exchanges_of,
     "queue": queues_of,
     "routing_key": routing_keys_of,
 }
-"""The keys that are about names which stand in several places, and how to find them."""
+"""Keys about names that occur in several places, and the functions that find them."""
 
 _SPELT = frozenset({"exchange", "destination", "queue"})
-"""The keys about names in which brokers may drop line breaks: see `spellings`."""
+"""Keys of names in which brokers may drop line breaks: see `spellings`."""
 
 _FURTHER = {
     "exchange": ("queue.declare",),
     "queue": ("basic.publish",),
     "routing_key": ("queue.declare", "exchange.declare"),
 }
-"""The methods that have no such field, and may yet name one, in arguments or by the default exchange."""
+"""Methods that lack the field of a key but may name such an object in arguments or by the default exchange."""
 
 _FIELDS = {
     "exchange": ("exchange", "source", "destination"),
@@ -240,7 +240,7 @@ _FIELDS = {
     "consumer_tag": ("consumer_tag",),
     "arguments": ("arguments",),
 }
-"""The keys that are about a method's fields, of which it must have one."""
+"""Keys about method fields, and the fields of which a method must have one."""
 
 _PROPERTIES = tuple(field for field in Properties.__struct_fields__ if field != "headers")
 
@@ -250,7 +250,7 @@ def _has(method: str, fields: tuple[str, ...]) -> bool:
 
 
 def _placed(key: str, make: Callable[[Any], Any], value: Any) -> Any:
-    """What `make` makes of a value; its `ValueError` is reported with the key."""
+    """Return `make(value)`, and add the key to its `ValueError`."""
     try:
         return make(value)
     except ValueError as error:
@@ -259,11 +259,11 @@ def _placed(key: str, make: Callable[[Any], Any], value: Any) -> Any:
 
 def _no_such_method(patterns: Patterns) -> str:
     first = patterns if isinstance(patterns, str) else patterns[0]
-    return f"`{first}` is no method{did_you_mean(first, BY_NAME)}"
+    return f"`{first}` is not a method{did_you_mean(first, BY_NAME)}"
 
 
 def _about(path: str, check: Callable[[Any], bool]) -> Condition:
-    """That a check holds of what a name stands for."""
+    """Return a condition that a check holds for an attribute."""
     name = NAMES[path]
     value = name.value
 
@@ -282,7 +282,7 @@ def _of_spellings(holds: Predicate, every: Callable[[Iterable[bool]], bool]) -> 
 
 
 def entry(wanted: Wanted) -> Callable[[Any], bool]:
-    """Is a value what is wanted? None is one that is not there."""
+    """Return a test of an entry's value; `None` is a missing entry."""
     if isinstance(wanted, bool):
         return (lambda value: value is not None) if wanted else (lambda value: value is None)
     if isinstance(wanted, (int, float)):
@@ -297,7 +297,7 @@ def entry(wanted: Wanted) -> Callable[[Any], bool]:
 
 
 def text_of(value: Any) -> str | None:
-    """A value as patterns see it; None where it is not there, or is made of several."""
+    """Return a value as patterns see it; `None` for a missing or composite value."""
     if isinstance(value, str):
         return value
     if isinstance(value, bool):
@@ -314,7 +314,7 @@ def _at(check: Callable[[Any], bool], place: str, look_up: Callable[[Any, str], 
 
 
 def _of_twins(check: Callable[[Any], bool], path: str, places: MatchedPlaces) -> Callable[[Any], bool]:
-    """Does a check hold of an entry of a table, which may have several of one name? RabbitMQ uses the first."""
+    """Return a check over all entries of one name in a table, of which RabbitMQ uses the first."""
     is_name = "/" not in path
 
     def holds(table: Any) -> bool:
@@ -322,7 +322,7 @@ def _of_twins(check: Callable[[Any], bool], path: str, places: MatchedPlaces) ->
             return False
         if is_name and isinstance(table, Table):
             values = table.values_by_name
-            if places is MatchedPlaces.OWN or len(values) == len(table.fields):  # nothing is there twice
+            if places is MatchedPlaces.OWN or len(values) == len(table.fields):  # no duplicates
                 return check(values.get(path))
         found = every_at_path(table, path) or [None]
         if places is MatchedPlaces.OWN:
@@ -333,7 +333,7 @@ def _of_twins(check: Callable[[Any], bool], path: str, places: MatchedPlaces) ->
 
 
 def every_at_path(table: Any, path: str) -> list[Any]:
-    """As `at_path`, but all entries of that name, where a table has several."""
+    """Return all entries with that name or path, since a table may contain duplicates."""
     found = _every(table, path)
     if not found and "/" in path:
         tables = [table]
@@ -351,7 +351,7 @@ def _every(table: Any, name: str) -> list[Any]:
 
 
 def at_path(table: Any, path: str) -> Any:
-    """The entry of that name, or the one that lies at a path with slashes; None where there is none."""
+    """Return the entry of that name, or at a path with slashes; `None` if there is none."""
     if path in table:
         return table[path]
     found = table
@@ -363,7 +363,7 @@ def at_path(table: Any, path: str) -> Any:
 
 
 def at_pointer(document: Any, pointer: str) -> Any:
-    """What lies at a JSON pointer (RFC 6901); None where nothing does."""
+    """Return the value at a JSON pointer (RFC 6901); `None` if there is none."""
     found = document
     for step in pointer.split("/")[1:]:
         step = step.replace("~1", "/").replace("~0", "~")
@@ -377,7 +377,7 @@ def at_pointer(document: Any, pointer: str) -> Any:
 
 
 def networks(patterns: Patterns) -> Callable[[str], bool]:
-    """Is an IP address one of these addresses or in one of these networks, and in none that a `!` goes before?"""
+    """Return a test whether an IP address is in one of these networks, and in none that is negated with `!`."""
     wanted: list[Network] = []
     unwanted: list[Network] = []
     for pattern in (patterns,) if isinstance(patterns, str) else patterns:

@@ -1,7 +1,7 @@
-"""What a command does to exchanges and queues, and all the places where it names them.
+"""Operations of a command on exchanges and queues, and all places where it names them.
 
-The model are RabbitMQ's checks of permissions: who declares a queue with a dead-letter exchange has to be allowed to
-consume from that queue and to publish to that exchange, for example; and a passive declare does nothing.
+The model is RabbitMQ's permission checks: for example, a client that declares a queue with a dead-letter exchange must
+be allowed to consume from that queue and to publish to that exchange; a passive declare needs no permission.
 """
 
 from __future__ import annotations
@@ -37,11 +37,11 @@ DEAD_LETTER_EXCHANGE = "x-dead-letter-exchange"
 DEAD_LETTER_KEY = "x-dead-letter-routing-key"
 COPIES = ("CC", "BCC")
 DIRECT_REPLY_TO = "amq.rabbitmq.reply-to"
-"""No queue, though it is consumed from like one, and replied to by names that begin like it."""
+"""Pseudo-queue of direct reply-to: clients consume from it, and replies go to names that begin with it."""
 
 
 class UnknownName(Enum):
-    """A name that is not known in advance: the routing key of messages that are yet to come."""
+    """A name that is not known in advance: the routing key of future messages."""
 
     KEY = "whichever a message has"
 
@@ -51,10 +51,9 @@ Name = str | UnknownName
 
 
 class Operation(msgspec.Struct, frozen=True, kw_only=True):
-    """One thing that a command does: `act` is a word of access lists; None is what it is not about.
+    """One operation of a command: `act` is an act of access lists; `None` stands for an object that it is not about.
 
-    One that is implied comes with another that has been asked for by a name of its own: only lines that name that
-    very queue is to care.
+    An implied operation accompanies one that was requested by its own name; only lines that name that very queue apply.
     """
 
     act: str
@@ -68,7 +67,7 @@ class Operation(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def texts(table: Table, name: str) -> list[str]:
-    """The texts of all entries of that name: a table may have several, of which RabbitMQ takes the first."""
+    """Return the texts of all entries of that name; RabbitMQ uses the first of several."""
     return [text for field in table.fields if field.name == name for text in _texts_in(field.value)]
 
 
@@ -83,7 +82,7 @@ def _texts_in(value: Any) -> Iterator[str]:
 
 
 def spellings(name: str) -> tuple[str, ...]:
-    """The name as sent, and without line breaks if it has any.
+    """Return the name as sent, and without line breaks if it has any.
 
     RabbitMQ 3.10 drops them in declare, bind, unbind and delete. It keeps them in get, consume and purge, where other
     brokers may drop them. In publishes and in arguments, names have one spelling.
@@ -93,22 +92,22 @@ def spellings(name: str) -> tuple[str, ...]:
 
 
 def copies(command: Command) -> list[str]:
-    """The routing keys, besides its own, under which a message is published, as far as its header has come."""
+    """Return the further routing keys (CC, BCC) of a message, if its header has been received."""
     headers = None if command.header is None else command.properties.headers
-    if headers is None or b"CC" not in headers.octets:  # most have none, which shows without decoding
+    if headers is None or b"CC" not in headers.octets:  # most have none: checked without decoding
         return []
     return [text for name in COPIES for text in texts(headers, name)]
 
 
 def dead_letters(declare: QueueDeclare) -> list[tuple[str, Name]]:
-    """Where a queue's dead letters go: exchanges and routing keys."""
+    """Return the exchanges and routing keys of a queue's dead letters."""
     exchanges = texts(declare.arguments, DEAD_LETTER_EXCHANGE)
     keys: list[Name] = [*texts(declare.arguments, DEAD_LETTER_KEY)] or [UNKNOWN]
     return [(exchange, key) for exchange in exchanges for key in keys]
 
 
 def exchanges_of(command: Command) -> list[str]:
-    """All exchanges that a command names."""
+    """Return all exchanges that a command names."""
     method = command.method
     match method:
         case ExchangeBind() | ExchangeUnbind():
@@ -127,15 +126,15 @@ def exchanges_of(command: Command) -> list[str]:
 
 
 def falls_back(publish: BasicPublish) -> bool:
-    """May its exchange be a queue, or none, so that the default exchange routes it? So it is in AMQP 0-10 only.
+    """Whether the default exchange routes the publish if its exchange does not exist, as AMQP 0-10 does.
 
-    A client of 0-9-1 can set the mark, too: it may add places where rules look, and must not take one away.
+    A 0-9-1 client can set the mark too: it may add places where rules look, and must not remove any.
     """
     return publish.reserved_1 == FALLS_BACK and publish.exchange != ""
 
 
 def queues_of(command: Command) -> list[Name]:
-    """All queues that a command names: with the default exchange, routing keys do."""
+    """Return all queues that a command names, including routing keys of the default exchange."""
     method = command.method
     match method:
         case BasicPublish(exchange=""):
@@ -151,7 +150,7 @@ def queues_of(command: Command) -> list[Name]:
 
 
 def routing_keys_of(command: Command) -> list[Name]:
-    """All routing keys that a command names or lets messages have."""
+    """Return all routing keys that a command names or gives to messages."""
     method = command.method
     match method:
         case BasicPublish() if falls_back(method):
@@ -174,7 +173,7 @@ def routing_keys_of(command: Command) -> list[Name]:
 
 
 def operations(command: Command) -> tuple[Operation, ...]:
-    """All that a command does; nothing, where no access list could have a word about it."""
+    """Return all operations of a command; empty if access lists do not apply to it."""
     make = _OPERATIONS.get(type(command.method))
     return () if make is None else tuple(make(command))
 
@@ -268,7 +267,7 @@ METHODS: dict[str, frozenset[str]] = {
     "purge": frozenset({"queue.purge"}),
     "connect": frozenset({"connection.open"}),
 }
-"""The methods that may do each of them."""
+"""Methods that may perform each act."""
 
 _OPERATIONS: dict[type, Callable[[Command], Iterable[Operation]]] = {
     BasicPublish: _of_publish,

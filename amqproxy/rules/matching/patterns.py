@@ -1,12 +1,12 @@
-"""Which texts are meant: globs, regular expressions, topic patterns, and exact words.
+"""Text patterns: globs, regular expressions, topic patterns and exact texts.
 
-    orders.*            a glob: `*` is any run of characters, `?` any one; all others are themselves
+    orders.*            a glob: `*` is any run of characters, `?` any one; all others are literal
     regex:o[a-z]+       a regular expression that the whole text must match, line breaks included, in RE2's syntax
-    topic:orders.*.#    as a topic exchange matches: `*` is one word, `#` any number
-    is:orders.*         exactly this, stars and all
+    topic:orders.*.#    a topic exchange pattern: `*` is one word, `#` any number
+    is:orders.*         exactly this text
     !…                  any of these, negated
 
-A list means any of its patterns, and none of those that are negated. Case matters.
+A list matches a text that matches any of its patterns, and none of the negated ones. Patterns are case-sensitive.
 """
 
 from __future__ import annotations
@@ -23,15 +23,15 @@ Patterns = str | tuple[str, ...]
 Predicate = Callable[[str], bool]
 
 _MEMORY = 8 << 20
-"""Bytes that a regular expression may take while it runs."""
+"""Memory limit of a regular expression while it runs, in bytes."""
 
 
 def predicate(patterns: Patterns) -> Predicate:
-    """Does a text match? `ValueError` when a pattern is none, and why."""
+    """Return a test whether a text matches; raise `ValueError` for an invalid pattern."""
     if isinstance(patterns, str):
         return _one(patterns)
     if not patterns:
-        raise ValueError("an empty list matches nothing: leave it out, or name a pattern")
+        raise ValueError("the list is empty: leave it out, or name a pattern")
     wanted = [_one(each) for each in patterns if not each.startswith("!")]
     unwanted = [_one(each[1:]) for each in patterns if each.startswith("!")]
 
@@ -43,14 +43,14 @@ def predicate(patterns: Patterns) -> Predicate:
 
 
 def exact(patterns: Patterns) -> frozenset[str] | None:
-    """The only texts that can match, where the patterns are words and no more; else None."""
+    """Return the texts that can match if all patterns are exact; otherwise `None`."""
     several = (patterns,) if isinstance(patterns, str) else patterns
     words = [_word(each) for each in several]
     return None if None in words else frozenset(word for word in words if word is not None)
 
 
 def takes_all(patterns: Patterns) -> bool:
-    """Do the patterns match everything?"""
+    """Whether the patterns match every text."""
     several = (patterns,) if isinstance(patterns, str) else patterns
     return bool(_EVERYTHING & {*several}) and not any(each.startswith("!") for each in several)
 
@@ -85,7 +85,7 @@ def _negated(positive: Predicate) -> Predicate:
 
 
 def glob(pattern: str) -> Predicate:
-    """Texts in which `*` stands for any run of characters, and `?` for any one."""
+    """Return a test for a glob: `*` stands for any run of characters, and `?` for any one."""
     head, star, rest = pattern.partition("*")
     if star and not rest and "?" not in head:
         return lambda text: text.startswith(head)
@@ -97,16 +97,16 @@ def glob(pattern: str) -> Predicate:
 
 
 def whole_expression(pattern: str) -> Any:
-    """The expression of a `regex:` pattern, whose dot matches line breaks too: no name evades it by containing one."""
+    """Compile a `regex:` pattern; the dot matches line breaks too, so that no name evades it by containing one."""
     return regular_expression(pattern, dot_takes_all=True)
 
 
 @lru_cache(maxsize=1024)
 def regular_expression(pattern: str, *, dot_takes_all: bool = False) -> Any:
-    """The compiled expression, with the methods of Python's own; it takes time linear in the text, whatever the text.
+    """Compile an expression, with the methods of Python's `re`; matching takes time linear in the text.
 
-    `ValueError` when it is none. RE2 has no backreferences, and no looking ahead or behind. It wants text that UTF-8
-    can hold: see `sound`.
+    Raise `ValueError` if it is invalid. RE2 has no backreferences and no lookaround. Texts must be valid UTF-8: see
+    `sound`.
     """
     import re2
 
@@ -122,7 +122,7 @@ def regular_expression(pattern: str, *, dot_takes_all: bool = False) -> Any:
 
 
 def sound(text: str) -> str:
-    """A text of a peer's, as UTF-8 can hold it: bytes that are none become U+FFFD."""
+    """Return a peer's text as valid UTF-8, with U+FFFD for invalid bytes."""
     return text if text.isascii() else text.encode("utf-8", "surrogateescape").decode("utf-8", "replace")
 
 
@@ -132,12 +132,12 @@ def _whole(expression: Any) -> Predicate:
 
 
 def topic(pattern: str) -> Predicate:
-    """Keys that a topic exchange would route by this binding key, as RabbitMQ does: section 3.1.3.3."""
+    """Return a test for routing keys that match a topic binding key, as RabbitMQ does (section 3.1.3.3)."""
     words = pattern.split(".") if pattern else []
     count = len(words)
 
     def reached(places: set[int]) -> set[int]:
-        """The places, and those behind each `#` that is let stand for nothing."""
+        """Return the positions, and those after each `#` that matches zero words."""
         found = set()
         for place in places:
             found.add(place)

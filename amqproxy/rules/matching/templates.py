@@ -1,4 +1,4 @@
-"""Texts with places that a command fills: `{user} published to {exchange}`."""
+"""Text templates with command attributes in braces: `{user} published to {exchange}`."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ _OPEN_ENDED = {AttributeKind.TABLE, AttributeKind.ANYTHING}
 
 
 class TemplateField:
-    """Where a value comes from: one of the known names, and perhaps a way into what it holds."""
+    """A template field: an attribute, and an optional path into its value."""
 
     __slots__ = ("name", "path")
 
@@ -27,12 +27,12 @@ class TemplateField:
             known = known.rpartition(".")[0]
         name = NAMES.get(known)
         if name is None or (known != text and name.kind not in _OPEN_ENDED):
-            raise ValueError(f"`{{{text}}}` is none of the names that there are: see `names`")
+            raise ValueError(f"`{{{text}}}` is not a known name: see `names`")
         self.name: Attribute = name
         self.path = text[len(known) + 1 :]
 
     def value(self, context: CommandContext) -> Any:
-        """None where the command has no such thing."""
+        """Return the value; `None` if the command has none."""
         found = self.name.value(context)
         return found if not self.path else _inside(found, self.path)
 
@@ -41,7 +41,7 @@ class TemplateField:
 
 
 def _inside(value: Any, path: str) -> Any:
-    """What lies at `path` in tables and lists; a name with dots of its own is found too."""
+    """Return the value at `path` in tables and lists; names that contain dots are found too."""
     if isinstance(value, Mapping):
         if path in value:
             return value[path]
@@ -56,9 +56,9 @@ def _inside(value: Any, path: str) -> Any:
 
 
 class Template:
-    """A text in which `{name}` stands for an attribute of the command; `{{` and `}}` are braces.
+    """A text in which `{name}` stands for an attribute of the command; `{{` and `}}` are literal braces.
 
-    `ValueError` when it has a place of no known name. `given` are names whose values are known already.
+    Raise `ValueError` for an unknown name. `given` are names with values that are known in advance.
     """
 
     __slots__ = ("pieces", "text")
@@ -74,7 +74,7 @@ class Template:
             if token in ("{{", "}}"):
                 pieces.append(token[0])
             elif inner is None:
-                raise ValueError(f"a brace too many in `{text}`: one that means itself is written twice")
+                raise ValueError(f"unmatched brace in `{text}`: write a literal brace twice")
             elif given is not None and inner in given:
                 pieces.append(given[inner])
             else:
@@ -88,37 +88,37 @@ class Template:
 
     @property
     def literal(self) -> str:
-        """Its literal parts."""
+        """Literal parts of the template."""
         return "".join([piece for piece in self.pieces if isinstance(piece, str)])
 
     @property
     def needs(self) -> Stage:
-        """How much of a command must have come to fill it."""
+        """Part of a command that must be received to fill the template."""
         return max([place.name.stage for place in self.places], default=Stage.METHOD)
 
     @property
     def is_constant(self) -> bool:
-        """Is it the same for all commands with equal methods?"""
+        """Whether the result is equal for all commands with equal methods."""
         return all(place.name.source in (AttributeSource.CLIENT, AttributeSource.METHOD) for place in self.places)
 
     @property
     def is_of_client(self) -> bool:
-        """Is it the same for all commands of a session?"""
+        """Whether the result is equal for all commands of a session."""
         return all(place.name.source is AttributeSource.CLIENT for place in self.places)
 
     def fill(self, context: CommandContext) -> str:
-        """The text, with nothing in place of what the command does not have."""
+        """Return the filled text; missing values are empty."""
         return "".join([piece if isinstance(piece, str) else piece.text(context) for piece in self.pieces])
 
     def value(self, context: CommandContext) -> Any:
-        """The text; but of a template that is one place and no more, the very value, None if there is none."""
+        """Return the filled text, or the value itself, possibly `None`, if the template is a single field."""
         if len(self.pieces) == 1 and isinstance(self.pieces[0], TemplateField):
             return self.pieces[0].value(context)
         return self.fill(context)
 
 
 def _joined(pieces: list[str | TemplateField]) -> list[str | TemplateField]:
-    """The pieces, with texts that follow one another made one, and none that is empty."""
+    """Return the pieces with adjacent texts merged and empty ones removed."""
     joined: list[str | TemplateField] = []
     for piece in pieces:
         if isinstance(piece, str) and joined and isinstance(joined[-1], str):
@@ -129,7 +129,7 @@ def _joined(pieces: list[str | TemplateField]) -> list[str | TemplateField]:
 
 
 def as_text(value: Any) -> str:
-    """A value as a person would write it."""
+    """Format a value as a person would write it."""
     if value is None:
         return ""
     if isinstance(value, str):

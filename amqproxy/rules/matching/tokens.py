@@ -1,4 +1,4 @@
-"""A `Token`: a piece of a text in a language of rules, which knows its place there; what is wrong points at one."""
+"""Tokens of the rule languages, with their positions, which errors point at."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from amqproxy.rules.matching.diagnostics import pointed
 
 
 class TextError(ValueError):
-    """What is wrong with a text, with its line, its column, and a caret under the place, which is `at` in the text."""
+    """An error in a text, with line, column, and a caret under the place; `at` is its index."""
 
     def __init__(self, what: str, text: str, place: int) -> None:
         super().__init__(pointed(what, text, place))
@@ -18,7 +18,7 @@ class TextError(ValueError):
 
 
 class Token(msgspec.Struct, frozen=True):
-    """A piece of a text: its kind, what it is, and where it begins."""
+    """A piece of a text: its kind, its text, and its start."""
 
     kind: str
     text: str
@@ -26,9 +26,9 @@ class Token(msgspec.Struct, frozen=True):
 
 
 def tokens_of(text: str, pattern: re.Pattern[str]) -> list[Token]:
-    """The pieces of a text, and one of the kind "end", which is empty, behind them.
+    """Split a text into tokens, and add an empty token of the kind "end".
 
-    `pattern` takes every character there can be; its groups name the kinds, and what is "blank" is left out.
+    `pattern` must match every character; its group names are the kinds, and "blank" tokens are left out.
     """
     found = [Token(each.lastgroup or "", each[0], each.start()) for each in pattern.finditer(text)]
     return [*(token for token in found if token.kind != "blank"), Token("end", "", len(text))]

@@ -8,10 +8,10 @@ from amqproxy.rules.matching.filters import Filter, FilterFailed, LookUp
 
 
 class WatchedFilter(Filter):
-    """A filter of one reader; `warn` is given the reason the first time that its evaluation fails.
+    """A filter of one reader; `warn` receives the reason of its first failure.
 
-    Records on which a filter fails are shown. Without the warning, an expression that fails on every record would look
-    as if it selected all of them.
+    Records on which a filter fails are shown. Without the warning, an expression that fails on every record would seem
+    to select all of them.
     """
 
     __slots__ = ("_has_warned", "_warn")

@@ -1,4 +1,4 @@
-"""Holds a command until an operator releases it."""
+"""The `hold` action: holds a command until an operator releases it."""
 
 from __future__ import annotations
 
@@ -18,13 +18,13 @@ _UNHELD = frozenset(
         *(name for moves in HANDSHAKE.values() for _, name in moves),
     )
 )
-"""What a connection begins and what it and its channels end with: those have deadlines of their own."""
+"""Methods that open or close connections and channels, which have their own timeouts."""
 
 
 class Hold(Rule, frozen=True, tag="hold"):
-    """Let a command wait, and with it what follows it on its channel, to be released, edited or dropped.
+    """Hold a command, and the later commands of its channel, until it is released, edited or dropped.
 
-    After `timeout` seconds without a release, it passes or is refused. A message is held whole.
+    Without a release within `timeout` seconds, it passes or is refused. A message is held as a whole.
     """
 
     timeout: Annotated[float, duration(gt=0, le=3600)] = 60.0

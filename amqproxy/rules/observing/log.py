@@ -1,4 +1,4 @@
-"""Write a line about a command to the log."""
+"""The `log` action: writes a line about a command to the log."""
 
 from __future__ import annotations
 
@@ -13,13 +13,13 @@ from amqproxy.rules.rule import Rule, RuleState
 from amqproxy.rules.verdict import Stage, Verdict
 
 MAX_TEXT = 4096
-"""Characters of a line, at most."""
+"""Longest line, in characters."""
 
 
 class Log(Rule, frozen=True, tag="log"):
-    """Log a text, whose places are filled from the command; `{rule}` is the name of the rule.
+    """Log a template text filled from the command; `{rule}` is the name of the rule.
 
-    What a `redact` covers is covered here too, whether that rule stands before this one or behind it.
+    Values covered by a `redact` rule are masked here too, wherever that rule stands.
     """
 
     text: str = "{sender} {method}"

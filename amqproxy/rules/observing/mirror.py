@@ -1,4 +1,4 @@
-"""Send a copy of what is published elsewhere too; the original never waits for it."""
+"""The `mirror` action: publishes a copy to another place; the original never waits for it."""
 
 from __future__ import annotations
 
@@ -21,11 +21,11 @@ _COPIES = frozenset({"CC", "BCC"})
 
 
 class Mirror(Rule, frozen=True, tag="mirror"):
-    """Copy a publish to another exchange, under another routing key, or to another upstream; what is not given stays.
+    """Copy a publish to another exchange, under another routing key, or to another upstream.
 
-    `percent` of them are copied. `headers` are changed in the copy alone. A copy asks for nothing back: it is neither
-    mandatory nor immediate, it goes to no CC or BCC, and is its publisher's (`user_id`) no more. `keeps_reply_to` lets
-    those who get it answer the client.
+    `percent` of the publishes are copied. `headers` are changed in the copy alone. A copy is neither mandatory nor
+    immediate, goes to no CC or BCC, and has no `user_id`, so that nothing comes back. `keeps_reply_to` lets its
+    receivers answer the client.
     """
 
     upstream: str | None = None
@@ -40,10 +40,10 @@ class Mirror(Rule, frozen=True, tag="mirror"):
 
     def __post_init__(self) -> None:
         if self.upstream is None and self.exchange is None and self.routing_key is None:
-            raise ValueError("a copy to where the original goes: name another exchange, routing_key or upstream")
+            raise ValueError("the copy goes where the original goes: name another exchange, routing_key or upstream")
         matched = self.matched
         if not matched & self.methods:
-            raise ValueError(f"only basic.publish is mirrored, and not {', '.join(sorted(matched)[:3])}")
+            raise ValueError(f"only basic.publish can be mirrored, not {', '.join(sorted(matched)[:3])}")
         for key in ("exchange", "routing_key"):
             name = getattr(self, key)
             if isinstance(name, str):
@@ -67,7 +67,7 @@ class Mirror(Rule, frozen=True, tag="mirror"):
             routing_key=_new(self.routing_key, method.routing_key, context),
         )
         headers = command.properties.headers
-        # Where the bytes show that there is neither, thousands of entries need not be decoded.
+        # A header without the bytes "CC" has neither key; the check avoids decoding thousands of entries.
         if headers is not None and b"CC" in headers.octets and not _COPIES.isdisjoint(headers):
             headers = Table(field for field in headers.fields if field.name not in _COPIES)
         if self.headers is not None:

@@ -1,4 +1,4 @@
-"""Give commands a name, by which records and logs can be searched."""
+"""The `tag` action: tags commands, so that records and logs can be searched."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ TagName = Annotated[str, msgspec.Meta(pattern=r"^[A-Za-z0-9][A-Za-z0-9._:/-]{0,6
 
 
 class Tag(Rule, Cacheable, frozen=True, tag="tag"):
-    """Mark a command with these words."""
+    """Tag a command with these words."""
 
     tags: Annotated[tuple[TagName, ...], msgspec.Meta(min_length=1)]
 

@@ -1,4 +1,4 @@
-"""Changes to the body of a message: as text, as JSON, or by a function of the config's."""
+"""Changes to the body of a message: as text, as JSON, or by a configured function."""
 
 from __future__ import annotations
 
@@ -23,19 +23,19 @@ from amqproxy.rules.scripting.api import Context
 
 _decode = msgspec.json.Decoder(float_hook=Decimal).decode
 _encode = msgspec.json.Encoder(decimal_format="number").encode
-"""Numbers keep their digits, however many."""
+"""Encoder that keeps all digits of numbers."""
 
 
 _WANTED = {"add": "value", "replace": "value", "test": "value", "move": "from", "copy": "from"}
-"""What an operation must have besides a path; the library asks for it only when it patches."""
+"""Members that each operation needs besides its path; the library checks them only when it patches."""
 
 
 class UnsuitableBody(ValueError):
-    """The body is not what a change needs."""
+    """Raised if a change does not apply to the body."""
 
 
 class Replacement(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True, dict=True):
-    r"""Every place where a text stands or a regular expression (RE2) matches; then `with` may contain `\1`."""
+    r"""Replacement of a text, or of the matches of a regular expression (RE2); `with` may then contain `\1`."""
 
     text: str = ""
     regex: str = ""
@@ -50,7 +50,7 @@ class Replacement(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_on
             self.__dict__["substitution"] = Substitution(expression, self.by)
 
     def applied(self, body: bytes) -> bytes:
-        """The body after it. `UnsuitableBody` where it is to be searched and is no text, or that is too much work."""
+        """Return the changed body; raise `UnsuitableBody` if it is not text, or the work exceeds the limit."""
         if self.text:
             return body.replace(
                 self.text.encode("utf-8", "surrogateescape"), self.by.encode("utf-8", "surrogateescape")
@@ -66,12 +66,11 @@ class Replacement(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_on
 
 
 class BodyEdit(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True, dict=True):
-    """What happens to a body, in this order: it is set, patched as JSON (RFC 6902), texts in it are replaced, and a
-    function is called with it.
+    """Change of a body, in this order: set it, patch it as JSON (RFC 6902), replace texts, call a function.
 
-    `set` may have places, such as `{user}`. `call` is "module:function" or "file.py:function"; the function is given
-    the body's bytes and a `scripting.Context`, and returns bytes or text. `otherwise` is for a body that is no JSON, or
-    where a patch finds no place: the message is refused with 541, or passes as it is.
+    `set` is a template. `call` is "module:function" or "file.py:function"; the function receives the body's bytes and a
+    `scripting.Context`, and returns bytes or text. `otherwise` applies if the body is not JSON or a patch does not fit:
+    the message is refused with 541, or passes unchanged.
     """
 
     set: str | None = None
@@ -102,7 +101,7 @@ class BodyEdit(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=
         return edit
 
     def applied(self, body: bytes, context: CommandContext, script_context: Context) -> bytes:
-        """The body after it. Whatever is raised refuses the message."""
+        """Return the changed body; any exception refuses the message."""
         try:
             new = body if self._template is None else self._template.fill(context).encode("utf-8", "surrogateescape")
             if self.json_patch or self.replace:
@@ -120,13 +119,13 @@ class BodyEdit(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=
         try:
             document = _decode(body)
         except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
-            raise UnsuitableBody(f"the body is no JSON: {error}") from None
+            raise UnsuitableBody(f"the body is not JSON: {error}") from None
         try:
             return _encode(self._patch.apply(document, in_place=True))
         except (jsonpatch.JsonPatchException, jsonpointer.JsonPointerException) as error:
             raise UnsuitableBody(f"the patch does not fit the body: {error}") from None
         except RecursionError:  # newer Pythons decode deeper than they copy
-            raise UnsuitableBody("the body is no JSON that can be patched: it is nested too deeply") from None
+            raise UnsuitableBody("the body cannot be patched: its JSON is nested too deeply") from None
 
     def _replaced(self, body: bytes) -> bytes:
         for replacement in self.replace:
@@ -143,7 +142,7 @@ class BodyEdit(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=
         if isinstance(new, str):
             return new.encode("utf-8", "surrogateescape")
         if not isinstance(new, (bytes, bytearray, memoryview)):
-            raise script_loader.ScriptError(f"{self.call} returned a {type(new).__name__}, and not bytes or text")
+            raise script_loader.ScriptError(f"{self.call} returned a {type(new).__name__}, not bytes or text")
         return bytes(new)
 
     @cached_property

@@ -1,4 +1,4 @@
-"""Changes to values that have names: the entries of a table, the properties of a message, the fields of a method."""
+"""Changes to named values: table entries, message properties, method fields."""
 
 from __future__ import annotations
 
@@ -25,12 +25,12 @@ Number = int | float
 
 
 class Edit(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True, dict=True):
-    """What happens to entries by their names, in this order.
+    """Changes to entries by name, in this order.
 
-    `rename` gives an entry another name, in place of one that has it. `remove` takes away those that its patterns
-    match. `at_most` and `at_least` bound numbers that are there. `default` adds what is not there, `set` puts it there
-    whatever was. Texts to be set may have places, such as `{user}`; one that is a place and no more takes its value and
-    type, and where a command has no such value, nothing is set.
+    `rename` renames an entry, replacing one with the new name. `remove` removes entries by patterns. `at_most` and
+    `at_least` bound existing numbers. `default` adds missing entries, `set` sets entries in any case. Texts to be set
+    are templates, such as `{user}`; a template that is a single field keeps the type of its value, and sets nothing if
+    the command has no such value.
     """
 
     rename: dict[str, str] = {}
@@ -55,12 +55,12 @@ class Edit(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True
                 raise ValueError(f"{bound} does not bound any number of a field table")
         for name in self.default:
             if name in self.set:
-                raise ValueError(f"`{name}` is set, whatever was there: it needs no default")
+                raise ValueError(f"`{name}` is in `set`, which makes its default useless: leave one out")
         _ = self._templates, self._is_unwanted
 
     @property
     def needs(self) -> Stage:
-        """How much of a command must have come, for what is to be set."""
+        """Part of a command that must be received for the values to be set."""
         return max([template.needs for template in self._templates.values()], default=Stage.METHOD)
 
     @property
@@ -69,13 +69,13 @@ class Edit(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True
 
     @property
     def names(self) -> frozenset[str]:
-        """All the names that it changes, whose values it knows or bounds."""
+        """Names that are changed to known or bounded values."""
         return frozenset([*self.rename, *self.rename.values(), *self.at_most, *self.at_least, *self.default, *self.set])
 
     # --- what it is applied to
 
     def of_table(self, table: Table, context: CommandContext) -> Table:
-        """The table after it; the very same, if nothing changed. All other entries keep their types and places."""
+        """Return the changed table, or the same object; other entries keep their types and places."""
         fields = self._kept(table.fields)
         fields = [self._bounded_field(field) for field in fields]
         present = {field.name for field in fields}
@@ -87,10 +87,10 @@ class Edit(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True
         return table if tuple(fields) == table.fields else Table(fields)
 
     def of_properties(self, properties: Properties, context: CommandContext) -> Properties:
-        """The properties after it. `ValueError` when a value is no number where one has to be."""
+        """Return the changed properties; raise `ValueError` if a value must be a number and is not."""
         old = properties.present()
         kept = {field.name: field.value for field in self._kept(Field(name, "", value) for name, value in old.items())}
-        if self.rename:  # to what may be of another type
+        if self.rename:  # the new name may have another type
             kept |= {name: _as_property(name, kept[name]) for name in self.rename.values() if name in kept}
         new = {name: self._bounded_property(name, value) for name, value in kept.items()}
         for name, value in self.default.items():
@@ -101,7 +101,7 @@ class Edit(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True
         return properties if new == old else Properties(**new)
 
     def of_fields(self, method: Method, context: CommandContext) -> Method:
-        """The method after it; of fields that it does not have, nothing."""
+        """Return the changed method; fields that it lacks are ignored."""
         changes: dict[str, Any] = {}
         for name, field in method.spoken:
             if name in self.names:
@@ -114,7 +114,7 @@ class Edit(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True
     # --- its steps
 
     def _kept(self, fields: Iterable[Field]) -> list[Field]:
-        """The entries under their new names, without those that are to be removed."""
+        """Return the entries under their new names, without the removed ones."""
         replaced = frozenset(self.rename.values())
         old = list(fields)
         moved = {self.rename[field.name] for field in old if field.name in self.rename}
@@ -139,25 +139,25 @@ class Edit(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True
         return value
 
     def _bounded_field(self, field: Field) -> Field:
-        """The entry within its bounds, in its own type where that can hold the bound."""
+        """Return the bounded entry, in its own type if that can hold the bound."""
         new = self._bounded(field.name, field.value)
         if new is field.value:
             return field
         bounded = field._replace(value=new)
         try:
             _ = Table([bounded])
-        except (struct.error, OverflowError, AttributeError):  # the last, since a decimal is no number of Python's own
+        except (struct.error, OverflowError, AttributeError):  # AttributeError: a decimal is not a Python number
             return Table({field.name: new}).fields[0]
         return bounded
 
     def _bounded_property(self, name: str, value: Any) -> Any:
-        """The property within its bounds; an expiration is a number, though it is written as a text."""
+        """Return the bounded property; an expiration is a number written as a text."""
         if isinstance(value, str) and value.isascii() and value.isdecimal():
             return str(self._bounded(name, int(value)))
         return self._bounded(name, value)
 
     def _made(self, name: str, value: Any, context: CommandContext) -> list[Field]:
-        """The entry that `value` makes, or none."""
+        """Return the entry made of `value`, or none."""
         template = self._templates.get(name) if isinstance(value, str) else None
         if template is None:
             return list(Table({name: value}).fields)
@@ -175,7 +175,7 @@ class Edit(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True
 
     @cached_property
     def _templates(self) -> Mapping[str, Template]:
-        """The templates of the entries that are texts; a name is either set or a default."""
+        """Templates of entries that are texts; a name is either in `set` or in `default`."""
         return {name: Template(value) for name, value in (self.default | self.set).items() if isinstance(value, str)}
 
     @cached_property
@@ -184,7 +184,7 @@ class Edit(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True
 
 
 def _put(fields: list[Field], made: list[Field]) -> list[Field]:
-    """The entries with the one made in place of the first of its name, or at the end; its twins go."""
+    """Replace the first entry of that name and drop its duplicates, or append the entry."""
     if not made:
         return fields
     [entry] = made
@@ -206,10 +206,10 @@ PROPERTIES: Mapping[str, str] = {
     for name, letter in zip(Properties.__struct_fields__, Properties.layout.decode(), strict=True)
     if name != "headers"
 }
-"""The properties that can be edited, and the letters of their wire types; headers are a table of their own."""
+"""Editable properties with the letters of their wire types; headers are a table with its own key."""
 
 UNLIMITED_BY_ZERO = frozenset({"prefetch_count", "prefetch_size"})
-"""The fields in which 0 is no limit, and so larger than any."""
+"""Fields in which 0 means unlimited, and counts as larger than any number."""
 
 _PLAIN_FIELDS = frozenset(
     (
@@ -231,28 +231,28 @@ def _letters() -> dict[str, str]:
 
 
 FIELDS: Mapping[str, str] = _letters()
-"""The fields of methods that can be edited, and the letters of their wire types.
+"""Editable method fields with the letters of their wire types.
 
-Names, arguments, credentials and limits have keys of their own. What numbers messages or determines whether an answer
-comes cannot be edited: the two legs would no longer agree.
+Names, arguments, credentials and limits have their own keys. Fields that number messages or decide whether there is an
+answer cannot be edited, since the two legs would then disagree.
 """
 
 
 def check_properties(edit: Edit) -> None:
-    """`ValueError` when it names what is no property, or gives one a value that it cannot have."""
+    """Raise `ValueError` for an unknown property, or a value that it cannot have."""
     for name in edit.names:
         if name not in PROPERTIES:
-            raise ValueError(f"`{name}` is no property of a message: there are {', '.join(PROPERTIES)}")
+            raise ValueError(f"`{name}` is not a property of a message: there are {', '.join(PROPERTIES)}")
     _check_values(edit, PROPERTIES, _as_property)
 
 
 def check_fields(edit: Edit) -> None:
-    """`ValueError` when it names a field that cannot be edited, or gives one a value that it cannot have."""
+    """Raise `ValueError` for a field that cannot be edited, or a value that it cannot have."""
     if edit.rename or edit.remove or edit.default:
-        raise ValueError("the fields of a method can be set and bounded; all are always there")
+        raise ValueError("the fields of a method always exist: they can only be set and bounded")
     for name in edit.names:
         if name not in FIELDS:
-            raise ValueError(f"`{name}` is no field that can be edited: there are {', '.join(sorted(FIELDS))}")
+            raise ValueError(f"`{name}` is not an editable field: there are {', '.join(sorted(FIELDS))}")
     _check_values(edit, FIELDS, _as_field)
 
 
@@ -264,7 +264,7 @@ def _check_values(edit: Edit, letters: Mapping[str, str], convert: Callable[[str
         if letters[name] in _WIDTHS:
             convert(name, bound)
         elif name != "expiration":
-            raise ValueError(f"`{name}` is no number, and so has no bounds")
+            raise ValueError(f"`{name}` is not a number, and cannot be bounded")
 
 
 def _as_property(name: str, value: Any) -> Any:
@@ -276,15 +276,15 @@ def _as_field(name: str, value: Any) -> Any:
 
 
 def as_letter(letter: str, name: str, value: Any) -> Any:
-    """The value as one of this wire type; `ValueError` when it cannot be."""
+    """Convert a value for a wire type; raise `ValueError` if that is impossible."""
     if letter == "b":
         if not isinstance(value, bool):
-            raise ValueError(f"`{name}` is true or false, not {value!r}")
+            raise ValueError(f"`{name}` must be true or false, not {value!r}")
         return value
     if letter in _WIDTHS:
         text = as_text(value)
         if not (text.isascii() and text.isdecimal()) or int(text) >= 1 << _WIDTHS[letter]:
-            raise ValueError(f"`{name}` is a number of {_WIDTHS[letter]} bits, not {value!r}")
+            raise ValueError(f"`{name}` must be a number of {_WIDTHS[letter]} bits, not {value!r}")
         return int(text)
     text = as_text(value)
     if len(text.encode("utf-8", "surrogateescape")) > 255:

@@ -1,4 +1,4 @@
-"""Rewrites a client's login to the broker: the response in connection.start-ok, with a name and password of ours."""
+"""Rewrites a client's login to the broker: the response in connection.start-ok, with another name and password."""
 
 from __future__ import annotations
 
@@ -18,11 +18,11 @@ _PLAIN, _AMQPLAIN = "PLAIN", "AMQPLAIN"
 def rewritten(
     start: ConnectionStartOk, rename: Callable[[str], str], user: str | None, password: Secret | None
 ) -> ConnectionStartOk:
-    """The client's choice of mechanism and its response, under another name, and with another password if there is one.
+    """Return start-ok with the same mechanism, another name, and another password if one is given.
 
-    `rename` makes the new name of the client's own; `user` is what it comes to where there is none, None when that
-    cannot be known. A response without name and password is replaced where both are known; another is left to
-    the broker, which will not take it.
+    `rename` maps the client's name to the new one; `user` is the new name if the client sent none, `None` if it is
+    unknown. A response without name and password is replaced if both are known; otherwise the broker gets it unchanged
+    and refuses it.
     """
     if start.mechanism == _PLAIN:
         parts = start.response.split(b"\0")
@@ -39,7 +39,7 @@ def rewritten(
 
 
 def _amqplain(response: bytes, rename: Callable[[str], str], password: Secret | None) -> bytes | None:
-    """The table's entries, with those that are changed in their places; None when it lacks one."""
+    """Return the AMQPLAIN table with the changed entries in place; `None` if it lacks one."""
     try:
         table = Table.from_octets(response)
     except ProtocolError:

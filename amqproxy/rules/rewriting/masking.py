@@ -1,4 +1,4 @@
-"""Values that are not to be seen, covered where they stand."""
+"""Masks for secret values, in place."""
 
 from __future__ import annotations
 
@@ -21,13 +21,13 @@ _decode = msgspec.json.Decoder(float_hook=Decimal).decode
 _encode = msgspec.json.Encoder(decimal_format="number").encode
 
 MAX_MASK = 32
-"""Bytes of a mask: nothing that is masked becomes too long for its place."""
+"""Longest mask in bytes, so that a masked value never exceeds its field."""
 
 
 def masked_table(table: Table, is_secret: Predicate, mask: str) -> Table:
-    """The table with the mask in place of secret entries, whatever their types; the very same, if it has none.
+    """Return the table with secret entries masked, whatever their types, or the same object.
 
-    Tables within it are searched too, and those in arrays.
+    Nested tables and arrays are searched too.
     """
     fields = [_masked_field(field, is_secret, mask) for field in table.fields]
     return table if tuple(fields) == table.fields else Table(fields)
@@ -41,7 +41,7 @@ def _masked_field(field: Field, is_secret: Predicate, mask: str) -> Field:
 
 
 def _masked_within(value: Any, is_secret: Predicate, mask: str) -> Any:
-    """The value with its secret entries masked, where it has any."""
+    """Return the value with its secret entries masked."""
     if isinstance(value, Table):
         return masked_table(value, is_secret, mask)
     if isinstance(value, Array):
@@ -51,7 +51,7 @@ def _masked_within(value: Any, is_secret: Predicate, mask: str) -> Any:
 
 
 def masked_properties(properties: Properties, is_secret: Predicate, mask: str) -> Properties:
-    """The properties with the mask in place of secret ones; numbers, which cannot show it, are left out."""
+    """Return the properties with secret ones masked; numbers, which cannot hold a mask, are removed."""
     changes = {
         name: None if PROPERTIES[name] in "oq" else mask
         for name in PROPERTIES
@@ -61,16 +61,16 @@ def masked_properties(properties: Properties, is_secret: Predicate, mask: str) -
 
 
 def pointer(text: str) -> tuple[str, ...]:
-    """The steps of a JSON pointer (RFC 6901), in which `*` is every entry; `ValueError` when it is none."""
+    """Return the steps of a JSON pointer (RFC 6901), in which `*` is every entry; raise `ValueError` if invalid."""
     if text and not text.startswith("/"):
-        raise ValueError(f"`{text}` is no JSON pointer: it must begin with /")
+        raise ValueError(f"`{text}` is not a JSON pointer: it must begin with /")
     return tuple(step.replace("~1", "/").replace("~0", "~") for step in text.split("/")[1:])
 
 
 def masked_json(body: bytes, pointers: Sequence[tuple[str, ...]], mask: str) -> bytes:
-    """The body with the mask in place of what the pointers lead to; all of it masked, where it is no JSON.
+    """Return the body with the values at the pointers masked; a body that is not JSON is masked whole.
 
-    The very same bytes, where there is nothing to mask.
+    Return the same bytes if there is nothing to mask.
     """
     try:
         document = _decode(body)
@@ -85,7 +85,7 @@ def masked_json(body: bytes, pointers: Sequence[tuple[str, ...]], mask: str) -> 
 
 
 def _has_twins(body: bytes, pointers: Sequence[tuple[str, ...]]) -> bool:
-    """May a secret stand under a name that its object has twice? Of those, only the last is in the document."""
+    """Whether a secret may be under a duplicate member name, of which the decoded document has only the last."""
     if not any(_may_hold(body, steps) for steps in pointers):
         return False
     twins = False
@@ -97,12 +97,12 @@ def _has_twins(body: bytes, pointers: Sequence[tuple[str, ...]]) -> bool:
     try:
         json.loads(body, object_pairs_hook=noted)
     except (ValueError, RecursionError):
-        return True  # it is shown as the other reader parsed it
+        return True  # the other parser accepted it, and its result is shown
     return twins
 
 
 def _may_hold(body: bytes, steps: Sequence[str]) -> bool:
-    """Does the last name on the way stand in the body? One with escapes may be any."""
+    """Whether the last name of the path may be in the body; a body with escapes may contain any name."""
     return steps[-1] == "*" or b"\\" in body or steps[-1].encode() in body
 
 
@@ -112,7 +112,7 @@ _LONE = re.compile("[\ud800-\udfff]")
 
 
 def masked_text(text: str, expressions: Sequence[Any], mask: str) -> str:
-    """The text with the mask in place of what the expressions match, also where it is written with JSON's escapes."""
+    """Return the text with matches masked, including those written with JSON escapes."""
     masked = _substituted(text, expressions, mask)
     if "\\" not in masked:
         return masked
@@ -122,7 +122,7 @@ def masked_text(text: str, expressions: Sequence[Any], mask: str) -> str:
 
 
 def _substituted(text: str, expressions: Sequence[Any], mask: str) -> str:
-    """The text with the mask in place of matches; nothing but the mask where that would be too much work."""
+    """Return the text with matches masked; the mask alone if the work exceeds the limit."""
     found = text.encode()
     for expression in expressions:
         try:
@@ -133,7 +133,7 @@ def _substituted(text: str, expressions: Sequence[Any], mask: str) -> str:
 
 
 def unescaped(text: str) -> str:
-    """JSON without those escapes that need not be there: `\\u0041` and `\\/`. It means what it meant."""
+    """Return equivalent JSON without unnecessary escapes: `\\u0041` and `\\/`."""
     if "\\u" not in text and "\\/" not in text:
         return text
     return _LONE.sub("\ufffd", _PAIR.sub(_joined, _ESCAPE.sub(_plain_character, text)))
@@ -153,7 +153,7 @@ def _joined(pair: re.Match[str]) -> str:
 
 
 def _mask(value: Any, steps: Sequence[str], mask: str) -> bool:
-    """Put the mask where the steps lead to, in place; was there anything?"""
+    """Mask the values at the path in place; return whether there were any."""
     step, *rest = steps
     keys: list[Any]
     if isinstance(value, dict):

@@ -1,4 +1,4 @@
-"""Where the names of exchanges, queues and the like stand: in methods, arguments, properties and reply texts."""
+"""Fields that hold names of exchanges, queues and the like: in methods, arguments, properties and reply texts."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from amqproxy.conversion.method_views import BOUND_KEY, BOUND_QUEUE, QueueQueryO
 
 
 class NameKind(StrEnum):
-    """What a name is the name of."""
+    """Kind of a named object."""
 
     EXCHANGE = "exchange"
     QUEUE = "queue"
@@ -28,7 +28,7 @@ class NameKind(StrEnum):
 
 
 Rename = Callable[[NameKind, str], str]
-"""Another name for a noun's, or the same."""
+"""Maps a name of a kind to another name, or to itself."""
 
 FIELDS: dict[str, tuple[tuple[str, NameKind], ...]] = {
     name: places
@@ -49,11 +49,11 @@ FIELDS: dict[str, tuple[tuple[str, NameKind], ...]] = {
         )
     )
 }
-"""Of each method that bears names, the fields that do. Routing keys may name queues: see `renamed`."""
+"""Fields with names, by method. Routing keys may name queues: see `renamed`."""
 
 MESSAGES = frozenset(name for name, method in BY_NAME.items() if method.carries_content)
 CLOSES = frozenset({"channel.close", "connection.close"})
-"""The methods whose texts may name what was at fault."""
+"""Methods whose reply texts may name the object at fault."""
 
 _EXCHANGE_ARGUMENTS = {"exchange.declare": "alternate-exchange", "queue.declare": "x-dead-letter-exchange"}
 _DEAD_LETTER_KEY = "x-dead-letter-routing-key"
@@ -66,15 +66,15 @@ _DEATH_NAMES = {
 
 
 def _key_noun(exchange: str) -> NameKind:
-    """What a routing key is the name of: with the default exchange, of a queue (section 3.1.3.1)."""
+    """Return the kind of a routing key: of a queue with the default exchange (section 3.1.3.1)."""
     return NameKind.ROUTING_KEY if exchange else NameKind.QUEUE
 
 
 def renamed(method: Method, rename: Rename, *, is_back: bool = False, in_arguments: bool = True) -> Method:
-    """The method with other names in all its places; the very same, if none is another.
+    """Return the method with all names mapped, or the same object.
 
-    The meaning of a routing key depends on the exchange, by the client's name for it: the old one, on the way back the
-    new one.
+    The meaning of a routing key depends on the exchange, by the client's name: the old name, or on the way back the new
+    one.
     """
     changes: dict[str, Any] = {}
     for field, noun in FIELDS.get(method.name, ()):
@@ -111,7 +111,7 @@ def _renamed_arguments(arguments: Table, exchange_argument: str, rename: Rename)
 
 
 def _renamed_question(arguments: Table, rename: Rename) -> Table:
-    """The queue and the key of an AMQP 0-10 exchange.bound, with other names."""
+    """Return the arguments of the view of a 0-10 exchange.bound, with queue and key mapped."""
     kinds = {BOUND_QUEUE: NameKind.QUEUE, BOUND_KEY: NameKind.ROUTING_KEY}
     found = {name: arguments.get(name) for name in kinds}
     return _with_texts(
@@ -120,7 +120,7 @@ def _renamed_question(arguments: Table, rename: Rename) -> Table:
 
 
 def _with_texts(table: Table, texts: Mapping[str, str]) -> Table:
-    """The table with other texts under these names, whose types stay; the very same, if none is another."""
+    """Replace texts by name and keep their types; return the same object if nothing changes."""
     if all(table[name] == text for name, text in texts.items()):
         return table
     return Table(
@@ -141,10 +141,10 @@ def renamed_properties(
     copies: bool = True,
     deaths: bool = True,
 ) -> Properties:
-    """The properties of a message for `exchange` with other names; the very same, if none is another.
+    """Return the properties of a message for `exchange` with names mapped, or the same object.
 
-    `reply_to` is a queue's name, by the specification's custom. `copies` are RabbitMQ's sender-selected distribution,
-    the headers CC and BCC; `deaths` what it notes of dead-lettering.
+    `reply_to` is a queue name by convention of the specification. `copies` are the headers CC and BCC of RabbitMQ's
+    sender-selected distribution; `deaths` are its dead-lettering headers.
     """
     changes: dict[str, Any] = {}
     if reply_to and properties.reply_to:
@@ -181,7 +181,7 @@ def _renamed_texts(texts: Array, noun: NameKind, rename: Rename) -> Array:
 
 
 def _renamed_death(item: Item, rename: Rename) -> Item:
-    """One entry of x-death, which names the queue and exchange of a dead letter: queue, exchange and routing keys."""
+    """Map the names in one entry of x-death: the queue, exchange and routing keys of a dead letter."""
     death = item.value
     if not isinstance(death, Table):
         return item
@@ -209,7 +209,7 @@ _NOUNS = {
 
 
 def renamed_text(text: str, rename: Rename) -> str:
-    """A reply text of RabbitMQ's with other names in it, cut to what a reply text can hold."""
+    """Map the names in a RabbitMQ reply text, and cut it to the maximum length."""
 
     def quoted(found: re.Match[str]) -> str:
         noun = _NOUNS.get(found[1]) or NameKind(found[1])

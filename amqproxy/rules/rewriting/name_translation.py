@@ -1,6 +1,6 @@
-"""The names that a rewrite changes: to those of the broker in the client's commands, and back in the broker's.
+"""Name changes of a rewrite: to the broker's names in the client's commands, and back in the broker's.
 
-Both directions are in one place, since each name must come back as it was.
+Both directions are in one module, since each name must come back unchanged.
 """
 
 from __future__ import annotations
@@ -31,28 +31,28 @@ from amqproxy.rules.verdict import Stage
 
 Follow = Literal["arguments", "reply_to", "copies", "deaths", "texts"]
 EVERYWHERE: tuple[Follow, ...] = ("arguments", "reply_to", "copies", "deaths", "texts")
-"""Where names stand, besides the fields of methods: in the arguments of declare, the property reply_to, the headers CC
-and BCC, those about dead-lettering, and the texts of closes."""
-
-RECALLED = frozenset({"basic.cancel", "basic.cancel-ok", "basic.credit"})
-"""A client's methods about a consumer that it has: by a tag that was changed when the consumer was made, and only if.
+"""Places of names besides method fields: declare arguments, the property reply_to, the headers CC and BCC,
+dead-lettering headers, and reply texts.
 """
 
+RECALLED = frozenset({"basic.cancel", "basic.cancel-ok", "basic.credit"})
+"""Client methods about an existing consumer: their tag changes only if it was changed when the consumer was created."""
+
 _NEVER_EMPTY = {NameKind.QUEUE, NameKind.CONSUMER_TAG, NameKind.USER}
-"""Kinds whose empty name is none: the broker is to give one, or the last one is meant."""
+"""Kinds whose empty name has a meaning: the broker generates a name, or the last one is used."""
 
 _OWN_KEYS = "messages would go to the default exchange with their own keys"
 
 SessionNames = dict[NameKind, UsedNames]
-"""The names that one session has used, by kind."""
+"""Names used in one session, by kind."""
 
 
 class NameTranslation:
     """The renamings of one rule, by the kind of name.
 
-    `literals` has the one name of a kind that a command can have for which the rule's match holds, if there is only
-    one. `follows` are the places besides methods in which names change. Unless `both_ways`, nothing is restored.
-    `is_for_some`: the names of other clients are not changed.
+    `literals` has, by kind, the only name that a matching command can have, if there is just one. `follows` are the
+    places besides methods in which names change. Unless `both_ways`, nothing is restored. `is_for_some` if the names of
+    other clients are unchanged.
     """
 
     __slots__ = (
@@ -85,7 +85,7 @@ class NameTranslation:
         self.is_in_properties = (NameKind.QUEUE in kinds and (follows_reply_to or follows_copies)) or (
             NameKind.ROUTING_KEY in kinds and follows_copies
         )
-        """Do names change in the properties of what is published?"""
+        """Whether names change in the properties of published messages."""
         self._is_back_in_properties = (
             (NameKind.QUEUE in kinds and follows_reply_to)
             or (bool(kinds & {NameKind.QUEUE, NameKind.ROUTING_KEY}) and follows_copies)
@@ -96,16 +96,16 @@ class NameTranslation:
 
     @property
     def is_constant(self) -> bool:
-        """Is the same name always changed to the same, and restored from it?"""
+        """Whether each name always maps to the same name, and back."""
         return all(each.is_reversible or self._literals.get(kind) for kind, each in self.renamings.items())
 
     def is_about(self, name: str) -> bool:
-        """Can names change in such a method of a client?"""
+        """Whether names can change in this client method."""
         if CLIENT not in SENDERS[name] or name in RECALLED:
             return False
         kinds = {kind for _, kind in name_fields.FIELDS.get(name, ())}
         if name in MESSAGES and NameKind.ROUTING_KEY in kinds:
-            kinds.add(NameKind.QUEUE)  # by way of the default exchange
+            kinds.add(NameKind.QUEUE)  # through the default exchange
         if name == "queue.declare" or name == "exchange.declare":
             kinds |= {NameKind.EXCHANGE, NameKind.QUEUE, NameKind.ROUTING_KEY}  # in their arguments
         return bool(kinds & self.renamings.keys())
@@ -116,9 +116,9 @@ class NameTranslation:
     # --- to the broker
 
     def escape(self, method: Method, context: CommandContext, names: SessionNames) -> str | None:
-        """Why messages could reach queues by unchanged routing keys, where clients have queues of their own.
+        """Return why unchanged routing keys could reach queues of other clients, if clients have their own queues.
 
-        None: they cannot.
+        `None` if they cannot.
         """
         if not self._has_own_queues:
             return None
@@ -136,7 +136,7 @@ class NameTranslation:
         return None
 
     def changed_method(self, method: Method, context: CommandContext, names: SessionNames) -> Method:
-        """The client's method with the broker's names."""
+        """Return the client's method with the broker's names."""
         if not self.renamings or method.name in RECALLED:
             return method
         return name_fields.renamed(method, self.to_broker(context, names), in_arguments="arguments" in self._follows)
@@ -144,11 +144,11 @@ class NameTranslation:
     def changed_properties(
         self, properties: Properties, method: Method, context: CommandContext, names: SessionNames
     ) -> Properties:
-        """The properties of a client's message with the broker's names."""
+        """Return the properties of a client's message with the broker's names."""
         return self._renamed_properties(properties, method, self.to_broker(context, names))
 
     def to_broker(self, context: CommandContext, names: SessionNames) -> Rename:
-        """The broker's name for the client's."""
+        """Return the mapping from the client's names to the broker's."""
 
         def rename(kind: NameKind, name: str) -> str:
             used = names.get(kind)
@@ -173,13 +173,13 @@ class NameTranslation:
     # --- to the client
 
     def restores(self, sender: Peer) -> frozenset[str]:
-        """The methods of `sender` in which names are restored."""
+        """Return the methods of `sender` in which names are restored."""
         if sender is CLIENT:
             return RECALLED if NameKind.CONSUMER_TAG in self.renamings else frozenset()
         return self._restored_methods
 
     def restored(self, context: CommandContext, names: SessionNames) -> Command:
-        """The command with the names that its receiver knows."""
+        """Return the command with the names that its receiver knows."""
         command = context.command
         method: Any = command.method
         if context.is_from_client:
@@ -199,14 +199,14 @@ class NameTranslation:
         return with_changes(command, new, properties)
 
     def _may_bear_names(self, command: Command) -> bool:
-        """Can the header contain any name? Most do not, which shows without decoding."""
+        """Whether the header may contain a name; most do not, which shows without decoding."""
         if NameKind.QUEUE in self.renamings or len(command.frames) < 2:
             return True
         header = command.frames[1].payload
         return b"-death" in header or b"CC" in header
 
     def _to_client(self, context: CommandContext, names: SessionNames) -> Rename:
-        """The client's name for the broker's."""
+        """Return the mapping from the broker's names to the client's."""
 
         def rename(kind: NameKind, new: str) -> str:
             used = names.get(kind)
@@ -237,7 +237,7 @@ class NameTranslation:
 
 
 def _renamed_as_spelt(renaming: Renaming, kind: NameKind, name: str, context: CommandContext) -> str:
-    """New name of `name`; one that would stay has that of its spelling without line breaks, which brokers may drop."""
+    """Return the new name; an unmapped name gets that of its spelling without line breaks, which brokers may drop."""
     new = renaming.new(name, context)
     if new != name or kind not in (NameKind.EXCHANGE, NameKind.QUEUE):
         return new
@@ -264,7 +264,7 @@ def _restored_methods(kinds: Any, follows: frozenset[str]) -> frozenset[str]:
 def with_changes(
     command: Command, method: Method, properties: Properties | None = None, body: bytes | None = None
 ) -> Command:
-    """The command with what has changed of it; the very same, if nothing has."""
+    """Return the command with its changed parts, or the same object."""
     new_method = None if method is command.method or method == command.method else method
     new_properties = None if properties is None or properties is command.properties else properties
     new_body = None if body is None or body == command.body else body

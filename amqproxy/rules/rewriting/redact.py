@@ -1,4 +1,4 @@
-"""Masks what taps must not see: in records, captures and logs. On the wire nothing changes."""
+"""The `redact` action: masks values in records, captures and logs; the traffic is unchanged."""
 
 from __future__ import annotations
 
@@ -37,17 +37,17 @@ FIELDS = frozenset(
         "reason",
     )
 )
-"""The fields of methods that can be covered: texts that nothing that counts or follows frames depends on."""
+"""Maskable method fields: texts that do not affect counting or frame order."""
 
 TABLES = ("arguments", "client_properties", "server_properties")
 
 
 class Redact(Rule, Cacheable, frozen=True, tag="redact"):
-    """Show taps a mask in place of what is named.
+    """Mask the named values for taps.
 
     `headers`, `properties` and `arguments` are patterns of names; arguments include the properties of clients and
-    brokers. `json` are JSON pointers into the body; `*` is every entry, and a body that is no JSON is masked whole.
-    `text` are regular expressions (RE2). `body` masks it whole.
+    brokers. `json` are JSON pointers into the body; `*` is every entry, and a body that is not JSON is masked whole.
+    `text` are regular expressions (RE2). `body` masks the whole body.
     """
 
     headers: tuple[str, ...] = ()
@@ -63,10 +63,10 @@ class Redact(Rule, Cacheable, frozen=True, tag="redact"):
 
     def __post_init__(self) -> None:
         if not self._is_of_method and not self._is_of_header and not self._is_of_body:
-            raise ValueError("a redact that covers nothing: name headers, properties, arguments, fields or a body")
+            raise ValueError("this rule masks nothing: name headers, properties, arguments, fields or a body")
         for name in self.fields:
             if name not in FIELDS:
-                raise ValueError(f"`{name}` cannot be covered: of the fields, {', '.join(sorted(FIELDS))} can")
+                raise ValueError(f"`{name}` cannot be masked: name one of {', '.join(sorted(FIELDS))}")
         if self._secret_properties is not None and not any(self._secret_properties(name) for name in PROPERTIES):
             raise ValueError(
                 f"{', '.join(self.properties)}: no message has such a property; headers have a key of theirs"
@@ -74,7 +74,7 @@ class Redact(Rule, Cacheable, frozen=True, tag="redact"):
         _ = self._secret_headers, self._secret_arguments, self._pointers, self._expressions
         matched = self.matched
         if not matched & self.methods:
-            raise ValueError(f"there is nothing of it to cover in {', '.join(sorted(matched)[:3])}")
+            raise ValueError(f"there is nothing to mask in {', '.join(sorted(matched)[:3])}")
 
     @property
     def _is_of_method(self) -> bool:
@@ -152,13 +152,13 @@ class Redact(Rule, Cacheable, frozen=True, tag="redact"):
     def _masked_body(self, body: bytes, limit: int) -> bytes:
         if not body:
             return body
-        if self.body or len(body) > limit:  # what is not inspected is not shown
+        if self.body or len(body) > limit:  # a body that is not inspected is not shown
             return self.mask.encode()
         if self._pointers:
             body = masked_json(body, self._pointers, self.mask)
         if self._expressions:
             text = body.decode("utf-8", "surrogateescape")
             if sound(text) != text:
-                return self.mask.encode()  # what cannot be searched is not shown
+                return self.mask.encode()  # a body that cannot be searched is not shown
             body = masked_text(text, self._expressions, self.mask).encode()
         return body

@@ -1,4 +1,4 @@
-"""New names for exchanges, queues and the like, and the way back."""
+"""New names for exchanges, queues and the like, and their inverse."""
 
 from __future__ import annotations
 
@@ -16,17 +16,17 @@ from amqproxy.rules.matching.templates import Template
 from amqproxy.rules.short_strings import check_short_string, check_short_template, fits
 
 MAX_NAMES = 10_000
-"""How many names a rule remembers for a session, for the way back; the oldest is forgotten first."""
+"""Maximum number of names that a rule remembers per session to restore them; the oldest is forgotten first."""
 
 RESERVED = "amq."
-"""How the names begin that brokers give: of their own exchanges, and of queues and consumers that were given none."""
+"""Prefix of names that brokers generate: their own exchanges, and queues and consumers without a name."""
 
 
 class UsedNames:
-    """The names that a client has used in one session, and what they were changed to; the latest word counts.
+    """Names that a client has used in one session, with their latest mapping.
 
-    `plain` and `restored` are caches: new names from which the old one can be computed, and old names by the new ones.
-    Both are valid until the same name is used otherwise, and are emptied then.
+    `plain` and `restored` are caches: new names from which the old one can be computed, and old names by new ones. Both
+    are emptied when a name gets another mapping.
     """
 
     __slots__ = ("_back", "_forth", "plain", "restored")
@@ -38,7 +38,7 @@ class UsedNames:
         self.restored: dict[str, str] = {}
 
     def note(self, name: str, new: str) -> None:
-        """`name` has become `new`."""
+        """Note that `name` was mapped to `new`."""
         self.plain.clear()
         self.restored.pop(new, None)
         for names, key, value in ((self._forth, name, new), (self._back, new, name)):
@@ -46,7 +46,7 @@ class UsedNames:
             put(names, key, value)
 
     def forget(self, new: str) -> None:
-        """The old name can be computed from `new` itself again."""
+        """Forget `new`, since the old name can be computed from it again."""
         if self._back.pop(new, None) is not None:
             self.restored.pop(new, None)
 
@@ -58,21 +58,20 @@ class UsedNames:
 
 
 def put(names: dict[str, str], key: str, value: str) -> None:
-    """Enter a name among those that are remembered, the oldest of which is forgotten when there are too many."""
+    """Add a name, and forget the oldest one above the limit."""
     names[key] = value
     if len(names) > MAX_NAMES:
         del names[next(iter(names))]
 
 
 class Renaming(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True, dict=True):
-    r"""How names change: all of them, or those that `from` selects.
+    r"""Mapping of names: of all, or of those that `from` selects.
 
-    `to` is the new name; after `from = "regex:…"` it may contain `\1` for what the first group matched. `names` are old
-    names and their new ones. `prefix` and `suffix` are put to a name, after `strip_prefix` and `strip_suffix` have
-    been taken off; a name that does not have what is to be taken off stays. `to`, `prefix` and `suffix` may have
-    places, such as `{user}`, for what is known of the client.
+    `to` is the new name; after `from = "regex:…"` it may contain `\1` for the first group. `names` maps old names to
+    new ones. `prefix` and `suffix` are added after `strip_prefix` and `strip_suffix` are removed; a name without the
+    part to be removed is unchanged. `to`, `prefix` and `suffix` are templates over the client facts, such as `{user}`.
 
-    A name that a broker gave, and the empty one, stay, unless `to` or `names` means that very name.
+    Generated names and the empty name are unchanged, unless `to` or `names` gives that very name.
     """
 
     source: Patterns | None = msgspec.field(default=None, name="from")
@@ -93,7 +92,7 @@ class Renaming(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=
             raise ValueError(f"names that begin with {RESERVED} are the broker's: choose another prefix")
         for template in (self._to, self._prefix, self._suffix):
             if template is not None and not template.is_of_client:
-                raise ValueError(f"`{template.text}`: a name may depend on the client, and on nothing else")
+                raise ValueError(f"`{template.text}`: a name may depend only on the client")
             if template is not None:
                 check_short_template(template)
         for new in self.names.values():
@@ -104,19 +103,19 @@ class Renaming(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=
 
     @property
     def is_reversible(self) -> bool:
-        """Can the old name be derived from the new one alone?"""
+        """Whether the old name can be computed from the new name alone."""
         if self.to is not None:
             return self._only_source is not None
         return bool(self.names) or not (self.strip_prefix or self.strip_suffix)
 
     def separates(self, *, is_for_some: bool) -> bool:
-        """Whether clients get names of their own, which others cannot use; `is_for_some`: other clients' names stay."""
+        """Whether clients get names that others cannot use; `is_for_some` if other clients' names are unchanged."""
         affixes = (self._prefix, self._suffix)
         is_own = any(affix.places or (is_for_some and affix.text) for affix in affixes)
         return self.source is None and is_own
 
     def new(self, name: str, context: CommandContext) -> str:
-        """The name's new one, or itself. `ValueError` when that would be too long."""
+        """Return the new name, or the same; raise `ValueError` if it is too long."""
         if self.names:
             return self.names.get(name, name)
         if (not name or name.startswith(RESERVED)) and not self._is_literal:
@@ -125,13 +124,13 @@ class Renaming(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=
             return name
         new = self._replaced(name, context) if self._to is not None else self._refitted(name, context)
         if not fits(new):
-            raise ValueError(f"a name has at most {MAX_SHORT_STRING} bytes, and `{name}` would have more")
+            raise ValueError(f"a name has at most {MAX_SHORT_STRING} bytes, and the new name of `{name}` has more")
         return new
 
     def old(self, new: str, context: CommandContext, literal: str | None = None) -> str:
-        """The old name of `new`, if it is known; else itself.
+        """Return the old name of `new` if it is known, else `new`.
 
-        `literal` is the only name that can be meant, where a rule's match determines it.
+        `literal` is the only possible old name, if the rule's match determines it.
         """
         if self.names:
             return self._names_back.get(new, new)
@@ -173,20 +172,20 @@ class Renaming(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=
 
     @cached_property
     def _expression(self) -> Any:
-        """The regular expression whose groups `to` may use."""
+        """Regular expression whose groups `to` may use."""
         if isinstance(self.source, str) and self.source.startswith("regex:"):
             return whole_expression(self.source.removeprefix("regex:"))
         return None
 
     @cached_property
     def _only_source(self) -> str | None:
-        """The one name that `from` means, if it is one."""
+        """The only name that `from` matches, if there is just one."""
         names = None if self.source is None else exact(self.source)
         return next(iter(names)) if names is not None and len(names) == 1 else None
 
     @cached_property
     def _is_literal(self) -> bool:
-        """Is the new name given, for old names that are given exactly, if any?"""
+        """Whether the new name is fixed, and so are the old names, if given."""
         return self.to is not None and (self.source is None or exact(self.source) is not None)
 
     @cached_property
@@ -210,7 +209,7 @@ class Renaming(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=
 
 
 def check_groups(expression: Any, text: str) -> None:
-    """`ValueError` when a text that is put in place of what an expression matched wants a group that it has not."""
+    """Raise `ValueError` if a replacement text refers to a missing group."""
     for place, following in pairwise(text):
         if place == "\\" and following.isdecimal() and int(following) > expression.groups:
-            raise ValueError(f"`{text}` wants group {following} of an expression that has {expression.groups}")
+            raise ValueError(f"`{text}` refers to group {following}, but the expression has {expression.groups}")

@@ -1,4 +1,4 @@
-"""Change commands on their way: names, logins, arguments, properties, headers, bodies, limits."""
+"""The `rewrite` action: changes names, logins, arguments, properties, headers, bodies and limits."""
 
 from __future__ import annotations
 
@@ -52,10 +52,10 @@ _CHECKS: dict[str, Callable[[Any], None]] = {
 
 
 class Rewrite(Rule, Cacheable, Reversible, frozen=True, tag="rewrite"):
-    """Change a command that goes on; and restore names that it has changed in the commands of the broker.
+    """Change a command, and restore the changed names in the broker's commands.
 
-    A name may be given as such: then it is what every command that matches gets. `both_ways = false` leaves what the
-    broker sends unchanged. `follows` are the places besides methods in which names change as well.
+    A plain text as a name gives every matching command that name. `both_ways = false` leaves the broker's commands
+    unchanged. `follows` are the places besides methods in which names change as well.
     """
 
     vhost: str | Renaming | None = None
@@ -79,7 +79,7 @@ class Rewrite(Rule, Cacheable, Reversible, frozen=True, tag="rewrite"):
 
     def __post_init__(self) -> None:
         if self.password_file and self.password_env:
-            raise ValueError("the password is in `password_file` or in `password_env`: name one")
+            raise ValueError("`password_file` and `password_env` exclude each other: name one")
         for key, checks in _CHECKS.items():
             try:
                 if (value := getattr(self, key)) is not None:
@@ -87,7 +87,7 @@ class Rewrite(Rule, Cacheable, Reversible, frozen=True, tag="rewrite"):
             except ValueError as error:
                 raise ValueError(f".{key}: {error}") from None
         if not self._names.renamings and not self._has_password and not self._edits and self.tune is None:
-            raise ValueError("a rewrite that changes nothing: name what it is to change")
+            raise ValueError("this rule changes nothing: name a key to change")
         matched = self.matched
         if matched and not matched & self.methods:
             raise ValueError(f"it changes nothing in {', '.join(sorted(matched)[:3])}")
@@ -96,7 +96,7 @@ class Rewrite(Rule, Cacheable, Reversible, frozen=True, tag="rewrite"):
 
     @property
     def places(self) -> MatchedPlaces:
-        """`match` selects the commands that are edited; names elsewhere are found by `from`."""
+        """`match` selects the commands to edit; names in other places are selected by `from`."""
         return MatchedPlaces.OWN
 
     @property
@@ -282,7 +282,7 @@ class Rewrite(Rule, Cacheable, Reversible, frozen=True, tag="rewrite"):
         return self._names.restores(sender)
 
     def restores_alike(self, sender: Peer) -> bool:
-        return self.is_constant and sender is SERVER  # a tag means another consumer once there is one
+        return self.is_constant and sender is SERVER  # a tag refers to another consumer once there is one
 
     @property
     def restoring_needs(self) -> Stage:
@@ -293,6 +293,6 @@ class Rewrite(Rule, Cacheable, Reversible, frozen=True, tag="rewrite"):
 
 
 _CLIENT_KEYS = ("user", "vhost", "address", "connection_name", "client", "listener", "tls_subject", "tls_sni")
-"""The keys of `match` that select clients."""
+"""Keys of `match` that select clients."""
 
 _NO_HEADERS = Table()

@@ -1,10 +1,10 @@
-"""Values that are used, and never shown."""
+"""Values that are used and never shown."""
 
 from __future__ import annotations
 
 
 class Secret:
-    """A text that neither `repr`, `str`, a format nor a dump gives away; only `reveal` does."""
+    """A text that `repr`, `str`, formats and dumps hide; only `reveal` returns it."""
 
     __slots__ = ("_text",)
 
@@ -12,7 +12,7 @@ class Secret:
         self._text = text
 
     def reveal(self) -> str:
-        """The text itself, for the wire and nothing else."""
+        """Return the text, for the wire only."""
         return self._text
 
     def __repr__(self) -> str:
@@ -31,4 +31,4 @@ class Secret:
         return hash(self._text)
 
     def __reduce__(self) -> str:
-        raise TypeError("a secret is not written down")
+        raise TypeError("a secret cannot be serialized")

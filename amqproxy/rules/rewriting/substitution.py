@@ -1,4 +1,4 @@
-r"""Putting something else in place of what a regular expression matches, in a body."""
+r"""Replacement of the matches of a regular expression in a body."""
 
 from __future__ import annotations
 
@@ -9,27 +9,27 @@ from time import thread_time
 from typing import Any
 
 LONGEST = 0.1
-"""Seconds of work after which a substitution is given up: no other connection is served while it lasts."""
+"""Time limit of a substitution, in seconds, since it blocks all other connections."""
 
 _LOOKS = 16
-"""Matches between two looks at the clock."""
+"""Matches between two reads of the clock."""
 
 _PLAIN = re.compile(r"[^\\.^$*+?()\[\]{}|]+")
 _GROUP = re.compile(r"\\(?![0-7]{3})(?:([1-9][0-9]?)|g<(\w+)>)")
 _ESCAPE = re.compile(r"\\(?:[0-7]{1,3}|x..|u....|U........|N\{[^}]*\}|.?)", re.DOTALL)
 
 _ESCAPED = "\n\\'\"abfnrtv01234567xuUN"
-"""What means something else behind a backslash."""
+"""Characters with a special meaning after a backslash."""
 
 
 class TooMuchWork(ValueError):
-    """What a substitution finds in a text takes too long to be replaced."""
+    """Raised if a substitution exceeds the time limit."""
 
 
 class Substitution:
-    r"""Puts `template` in place of what `expression` (RE2) matches; `\1` and `\g<name>` there are its groups.
+    r"""Replaces the matches of `expression` (RE2) by `template`, in which `\1` and `\g<name>` are groups.
 
-    `ValueError` when the template is none.
+    Raise `ValueError` if the template is invalid.
     """
 
     def __init__(self, expression: Any, template: str) -> None:
@@ -41,9 +41,10 @@ class Substitution:
             self._word, self._constant = expression.pattern.encode(), b"".join(texts)
 
     def applied(self, text: bytes) -> bytes:
-        """The text, which must be UTF-8, after it: in time linear in its matches. `TooMuchWork` if there are too many.
+        """Return the substituted text, which must be UTF-8; raise `TooMuchWork` above the time limit.
 
-        A single match may look at all the rest of the text before it is found, so their number alone is no bound.
+        A single match may read the rest of the text before it is found, so that the number of matches alone is not a
+        bound.
         """
         if self._word:
             return text.replace(self._word, self._constant)
@@ -67,12 +68,12 @@ class Substitution:
                 raise TooMuchWork(f"`{self._expression.pattern}` matches in too many places, or takes too long to")
             place = match.start()
             if place == match.end() and place < len(text) and text[place] & 0xC0 == 0x80:
-                continue  # nothing, within a character
+                continue  # an empty match inside a character
             yield match
 
 
 def _pieces(template: str, expression: Any) -> Iterator[bytes | int]:
-    """What stands in a template: text, and the numbers of groups."""
+    """Yield the pieces of a template: texts, and group numbers."""
     done = 0
     for found in _GROUP.finditer(template):
         if _is_escaped(template, found.start()):
@@ -84,7 +85,7 @@ def _pieces(template: str, expression: Any) -> Iterator[bytes | int]:
 
 
 def _is_escaped(template: str, place: int) -> bool:
-    """Is the backslash there the second of a pair?"""
+    """Whether the backslash at `place` is the second of a pair."""
     before = template[:place]
     return (len(before) - len(before.rstrip("\\"))) % 2 == 1
 
@@ -100,11 +101,11 @@ def _unescaped(escape: re.Match[str]) -> str:
     try:
         return codecs.unicode_escape_decode(escape[0])[0]
     except UnicodeDecodeError:
-        raise ValueError(f"`{escape[0]}` is no escape; a backslash is written as two") from None
+        raise ValueError(f"`{escape[0]}` is not an escape: write a literal backslash twice") from None
 
 
 def _group(name: str, expression: Any) -> int:
     number = int(name) if name.isdecimal() else expression.groupindex.get(name, -1)
     if not 0 <= number <= expression.groups:
-        raise ValueError(f"it wants group {name} of an expression that has {expression.groups}")
+        raise ValueError(f"it refers to group {name}, but the expression has {expression.groups}")
     return int(number)

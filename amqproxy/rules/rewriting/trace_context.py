@@ -1,4 +1,4 @@
-"""W3C Trace Context in a message's headers: a beginning for the trace of a message that has none.
+"""W3C Trace Context in message headers: starts a trace for messages that have none.
 
 https://www.w3.org/TR/trace-context/
 """
@@ -17,9 +17,9 @@ _ONLY_FOUR_PARTS = "00-"
 
 
 def begun(headers: Table, random: Callable[[], float]) -> Table:
-    """The headers with a trace: their own, if it is a valid one, else a new one, which is sampled.
+    """Return the headers with a trace: their own if it is valid, else a new, sampled one.
 
-    A state without a valid parent is removed, as specified (section 3.3).
+    A tracestate without a valid traceparent is removed, as section 3.3 specifies.
     """
     if is_valid(headers.get(PARENT)):
         return headers
@@ -29,7 +29,7 @@ def begun(headers: Table, random: Callable[[], float]) -> Table:
 
 
 def is_valid(parent: object) -> bool:
-    """Is it a traceparent that others would take up?"""
+    """Whether `parent` is a valid traceparent."""
     if isinstance(parent, bytes):
         parent = parent.decode("ascii", "replace")
     if not isinstance(parent, str):
@@ -39,6 +39,6 @@ def is_valid(parent: object) -> bool:
 
 
 def _hexadecimal(size: int, random: Callable[[], float]) -> str:
-    """Random bytes, not all of them zero, which would mean that there is no trace."""
+    """Return random bytes in hexadecimal, not all zero, since zero means no trace."""
     drawn = bytes(int(random() * 256) for _ in range(size))
     return (drawn if any(drawn) else b"\x01" * size).hex()

@@ -1,4 +1,4 @@
-"""How large a connection may be made: what the broker offers in connection.tune, made smaller."""
+"""Limits on the connection parameters in connection.tune."""
 
 from __future__ import annotations
 
@@ -14,14 +14,14 @@ from amqproxy.rules.verdict import Close
 
 
 class Tuning(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
-    """What a connection has at most; `heartbeat` is in seconds. The broker's word stands where it is smaller."""
+    """Upper limits of a connection; `heartbeat` is in seconds. The broker's value applies if it is smaller."""
 
     channel_max: Annotated[int, msgspec.Meta(ge=1, le=65_535)] | None = None
     frame_max: Annotated[int, size(ge=4096, le=2**32 - 1)] | None = None
     heartbeat: Annotated[int, duration(ge=1, le=65_535)] | None = None
 
     def offered(self, tune: ConnectionTune) -> ConnectionTune:
-        """What the client is offered. 0 is no limit, and so larger than any."""
+        """Return the tune sent to the client; 0 is unlimited, and so larger than any number."""
         return replace(
             tune,
             channel_max=_smaller(tune.channel_max, self.channel_max),
@@ -30,15 +30,16 @@ class Tuning(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=Tr
         )
 
     def answered(self, answer: ConnectionTuneOk) -> ConnectionTuneOk:
-        """The answer to the broker: no longer a heartbeat than this, whichever the client insists on.
+        """Return the tune-ok sent to the broker: its heartbeat is at most this, even if the client insists on a longer
+        one.
 
-        Then each leg has its own, and the proxy sees to the broker's.
+        Then each leg has its own heartbeat, and the proxy sends the broker's.
         """
         heartbeat = _smaller(answer.heartbeat, self.heartbeat)
         return answer if heartbeat == answer.heartbeat else replace(answer, heartbeat=heartbeat)
 
     def objection(self, answer: ConnectionTuneOk) -> Close | None:
-        """RabbitMQ's error for a client that takes more than it was offered.
+        """Return RabbitMQ's error for a client that exceeds the offered limits.
 
         Sending the broker less than the client uses would only make the broker close it later.
         """

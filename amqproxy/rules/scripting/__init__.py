@@ -1,4 +1,4 @@
-"""Rules written in Python: what a script imports is here.
+"""Rules written in Python, and the names that a script imports.
 
 - `api`: the context of a command, and functions that make verdicts.
 - `script`: the rule that calls a script's function.

@@ -1,6 +1,6 @@
-"""What a script is written with: a context, a few words for verdicts, and how its functions are found.
+"""API of scripts: the context of a command, verdict functions, and the naming of a script's functions.
 
-A script is Python. Each of its functions that is named for a method is asked about commands of that method:
+A script is Python. A function that is named for a method is called for each command with that method:
 
     from amqproxy.rules.scripting import Command, Context, Verdict, drop, refuse
 
@@ -8,10 +8,10 @@ A script is Python. Each of its functions that is named for a method is asked ab
         if command.body_size == 0:
             return refuse("an empty message")
 
-`publish` is for basic.publish, and so for all of class basic (`return_` is basic.return, since `return` is a word of
-Python's); `queue_declare` is for queue.declare, and so for the others. `command` is asked about all that have no
-function of their own. `load(context)` is called once, when the config is loaded. What returns None lets the command
-pass.
+`publish` handles basic.publish, and likewise for all of class basic (`return_` is basic.return, since `return` is a
+keyword of Python); `queue_declare` handles queue.declare, and likewise for the other classes. `command` handles all
+methods without a function of their own. `load(context)` is called once, when the configuration is loaded. A function
+that returns `None` passes the command.
 """
 
 from __future__ import annotations
@@ -32,10 +32,10 @@ from amqproxy.rules.verdict import Answer, Close, Insertion, Verdict
 
 
 class Context:
-    """What a function of a script may know besides the command.
+    """Facts for a script's function besides the command.
 
-    `store` is the session's own and `shared` that of all sessions: dictionaries, empty at first, which the script may
-    fill as it likes. What it keeps there is its own to bound.
+    `store` belongs to the session and `shared` to all sessions: initially empty dictionaries for the script, which must
+    bound what it keeps there.
     """
 
     __slots__ = ("command_context", "rule", "shared", "store")
@@ -54,12 +54,12 @@ class Context:
 
     def _of_command(self) -> CommandContext:
         if self.command_context is None:
-            raise AttributeError("while a script is loaded there is no command, nor anything about one")
+            raise AttributeError("there is no command while a script is loaded")
         return self.command_context
 
     @property
     def sender(self) -> Peer:
-        """Who sent the command: `Peer.CLIENT` or `Peer.SERVER`."""
+        """Sender of the command: `Peer.CLIENT` or `Peer.SERVER`."""
         return self._of_command().sender
 
     @property
@@ -77,7 +77,7 @@ class Context:
 
     @property
     def now(self) -> float:
-        """Seconds of a steady clock."""
+        """Seconds of a monotonic clock."""
         return self._of_command().now
 
     @property
@@ -86,7 +86,7 @@ class Context:
         return self._of_command().time
 
     def random(self) -> float:
-        """A number from 0 up to, and without, 1."""
+        """Return a random number in [0, 1)."""
         return self._of_command().random()
 
 
@@ -101,9 +101,9 @@ def change(
     body: bytes | str | None = None,
     **fields: Any,
 ) -> Verdict:
-    """The command goes on with other properties, headers or body, and with these fields of its method.
+    """Forward the command with other properties, headers or body, and with these fields of its method.
 
-    `change(command, routing_key="audit", headers={"seen": True})`; headers take the place of all that were there.
+    `change(command, routing_key="audit", headers={"seen": True})`; the headers replace all headers of the message.
     """
     method = command.method
     names = dict(method.spoken)
@@ -119,17 +119,17 @@ def change(
 
 
 def drop(command: Command, answer: Answer = Answer.ACK) -> Verdict:
-    """The command goes no further; the sender of a message receives `answer`, of another command nothing."""
+    """Drop the command; the sender of a message receives `answer`, the sender of another command nothing."""
     return dropped(command, answer)
 
 
 def refuse(text: str = "", code: int = AccessRefused.code, scope: Scope | None = None) -> Verdict:
-    """The command's channel is closed, or its connection where the code asks for that, or `scope` does."""
+    """Close the command's channel, or its connection if the code or `scope` requires it."""
     error = BY_CODE.get(code)
     usual = error.usual_scope if error is not None else Scope.CHANNEL
     return Verdict(command=None, close=Close(scope or usual, code, reply_text(code, text, "ERROR")), is_final=True)
 
 
 def insert(command: Command, *commands: tuple[Peer, Command]) -> Verdict:
-    """The command goes on, and these are sent besides, each to the peer beside it."""
+    """Forward the command, and send these commands as well, each to its peer."""
     return Verdict(command=command, insertions=tuple(Insertion(to, each) for to, each in commands))

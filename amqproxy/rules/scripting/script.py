@@ -1,4 +1,4 @@
-"""Rules that are Python: see `api` for what a script is written with."""
+"""The `script` action: a rule written in Python; see `api` for its interface."""
 
 from __future__ import annotations
 
@@ -20,9 +20,9 @@ _STAGES = {"method": Stage.METHOD, "header": Stage.HEADER, "body": Stage.BODY}
 
 
 class Script(Rule, Stateful, frozen=True, tag="script"):
-    """Ask a function of a Python file what is to become of a command.
+    """Decide about a command by a function in a Python file.
 
-    `reads` is how much of a message its functions look at: what they do not need is not waited for, and not there.
+    `reads` is the part of a message that its functions read; the rest is not waited for, and not available.
     """
 
     file: str
@@ -38,20 +38,20 @@ class Script(Rule, Stateful, frozen=True, tag="script"):
     @property
     def methods(self) -> frozenset[str] | None:
         if not self.hooks:
-            return None  # which it has is known once the file has been read
+            return None  # known once the file has been read
         if script_loader.ANY in self.hooks:
             return frozenset(BY_NAME)
         return frozenset(script_loader.HOOKS[name] for name in self.hooks if name in script_loader.HOOKS)
 
     @property
     def reads_unacked(self) -> bool:
-        """It may drop a delivery without an answer: what came before that must be known, as for a fault."""
+        """Whether unacknowledged deliveries must be counted, since a script may drop a delivery without an answer."""
         deliveries = {"basic.deliver", "basic.get-ok"} & self.matched
         return not deliveries.isdisjoint(self.methods or ())
 
     @property
     def hooks(self) -> Mapping[str, Callable[..., Any]]:
-        """The script's functions by name; none before `resolved`."""
+        """The script's functions by name; empty before `resolved`."""
         found: Mapping[str, Callable[..., Any]] = self.__dict__.get("hooks_of_file", {})
         return found
 
@@ -67,7 +67,7 @@ class Script(Rule, Stateful, frozen=True, tag="script"):
         return rule
 
     def continues(self, old: Rule) -> bool:
-        return False  # the file may have changed, and its `load` has been called again
+        return False  # the file may have changed, and its `load` was called again
 
     def begin(self) -> dict[Any, Any]:
         shared: dict[Any, Any] = self.__dict__.get("shared_by_all", {})

@@ -1,4 +1,4 @@
-"""Python that comes with the config: run once when it is loaded, and its errors reported by file and line."""
+"""Loader of Python files of the configuration, which reports their errors by file and line."""
 
 from __future__ import annotations
 
@@ -15,9 +15,9 @@ from amqproxy.rules.suggestions import did_you_mean
 
 
 class ScriptError(ValueError):
-    """A fault in Python of the config's; the text begins with the file and the line.
+    """An error in a configured Python file; the text begins with the file and the line.
 
-    `outline` is the part of it that cannot contain data from a peer.
+    `outline` is the part of the text that cannot contain a peer's data.
     """
 
     def __init__(self, text: str, outline: str | None = None) -> None:
@@ -29,14 +29,14 @@ HOOKS: Mapping[str, str] = {
     {"basic.return": "return_"}.get(name, name.removeprefix("basic.").replace(".", "_").replace("-", "_")): name
     for name in BY_NAME
 }
-"""What the functions of a script are called, and the method that each is for."""
+"""Names of script functions, and the method of each."""
 
 LOAD, ANY = "load", "command"
 _PARAMETERS = ("command", "context")
 
 
 def module(source: str, file: str) -> ModuleType:
-    """The module that `source` makes, once run; `ScriptError` when it cannot be."""
+    """Run `source` and return its module; raise `ScriptError` on failure."""
     made = ModuleType(file.rpartition("/")[2].removesuffix(".py"))
     made.__file__ = file
     linecache.cache[file] = (len(source), None, source.splitlines(keepends=True), file)  # so that tracebacks show it
@@ -44,13 +44,13 @@ def module(source: str, file: str) -> ModuleType:
         exec(compile(source, file, "exec", dont_inherit=True), made.__dict__)
     except SyntaxError as error:
         raise ScriptError(f"{error.filename}:{error.lineno}: {error.msg}") from None
-    except BaseException as error:  # noqa: BLE001 - what it raises is its failure, SystemExit too
+    except BaseException as error:  # noqa: BLE001 - any exception is its failure, SystemExit too
         raise fault(error, file) from None
     return made
 
 
 def fault(error: BaseException, file: str) -> ScriptError:
-    """What `error` was, and the line of `file` that led to it."""
+    """Return the error with the line of `file` that led to it."""
     if isinstance(error, ScriptError):
         return error
     lines = [frame.lineno for frame in traceback.extract_tb(error.__traceback__) if frame.filename == file]
@@ -72,9 +72,9 @@ def called(hook: Callable[..., Any], file: str, *arguments: Any) -> Any:
 
 
 def function(name: str, resources: Resources) -> tuple[Callable[..., Any], str]:
-    """The function that "module:function" or "file.py:function" names, and the file that it is in.
+    """Return the function of "module:function" or "file.py:function", and its file.
 
-    `ValueError` when there is none.
+    Raise `ValueError` if there is none.
     """
     place, _, attribute = name.rpartition(":")
     if not place or not attribute:
@@ -90,7 +90,7 @@ def function(name: str, resources: Resources) -> tuple[Callable[..., Any], str]:
 
 
 def hooks(source: str, file: str) -> dict[str, Callable[..., Any]]:
-    """The functions of a script, by name. `ScriptError` when one is for nothing, or takes what it is not given."""
+    """Return the functions of a script by name; raise `ScriptError` for a wrong name or signature."""
     found: dict[str, Callable[..., Any]] = {}
     for name, value in vars(module(source, file)).items():
         if name.startswith("_") or not isinstance(value, FunctionType) or value.__code__.co_filename != file:
@@ -101,7 +101,7 @@ def hooks(source: str, file: str) -> dict[str, Callable[..., Any]]:
             _check_parameters(value, 1 if name == LOAD else 2, f"{file}:{line}")
             found[name] = value
         elif parameters == _PARAMETERS:
-            raise ScriptError(f"{file}:{line}: `{name}` is named for no method{did_you_mean(name, [*HOOKS, ANY])}")
+            raise ScriptError(f"{file}:{line}: `{name}` is not named for a method{did_you_mean(name, [*HOOKS, ANY])}")
     if not found.keys() - {LOAD}:
         raise ScriptError(f"{file}: it has no function for any method, such as `publish(command, context)`")
     return found
@@ -109,7 +109,7 @@ def hooks(source: str, file: str) -> dict[str, Callable[..., Any]]:
 
 def _check_parameters(hook: Callable[..., Any], count: int, place: str) -> None:
     if inspect.iscoroutinefunction(hook) or inspect.isgeneratorfunction(hook):
-        raise ScriptError(f"{place}: `{hook.__name__}` must be a plain function: a verdict waits for nothing")
+        raise ScriptError(f"{place}: `{hook.__name__}` must be a plain function, not a coroutine or generator")
     try:
         inspect.signature(hook).bind(*[None] * count)
     except TypeError:

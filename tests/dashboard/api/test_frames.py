@@ -113,7 +113,7 @@ def test_a_wrong_filter_has_its_place(dashboard: Dashboard) -> None:
     assert response.headers["content-type"] == "application/problem+json"
     problem = response.json()
     assert (problem["status"], problem["at"]) == (400, 9)
-    assert "something is missing here" in problem["detail"]
+    assert "the expression is incomplete here" in problem["detail"]
 
 
 def test_a_source_or_frame_that_is_not_there(dashboard: Dashboard) -> None:

@@ -49,7 +49,7 @@ def test_a_replay_reports_what_the_broker_answers_otherwise(dashboard: Dashboard
     assert (answer.status_code, answer.json()["state"]) == (202, "running")
     found = ended(client, answer.json()["id"])
     assert (found["state"], found["difference_count"]) == ("different", 2)
-    assert found["text"] == "replay: the broker has answered otherwise"
+    assert found["text"] == "replay: the broker's answers differ"
     assert [each["method"] for each in found["differences"]] == ["connection.blocked", "connection.unblocked"]
     assert found["summary"]["commands_sent"] > 0
     assert found["to"] == broker.url.replace("guest:guest", "guest")

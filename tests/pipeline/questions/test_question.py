@@ -34,9 +34,9 @@ def test_a_question_knows_its_tables() -> None:
     [
         ("publishers", {}, "publishers needs --exchange"),
         ("publishers", {"queue": "q"}, "publishers has no option --queue; it has --exchange, --routing-key"),
-        ("transit", {"queue": "q"}, "transit has no option --queue; it has no options of its own"),
+        ("transit", {"queue": "q"}, "transit has no option --queue; it has no options"),
         ("capacity", {"by": "team"}, "--by is one of virtual-host, user, not 'team'"),
-        ("poison", {"times": "often"}, "--times is a number, not 'often'"),
+        ("poison", {"times": "often"}, "--times must be a number, not 'often'"),
         ("message", {}, "message needs --message-id or --digest"),
     ],
 )
@@ -94,5 +94,5 @@ def test_durations(text: str, seconds: int) -> None:
 
 @pytest.mark.parametrize("text", ["", "7", "-1d", "0s", "a week"])
 def test_what_is_no_duration_is_refused(text: str) -> None:
-    with pytest.raises(ValueError, match="is no duration"):
+    with pytest.raises(ValueError, match="is not a duration"):
         seconds_of(text)

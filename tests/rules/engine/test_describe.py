@@ -25,7 +25,7 @@ PUBLISH = Command(1, BasicPublish(exchange="a"), Properties(priority=1), b"body"
         (Verdict(command=PUBLISH.altered(body=b"longer")), ("body: 4 bytes → 6",)),
         (Verdict(command=PUBLISH, delay=0.25), ("delayed by 0.25 s",)),
         (Verdict(command=PUBLISH, hold=HoldAction("h", 30.0)), ("held for up to 30 s",)),
-        (Verdict(command=PUBLISH, behind=2), ("put behind 2 more",)),
+        (Verdict(command=PUBLISH, behind=2), ("moved behind the next 2",)),
         (
             Verdict(command=PUBLISH, insertions=(Insertion(CLIENT, Command(0, ConnectionBlocked("x"))),)),
             ("connection.blocked inserted for the client",),

@@ -48,23 +48,23 @@ def test_each_rule_in_words() -> None:
         == """\
 1. acl `access`
    about: commands where vhost is not `test`
-   does:  Ask the `lines` in order: what the first that holds allows goes on to the next rule, what it denies is \
-refused.
+   does:  Evaluate access list lines in order: the first line that holds passes the command to the next rule, or \
+refuses it.
    line 1: allow user "orders-*" to publish exchange "orders.*"
    line 2: allow user "ops" to any
    line 2b: otherwise deny
 2. refuse `big` (in shadow: it counts, and changes nothing)
    about: basic.deliver, basic.get-ok, basic.publish, basic.return where size is at least 64KiB
-   does:  Do not send it on, and send its sender an error; of what the broker sends, the client. (with = 'nack')
+   does:  Refuse the command: send an error to its sender, or to the client if the broker sent it. (with = 'nack')
    needs: the method and the message's header
 3. refuse `odd`
    about: basic.publish where headers tier is `gold`, headers test is not there, the time is from 22:00 to \
 06:00 (+00:00) on sat, sun, exchange == 'x'
-   does:  Do not send it on, and send its sender an error; of what the broker sends, the client.
+   does:  Refuse the command: send an error to its sender, or to the client if the broker sent it.
    needs: the method and the message's header
 4. allow `rest`
    about: every command
-   does:  Let it pass; no later rule is asked.
+   does:  Pass the command and evaluate no later rule.
    needs: the method alone"""
     )
 
@@ -252,9 +252,9 @@ def test_a_rule_that_fails_refuses() -> None:
         ({}, "basic.pubish", "there is no method `basic.pubish`: did you mean `basic.publish`?"),
         ({"queue": "q"}, "basic.publish", "basic.publish has no queue"),
         ({}, "message.trnsfer", "there is no method `message.trnsfer`: did you mean `message.transfer`?"),
-        ({}, "session.flush", "rules do not see a session.flush: it passes"),
+        ({}, "session.flush", "rules do not see session.flush: it passes"),
         ({"queue": "q"}, "message.transfer", "message.transfer has no queue"),
-        ({"queue": "q"}, None, "to know what queue is meant, name a method too"),
+        ({"queue": "q"}, None, "queue depends on the method: name one too"),
     ],
 )
 def test_what_does_not_go_together(given: dict[str, str], method: str | None, what: str) -> None:

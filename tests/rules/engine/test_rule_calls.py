@@ -84,9 +84,7 @@ def test_a_body_too_large_to_be_looked_into_is_refused_as_rabbitmq_refuses_large
     verdict = evaluator.evaluate(from_client(BasicPublish(exchange="e"), body=b'{"a": 12345}', body_limit=10))
     assert verdict.close is not None
     assert (verdict.close.code, verdict.close.scope) == (406, Scope.CHANNEL)
-    assert (
-        verdict.close.text == "PRECONDITION_FAILED - message size 12 is larger than the 10 bytes that rules look into"
-    )
+    assert verdict.close.text == "PRECONDITION_FAILED - message size 12 is larger than the 10 bytes that rules can read"
 
 
 def test_a_rule_that_does_not_look_into_a_body_does_not_mind_its_size() -> None:

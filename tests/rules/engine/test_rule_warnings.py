@@ -42,13 +42,13 @@ def test_a_list_that_no_client_gets_past() -> None:
     ],
 )
 def test_a_line_that_is_never_asked(first: str, second: str, is_shadowed: bool) -> None:
-    text = "rule 'r': line 2 is never asked: line 1 is about all that it is about"
+    text = "rule 'r': line 2 is never evaluated: line 1 is about all that it is about"
     assert (text in listed(f"{first}\n{second}")) is is_shadowed
 
 
 def test_rules_behind_one_that_allows_all() -> None:
     allow, refuse = 'action = "allow"\nname = "all"', 'action = "refuse"\nname = "no"\nmatch.exchange = "e"'
-    assert found(allow, refuse) == ["rule 'no' is never asked: 'all' is about every command, and ends the rules"]
+    assert found(allow, refuse) == ["rule 'no' is never evaluated: 'all' is about every command, and ends the rules"]
     assert found(refuse, allow) == []
     assert found(f'{allow}\nmatch.user = "a"', refuse) == []
     assert found(f'{allow}\nmode = "shadow"', refuse) == []

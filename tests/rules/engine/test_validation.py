@@ -31,7 +31,7 @@ class Publishing(Rule, frozen=True, tag="publishing"):
     ("rules", "what"),
     [
         ([Allow(name="a"), Allow(name="b"), Allow(name="a")], ".rules[2].name: `a` is the name of rules[0] too"),
-        ([Allow(name="")], ".rules[0].name: a rule needs one"),
+        ([Allow(name="")], ".rules[0].name: a rule needs a name"),
         ([Allow(name="a"), Allow(name="b", when="exchnge == 1")], ".rules[1].when: there is no `exchnge`: did you"),
         (
             [Allow(name="a", match=Match(destination="e", size=Sizes()))],

@@ -261,17 +261,17 @@ def test_in_shadow_nothing_happens() -> None:
 @pytest.mark.parametrize(
     ("keys", "why"),
     [
-        ({"kind": "nack", "match": {"method": "basic.ack"}}, "happens only to basic.publish"),
+        ({"kind": "nack", "match": {"method": "basic.ack"}}, "applies only to basic.publish"),
         ({"kind": "trouble"}, "trouble"),
         ({"kind": "bandwidth", "rate": 0}, "at least one byte"),
-        ({"kind": "limit_data", "octets": "much"}, "is no size"),
+        ({"kind": "limit_data", "octets": "much"}, "is not a size"),
         ({"kind": "latency"}, "delay"),
         ({"kind": "latency", "delay": -1}, "delay"),
         ({"kind": "slow_close", "delay": 1e9}, "delay"),
         ({"kind": "nack", "rule": {"probability": 0}}, "probability"),
         ({"kind": "nack", "rule": {"nth": 0}}, "nth"),
         ({"kind": "nack", "excess": 1}, "excess"),
-        ({"kind": "drop", "match": {"method": "channel.close-ok"}}, "happens only to"),
+        ({"kind": "drop", "match": {"method": "channel.close-ok"}}, "applies only to"),
         ({"kind": "corrupt", "mask": 0}, "mask"),
     ],
 )

@@ -49,10 +49,10 @@ def test_what_is_read(text: str, expected: set[tuple[str, tuple[str, ...], bool]
         ("a.b.c", "there is no `a`", (1, 1)),
         ("queue.matches(queue)", "wants its pattern written out", (1, 7)),
         ("matches(queue, 'a')", "wants its pattern written out", (1, 1)),
-        ("headers.all(h, headers.all(i, i == h))", "one macro within another could take for ever", (1, 24)),
+        ("headers.all(h, headers.all(i, i == h))", "a macro inside a macro could take too long", (1, 24)),
         ("headers.all(h, h == 'a') && h == 'b'", "there is no `h`", (1, 29)),
-        ("queue == 'a", "this text does not end", (1, 10)),
-        ("x" * 5000, "an expression of 5000 characters; 4096 is the most", (1, 4097)),
+        ("queue == 'a", "this text is not closed", (1, 10)),
+        ("x" * 5000, "the expression has 5000 characters, the limit is 4096", (1, 4097)),
     ],
 )
 def test_what_is_wrong_is_pointed_at(text: str, what: str, place: tuple[int, int]) -> None:

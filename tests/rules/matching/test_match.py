@@ -317,7 +317,7 @@ def test_what_its_conditions_depend_on() -> None:
     [
         (
             {"method": "basic.pubish"},
-            ".method: `basic.pubish` is no method: did you mean `basic.publish`? - at `$.match`",
+            ".method: `basic.pubish` is not a method: did you mean `basic.publish`? - at `$.match`",
         ),
         ({"exchange": "regex:a("}, ".exchange: `a(` is not a regular expression: missing ): a( - at `$.match`"),
         ({"address": "10.0.0/8"}, ".address: `10.0.0/8` is neither an IP address nor a network such as 10.0.0.0/8"),
@@ -327,10 +327,13 @@ def test_what_its_conditions_depend_on() -> None:
         ),
         ({"properties": {"headers": True}}, ".properties: no message has a property `headers`"),
         ({"headers": {"x": "regex:("}}, ".headers.x: `(` is not a regular expression"),
-        ({"client": {"x": []}}, ".client.x: an empty list matches nothing"),
-        ({"size": {"min": "64Kib"}}, ".min: `64Kib` is no size: write bytes, or a number and one of B, kB, KB, KiB,"),
-        ({"size": {"min": 2, "max": 1}}, "nothing has at least 2 and at most 1 - at `$.match.size`"),
-        ({"json": {"a": 1}}, ".json: `a` is no JSON pointer: it must begin with /"),
+        ({"client": {"x": []}}, ".client.x: the list is empty"),
+        (
+            {"size": {"min": "64Kib"}},
+            ".min: `64Kib` is not a size: write bytes, or a number and one of B, kB, KB, KiB,",
+        ),
+        ({"size": {"min": 2, "max": 1}}, "min is 2, and must not be above max, 1 - at `$.match.size`"),
+        ({"json": {"a": 1}}, ".json: `a` is not a JSON pointer: it must begin with /"),
         ({"sampel": 3}, "unknown field `sampel` - at `$.match`"),
         ({"sample": 0}, "Expected `float` > 0.0 - at `$.match.sample`"),
         ({"sample": 101}, "Expected `float` <= 100.0 - at `$.match.sample`"),

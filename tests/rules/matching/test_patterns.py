@@ -91,7 +91,7 @@ def test_words_that_stand_for_themselves(patterns: Patterns, words: set[str] | N
         ("regex:a(", "`a(` is not a regular expression: missing ): a("),
         ("regex:(?=a)", "is not a regular expression"),
         (("a", "!regex:["), "is not a regular expression"),
-        ((), "an empty list matches nothing"),
+        ((), "the list is empty"),
     ],
 )
 def test_what_is_no_pattern(patterns: Patterns, what: str) -> None:

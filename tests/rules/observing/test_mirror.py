@@ -82,9 +82,9 @@ def test_a_sample_of_them(drawn: float, copies: int) -> None:
 @pytest.mark.parametrize(
     ("text", "reason"),
     [
-        ("", "a copy to where the original goes"),
+        ("", "the copy goes where the original goes"),
         ('exchange = "a"\npercent = 0', "> 0"),
-        ('exchange = "a"\nmatch.method = "basic.deliver"', "only basic.publish is mirrored, and not basic.deliver"),
+        ('exchange = "a"\nmatch.method = "basic.deliver"', "only basic.publish can be mirrored, not basic.deliver"),
     ],
 )
 def test_what_makes_no_sense_is_not_loaded(text: str, reason: str) -> None:

@@ -149,11 +149,11 @@ def test_the_fields_that_cannot_be_edited() -> None:
 @pytest.mark.parametrize(
     ("keys", "reason"),
     [
-        ({"set": {"a": "{nobody}"}}, "none of the names"),
+        ({"set": {"a": "{nobody}"}}, "not a known name"),
         ({"set": {"a": 2**70}}, "does not fit any type"),
         ({"set": {"a" * 256: 1}}, "does not fit any type"),
         ({"default": {"a": object()}}, "no field-table type fits"),
-        ({"default": {"a": 1}, "set": {"a": 1}}, "needs no default"),
+        ({"default": {"a": 1}, "set": {"a": 1}}, "makes its default useless"),
         ({"remove": ["regex:("]}, "not a regular expression"),
         ({"drop": ["a"]}, "unknown field"),
     ],
@@ -166,17 +166,17 @@ def test_what_makes_no_sense_is_not_loaded(keys: dict[str, Any], reason: str) ->
 @pytest.mark.parametrize(
     ("check", "keys", "reason"),
     [
-        (check_properties, {"set": {"ttl": 1}}, "`ttl` is no property"),
-        (check_properties, {"set": {"headers": {}}}, "`headers` is no property"),
+        (check_properties, {"set": {"ttl": 1}}, "`ttl` is not a property"),
+        (check_properties, {"set": {"headers": {}}}, "`headers` is not a property"),
         (check_properties, {"set": {"priority": 300}}, "a number of 8 bits"),
         (check_properties, {"set": {"priority": "high"}}, "a number of 8 bits"),
-        (check_properties, {"at_most": {"type": 1}}, "has no bounds"),
+        (check_properties, {"at_most": {"type": 1}}, "cannot be bounded"),
         (check_properties, {"at_most": {"priority": 0.5}}, "a number of 8 bits"),
-        (check_fields, {"set": {"no_wait": True}}, "no field that can be edited"),
+        (check_fields, {"set": {"no_wait": True}}, "not an editable field"),
         (check_fields, {"set": {"durable": "yes"}}, "true or false"),
         (check_fields, {"set": {"prefetch_count": 70_000}}, "a number of 16 bits"),
-        (check_fields, {"at_most": {"durable": 1}}, "has no bounds"),
-        (check_fields, {"remove": ["durable"]}, "always there"),
+        (check_fields, {"at_most": {"durable": 1}}, "cannot be bounded"),
+        (check_fields, {"remove": ["durable"]}, "always exist"),
     ],
 )
 def test_what_cannot_be_edited_is_not_loaded(check: Any, keys: dict[str, Any], reason: str) -> None:

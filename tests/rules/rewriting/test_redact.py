@@ -139,14 +139,14 @@ def test_how_much_it_needs(text: str, needs: Stage) -> None:
 @pytest.mark.parametrize(
     ("text", "reason"),
     [
-        ("", "covers nothing"),
-        ("json = ['card']", "no JSON pointer"),
+        ("", "masks nothing"),
+        ("json = ['card']", "not a JSON pointer"),
         ("text = ['(']", "not a regular expression"),
-        ("fields = ['delivery_tag']", "`delivery_tag` cannot be covered"),
+        ("fields = ['delivery_tag']", "`delivery_tag` cannot be masked"),
         ("properties = ['token']", "no message has such a property"),
         ("body = true\nmask = ''", "length >= 1"),
         ("body = true\nmask = 'é'", "regex"),
-        ("match.method = 'queue.declare'\nbody = true", "nothing of it to cover in queue.declare"),
+        ("match.method = 'queue.declare'\nbody = true", "nothing to mask in queue.declare"),
     ],
 )
 def test_what_makes_no_sense_is_not_loaded(text: str, reason: str) -> None:

@@ -84,12 +84,12 @@ def test_back_without_having_been_there(keys: dict[str, Any], literal: str | Non
         ({"prefix": "amq."}, "the broker's"),
         ({"prefix": "am"}, "the broker's"),
         ({"prefix": "amq.mine."}, "the broker's"),
-        ({"prefix": "{routing_key}"}, "may depend on the client"),
-        ({"to": "{headers.x}"}, "may depend on the client"),
-        ({"to": "{nobody}"}, "none of the names"),
+        ({"prefix": "{routing_key}"}, "may depend only on the client"),
+        ({"to": "{headers.x}"}, "may depend only on the client"),
+        ({"to": "{nobody}"}, "not a known name"),
         ({"from": "regex:(", "to": "x"}, "not a regular expression"),
-        ({"from": "regex:(a)", "to": r"\2"}, "wants group 2"),
-        ({"from": [], "to": "x"}, "matches nothing"),
+        ({"from": "regex:(a)", "to": r"\2"}, "refers to group 2"),
+        ({"from": [], "to": "x"}, "the list is empty"),
         ({"too": "x"}, "unknown field"),
     ],
 )
@@ -128,7 +128,7 @@ def test_used_names_are_bounded_and_the_latest_counts() -> None:
 
 def test_groups_that_an_expression_has_not() -> None:
     check_groups(re.compile("(a)(b)"), r"\2 \1 \0 \\ x\n")
-    with pytest.raises(ValueError, match="wants group 3 of an expression that has 2"):
+    with pytest.raises(ValueError, match="refers to group 3, but the expression has 2"):
         check_groups(re.compile("(a)(b)"), r"\3")
 
 

@@ -328,8 +328,8 @@ def test_how_much_it_needs(text: str, needs: Stage, restoring_needs: Stage, is_c
     [
         ("", "changes nothing"),
         ("password_file = 'a'\npassword_env = 'b'", "name one"),
-        ("properties.set = {ttl = 1}", "`ttl` is no property"),
-        ("fields.set = {delivery_tag = 1}", "no field that can be edited"),
+        ("properties.set = {ttl = 1}", "`ttl` is not a property"),
+        ("fields.set = {delivery_tag = 1}", "not an editable field"),
         ("tune.frame_max = 100", ">= 4096"),
         ("match.method = 'basic.ack'\nexchange.prefix = 'p'", "changes nothing in basic.ack"),
         ("match.method = 'basic.deliver'\nexchange.prefix = 'p'", "changes nothing in basic.deliver"),

@@ -53,8 +53,11 @@ def test_functions_of_a_script() -> None:
         ("def publish(command): pass", r"r.py:1: `publish` must take \(command, context\)"),
         ("\ndef load(): pass", r"r.py:2: `load` must take \(context\)"),
         ("def publish(command, context, more): pass", r"must take \(command, context\)"),
-        ("def pubilsh(command, context): pass", r"r.py:1: `pubilsh` is named for no method: did you mean `publish`\?"),
-        ("def zzz(command, context): pass", r"r.py:1: `zzz` is named for no method$"),
+        (
+            "def pubilsh(command, context): pass",
+            r"r.py:1: `pubilsh` is not named for a method: did you mean `publish`\?",
+        ),
+        ("def zzz(command, context): pass", r"r.py:1: `zzz` is not named for a method$"),
         ("async def publish(command, context): pass", r"must be a plain function"),
         ("def publish(command, context): yield", r"must be a plain function"),
         ("def load(context): pass", r"no function for any method"),
