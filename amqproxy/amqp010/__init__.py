@@ -1,4 +1,4 @@
-"""AMQP 0-10, with Qpid's errata: the ground floor, which knows of no socket and no clock.
+"""AMQP 0-10, with Qpid's errata: the lowest layer, without sockets and clocks.
 
 What is on the wire: bytes come in and frames go out (`frame_reader`, which counts them in a `tally`). A `Frame`
 (`frame`) is 12 bytes of header, and a payload: a piece of a segment. One to three segments (the control or command, its

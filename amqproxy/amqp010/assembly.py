@@ -1,4 +1,4 @@
-"""Frames ↔ assemblies: a control, or a command with its header and its body (section 4.4.1)."""
+"""Conversion between frames and assemblies: a control, or a command with its header and its body (section 4.4.1)."""
 
 from __future__ import annotations
 
@@ -28,13 +28,13 @@ except ImportError:  # a plain run does not need Cython
     from amqproxy.compiled import _cython as cython
 
 MAX_BODY = 128 * 1024 * 1024
-"""The largest body gathered into one assembly, in bytes, as for 0-9-1."""
+"""Largest body of one assembly, in bytes, as for 0-9-1."""
 
 MAX_SEGMENT = 1024 * 1024
-"""The largest other segment, in bytes: a control, a command or a header. The protocol bounds none."""
+"""Largest segment other than a body, in bytes: a control, a command or a header. The protocol has no limit."""
 
 MAX_FRAMES = 131_072
-"""How many frames one assembly may be cut into. Without it a peer could send empty frames for ever."""
+"""Maximum number of frames of one assembly. Without it, a peer could send empty frames for ever."""
 
 _OVERHEAD = cython.declare(cython.Py_ssize_t, OVERHEAD)
 _MAX_SEGMENT = cython.declare(cython.longlong, MAX_SEGMENT)
@@ -45,10 +45,10 @@ NO_MESSAGE_PROPERTIES = MessageProperties()
 
 
 class Assembly:
-    """One control or command on one channel, with its header and body where it has them: None where it has not.
+    """One control or command on one channel, with header and body if it has them, else `None`.
 
-    `frames` are the frames it came in, empty when it was made here. Of those nothing is decoded before it is asked for,
-    and what has not come yet is not there.
+    `frames` are its received frames, empty for an assembly made by the proxy. They are decoded on first use, and parts
+    that have not been received are missing.
     """
 
     def __init__(self, channel: int, method: Method, header: Header | None = None, body: bytes | None = None) -> None:
@@ -60,7 +60,7 @@ class Assembly:
 
     @staticmethod
     def received(frames: list[Frame]) -> Assembly:
-        """The assembly that came in `frames`, all of one track; the list may still grow."""
+        """Return the assembly received in `frames`, all of one track; the list may still grow."""
         assembly: Assembly = Assembly.__new__(Assembly)
         assembly.channel = frames[0].channel
         assembly.frames = frames
@@ -72,7 +72,7 @@ class Assembly:
     def altered(
         self, method: Method | None = None, header: Header | None = None, body: bytes | None = None
     ) -> Assembly:
-        """The assembly with these in place of the old ones; it has no frames, and must be complete."""
+        """Return the assembly with the given parts replaced; it has no frames, and must be complete."""
         return Assembly(
             self.channel,
             self.method if method is None else method,
@@ -82,7 +82,7 @@ class Assembly:
 
     @property
     def kind(self) -> int:
-        """CONTROL or COMMAND, which is that of its first segment."""
+        """CONTROL or COMMAND, the type of its first segment."""
         return self.frames[0].kind if self.frames else int(self.method.segment)
 
     @property
@@ -91,7 +91,7 @@ class Assembly:
 
     @property
     def index(self) -> int:
-        """The method's small number; -1 if it is not known."""
+        """Index of the method; -1 if unknown."""
         if self.frames and self.frames[0].index >= 0:
             return self.frames[0].index
         if self._method is None:
@@ -101,7 +101,7 @@ class Assembly:
 
     @property
     def method(self) -> Any:
-        """`ProtocolError` when it is malformed."""
+        """Decoded method; raises `ProtocolError` if malformed."""
         if self._method is None:
             first: Frame = self.frames[0]
             if first.is_whole_segment:
@@ -112,7 +112,7 @@ class Assembly:
 
     @property
     def header(self) -> Header | None:
-        """`ProtocolError` when it is malformed."""
+        """Decoded header; raises `ProtocolError` if malformed."""
         if self._header is None and len(self.frames) > 1:
             frame: Frame
             for frame in self.frames:
@@ -125,48 +125,48 @@ class Assembly:
 
     @property
     def properties(self) -> MessageProperties:
-        """What the message has from its publisher; empty where it has none."""
+        """Message-properties set by the publisher; empty if there are none."""
         header = self.header
         return (header and header.message) or NO_MESSAGE_PROPERTIES
 
     @property
     def delivery_properties(self) -> DeliveryProperties:
-        """What the broker needs of the message; empty where it has none."""
+        """Delivery-properties for the broker; empty if there are none."""
         header = self.header
         return (header and header.delivery) or NO_DELIVERY_PROPERTIES
 
     @property
     def has_body(self) -> bool:
-        """Whether there is a body, which may be of no bytes."""
+        """Whether there is a body, possibly an empty one."""
         return self._body is not None or (bool(self.frames) and self._last().kind == BODY)
 
     @property
     def body(self) -> bytes:
-        """The bytes of the body that have come; b"" if there is none."""
+        """Received bytes of the body; b"" if there is none."""
         if self._body is not None:
             return self._body
         if not self.has_body:
             return b""
         last = self._last()
-        body = last.payload_bytes() if last.flags & 3 == 3 else self._segment(BODY)  # mostly one frame
+        body = last.payload_bytes() if last.flags & 3 == 3 else self._segment(BODY)  # usually one frame
         if last.flags & 5 == 5:
             self._body = body
         return body
 
     @property
     def body_size(self) -> int:
-        """The bytes of the body that have come."""
+        """Number of received body bytes."""
         if self._body is not None:
             return len(self._body)
         return sum([frame.size for frame in self.frames if frame.kind == BODY])
 
     @property
     def is_complete(self) -> bool:
-        """Has all of it come?"""
+        """Whether the assembly has been received completely."""
         return not self.frames or self._last().ends_assembly
 
     def encode(self, frame_max: int = MAX_FRAME) -> bytes:
-        """The assembly's frames, none of them over `frame_max` bytes (0: the most there is), end to end."""
+        """Return the frames of the assembly, each of at most `frame_max` bytes (0: the maximum), concatenated."""
         segments = [(int(self.method.segment), self.method.encode())]
         if self.header is not None:
             segments.append((HEADER, self.header.encode()))
@@ -183,11 +183,11 @@ class Assembly:
         return frames[len(frames) - 1]
 
     def _segment(self, kind: int) -> bytes:
-        """The bytes of a segment, as much of it as has come."""
+        """Return the received bytes of a segment."""
         return b"".join([frame.payload for frame in self.frames if frame.kind == kind])
 
     def _decoded(self, kind: int) -> Any:
-        """The method or header that came in several frames."""
+        """Decode a method or header received in several frames."""
         data = self._segment(kind)
         try:
             return decode_header(data, 0, len(data)) if kind == HEADER else decode_method(kind, data, 0, len(data))
@@ -197,7 +197,7 @@ class Assembly:
             raise
 
     def _place(self, kind: int, position: int) -> int:
-        """Where in the direction a byte of a segment lies."""
+        """Return the stream offset of a byte of a segment."""
         offset = 0
         for frame in self.frames:
             if frame.kind == kind:
@@ -212,10 +212,10 @@ class Assembly:
 
 
 class AssemblyReader:
-    """One direction of one channel: frames in their legal order in, whole assemblies out.
+    """One direction of one channel: reads frames in legal order, and returns complete assemblies.
 
-    Tracks may alternate; the order of the frames on each must have been checked before, by a `FrameReader`. Where a
-    capture begins, or goes on behind a hole, frames whose assembly began before are skipped: `skipped` counts them.
+    Tracks may alternate; a `FrameReader` must have checked the order of frames on each. At the start of a capture, or
+    after a gap, frames of an assembly that began earlier are skipped: `skipped` counts them.
     """
 
     def __init__(self, max_body: int = MAX_BODY) -> None:
@@ -228,24 +228,24 @@ class AssemblyReader:
 
     @property
     def is_mid_assembly(self) -> bool:
-        """Has an assembly begun that has not ended?"""
+        """Whether any assembly is incomplete."""
         return bool(self._controls or self._commands)
 
     @property
     def size(self) -> int:
-        """About how many bytes have come of assemblies that have begun and not ended: those of their last segments."""
+        """Approximate number of received bytes of incomplete assemblies: those of their last segments."""
         return (self._command_size if self._commands else 0) + (self._control_size if self._controls else 0)
 
     @property
     def partial_command(self) -> Assembly | None:
-        """The command that has begun and not ended, as far as it has come."""
+        """The incomplete command, as far as received."""
         return Assembly.received(self._commands) if self._commands else None
 
     def add(self, frame: Frame) -> Assembly | None:
-        """The assembly that `frame` completes, if it does.
+        """Return the assembly that `frame` completes, if any.
 
-        `ProtocolError` when a method or header is malformed, 506 on the session when a command is too large or comes in
-        over `MAX_FRAMES`, 501 on the connection when a control is; what is left of that assembly is skipped.
+        Raise `ProtocolError` if a method or header is malformed, 506 on the session if a command is too large or has
+        more than `MAX_FRAMES` frames, 501 on the connection if a control does; the rest of that assembly is skipped.
         """
         frames: list[Frame] = self._commands if frame.track else self._controls
         assembly: Assembly
@@ -254,7 +254,7 @@ class AssemblyReader:
                 if frames:
                     self._drop(frame.track)
                 assembly = Assembly.received([frame])
-                _ = assembly.method  # what is malformed is detected here, not when it is first used
+                _ = assembly.method  # malformed methods are detected here, not on first use
                 return assembly
             frames = []
             if frame.track:
@@ -266,7 +266,7 @@ class AssemblyReader:
             return None
         frames.append(frame)
         size: cython.longlong = frame.length() - _OVERHEAD
-        if not frame.flags & 2:  # it goes on with the segment
+        if not frame.flags & 2:  # it continues the segment
             size += self._command_size if frame.track else self._control_size
         if frame.track:
             self._command_size = size
@@ -292,7 +292,7 @@ class AssemblyReader:
             self._controls = []
 
     def _given_up(self, frame: Frame, text: str) -> ProtocolError:
-        """The error for an assembly that is too large, the rest of which is skipped from here on."""
+        """Return the error for an assembly that is too large, and skip the rest of it."""
         first: Frame = self._commands[0] if frame.track else self._controls[0]
         self._drop(frame.track)
         kind = FramingError if frame.kind == CONTROL else ResourceLimitExceeded

@@ -1,7 +1,6 @@
-"""Where a frame begins, in bytes that were joined in the middle or have a hole before them.
+"""Search for a frame boundary in bytes that were joined in the middle or follow a gap.
 
-Of the bits of a header more than 50 are known, so that one alone is seldom a mistake; that frames follow each other
-makes sure of it.
+More than 50 bits of a header are fixed, so that even one match is seldom wrong; consecutive headers make it certain.
 """
 
 from __future__ import annotations
@@ -11,7 +10,7 @@ from heapq import heappop, heappush
 from amqproxy.amqp010.frame import BODY, CONTROL, FIRST_SEGMENT, LAST_SEGMENT, MAX_FRAME, OVERHEAD
 
 NEEDED = 2
-"""How many headers in a row make sure of a boundary."""
+"""Number of consecutive headers that make a boundary certain."""
 
 _ZEROS = bytes(4)
 
@@ -21,11 +20,11 @@ _SEGMENT_FLAGS = (
     (0, LAST_SEGMENT),
     (LAST_SEGMENT,),
 )
-"""For each type of segment where it can be in its assembly."""
+"""Possible positions in an assembly for each type of segment."""
 
 
 def frame_size_at(data: bytes, place: int, frame_max: int = MAX_FRAME) -> int:
-    """The bytes of the frame whose header, all of which is there, lies at a place; 0 if that is no header."""
+    """Return the size of the frame whose complete header is at `place`; 0 if it is not a header."""
     flags, kind, high, low, reserved, track = data[place : place + 6]
     size = high << 8 | low
     if reserved or data[place + 8 : place + OVERHEAD] != _ZEROS or not OVERHEAD <= size <= frame_max:
@@ -36,10 +35,10 @@ def frame_size_at(data: bytes, place: int, frame_max: int = MAX_FRAME) -> int:
 
 
 def find_frame(data: bytes, start: int = 0, frame_max: int = MAX_FRAME) -> tuple[int, bool]:
-    """The first place from `start` on where a frame begins, and whether that is sure.
+    """Return the first place from `start` on where a frame may begin, and whether that is certain.
 
-    It is if `NEEDED` headers follow each other from there. Where there is no such place, it is the first from which
-    they may once more bytes have come; none of those before it are needed then.
+    It is certain if `NEEDED` consecutive headers follow. Without a match, the place is the first where a frame may
+    begin once more bytes are received; earlier bytes are not needed then.
     """
     possible = max(start, len(data) - OVERHEAD + 1)
     zeros = data.find(_ZEROS, start + 8)
@@ -55,7 +54,9 @@ def find_frame(data: bytes, start: int = 0, frame_max: int = MAX_FRAME) -> tuple
 
 
 def _follow(data: bytes, place: int, frame_max: int) -> int:
-    """How many headers follow each other from a place on, no more than are needed; 0 if what follows one is none."""
+    """Return the number of consecutive headers from `place` on, at most `NEEDED`; 0 if one is followed by anything
+    else.
+    """
     found = 0
     while found < NEEDED and place + OVERHEAD <= len(data):
         size = frame_size_at(data, place, frame_max)
@@ -67,9 +68,9 @@ def _follow(data: bytes, place: int, frame_max: int) -> int:
 
 
 class FrameSearch:
-    """Looks for a frame as `find_frame` does, in bytes that come in pieces, each of which is searched only once.
+    """Incremental `find_frame`, which searches each byte only once.
 
-    `held` are the bytes that are needed yet, which lie at `offset`.
+    `held` are the bytes that are still needed, which are at `offset`.
     """
 
     __slots__ = ("_first", "_searched", "_waiting", "held", "offset")
@@ -79,12 +80,12 @@ class FrameSearch:
         self.offset = offset
         self._searched = offset
         self._waiting: list[tuple[int, int]] = []
-        """Where the header ends that is to follow a possible one, and where that begins."""
+        """End of a possible header's frame, where the next header is expected, and its start."""
         self._first: int | None = None
-        """The first of those that wait."""
+        """First of these candidates."""
 
     def feed(self, data: bytes) -> bool:
-        """Take the bytes that come next: do those that are held now surely begin with a frame?"""
+        """Process the next bytes; return whether the held bytes certainly begin with a frame."""
         held = self.held = self.held + data
         offset = self.offset
         sure = self._resolved(held)
@@ -109,7 +110,7 @@ class FrameSearch:
         return False
 
     def _resolved(self, held: bytes) -> int | None:
-        """The first place that was possible and is sure now."""
+        """Return the first candidate that has become certain."""
         sure: int | None = None
         waiting = self._waiting
         end = self.offset + len(held)
@@ -124,6 +125,6 @@ class FrameSearch:
         return sure
 
     def _drop(self, place: int) -> None:
-        """The bytes before a place are not needed."""
+        """Drop the bytes before a place."""
         self.held = self.held[place - self.offset :]
         self.offset = place

@@ -1,4 +1,4 @@
-"""One channel of a connection, and the session that it carries. Sections 3.5, 4.4.2 and 9.2."""
+"""One channel of a connection, and the session attached to it (sections 3.5, 4.4.2 and 9.2)."""
 
 from __future__ import annotations
 
@@ -20,18 +20,18 @@ from amqproxy.amqp010.transitions import ATTACHES, ATTACHMENT, SENDERS, SessionS
 from amqproxy.peer import CLIENT, Peer
 
 MAX_ATTACHING = 1024
-"""How many session.attach of one peer may be unanswered on a channel."""
+"""Maximum number of unanswered session.attach of one peer on a channel."""
 
 MAX_RETAINED = 65_536
-"""How many detached sessions are retained, unless there is another bound."""
+"""Default maximum number of retained detached sessions."""
 
 
 class Channel:
-    """A channel, which is there once a frame came on it.
+    """A channel, which exists from its first frame on.
 
-    `sessions` has, for each peer, the session to which what it sends belongs: they differ while a peer has detached
-    from one session, or attached to one, and the other does not know yet. `retained` has the detached sessions by name,
-    which channels of one connection, or of several, may share: as many as `most_retained`.
+    `sessions` has, for each peer, the session to which its commands belong: they differ while a peer has attached or
+    detached a session, and the other peer has not seen that. `retained` has the detached sessions by name, at most
+    `most_retained`; channels of one connection, or of several, may share it.
     """
 
     __slots__ = (
@@ -57,17 +57,17 @@ class Channel:
 
     @property
     def session(self) -> Session | None:
-        """The session that the client is attached to."""
+        """Session that the client is attached to."""
         return self.sessions[CLIENT]
 
     @property
     def is_free(self) -> bool:
-        """Is neither peer attached to a session here, nor attaching to one?"""
+        """Whether neither peer is attached or attaching to a session on the channel."""
         return not any(self._attaching.values()) and all(each is None for each in self.sessions.values())
 
     @property
     def is_settled(self) -> bool:
-        """Are both peers attached to the same session, and is nothing awaited that concerns that?"""
+        """Whether both peers are attached to the same session, with no outstanding answer about it."""
         session = self.session
         return (
             session is not None
@@ -80,7 +80,7 @@ class Channel:
     # --- frames
 
     def read_control(self, sender: Peer, frame: Frame) -> Control | None:
-        """The control that a frame of its track completes."""
+        """Return the control that a frame of its track completes."""
         assembly = self._readers[sender].add(frame)
         if assembly is None:
             return None
@@ -88,7 +88,7 @@ class Channel:
         return control
 
     def receive_control(self, sender: Peer, control: Control) -> bool:
-        """Take a control of the class session; False when it is to be discarded."""
+        """Process a control of the class session; return `False` if it must be discarded."""
         if sender not in SENDERS[control.name]:
             raise NotAllowed(f"{control.name} may not come from the {sender}", section=f"9.2 {control.name}")
         if control.name in ATTACHES:
@@ -103,10 +103,10 @@ class Channel:
         return True
 
     def receive_command_frame(self, sender: Peer, frame: Frame) -> bool:
-        """Take a frame of a command; False when it is to be discarded."""
+        """Process a frame of a command; return `False` if it must be discarded."""
         if frame.begins_assembly:
             self._forget_command(sender)
-            self._is_unread[sender] = not frame.ends_assembly  # unless it turns out that it can be
+            self._is_unread[sender] = not frame.ends_assembly  # until it proves readable
             session = self._attached_session(sender, "a command")
             if session is None:
                 return False
@@ -132,9 +132,9 @@ class Channel:
             raise
 
     def join(self, sender: Peer, command_id: int | None, *, is_mid_command: bool) -> None:
-        """Follow the commands of `sender` from here on, the next of which has this id, if that is known.
+        """Follow the commands of `sender` from now on, of which the next has this id, if known.
 
-        Of those before, nothing is known any more; the rest of one that is under way is skipped.
+        Nothing is known about earlier commands; the rest of an incomplete one is skipped.
         """
         self._is_unread[sender] = is_mid_command
         self._positions[sender] = None
@@ -143,7 +143,7 @@ class Channel:
             session.join(sender, command_id)
 
     def _skip_rest(self, sender: Peer, frame: Frame, session: Session | None) -> bool:
-        """Take a frame of a command that cannot be read: one to be discarded, or one that began on another channel."""
+        """Process a frame of an unreadable command: one to discard, or one that began on another channel."""
         if not self._is_unread[sender] and session is not None:
             self._positions[sender] = session.streams[sender].begin(is_first=False)
         position = self._positions[sender]
@@ -155,7 +155,7 @@ class Channel:
         return position is not None
 
     def _forget_command(self, sender: Peer) -> None:
-        """Forget what there is of a command that is not whole."""
+        """Discard an incomplete command."""
         self._is_unread[sender] = False
         if self._positions[sender] is not None:
             self._positions[sender] = None
@@ -164,7 +164,7 @@ class Channel:
                 session.streams[sender].abort()
 
     def _attached_session(self, sender: Peer, what: str) -> Session | None:
-        """The session that `sender` may use; None where what it sends is to be discarded."""
+        """Return the session that `sender` may use; `None` if its commands must be discarded."""
         session = self.sessions[sender]
         if session is not None:
             state = session.state
@@ -224,7 +224,7 @@ class Channel:
     def _detach(self, sender: Peer, name: bytes) -> None:
         session = self.sessions[sender]
         if session is None:
-            return  # to be answered by session.detached, whose code is not-attached
+            return  # session.detached with the code not-attached will answer it
         move = ATTACHMENT[session.state].get((sender, "session.detach"))
         if move is None or session.name != name:
             raise NotAttached(
@@ -239,7 +239,7 @@ class Channel:
             waiting = self._attaching[sender.other]
             session = next((each for each in waiting if each.name == name), None)
             if session is None:
-                return  # it answers what came where nothing was attached
+                return  # the answer to a control on a channel without a session
             waiting.remove(session)
         move = ATTACHMENT[session.state].get((sender, "session.detached"))
         if move is None:
@@ -261,12 +261,12 @@ class Channel:
         self.retain(session)
 
     def retain(self, session: Session) -> None:
-        """Keep a session that is not attached any longer, if it has a timeout, and has not failed."""
+        """Retain a detached session if it has a timeout and has not failed."""
         if session.timeout != 0 and session.failed_by is None and len(self.retained) < self.most_retained:
             self.retained[session.name] = session
 
     def release(self) -> None:
-        """Retain what is attached, as the connection is gone."""
+        """Retain the attached sessions when the connection is lost."""
         for peer in Peer:
             session = self.sessions[peer]
             if session is not None:

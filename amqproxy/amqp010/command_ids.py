@@ -1,7 +1,7 @@
-"""A set of commands of one session, as ranges of their positions. Section 3.2.1.
+"""Set of command positions of one session, as ranges (section 3.2.1).
 
-A position is a command id that does not roll over: commands that follow each other have positions that do, and the id
-on the wire is the position modulo 2 to the power of 32 (`id_of`, `position_of`).
+A position is a command id without wrap-around: consecutive commands have consecutive positions, and the id on the wire
+is the position modulo 2 to the power of 32 (`id_of`, `position_of`).
 """
 
 from __future__ import annotations
@@ -22,19 +22,19 @@ _HALF = 1 << (BITS - 1)
 
 
 def id_of(position: cython.longlong) -> cython.longlong:
-    """The command id on the wire."""
+    """Return the command id on the wire."""
     return position & _MASK
 
 
 def position_of(command_id: cython.longlong, near: cython.longlong) -> cython.longlong:
-    """The position with this command id that is closest to `near`, as RFC 1982 compares serial numbers."""
+    """Return the position with this command id that is closest to `near`, as RFC 1982 compares serial numbers."""
     return near + ((command_id - near + _HALF) & _MASK) - _HALF
 
 
 class CommandIds:
-    """Positions as ranges that do not touch each other, in their order.
+    """Positions as disjoint, non-adjacent ranges in ascending order.
 
-    A session's commands mostly are one range, whatever their number. `count` is how many positions there are.
+    A session's commands usually form one range, whatever their number. `count` is the number of positions.
     """
 
     __slots__ = ("_starts", "_stops", "count")
@@ -46,7 +46,7 @@ class CommandIds:
 
     @classmethod
     def of(cls, ranges: Iterable[range]) -> CommandIds:
-        """All of these, none of which is empty."""
+        """Return the set of these non-empty ranges."""
         made = cls()
         for each in ranges:
             made.add(each)
@@ -69,23 +69,23 @@ class CommandIds:
 
     @property
     def ranges(self) -> int:
-        """How many ranges there are."""
+        """Number of ranges."""
         return len(self._starts)
 
     @property
     def first(self) -> int | None:
-        """The lowest position."""
+        """Lowest position."""
         return self._starts[0] if self._starts else None
 
     def add(self, ids: range) -> None:
-        """Add all of a range that is not empty."""
+        """Add a non-empty range."""
         self.extend(ids.start, ids.stop)
 
     def extend(self, start: cython.longlong, stop: cython.longlong) -> None:
-        """Add all from `start` on that are before `stop`, which is one at least."""
+        """Add the positions from `start` up to `stop`, at least one."""
         starts, stops = self._starts, self._stops
         last: cython.Py_ssize_t = len(stops) - 1
-        if last >= 0 and start == stops[last]:  # what follows, which is the usual case
+        if last >= 0 and start == stops[last]:  # consecutive positions, the usual case
             stops[last] = stop
             self.count += stop - start
             return
@@ -98,7 +98,7 @@ class CommandIds:
         stops[begin:end] = [stop]
 
     def remove(self, ids: range) -> list[range]:
-        """Remove what there is of a range, and return that."""
+        """Remove the positions of a range, and return those that were in the set."""
         starts, stops = self._starts, self._stops
         begin, end = bisect_right(stops, ids.start), bisect_left(starts, ids.stop)
         if begin >= end:
@@ -115,7 +115,7 @@ class CommandIds:
         return removed
 
     def move(self, start: cython.longlong, stop: cython.longlong, to: CommandIds) -> None:
-        """Remove what there is from `start` on before `stop`, and add that to another set."""
+        """Move the positions from `start` up to `stop` to another set."""
         if self._is_only(start, stop):  # the usual case
             self.clear()
             to.extend(start, stop)
@@ -124,20 +124,20 @@ class CommandIds:
             to.add(removed)
 
     def _is_only(self, start: cython.longlong, stop: cython.longlong) -> cython.bint:
-        """Is this all there is?"""
+        """Whether the set is exactly this range."""
         return len(self._starts) == 1 and self._starts[0] == start and self._stops[0] == stop
 
     def has_all(self, ids: range) -> bool:
-        """Whether a range is in it as a whole."""
+        """Whether the set contains the whole range."""
         place = bisect_right(self._starts, ids.start) - 1
         return place >= 0 and ids.stop <= self._stops[place]
 
     def has_any(self, ids: range) -> bool:
-        """Whether anything of a range is in it."""
+        """Whether the set contains any position of the range."""
         return bisect_right(self._stops, ids.start) < bisect_left(self._starts, ids.stop)
 
     def next_missing(self, position: int) -> int:
-        """The first from this position on that is not in it."""
+        """Return the first position from this one on that is not in the set."""
         place = bisect_right(self._starts, position) - 1
         return max(position, self._stops[place]) if place >= 0 else position
 

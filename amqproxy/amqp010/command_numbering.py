@@ -1,4 +1,4 @@
-"""The ids of the commands that one peer sends, as they follow from the frames alone. Section 3.2.
+"""Ids of the commands that one peer sends, derived from its frames alone (section 3.2).
 
 This module may be compiled.
 """
@@ -20,7 +20,7 @@ except ImportError:  # a plain run does not need Cython
 _COMMAND = cython.declare(cython.int, COMMAND)
 _COMMAND_TRACK = cython.declare(cython.int, COMMAND_TRACK)
 _MASK = cython.declare(cython.longlong, 0xFFFF_FFFF)
-"""Of an id; a number of this size in the code would be an object of Python."""
+"""Mask of an id; a literal of this size in the code would be a Python object."""
 _OVERHEAD = cython.declare(cython.Py_ssize_t, OVERHEAD)
 _INDEX_OF = cython.declare(bytes, index_table())
 _SEGMENTS = cython.declare(bytes, bytes([cls.segment for cls in BY_INDEX]))
@@ -31,14 +31,14 @@ _EFFECTS = cython.declare(
     bytes,
     bytes([_POINT if cls.name == "session.command-point" else _END * (cls.name in _UNNUMBERED) for cls in BY_INDEX]),
 )
-"""What each control does: set the next id, make it unknown, or nothing."""
+"""Effect of each control: sets the next id, makes it unknown, or none."""
 
 
 @cython.final
 @cython.no_gc
 @cython.cclass
 class ChannelNumbers:
-    """On one channel: the `next` id, and the `current` one, that of the command under way; -1 where it is not known."""
+    """Numbering of one channel: the `next` id, and the `current` one, of the incomplete command; -1 if unknown."""
 
     def __init__(self, number: int) -> None:
         self.next = number
@@ -49,7 +49,7 @@ class ChannelNumbers:
 @cython.inline
 @cython.exceptval(check=False)
 def _passed(numbers: ChannelNumbers, kind: cython.int, flags: cython.int) -> cython.longlong:
-    """The id, or -1, of the command that a frame is of that is no control's."""
+    """Return the command id, or -1, of a frame that is not of a control."""
     number: cython.longlong
     if kind == _COMMAND and flags & 10 == 10:
         numbers.current = numbers.next
@@ -64,9 +64,9 @@ def _passed(numbers: ChannelNumbers, kind: cython.int, flags: cython.int) -> cyt
 @cython.final
 @cython.cclass
 class CommandNumbering:
-    """One direction of a connection: give it each frame, in order.
+    """Numbering of one direction of a connection: pass it each frame, in order.
 
-    Ids are not known before a session.command-point on their channel.
+    Ids are unknown before a session.command-point on their channel.
     """
 
     def __init__(self) -> None:
@@ -75,7 +75,7 @@ class CommandNumbering:
         self._recent_channel = -1
 
     def numbers(self, frames: Sequence[Frame]) -> list[int | None]:
-        """The id of the command that each frame is of."""
+        """Return the command id of each frame."""
         frame: Frame
         listed: list[Frame] = frames if isinstance(frames, list) else list(frames)
         found: list[int | None] = []
@@ -84,7 +84,7 @@ class CommandNumbering:
         return found
 
     def number(self, frame: Frame) -> int | None:
-        """The id of the command that a frame is of; None of a control, and where it is not known."""
+        """Return the command id of a frame; `None` for a control, or if unknown."""
         number: cython.longlong
         if frame.kind <= _COMMAND and frame.track != _COMMAND_TRACK:
             if self.is_changed_by(frame.index):
@@ -94,7 +94,7 @@ class CommandNumbering:
         return None if number < 0 else number
 
     def pass_over(self, data: bytes | memoryview) -> None:
-        """Go on behind whole frames, as `number` does behind each."""
+        """Advance over complete frames, as `number` does for each."""
         length: cython.Py_ssize_t = len(data)
         position: cython.Py_ssize_t = 0
         end: cython.Py_ssize_t
@@ -132,7 +132,7 @@ class CommandNumbering:
     @cython.cfunc
     @cython.exceptval(-2, check=False)
     def pass_frame(self, channel: cython.int, kind: cython.int, flags: cython.int) -> cython.longlong:
-        """Take a frame that is no control's: the id of its command, or -1."""
+        """Advance over a frame that is not of a control; return its command id, or -1."""
         number: cython.longlong
         numbers: ChannelNumbers | None
         if channel == self._recent_channel:
@@ -150,24 +150,24 @@ class CommandNumbering:
     @cython.cfunc
     @cython.exceptval(-2, check=False)
     def pass_commands(self, channel: cython.int, count: cython.longlong) -> cython.longlong:
-        """Take so many whole commands: the id of the first of them, or -1."""
+        """Advance over complete single-frame commands; return the id of the first, or -1."""
         number: cython.longlong = self.pass_frame(channel, _COMMAND, 15)
         if number >= 0 and count > 1:
             self._recent.next = (number + count) & _MASK  # type: ignore[union-attr]
         return number
 
     def following(self, channel: int) -> int | None:
-        """The id of the command that begins next on a channel, where it is known."""
+        """Return the id of the next command on a channel, if known."""
         numbers: ChannelNumbers | None = self._channels.get(channel)
         return None if numbers is None or numbers.next < 0 else numbers.next
 
     def current(self, channel: int) -> int | None:
-        """The id of the command that is under way on a channel, where it is known."""
+        """Return the id of the incomplete command on a channel, if known."""
         numbers: ChannelNumbers | None = self._channels.get(channel)
         return None if numbers is None or numbers.current < 0 else numbers.current
 
     def skip(self, channel: int, commands: int, *, is_under_way: bool) -> None:
-        """So many commands have begun on a channel whose frames came elsewhere; is the last one still under way?"""
+        """Advance over commands on a channel whose frames came elsewhere; the last may still be incomplete."""
         numbers: ChannelNumbers | None = self._channels.get(channel)
         if numbers is None:
             return
@@ -182,20 +182,20 @@ class CommandNumbering:
                 self._drop(channel)
 
     def forget(self) -> None:
-        """Frames are missing: no id is known from here on."""
+        """Forget all ids, since frames are missing."""
         self._channels.clear()
         self._recent_channel = -1
 
     @cython.cfunc
     @cython.exceptval(check=False)
     def is_changed_by(self, index: cython.int) -> cython.bint:
-        """Has a control to be applied?"""
+        """Whether a control changes the numbering."""
         effects: cython.p_const_uchar = _EFFECTS
         return index >= 0 and effects[index] != 0
 
     @cython.cfunc
     def apply(self, channel: cython.int, index: cython.int, flags: cython.int, payload: bytes) -> object:
-        """Take a control by which it is changed, or the first piece of it."""
+        """Apply a control that changes the numbering, or its first piece."""
         effects: cython.p_const_uchar = _EFFECTS
         numbers: ChannelNumbers | None = self._channels.get(channel)
         if effects[index] == _IS_POINT and flags & 3 == 3:
@@ -218,7 +218,7 @@ class CommandNumbering:
 
     @cython.cfunc
     def _drop(self, channel: cython.int) -> object:
-        """Nothing is known of a channel."""
+        """Forget a channel."""
         del self._channels[channel]
         self._recent_channel = -1
         return None

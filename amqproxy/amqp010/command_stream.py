@@ -1,4 +1,4 @@
-"""The commands that one peer has sent on a session, and what its partner has said about them. Section 3.2."""
+"""Commands that one peer has sent on a session, and their acknowledgement by the other (section 3.2)."""
 
 from __future__ import annotations
 
@@ -18,29 +18,29 @@ from amqproxy.amqp010.methods import Command
 from amqproxy.amqp010.sequence import SequenceSet
 
 MAX_RANGES = 65_536
-"""How many ranges of commands may be incomplete, or complete and not known to be: the limit of the memory they take."""
+"""Maximum number of ranges of commands that are incomplete, or complete but not known to be, which limits memory."""
 
 MAX_UNANSWERED = 65_536
-"""How many commands may await their result, or the completion of all before them."""
+"""Maximum number of commands that await their result, or the completion of all before them."""
 
 BARRIERS = {
     "execution.sync": "10.1 execution.sync",
     "tx.commit": "10.3 tx.commit",
     "tx.rollback": "10.3 tx.rollback",
 }
-"""The commands that are complete only when all commands before them are, and where it is specified."""
+"""Commands that are complete only after all commands before them, with the section that specifies it."""
 
 
 class CommandStream:
     """One direction of a session.
 
-    `next` is the position of the next command (None before session.command-point), `seen` the one after the last that
-    was sent whole (None before the first). Of those that were, `incomplete` are without session.completed, `completed`
-    complete without session.known-completed, `confirmed` confirmed and not complete; `awaited` are the ones whose
-    sender wants to know at once (the sync bit), `unanswered` the commands whose results have not come. `offset` is how
-    many bytes of the next command will not be sent again.
+    `next` is the position of the next command (`None` before session.command-point), `seen` the position after the last
+    complete one (`None` before the first). Of the sent commands, `incomplete` are without session.completed,
+    `completed` are complete without session.known-completed, `confirmed` are confirmed but incomplete; `awaited` are
+    those with the sync bit, `unanswered` those whose results are outstanding. `offset` is the number of bytes of the
+    next command that will not be sent again.
 
-    What a control says is applied as far as it can be before an error is raised.
+    A control is applied as far as possible before an error is raised.
     """
 
     __slots__ = (
@@ -74,7 +74,7 @@ class CommandStream:
         return self.seen is None
 
     def reattach(self) -> None:
-        """Await a command-point, as on a channel that the session was attached to anew."""
+        """Expect a new command-point, as after attaching the session to another channel."""
         self.next = None
         self.offset = 0
         self._is_partial = False
@@ -82,13 +82,13 @@ class CommandStream:
     # --- what its sender sends
 
     def point(self, command_id: int, offset: int) -> None:
-        """Take a session.command-point."""
+        """Process a session.command-point."""
         self.next = command_id if self.seen is None else position_of(command_id, self.seen)
         self.offset = offset
         self._is_partial = False
 
     def begin(self, *, is_first: bool) -> int:
-        """The position of the command whose first frame comes; `is_first`: is it the first frame of an assembly?"""
+        """Return the position of the command of the next frame; `is_first` if the frame begins an assembly."""
         if self.next is None:
             raise UnknownIds(
                 "a command before any session.command-point",
@@ -111,7 +111,7 @@ class CommandStream:
         return position
 
     def finish(self, position: int, method: Command | None, *, is_sync: bool = False) -> bool:
-        """Take the end of a command, None where it cannot be read; False where it was sent again after its effect."""
+        """Process the end of a command, `None` if unreadable; return `False` if it was sent again after its effect."""
         self._is_partial = False
         if self.seen is not None and position < self.seen:
             return False
@@ -130,11 +130,11 @@ class CommandStream:
         return True
 
     def abort(self) -> None:
-        """Forget the command of which only a part was sent."""
+        """Discard a partly sent command."""
         self._is_partial = False
 
     def skip(self, commands: SequenceSet, done: list[range]) -> None:
-        """Take a session.gap: what it covers is complete, and `done` gets it; what would be next comes after it."""
+        """Process a session.gap: add the skipped commands, which are complete, to `done`, and continue after them."""
         if self.next is None:
             raise IllegalState("a session.gap before any session.command-point", section="9.2 session.gap")
         skipped: list[range] = []
@@ -153,7 +153,7 @@ class CommandStream:
         self._bound()
 
     def know(self, commands: SequenceSet) -> None:
-        """Take a session.known-completed."""
+        """Process a session.known-completed."""
         fault: ProtocolError | None = None
         for ids in self._ranges(commands):
             self.completed.remove(ids)
@@ -167,7 +167,7 @@ class CommandStream:
     # --- what its partner says
 
     def complete(self, commands: SequenceSet, done: list[range]) -> None:
-        """Take a session.completed; add to `done` what it completed that was not complete before."""
+        """Process a session.completed; add the newly completed commands to `done`."""
         fault: ProtocolError | None = None
         for ids in self._ranges(commands):
             if not self._is_sent(ids):
@@ -186,7 +186,7 @@ class CommandStream:
             raise fault
 
     def confirm(self, commands: SequenceSet) -> None:
-        """Take a session.confirmed."""
+        """Process a session.confirmed."""
         fault: ProtocolError | None = None
         for ids in self._ranges(commands):
             if not self._is_sent(ids):
@@ -198,14 +198,14 @@ class CommandStream:
             raise fault
 
     def expect(self, commands: SequenceSet) -> None:
-        """Take a session.expected, which may name what is to come next, and nothing after it."""
+        """Process a session.expected, which may name the next command, and nothing after it."""
         for ids in self._ranges(commands):
             end = self.next if self.next is not None else self.seen
             if end is not None and ids.stop > end + 1:
                 raise InvalidArgument(f"{_text(ids)} expected, which go past the next", section="9.2 session.expected")
 
     def answer(self, command_id: int) -> Command:
-        """Take an execution.result; return the command whose result it is."""
+        """Process an execution.result; return its command."""
         position = self.position(command_id)
         method = self.unanswered.pop(position, None)
         if method is None:
@@ -213,14 +213,14 @@ class CommandStream:
         return method
 
     def position(self, command_id: int) -> int:
-        """The position of a command that was sent; `ProtocolError` where none with this id was."""
+        """Return the position of a sent command; raise `ProtocolError` if none has this id."""
         position = self._position(command_id)
         if not self._is_sent(range(position, position + 1)):
             raise InvalidArgument(f"command {command_id} referred to, which was not sent", section="3.2.1")
         return position
 
     def positions(self, commands: SequenceSet) -> list[range]:
-        """The same of a set."""
+        """Like `position`, for a sequence set."""
         found = list(self._ranges(commands))
         for ids in found:
             if not self._is_sent(ids):
@@ -248,7 +248,7 @@ class CommandStream:
             yield range(start, stop)
 
     def _is_sent(self, ids: range) -> bool:
-        """Whether all of these were sent whole."""
+        """Whether all of these commands were sent completely."""
         if self.next is None:
             return self.seen is not None and ids.stop <= self.seen
         return ids.stop <= max(self.next - self._is_partial, self.seen or 0)
@@ -258,7 +258,7 @@ class CommandStream:
         self.awaited.remove(ids)
 
     def _check_barriers(self) -> ProtocolError | None:
-        """Forget the barriers that are complete; the error of one that is so before a command before it."""
+        """Forget completed barriers; return the error of one that is complete before an earlier command."""
         fault = None
         barriers, incomplete = self._barriers, self.incomplete
         while barriers:

@@ -1,4 +1,4 @@
-"""Every command of AMQP 0-10, one small typed class each (section 10)."""
+"""Commands of AMQP 0-10, one small typed class each (section 10)."""
 
 from __future__ import annotations
 
@@ -58,7 +58,7 @@ class ExecutionResult(Command, frozen=True):
 
 @_command("execution.exception", 0x3, 0x3, must="client server")
 class ExecutionException(Command, frozen=True):
-    """Why a command failed; its session ends."""
+    """The reason for a command's failure; its session ends."""
 
     error_code: Required[Annotated[Uint16, ErrorCode]] = None
     command_id: SequenceNo | None = None
@@ -113,7 +113,7 @@ class MessageRelease(Command, frozen=True):
 
 @_command("message.acquire", 0x4, 0x5, must="server", result=Acquired)
 class MessageAcquire(Command, frozen=True):
-    """Ask for messages that were sent without being acquired."""
+    """Request messages that were sent without being acquired."""
 
     transfers: Required[SequenceSet] = None
 
@@ -149,7 +149,7 @@ class MessageCancel(Command, frozen=True):
 
 @_command("message.set-flow-mode", 0x4, 0x9, must="server client")
 class MessageSetFlowMode(Command, frozen=True):
-    """Whether a subscription's credit is a window."""
+    """Set whether a subscription's credit is a window."""
 
     destination: Str8 | None = None
     flow_mode: Required[Annotated[Uint8, FlowMode]] = None
@@ -166,7 +166,7 @@ class MessageFlow(Command, frozen=True):
 
 @_command("message.flush", 0x4, 0xB, must="server")
 class MessageFlush(Command, frozen=True):
-    """Deliver what there is, then end all credit."""
+    """Deliver the available messages, then end all credit."""
 
     destination: Str8 | None = None
 
@@ -183,7 +183,7 @@ class MessageStop(Command, frozen=True):
 
 @_command("tx.select", 0x5, 0x1, must="server")
 class TxSelect(Command, frozen=True):
-    """The session's commands are transactional from here on."""
+    """Make the session's commands transactional."""
 
 
 @_command("tx.commit", 0x5, 0x2, must="server")
@@ -201,7 +201,7 @@ class TxRollback(Command, frozen=True):
 
 @_command("dtx.select", 0x6, 0x1, may="server")
 class DtxSelect(Command, frozen=True):
-    """The session may be associated with transaction branches from here on."""
+    """Allow the session to be associated with transaction branches."""
 
 
 @_command("dtx.start", 0x6, 0x2, may="server", result=XaResult)
@@ -239,7 +239,7 @@ class DtxForget(Command, frozen=True):
 
 @_command("dtx.get-timeout", 0x6, 0x6, may="server", result=GetTimeoutResult)
 class DtxGetTimeout(Command, frozen=True):
-    """Ask for the timeout of a transaction branch."""
+    """Request the timeout of a transaction branch."""
 
     xid: Required[Xid] = None
 
@@ -253,7 +253,7 @@ class DtxPrepare(Command, frozen=True):
 
 @_command("dtx.recover", 0x6, 0x8, may="server", result=RecoverResult)
 class DtxRecover(Command, frozen=True):
-    """Ask for the transaction branches that are prepared or were completed heuristically."""
+    """Request the transaction branches that are prepared or were completed heuristically."""
 
 
 @_command("dtx.rollback", 0x6, 0x9, may="server", result=XaResult)
@@ -276,7 +276,7 @@ class DtxSetTimeout(Command, frozen=True):
 
 @_command("exchange.declare", 0x7, 0x1, must="server")
 class ExchangeDeclare(Command, frozen=True):
-    """Create an exchange, or check that it exists as described."""
+    """Create an exchange, or check that it exists with these properties."""
 
     exchange: Required[Str8] = None
     type: Required[Str8] = None
@@ -297,7 +297,7 @@ class ExchangeDelete(Command, frozen=True):
 
 @_command("exchange.query", 0x7, 0x3, must="server", result=ExchangeQueryResult)
 class ExchangeQuery(Command, frozen=True):
-    """Ask what an exchange is."""
+    """Request the properties of an exchange."""
 
     name_: Str8 | None = None
 
@@ -323,7 +323,7 @@ class ExchangeUnbind(Command, frozen=True):
 
 @_command("exchange.bound", 0x7, 0x6, must="server", result=ExchangeBoundResult)
 class ExchangeBound(Command, frozen=True):
-    """Ask whether there is such a binding."""
+    """Ask whether a binding exists."""
 
     exchange: Str8 | None = None
     queue: Required[Str8] = None
@@ -336,7 +336,7 @@ class ExchangeBound(Command, frozen=True):
 
 @_command("queue.declare", 0x8, 0x1, must="server")
 class QueueDeclare(Command, frozen=True):
-    """Create a queue, or check that it exists as described."""
+    """Create a queue, or check that it exists with these properties."""
 
     queue: Required[Str8] = None
     alternate_exchange: Str8 | None = None
@@ -365,7 +365,7 @@ class QueuePurge(Command, frozen=True):
 
 @_command("queue.query", 0x8, 0x4, must="server", result=QueueQueryResult)
 class QueueQuery(Command, frozen=True):
-    """Ask what a queue is, and how many messages it has."""
+    """Request the properties of a queue, and its number of messages."""
 
     queue: Required[Str8] = None
 
@@ -375,7 +375,7 @@ class QueueQuery(Command, frozen=True):
 
 @_command("file.qos", 0x9, 0x1, must="server", responses="file.qos-ok")
 class FileQos(Command, frozen=True):
-    """How much may be sent in advance."""
+    """Limit the messages that are sent in advance."""
 
     prefetch_size: Uint32 | None = None
     prefetch_count: Uint16 | None = None
@@ -424,7 +424,7 @@ class FileOpen(Command, frozen=True):
 
 @_command("file.open-ok", 0x9, 0x7, must="server client", responses="file.stage")
 class FileOpenOk(Command, frozen=True):
-    """Staging may begin, or go on after what is staged already."""
+    """Staging may begin, or continue after the staged part."""
 
     staged_size: Uint64 | None = None
 
@@ -447,7 +447,7 @@ class FilePublish(Command, frozen=True):
 
 @_command("file.return", 0x9, 0xA, must="client", entries=(FileProperties,), requires_header=True)
 class FileReturn(Command, frozen=True):
-    """A message came back, and why."""
+    """An undeliverable message, with the reason."""
 
     reply_code: Annotated[Uint16, ReturnCode] | None = None
     reply_text: Str8 | None = None
@@ -488,7 +488,7 @@ class FileReject(Command, frozen=True):
 
 @_command("stream.qos", 0xA, 0x1, must="server", responses="stream.qos-ok")
 class StreamQos(Command, frozen=True):
-    """How much may be sent in advance, and how fast."""
+    """Limit the messages that are sent in advance, and their rate."""
 
     prefetch_size: Uint32 | None = None
     prefetch_count: Uint16 | None = None
@@ -539,7 +539,7 @@ class StreamPublish(Command, frozen=True):
 
 @_command("stream.return", 0xA, 0x7, must="client", entries=(StreamProperties,), requires_header=True)
 class StreamReturn(Command, frozen=True):
-    """A message came back, and why."""
+    """An undeliverable message, with the reason."""
 
     reply_code: Annotated[Uint16, ReturnCode] | None = None
     reply_text: Str8 | None = None

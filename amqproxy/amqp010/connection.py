@@ -1,8 +1,8 @@
-"""What a client and a server have agreed so far: one machine that watches both, and takes no side.
+"""Protocol state of a connection, as seen by a neutral observer of both peers.
 
-It applies the tables in `transitions` to the frames that pass, in either role, as `amqp091.connection` does: bytes go
-in by `feed` (or a separate reader and `receive`), and what may not come raises a `ProtocolError` that names the code,
-the control or command, and the section of the specification. There is no clock; times are passed in.
+It applies the tables in `transitions` to the frames of both directions, as `amqp091.connection` does: bytes enter
+through `feed` (or a separate reader and `receive`), and an illegal frame raises a `ProtocolError` with the code, the
+control or command, and the section of the specification. It reads no clock; times are passed in.
 """
 
 from __future__ import annotations
@@ -37,23 +37,25 @@ from amqproxy.amqp010.transitions import (
 from amqproxy.peer import CLIENT, SERVER, Peer
 
 SILENCE = 2
-"""After how many heartbeat intervals without a byte a peer counts as gone. Section 9.1, connection.heartbeat."""
+"""Number of heartbeat intervals without a byte after which a peer counts as gone (section 9.1,
+connection.heartbeat).
+"""
 
 MAX_DEVIATIONS = 1000
-"""How many deviations are kept."""
+"""Maximum number of recorded deviations."""
 
 
 class Connection:
-    """One connection, between a CLIENT and a SERVER.
+    """One connection between a CLIENT and a SERVER.
 
-    `state` is where it is in its life, `channels` are those on which frames came, by number, and `session_count` is on
-    how many of them the client is attached to a session; `channel_max`, `frame_max` and `heartbeat` (seconds) are 0
-    until agreed, and where there is no limit. `client` is the client's start-ok, `virtual_host` the one it opened,
-    `redirect` the host that it was sent to instead. `retained` has the sessions that are not attached, by name,
-    `most_retained` at most; it may be shared by the connections of one user (sessions of others are different ones).
+    `state` is its state, `channels` are those with frames, by number, and `session_count` is the number of them with an
+    attached session; `channel_max`, `frame_max` and `heartbeat` (seconds) are 0 until negotiated, and if unlimited.
+    `client` is the client's start-ok, `virtual_host` the one it opened, `redirect` the host to which it was redirected.
+    `retained` has the detached sessions by name, at most `most_retained`; the connections of one user may share it
+    (sessions of other users are different ones).
 
-    With `deviations`, what breaks a rule of one session, so that the frames after it still can be understood, is added
-    to that list, `MAX_DEVIATIONS` at most, and not raised.
+    With `deviations`, a violation within one session, after which frames can still be understood, is appended to that
+    list, at most `MAX_DEVIATIONS`, instead of being raised.
     """
 
     __slots__ = (
@@ -106,10 +108,10 @@ class Connection:
     # --- what is sent
 
     def feed(self, sender: Peer, data: bytes) -> list[Frame]:
-        """Take bytes from `sender`; return the frames that are now whole and that count.
+        """Process bytes from `sender`; return the complete frames that count.
 
-        The protocol header is none of them: give it to `receive_header`. `ProtocolError` at the first frame that may
-        not come; the frames before it in `data` are then lost.
+        The protocol header is not a frame: pass it to `receive_header`. Raise `ProtocolError` at the first illegal
+        frame; the frames before it in `data` are then lost.
         """
         reader = self.readers[sender]
         frames = [frame for frame in reader.feed(data) if self.receive(sender, frame)]
@@ -118,7 +120,7 @@ class Connection:
         return frames
 
     def send(self, sender: Peer, assembly: Assembly) -> bytes:
-        """Note that `sender` sends a control or command, and return the bytes to send."""
+        """Apply a control or command sent by `sender`, and return its bytes."""
         raw = assembly.encode(self.frame_max or FRAME_MIN_SIZE)
         start = 0
         while start < len(raw):
@@ -128,9 +130,9 @@ class Connection:
         return raw
 
     def receive_header(self, sender: Peer, data: bytes) -> None:
-        """Take a protocol header of eight bytes. Section 4.3.
+        """Process a protocol header of eight bytes (section 4.3).
 
-        A server that answers with another version than its client's ends the connection; a client's has to be 0-10.
+        A server that answers with another version than its client's ends the connection; the client's must be 0-10.
         """
         is_ours = data == HEADER
         if sender is CLIENT and not is_ours:
@@ -142,9 +144,9 @@ class Connection:
         self.readers[sender].skip(len(data))
 
     def receive(self, sender: Peer, frame: Frame) -> bool:
-        """Take a frame; False when it is to be discarded because what it belongs to has ended.
+        """Process a frame; return `False` if it must be discarded because its channel or connection has ended.
 
-        `ProtocolError`, with the place and the control or command at fault, when it may not come now.
+        Raise `ProtocolError`, with the offset and the control or command at fault, if it may not be sent now.
         """
         try:
             return self._receive(sender, frame)
@@ -226,7 +228,7 @@ class Connection:
         return moves.get((sender, name))
 
     def release(self) -> None:
-        """Retain the sessions that are attached, as the transport is gone."""
+        """Retain the attached sessions when the transport is lost."""
         for channel in self.channels.values():
             channel.release()
         self.session_count = 0
@@ -234,7 +236,7 @@ class Connection:
     # --- what is agreed
 
     def _apply(self, control: Control) -> None:
-        """Note what a control of the connection's own changes."""
+        """Apply the state changes of a control of the connection."""
         match control:
             case ConnectionStart():
                 self._mechanisms = tuple(control.mechanisms or ())
@@ -277,7 +279,7 @@ class Connection:
             )
 
     def _agree(self, answer: ConnectionTuneOk) -> None:
-        """Take the limits of tune-ok, none of which may go past the server's. What it leaves out is the server's."""
+        """Apply the limits of tune-ok, which must not exceed the server's; missing ones are the server's."""
         tune = self._tune
         assert tune is not None
         for name, offered, chosen in (
@@ -314,19 +316,19 @@ class Connection:
     # --- heartbeats: any byte counts as one
 
     def note_received(self, sender: Peer, now: float) -> None:
-        """Note that bytes came from `sender` at `now` (seconds, of any steady clock)."""
+        """Note bytes from `sender` at `now`, in seconds of any monotonic clock."""
         self._heard[sender] = now
 
     def heard(self, sender: Peer, now: float) -> float:
-        """When bytes came from `sender` last; `now` if that is not known."""
+        """Return the time of the last bytes from `sender`; `now` if unknown."""
         return self._heard.get(sender, now)
 
     def is_heartbeat_due(self, sender: Peer, now: float) -> bool:
-        """Should `sender` send a heartbeat now? Yes, if it has been silent for half an interval."""
+        """Whether `sender` should send a heartbeat now, after half an interval of silence."""
         return self._silence(sender, now) >= self.heartbeat / 2 > 0
 
     def is_silent(self, sender: Peer, now: float) -> bool:
-        """Has `sender` been silent for so long that the other may hang up?"""
+        """Whether `sender` has been silent for so long that the peer may close."""
         return self._silence(sender, now) > SILENCE * self.heartbeat > 0
 
     def _silence(self, sender: Peer, now: float) -> float:

@@ -1,4 +1,4 @@
-"""Every control of AMQP 0-10, one small typed class each (section 9)."""
+"""Controls of AMQP 0-10, one small typed class each (section 9)."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ class ConnectionStart(Control, frozen=True):
 
 @_control("connection.start-ok", 0x1, 0x2, must="server")
 class ConnectionStartOk(Control, frozen=True):
-    """The client's choice of mechanism and locale, and its first response (a secret)."""
+    """The client's mechanism and locale, and its first response (a secret)."""
 
     client_properties: Map | None = None
     mechanism: Required[Str8] = None
@@ -62,7 +62,7 @@ class ConnectionSecureOk(Control, frozen=True):
 
 @_control("connection.tune", 0x1, 0x5, must="client", responses="connection.tune-ok")
 class ConnectionTune(Control, frozen=True):
-    """The limits that the server proposes; heartbeats are in seconds."""
+    """Limits proposed by the server; heartbeats are in seconds."""
 
     channel_max: Uint16 | None = None
     max_frame_size: Uint16 | None = None
@@ -72,7 +72,7 @@ class ConnectionTune(Control, frozen=True):
 
 @_control("connection.tune-ok", 0x1, 0x6, must="server")
 class ConnectionTuneOk(Control, frozen=True):
-    """The limits that hold from here on."""
+    """The negotiated limits."""
 
     channel_max: Required[Uint16] = None
     max_frame_size: Uint16 | None = None
@@ -81,7 +81,7 @@ class ConnectionTuneOk(Control, frozen=True):
 
 @_control("connection.open", 0x1, 0x7, must="server", responses="connection.open-ok connection.redirect")
 class ConnectionOpen(Control, frozen=True):
-    """Enter a virtual host."""
+    """Open a virtual host."""
 
     virtual_host: Required[Str8] = None
     capabilities: Array | None = None
@@ -90,14 +90,14 @@ class ConnectionOpen(Control, frozen=True):
 
 @_control("connection.open-ok", 0x1, 0x8, must="client")
 class ConnectionOpenOk(Control, frozen=True):
-    """The virtual host is entered."""
+    """The virtual host is open."""
 
     known_hosts: Array | None = None
 
 
 @_control("connection.redirect", 0x1, 0x9, must="client")
 class ConnectionRedirect(Control, frozen=True):
-    """The client is to connect to another host."""
+    """Redirect the client to another host."""
 
     host: Required[Str16] = None
     known_hosts: Array | None = None
@@ -110,7 +110,7 @@ class ConnectionHeartbeat(Control, frozen=True):
 
 @_control("connection.close", 0x1, 0xB, must="client server", responses="connection.close-ok")
 class ConnectionClose(Control, frozen=True):
-    """The end of the connection, and why."""
+    """Close the connection, with the reason."""
 
     reply_code: Required[Annotated[Uint16, CloseCode]] = None
     reply_text: Str8 | None = None
@@ -118,7 +118,7 @@ class ConnectionClose(Control, frozen=True):
 
 @_control("connection.close-ok", 0x1, 0xC, must="client server")
 class ConnectionCloseOk(Control, frozen=True):
-    """The end is agreed; the socket may be closed."""
+    """The close is confirmed; the socket may be closed."""
 
 
 # --- session -----------------------------------------------------------------------------------
@@ -148,7 +148,7 @@ class SessionDetach(Control, frozen=True):
 
 @_control("session.detached", 0x2, 0x4, must="server client")
 class SessionDetached(Control, frozen=True):
-    """The session is not attached to the channel, and why."""
+    """The session is not attached to the channel, with the reason."""
 
     name_: Required[Vbin16] = None
     code: Required[Annotated[Uint8, DetachCode]] = None
@@ -156,21 +156,21 @@ class SessionDetached(Control, frozen=True):
 
 @_control("session.request-timeout", 0x2, 0x5, must="sender receiver", responses="session.timeout")
 class SessionRequestTimeout(Control, frozen=True):
-    """Ask that the session is kept so many seconds once detached; forever, without the field."""
+    """Request the time for which the session is kept once detached, in seconds; for ever without the field."""
 
     timeout: Uint32 | None = None
 
 
 @_control("session.timeout", 0x2, 0x6, must="sender receiver")
 class SessionTimeout(Control, frozen=True):
-    """How many seconds the session is kept once detached; forever, without the field."""
+    """The time for which the session is kept once detached, in seconds; for ever without the field."""
 
     timeout: Uint32 | None = None
 
 
 @_control("session.command-point", 0x2, 0x7, must="receiver")
 class SessionCommandPoint(Control, frozen=True):
-    """The id of the command that comes next, and how much of it was sent before."""
+    """The id of the next command, and the number of its bytes that were sent before."""
 
     command_id: Required[SequenceNo] = None
     command_offset: Required[Uint64] = None
@@ -209,7 +209,7 @@ class SessionKnownCompleted(Control, frozen=True):
 
 @_control("session.flush", 0x2, 0xC, must="receiver")
 class SessionFlush(Control, frozen=True):
-    """Ask for the peer's expected, confirmed or completed commands."""
+    """Request the peer's expected, confirmed or completed commands."""
 
     expected: Bit = False
     confirmed: Bit = False

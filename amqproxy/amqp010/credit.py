@@ -1,7 +1,7 @@
-"""How many messages and bytes may be sent to one destination. Section 10.2, message.set-flow-mode and message.flow.
+"""Credit of one destination in messages and bytes (section 10.2, message.set-flow-mode and message.flow).
 
-Its holder watches both directions at one place between the peers, so that it knows of credit before the sender does,
-and of messages after: what is counted is the most that the sender may have.
+The observer is between the peers, so that it sees credit before the sender does, and messages after: the count is an
+upper bound of the sender's credit.
 """
 
 from __future__ import annotations
@@ -11,22 +11,22 @@ from amqproxy.amqp010.domains import CreditUnit, FlowMode
 from amqproxy.amqp010.errors import IllegalState, NotAllowed, ResourceLimitExceeded
 
 INFINITE = 0xFFFF_FFFF
-"""The value of a message.flow that lifts a limit."""
+"""Value of a message.flow that lifts a limit."""
 
 MAX_PENDING = 1024
-"""How many message.stop and message.flush of one destination may be incomplete at once."""
+"""Maximum number of incomplete message.stop and message.flush of one destination."""
 
 MAX_IN_FLIGHT = 65_536
-"""How many messages in window mode may be incomplete at once before they are not counted any longer."""
+"""Maximum number of incomplete window-mode messages that are counted."""
 
 
 class Credit:
-    """The credit of one destination: `messages` and `size` (bytes), None where there is no limit."""
+    """Credit of one destination: `messages` and `size` (bytes), `None` if unlimited."""
 
     __slots__ = ("_in_flight", "_since", "messages", "mode", "size")
 
     def __init__(self, amount: int | None = 0) -> None:
-        """A subscription begins with no credit; what a client publishes to, without a limit (None)."""
+        """A subscription begins without credit; a client's destination is unlimited (`None`)."""
         self.mode = FlowMode.WINDOW
         self.messages = amount
         self.size = amount
@@ -35,14 +35,14 @@ class Credit:
 
     @property
     def is_unlimited(self) -> bool:
-        """Whether there is a limit of neither messages nor bytes."""
+        """Whether neither messages nor bytes are limited."""
         return self.messages is None and self.size is None
 
     def set_mode(self, mode: int) -> None:
-        """Take a message.set-flow-mode, for which there must be no credit left."""
+        """Process a message.set-flow-mode, which requires that no credit is left."""
         fault = None
         if mode not in (FlowMode.CREDIT, FlowMode.WINDOW):
-            return  # of no domain: another has to say so
+            return  # an invalid value, reported elsewhere
         if self.messages or self.size:
             fault = IllegalState(
                 f"the flow mode set while there is credit for {_text(self.messages)} messages"
@@ -54,7 +54,7 @@ class Credit:
             raise fault
 
     def add(self, unit: int, value: int | None) -> None:
-        """Take a message.flow; None and `INFINITE` lift the limit."""
+        """Process a message.flow; `None` and `INFINITE` lift the limit."""
         is_infinite = value is None or value == INFINITE
         for each in (self, *self._since.values()):
             if unit == CreditUnit.MESSAGE:
@@ -63,19 +63,19 @@ class Credit:
                 each.size = None if is_infinite or each.size is None else each.size + (value or 0)
 
     def stop(self, position: int) -> None:
-        """Take a message.stop or message.flush: when it completes, only what was added since is left."""
+        """Process a message.stop or message.flush: on its completion, only credit added since then remains."""
         if len(self._since) >= MAX_PENDING:
             raise ResourceLimitExceeded(f"more than {MAX_PENDING} message.stop and message.flush incomplete")
         self._since[position] = Credit()
 
     def stopped(self, position: int) -> None:
-        """Take the completion of one."""
+        """Process the completion of a message.stop or message.flush."""
         since = self._since.pop(position, None)
         if since is not None:
             self.messages, self.size = since.messages, since.size
 
     def spend(self, position: int, size: int, *, is_first: bool = True) -> None:
-        """Take a transfer of so many bytes; only the first fragment of a message needs credit for a message."""
+        """Process a transfer of `size` bytes; only the first fragment of a message needs message credit."""
         messages, bytes_left = self.messages, self.size
         if messages is None and bytes_left is None:
             return
@@ -100,7 +100,7 @@ class Credit:
             )
 
     def completed(self, ids: range | CommandIds) -> None:
-        """Take the completion of transfers, which in window mode gives back what they took."""
+        """Process the completion of transfers, which in window mode returns their credit."""
         in_flight = self._in_flight
         if not in_flight:
             return

@@ -1,7 +1,7 @@
-"""The enumerations of AMQP 0-10: domains whose values have names (section 5.4.1).
+"""Enumerations of AMQP 0-10: domains whose values have names (section 5.4.1).
 
-Fields hold the plain number, which a member of an enumeration equals, so that a value without a name survives. Which
-field has which enumeration is in `Method.choices` and `Struct.choices`.
+Fields hold the plain number, which equals a member of the enumeration, so that a value without a name is preserved. The
+enumeration of a field is in `Method.choices` and `Struct.choices`.
 """
 
 from __future__ import annotations
@@ -10,7 +10,7 @@ from enum import IntEnum
 
 
 class SegmentType(IntEnum):
-    """What a frame holds a piece of."""
+    """Content of a frame's segment."""
 
     CONTROL = 0
     COMMAND = 1
@@ -19,14 +19,14 @@ class SegmentType(IntEnum):
 
 
 class Track(IntEnum):
-    """Controls and commands alternate on a channel, frame by frame, on a track each."""
+    """Track of a frame: controls and commands alternate on a channel, frame by frame, on separate tracks."""
 
     CONTROL = 0
     COMMAND = 1
 
 
 class CloseCode(IntEnum):
-    """Why a connection ends."""
+    """Reason for the end of a connection."""
 
     NORMAL = 200
     CONNECTION_FORCED = 320
@@ -35,7 +35,7 @@ class CloseCode(IntEnum):
 
 
 class DetachCode(IntEnum):
-    """Why a session is no longer attached to its channel, or never was."""
+    """Reason why a session is not attached to its channel."""
 
     NORMAL = 0
     SESSION_BUSY = 1
@@ -45,7 +45,7 @@ class DetachCode(IntEnum):
 
 
 class ErrorCode(IntEnum):
-    """Why a command failed, and its session with it."""
+    """Reason for the failure of a command, and with it its session."""
 
     UNAUTHORIZED_ACCESS = 403
     NOT_FOUND = 404
@@ -63,21 +63,21 @@ class ErrorCode(IntEnum):
 
 
 class AcceptMode(IntEnum):
-    """Whether a transfer has to be accepted."""
+    """Whether a transfer must be accepted."""
 
     EXPLICIT = 0
     NONE = 1
 
 
 class AcquireMode(IntEnum):
-    """Whether a message is its receiver's with the transfer, or has to be acquired."""
+    """Whether a message is acquired with its transfer, or must be acquired."""
 
     PRE_ACQUIRED = 0
     NOT_ACQUIRED = 1
 
 
 class RejectCode(IntEnum):
-    """Why a message was rejected."""
+    """Reason for the rejection of a message."""
 
     UNSPECIFIED = 0
     UNROUTABLE = 1
@@ -92,7 +92,7 @@ class DeliveryMode(IntEnum):
 
 
 class DeliveryPriority(IntEnum):
-    """How urgent a message is."""
+    """Priority of a message."""
 
     LOWEST = 0
     LOWER = 1
@@ -107,21 +107,21 @@ class DeliveryPriority(IntEnum):
 
 
 class FlowMode(IntEnum):
-    """Whether credit is used up for good, or comes back with completion."""
+    """Whether credit is used up permanently, or returns on completion."""
 
     CREDIT = 0
     WINDOW = 1
 
 
 class CreditUnit(IntEnum):
-    """What credit counts."""
+    """Unit of credit."""
 
     MESSAGE = 0
     BYTE = 1
 
 
 class XaStatus(IntEnum):
-    """What became of a transaction branch."""
+    """Outcome of a transaction branch."""
 
     XA_OK = 0
     XA_RBROLLBACK = 1
@@ -134,7 +134,7 @@ class XaStatus(IntEnum):
 
 
 class ReturnCode(IntEnum):
-    """Why a file or a stream's message came back; the two classes have a domain of this name each, and the same."""
+    """Reason for the return of a file or stream message; both classes have an equal domain of this name."""
 
     CONTENT_TOO_LARGE = 311
     NO_ROUTE = 312

@@ -1,8 +1,8 @@
-"""What is wrong as exceptions, with the codes that AMQP 0-10 has for it, and what they end.
+"""Errors as exceptions, with the AMQP 0-10 code and the scope that each ends.
 
 A connection ends by connection.close with a `CloseCode`, a session by execution.exception with an `ErrorCode`, and its
-attachment to a channel by session.detached with a `DetachCode`. For what the specification has no code, such as a
-control that cannot be decoded, framing-error is nearest.
+attachment to a channel by session.detached with a `DetachCode`. For errors without a code in the specification, such as
+a malformed control, framing-error is the closest.
 """
 
 from __future__ import annotations
@@ -13,14 +13,14 @@ from typing import ClassVar
 from amqproxy.amqp010.domains import CloseCode, DetachCode, ErrorCode
 
 MAX_REPLY_TEXT = 255
-"""Bytes of the text in connection.close, a str8."""
+"""Maximum length of the text in connection.close, a str8, in bytes."""
 
 MAX_DESCRIPTION = 65_535
-"""Bytes of the text in execution.exception, a str16."""
+"""Maximum length of the text in execution.exception, a str16, in bytes."""
 
 
 class Scope(StrEnum):
-    """What an error ends: a session's attachment to its channel, the session, or the connection with all of them."""
+    """Scope of an error: a session's attachment to its channel, the session, or the connection."""
 
     ATTACHMENT = "attachment"
     SESSION = "session"
@@ -28,13 +28,13 @@ class Scope(StrEnum):
 
 
 class ProtocolError(Exception):
-    """A peer broke the protocol, or asked for what may not be; carries the code and what it ends.
+    """A peer violated the protocol, or requested something illegal; carries the code and the scope to end.
 
-    `code` and `name` are the code and the specification's name for it, `scope` what is to be ended, `channel` the
-    channel number, `class_code` and `method_code` the control or command at fault (0 when none is), `field_index` which
-    of its fields, from 0 (None when no single one is), `command_id` the command's, where its receiver counts them,
-    `offset` the byte of the direction's stream where the fault lies, or None when the fault is not one of bytes.
-    `received` is what the peer sent there, where that is kept.
+    `code` and `name` are the code and the specification's name for it, `scope` is the scope to end, `channel` the
+    channel number, `class_code` and `method_code` the control or command at fault (0 if none is), `field_index` the
+    index of its field at fault (`None` if no single one is), `command_id` the command's id, if its receiver counts
+    them, `offset` the byte of the fault in the direction's stream, or `None` if it is not about bytes. `received` is
+    the received data at fault, if kept.
     """
 
     code: ClassVar[CloseCode | DetachCode | ErrorCode]
@@ -68,7 +68,9 @@ class ProtocolError(Exception):
 
     @property
     def reply_text(self) -> str:
-        """The text for a connection.close or an execution.exception: the name, then what happened, cut to what fits."""
+        """Text for a connection.close or an execution.exception: the name, then the description, cut to the maximum
+        length.
+        """
         limit = MAX_REPLY_TEXT if self.scope is Scope.CONNECTION else MAX_DESCRIPTION
         data = f"{self.name}: {self.text}".encode("utf-8", "replace")
         return data[:limit].decode("utf-8", "ignore")
@@ -141,7 +143,7 @@ class NotAllowed(_SessionError):
 
 
 class IllegalArgument(_SessionError):
-    """A value outside of its domain."""
+    """A value outside its domain."""
 
     code, name = ErrorCode.ILLEGAL_ARGUMENT, "illegal-argument"
 
@@ -155,7 +157,7 @@ class InternalError(_SessionError):
 
 
 class InvalidArgument(_SessionError):
-    """A value within its domain that cannot be here."""
+    """A value within its domain that is not allowed here."""
 
     code, name = ErrorCode.INVALID_ARGUMENT, "invalid-argument"
 
@@ -179,7 +181,7 @@ class NotAttached(_AttachmentError):
 
 
 class UnknownIds(_AttachmentError):
-    """Commands are sent whose numbering is not known."""
+    """Commands are sent while their numbering is unknown."""
 
     code, name = DetachCode.UNKNOWN_IDS, "unknown-ids"
 
@@ -189,4 +191,4 @@ BY_CODE: dict[int, type[ProtocolError]] = {
     for family in (_ConnectionError, _SessionError, _AttachmentError)
     for error in family.__subclasses__()
 }
-"""The exceptions by their codes, which differ between the scopes; the two of the name NORMAL are none."""
+"""Exceptions by their codes, which differ between the scopes; the two codes NORMAL have none."""

@@ -1,4 +1,4 @@
-"""The exceptions that the specification has for each command: their names, and the error codes they have."""
+"""Exceptions that the specification defines for each command: their names and error codes."""
 
 from __future__ import annotations
 
@@ -138,4 +138,4 @@ EXCEPTIONS: Mapping[str, Mapping[str, ErrorCode]] = {
         "exchange.refusal": ErrorCode.NOT_IMPLEMENTED,
     },
 }
-"""By the command; an exception of a field has that before it: "exchange.reserved-names"."""
+"""By command; the exception of a field has the field's name in front: "exchange.reserved-names"."""

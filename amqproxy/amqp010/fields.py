@@ -1,9 +1,9 @@
-"""The types that fields of controls, commands and structs have, as annotations (sections 5.3 and 7).
+"""Types of the fields of controls, commands and structs, as annotations (sections 5.3 and 7).
 
-The first word of each is the specification's type, `Required` marks fields that have to be there, and an enumeration
-behind a type names values of it: `Required[Annotated[Uint8, AcceptMode]]`. A field that is not there is None, a bit
-False. Peers leave out required fields, too (qpid-python sends `tune-ok` with a heartbeat alone), so that is no error of
-the wire: `absent` of a `Method` or a `Struct` names them.
+The first word of each is the specification's type, `Required` marks mandatory fields, and an enumeration after a type
+names its values: `Required[Annotated[Uint8, AcceptMode]]`. A missing field is `None`, a missing bit `False`. Peers also
+leave out mandatory fields (qpid-python sends `tune-ok` with a heartbeat alone), so that this is not a decoding error:
+`absent` of a `Method` or a `Struct` names them.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
 """One frame: bytes to `Frame`, and back (section 4.4.3).
 
-A `Frame` is what a `FrameReader` found whole; it is decoded when it is asked what it holds.
+A `Frame` is a complete frame found by a `FrameReader`; it is decoded on first use.
 """
 
 from __future__ import annotations
@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-# All of them have to be there before they are looked up.
+# All classes must exist before they are looked up.
 from amqproxy.amqp010 import commands, controls
 from amqproxy.amqp010.domains import SegmentType, Track
 from amqproxy.amqp010.errors import CommandInvalid, FramingError, ProtocolError
@@ -35,15 +35,15 @@ WHOLE_SEGMENT = FIRST_FRAME | LAST_FRAME
 WHOLE_ASSEMBLY = FIRST_SEGMENT | LAST_SEGMENT | WHOLE_SEGMENT
 
 OVERHEAD = 12
-"""Bytes of a frame that are not payload, all of them before it."""
+"""Bytes of a frame besides its payload, all in front of it."""
 
 FRAME_MIN_SIZE = 4096
-"""The least max-frame-size that peers may agree on, and all that may be sent before they do (MIN-MAX-FRAME-SIZE)."""
+"""Smallest max-frame-size that peers may negotiate, and the limit before negotiation (MIN-MAX-FRAME-SIZE)."""
 
 MAX_FRAME = 65_535
-"""The largest frame there is: its size is in 16 bits."""
+"""Largest possible frame: its size has 16 bits."""
 
-# What decoding needs, as C sees it.
+# Constants of the decoder as C variables.
 _CONTROL = cython.declare(cython.int, CONTROL)
 _COMMAND = cython.declare(cython.int, COMMAND)
 _HEADER = cython.declare(cython.int, HEADER)
@@ -58,7 +58,9 @@ _NAMES = ("control", "command", "header", "body")
 
 
 def index_table() -> bytes:
-    """The index of each control and command at 256 times its class's code plus its own; 255 where there is none."""
+    """Return the table of control and command indexes, at 256 times the class code plus its own; 255 for unknown
+    ones.
+    """
     table = bytearray([0xFF]) * (256 * 256)
     for number, cls in METHODS.items():
         table[number] = cls.index
@@ -67,7 +69,7 @@ def index_table() -> bytes:
 
 _INDEX_OF = cython.declare(bytes, index_table())
 
-# A session's transfers and their headers tend to be alike, to the byte.
+# Consecutive transfers of a session tend to have identical commands and headers.
 _TRANSFERS = cython.declare(DecodeCache, DecodeCache())
 _HEADERS = cython.declare(DecodeCache, DecodeCache())
 _MAX_CACHED = cython.declare(cython.Py_ssize_t, 160)
@@ -75,19 +77,19 @@ _TRANSFER = cython.declare(cython.int, commands.MessageTransfer.index)
 
 
 def encode_frame(flags: int, kind: int, channel: int, payload: bytes) -> bytes:
-    """A frame's bytes; its track is that of its type. `OverflowError` where it is too large."""
+    """Return the bytes of a frame on the track of its type; raise `OverflowError` if it is too large."""
     return encode_frame_head(flags, kind, channel, len(payload)) + payload
 
 
 def encode_frame_head(flags: int, kind: int, channel: int, size: int) -> bytes:
-    """What comes before a payload of `size` bytes."""
+    """Return the frame header for a payload of `size` bytes."""
     track = CONTROL_TRACK if kind == CONTROL else COMMAND_TRACK
     size_of_frame = (size + OVERHEAD).to_bytes(2)
     return b"%c%c%b\x00%c%b\x00\x00\x00\x00" % (flags, kind, size_of_frame, track, channel.to_bytes(2))
 
 
 def encode_segment(flags: int, kind: int, channel: int, payload: bytes, frame_max: int = MAX_FRAME) -> bytes:
-    """The frames of a segment, none of them over `frame_max` bytes; `flags` are those of its place in its assembly."""
+    """Return the frames of a segment, each of at most `frame_max` bytes; `flags` are its position in its assembly."""
     step = (frame_max or MAX_FRAME) - OVERHEAD
     if len(payload) <= step:
         return encode_frame(flags | WHOLE_SEGMENT, kind, channel, payload)
@@ -99,15 +101,15 @@ def encode_segment(flags: int, kind: int, channel: int, payload: bytes, frame_ma
 
 
 def encode_method(channel: int, method: Method, frame_max: int = MAX_FRAME) -> bytes:
-    """The frames of a control, or of a command that has neither a header nor a body."""
+    """Return the frames of a control, or of a command without header and body."""
     return encode_segment(FIRST_SEGMENT | LAST_SEGMENT, method.segment, channel, method.encode(), frame_max)
 
 
 def decode_method(kind: int, data: bytes, start: int, end: int, offset: int = 0) -> Any:
-    """The control or command whose segment is `data[start:end]`.
+    """Return the control or command whose segment is `data[start:end]`.
 
-    `CommandInvalid` or `IllegalArgument` where a command is malformed, `FramingError` where a control is: its offset is
-    `offset` plus the place in `data`.
+    Raise `CommandInvalid` or `IllegalArgument` for a malformed command, `FramingError` for a malformed control, with
+    `offset` plus the place in `data` as its offset.
     """
     try:
         return _decode_method(kind, data, start, end, offset)
@@ -116,7 +118,7 @@ def decode_method(kind: int, data: bytes, start: int, end: int, offset: int = 0)
 
 
 def _of_kind(error: ProtocolError, kind: int, data: bytes, start: int, end: int) -> ProtocolError:
-    """The error for a method in `data[start:end]`, which names it: for a control, a `FramingError`."""
+    """Return the error for a method in `data[start:end]`, with its codes; for a control, a `FramingError`."""
     if kind == CONTROL:
         error = FramingError(error.text, channel=error.channel, offset=error.offset, field_index=error.field_index)
     error.class_code, error.method_code = (*data[start : min(start + 2, end)], 0, 0)[:2]
@@ -151,7 +153,9 @@ def _decode_method(
 
 
 def decode_header(data: bytes, start: int, end: int, offset: int = 0) -> Header:
-    """The header whose segment is `data[start:end]`; `ProtocolError` where it is malformed, or has a struct twice."""
+    """Return the header whose segment is `data[start:end]`; raise `ProtocolError` if malformed, or with duplicate
+    structs.
+    """
     return Header(decode_structs(data, start, end, offset))
 
 
@@ -160,19 +164,19 @@ def decode_header(data: bytes, start: int, end: int, offset: int = 0) -> Header:
 @cython.freelist(1024)
 @cython.cclass
 class Frame:
-    """One whole frame as it was received: `raw` is all its bytes, `offset` where they lay.
+    """One complete received frame: `raw` is its bytes, `offset` their position in the stream.
 
-    `kind` is CONTROL, COMMAND, HEADER or BODY: the type of the segment of which it holds a piece. `flags` are its place
-    in that and in its assembly, `track` the one it came on. `index` is the small number of the control or command that
-    begins in it, or -1 if none does or it is not known. Nothing is decoded before it is asked for. `is_in_order` says
-    that the reader has checked it against those before it on its track. So many bytes at the end of its payload as
-    `lost` says are not known, as in a capture of truncated packets, and are zeros here.
+    `kind` is CONTROL, COMMAND, HEADER or BODY: the type of its segment. `flags` are its position in the segment and in
+    the assembly, `track` is its track. `index` is the index of the control or command that begins in it, or -1 if none
+    does or it is unknown. It is decoded on first use. `is_in_order` if the reader has already checked it against the
+    frames before it on its track. The last `lost` bytes of the payload are unknown, as in a capture of truncated
+    packets, and are zeros here.
     """
 
-    # Its bytes are those of `_buffer` from `_start` to `_end`: all there are, or what a zero-copy reader was fed.
+    # Its bytes are those of `_buffer` from `_start` to `_end`: a copy, or the input of a zero-copy reader.
 
     def __init__(self, raw: bytes, offset: int = 0, lost: int = 0) -> None:
-        """`raw` must be one whole frame that a `FrameReader` would pass."""
+        """`raw` must be one complete frame that a `FrameReader` would pass."""
         self._buffer = raw
         self._start = 0
         self._end = len(raw)
@@ -193,7 +197,7 @@ class Frame:
     @staticmethod
     @cython.cfunc
     def _blank() -> Frame:
-        """One for a reader to fill in; made here, since in another module C would take twice as long to make it."""
+        """Return a blank frame for a reader; made here, since C takes twice as long in another module."""
         if cython.compiled:
             return Frame.__new__(Frame)
         frame = Frame.__new__(Frame)
@@ -221,21 +225,21 @@ class Frame:
 
     @property
     def known_payload(self) -> bytes:
-        """The payload without what of it is lost."""
+        """Return the payload without its lost part."""
         return self.payload_bytes()[: self.size - self.lost]
 
     def payload_bytes(self) -> bytes:
-        """The payload; for callers that are compiled."""
+        """Return the payload; for compiled callers."""
         p: cython.p_const_uchar = self._buffer
         return p[self._start + 12 : self._end]
 
     def length(self) -> cython.Py_ssize_t:
-        """How many bytes it is, all in all; for callers that are compiled."""
+        """Return the size of the frame in bytes; for compiled callers."""
         return self._end - self._start
 
     @property
     def size(self) -> int:
-        """Bytes of payload."""
+        """Size of the payload in bytes."""
         return self._end - self._start - OVERHEAD
 
     @property
@@ -268,27 +272,27 @@ class Frame:
 
     @property
     def name(self) -> str:
-        """The control's or command's name; for other frames, and for those that are not known, that of their type."""
+        """Name of the control or command; for other and unknown frames, the name of their type."""
         return str(BY_INDEX[self.index].name) if self.index >= 0 else _NAMES[self.kind]
 
     @property
     def method(self) -> Any:
-        """The control or command, decoded; `ProtocolError` when it is malformed.
+        """Decoded control or command; raises `ProtocolError` if malformed.
 
-        Only of a frame that holds the whole segment: an `Assembly` has it of more than one.
+        Only for a frame that holds a whole segment; for several frames, use an `Assembly`.
         """
         return self._decoded if self._decoded is not None else self._decode_whole_method()
 
     @property
     def header(self) -> Any:
-        """The `Header`, decoded; `ProtocolError` when malformed. Only of a frame that holds the whole segment."""
+        """Decoded `Header`; raises `ProtocolError` if malformed. Only for a frame that holds a whole segment."""
         return self._decoded if self._decoded is not None else self._decode_whole_header()
 
     @property
     def value(self) -> Any:
-        """What the frame holds, decoded: a `Method`, a `Header`, or the bytes of a body or of a piece of a segment.
+        """Decoded content of the frame: a `Method`, a `Header`, or the bytes of a body or of a piece of a segment.
 
-        `ProtocolError` when it is malformed.
+        Raises `ProtocolError` if malformed.
         """
         if self.kind == _BODY or self.flags & _WHOLE_SEGMENT != _WHOLE_SEGMENT:
             return self.payload_bytes()
@@ -340,7 +344,7 @@ class Frame:
         return self._decoded
 
     def _place(self, error: ProtocolError) -> None:
-        """Say where in the direction an error lies that was found in `_buffer`."""
+        """Set the channel and the stream offset of an error found in `_buffer`."""
         error.channel = self.channel
         error.offset = self.offset + (error.offset or 0) - self._start
 
@@ -350,7 +354,7 @@ class Frame:
 
 
 def chosen(frames: Sequence[Frame], methods: bytes) -> list[Frame]:
-    """Those that begin a control or command at whose index `methods` has a 1, or are of a control that is not known."""
+    """Return the frames that begin a method with a 1 at its index in `methods`, or belong to an unknown control."""
     wanted: cython.p_const_uchar = methods
     frame: Frame
     found: list[Frame] = []

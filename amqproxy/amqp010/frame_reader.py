@@ -1,8 +1,8 @@
 """Bytes to frames, in the order that assemblies allow (sections 4.4.1 and 4.4.3).
 
-A `FrameReader` is one direction of one connection. It takes bytes as they come and finds the whole frames in them; its
-owner chooses the frames that are handed over as `Frame`s. The others are checked and counted in place: no object is
-made of them.
+A `FrameReader` is one direction of one connection. It accepts bytes in any division and finds the complete frames; its
+owner selects the frames that are returned as `Frame`s. The others are checked and counted in place: no object is made
+of them.
 """
 
 from __future__ import annotations
@@ -31,14 +31,14 @@ EVERY_METHOD = bytes([1]) * METHOD_COUNT
 
 MAX_CHANNEL = 65_535
 
-# What the loop over the frames needs, as C sees it.
+# Constants of the loop over frames as C variables.
 _CONTROL = cython.declare(cython.int, CONTROL)
 _COMMAND = cython.declare(cython.int, COMMAND)
 _HEADER = cython.declare(cython.int, HEADER)
 _BODY = cython.declare(cython.int, BODY)
 _METHOD_COUNT = cython.declare(cython.int, METHOD_COUNT)
 _PIECE = cython.declare(cython.Py_ssize_t, 448)
-"""Bytes of what was fed that small frames share, where they do not share all of it."""
+"""Size of the shared piece of input bytes that small frames refer to, unless they share the whole input."""
 
 _INDEX_OF = cython.declare(bytes, index_table())
 _SEGMENTS = cython.declare(bytes, bytes([cls.segment for cls in BY_INDEX]))
@@ -55,11 +55,13 @@ _TURNS = cython.declare(
         ]
     ),
 )
-"""Controls that change how the frames after them are read: tune-ok, and those after which no command need go on that
-has begun, and one may go on that began on another channel."""
+"""Controls that change how the following frames are read: tune-ok, and those after which a started command need not
+continue, or one that began on another channel may.
+"""
 
-# Where a track is in its assembly, as one number: 0 is between two, and then the flags of the segment (the first two of
-# four), its type, whether it goes on, and the index of the command, plus one. What is not known allows for anything.
+# State of a track in its assembly, as one number: 0 is between two assemblies; otherwise the flags of the segment (the
+# first two of four), its type, whether it continues, and the index of the command plus one. Unknown parts allow
+# anything.
 _GOES_ON = cython.declare(cython.int, 0x40)
 _UNKNOWN = cython.declare(cython.int, 0x80)
 
@@ -78,11 +80,11 @@ def _next_state(
     index: cython.int,
     may_go_on: cython.bint,
 ) -> cython.int:
-    """The state of a track behind a frame; negative where the frame may not come.
+    """Return the state of a track after a frame; negative if the frame may not come.
 
-    0x0F has the flags of the frame before, 0x30 its type, 0x40 is a segment that goes on, 0x80 a track that was joined
-    in the middle, and what is above 0xFF is the command's index plus one. Where a command begins that has segments
-    behind it, or may have, it `may_go_on`.
+    0x0F has the flags of the previous frame, 0x30 its type, 0x40 marks a segment that continues, 0x80 a track that was
+    joined in the middle, and the bits above 0xFF are the command's index plus one. `may_go_on` if the command that
+    begins has, or may have, further segments.
     """
     before: cython.int
     if flags & 10 == 10:  # an assembly begins
@@ -95,7 +97,7 @@ def _next_state(
         if not flags & 4 and (kind == _CONTROL or not may_go_on):
             return -3
         return flags | kind << 4 | (0 if flags & 1 else 0x40) | (index + 1) << 8
-    if state == 0x80:  # joined in the middle: believe what comes
+    if state == 0x80:  # joined in the middle: accept anything
         if kind != track and kind < _HEADER:
             return -2
         if flags & 5 == 5:
@@ -111,7 +113,7 @@ def _next_state(
         return -6
     if flags & 5 == 5:
         return 0
-    if kind == _BODY and not flags & 4:  # nothing comes after a body
+    if kind == _BODY and not flags & 4:  # nothing follows a body
         return -7
     return flags | kind << 4 | (0 if flags & 1 else 0x40) | (state & ~0xFF)
 
@@ -127,25 +129,24 @@ def next_state(
     index: cython.int,
     may_go_on: cython.bint,
 ) -> cython.int:
-    """The same, for the pump, which is compiled from other modules."""
+    """Like `_next_state`, for the pump, which is compiled from other modules."""
     return _next_state(state, flags, kind, track, index, may_go_on)
 
 
 @cython.final
 @cython.cclass
 class FrameReader:
-    """One direction of a connection: bytes in, whole frames out, in the order that each track allows.
+    """One direction of a connection: reads bytes, and returns complete frames in the order that each track allows.
 
-    After `feed`, `taken` is all the bytes of the whole frames found by it, in one piece: the very object it was given
-    where that is possible. `error` is what ended the reading, once it has; the frames before it have been handed over,
-    and feeding more raises it. `frames` is how many whole ones there were.
+    After `feed`, `taken` is all bytes of the complete frames found by it, in one piece: the input object itself if
+    possible. `error` is the error that ended reading; the frames before it have been returned, and further input raises
+    it. `frames` is the number of complete frames.
 
-    With a `quantum`, no `feed` hands over more frames than that: it `is_paused` then, and `resume` goes on.
+    With a `quantum`, no `feed` returns more frames than that: it `is_paused` then, and `resume` continues.
 
-    Frames have copies of what was fed, small ones shared by those within some hundred bytes. Set `zero_copy` where
-    frames are soon let go of: then they share the bytes that were fed, which stay for as long as one of them does, and
-    only what is asked of them is copied. With `is_midstream`, each track may begin in the middle
-    of an assembly.
+    Frames have copies of the input, small ones sharing a piece of some hundred bytes. Set `zero_copy` if frames are
+    short-lived: then they share the input, which lives as long as any of them, and only accessed parts are copied. With
+    `is_midstream`, each track may begin within an assembly.
     """
 
     def __init__(
@@ -179,64 +180,64 @@ class FrameReader:
         self.want(EVERY_METHOD, content=True)
 
     def set_frame_max(self, frame_max: int) -> None:
-        """Bound frames to `frame_max` bytes from here on; 0 is no bound but that of their size, which is in 16 bits.
+        """Limit frames to `frame_max` bytes from now on; with 0, only their 16-bit size limits them.
 
-        The reader takes the limits of a tune-ok that it comes by itself.
+        The reader applies the limits of a tune-ok in its stream by itself.
         """
         self.frame_max = frame_max
         self._frame_max = frame_max if 0 < frame_max < MAX_FRAME else MAX_FRAME
 
     def set_channel_max(self, channel_max: int) -> None:
-        """Bound channel numbers to `channel_max` from here on; 0 is no bound."""
+        """Limit channel numbers to `channel_max` from now on; 0 is no limit."""
         self.channel_max = channel_max if 0 < channel_max < MAX_CHANNEL else MAX_CHANNEL
 
     def want(self, methods: bytes, *, content: bool) -> None:
-        """Choose the frames to hand over: `methods` holds a 1 at the index of each control and command that is wanted;
-        `content` is for headers, bodies, and pieces of commands behind the first; those of controls go with the first.
-        What is not known is always handed over.
+        """Select the frames to return: `methods` has a 1 at the index of each wanted control and command.
+
+        `content` selects headers, bodies, and further pieces of commands; further pieces of controls are returned with
+        the first. Frames of unknown methods are always returned.
         """
         self._wants = methods
         self._wants_content = content
 
     def forget_channel(self, channel: int) -> None:
-        """Let both tracks of a channel begin anew, as where its session ends in the middle of a command."""
+        """Reset both tracks of a channel, as when its session ends within a command."""
         for track in (channel << 1, channel << 1 | 1):
             self._states.pop(track, None)
             if track == self._track:
                 self._state = 0
 
     def skip(self, size: int, frames: int = 0) -> None:
-        """Count bytes that were read elsewhere, as a protocol header is, into `offset`; and whole frames."""
+        """Add bytes that were read elsewhere, such as a protocol header, to `offset`, and their complete frames."""
         self.offset += size
         self.frames += frames
 
     @property
     def is_mid_assembly(self) -> bool:
-        """Is there a track whose assembly has begun and not ended?"""
+        """Whether any track has an incomplete assembly."""
         return bool(self._state & 0x7F) or any(state & 0x7F for state in self._states.values())
 
     @property
     def open_tracks(self) -> set[tuple[int, int]]:
-        """The tracks whose assembly has begun and not ended: each by its channel and its number there."""
+        """Return the tracks with an incomplete assembly, by channel and track number."""
         states = dict(self._states)
         states[self._track] = self._state
         return {(track >> 1, track & 1) for track, state in states.items() if track >= 0 and state & 0x7F}
 
     @property
     def held(self) -> bytes:
-        """The bytes held because the frame that they begin is not whole yet."""
+        """Bytes of an incomplete frame."""
         return b"" if self._tail is None else bytes(self._tail)
 
     @property
     def held_size(self) -> int:
-        """How many those are."""
+        """Number of bytes of an incomplete frame."""
         return 0 if self._tail is None else len(self._tail)
 
     def feed(self, data: bytes) -> list[Frame]:
-        """Take the bytes that came next; return the wanted frames that are now whole.
+        """Process the next bytes; return the wanted frames that are now complete.
 
-        Where it `is_paused` after that, `quantum` of them have been handed over; what is behind them has not been
-        looked at.
+        If it `is_paused` afterwards, `quantum` frames have been returned; the rest has not been processed.
         """
         self._check()
         frames: list[Frame] = []
@@ -251,7 +252,7 @@ class FrameReader:
         self._data = data
         self._taken = None
         tail = self._tail
-        # A frame of which a part came before is put together by itself, so that the rest can stay where it is.
+        # A frame whose first part came earlier is assembled separately, so that the rest can stay in place.
         while tail is not None:
             if length - start < self._missing:
                 tail += memoryview(data)[start:]
@@ -264,7 +265,7 @@ class FrameReader:
             end = self._scan(self._head, 0, len(self._head), frames)
             self.offset += end
             if end == 0 and self.error is None:
-                self._head = b""  # only now is it known how long it is
+                self._head = b""  # its length is known only now
                 continue
             self._tail = tail = None
         self._start = self._end = start
@@ -277,7 +278,7 @@ class FrameReader:
         return frames
 
     def resume(self) -> list[Frame]:
-        """The wanted frames that come next of what was fed last; none unless it is paused."""
+        """Return the next wanted frames of the last input; empty unless it is paused."""
         self._check()
         frames: list[Frame] = []
         self._frames_before = self.frames
@@ -291,7 +292,7 @@ class FrameReader:
 
     @cython.cfunc
     def _scan_on(self, frames: list) -> object:  # type: ignore[type-arg]
-        """Go over what was fed from `_end` on, up to the end or a pause."""
+        """Continue with the input from `_end` on, up to the end or a pause."""
         data: bytes = self._data
         start: cython.Py_ssize_t = self._end
         length: cython.Py_ssize_t = len(data)
@@ -305,7 +306,7 @@ class FrameReader:
         return None
 
     def _check(self) -> None:
-        """Nothing is read after an error, which is raised again."""
+        """Raise the error that ended reading again."""
         if self.error is not None:
             raise self.error
 
@@ -324,23 +325,23 @@ class FrameReader:
 
     @property
     def taken_from(self) -> int:
-        """Where `taken` lies."""
+        """Stream offset of `taken`."""
         return self.offset - len(self._head) - (self._end - self._start)
 
     @property
     def taken_frames(self) -> int:
-        """How many frames are in `taken`."""
+        """Number of frames in `taken`."""
         return self.frames - self._frames_before
 
     def between(self, start: int, end: int) -> bytes | memoryview:
-        """The bytes from one offset to another, both of which are bounds of frames in `taken`."""
+        """Return the bytes from one offset to another, both frame boundaries in `taken`."""
         origin = self.taken_from
         taken = self.taken
         return taken if end - start == len(taken) else taken[start - origin : end - origin]
 
     @property
     def refused(self) -> bytes:
-        """What was fed from the frame on that ended the reading."""
+        """Input from the frame that ended reading on."""
         return self._refused
 
     @cython.cfunc
@@ -352,7 +353,7 @@ class FrameReader:
         length: cython.Py_ssize_t,
         frames: list,  # type: ignore[type-arg]
     ) -> cython.Py_ssize_t:
-        """Go over the whole frames in `data` from `start` on; the place where they end."""
+        """Process the complete frames in `data` from `start` on; return the place where they end."""
         p: cython.p_const_uchar = data
         wants: cython.p_const_uchar = self._wants
         index_of: cython.p_const_uchar = _INDEX_OF
@@ -381,13 +382,13 @@ class FrameReader:
         handed_over: cython.Py_ssize_t = 0
         frame_max: cython.Py_ssize_t = self._frame_max
         channel_max: cython.int = self.channel_max
-        quantum: cython.Py_ssize_t = self.quantum or length  # of so few bytes there are never so many frames
+        quantum: cython.Py_ssize_t = self.quantum or length  # so few bytes never contain so many frames
         while True:
             if length - position < 12:
                 if length - position < 4:
                     self._missing = 4 - (length - position)
                     return position
-                if self._begins_malformed(p, position):  # what is wrong may be known before all of it has come
+                if self._begins_malformed(p, position):  # an error may be known before the frame is complete
                     self._fail(self._flaw(data[position:length], base + position))
                     return position
                 self._missing = 12 - (length - position)
@@ -432,7 +433,7 @@ class FrameReader:
                 slot = index
                 is_wanted = wants[index] != 0
             else:
-                # A piece of a command behind the first, or of one that is not known.
+                # A further piece of a command, or of an unknown one.
                 slot = (self._state >> 8) - 1 if not flags & 2 else -1
                 is_wanted = self._wants_content or slot < 0 or (kind == _CONTROL and wants[slot] != 0)
                 if slot < 0:
@@ -479,12 +480,12 @@ class FrameReader:
     @cython.cfunc
     @cython.exceptval(check=False)
     def _begins_malformed(self, p: cython.p_const_uchar, at: cython.Py_ssize_t) -> cython.bint:
-        """Is there anything wrong with a header, of which the first 4 bytes are known?"""
+        """Whether the first 4 bytes of a frame header are malformed."""
         size: cython.int = p[at + 2] << 8 | p[at + 3]
         return p[at] > 15 or p[at + 1] > 3 or size < 12 or size > self._frame_max
 
     def _flaw(self, header: bytes, offset: int) -> ProtocolError:
-        """What is wrong with a header that is malformed."""
+        """Return the error of a malformed frame header."""
         size = int.from_bytes(header[2:4])
         if header[0] > 15:
             error = FramingError(f"flags of 0x{header[0]:02x}, where the high four bits are 0", offset=offset)
@@ -505,7 +506,7 @@ class FrameReader:
         return error
 
     def _out_of_order(self, fault: int, kind: int, channel: int, offset: int) -> ProtocolError:
-        """The error for a frame that may not come now; the session is no longer known to be in order."""
+        """Return the error for a frame that may not come now; the session's order is unknown from then on."""
         what = _KINDS[kind]
         text = {
             -1: f"a {what} begins before the one before it has ended",
@@ -524,7 +525,7 @@ class FrameReader:
     @cython.cfunc
     @cython.returns(cython.void)
     def _turn_to(self, track: cython.int) -> None:
-        """Keep the state of the track that frames came on, and have that of another one."""
+        """Save the state of the current track, and load that of another one."""
         if self._track >= 0 and self._state != self._fresh:
             self._states[self._track] = self._state
         self._track = track
@@ -533,7 +534,7 @@ class FrameReader:
             self._state = self._states.pop(track, self._fresh)
 
     def _tune(self, data: bytes, start: int, end: int) -> None:
-        """Take the limits that peers agree on; what is malformed is up to the owner, who is handed it."""
+        """Apply the negotiated limits; a malformed tune-ok is left to the owner, who receives it."""
         try:
             tune_ok = decode_method(CONTROL, data, start, end)
         except ProtocolError:

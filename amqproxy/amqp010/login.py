@@ -1,16 +1,16 @@
-"""Who logs in, according to the client's connection.start-ok or secure-ok. Section 9.1."""
+"""User name in the client's connection.start-ok or secure-ok (section 9.1)."""
 
 from __future__ import annotations
 
 NAME_PROPERTIES = ("clientName", "qpid.client_process")
-"""The client properties in which Qpid's clients say how they are called, the more telling one first."""
+"""Client properties in which Qpid's clients set their name, the more specific one first."""
 
 
 def user_of(mechanism: str | None, response: bytes | None, tls_subject: str = "") -> str:
-    """The name that a client logs in with by PLAIN, or by SCRAM for itself and no other; "" if there is none.
+    """Return the user of PLAIN, or of SCRAM without another authorization identity; "" if there is none.
 
-    `response` is that of start-ok, or of secure-ok: PLAIN may answer only when it is asked again.
-    With EXTERNAL, the user is the one that its certificate names, not the one in its response.
+    `response` is that of start-ok, or of secure-ok: PLAIN may answer only in the latter. With EXTERNAL, the user is the
+    one in the certificate, not the one in the response.
     """
     if mechanism == "PLAIN":
         parts = (response or b"").split(b"\0")
@@ -21,7 +21,9 @@ def user_of(mechanism: str | None, response: bytes | None, tls_subject: str = ""
 
 
 def _user_of_scram(first_message: bytes) -> str:
-    """Section 5.1 of RFC 5802: `n,,n=user,r=nonce`, in which the name of another user to act for may stand second."""
+    """Return the user of `n,,n=user,r=nonce` (RFC 5802, section 5.1), in which an authorization identity may be
+    second.
+    """
     parts = first_message.split(b",")
     if len(parts) < 4 or parts[1] or not parts[2].startswith(b"n="):
         return ""

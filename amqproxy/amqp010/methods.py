@@ -1,4 +1,4 @@
-"""What controls and commands share, both of which the specification calls methods (sections 5.7 and 5.8)."""
+"""Base classes of controls and commands, both of which the specification calls methods (sections 5.7 and 5.8)."""
 
 from __future__ import annotations
 
@@ -18,12 +18,12 @@ PACK = 2
 
 
 class Method(msgspec.Struct, frozen=True, gc=False):
-    """What all controls and commands share.
+    """Base class of controls and commands.
 
     `name` is the specification's ("message.transfer"), `index` a small number for tables of counters, `segment` the
-    type of the segment that it is in. `layout` is a code of `wire` for each of `fields`, `required` names those that
-    the specification wants to be there, `choices` has the enumerations of fields by name, `spoken` the names of the
-    fields: the specification's, and ours. `must` and `may` are the roles that have to, or may, handle it.
+    type of its segment. `layout` is a code of `wire` for each of `fields`, `required` names the mandatory ones,
+    `choices` has the enumerations of fields by name, `spoken` the names of the fields: the specification's, and the
+    attribute's. `must` and `may` are the roles that have to, or may, handle it.
     """
 
     name: ClassVar[str]
@@ -43,9 +43,9 @@ class Method(msgspec.Struct, frozen=True, gc=False):
     decoder: ClassVar[StructDecoder]
 
     def encode(self) -> bytes:
-        """The method's segment: its two codes, the session header of a command, then its arguments.
+        """Return the method's segment: its two codes, the session header of a command, then its arguments.
 
-        `ValueError`, `TypeError`, `OverflowError` or `struct.error` when a value does not fit its type.
+        Raise `ValueError`, `TypeError`, `OverflowError` or `struct.error` if a value does not fit its type.
         """
         return self._head() + encode_fields(self.layout, PACK, [getattr(self, field) for field in self.fields])
 
@@ -53,28 +53,28 @@ class Method(msgspec.Struct, frozen=True, gc=False):
         return bytes((self.class_code, self.method_code))
 
     def to_dict(self) -> dict[str, Any]:
-        """The fields under the specification's names, without those that are not there."""
+        """Return the present fields by the specification's names."""
         values = {name: getattr(self, field) for name, field in self.spoken}
         return {name: value for name, value in values.items() if value is not None}
 
     @property
     def absent(self) -> tuple[str, ...]:
-        """The fields that are required, and are not there."""
+        """Mandatory fields that are missing."""
         return tuple([field for field in self.required if getattr(self, field) is None])
 
 
 class Control(Method, frozen=True):
-    """An instruction that is not acknowledged: its segment is an assembly of its own, on track 0."""
+    """A method that is not acknowledged: its segment is a complete assembly, on track 0."""
 
     segment = SegmentType.CONTROL
 
 
 class Command(Method, frozen=True, kw_only=True):
-    """An instruction that is acknowledged, and has an id that both peers count: on track 1.
+    """A method that is acknowledged, and has an id that both peers count: on track 1.
 
-    `sync` asks for its completion at once; it is the session header's (section 5.8). `result` is the struct that its
-    execution.result has, `entries` the structs of its header, whose segment is there in any case if it
-    `requires_header`; `exceptions` has the error codes of its exceptions by name.
+    `sync` requests its completion at once; it is a field of the session header (section 5.8). `result` is the struct of
+    its execution.result, `entries` are the structs of its header, whose segment is mandatory if it `requires_header`;
+    `exceptions` has the error codes of its exceptions by name.
     """
 
     segment = SegmentType.COMMAND
@@ -90,7 +90,9 @@ class Command(Method, frozen=True, kw_only=True):
 
 
 def spec_name(field: str) -> str:
-    """The specification's name for a field; Python, or `Method` itself, keeps a word from some."""
+    """Return the specification's name for a field that is renamed because of a Python keyword or a `Method`
+    attribute.
+    """
     return _SPEC_NAMES.get(field, field)
 
 
@@ -102,7 +104,7 @@ _SPEC_NAMES = {
 }
 
 METHODS: dict[int, type[Method]] = {}
-"""Every control and command by its number: the class's code times 256, plus its own."""
+"""All controls and commands by number: the class code times 256, plus its own."""
 
 BY_NAME: dict[str, type[Method]] = {}
 BY_INDEX: list[type[Method]] = []
@@ -114,7 +116,7 @@ C = TypeVar("C", bound=Command)
 def control(
     name: str, class_code: int, method_code: int, *, must: str = "", may: str = "", responses: str = ""
 ) -> Callable[[type[M]], type[M]]:
-    """Give a class its place on the wire, and enter it in the tables above; several roles or names are words."""
+    """Set a class's codes, and enter it in the tables above; several roles or names are separated by spaces."""
 
     def enter(cls: type[M]) -> type[M]:
         cls.name, cls.class_code, cls.method_code = name, class_code, method_code
@@ -145,7 +147,7 @@ def command(
     entries: tuple[type[Struct], ...] = (),
     requires_header: bool = False,
 ) -> Callable[[type[C]], type[C]]:
-    """The same, for a command; one with `entries` carries content: a header with these, and a body."""
+    """Like `control`, for a command; one with `entries` carries content: a header with these, and a body."""
 
     def enter(cls: type[C]) -> type[C]:
         control(name, class_code, method_code, must=must, may=may, responses=responses)(cls)

@@ -1,4 +1,4 @@
-"""The properties of messages: the structs that a header segment has (section 5.9.1)."""
+"""Message properties: the structs of a header segment (section 5.9.1)."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from amqproxy.amqp010.structs import Struct, struct
 
 @struct("message.delivery-properties", code=0x0401, size=4, pack=2)
 class DeliveryProperties(Struct, frozen=True):
-    """What the broker needs of a message, and may change."""
+    """Properties for the broker, which may change them."""
 
     discard_unroutable: Bit = False
     immediate: Bit = False
@@ -31,7 +31,7 @@ class DeliveryProperties(Struct, frozen=True):
 
 @struct("message.fragment-properties", code=0x0402, size=4, pack=2)
 class FragmentProperties(Struct, frozen=True):
-    """Where a transfer lies in a message that is transferred in several."""
+    """Position of a transfer in a message that consists of several."""
 
     first: Bit = True
     last: Bit = True
@@ -40,7 +40,7 @@ class FragmentProperties(Struct, frozen=True):
 
 @struct("message.reply-to", size=2, pack=2)
 class ReplyTo(Struct, frozen=True):
-    """Where the reply to a message belongs."""
+    """Address for the reply to a message."""
 
     exchange: Str8 | None = None
     routing_key: Str8 | None = None
@@ -48,7 +48,7 @@ class ReplyTo(Struct, frozen=True):
 
 @struct("message.message-properties", code=0x0403, size=4, pack=2)
 class MessageProperties(Struct, frozen=True):
-    """What a message has from its publisher, which no broker changes."""
+    """Properties set by the publisher, which no broker changes."""
 
     content_length: Uint64 | None = None
     message_id: Uuid | None = None
@@ -78,7 +78,7 @@ class FileProperties(Struct, frozen=True):
 
 @struct("stream.stream-properties", code=0x0A01, size=4, pack=2)
 class StreamProperties(Struct, frozen=True):
-    """The properties of a message of a stream."""
+    """Properties of a stream message."""
 
     content_type: Str8 | None = None
     content_encoding: Str8 | None = None
@@ -88,34 +88,34 @@ class StreamProperties(Struct, frozen=True):
 
 
 class Header(msgspec.Struct, frozen=True, gc=False):
-    """A header segment: structs with a code, each of another type, in the order that they have on the wire.
+    """A header segment: structs with a code, each of another type, in wire order.
 
-    Those without a meaning here, `UnknownStruct`s, are kept.
+    Unknown ones are kept as `UnknownStruct`.
     """
 
     entries: tuple[Any, ...] = ()
 
     @property
     def delivery(self) -> DeliveryProperties | None:
-        """The delivery-properties, if there are any."""
+        """The delivery-properties, if present."""
         return next((entry for entry in self.entries if type(entry) is DeliveryProperties), None)
 
     @property
     def message(self) -> MessageProperties | None:
-        """The message-properties, if there are any."""
+        """The message-properties, if present."""
         return next((entry for entry in self.entries if type(entry) is MessageProperties), None)
 
     @property
     def fragment(self) -> FragmentProperties | None:
-        """The fragment-properties, if there are any: without, a transfer is a whole message."""
+        """The fragment-properties, if present; without them, a transfer is a whole message."""
         return next((entry for entry in self.entries if type(entry) is FragmentProperties), None)
 
     def encode(self) -> bytes:
-        """The segment."""
+        """Return the segment."""
         return b"".join([entry.encode() for entry in self.entries])
 
     def replacing(self, entry: Any) -> Header:
-        """The same, with `entry` in the place of the one of its type, or behind all others."""
+        """Return the header with `entry` in place of the one of its type, or appended."""
         kept = [entry if type(each) is type(entry) else each for each in self.entries]
         return Header((*kept, *(() if entry in kept else (entry,))))
 

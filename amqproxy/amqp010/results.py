@@ -1,4 +1,4 @@
-"""The structs that are in arguments and results of commands; those of headers are in `properties`."""
+"""Structs in arguments and results of commands; those of headers are in `properties`."""
 
 from __future__ import annotations
 
@@ -34,31 +34,31 @@ class CommandFragment(Struct, frozen=True):
 
 @struct("message.acquired", code=0x0404, size=4, pack=2)
 class Acquired(Struct, frozen=True):
-    """The messages that message.acquire acquired."""
+    """The messages acquired by message.acquire."""
 
     transfers: Required[SequenceSet] = None
 
 
 @struct("message.message-resume-result", code=0x0405, size=4, pack=2)
 class MessageResumeResult(Struct, frozen=True):
-    """How much of the transfer was received before."""
+    """The part of the transfer that was received before."""
 
     offset: Uint64 | None = None
 
 
 @struct("dtx.xa-result", code=0x0601, size=4, pack=2)
 class XaResult(Struct, frozen=True):
-    """What became of a transaction branch."""
+    """The outcome of a transaction branch."""
 
     status: Required[Annotated[Uint16, XaStatus]] = None
 
 
 @struct("dtx.xid", code=0x0604, size=4, pack=2)
 class Xid(Struct, frozen=True):
-    """A transaction branch's name.
+    """The name of a transaction branch.
 
     In Qpid's errata, which its peers follow, it has a code, and its size in four bytes; in the specification, no code,
-    and its size in two. Both are decoded; `is_plain` is whether it is as in the specification, and is encoded so.
+    and its size in two. Both are decoded; `is_plain` if it has the specification's form, and is encoded so.
     """
 
     format: Required[Uint32] = None
@@ -67,7 +67,7 @@ class Xid(Struct, frozen=True):
     is_plain: bool = False
 
     def as_plain(self) -> Xid:
-        """The same, as the specification has it."""
+        """Return the name in the specification's form."""
         return structs.replace(self, is_plain=True)
 
     def encode(self) -> bytes:
@@ -93,7 +93,7 @@ class RecoverResult(Struct, frozen=True):
 
 @struct("exchange.exchange-query-result", code=0x0701, size=4, pack=2)
 class ExchangeQueryResult(Struct, frozen=True):
-    """What an exchange is."""
+    """The properties of an exchange."""
 
     type: Str8 | None = None
     durable: Bit = False
@@ -103,7 +103,7 @@ class ExchangeQueryResult(Struct, frozen=True):
 
 @struct("exchange.exchange-bound-result", code=0x0702, size=4, pack=2)
 class ExchangeBoundResult(Struct, frozen=True):
-    """Whether there is a binding, and what is missing for it."""
+    """Whether a binding exists, and the missing parts of it."""
 
     exchange_not_found: Bit = False
     queue_not_found: Bit = False
@@ -114,7 +114,7 @@ class ExchangeBoundResult(Struct, frozen=True):
 
 @struct("queue.queue-query-result", code=0x0801, size=4, pack=2)
 class QueueQueryResult(Struct, frozen=True):
-    """What a queue is, and how many messages it has."""
+    """The properties of a queue, and its number of messages."""
 
     queue: Required[Str8] = None
     alternate_exchange: Str8 | None = None

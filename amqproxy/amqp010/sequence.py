@@ -15,7 +15,7 @@ _MODULUS = 1 << BITS
 _HALF = 1 << (BITS - 1)
 
 MAX_RANGES = 65_535 // 8
-"""How many ranges a `SequenceSet` holds on the wire: its size is in 16 bits."""
+"""Maximum number of ranges of a `SequenceSet` on the wire: its size has 16 bits."""
 
 MAX_BYTE_RANGES = 65_535 // 16
 
@@ -23,19 +23,21 @@ _PAIR = struct.Struct(">2I")
 
 
 def add(number: int, increment: int) -> int:
-    """The sequence number so many after another. RFC 1982 allows for at most 2 to the power of 31, less 1."""
+    """Return the sequence number `increment` after another. RFC 1982 allows at most 2 to the power of 31, less 1."""
     if not 0 <= increment < _HALF:
         raise ValueError(f"{increment} cannot be added to a sequence number")
     return (number + increment) % _MODULUS
 
 
 def difference(number: int, other: int) -> int:
-    """How far `number` is after `other`: negative, if it is before. Both ways are as far: the least there is."""
+    """Return the distance from `other` to `number`, negative if it is before; the minimum if both ways are equally
+    far.
+    """
     return (number - other + _HALF) % _MODULUS - _HALF
 
 
 def is_before(number: int, other: int) -> bool:
-    """Whether `number` comes before `other`; never, where RFC 1982 leaves it undefined, as both ways are as far."""
+    """Whether `number` comes before `other`; `False` if undefined in RFC 1982, as both ways are equally far."""
     return 0 < (other - number) % _MODULUS < _HALF
 
 
@@ -44,9 +46,9 @@ def is_before(number: int, other: int) -> bool:
 @cython.freelist(512)
 @cython.cclass
 class SequenceSet:
-    """A set of sequence numbers as closed ranges, in the order and the form in which they are on the wire.
+    """A set of sequence numbers as closed ranges, in wire order and form.
 
-    Ascending ranges that neither overlap nor touch are canonical; what a peer sent that is not is kept as it was.
+    Ascending ranges that neither overlap nor touch are canonical; a received set that is not is kept unchanged.
     """
 
     def __init__(self, ranges: Iterable[tuple[int, int]] = ()) -> None:
@@ -59,7 +61,7 @@ class SequenceSet:
 
     @staticmethod
     def of(numbers: Iterable[int], near: int = 0) -> SequenceSet:
-        """The canonical set of these numbers, none of which is 2 to the power of 31 or more away from `near`."""
+        """Return the canonical set of these numbers, each less than 2 to the power of 31 away from `near`."""
         ranges: list[tuple[int, int]] = []
         first = last = None
         for distance in sorted({difference(number, near) for number in numbers}):
@@ -75,7 +77,7 @@ class SequenceSet:
 
     @staticmethod
     def from_bytes(data: bytes) -> SequenceSet:
-        """The set on the wire, without the size before it, which is a multiple of 8."""
+        """Decode a set without its size in front, which is a multiple of 8."""
         return SequenceSet._of(data)
 
     @staticmethod
@@ -89,7 +91,7 @@ class SequenceSet:
     @staticmethod
     @cython.cfunc
     def _of_one(first: cython.uint, last: cython.uint) -> SequenceSet:
-        """The set of one range, as most are."""
+        """Return the set of one range, the usual case."""
         made: SequenceSet = SequenceSet.__new__(SequenceSet)
         made._ranges = None
         made._data = None
@@ -98,7 +100,7 @@ class SequenceSet:
         return made
 
     def to_bytes(self) -> bytes:
-        """The set on the wire, without the size before it."""
+        """Encode the set, without its size in front."""
         if self._data is None:
             self._data = _PAIR.pack(self._first, self._last)
         return self._data
@@ -123,7 +125,7 @@ class SequenceSet:
 
     @property
     def count(self) -> int:
-        """How many numbers its ranges hold, each for itself."""
+        """Number of sequence numbers in the ranges, with duplicates."""
         return sum([(last - first) % _MODULUS + 1 for first, last in self.ranges])
 
     def __contains__(self, number: object) -> bool:
@@ -132,7 +134,7 @@ class SequenceSet:
         return any((number - first) % _MODULUS <= (last - first) % _MODULUS for first, last in self.ranges)
 
     def __iter__(self) -> Iterator[int]:
-        """The numbers; there may be 2 to the power of 32 in each range."""
+        """Yield the numbers; each range may have 2 to the power of 32."""
         for first, last in self.ranges:
             for distance in range((last - first) % _MODULUS + 1):
                 yield (first + distance) % _MODULUS
@@ -151,7 +153,7 @@ class SequenceSet:
 
 
 class ByteRanges:
-    """Closed ranges of bytes of a payload, in the order and the form in which they are on the wire."""
+    """Closed ranges of bytes of a payload, in wire order and form."""
 
     __slots__ = ("ranges",)
 
@@ -162,14 +164,14 @@ class ByteRanges:
 
     @classmethod
     def from_bytes(cls, data: bytes) -> ByteRanges:
-        """The ranges on the wire, without the size before them, which is a multiple of 16."""
+        """Decode ranges without their size in front, which is a multiple of 16."""
         made = cls.__new__(cls)
         words = struct.unpack(f">{len(data) // 8}Q", data)
         made.ranges = tuple(zip(words[::2], words[1::2], strict=True))
         return made
 
     def to_bytes(self) -> bytes:
-        """The ranges on the wire, without the size before them."""
+        """Encode the ranges, without their size in front."""
         return struct.pack(f">{2 * len(self.ranges)}Q", *[word for each in self.ranges for word in each])
 
     @property

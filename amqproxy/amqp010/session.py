@@ -1,4 +1,4 @@
-"""One session: what both peers have sent on it, and what each of them may still refer to. Sections 3, 9.2 and 10."""
+"""State of one session: the commands of both peers, and the objects that they may refer to (sections 3, 9.2 and 10)."""
 
 from __future__ import annotations
 
@@ -64,23 +64,22 @@ from amqproxy.amqp010.transitions import SENDERS, SessionState
 from amqproxy.peer import CLIENT, SERVER, Peer
 
 MAX_REQUESTS = 65_536
-"""How many session.request-timeout, or session.flush, of one peer may be unanswered."""
+"""Maximum number of unanswered session.request-timeout, or session.flush, of one peer."""
 
 MAX_DESTINATIONS = 65_536
-"""How many subscriptions a session may have, and for how many destinations a server may limit a client."""
+"""Maximum number of subscriptions of a session, and of destinations for which a server may limit a client."""
 
 
 class Session:
-    """A session, attached to a channel or retained while it is not.
+    """A session, attached to a channel, or retained while it is not.
 
-    `streams` and `transfers` are, for each peer, what it has sent. `subscriptions` are those of the client, by their
-    destination. `limits` has the credit that the server gives the client, by destination; where it gives none, there is
-    no limit. `timeout` is how long the session is retained when it is detached, in seconds, None for ever. `failed_by`
-    is the peer that has sent execution.exception: what the other sends after it has no effect.
+    `streams` and `transfers` are the commands and messages that each peer has sent. `subscriptions` are the client's,
+    by destination. `limits` has the credit that the server gives the client, by destination; without an entry, there is
+    no limit. `timeout` is the time for which the session is retained once detached, in seconds, `None` for ever.
+    `failed_by` is the peer that has sent execution.exception: later commands of the other have no effect.
 
-    What a peer sends is applied as far as it can be before an error is raised. Fragments of commands, in
-    session.expected and session.confirmed, are not looked at: their struct has no code, so that an array of them has no
-    form on the wire.
+    A command is applied as far as possible before an error is raised. Fragments of commands, in session.expected and
+    session.confirmed, are ignored: their struct has no code, so that an array of them cannot be encoded.
     """
 
     __slots__ = (
@@ -113,7 +112,7 @@ class Session:
         self._ending: dict[Peer, dict[int, Credit | Subscription]] = {peer: {} for peer in Peer}
 
     def attach(self, sender: Peer) -> None:
-        """Begin anew on a channel, where numbering has to be set before commands are sent."""
+        """Restart on a channel, where the numbering must be set before commands are sent."""
         self.state = SessionState.ATTACHING_BY_CLIENT if sender is CLIENT else SessionState.ATTACHING_BY_SERVER
         for peer in Peer:
             self.streams[peer].reattach()
@@ -121,7 +120,9 @@ class Session:
             self._expecting[peer] = 0
 
     def join(self, sender: Peer, command_id: int | None) -> None:
-        """Follow the commands of `sender` from here on, the next of which has this id; nothing is known of others."""
+        """Follow the commands of `sender` from now on, of which the next has this id; nothing is known about earlier
+        ones.
+        """
         self.streams[sender] = stream = CommandStream()
         stream.next = command_id
         self.transfers[sender] = Transfers()
@@ -134,13 +135,13 @@ class Session:
 
     @property
     def awaits_timeout(self) -> bool:
-        """Has a peer requested a timeout, and the other not answered?"""
+        """Whether a peer's request for a timeout is unanswered."""
         return any(self._requested_timeouts.values())
 
     # --- controls
 
     def control(self, sender: Peer, control: Control) -> None:
-        """Take a control of the class session that needs an attached session."""
+        """Process a control of the class session that needs an attached session."""
         stream = self.streams[sender]
         partner_stream = self.streams[sender.other]
         match control:
@@ -197,7 +198,7 @@ class Session:
             )
 
     def _completed(self, sender: Peer, done: list[range]) -> None:
-        """Note which commands of `sender` are complete now."""
+        """Apply the completion of commands of `sender`."""
         if not done:
             return
         credits = (
@@ -221,7 +222,7 @@ class Session:
     # --- commands
 
     def command(self, sender: Peer, position: int, assembly: Assembly) -> bool:
-        """Take a command, whole; False when it has no effect."""
+        """Process a complete command; return `False` if it has no effect."""
         method: Command = assembly.method
         if not self.streams[sender].finish(position, method, is_sync=method.sync):
             return False
@@ -345,7 +346,7 @@ class Session:
 
     def _set_flow_mode(self, sender: Peer, position: int, assembly: Assembly) -> None:
         credit = self._credit(sender, assembly.method)
-        if credit.is_unlimited and sender is SERVER:  # from its completion on, there is a limit
+        if credit.is_unlimited and sender is SERVER:  # there is a limit from its completion on
             self._stop(sender, position, assembly)
         credit.set_mode(assembly.method.flow_mode or 0)
 
@@ -359,7 +360,7 @@ class Session:
         self._end_with(sender, position, credit)
 
     def _end_with(self, sender: Peer, position: int, what: Credit | Subscription) -> None:
-        """Let the completion of a command end credit or a subscription."""
+        """End credit or a subscription on the completion of a command."""
         ending = self._ending[sender]
         if len(ending) >= MAX_REQUESTS:
             raise ResourceLimitExceeded(f"more than {MAX_REQUESTS} times message.cancel, stop or flush incomplete")
@@ -395,7 +396,9 @@ class Session:
 
 
 def _content_size(assembly: Assembly) -> int:
-    """What a transfer costs: the payload of its header and body frames. Section 10.2, byte-accounting."""
+    """Return the credit that a transfer costs: the payload of its header and body frames (section 10.2,
+    byte-accounting).
+    """
     return sum([frame.size for frame in assembly.frames if frame.kind >= SegmentType.HEADER])
 
 

@@ -1,4 +1,4 @@
-"""What structs share, and how a class becomes one (section 5.3)."""
+"""Base class of structs, and their registration (section 5.3)."""
 
 from __future__ import annotations
 
@@ -12,18 +12,18 @@ from amqproxy.amqp010.fields import REQUIRED
 from amqproxy.amqp010.wire import FIELD_CODES, StructDecoder, encode_fields, enter_struct
 
 BY_CODE: dict[int, type[Struct]] = {}
-"""The structs with a code, by it: the class's times 256, plus the struct's."""
+"""Structs by code: the class code times 256, plus the struct's."""
 
 BY_NAME: dict[str, type[Struct]] = {}
 """All structs by the specification's name, with that of their class: "message.reply-to"."""
 
 
 class Struct(msgspec.Struct, frozen=True, gc=False):
-    """What all structs share.
+    """Base class of structs.
 
-    `name` is the specification's, `code` None for a struct without, `size` and `pack` how many bytes its size and its
-    packing flags take. `layout` is a code of `wire` for each of `fields`, `required` names those that the specification
-    wants to be there, `choices` has the enumerations of fields by name.
+    `name` is the specification's, `code` is `None` for a struct without a code, `size` and `pack` are the widths of its
+    size and its packing flags in bytes. `layout` is a code of `wire` for each of `fields`, `required` names the
+    mandatory ones, `choices` has the enumerations of fields by name.
     """
 
     name: ClassVar[str]
@@ -37,27 +37,27 @@ class Struct(msgspec.Struct, frozen=True, gc=False):
     decoder: ClassVar[StructDecoder]
 
     def encode(self) -> bytes:
-        """The struct with its size, code and packing flags, as far as it has them.
+        """Return the struct with its size, code and packing flags, as far as it has them.
 
-        `ValueError`, `TypeError`, `OverflowError` or `struct.error` when a value does not fit its type.
+        Raise `ValueError`, `TypeError`, `OverflowError` or `struct.error` if a value does not fit its type.
         """
         code = b"" if self.code is None else self.code.to_bytes(2)
         data = code + encode_fields(self.layout, self.pack, [getattr(self, field) for field in self.fields])
         return len(data).to_bytes(self.size) + data if self.size else data
 
     def present(self) -> dict[str, Any]:
-        """The fields that are there, by name; bits that are set are."""
+        """Return the present fields by name, including bits that are set."""
         values = {field: getattr(self, field) for field in self.fields}
         return {field: value for field, value in values.items() if value is not None and value is not False}
 
     @property
     def absent(self) -> tuple[str, ...]:
-        """The fields that are required, and are not there."""
+        """Mandatory fields that are missing."""
         return tuple([field for field in self.required if getattr(self, field) is None])
 
 
 class Described(msgspec.Struct, frozen=True):
-    """What the annotations of a class's fields say: their codes, which are required, and their enumerations."""
+    """Description of a class's fields from their annotations: codes, mandatory fields, and enumerations."""
 
     layout: bytes
     required: tuple[str, ...]
@@ -65,7 +65,7 @@ class Described(msgspec.Struct, frozen=True):
 
 
 def describe(cls: type[msgspec.Struct], fields: tuple[str, ...]) -> Described:
-    """What the annotations say of these fields."""
+    """Return the description of these fields."""
     hints = get_type_hints(cls, include_extras=True)
     layout = bytearray()
     required = []
@@ -83,7 +83,7 @@ def describe(cls: type[msgspec.Struct], fields: tuple[str, ...]) -> Described:
 
 
 def _metadata(hint: Any) -> list[Any]:
-    """All that is said of a type and of those within it; a struct says itself."""
+    """Return the metadata of a type and of nested types; a struct is its own."""
     words = list(getattr(hint, "__metadata__", ()))
     if isinstance(hint, type) and issubclass(hint, Struct):
         words.append(hint)
@@ -99,13 +99,13 @@ def _code(word: Any) -> int | None:
 
 
 _NESTED = {"message.reply-to": 0xE3, "dtx.xid": 0xE4}
-"""The structs that fields have, and the codes of `wire` for them."""
+"""Structs used as fields, with their codes in `wire`."""
 
 S = TypeVar("S", bound=Struct)
 
 
 def struct(name: str, *, size: int, pack: int, code: int | None = None) -> Callable[[type[S]], type[S]]:
-    """Give a class its form on the wire, and enter it in the tables above."""
+    """Set a class's wire form, and enter it in the tables above."""
 
     def enter(cls: type[S]) -> type[S]:
         cls.name, cls.size, cls.pack, cls.code = name, size, pack, code

@@ -1,4 +1,4 @@
-"""A client's request for the messages of a queue. Section 10.2, message.subscribe."""
+"""A client's subscription to a queue (section 10.2, message.subscribe)."""
 
 from __future__ import annotations
 
@@ -8,9 +8,9 @@ from amqproxy.amqp010.credit import Credit
 class Subscription:
     """A subscription, as long as messages may come from it.
 
-    `modes` are the accept and the acquire mode of its messages, `credit` is how many of them the server may send. A
-    cancelled subscription may send messages until its message.cancel is complete, after which it `is_over`; one with
-    the same destination may have been made meanwhile, whose `former` it then is.
+    `modes` are the accept and the acquire mode of its messages, `credit` is the server's credit. A cancelled
+    subscription may send messages until its message.cancel is complete, after which it `is_over`; meanwhile another one
+    with the same destination may exist, whose `former` it then is.
     """
 
     __slots__ = ("credit", "destination", "former", "is_cancelled", "is_over", "modes", "queue")
@@ -26,7 +26,7 @@ class Subscription:
 
     @property
     def current(self) -> Subscription:
-        """The one whose messages come now: the former until its end."""
+        """Return the subscription whose messages come now: the former one until its end."""
         found, former = self, self.former
         while former is not None:
             if not former.is_over:

@@ -1,8 +1,8 @@
-"""How many frames and bytes of each kind were seen."""
+"""Counters of frames and bytes by kind."""
 
 from array import array
 
-# All of them have to be there before they are counted.
+# All classes must exist before they are counted.
 from amqproxy.amqp010 import commands, controls
 from amqproxy.amqp010.methods import BY_INDEX
 
@@ -13,8 +13,9 @@ except ImportError:  # a plain run does not need Cython
 
 METHOD_COUNT = len(BY_INDEX)
 KINDS = 3 * METHOD_COUNT + 4
-"""How many kinds of frame a `Tally` distinguishes: those of a control or command, those of a header or body that belong
-to one (the second and third `METHOD_COUNT`), and those that belong to none that is known, by type (the last four)."""
+"""Number of kinds of frame that a `Tally` distinguishes: controls and commands, their headers and bodies (the second
+and third `METHOD_COUNT`), and frames of unknown methods, by type (the last four).
+"""
 
 DEFINED = (controls, commands)
 
@@ -22,7 +23,7 @@ DEFINED = (controls, commands)
 @cython.final
 @cython.cclass
 class Tally:
-    """Frames and bytes seen, by kind of frame; shared by all readers that are given it."""
+    """Frames and bytes by kind of frame; shared by all readers that are given it."""
 
     def __init__(self) -> None:
         self.frames = array("Q", bytes(8 * KINDS))

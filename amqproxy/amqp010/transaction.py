@@ -1,7 +1,7 @@
-"""The transactions of one session: tx (section 10.3) and the demarcation of dtx (section 10.4).
+"""Transactions of one session: tx (section 10.3) and the demarcation of dtx (section 10.4).
 
-A branch of dtx can be known from other sessions and other connections, so that nothing is checked here for which they
-would have to be known.
+A dtx branch can be used by other sessions and connections, so that nothing is checked here that would require knowing
+them.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from amqproxy.amqp010.errors import IllegalState, NotAllowed
 
 
 class TransactionMode(StrEnum):
-    """Whether a session is transactional; it is so to its end."""
+    """Transaction mode of a session, which lasts to its end."""
 
     NONE = "none"
     TX = "tx"
@@ -21,7 +21,7 @@ class TransactionMode(StrEnum):
 
 
 class Transaction:
-    """What a session has selected, and the `branch` of dtx that it is associated with, None where with none."""
+    """Selected mode of a session, and the dtx `branch` that it is associated with, or `None`."""
 
     __slots__ = ("branch", "mode")
 
@@ -30,7 +30,7 @@ class Transaction:
         self.branch: object = None
 
     def select_tx(self, *, has_unaccepted: bool) -> None:
-        """Take a tx.select; `has_unaccepted`: is there a subscription whose messages need no accept?"""
+        """Process a tx.select; `has_unaccepted` if any subscription's messages need no accept."""
         if self.mode is TransactionMode.TX:
             raise IllegalState("tx.select on a session that has it", section="10.3 tx.select, exactly-once")
         if self.mode is TransactionMode.DTX:
@@ -47,13 +47,13 @@ class Transaction:
             raise IllegalState(f"{name} without tx.select", section=f"10.3 {name}, select-required")
 
     def select_dtx(self) -> None:
-        """Take a dtx.select, which may be repeated."""
+        """Process a dtx.select, which may be repeated."""
         if self.mode is TransactionMode.TX:
             raise IllegalState("dtx.select on a session with tx.select", section="10.3 tx.select, no-dtx")
         self.mode = TransactionMode.DTX
 
     def start(self, xid: object, *, join: bool, resume: bool) -> None:
-        """Take a dtx.start."""
+        """Process a dtx.start."""
         self._check_selected("dtx.start")
         if join and resume:
             raise NotAllowed("dtx.start with join and resume", section="10.4 dtx.start, join-and-resume")
@@ -64,12 +64,12 @@ class Transaction:
         self.branch = xid
 
     def started(self, xid: object, status: int) -> None:
-        """Take the result of a dtx.start: unless it is xa-ok, the session is associated with no branch."""
+        """Process the result of a dtx.start: unless it is xa-ok, the session is not associated with the branch."""
         if status != XaStatus.XA_OK and self.branch == xid:
             self.branch = None
 
     def end(self, xid: object, *, fail: bool, suspend: bool) -> None:
-        """Take a dtx.end; a branch that is suspended is not associated with the session either."""
+        """Process a dtx.end; a suspended branch is not associated with the session either."""
         self._check_selected("dtx.end")
         branch, self.branch = self.branch, None
         if fail and suspend:

@@ -1,4 +1,4 @@
-"""Which of the messages that a peer has transferred its partner holds. Section 10.2, "Transfer States"."""
+"""Transferred messages that the receiver still holds (section 10.2, "Transfer States")."""
 
 from __future__ import annotations
 
@@ -9,15 +9,14 @@ from amqproxy.amqp010.domains import AcceptMode, AcquireMode
 from amqproxy.amqp010.errors import IllegalState, InvalidArgument, ProtocolError, ResourceLimitExceeded
 
 MAX_RANGES = 65_536
-"""How many ranges of messages may be held, none of which follows another: the limit of the memory they take."""
+"""Maximum number of non-adjacent ranges of held messages, which limits memory."""
 
 
 class Transfers:
-    """The messages that one peer has transferred on a session and that its partner may still refer to.
+    """Messages that one peer has transferred on a session and that the other may still refer to.
 
-    `acquired` are those to be accepted, rejected or released, `not_acquired` those to be acquired or released. What is
-    in neither is over. Ranges are of positions. What a command asks for is applied as far as it can be before an error
-    is raised.
+    `acquired` are those to be accepted, rejected or released, `not_acquired` those to be acquired or released. All
+    others are settled. Ranges are of positions. A command is applied as far as possible before an error is raised.
     """
 
     __slots__ = ("_accepted", "acquired", "not_acquired")
@@ -28,7 +27,7 @@ class Transfers:
         self._accepted = CommandIds()
 
     def add(self, position: int, accept_mode: int, acquire_mode: int) -> None:
-        """Note a transfer; one that need not be accepted is over at once."""
+        """Note a transfer; one that need not be accepted is settled at once."""
         if accept_mode == AcceptMode.NONE:
             return
         held = self.acquired if acquire_mode == AcquireMode.PRE_ACQUIRED else self.not_acquired
@@ -36,7 +35,7 @@ class Transfers:
         _bound(held)
 
     def accept(self, ids: Iterable[range], *, in_transaction: bool) -> None:
-        """Take a message.accept, which `roll_back` undoes when it is in a transaction."""
+        """Process a message.accept, which `roll_back` undoes if it is in a transaction."""
         fault: ProtocolError | None = None
         for each in ids:
             removed = self.acquired.remove(each)
@@ -54,7 +53,7 @@ class Transfers:
             raise fault
 
     def reject(self, ids: Iterable[range]) -> None:
-        """Take a message.reject; what is not acquired is not affected by it."""
+        """Process a message.reject; it does not affect messages that are not acquired."""
         fault = None
         for each in ids:
             removed = self.acquired.remove(each)
@@ -65,7 +64,7 @@ class Transfers:
             raise fault
 
     def release(self, ids: Iterable[range]) -> None:
-        """Take a message.release, of messages that are acquired or not."""
+        """Process a message.release, of acquired or other messages."""
         fault = None
         for each in ids:
             removed = self.acquired.remove(each) + self.not_acquired.remove(each)
@@ -77,13 +76,13 @@ class Transfers:
             raise fault
 
     def check_acquire(self, ids: Iterable[range]) -> None:
-        """Check a message.acquire: what it names must be held. What it acquires is known by its result."""
+        """Check that the messages of a message.acquire are held; its result names those that it acquires."""
         for each in ids:
             if not self.not_acquired.has_all(each):
                 raise _unknown(each, "10.2 message.acquire")
 
     def acquire(self, ids: Iterable[range]) -> None:
-        """Take the result of a message.acquire."""
+        """Process the result of a message.acquire."""
         fault = None
         for each in ids:
             removed = self.not_acquired.remove(each)
@@ -97,11 +96,11 @@ class Transfers:
             raise fault
 
     def commit(self) -> None:
-        """End a transaction: what was accepted in it is over."""
+        """Commit a transaction: the messages accepted in it are settled."""
         self._accepted.clear()
 
     def roll_back(self) -> None:
-        """End a transaction: what was accepted in it is acquired as before. Section 10.3, tx.rollback."""
+        """Roll back a transaction: the messages accepted in it are acquired again (section 10.3, tx.rollback)."""
         for each in self._accepted:
             self.acquired.add(each)
         self._accepted.clear()

@@ -1,7 +1,7 @@
-"""Who may send which control or command, in which state: AMQP 0-10 as tables.
+"""State tables of AMQP 0-10: the legal sender of each control and command in each state.
 
-Section 4.3 for the protocol headers, 9.1 for the connection's life, 3.5 and 9.2 for that of a session on a channel. The
-machines that walk these tables are `connection.Connection` and `channel.Channel`.
+Section 4.3 for the protocol headers, 9.1 for a connection, 3.5 and 9.2 for a session on a channel. They are walked by
+`connection.Connection` and `channel.Channel`.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from amqproxy.peer import CLIENT, SERVER, Peer
 
 
 class ConnectionState(StrEnum):
-    """Where a connection is in its life; a state is named after what happened last."""
+    """State of a connection, named after the last event."""
 
     NEW = "new"
     GREETED = "greeted"
@@ -34,7 +34,7 @@ class ConnectionState(StrEnum):
 
 
 class SessionState(StrEnum):
-    """Where a session is, of the channel that it is, or was, attached to."""
+    """State of a session on the channel that it is, or was, attached to."""
 
     ATTACHING_BY_CLIENT = "attaching by client"
     ATTACHING_BY_SERVER = "attaching by server"
@@ -51,7 +51,7 @@ HANDSHAKE: dict[ConnectionState, dict[tuple[Peer, str], ConnectionState]] = {
     ConnectionState.NEW: {(CLIENT, "protocol-header"): ConnectionState.GREETED},
     ConnectionState.GREETED: {
         (SERVER, "protocol-header"): ConnectionState.NEGOTIATED,
-        (SERVER, "other-protocol-header"): ConnectionState.CLOSED,  # a version that it would have taken
+        (SERVER, "other-protocol-header"): ConnectionState.CLOSED,  # a version that it would have accepted
     },
     ConnectionState.NEGOTIATED: {(SERVER, "connection.start"): ConnectionState.STARTED},
     ConnectionState.STARTED: {(CLIENT, "connection.start-ok"): ConnectionState.ANSWERED},
@@ -69,13 +69,13 @@ HANDSHAKE: dict[ConnectionState, dict[tuple[Peer, str], ConnectionState]] = {
     ConnectionState.OPEN: {},
     ConnectionState.REDIRECTED: {},
 }
-"""What moves a connection, but for the closing below."""
+"""Transitions of a connection, except closing."""
 
 MAY_CLOSE = frozenset(HANDSHAKE) - {ConnectionState.NEW, ConnectionState.GREETED}
-"""The states in which either side may send connection.close, on any channel."""
+"""States in which either side may send connection.close, on any channel."""
 
 HAS_CHANNELS = frozenset({ConnectionState.OPEN})
-"""The states in which channels may be used: unlike in 0-9-1, a client has to wait for connection.open-ok."""
+"""States in which channels may be used: unlike in 0-9-1, a client must wait for connection.open-ok."""
 
 CONNECTION_CLOSING: dict[ConnectionState, dict[tuple[Peer, str], ConnectionState]] = {
     ConnectionState.CLOSED_BY_CLIENT: {
@@ -107,7 +107,7 @@ ATTACHMENT: dict[SessionState, dict[tuple[Peer, str], SessionState]] = {
         (SERVER, "session.detach"): SessionState.DETACHING_BY_SERVER,
     },
     SessionState.ATTACHED: {
-        (CLIENT, "session.attach"): SessionState.ATTACHED,  # again, which is idempotent
+        (CLIENT, "session.attach"): SessionState.ATTACHED,  # repeated, which is idempotent
         (SERVER, "session.attach"): SessionState.ATTACHED,
         (CLIENT, "session.attached"): SessionState.ATTACHED,
         (SERVER, "session.attached"): SessionState.ATTACHED,
@@ -140,13 +140,13 @@ ATTACHMENT: dict[SessionState, dict[tuple[Peer, str], SessionState]] = {
     },
     SessionState.DETACHED: {},
 }
-"""What moves a session on a channel. Cut by a peer: that one has sent session.detached without being asked to detach.
+"""Transitions of a session on a channel. "Cut by" a peer: it has sent session.detached without being asked to detach.
 
-What the other peer sends before it sees that is discarded.
+Commands that the other peer sends before it sees that are discarded.
 """
 
 ATTACHES = frozenset({"session.attach", "session.attached", "session.detach", "session.detached"})
-"""The controls that need no session attached to their channel. Section 9.2, attachment."""
+"""Controls that need no session attached to their channel (section 9.2, attachment)."""
 
 _HANDLERS = {
     "server": frozenset({SERVER}),
@@ -162,7 +162,7 @@ def _senders(name: str) -> frozenset[Peer]:
 
 
 ENTERED = (commands, controls)
-"""The modules whose classes are in BY_NAME once they are imported, which the table below is made of."""
+"""Modules whose import fills BY_NAME, from which the table below is made."""
 
 SENDERS: dict[str, frozenset[Peer]] = {name: _senders(name) for name in BY_NAME}
-"""Who may send each control and command: the partner of each peer that the specification has handle it."""
+"""Legal senders of each control and command: the other peer of each that the specification requires to handle it."""

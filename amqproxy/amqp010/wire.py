@@ -1,15 +1,15 @@
-"""The types of AMQP 0-10 (section 7): fields of structs, and the values of maps, lists and arrays.
+"""Types of AMQP 0-10 (section 7): fields of structs, and the values of maps, lists and arrays.
 
-A type's code is the specification's; what has none there has one of a reserved range here (`SEQUENCE_NO` and those
-after it), which is on no wire. Text is whatever bytes the peer chose: what is not UTF-8 survives as surrogates.
+A type's code is the specification's; types without one have a code in a reserved range here (`SEQUENCE_NO` and those
+after it), which does not occur on the wire. Text may be any bytes: invalid UTF-8 is kept as surrogates.
 
-Everything is checked when it is first decoded, so that a map that is held is a sound one, and maps, lists and arrays
-give back the very bytes they came from. Of values that peers send in more than one form (a boolean of 7, an array of no
-bytes) each form is accepted. What overruns or does not fill its container raises `CommandInvalid`, with the offset; for
-a control, `frame` makes a `FramingError` of it.
+Everything is checked when it is first decoded, so that an existing map is always valid, and maps, lists and arrays
+encode to the very bytes they came from. If peers send a value in several forms (a boolean of 7, an array of no bytes),
+each form is accepted. A value that overruns or does not fill its container raises `CommandInvalid`, with the offset;
+for a control, `frame` converts that to a `FramingError`.
 
-A long file, because the containers decode themselves by the functions that make them, and the compiler makes calls of C
-only between functions of one file.
+The file stays whole, because the containers decode themselves by the functions that make them, and the compiler makes C
+calls only between functions of one file.
 """
 
 from __future__ import annotations
@@ -31,11 +31,12 @@ except ImportError:  # a plain run does not need Cython
     from amqproxy.compiled import _cython as cython
 
 MAX_DEPTH = 128
-"""How many maps, lists, arrays and structs may lie within one another."""
+"""Maximum nesting depth of maps, lists, arrays and structs."""
 
 MAX_EMPTY_VALUES = 1_024
-"""How many values the arrays in a struct hold, all in all, whose type has no bytes: nothing else bounds them, and each
-takes microseconds to convert or record."""
+"""Maximum total number of array values without bytes in a struct: nothing else limits them, and each takes
+microseconds to convert or record.
+"""
 _MAX_EMPTY_VALUES = cython.declare(cython.longlong, MAX_EMPTY_VALUES)
 
 CODES: dict[str, int] = {
@@ -49,23 +50,23 @@ CODES: dict[str, int] = {
     "vbin32": 0xA0, "map": 0xA8, "list": 0xA9, "array": 0xAA, "struct32": 0xAB,
     "bin40": 0xC0, "dec32": 0xC8, "bin72": 0xD0, "dec64": 0xD8, "void": 0xF0, "bit": 0xF1,
 }  # fmt: skip
-"""The types that have a code, by the specification's name."""
+"""Types with a code, by the specification's name."""
 
 SEQUENCE_NO, SEQUENCE_SET, BYTE_RANGES, REPLY_TO, XID = 0xE0, 0xE1, 0xE2, 0xE3, 0xE4
 
 FIELD_CODES = CODES | {"sequence-no": SEQUENCE_NO, "sequence-set": SEQUENCE_SET, "byte-ranges": BYTE_RANGES}
-"""The types that a field has, structs aside."""
+"""Types of fields, except structs."""
 
 _NAMES = {code: name for name, code in CODES.items()}
 TYPE_NAMES: tuple[str, ...] = tuple(_NAMES.get(code, f"0x{code:02x}") for code in range(256))
-"""The name of each type; of one that the specification does not know, its code in hexadecimal."""
+"""Name of each type; for an unspecified one, its code in hexadecimal."""
 
 _VARIABLE = cython.declare(cython.int, 0xFE)
 _RESERVED = cython.declare(cython.int, 0xFF)
 
 
 def _width(code: int) -> int:
-    """The bytes of a value, from the type's code alone, known or not (section 5.2)."""
+    """Return the width of a value, from the type's code alone, known or not (section 5.2)."""
     if code < 0x80:
         return int(1 << (code >> 4))
     if code < 0xB0:
@@ -74,7 +75,7 @@ def _width(code: int) -> int:
 
 
 def width_of(code: int) -> int | None:
-    """The bytes of each value of a type; None where they vary, or where the code is reserved."""
+    """Return the width of each value of a type; `None` if it varies, or the code is reserved."""
     width = _width(code)
     return None if width >= 0xFE else width
 
@@ -116,22 +117,21 @@ class Item(NamedTuple):
 
 
 class UnknownStruct(NamedTuple):
-    """A struct that the specification does not have: its code (class, then struct), and its bytes behind that."""
+    """An unspecified struct: its code (class, then struct), and the bytes after it."""
 
     code: int
     data: bytes
 
     def encode(self) -> bytes:
-        """The struct with its size and its code."""
+        """Return the struct with its size and its code."""
         return (len(self.data) + 2).to_bytes(4) + self.code.to_bytes(2) + self.data
 
 
 class Map(Mapping[str, Any]):
     """A map: an immutable mapping that keeps the type of every value.
 
-    Made from a mapping, each value takes the type that Qpid's clients give it; made from `Entry`s, the type is as
-    given. `entries` lists all in order, those with a key of another one included; looking a key up finds the last, as
-    Qpid does.
+    A value of a mapping gets the type that Qpid's clients give it; an `Entry` has its given type. `entries` lists all
+    in order, including duplicate keys; a lookup finds the last entry of a key, as in Qpid.
     """
 
     __slots__ = ("_encoded", "_entries", "_values")
@@ -152,14 +152,16 @@ class Map(Mapping[str, Any]):
 
     @classmethod
     def from_bytes(cls, data: bytes, offset: int = 0) -> Map:
-        """The map in `data` (a count and entries, with no size before them), once checked; it lies at `offset`."""
+        """Return the map in `data` (a count and entries, without a size in front), after checking it; it is at
+        `offset`.
+        """
         _reset()
         _check_map(data, 0, len(data), 1, offset)
         return _map_of_checked(data)
 
     @property
     def encoded(self) -> bytes:
-        """The count and the entries on the wire, without the size before them; none are b"" from some peers."""
+        """Encoded count and entries, without the size in front; some peers send b"" for an empty map."""
         return self._encoded
 
     @property
@@ -198,7 +200,7 @@ class Map(Mapping[str, Any]):
 
 
 class List(Sequence[Any]):
-    """A list: an immutable sequence that keeps the type of every value, made as a `Map` is."""
+    """A list: an immutable sequence that keeps the type of every value, made like a `Map`."""
 
     __slots__ = ("_encoded", "_items")
 
@@ -209,14 +211,16 @@ class List(Sequence[Any]):
 
     @classmethod
     def from_bytes(cls, data: bytes, offset: int = 0) -> List:
-        """The list in `data` (a count and items, with no size before them), once checked; it lies at `offset`."""
+        """Return the list in `data` (a count and items, without a size in front), after checking it; it is at
+        `offset`.
+        """
         _reset()
         _check_list(data, 0, len(data), 1, offset)
         return _list_of_checked(data)
 
     @property
     def encoded(self) -> bytes:
-        """The count and the items on the wire, without the size before them."""
+        """Encoded count and items, without the size in front."""
         return self._encoded
 
     @property
@@ -250,7 +254,7 @@ class List(Sequence[Any]):
 class Array(Sequence[Any]):
     """An array: an immutable sequence of values of one type, by its name.
 
-    Broker-J sends one of no bytes at all, which has no type and no values: `type` is "" there.
+    Broker-J sends empty ones without any bytes, which have no type and no values: `type` is "" then.
     """
 
     __slots__ = ("_encoded", "_values", "type")
@@ -271,14 +275,14 @@ class Array(Sequence[Any]):
 
     @classmethod
     def from_bytes(cls, data: bytes, offset: int = 0) -> Array:
-        """The array in `data` (a type, a count and values, with no size before), once checked; it lies at `offset`."""
+        """Return the array in `data` (type, count and values, without a size), after checking it; it is at `offset`."""
         _reset()
         _check_array(data, 0, len(data), 1, offset)
         return _array_of_checked(data)
 
     @property
     def encoded(self) -> bytes:
-        """The type, the count and the values on the wire, without the size before them."""
+        """Encoded type, count and values, without the size in front."""
         return self._encoded
 
     @property
@@ -351,7 +355,7 @@ def _array_of_checked(data: bytes) -> Array:
 
 
 def code_of(type_: str) -> int:
-    """The code of a type, by its name or, where it has none, by its code in hexadecimal, as in `TYPE_NAMES`."""
+    """Return the code of a type, by its name or, if it has none, by its code in hexadecimal, as in `TYPE_NAMES`."""
     code = CODES.get(type_)
     if code is None:
         code = int(type_, 16) if type_.startswith("0x") else -1
@@ -361,7 +365,7 @@ def code_of(type_: str) -> int:
 
 
 def _typed(value: Any) -> Item:
-    """The type that a plain Python value takes, and the value as a map or list holds it."""
+    """Return the type of a plain Python value, and the value as stored in a map or list."""
     if isinstance(value, Item):
         return value
     if isinstance(value, bool):
@@ -397,9 +401,9 @@ def _tagged(type_: str, value: Any) -> bytes:
 
 
 def encode_value(code: int, value: Any) -> bytes:
-    """A value on the wire, its size included where the type has one.
+    """Encode a value, including its size if the type has one.
 
-    `ValueError`, `TypeError`, `OverflowError` or `struct.error` when it does not fit its type.
+    Raise `ValueError`, `TypeError`, `OverflowError` or `struct.error` if it does not fit its type.
     """
     number = _NUMBERS.get(code)
     if number is not None:
@@ -442,7 +446,7 @@ def _contained(code: int, value: Any) -> bytes:
 
 
 def _sized(code: int, data: bytes) -> bytes:
-    """The data with its size before it, in as many bytes as the type has for that."""
+    """Return the data with its size in front, in the width of the type."""
     try:
         return len(data).to_bytes(1 << ((code >> 4) & 3)) + data
     except OverflowError:
@@ -468,10 +472,10 @@ def _encode_decimal(value: Decimal, width: int) -> bytes:
 
 
 def encode_fields(layout: bytes, pack: int, values: Sequence[Any]) -> bytes:
-    """The packing flags, in `pack` bytes, and the fields that are there: those that are not None, or a bit that is set.
+    """Encode the packing flags, in `pack` bytes, and the present fields: those that are not `None`, or a set bit.
 
-    The layout is a code for each field. `ValueError`, `TypeError`, `OverflowError` or `struct.error` when a value does
-    not fit its type.
+    The layout is a code for each field. Raise `ValueError`, `TypeError`, `OverflowError` or `struct.error` if a value
+    does not fit its type.
     """
     flags = 0
     pieces = [b""]
@@ -495,7 +499,7 @@ def encode_fields(layout: bytes, pack: int, values: Sequence[Any]) -> bytes:
 @cython.inline
 @cython.exceptval(check=False)
 def _long(p: cython.p_const_uchar, i: cython.Py_ssize_t) -> cython.longlong:
-    """The unsigned number in four bytes: compilers make one load of it."""
+    """Return the unsigned number in four bytes; compilers emit a single load."""
     if not cython.compiled:
         return int.from_bytes(p[i : i + 4])
     return (
@@ -517,15 +521,15 @@ def _longlong(p: cython.p_const_uchar, i: cython.Py_ssize_t) -> cython.ulonglong
 
 
 _field = cython.declare(cython.int, -1)
-"""Which field of the outermost struct is being decoded, for what is wrong in it."""
+"""Field of the outermost struct that is being decoded, for errors."""
 
 _empty_values = cython.declare(cython.longlong, 0)
-"""How many values without bytes its arrays have had so far."""
+"""Number of array values without bytes in it so far."""
 
 
 @cython.cfunc
 def _reset() -> object:
-    """No field is being decoded."""
+    """Reset the decoding state."""
     global _field, _empty_values
     _field = -1
     _empty_values = 0
@@ -555,7 +559,7 @@ def _size_at(
     width: cython.Py_ssize_t,
     offset: cython.longlong,
 ) -> cython.longlong:
-    """The size at a place, in so many bytes; what it is the size of is within `end`."""
+    """Return the size at a place, `width` bytes wide; its data ends by `end`."""
     size: cython.longlong
     if width > end - position:
         _overrun("a size", width, end - position, offset + position)
@@ -580,7 +584,7 @@ def _check_value(
     depth: cython.int,
     offset: cython.longlong,
 ) -> cython.Py_ssize_t:
-    """Check the value of a type at a place; the place behind it."""
+    """Check the value of a type at a place; return the place after it."""
     p: cython.p_const_uchar = data
     widths: cython.p_const_uchar = _WIDTHS
     width: cython.Py_ssize_t = widths[code]
@@ -699,7 +703,7 @@ def _check_array(
         text = f"an array of {count} values that have no bytes"
         raise IllegalArgument(text, offset=offset + position, field_index=_at_fault())
     if width == _VARIABLE or code == 0x27:
-        # Each value has a byte at the least, so that the count needs no bound of its own.
+        # Each value has at least a byte, which limits the count.
         for index in range(count):
             if position >= end:
                 _invalid(f"an array of {index} values that has {count} by its count", offset + position)
@@ -715,7 +719,7 @@ def _check_array(
 
 
 def _map_entries(data: bytes) -> Iterator[Entry]:
-    """The entries of a map that `_check_map` has passed."""
+    """Yield the entries of a map checked by `_check_map`."""
     p: cython.p_const_uchar = data
     position: cython.Py_ssize_t = 4
     end: cython.Py_ssize_t = len(data)
@@ -759,7 +763,7 @@ def _array_values(data: bytes) -> Iterator[Any]:
 
 @cython.cfunc
 def _whole_size(data: bytes, position: cython.Py_ssize_t, code: cython.int) -> cython.Py_ssize_t:
-    """Bytes of the value at a place, its size included; it has been checked."""
+    """Return the size of the checked value at a place, including its size field."""
     p: cython.p_const_uchar = data
     widths: cython.p_const_uchar = _WIDTHS
     width: cython.Py_ssize_t = widths[code]
@@ -770,7 +774,7 @@ def _whole_size(data: bytes, position: cython.Py_ssize_t, code: cython.int) -> c
 
 
 def _value(code: int, data: bytes) -> Any:
-    """The value of a type whose bytes are `data`, which have been checked."""
+    """Decode the checked value of a type."""
     number = _NUMBERS.get(code)
     if number is not None:
         return number.unpack(data)[0]
@@ -810,7 +814,7 @@ def _value(code: int, data: bytes) -> Any:
 @cython.returns(cython.void)
 @cython.exceptval(check=False)
 def _put(made: object, slots: bytes, index: cython.Py_ssize_t, value: object) -> None:
-    """Make a value the one at a place of a list, or, where there are `slots`, the field of a struct that is blank."""
+    """Store a value at a place of a list or, if there are `slots`, in a field of a blank struct."""
     if not cython.compiled:
         made[index] = value  # type: ignore[index]
     elif slots:
@@ -825,7 +829,7 @@ _UNKNOWN_SAFETY = cython.declare(object, SafeUUID.unknown)
 
 @cython.cfunc
 def _uuid(p: cython.p_const_uchar, position: cython.Py_ssize_t) -> object:
-    """The same as `UUID(bytes=…)`, which takes several times as long to find out that nothing else is given."""
+    """Return `UUID(bytes=…)`, whose constructor spends several times as long on its other arguments."""
     if not cython.compiled or not _UUID_PLACES:
         return UUID(bytes=p[position : position + 16])
     place: cython.p_const_uchar = _UUID_PLACES
@@ -835,14 +839,14 @@ def _uuid(p: cython.p_const_uchar, position: cython.Py_ssize_t) -> object:
     return made
 
 
-# Exchanges, routing keys and content types are the same in many commands and headers.
+# Exchanges, routing keys and content types recur in many commands and headers.
 _TEXTS_KNOWN = cython.declare(DecodeCache, DecodeCache())
 _MAX_TEXT = cython.declare(cython.Py_ssize_t, 64)
 
 
 @cython.cfunc
 def _text(p: cython.p_const_uchar, start: cython.Py_ssize_t, size: cython.Py_ssize_t) -> str:
-    """The text of so many bytes, in UTF-8 but for what is none."""
+    """Return the text of `size` bytes, with surrogates for invalid UTF-8."""
     text: str
     if size == 0:
         return ""
@@ -869,9 +873,9 @@ def _decode(
     depth: cython.int,
     offset: cython.longlong,
 ) -> cython.int:
-    """Put the values of the fields into `made` that have a bit in `present`, whose lowest is the first field's.
+    """Store the values of the fields in `made` whose bit is set in `present`; the lowest bit is the first field.
 
-    These fields fill `data` from `position` to `end`.
+    The fields fill `data` from `position` to `end`.
     """
     global _field
     p: cython.p_const_uchar = data
@@ -963,14 +967,14 @@ def _decode(
             else:
                 value = _struct_at(data, position, position + size, depth + 1, offset)
         elif code == 0xE4 and end - position >= 4 and p[position] == 0 and p[position + 1] == 0:
-            # As in Qpid's errata: its size is in four bytes, the first two of which are never used.
+            # As in Qpid's errata: its size has four bytes, the first two of which are never used.
             size = _size_at(p, position, end, 4, offset)
             position += 4
             value = _struct_at(data, position, position + size, depth + 1, offset)
             nested = _nested[0xE4]
             if type(value) is not nested._cls:
                 _invalid("a struct that is no xid", offset + position)
-        else:  # a struct with its size in two bytes, and no code
+        else:  # a struct with a two-byte size, and no code
             size = _size_at(p, position, end, 2, offset)
             position += 2
             nested = _nested[code]
@@ -989,11 +993,11 @@ def _decode(
 @cython.final
 @cython.cclass
 class StructDecoder:
-    """Makes structs of one class from what is on the wire: packing flags in `pack` bytes, and fields.
+    """Makes structs of one class from encoded values: packing flags in `pack` bytes, and fields.
 
-    Compiled, it puts each value where the struct has it, which is at a fixed place, as of every class with `__slots__`.
-    A call of the class takes several times as long. The class may have one field more than the layout has codes: it is
-    False, or what `_of_command` is given.
+    Compiled, it stores each value at its fixed place in the struct, as in every class with `__slots__`. A call of the
+    class takes several times as long. The class may have one field more than the layout has codes: it is `False`, or
+    the argument of `_of_command`.
     """
 
     def __init__(self, cls: Any, layout: bytes, pack: int) -> None:
@@ -1021,7 +1025,7 @@ class StructDecoder:
         depth: cython.int,
         offset: cython.longlong,
     ) -> object:
-        """The struct in `data[position:end]`, which begins with its packing flags."""
+        """Return the struct in `data[position:end]`, which begins with its packing flags."""
         return self._of_command(data, position, end, depth, offset, False)
 
     @cython.cfunc
@@ -1065,7 +1069,7 @@ class StructDecoder:
 
     @cython.cfunc
     def _of_one(self, value: object) -> object:
-        """The struct whose only field this is."""
+        """Return the struct with this only field."""
         if self._blank is None:
             return self._cls(value)
         made = copy_struct(self._blank)  # type: ignore[name-defined]  # noqa: F821 - see the .pxd
@@ -1073,7 +1077,7 @@ class StructDecoder:
         return made
 
     def decode(self, data: bytes, position: int, end: int, offset: int = 0, extra: bool = False) -> Any:
-        """The struct in `data[position:end]`, for callers that are not compiled."""
+        """Return the struct in `data[position:end]`, for plain callers."""
         return self._of_command(data, position, end, 0, offset, extra)
 
 
@@ -1083,7 +1087,7 @@ _nested = cython.declare(dict, {})
 
 
 def enter_struct(decoder: StructDecoder, code: int | None, layout_code: int | None) -> None:
-    """Have structs with this code, and fields of this code in a layout, decoded."""
+    """Register the decoder of structs with this code, and of fields with this code in a layout."""
     if code is not None:
         _coded[code] = decoder
     if layout_code is not None:
@@ -1094,7 +1098,7 @@ def enter_struct(decoder: StructDecoder, code: int | None, layout_code: int | No
 def _struct_at(
     data: bytes, position: cython.Py_ssize_t, end: cython.Py_ssize_t, depth: cython.int, offset: cython.longlong
 ) -> object:
-    """The struct in `data[position:end]`, which begins with its code."""
+    """Return the struct in `data[position:end]`, which begins with its code."""
     p: cython.p_const_uchar = data
     if end - position < 2:
         _overrun("a struct's code", 2, end - position, offset + position)
@@ -1105,7 +1109,7 @@ def _struct_at(
     return decoder._made(data, position + 2, end, depth, offset)
 
 
-# The properties of messages tend to be alike, to the byte.
+# Consecutive messages tend to have identical properties.
 _STRUCTS = cython.declare(DecodeCache, DecodeCache())
 _MAX_CACHED = cython.declare(cython.Py_ssize_t, 160)
 
@@ -1114,14 +1118,14 @@ _MAX_CACHED = cython.declare(cython.Py_ssize_t, 160)
 @cython.inline
 @cython.exceptval(check=False)
 def _names_message(p: cython.p_const_uchar, position: cython.Py_ssize_t, end: cython.Py_ssize_t) -> cython.bint:
-    """Whether there are message-properties with a message-id or a correlation-id: they do not come again."""
+    """Whether there are message-properties with a message-id or a correlation-id, which do not recur."""
     return end - position >= 4 and p[position] == 4 and p[position + 1] == 3 and p[position + 2] & 6 != 0
 
 
 @cython.cfunc
 @cython.exceptval(check=False)
 def _is_once_only(p: cython.p_const_uchar, position: cython.Py_ssize_t, end: cython.Py_ssize_t) -> cython.bint:
-    """Whether a header is that of one message alone, as far as its first struct or its second shows it."""
+    """Whether a header is unique to its message, as far as its first or second struct shows."""
     size: cython.longlong
     if end - position < 8:
         return False
@@ -1133,7 +1137,7 @@ def _is_once_only(p: cython.p_const_uchar, position: cython.Py_ssize_t, end: cyt
 
 @cython.cfunc
 def _struct_again(data: bytes, position: cython.Py_ssize_t, end: cython.Py_ssize_t, offset: cython.longlong) -> object:
-    """The struct in `data[position:end]`, which begins with its code; perhaps one that was decoded before."""
+    """Return the struct in `data[position:end]`, which begins with its code, possibly from the cache."""
     p: cython.p_const_uchar = data
     size: cython.Py_ssize_t = end - position
     if size < 2 or size > _MAX_CACHED or _names_message(p, position, end):
@@ -1146,7 +1150,7 @@ def _struct_again(data: bytes, position: cython.Py_ssize_t, end: cython.Py_ssize
 
 
 def decode_structs(data: bytes, position: int, end: int, offset: int = 0) -> tuple[Any, ...]:
-    """The structs that fill `data[position:end]`, each with its size and code: a header segment (section 5.9.1)."""
+    """Return the structs that fill `data[position:end]`, each with size and code: a header segment (section 5.9.1)."""
     return _structs(data, position, end, offset)
 
 

@@ -1,4 +1,4 @@
-"""AMQP 0-9-1 with RabbitMQ's extensions: the ground floor, which knows of no socket and no clock.
+"""AMQP 0-9-1 with RabbitMQ's extensions: the lowest layer, without sockets and clocks.
 
 Bytes come in and frames go out (`frame_reader`, which counts them in a `tally`, and makes no frames of what a
 `pass_cache` lets pass). From frames (`frame`) come methods (`methods`), properties (`properties`) and whole commands

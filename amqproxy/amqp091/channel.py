@@ -1,4 +1,4 @@
-"""One channel of a connection: what has been asked, agreed and delivered on it."""
+"""State of one channel of a connection: requests, modes, consumers and closing."""
 
 from __future__ import annotations
 
@@ -37,14 +37,14 @@ from amqproxy.amqp091.transitions import (
 )
 
 MAX_AWAITED = 65_536
-"""How many requests of one kind a side of a channel may have sent that are not answered."""
+"""Maximum number of unanswered requests of one kind from one peer of a channel."""
 
 MAX_CONSUMERS = 65_536
-"""How many consumers one channel may have."""
+"""Maximum number of consumers on one channel."""
 
 
 class ChannelMode(StrEnum):
-    """Whether publishes are confirmed or transactional; a channel cannot change it again."""
+    """Publish mode of a channel, which cannot be changed once set."""
 
     NORMAL = "normal"
     CONFIRM = "confirm"
@@ -52,20 +52,19 @@ class ChannelMode(StrEnum):
 
 
 class PendingRequest(NamedTuple):
-    """A request that awaits its reply, and what of it the reply needs."""
+    """An unanswered request, with the arguments that its reply needs."""
 
     consumer_tag: str
     no_ack: bool
 
 
 class Channel:
-    """The state of one channel, as both peers must see it. Sections 1.5 to 1.9.
+    """State of one channel, as both peers must see it (sections 1.5 to 1.9).
 
-    `consumers` maps each consumer tag to whether it is `no_ack`; "" stands for consumers with no_wait whose tag the
-    server chooses and does not send. `is_flowing` is, for each peer, whether it may send content. `awaited` are the
-    requests of each peer that the other has not answered, by name. `got_without_ack` is whether what basic.get got last
-    needs no acknowledgement, `confirms_from` how many
-    publishes came before confirm.select, None where none came.
+    `consumers` maps each consumer tag to whether it is `no_ack`; "" stands for no-wait consumers whose tag the server
+    generates and does not send. `is_flowing` is whether each peer may send content. `awaited` are the unanswered
+    requests of each peer, by name. `got_without_ack` is whether the message of the last basic.get needs no
+    acknowledgement. `confirms_from` is the number of publishes before confirm.select, `None` without one.
     """
 
     __slots__ = (
@@ -93,20 +92,20 @@ class Channel:
 
     @property
     def takes_frames(self) -> bool:
-        """Does what is sent still count? Not once either has closed; then only the closing does."""
+        """Whether frames still count: once either peer has closed, only closing methods do."""
         return self.state in (ChannelState.OPENING, ChannelState.OPEN)
 
     def receive(self, sender: Peer, frame: Frame) -> bool:
-        """Take a frame; False when it is to be discarded because the channel is closing.
+        """Process a frame; return `False` if it must be discarded because the channel is closing.
 
-        `ProtocolError` when it may not come now.
+        Raise `ProtocolError` if it may not be sent now.
         """
         if self.takes_frames and not frame.is_in_order:
             self.content_states[sender].advance(frame)
         if frame.kind != METHOD:
             return self.takes_frames
         name = BY_INDEX[frame.index].name
-        if name == "channel.open":  # RabbitMQ: also where the channel is closed and its close-ok has not come
+        if name == "channel.open":  # RabbitMQ accepts it even if the channel is closed and its close-ok is outstanding
             raise ChannelError("second 'channel.open' seen", kind=ErrorKind.OPENED_TWICE)
         assert self.state is not None
         moves = CHANNEL_CLOSING[self.state]
@@ -117,7 +116,7 @@ class Channel:
             self.state = moves[sender, name]
             return True
         if method.carries_content and sender not in SENDERS[name] and self.content_states[sender].is_lenient:
-            return True  # RabbitMQ 3.10 reads its content first, and answers 503 then
+            return True  # RabbitMQ 3.10 reads its content first, and then answers 503
         if sender not in SENDERS[name] or method.class_id == 10 or name in ("channel.close-ok", "channel.open-ok"):
             raise CommandInvalid(f"{name} may not come from the {sender} here")
         self._apply(sender, method, self._request_of(sender, method))
@@ -134,9 +133,9 @@ class Channel:
         awaited.append(PendingRequest(getattr(request, "consumer_tag", ""), getattr(request, "no_ack", False)))
 
     def _request_of(self, sender: Peer, reply: Method) -> PendingRequest | None:
-        """The oldest request that `reply` can answer, if it is a reply.
+        """Return the oldest request that `reply` can answer, if it is a reply.
 
-        RabbitMQ answers out of turn: a queue sends consume-ok after the channel has answered requests that the client
+        RabbitMQ answers out of order: a queue sends consume-ok after the channel has answered requests that the client
         sent after its consume.
         """
         if reply.name not in ANSWERS:
@@ -152,7 +151,7 @@ class Channel:
         return request
 
     def _apply(self, sender: Peer, method: Method, request: PendingRequest | None) -> None:
-        """Note what `method` changes."""
+        """Apply the state changes of `method`."""
         match method:
             case BasicGetOk():
                 assert request is not None

@@ -1,4 +1,4 @@
-"""Frames ↔ commands: a method, with its header and body if it carries content (section 4.2.6)."""
+"""Conversion between frames and commands: a method, with its header and body if it carries content (section 4.2.6)."""
 
 from __future__ import annotations
 
@@ -15,20 +15,21 @@ except ImportError:  # a plain run does not need Cython
     from amqproxy.compiled import _cython as cython
 
 MAX_BODY = 128 * 1024 * 1024
-"""The largest body gathered into one command, in bytes: RabbitMQ's own limit before version 4."""
+"""Largest body of one command in bytes: RabbitMQ's own limit before version 4."""
 
 MAX_FRAMES = 131_072
-"""How many frames one command may be cut into: four times what such a body needs at the least
-frame-max. Without it a peer could send empty body frames for ever."""
+"""Maximum number of frames of one command: four times as many as such a body needs at the smallest frame-max.
+Without it, a peer could send empty body frames for ever.
+"""
 
 
 @cython.final
 @cython.cclass
 class Command:
-    """One method on one channel, with its content's header and body when it carries content.
+    """One method on one channel, with header and body if it carries content.
 
-    `frames` are the frames it came in, empty when it was made here. Of those nothing is decoded before it is asked for,
-    and what has not come yet is not there: `header` is None before the header's frame, `body` what there is of it.
+    `frames` are its received frames, empty for a command made by the proxy. They are decoded on first use, and parts
+    that have not been received are missing: `header` is `None` before the header frame, `body` is its received part.
     """
 
     channel: int = cython.declare(cython.int, visibility="readonly")
@@ -52,7 +53,7 @@ class Command:
 
     @staticmethod
     def received(frames: list[Frame]) -> Command:
-        """The command that came in `frames`, its method's first; the list may still grow."""
+        """Return the command received in `frames`, starting with its method; the list may still grow."""
         command: Command = Command.__new__(Command)
         command.channel = frames[0].channel
         command.frames = frames
@@ -64,9 +65,9 @@ class Command:
     def altered(
         self, method: Method | None = None, properties: Properties | None = None, body: bytes | None = None
     ) -> Command:
-        """The command with these in place of the old ones. Its frames are still those it came in, and may still come.
+        """Return the command with the given parts replaced. Its frames are still the received ones, and may still grow.
 
-        With a `body` it has none: it stands for the whole content, and nothing more of that is looked for.
+        With a `body`, it has no frames: the body is the whole content, and no further frames are read.
         """
         if body is not None:
             return Command(
@@ -85,14 +86,14 @@ class Command:
 
     @property
     def method(self) -> Any:
-        """`ProtocolError` when it is malformed."""
+        """Decoded method; raises `ProtocolError` if malformed."""
         if self._method is None:
             self._method = self.frames[0].method
         return self._method
 
     @property
     def index(self) -> int:
-        """The method's small number, which needs no decoding."""
+        """Index of the method, known without decoding."""
         if self.frames:
             frame: Frame = self.frames[0]
             return frame.index
@@ -100,7 +101,7 @@ class Command:
 
     @property
     def header(self) -> ContentHeader | None:
-        """`ProtocolError` when it is malformed."""
+        """Decoded header; raises `ProtocolError` if malformed."""
         if self._header is None and len(self.frames) > 1:
             self._header = self.frames[1].header
         return self._header
@@ -112,7 +113,7 @@ class Command:
 
     @property
     def body(self) -> bytes:
-        """The bytes of the body that have come."""
+        """Received bytes of the body."""
         if self._body is None:
             frames = self.frames
             body = frames[2].payload if len(frames) == 3 else b"".join([each.payload for each in frames[2:]])
@@ -123,14 +124,14 @@ class Command:
 
     @property
     def body_size(self) -> int:
-        """The bytes of body that the header announces."""
+        """Body size announced in the header."""
         if self._body is not None:
             return len(self._body)
         return self.frames[1].body_size if len(self.frames) > 1 else 0
 
     @property
     def is_complete(self) -> bool:
-        """Has all of it come?"""
+        """Whether the command has been received completely."""
         frames = self.frames
         if not frames or not BY_INDEX[self.index].carries_content:
             return True
@@ -139,7 +140,7 @@ class Command:
         return sum([frame.size for frame in frames[2:]]) >= frames[1].body_size
 
     def encode(self, frame_max: int) -> bytes:
-        """The command's frames, none of them over `frame_max` bytes (0: no limit), end to end."""
+        """Return the frames of the command, each of at most `frame_max` bytes (0: no limit), concatenated."""
         method = encode_frame(METHOD, self.channel, self.method.encode())
         header = self.header
         if header is None:
@@ -158,10 +159,10 @@ class Command:
 @cython.final
 @cython.cclass
 class CommandReader:
-    """One direction of one channel: frames in their legal order in, whole commands out.
+    """One direction of one channel: reads frames in legal order, and returns complete commands.
 
-    The order of frames must have been checked before, by a `FrameReader` or a `Connection`. A method that cuts a
-    content short (channel.close-ok) takes its place.
+    A `FrameReader` or a `Connection` must have checked the order of frames. A method that interrupts a content
+    (channel.close-ok) replaces it.
     """
 
     max_body: int = cython.declare(cython.longlong, visibility="readonly")
@@ -176,10 +177,10 @@ class CommandReader:
         self._is_skipping = False
 
     def add(self, frame: Frame) -> Command | None:
-        """The command that `frame` completes, if it does.
+        """Return the command that `frame` completes, if any.
 
-        `ProtocolError` when a method or header is malformed, 406 on the channel when a body is over
-        `max_body`, 506 when it comes in over `MAX_FRAMES`; what is left of that content is skipped.
+        Raise `ProtocolError` if a method or header is malformed, 406 on the channel if a body exceeds `max_body`, 506
+        if it has more than `MAX_FRAMES` frames; the rest of that content is skipped.
         """
         if frame.kind == METHOD:
             method = frame.method
@@ -198,18 +199,18 @@ class CommandReader:
                 text = f"message size {frame.body_size} is larger than the limit of {self.max_body}"
                 raise self._given_up(PreconditionFailed(text, offset=frame.offset))
         else:
-            self._remaining -= min(self._remaining, frame.size)  # a capture with holes may have more than was announced
+            self._remaining -= min(self._remaining, frame.size)  # a capture with gaps may have more than was announced
         if self._remaining > 0:
             if len(self._frames) >= MAX_FRAMES:
                 raise self._given_up(ResourceError(f"a message in more than {MAX_FRAMES} frames", offset=frame.offset))
             return None
         frames, self._frames = self._frames, []
         command = Command.received(frames)
-        _ = command.header  # malformed content is detected here, not when it is first used
+        _ = command.header  # malformed content is detected here, not on first use
         return command
 
     def _given_up(self, error: ProtocolError) -> ProtocolError:
-        """`error`, with the method whose content is skipped from here on."""
+        """Return `error` with the method whose content is skipped from now on."""
         first = self._frames[0]
         error.channel = first.channel
         error.class_id, error.method_id = first.method.class_id, first.method.method_id

@@ -1,9 +1,9 @@
-"""What a client and a server have agreed so far: one machine that watches both, and takes no side.
+"""Protocol state of a connection, as seen by a neutral observer of both peers.
 
-It applies the tables in `transitions` to the frames that pass, in either role: the broker plays SERVER, the proxy holds
-one for each of its legs, a capture feeds both directions. Bytes go in by `feed` (or a separate reader and
-`receive`), and an illegal frame raises a `ProtocolError` with the reply code. There is no clock; times are passed in.
-Tags of deliveries and confirms are not checked: no holder has each frame handed over.
+It applies the tables in `transitions` to the frames of both directions: the broker plays SERVER, the proxy has one for
+each of its legs, a capture feeds both directions. Bytes enter through `feed` (or a separate reader and `receive`), and
+an illegal frame raises a `ProtocolError` with the reply code. It reads no clock; times are passed in. Tags of
+deliveries and confirms are not checked, since no owner gets every frame.
 """
 
 from __future__ import annotations
@@ -36,20 +36,20 @@ from amqproxy.amqp091.transitions import (
 )
 
 MIN_CONTENT_HEADER = 12
-"""Bytes of a content header without property flags. Section 4.2.6.1."""
+"""Size of a content header without property flags (section 4.2.6.1)."""
 
 SILENCE = 2
-"""After how many heartbeat intervals without a byte a peer counts as gone. Section 4.2.7."""
+"""Number of heartbeat intervals without a byte after which a peer counts as gone (section 4.2.7)."""
 
 
 class Connection:
-    """One connection, between a CLIENT and a SERVER.
+    """One connection between a CLIENT and a SERVER.
 
-    `state` is where it is in its life, `channels` the open ones by number; `frame_max`, `channel_max` and `heartbeat`
-    (seconds) are 0 until agreed, and where there is no limit. `is_blocked` holds between connection.blocked and
-    unblocked. `client` is the client's start-ok, `virtual_host` the one it opened.
+    `state` is its state, `channels` are the open ones by number; `frame_max`, `channel_max` and `heartbeat` (seconds)
+    are 0 until negotiated, and if unlimited. `is_blocked` holds between connection.blocked and unblocked. `client` is
+    the client's start-ok, `virtual_host` the one it opened.
 
-    `initial_frame_max` bounds frames before a limit is agreed, `header_max` the server's content headers at any time.
+    `initial_frame_max` limits frames before negotiation, `header_max` the server's content headers at any time.
     """
 
     __slots__ = (
@@ -93,11 +93,11 @@ class Connection:
     # --- what is sent
 
     def feed(self, sender: Peer, data: bytes) -> list[Frame]:
-        """Take bytes from `sender`; return the frames that are now whole and that count.
+        """Process bytes from `sender`; return the complete frames that count.
 
-        The protocol header is none of them: give it to `receive_header`. `ProtocolError` at the
-        first frame that may not come; the frames before it in `data` are then lost; to have them, use
-        `readers` and `receive`, which take frames one by one.
+        The protocol header is not a frame: pass it to `receive_header`. Raise `ProtocolError` at the first illegal
+        frame; the frames before it in `data` are then lost; to get them, use `readers` and `receive`, which process
+        frames one by one.
         """
         reader = self.readers[sender]
         frames = [frame for frame in reader.feed(data) if self.receive(sender, frame)]
@@ -106,13 +106,13 @@ class Connection:
         return frames
 
     def send(self, sender: Peer, channel: int, method: Method) -> bytes:
-        """Note that `sender` sends `method`, and return the bytes to send."""
+        """Apply a method sent by `sender`, and return its bytes."""
         raw = encode_method(channel, method)
         self.receive(sender, Frame(raw))
         return raw
 
     def receive_header(self, sender: Peer, data: bytes) -> None:
-        """Take a protocol header of eight bytes; `ProtocolError` when it is not of 0-9-1."""
+        """Process a protocol header of eight bytes; raise `ProtocolError` if it is not 0-9-1."""
         move = HANDSHAKE.get(self.state, {}).get((sender, "protocol-header"))
         if move is None:
             raise UnexpectedFrame(f"a protocol header from the {sender} in state {self.state}")
@@ -122,9 +122,9 @@ class Connection:
         self.readers[sender].skip(len(data))
 
     def receive(self, sender: Peer, frame: Frame) -> bool:
-        """Take a frame; False when it is to be discarded because what it belongs to is closing.
+        """Process a frame; return `False` if it must be discarded because its channel or connection is closing.
 
-        `ProtocolError`, with the place and the method at fault, when it may not come now.
+        Raise `ProtocolError`, with the offset and the method at fault, if it may not be sent now.
         """
         try:
             if frame.channel == 0:
@@ -204,7 +204,7 @@ class Connection:
             reader.close_content_state(number)
 
     def _apply(self, method: Method) -> None:
-        """Note what a method of the connection's own changes."""
+        """Apply the state changes of a method on channel 0."""
         match method:
             case ConnectionStartOk():
                 self.client = method
@@ -219,7 +219,7 @@ class Connection:
                     self.is_blocked = method.name == "connection.blocked"
 
     def _agree(self, answer: ConnectionTuneOk) -> None:
-        """Take the limits of tune-ok, none of which may go past the server's. Section 1.4.2.6."""
+        """Apply the limits of tune-ok, which must not exceed the server's (section 1.4.2.6)."""
         assert self._tune is not None
         for name in ("channel_max", "frame_max"):
             offered, chosen = getattr(self._tune, name), getattr(answer, name)
@@ -235,19 +235,19 @@ class Connection:
     # --- heartbeats: section 4.2.7; any byte counts as one
 
     def note_received(self, sender: Peer, now: float) -> None:
-        """Note that bytes came from `sender` at `now` (seconds, of any steady clock)."""
+        """Note bytes from `sender` at `now`, in seconds of any monotonic clock."""
         self._heard[sender] = now
 
     def heard(self, sender: Peer, now: float) -> float:
-        """When bytes came from `sender` last; `now` if that is not known."""
+        """Return the time of the last bytes from `sender`; `now` if unknown."""
         return self._heard.get(sender, now)
 
     def is_heartbeat_due(self, sender: Peer, now: float) -> bool:
-        """Should `sender` send a heartbeat now? Yes, if it has been silent for half an interval."""
+        """Whether `sender` should send a heartbeat now, after half an interval of silence."""
         return self._silence(sender, now) >= self.heartbeat / 2 > 0
 
     def is_silent(self, sender: Peer, now: float) -> bool:
-        """Has `sender` been silent for so long that the other may hang up?"""
+        """Whether `sender` has been silent for so long that the peer may close."""
         return self._silence(sender, now) > SILENCE * self.heartbeat > 0
 
     def _silence(self, sender: Peer, now: float) -> float:

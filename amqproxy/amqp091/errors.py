@@ -1,4 +1,4 @@
-"""Reply codes as exceptions (AMQP 0-9-1 section 1.2, constants; section 4.3 for their scope)."""
+"""Reply codes as exceptions (constants: section 1.2; scopes: section 4.3)."""
 
 from __future__ import annotations
 
@@ -6,45 +6,45 @@ from enum import Enum, StrEnum, auto
 from typing import ClassVar
 
 MAX_REPLY_TEXT = 255
-"""Bytes that a reply text can hold: it is a short string."""
+"""Maximum length of a reply text in bytes, since it is a short string."""
 
 
 def cut_reply_text(text: str) -> str:
-    """The text, as much of it as a reply text can hold: dots, behind a whole character, end what is too long."""
+    """Return the text cut to the maximum length of a reply text, ending in dots after a whole character."""
     data = text.encode("utf-8", "surrogateescape")
     if len(data) <= MAX_REPLY_TEXT:
         return text
     end = MAX_REPLY_TEXT - 3
-    while end > MAX_REPLY_TEXT - 7 and data[end] & 0xC0 == 0x80:  # in the middle of a character
+    while end > MAX_REPLY_TEXT - 7 and data[end] & 0xC0 == 0x80:  # within a character
         end -= 1
     return data[:end].decode("utf-8", "surrogateescape") + "..."
 
 
 def named_text(code: int, text: str, unnamed: str = "") -> str:
-    """The text behind the name of its reply code; behind `unnamed`, where the code has no name."""
+    """Return the text after the name of its reply code, or after `unnamed` if the code has no name."""
     name = BY_CODE[code].name if code in BY_CODE else unnamed
     return f"{name} - {text}" if name and text else name or text
 
 
 def reply_text(code: int, text: str, unnamed: str = "") -> str:
-    """The same, cut to what a reply text can hold."""
+    """Like `named_text`, cut to the maximum length of a reply text."""
     return cut_reply_text(named_text(code, text, unnamed))
 
 
 class Scope(StrEnum):
-    """What an error closes: the one channel it happened on, or the whole connection."""
+    """Scope of an error: the channel on which it occurred, or the whole connection."""
 
     CHANNEL = "channel"
     CONNECTION = "connection"
 
 
 class ErrorKind(Enum):
-    """What is wrong, where the reply code alone does not decide RabbitMQ's text (`rabbitmq_errors`)."""
+    """Kind of an error, where the reply code alone does not determine RabbitMQ's text (`rabbitmq_errors`)."""
 
     OPENED_TWICE = auto()
     """A channel.open for a channel that is open, or whose close has not been answered with channel.close-ok."""
     NO_BODY_FRAME = auto()
-    """Another frame came where a body frame was expected."""
+    """Another frame arrived in place of a body frame."""
     BODY_TOO_LONG = auto()
     """A body frame has more bytes than its content header announced."""
     NOT_UTF_8 = auto()
@@ -52,13 +52,12 @@ class ErrorKind(Enum):
 
 
 class ProtocolError(Exception):
-    """A peer broke the protocol, or asked for what may not be; carries the reply code and what it closes.
+    """A peer violated the protocol, or requested something illegal; carries the reply code and the scope to close.
 
-    `code` and `name` are the reply code and its name, `scope` what is to be closed, `channel` the
-    channel number (0 when it concerns the connection), `class_id` and `method_id` the method at
-    fault (0 when none is), `offset` the byte of the direction's stream where the fault lies, or
-    None when the fault is not one of bytes. `kind` tells faults with the same code apart. `received`
-    is what the peer sent there, where that is kept.
+    `code` and `name` are the reply code and its name, `scope` is the scope to close, `channel` the channel number (0
+    for the connection), `class_id` and `method_id` the method at fault (0 if none is), `offset` the byte of the fault
+    in the direction's stream, or `None` if it is not about bytes. `kind` distinguishes errors with the same code.
+    `received` is the received data at fault, if kept.
     """
 
     code: ClassVar[int]
@@ -88,7 +87,7 @@ class ProtocolError(Exception):
 
     @property
     def reply_text(self) -> str:
-        """The text for a close method: the name, then what happened; dots end what is too long."""
+        """Text for a close method: the name, then the description, cut to the maximum length."""
         return reply_text(self.code, self.text)
 
     def __str__(self) -> str:
@@ -109,7 +108,7 @@ class ContentTooLarge(_ChannelError):
 
 
 class NoRoute(_ChannelError):
-    """RabbitMQ's own code, seen in basic.return only."""
+    """RabbitMQ's own code, used in basic.return only."""
 
     code, name = 312, "NO_ROUTE"
 
@@ -147,7 +146,7 @@ class FrameError(_ConnectionError):
 
 
 class SyntaxViolation(_ConnectionError):
-    """`SYNTAX_ERROR`; Python keeps the name SyntaxError for itself."""
+    """`SYNTAX_ERROR`; SyntaxError is a Python builtin."""
 
     code, name = 502, "SYNTAX_ERROR"
 
@@ -157,7 +156,7 @@ class CommandInvalid(_ConnectionError):
 
 
 class ChannelError(_ConnectionError):
-    """A channel that is not open, or open already. Its name notwithstanding, a hard error."""
+    """A channel that is not open, or already open. Despite its name, a connection error."""
 
     code, name = 504, "CHANNEL_ERROR"
 

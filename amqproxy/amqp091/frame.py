@@ -1,6 +1,6 @@
-"""One frame: bytes to `Frame`, and back (AMQP 0-9-1 section 4.2.3).
+"""One frame: bytes to `Frame`, and back (section 4.2.3).
 
-A `Frame` is what a `FrameReader` found whole; it is decoded when it is asked what it holds.
+A `Frame` is a complete frame found by a `FrameReader`; it is decoded on first use.
 """
 
 from __future__ import annotations
@@ -25,24 +25,24 @@ if not cython.compiled:
 METHOD, HEADER, BODY, HEARTBEAT = 1, 2, 3, 8
 FRAME_END = 0xCE
 OVERHEAD = 8
-"""Bytes of a frame that are not payload: seven before it and one after."""
+"""Bytes of a frame besides its payload: seven before it and one after."""
 
 FRAME_MIN_SIZE = 4096
-"""The least frame-max that peers may agree on, and all that may be sent before they do."""
+"""Smallest frame-max that peers may negotiate, and the limit before negotiation."""
 
-# What decoding needs, as C sees it.
+# Constants of the decoder as C variables.
 _METHOD = cython.declare(cython.int, METHOD)
 _HEADER = cython.declare(cython.int, HEADER)
 _OVERHEAD = cython.declare(cython.Py_ssize_t, OVERHEAD)
 _PIECE = cython.declare(cython.Py_ssize_t, 448)
-"""Bytes that small frames share, where they do not share all of them."""
+"""Size of the shared piece of input bytes that small frames refer to, unless they share the whole input."""
 _METHODS = cython.declare(tuple, tuple(StructDecoder(cls, cls.layout) for cls in BY_INDEX))
 _PROPERTIES = cython.declare(StructDecoder, PROPERTIES)  # type: ignore[arg-type]
 _CONTENT_HEADER = cython.declare(StructDecoder, StructDecoder(ContentHeader))  # type: ignore[arg-type]
 
 
 def index_table() -> bytes:
-    """The index of each method at 256 times its class id plus its method id; 255 where there is none."""
+    """Return the table of method indexes, at 256 times the class id plus the method id; 255 for unknown methods."""
     table = bytearray([0xFF]) * (256 * 256)
     for cls in BY_INDEX:
         table[cls.class_id * 256 + cls.method_id] = cls.index
@@ -51,7 +51,7 @@ def index_table() -> bytes:
 
 _INDEX_OF = cython.declare(bytes, index_table())
 
-# A publisher's messages tend to begin alike, to the byte: in their method and their header.
+# Consecutive messages of a publisher tend to have identical methods and headers.
 _PUBLISH = cython.declare(cython.int, BasicPublish.index)
 _MAX_CACHED = cython.declare(cython.Py_ssize_t, 160)
 _PUBLISHES = cython.declare(DecodeCache, DecodeCache())
@@ -59,12 +59,12 @@ _HEADERS = cython.declare(DecodeCache, DecodeCache())
 
 
 def encode_frame(kind: int, channel: int, payload: bytes) -> bytes:
-    """A frame's bytes."""
+    """Return the bytes of a frame."""
     return b"%c%b%b%b\xce" % (kind, channel.to_bytes(2), len(payload).to_bytes(4), payload)
 
 
 def encode_method(channel: int, method: Method) -> bytes:
-    """The bytes of the frame that holds `method`."""
+    """Return the bytes of the frame of `method`."""
     return encode_frame(METHOD, channel, method.encode())
 
 
@@ -77,7 +77,7 @@ HEARTBEAT_FRAME = encode_frame(HEARTBEAT, 0, b"")
 def _is_same(
     p: cython.p_const_uchar, start: cython.Py_ssize_t, q: cython.p_const_uchar, size: cython.Py_ssize_t
 ) -> cython.bint:
-    """Whether the bytes from `start` on are the first of others."""
+    """Whether the bytes from `start` on begin with `q`."""
     if not cython.compiled:
         return p.startswith(q[:size], start)
     return bool(memcmp(p + start, q, size) == 0)  # type: ignore[name-defined, operator]  # noqa: F821 - see the .pxd
@@ -88,19 +88,18 @@ def _is_same(
 @cython.freelist(1024)
 @cython.cclass
 class Frame:
-    """One whole frame as it was received: `raw` is all its bytes, `offset` where they lay.
+    """One complete received frame: `raw` is its bytes, `offset` their position in the stream.
 
-    `kind` is METHOD, HEADER, BODY or HEARTBEAT; `index` is the method's small number, or -1.
-    Nothing is decoded before it is asked for. `is_in_order` says that the reader has checked the
-    frame against its channel's content already; `ordinal` is then how many contents its direction
-    of the channel has begun, with this frame. So many bytes at the end of its payload as `lost` says are not
-    known, as in a capture of truncated packets, and are zeros here.
+    `kind` is METHOD, HEADER, BODY or HEARTBEAT; `index` is the method's index, or -1. It is decoded on first use.
+    `is_in_order` if the reader has already checked the frame against its channel's content state; `ordinal` is then the
+    number of contents that its direction of the channel has begun, including this frame. The last `lost` bytes of the
+    payload are unknown, as in a capture of truncated packets, and are zeros here.
     """
 
-    # Its bytes are those of `_buffer` from `_start` to `_end`: all there are, or what a zero-copy reader was fed.
+    # Its bytes are those of `_buffer` from `_start` to `_end`: a copy, or the input of a zero-copy reader.
 
     def __init__(self, raw: bytes, offset: int = 0, lost: int = 0) -> None:
-        """`raw` must be one whole frame that a `FrameReader` would pass."""
+        """`raw` must be one complete frame that a `FrameReader` would pass."""
         self._buffer = raw
         self._start = 0
         self._end = len(raw)
@@ -116,7 +115,7 @@ class Frame:
     @staticmethod
     @cython.cfunc
     def _blank() -> Frame:
-        """One for a reader to fill in; made here, since in another module C would take twice as long to make it."""
+        """Return a blank frame for a reader; made here, since C takes twice as long in another module."""
         if cython.compiled:
             return Frame.__new__(Frame)
         frame = Frame.__new__(Frame)
@@ -144,16 +143,16 @@ class Frame:
 
     @property
     def known_payload(self) -> bytes:
-        """The payload without what of it is lost."""
+        """Return the payload without its lost part."""
         return self.payload_bytes()[: self.size - self.lost]
 
     def payload_bytes(self) -> bytes:
-        """The payload; for callers that are compiled."""
+        """Return the payload; for compiled callers."""
         p: cython.p_const_uchar = self._buffer
         return p[self._start + 7 : self._end - 1]
 
     def is_as(self, raw: bytes) -> bool:
-        """Is `raw` what `FrameReader` has found here? Compared without a copy."""
+        """Whether `raw` equals the bytes of the frame; compared without a copy."""
         size: cython.Py_ssize_t = len(raw)
         start: cython.Py_ssize_t = self._start
         if self._end - start != size:
@@ -162,45 +161,42 @@ class Frame:
         return _is_same(p, start, raw, size)
 
     def length(self) -> cython.Py_ssize_t:
-        """How many bytes it is, all in all; for callers that are compiled."""
+        """Return the size of the frame in bytes; for compiled callers."""
         return self._end - self._start
 
     @property
     def delivery_tag(self) -> int:
-        """The tag that a basic.ack, nack or reject begins with; it must be whole."""
+        """Delivery tag at the start of a basic.ack, nack or reject, which must be complete."""
         return self.long_long_at(11)
 
     def long_long_at(self, place: cython.Py_ssize_t) -> cython.ulonglong:
-        """The unsigned number in the eight bytes at `place`, which must be there."""
+        """Return the unsigned number in the eight bytes at `place`, which must exist."""
         p: cython.p_const_uchar = self._buffer
         return long_long_at(p, self._start + place)
 
     def byte_at(self, place: cython.Py_ssize_t) -> cython.int:
-        """The byte at `place`, which must be there."""
+        """Return the byte at `place`, which must exist."""
         p: cython.p_const_uchar = self._buffer
         return p[self._start + place]
 
     @property
     def size(self) -> int:
-        """Bytes of payload."""
+        """Size of the payload in bytes."""
         return self._end - self._start - OVERHEAD
 
     @property
     def method(self) -> Any:
-        """The method, decoded; `ProtocolError` when its arguments are malformed.
-
-        Only of a METHOD frame.
-        """
+        """Decoded method of a METHOD frame; raises `ProtocolError` if its arguments are malformed."""
         return self._decoded if self._decoded is not None else self._decode_method()
 
     @property
     def header(self) -> Any:
-        """The `ContentHeader`, decoded; `ProtocolError` when malformed. Only of a HEADER frame."""
+        """Decoded `ContentHeader` of a HEADER frame; raises `ProtocolError` if malformed."""
         return self._decoded if self._decoded is not None else self._decode_header()
 
     @property
     def value(self) -> Any:
-        """What the frame holds, decoded: a method, a `ContentHeader`, or bytes of a body."""
+        """Decoded content of the frame: a method, a `ContentHeader`, or bytes of a body."""
         if self._decoded is not None:
             return self._decoded
         if self.kind == _METHOD:
@@ -211,11 +207,11 @@ class Frame:
 
     @property
     def body_size(self) -> int:
-        """The bytes of body that a HEADER frame announces."""
+        """Body size announced in a HEADER frame."""
         return self.announced()
 
     def announced(self) -> cython.ulonglong:
-        """The same; for callers that are compiled."""
+        """Return the body size announced in a HEADER frame; for compiled callers."""
         if self._end - self._start < 19 + 1:
             return 0
         p: cython.p_const_uchar = self._buffer
@@ -271,7 +267,7 @@ class Frame:
         return self._decoded
 
     def _place(self, error: ProtocolError) -> None:
-        """Say where in the direction an error lies that was found in `_buffer`."""
+        """Set the channel and the stream offset of an error found in `_buffer`."""
         error.channel = self.channel
         error.offset = self.offset + (error.offset or 0) - self._start
 
@@ -281,7 +277,7 @@ class Frame:
 
 
 class CountsContents(Protocol):
-    """What knows how many contents one direction of a channel has begun, as a reader's `ContentState` does."""
+    """Counter of the contents that one direction of a channel has begun, such as a reader's `ContentState`."""
 
     @property
     def contents(self) -> int: ...
@@ -294,10 +290,10 @@ def every_frame(
     is_in_order: bool = True,
     zero_copy: bool = False,
 ) -> list[Frame]:
-    """All the frames in `data`, which are whole and have been found good; they lie at `offset`.
+    """Return all frames in `data`, which are complete and checked; they are at `offset` in the stream.
 
-    `content_states` know how many contents their channels have begun by the end of them, for the frames' ordinals.
-    With `zero_copy` each of them keeps all of `data`: for frames that are not kept for long.
+    `content_states` have the number of contents begun at their end, for the ordinals of the frames. With `zero_copy`,
+    each frame keeps all of `data` alive: for short-lived frames.
     """
     frames: list[Frame] = []
     frame: Frame
@@ -342,7 +338,7 @@ def every_frame(
 
 
 def count_frames(data: bytes) -> int:
-    """How many frames are in `data`, which are whole and have been found good."""
+    """Return the number of frames in `data`, which are complete and checked."""
     p: cython.p_const_uchar = data
     end: cython.Py_ssize_t = len(data)
     position: cython.Py_ssize_t = 0
@@ -357,7 +353,7 @@ def count_frames(data: bytes) -> int:
 
 
 def _number_contents(frames: list[Frame], content_states: Mapping[int, CountsContents]) -> None:
-    """Give each frame its ordinal. There may be many states: only those of these frames are looked at."""
+    """Set the ordinal of each frame, looking only at the states of these frames, since there may be many."""
     begun: dict[int, int] = {}
     frame: Frame
     for frame in reversed(frames):

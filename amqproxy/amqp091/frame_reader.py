@@ -1,11 +1,10 @@
-"""Bytes to frames, in the order that a channel allows (AMQP 0-9-1 sections 4.2.3 and 4.2.6).
+"""Bytes to frames, in the order that a channel allows (sections 4.2.3 and 4.2.6).
 
-A `FrameReader` is one direction of one connection. It takes bytes as they come and finds the whole
-frames in them; its owner chooses the frames that are handed over as `Frame`s. The others are
-checked and counted in place, which is what makes a proxy fast: no object is made of them.
+A `FrameReader` is one direction of one connection. It accepts bytes in any division and finds the complete frames; its
+owner selects the frames that are returned as `Frame`s. The others are checked and counted in place, which is what makes
+a proxy fast: no object is made of them.
 
-A long file, because the compiler makes one of the loop over the frames and the `ContentState` that it advances, and it
-sees only what is in one file.
+The file stays whole, because the compiler inlines the `ContentState` into the loop over frames only within one file.
 """
 
 from __future__ import annotations
@@ -25,17 +24,16 @@ if not cython.compiled:
     from amqproxy.compiled.byte_access import long_at, long_long_at
 
 MAX_FRAME = 512 * 1024 * 1024
-"""The largest frame taken where peers agreed on no limit: no broker takes a larger message."""
+"""Largest accepted frame without a negotiated limit: no broker accepts a larger message."""
 
 MAX_HEADER = 16 * 1024 * 1024
-"""The largest content header taken from a server, whatever frame_max is: RabbitMQ bounds only the bodies that it sends
-(`rabbit_binary_generator:build_content_frames`).
+"""Largest content header accepted from a server, whatever frame_max is: RabbitMQ limits only the bodies that it
+sends (`rabbit_binary_generator:build_content_frames`).
 """
 
 EVERY_METHOD = bytes([1]) * METHOD_COUNT
 
-# What the loop over the frames needs, as C sees it: constants, and tables by class and method id
-# and by a method's index.
+# Constants of the loop over frames as C variables, and tables by class and method id and by method index.
 _METHOD = cython.declare(cython.int, METHOD)
 _HEADER = cython.declare(cython.int, HEADER)
 _BODY = cython.declare(cython.int, BODY)
@@ -47,10 +45,10 @@ _ENDS_LANE = cython.declare(cython.int, 2)
 _ENDS_LANES = cython.declare(cython.int, 4)
 _SETS_LIMIT = cython.declare(cython.int, 8)
 _PIECE = cython.declare(cython.Py_ssize_t, 448)
-"""Bytes of what was fed that small frames share, where they do not share all of it."""
+"""Size of the shared piece of input bytes that small frames refer to, unless they share the whole input."""
 
 _ENDLESS = cython.declare(cython.ulonglong, 0 if cython.compiled else 1 << 64)
-"""What wraps an unsigned number of 64 bits around, which C does by itself."""
+"""Modulus of unsigned 64-bit numbers for plain Python; C wraps around by itself."""
 
 _HAS_HEADERS = cython.declare(cython.int, 0x20)
 _HAS_REPLY_TO = cython.declare(cython.int, 0x02)
@@ -62,7 +60,7 @@ _TURNS = {
     "connection.close-ok": 4,
     "connection.tune-ok": 8,
 }
-"""The methods that change how the frames after them are read."""
+"""Methods that change how the following frames are read."""
 
 _TRAITS = cython.declare(bytes, bytes([cls.carries_content + _TURNS.get(cls.name, 0) for cls in BY_INDEX]))
 
@@ -75,14 +73,14 @@ _NAMES = {METHOD: "method", HEADER: "content header", BODY: "content body", HEAR
 @cython.no_gc
 @cython.cclass
 class ContentState:
-    """One direction of one channel that is open: which frame its content allows next. Section 4.2.6.
+    """Content state of one direction of an open channel: the frame that may come next (section 4.2.6).
 
-    Content is in one of three states: none under way, a header due, or body due. `contents` counts
-    those that have begun. All frames of a channel that `is_watched` are handed over; `is_shown` is whether those of the
-    content under way are.
+    Content is in one of three states: none in progress, a header due, or body due. `contents` counts the contents
+    begun. All frames of a channel that `is_watched` are returned; `is_shown` is whether those of the current content
+    are.
 
-    Where it `is_lenient`, a body may be longer than its header announced. RabbitMQ 3.10 takes the rest of the channel
-    for such a body, which never ends: `remaining`, of 64 bits, wraps around and never reaches 0.
+    If it `is_lenient`, a body may be longer than its header announced. RabbitMQ 3.10 takes the rest of the channel for
+    such a body, which never ends: `remaining`, of 64 bits, wraps around and never reaches 0.
     """
 
     def __init__(self, is_lenient: bool = False) -> None:
@@ -95,11 +93,11 @@ class ContentState:
         self.is_shown = False
 
     def go_on(self, expects: int, index: int, remaining: int, contents: int) -> None:
-        """Go on where another state of the same channel was."""
+        """Continue from another state of the same channel."""
         self.expects, self.index, self.remaining, self.contents = expects, index, remaining, contents
 
     def advance(self, frame: Frame) -> None:
-        """Take the next frame of the channel; `ProtocolError` when it may not come now."""
+        """Process the next frame of the channel; raise `ProtocolError` if it may not come now."""
         raw: bytes = frame.raw
         p: cython.p_const_uchar = raw
         fault: cython.int = self._step(p, frame.kind, frame.index, len(raw) - 8, 0)
@@ -107,7 +105,7 @@ class ContentState:
             raise self._violation(fault, frame.kind, frame.channel, frame.offset)
         frame.is_in_order = True
         frame.ordinal = self.contents
-        self.is_shown = True  # it was read before there was this state, and so was handed over: the rest must be, too
+        self.is_shown = True  # read before this state existed, and so returned: the rest must be too
 
     @cython.cfunc
     @cython.inline
@@ -120,7 +118,7 @@ class ContentState:
         size: cython.longlong,
         position: cython.Py_ssize_t,
     ) -> cython.int:
-        """Advance over the frame at `position`: 0, or the number of the fault."""
+        """Advance over the frame at `position`; return 0, or the number of the fault."""
         if kind == _METHOD:
             traits: cython.p_const_uchar = _TRAITS
             if self.expects != _METHOD:
@@ -152,7 +150,9 @@ class ContentState:
         return 0
 
     def _violation(self, fault: int, kind: int, channel: int, offset: int) -> ProtocolError:
-        """The error for a fault, with RabbitMQ's text; but RabbitMQ has none for a body that is too long."""
+        """Return the error for a fault, with RabbitMQ's text, except for a body that is too long, for which it has
+        none.
+        """
         if fault == 1:
             text = f"expected a {_NAMES[self.expects]} frame, got a {_NAMES[kind]} frame"
             kind_of_error = ErrorKind.NO_BODY_FRAME if self.expects == BODY else None
@@ -177,10 +177,10 @@ class ContentState:
 def _is_plain_header(
     p: cython.p_const_uchar, at: cython.Py_ssize_t, length: cython.Py_ssize_t, method: cython.Py_ssize_t
 ) -> cython.bint:
-    """Is the frame at a place a whole content header of the channel of the one at `method`, and plain?
+    """Whether the frame at a place is a complete content header of the same channel as the one at `method`, and plain.
 
-    It is if its flags show that it has no reply-to, and no headers or none whose bytes hold "CC" anywhere: a header
-    of the name CC or BCC would. Nothing is decoded; one that is not plain may yet have no such names.
+    It is plain if its flags show that it has no reply-to, and no headers, or headers without the bytes "CC": a header
+    named CC or BCC contains them. Nothing is decoded; a header that is not plain may still have no such names.
     """
     size: cython.longlong
     i: cython.Py_ssize_t
@@ -202,7 +202,7 @@ def _is_plain_header(
 def _write(
     out: cython.p_uchar, at: cython.Py_ssize_t, data: bytes, start: cython.Py_ssize_t, end: cython.Py_ssize_t
 ) -> cython.Py_ssize_t:
-    """Write bytes from `start` to `end` at a place; the place behind them."""
+    """Write bytes from `start` to `end` at a place; return the place after them."""
     if not cython.compiled:
         out[at : at + end - start] = data[start:end]
         return at + end - start
@@ -216,23 +216,22 @@ def _write(
 @cython.final
 @cython.cclass
 class FrameReader:
-    """One direction of a connection: bytes in, whole frames out, in a channel's legal order.
+    """One direction of a connection: reads bytes, and returns complete frames in each channel's legal order.
 
-    After `feed`, `taken` is all the bytes of the whole frames found by it, in one piece: the very
-    object it was given where that is possible. `error` is what ended the reading, once it has; the
-    frames before it have been handed over, and feeding more raises it. `frames` is how many whole ones there were.
+    After `feed`, `taken` is all bytes of the complete frames found by it, in one piece: the input object itself if
+    possible. `error` is the error that ended reading; the frames before it have been returned, and further input raises
+    it. `frames` is the number of complete frames.
 
-    With `unseen`, a content is handed over if its method is. It holds payloads of methods that are not,
-    though wanted; a channel that is watched ignores it. Some of them are replaced by others: `between` returns what is
-    sent. `spending` are the allowances that were spent from; their owner takes and refills them.
+    With `unseen`, a content is returned only if its method is; `unseen` holds payloads of wanted methods that are not
+    returned, unless the channel is watched. Some of them are replaced by others: `between` returns the bytes to send.
+    `spending` are the allowances that were used; their owner takes and refills them.
 
-    With a `quantum`, no `feed` hands over many more frames than that: it `is_paused` then, and `resume` goes on.
+    With a `quantum`, no `feed` returns many more frames than that: it `is_paused` then, and `resume` continues.
 
-    Frames have copies of what was fed, small ones shared by those within some hundred bytes. Set `zero_copy` where
-    frames are soon let go of: then they share the bytes that were fed, which stay for as long as one of them does, and
-    only what is asked of them is copied.
+    Frames have copies of the input, small ones sharing a piece of some hundred bytes. Set `zero_copy` if frames are
+    short-lived: then they share the input, which lives as long as any of them, and only accessed parts are copied.
 
-    `header_max` bounds content headers where that is more than `frame_max`. `is_lenient` is that of its content states.
+    `header_max` limits content headers if it exceeds `frame_max`. `is_lenient` applies to its content states.
     """
 
     def __init__(
@@ -270,65 +269,65 @@ class FrameReader:
         self.want(EVERY_METHOD, content=True)
 
     def set_frame_max(self, frame_max: int) -> None:
-        """Bound frames to `frame_max` bytes from here on; 0 is no bound. Section 4.2.3.
+        """Limit frames to `frame_max` bytes from now on; 0 is no limit (section 4.2.3).
 
-        As in RabbitMQ, the bound holds for the payload alone: clients exist that count it so. The
-        reader takes the limit of a tune-ok that it comes by itself.
+        As in RabbitMQ, the limit applies to the payload alone: some clients count it so. The reader applies the limit
+        of a tune-ok in its stream by itself.
         """
         self.frame_max = frame_max
         self._payload_max = frame_max if frame_max > 0 else MAX_FRAME
 
     def want(self, methods: bytes, *, content: bool) -> None:
-        """Choose the frames to hand over: `methods` holds a 1 at the index of each that is wanted;
-        `content` is for headers, bodies and heartbeats. A frame of a channel without a content
-        state is always handed over.
+        """Select the frames to return: `methods` has a 1 at the index of each wanted method.
+
+        `content` selects headers, bodies and heartbeats. Frames of a channel without a content state are always
+        returned.
         """
         self._wants = methods
         self._wants_content = content
 
     def set_lenient(self, is_lenient: bool) -> None:
-        """Choose whether what is out of order but RabbitMQ reads on passes, on all channels; see `ContentState`."""
+        """Set whether illegal order that RabbitMQ tolerates passes, on all channels; see `ContentState`."""
         self.is_lenient = is_lenient
         for content_state in self.content_states.values():
             content_state.is_lenient = is_lenient
 
     def open_content_state(self, channel: int) -> ContentState:
-        """Check the order of the channel's frames from here on, until its peer closes it, or the
-        connection."""
+        """Check the order of the channel's frames from now on, until its peer closes it, or the connection."""
         content_state = self.content_states[channel] = ContentState(self.is_lenient)
         self._recent_channel = -1
         return content_state
 
     def close_content_state(self, channel: int) -> None:
-        """Stop checking the order of the channel's frames: that is up to the receiver of the frames."""
+        """Stop checking the order of the channel's frames, which becomes the receiver's task."""
         self.content_states.pop(channel, None)
         self._recent_channel = -1
 
     def skip(self, size: int, frames: int = 0) -> None:
-        """Count bytes that were read elsewhere, as a protocol header is, into `offset`; and whole frames."""
+        """Add bytes that were read elsewhere, such as a protocol header, to `offset`, and their complete frames."""
         self.offset += size
         self.frames += frames
 
     @property
     def is_mid_content(self) -> bool:
-        """Is there a channel whose content has begun and not ended?"""
+        """Whether any channel has an incomplete content."""
         return any(content_state.expects != METHOD for content_state in self.content_states.values())
 
     @property
     def held(self) -> bytes:
-        """The bytes held because the frame that they begin is not whole yet."""
+        """Bytes of an incomplete frame."""
         return b"" if self._tail is None else bytes(self._tail)
 
     @property
     def held_size(self) -> int:
-        """How many those are."""
+        """Number of bytes of an incomplete frame."""
         return 0 if self._tail is None else len(self._tail)
 
     def feed(self, data: bytes) -> list[Frame]:
-        """Take the bytes that came next; return the wanted frames that are now whole.
+        """Process the next bytes; return the wanted frames that are now complete.
 
-        Where it `is_paused` after that, `quantum` of them or a few more have been handed over, up to the end of a
-        command where that is near; the next one that is wanted, and all behind it, have not been looked at.
+        If it `is_paused` afterwards, about `quantum` frames have been returned, up to the end of a command if that is
+        near; the next wanted frame and everything after it have not been processed.
         """
         self._check()
         frames: list[Frame] = []
@@ -346,7 +345,7 @@ class FrameReader:
             self._splices = []
             self._next_splice = 0
         tail = self._tail
-        # A frame of which a part came before is put together by itself, so that the rest can stay where it is.
+        # A frame whose first part came earlier is assembled separately, so that the rest can stay in place.
         while tail is not None:
             if length - start < self._missing:
                 tail += memoryview(data)[start:]
@@ -359,7 +358,7 @@ class FrameReader:
             end = self._scan(self._head, 0, len(self._head), frames)
             self.offset += end
             if end == 0 and self.error is None:
-                self._head = b""  # only now is it known how long it is
+                self._head = b""  # its length is known only now
                 continue
             self._tail = tail = None
         self._start = self._end = start
@@ -372,7 +371,7 @@ class FrameReader:
         return frames
 
     def resume(self) -> list[Frame]:
-        """The wanted frames that come next of what was fed last; none unless it is paused."""
+        """Return the next wanted frames of the last input; empty unless it is paused."""
         self._check()
         frames: list[Frame] = []
         self._frames_before = self.frames
@@ -389,7 +388,7 @@ class FrameReader:
 
     @cython.cfunc
     def _scan_on(self, frames: list) -> object:  # type: ignore[type-arg]
-        """Go over what was fed from `_end` on, up to the end or a pause."""
+        """Continue with the input from `_end` on, up to the end or a pause."""
         data: bytes = self._data
         start: cython.Py_ssize_t = self._end
         length: cython.Py_ssize_t = len(data)
@@ -403,7 +402,7 @@ class FrameReader:
         return None
 
     def _check(self) -> None:
-        """Nothing is read after an error, which is raised again."""
+        """Raise the error that ended reading again."""
         if self.error is not None:
             raise self.error
 
@@ -422,18 +421,18 @@ class FrameReader:
 
     @property
     def taken_from(self) -> int:
-        """Where `taken` lies."""
+        """Stream offset of `taken`."""
         return self.offset - len(self._head) - (self._end - self._start)
 
     @property
     def taken_frames(self) -> int:
-        """How many frames are in `taken`."""
+        """Number of frames in `taken`."""
         return self.frames - self._frames_before
 
     def between(self, start: int, end: int) -> bytes | memoryview:
-        """What goes on of the bytes from one offset to another, both of which are bounds of frames in `taken`.
+        """Return the bytes to send from one offset to another, both frame boundaries in `taken`.
 
-        To be asked in order.
+        Must be called in order.
         """
         splices = self._splices
         number: cython.Py_ssize_t = self._next_splice
@@ -474,7 +473,7 @@ class FrameReader:
     def _copy(
         self, out: cython.p_uchar, at: cython.Py_ssize_t, start: cython.Py_ssize_t, end: cython.Py_ssize_t
     ) -> cython.Py_ssize_t:
-        """Write what lies from `start` to `end` in `taken`, which need not be put together for it."""
+        """Write the bytes from `start` to `end` of `taken`, without joining its pieces."""
         size: cython.Py_ssize_t = len(self._head)
         if start < size:
             at = _write(out, at, self._head, start, min(end, size))
@@ -485,7 +484,7 @@ class FrameReader:
 
     @property
     def refused(self) -> bytes:
-        """What was fed from the frame on that ended the reading."""
+        """Input from the frame that ended reading on."""
         return self._refused
 
     @cython.cfunc
@@ -497,7 +496,7 @@ class FrameReader:
         length: cython.Py_ssize_t,
         frames: list,  # type: ignore[type-arg]
     ) -> cython.Py_ssize_t:
-        """Go over the whole frames in `data` from `start` on; the place where they end."""
+        """Process the complete frames in `data` from `start` on; return the place where they end."""
         p: cython.p_const_uchar = data
         wants: cython.p_const_uchar = self._wants
         traits: cython.p_const_uchar = _TRAITS
@@ -523,7 +522,7 @@ class FrameReader:
         unseen: PassCache | None = self.unseen
         passes: CachedPass | None
         handed_over: cython.Py_ssize_t = 0
-        quantum: cython.Py_ssize_t = self.quantum or length  # of so few bytes there are never so many frames
+        quantum: cython.Py_ssize_t = self.quantum or length  # so few bytes never contain so many frames
         while True:
             if length - position < 7:
                 self._missing = 7 - (length - position)
@@ -632,7 +631,7 @@ class FrameReader:
             position += whole
 
     def _turn(self, trait: int, channel: int, arguments: bytes) -> None:
-        """Apply a method that changes how the frames after it are read."""
+        """Apply a method that changes how the following frames are read."""
         if trait == _ENDS_LANE:
             self.close_content_state(channel)
         elif trait == _ENDS_LANES and channel == 0:

@@ -1,4 +1,4 @@
-"""Who logs in, according to the client's connection.start-ok. Section 1.4.2.2."""
+"""User name in the client's connection.start-ok (section 1.4.2.2)."""
 
 from __future__ import annotations
 
@@ -10,10 +10,9 @@ from amqproxy.amqp091.wire import Table
 
 
 def user_of(start: ConnectionStartOk, tls_subject: str = "") -> str:
-    """The name that a client logs in with by PLAIN or AMQPLAIN, as RabbitMQ reads it; "" if there is none.
+    """Return the user of PLAIN or AMQPLAIN, as RabbitMQ reads it; "" if there is none.
 
-    With EXTERNAL, the user is the one that its certificate names, not the one in its response: any client could claim
-    that.
+    With EXTERNAL, the user is the one in the certificate, not the one in the response, which any client could claim.
     """
     if start.mechanism == "PLAIN":
         parts = start.response.split(b"\0")
@@ -27,7 +26,7 @@ def user_of(start: ConnectionStartOk, tls_subject: str = "") -> str:
 
 
 def text_of_login(value: Any) -> str | None:
-    """An entry of AMQPLAIN's table as text. RabbitMQ takes bytes for one, too; None where it is neither."""
+    """Return an entry of AMQPLAIN's table as text; like RabbitMQ, accept bytes too. `None` for other types."""
     if isinstance(value, bytes):
         return value.decode("utf-8", "surrogateescape")
     return value if isinstance(value, str) else None

@@ -1,10 +1,9 @@
-"""Every method of AMQP 0-9-1 and of RabbitMQ's extensions, one small typed class each.
+"""Methods of AMQP 0-9-1 and of RabbitMQ's extensions, one small typed class each.
 
-The annotations are the wire types; a method's codec is its layout, read from them once, at import.
-Fields that the specification reserves are kept, so that a method goes back to the bytes it came
-from. Methods marked RabbitMQ's are not in the specification.
+The annotations are the wire types; a method's codec is its layout, read from them once, at import. Reserved fields are
+kept, so that a method encodes to the bytes it came from. Methods marked RabbitMQ's are not in the specification.
 
-A long file, because it is one table: each of the 69 methods has a few lines, and none has a neighbour it needs.
+The file is one table, and stays whole: 69 methods of a few lines each.
 """
 
 from __future__ import annotations
@@ -29,17 +28,18 @@ FieldTable = Annotated[Table, "F"]
 EMPTY = Table()
 
 
-"""`Name` must be UTF-8; a `ShortStr` may hold any bytes, see `wire` for how they are kept. RabbitMQ
-insists on UTF-8 in all methods but those that carry content; here only the names that queues and
-exchanges are given have to be, so that nothing is refused which it would take."""
+"""`Name` must be UTF-8; a `ShortStr` may hold any bytes, see `wire` for their representation. RabbitMQ requires
+UTF-8 in all methods without content; here only names of queues and exchanges must be UTF-8, so that nothing is
+refused that it would accept.
+"""
 
 
 class Method(msgspec.Struct, frozen=True, gc=False):
-    """What all methods share. Section 2.2.4 and 4.2.4.
+    """Base class of methods (sections 2.2.4 and 4.2.4).
 
-    `name` is the specification's ("basic.publish"), `index` a small number for tables of counters,
-    `layout` the wire types of the fields as `wire.decode_fields` takes them, `spoken` the names of
-    the fields that are not reserved: the specification's, and ours.
+    `name` is the specification's ("basic.publish"), `index` a small number for tables of counters, `layout` the wire
+    types of the fields as `wire.decode_fields` takes them, `spoken` the names of the unreserved fields: the
+    specification's, and the attribute's.
     """
 
     name: ClassVar[str]
@@ -51,17 +51,19 @@ class Method(msgspec.Struct, frozen=True, gc=False):
     carries_content: ClassVar[bool]
 
     def encode(self) -> bytes:
-        """The payload of the method's frame: its two ids, then its arguments."""
+        """Return the payload of the method's frame: its two ids, then its arguments."""
         head = self.class_id.to_bytes(2) + self.method_id.to_bytes(2)
         return head + encode_fields(self.layout, [getattr(self, f) for f in self.__struct_fields__])
 
     def to_dict(self) -> dict[str, Any]:
-        """The method's fields under the specification's names, without the reserved ones."""
+        """Return the method's fields by the specification's names, without the reserved ones."""
         return {name: getattr(self, field) for name, field in self.spoken}
 
 
 def spec_name(field: str) -> str:
-    """The specification's name for a field that Python, or `Method` itself, keeps a word from."""
+    """Return the specification's name for a field that is renamed because of a Python keyword or a `Method`
+    attribute.
+    """
     return _SPEC_NAMES.get(field, field)
 
 
@@ -72,7 +74,7 @@ _SPEC_NAMES = {
 }
 
 METHODS: dict[int, type[Method]] = {}
-"""Every method by its number, which is the class id times 65,536 plus the method id."""
+"""All methods by number: the class id times 65,536 plus the method id."""
 
 BY_NAME: dict[str, type[Method]] = {}
 BY_INDEX: list[type[Method]] = []
@@ -82,7 +84,7 @@ M = TypeVar("M", bound=Method)
 
 
 def _method(name: str, class_id: int, method_id: int, *, content: bool = False) -> Callable[[type[M]], type[M]]:
-    """Give a class its place on the wire, and enter it in the tables above."""
+    """Set a class's ids, and enter it in the tables above."""
 
     def enter(cls: type[M]) -> type[M]:
         hints = get_type_hints(cls, include_extras=True)
@@ -103,7 +105,7 @@ def _method(name: str, class_id: int, method_id: int, *, content: bool = False) 
 
 @_method("connection.start", 10, 10)
 class ConnectionStart(Method, frozen=True):
-    """The server's first word: its version, properties and login mechanisms."""
+    """The server's first method: its version, properties and login mechanisms."""
 
     version_major: Octet = 0
     version_minor: Octet = 9
@@ -114,7 +116,7 @@ class ConnectionStart(Method, frozen=True):
 
 @_method("connection.start-ok", 10, 11)
 class ConnectionStartOk(Method, frozen=True):
-    """The client's choice of mechanism, and its first answer to it (a secret)."""
+    """The client's mechanism, and its first response (a secret)."""
 
     client_properties: FieldTable = EMPTY
     mechanism: ShortStr = "PLAIN"
@@ -131,14 +133,14 @@ class ConnectionSecure(Method, frozen=True):
 
 @_method("connection.secure-ok", 10, 21)
 class ConnectionSecureOk(Method, frozen=True):
-    """The answer to a challenge (a secret)."""
+    """The response to a challenge (a secret)."""
 
     response: LongStr = b""
 
 
 @_method("connection.tune", 10, 30)
 class ConnectionTune(Method, frozen=True):
-    """The limits that the server proposes; 0 is none. `heartbeat` is in seconds."""
+    """Limits proposed by the server; 0 is unlimited. `heartbeat` is in seconds."""
 
     channel_max: Short = 0
     frame_max: Long = 0
@@ -147,7 +149,7 @@ class ConnectionTune(Method, frozen=True):
 
 @_method("connection.tune-ok", 10, 31)
 class ConnectionTuneOk(Method, frozen=True):
-    """The limits that hold from here on."""
+    """The negotiated limits."""
 
     channel_max: Short = 0
     frame_max: Long = 0
@@ -156,7 +158,7 @@ class ConnectionTuneOk(Method, frozen=True):
 
 @_method("connection.open", 10, 40)
 class ConnectionOpen(Method, frozen=True):
-    """Enter a virtual host."""
+    """Open a virtual host."""
 
     virtual_host: ShortStr = "/"
     reserved_1: ShortStr = ""
@@ -165,14 +167,14 @@ class ConnectionOpen(Method, frozen=True):
 
 @_method("connection.open-ok", 10, 41)
 class ConnectionOpenOk(Method, frozen=True):
-    """The virtual host is entered."""
+    """The virtual host is open."""
 
     reserved_1: ShortStr = ""
 
 
 @_method("connection.close", 10, 50)
 class ConnectionClose(Method, frozen=True):
-    """The end of the connection, and why; the ids name the method at fault."""
+    """Close the connection, with the reason; the ids name the method at fault."""
 
     reply_code: Short = 200
     reply_text: ShortStr = ""
@@ -182,12 +184,12 @@ class ConnectionClose(Method, frozen=True):
 
 @_method("connection.close-ok", 10, 51)
 class ConnectionCloseOk(Method, frozen=True):
-    """The end is agreed; the socket may be closed."""
+    """The close is confirmed; the socket may be closed."""
 
 
 @_method("connection.blocked", 10, 60)
 class ConnectionBlocked(Method, frozen=True):
-    """RabbitMQ's: the server is short of something and will not read publishes."""
+    """RabbitMQ's: the server is short of a resource and does not read publishes."""
 
     reason: ShortStr = ""
 
@@ -199,7 +201,7 @@ class ConnectionUnblocked(Method, frozen=True):
 
 @_method("connection.update-secret", 10, 70)
 class ConnectionUpdateSecret(Method, frozen=True):
-    """RabbitMQ's: a new credential for a connection that lives on (a secret)."""
+    """RabbitMQ's: a new credential for an open connection (a secret)."""
 
     new_secret: LongStr = b""
     reason: ShortStr = ""
@@ -207,7 +209,7 @@ class ConnectionUpdateSecret(Method, frozen=True):
 
 @_method("connection.update-secret-ok", 10, 71)
 class ConnectionUpdateSecretOk(Method, frozen=True):
-    """RabbitMQ's: the new credential is taken."""
+    """RabbitMQ's: the new credential is accepted."""
 
 
 # --- channel: section 1.5 --------------------------------------------------------------------
@@ -215,7 +217,7 @@ class ConnectionUpdateSecretOk(Method, frozen=True):
 
 @_method("channel.open", 20, 10)
 class ChannelOpen(Method, frozen=True):
-    """Open the channel whose number the frame bears."""
+    """Open the channel of the frame."""
 
     reserved_1: ShortStr = ""
 
@@ -243,7 +245,7 @@ class ChannelFlowOk(Method, frozen=True):
 
 @_method("channel.close", 20, 40)
 class ChannelClose(Method, frozen=True):
-    """The end of the channel, and why; the ids name the method at fault."""
+    """Close the channel, with the reason; the ids name the method at fault."""
 
     reply_code: Short = 200
     reply_text: ShortStr = ""
@@ -253,7 +255,7 @@ class ChannelClose(Method, frozen=True):
 
 @_method("channel.close-ok", 20, 41)
 class ChannelCloseOk(Method, frozen=True):
-    """The end is agreed; the number may be used again."""
+    """The close is confirmed; the channel number may be used again."""
 
 
 # --- access: AMQP 0-8's, which RabbitMQ still answers ----------------------------------------
@@ -261,7 +263,7 @@ class ChannelCloseOk(Method, frozen=True):
 
 @_method("access.request", 30, 10)
 class AccessRequest(Method, frozen=True):
-    """Ask for an access ticket; RabbitMQ grants whatever is asked."""
+    """Request an access ticket; RabbitMQ grants any request."""
 
     realm: ShortStr = ""
     exclusive: Bit = False
@@ -273,7 +275,7 @@ class AccessRequest(Method, frozen=True):
 
 @_method("access.request-ok", 30, 11)
 class AccessRequestOk(Method, frozen=True):
-    """The ticket, which nothing needs any more."""
+    """The ticket, which is obsolete."""
 
     reserved_1: Short = 1
 
@@ -283,7 +285,7 @@ class AccessRequestOk(Method, frozen=True):
 
 @_method("exchange.declare", 40, 10)
 class ExchangeDeclare(Method, frozen=True):
-    """Make an exchange, or check that it is there as described."""
+    """Create an exchange, or check that it exists with these properties."""
 
     reserved_1: Short = 0
     exchange: Name = ""
@@ -298,12 +300,12 @@ class ExchangeDeclare(Method, frozen=True):
 
 @_method("exchange.declare-ok", 40, 11)
 class ExchangeDeclareOk(Method, frozen=True):
-    """The exchange is there."""
+    """The exchange exists."""
 
 
 @_method("exchange.delete", 40, 20)
 class ExchangeDelete(Method, frozen=True):
-    """Remove an exchange."""
+    """Delete an exchange."""
 
     reserved_1: Short = 0
     exchange: Name = ""
@@ -313,12 +315,12 @@ class ExchangeDelete(Method, frozen=True):
 
 @_method("exchange.delete-ok", 40, 21)
 class ExchangeDeleteOk(Method, frozen=True):
-    """The exchange is gone."""
+    """The exchange is deleted."""
 
 
 @_method("exchange.bind", 40, 30)
 class ExchangeBind(Method, frozen=True):
-    """RabbitMQ's: let an exchange receive what another one routes to it."""
+    """RabbitMQ's: bind an exchange to another one."""
 
     reserved_1: Short = 0
     destination: Name = ""
@@ -330,12 +332,12 @@ class ExchangeBind(Method, frozen=True):
 
 @_method("exchange.bind-ok", 40, 31)
 class ExchangeBindOk(Method, frozen=True):
-    """RabbitMQ's: the binding is there."""
+    """RabbitMQ's: the binding exists."""
 
 
 @_method("exchange.unbind", 40, 40)
 class ExchangeUnbind(Method, frozen=True):
-    """RabbitMQ's: undo exchange.bind."""
+    """RabbitMQ's: remove a binding of exchange.bind."""
 
     reserved_1: Short = 0
     destination: Name = ""
@@ -347,7 +349,7 @@ class ExchangeUnbind(Method, frozen=True):
 
 @_method("exchange.unbind-ok", 40, 51)
 class ExchangeUnbindOk(Method, frozen=True):
-    """RabbitMQ's: the binding is gone. (Its id really is 51.)"""
+    """RabbitMQ's: the binding is removed. (Its id really is 51.)"""
 
 
 # --- queue: section 1.7 ----------------------------------------------------------------------
@@ -355,7 +357,7 @@ class ExchangeUnbindOk(Method, frozen=True):
 
 @_method("queue.declare", 50, 10)
 class QueueDeclare(Method, frozen=True):
-    """Make a queue, or check that it is there as described."""
+    """Create a queue, or check that it exists with these properties."""
 
     reserved_1: Short = 0
     queue: Name = ""
@@ -369,7 +371,7 @@ class QueueDeclare(Method, frozen=True):
 
 @_method("queue.declare-ok", 50, 11)
 class QueueDeclareOk(Method, frozen=True):
-    """The queue is there, with so many ready messages and consumers."""
+    """The queue exists, with this number of ready messages and consumers."""
 
     queue: Name = ""
     message_count: Long = 0
@@ -378,7 +380,7 @@ class QueueDeclareOk(Method, frozen=True):
 
 @_method("queue.bind", 50, 20)
 class QueueBind(Method, frozen=True):
-    """Let a queue receive what an exchange routes to it."""
+    """Bind a queue to an exchange."""
 
     reserved_1: Short = 0
     queue: Name = ""
@@ -390,7 +392,7 @@ class QueueBind(Method, frozen=True):
 
 @_method("queue.bind-ok", 50, 21)
 class QueueBindOk(Method, frozen=True):
-    """The binding is there."""
+    """The binding exists."""
 
 
 @_method("queue.purge", 50, 30)
@@ -404,14 +406,14 @@ class QueuePurge(Method, frozen=True):
 
 @_method("queue.purge-ok", 50, 31)
 class QueuePurgeOk(Method, frozen=True):
-    """So many messages were dropped."""
+    """The queue is purged, with the number of messages."""
 
     message_count: Long = 0
 
 
 @_method("queue.delete", 50, 40)
 class QueueDelete(Method, frozen=True):
-    """Remove a queue."""
+    """Delete a queue."""
 
     reserved_1: Short = 0
     queue: Name = ""
@@ -422,14 +424,14 @@ class QueueDelete(Method, frozen=True):
 
 @_method("queue.delete-ok", 50, 41)
 class QueueDeleteOk(Method, frozen=True):
-    """The queue is gone, with so many messages."""
+    """The queue is deleted, with the number of messages."""
 
     message_count: Long = 0
 
 
 @_method("queue.unbind", 50, 50)
 class QueueUnbind(Method, frozen=True):
-    """Undo queue.bind."""
+    """Remove a binding of queue.bind."""
 
     reserved_1: Short = 0
     queue: Name = ""
@@ -440,7 +442,7 @@ class QueueUnbind(Method, frozen=True):
 
 @_method("queue.unbind-ok", 50, 51)
 class QueueUnbindOk(Method, frozen=True):
-    """The binding is gone."""
+    """The binding is removed."""
 
 
 # --- basic: section 1.8 ----------------------------------------------------------------------
@@ -448,7 +450,7 @@ class QueueUnbindOk(Method, frozen=True):
 
 @_method("basic.qos", 60, 10)
 class BasicQos(Method, frozen=True):
-    """How much the server may send ahead of acknowledgements."""
+    """Set the prefetch: the limit of unacknowledged deliveries."""
 
     prefetch_size: Long = 0
     prefetch_count: Short = 0
@@ -457,7 +459,7 @@ class BasicQos(Method, frozen=True):
 
 @_method("basic.qos-ok", 60, 11)
 class BasicQosOk(Method, frozen=True):
-    """The new limit holds."""
+    """The new prefetch applies."""
 
 
 @_method("basic.consume", 60, 20)
@@ -476,7 +478,7 @@ class BasicConsume(Method, frozen=True):
 
 @_method("basic.consume-ok", 60, 21)
 class BasicConsumeOk(Method, frozen=True):
-    """The consumer is there under this tag."""
+    """The consumer exists under this tag."""
 
     consumer_tag: ShortStr = ""
 
@@ -509,7 +511,7 @@ class BasicPublish(Method, frozen=True):
 
 @_method("basic.return", 60, 50, content=True)
 class BasicReturn(Method, frozen=True):
-    """A mandatory or immediate message that found no queue or consumer."""
+    """A mandatory or immediate message without a queue or consumer."""
 
     reply_code: Short = 312
     reply_text: ShortStr = "NO_ROUTE"
@@ -530,7 +532,7 @@ class BasicDeliver(Method, frozen=True):
 
 @_method("basic.get", 60, 70)
 class BasicGet(Method, frozen=True):
-    """Ask for one message of a queue."""
+    """Request one message of a queue."""
 
     reserved_1: Short = 0
     queue: Name = ""
@@ -539,7 +541,7 @@ class BasicGet(Method, frozen=True):
 
 @_method("basic.get-ok", 60, 71, content=True)
 class BasicGetOk(Method, frozen=True):
-    """The message asked for; so many are left."""
+    """The requested message, with the number of remaining ones."""
 
     delivery_tag: LongLong = 0
     redelivered: Bit = False
@@ -557,7 +559,7 @@ class BasicGetEmpty(Method, frozen=True):
 
 @_method("basic.ack", 60, 80)
 class BasicAck(Method, frozen=True):
-    """Deliveries are dealt with; from a RabbitMQ server: publishes are."""
+    """Acknowledge deliveries; from a RabbitMQ server: confirm publishes."""
 
     delivery_tag: LongLong = 0
     multiple: Bit = False
@@ -565,7 +567,7 @@ class BasicAck(Method, frozen=True):
 
 @_method("basic.reject", 60, 90)
 class BasicReject(Method, frozen=True):
-    """A delivery is not wanted."""
+    """Reject a delivery."""
 
     delivery_tag: LongLong = 0
     requeue: Bit = True
@@ -573,26 +575,26 @@ class BasicReject(Method, frozen=True):
 
 @_method("basic.recover-async", 60, 100)
 class BasicRecoverAsync(Method, frozen=True):
-    """As basic.recover, without an answer; deprecated."""
+    """Like basic.recover, without an answer; deprecated."""
 
     requeue: Bit = False
 
 
 @_method("basic.recover", 60, 110)
 class BasicRecover(Method, frozen=True):
-    """Send all that is not acknowledged once more."""
+    """Redeliver all unacknowledged messages."""
 
     requeue: Bit = False
 
 
 @_method("basic.recover-ok", 60, 111)
 class BasicRecoverOk(Method, frozen=True):
-    """The messages are on their way again."""
+    """The messages are redelivered."""
 
 
 @_method("basic.nack", 60, 120)
 class BasicNack(Method, frozen=True):
-    """RabbitMQ's: deliveries are not wanted; from a server: publishes are lost."""
+    """RabbitMQ's: reject deliveries; from a server: publishes are lost."""
 
     delivery_tag: LongLong = 0
     multiple: Bit = False
@@ -601,7 +603,7 @@ class BasicNack(Method, frozen=True):
 
 @_method("basic.credit", 60, 200)
 class BasicCredit(Method, frozen=True):
-    """RabbitMQ's before version 4, for its own AMQP 1.0: how many more deliveries a consumer takes."""
+    """RabbitMQ's before version 4, for its own AMQP 1.0: grant credit to a consumer."""
 
     consumer_tag: ShortStr = ""
     credit: Long = 0
@@ -610,14 +612,14 @@ class BasicCredit(Method, frozen=True):
 
 @_method("basic.credit-ok", 60, 201)
 class BasicCreditOk(Method, frozen=True):
-    """RabbitMQ's: the credit is given; the queue has so many messages."""
+    """RabbitMQ's: the credit is granted, with the number of messages in the queue."""
 
     available: Long = 0
 
 
 @_method("basic.credit-drained", 60, 202)
 class BasicCreditDrained(Method, frozen=True):
-    """RabbitMQ's: so much of a consumer's credit was used up without deliveries."""
+    """RabbitMQ's: this amount of a consumer's credit was used up without deliveries."""
 
     consumer_tag: ShortStr = ""
     credit_drained: Long = 0
@@ -628,14 +630,14 @@ class BasicCreditDrained(Method, frozen=True):
 
 @_method("confirm.select", 85, 10)
 class ConfirmSelect(Method, frozen=True):
-    """Let the server confirm every publish on the channel from here on."""
+    """Enable confirms of all publishes on the channel."""
 
     no_wait: Bit = False
 
 
 @_method("confirm.select-ok", 85, 11)
 class ConfirmSelectOk(Method, frozen=True):
-    """Publishes are counted from 1, and confirmed."""
+    """Confirms are enabled; publishes count from 1."""
 
 
 # --- tx: section 1.9 -------------------------------------------------------------------------
@@ -653,19 +655,19 @@ class TxSelectOk(Method, frozen=True):
 
 @_method("tx.commit", 90, 20)
 class TxCommit(Method, frozen=True):
-    """Let all publishes and acknowledgements since the last one take effect."""
+    """Commit all publishes and acknowledgements since the last commit."""
 
 
 @_method("tx.commit-ok", 90, 21)
 class TxCommitOk(Method, frozen=True):
-    """They have taken effect."""
+    """The transaction is committed."""
 
 
 @_method("tx.rollback", 90, 30)
 class TxRollback(Method, frozen=True):
-    """Forget all publishes and acknowledgements since the last commit."""
+    """Discard all publishes and acknowledgements since the last commit."""
 
 
 @_method("tx.rollback-ok", 90, 31)
 class TxRollbackOk(Method, frozen=True):
-    """They are forgotten."""
+    """The transaction is rolled back."""

@@ -1,6 +1,6 @@
-"""Methods that a reader lets pass without making a frame of them, by their payload.
+"""Methods that a reader passes without making frames of them, by their payload.
 
-What decides on frames (a proxy's rules) fills a reader's `PassCache`, and limits what passes by `Credit`.
+The decider about frames (a proxy's rules) fills a reader's `PassCache`, and limits it by `Credit`.
 """
 
 from __future__ import annotations
@@ -14,16 +14,16 @@ try:
 except ImportError:  # a plain run does not need Cython
     from amqproxy.compiled import _cython as cython
 
-# Where an empty `PassCache` looks, and never writes; others first look among those that they found last.
+# Lookup table of an empty `PassCache`, never written to; others first look among the latest hits.
 _NONE_RECENT: list[CachedPass | None] = [None] * 256
 _SPREAD = cython.declare(cython.ulonglong, 0x9E3779B97F4A7C15)
 
 
 @cython.cclass
 class Credit:
-    """How much may still pass unseen: each method takes one of what is `left`, while that is there.
+    """Number of methods that may pass unseen: each takes one of `left`.
 
-    `spent` is what has been taken since its owner last refilled it.
+    `spent` is the number taken since its owner last refilled it.
     """
 
     def __init__(self, left: float = 0.0) -> None:
@@ -31,11 +31,11 @@ class Credit:
         self.spent = 0.0
 
     def settle(self, now: float) -> None:
-        """Take note of what has been spent by `now`, in seconds of a steady clock."""
+        """Account for the spending until `now`, in seconds of a monotonic clock."""
         self.spent = 0.0
 
     def end(self) -> None:
-        """Nothing more may ever be spent of it."""
+        """Forbid any further spending."""
         self.left = -inf
 
     @property
@@ -46,11 +46,10 @@ class Credit:
 @cython.final
 @cython.cclass
 class CachedPass:
-    """What a reader does with methods whose payload is this, to the byte: it lets them pass unseen, and counts them.
+    """Treatment of methods with exactly this payload: they pass unseen, and are counted.
 
-    With `instead`, that payload goes on in their place. With `allowances`, they are handed over where one is used up;
-    `if_plain`, unless the header that follows is there and plain: it holds no further names, neither CC nor BCC, and
-    no reply-to.
+    With `instead`, that payload is sent in their place. With `allowances`, they are returned once one is used up; with
+    `if_plain`, unless the following header is complete and plain: without further names (CC, BCC) and reply-to.
     """
 
     def __init__(
@@ -66,12 +65,14 @@ class CachedPass:
         self.allowances = allowances
         self.if_plain = if_plain
         self._encoded = b"" if instead is None else encode_frame(METHOD, 0, instead)
-        """Of the frame that goes on, on whichever channel; none, if it is theirs."""
+        """Replacement frame, for any channel; empty if there is none."""
 
     @cython.cfunc
     @cython.exceptval(check=False)
     def _may_pass(self, handed_over: cython.Py_ssize_t, spending: list) -> cython.bint:  # type: ignore[type-arg]
-        """Is there enough, also for those that are `handed_over` and must be asked about first? Then it is spent."""
+        """Whether the allowances suffice, after the `handed_over` methods that must be evaluated first; then spend
+        them.
+        """
         each: Credit
         for each in self.allowances:
             if each.left < 1 + handed_over:
@@ -84,7 +85,7 @@ class CachedPass:
         return True
 
     def take_back(self) -> None:
-        """One that was let pass is looked at after all."""
+        """Undo the passing of a method that is evaluated after all."""
         each: Credit
         self.count -= 1
         for each in self.allowances:
@@ -95,7 +96,7 @@ class CachedPass:
 @cython.inline
 @cython.exceptval(check=False)
 def _eight(p: cython.p_const_uchar, at: cython.Py_ssize_t) -> cython.ulonglong:
-    """Eight bytes as a number: compilers make one load of it."""
+    """Return eight bytes as a number; compilers emit a single load."""
     return (
         cython.cast(cython.ulonglong, p[at])
         | cython.cast(cython.ulonglong, p[at + 1]) << 8
@@ -112,7 +113,7 @@ def _eight(p: cython.p_const_uchar, at: cython.Py_ssize_t) -> cython.ulonglong:
 @cython.inline
 @cython.exceptval(check=False)
 def _slot(p: cython.p_const_uchar, start: cython.Py_ssize_t, end: cython.Py_ssize_t) -> cython.Py_ssize_t:
-    """Where among the recent ones to look for a payload of at least twelve bytes."""
+    """Return the recent-table slot of a payload of at least twelve bytes."""
     spread: cython.ulonglong = end - start
     at: cython.Py_ssize_t = start + 4
     while at + 8 <= end:
@@ -129,7 +130,7 @@ def _slot(p: cython.p_const_uchar, start: cython.Py_ssize_t, end: cython.Py_ssiz
 def _are_alike(
     p: cython.p_const_uchar, start: cython.Py_ssize_t, q: cython.p_const_uchar, size: cython.Py_ssize_t
 ) -> cython.bint:
-    """Are the bytes from `start` on those of `q`, of which there are eight at least?"""
+    """Whether the bytes from `start` on equal those of `q`, at least eight."""
     at: cython.Py_ssize_t = 0
     while at + 8 <= size:
         if _eight(p, start + at) != _eight(q, at):
@@ -141,9 +142,9 @@ def _are_alike(
 @cython.final
 @cython.cclass
 class PassCache:
-    """The methods that a reader need not hand over, though they are wanted.
+    """Wanted methods that a reader need not return.
 
-    A publisher's few kinds of publish are found without making anything to look them up with.
+    The few kinds of publish of a publisher are found without creating a lookup object.
     """
 
     def __init__(self) -> None:
@@ -154,7 +155,7 @@ class PassCache:
         return len(self._passes)
 
     def get(self, payload: bytes) -> CachedPass | None:
-        """What is done with the methods of that payload."""
+        """Return the treatment of methods with that payload."""
         return self._passes.get(payload)
 
     def add(self, passes: CachedPass) -> None:
@@ -172,7 +173,7 @@ class PassCache:
 
     @cython.cfunc
     def _find(self, p: cython.p_const_uchar, start: cython.Py_ssize_t, end: cython.Py_ssize_t) -> CachedPass | None:
-        """The entry of the methods with this payload; or None."""
+        """Return the entry of methods with this payload, or `None`."""
         found: CachedPass | None
         size: cython.Py_ssize_t = end - start
         if not cython.compiled or size < 12:

@@ -1,4 +1,4 @@
-"""The content header: how long a body is, and the properties that travel with it (section 4.2.6)."""
+"""Content header: body size and message properties (section 4.2.6)."""
 
 from __future__ import annotations
 
@@ -12,9 +12,9 @@ from amqproxy.amqp091.wire import StructDecoder, encode_fields, encode_flagged
 
 
 class Properties(msgspec.Struct, frozen=True, gc=False):
-    """The properties of class basic, None where a message has none. Section 1.8.1.
+    """Properties of class basic, `None` if missing (section 1.8.1).
 
-    `timestamp` is in seconds since 1970; `cluster_id` is the field the specification reserves.
+    `timestamp` is in seconds since 1970; `cluster_id` is the field that the specification reserves.
     """
 
     content_type: ShortStr | None = None
@@ -35,7 +35,7 @@ class Properties(msgspec.Struct, frozen=True, gc=False):
     layout: ClassVar[bytes]
 
     def present(self) -> dict[str, Any]:
-        """The properties that the message has, by name."""
+        """Return the present properties by name."""
         if self is NO_PROPERTIES:
             return {}
         return {field: value for field, value in zip(_FIELDS, astuple(self), strict=True) if value is not None}
@@ -50,16 +50,16 @@ def _layout(cls: type[Properties]) -> bytes:
 Properties.layout = _layout(Properties)
 
 PROPERTIES = StructDecoder(Properties, Properties.layout)
-"""Decodes those of a content header."""
+"""Decoder of the properties in a content header."""
 
 _FIELDS = Properties.__struct_fields__
 NO_PROPERTIES = Properties()
 
 
 class ContentHeader(msgspec.Struct, frozen=True, gc=False):
-    """What follows a method that carries content: the bytes of body to come, and properties.
+    """Content header after a method: the body size and the properties.
 
-    `weight` is always 0; the specification keeps it for what was never made.
+    `weight` is always 0; it is reserved for a feature that was never specified.
     """
 
     body_size: LongLong
@@ -68,7 +68,7 @@ class ContentHeader(msgspec.Struct, frozen=True, gc=False):
     weight: int = 0
 
     def encode(self) -> bytes:
-        """The payload of the header's frame."""
+        """Return the payload of the header frame."""
         values = [getattr(self.properties, f) for f in self.properties.__struct_fields__]
         head = encode_fields(_FIXED, (self.class_id, self.weight, self.body_size))
         return head + encode_flagged(Properties.layout, values)

@@ -1,18 +1,18 @@
-"""The first bytes of a connection, and which protocol they belong to (section 4.2.2)."""
+"""First bytes of a connection, and detection of its protocol (section 4.2.2)."""
 
 from __future__ import annotations
 
 import re
 
 HEADER = b"AMQP\x00\x00\x09\x01"
-"""What a 0-9-1 client sends first, and what a server answers to anything else before it closes."""
+"""Protocol header of a 0-9-1 client, with which a server also answers any other header before it closes."""
 
 NAME = "0-9-1"
 
 LIKE_0_9_1 = frozenset({NAME, "0-9"})
-"""The protocols, as `recognise` names them, whose clients RabbitMQ takes and goes on with in 0-9-1.
+"""Protocols, as named by `recognise`, whose clients RabbitMQ accepts and continues with in 0-9-1.
 
-With those of 0-8 it really speaks 0-8: other numbers and arguments in frames of the same shape.
+With 0-8 clients it really uses 0-8: other numbers and arguments in frames of the same shape.
 """
 
 _FRAME_TYPES = frozenset((1, 2, 3, 8))
@@ -34,7 +34,7 @@ _FOREIGN = (
     (re.compile(rb"CONNECT "), "HTTP"),
     (re.compile(rb"PROXY |\r\n\r\n\0\r\nQ"), "PROXY protocol"),
 )
-"""How clients of other protocols begin, of which eight bytes are needed."""
+"""First bytes of other protocols' clients; eight bytes suffice."""
 
 _ANSWERS = (
     (re.compile(rb"HTTP/"), "HTTP"),
@@ -43,11 +43,11 @@ _ANSWERS = (
     (re.compile(rb"\x20[\x02-\x7f][\x00\x01][\x00-\xff]"), "MQTT"),  # CONNACK
     (re.compile(rb"SSH-"), "SSH"),
 )
-"""How servers of other protocols begin."""
+"""First bytes of other protocols' servers."""
 
 
 def recognise(data: bytes) -> str | None:
-    """The protocol whose connections begin with `data`; None while more bytes are needed.
+    """Return the protocol of a connection that begins with `data`; `None` if more bytes are needed.
 
     "0-9-1", "0-8", "0-9", "0-10", "1.0", "1.0 (SASL)" and the like for AMQP; "AMQP a.b.c.d" for a header of an unknown
     version; "TLS", "HTTP", "MQTT", "STOMP", "PROXY protocol", "RabbitMQ stream"; "unknown". Eight bytes always suffice.
@@ -66,13 +66,13 @@ def recognise(data: bytes) -> str | None:
     if len(data) < 8:
         return None
     if data[:2] == b"\x00\x00" and data[4:8] == b"\x00\x11\x00\x01":
-        return "RabbitMQ stream"  # a frame's size, then peer-properties (17) version 1
+        return "RabbitMQ stream"  # the frame size, then peer-properties (17) version 1
     return next((name for start, name in _FOREIGN if start.match(data)), "unknown")
 
 
 def recognise_answer(data: bytes) -> str:
-    """The protocol of a server whose first bytes are `data`: "AMQP 1.0" and the like, "HTTP", "TLS", "STOMP", "MQTT",
-    "SSH"; "" for one that is not known, as for a server of AMQP that has begun with a frame.
+    """Return the protocol of a server that begins with `data`: "AMQP 1.0" and the like, "HTTP", "TLS", "STOMP",
+    "MQTT", "SSH"; "" if unknown, as for an AMQP server that begins with a frame.
     """
     if data[:4] == b"AMQP" and len(data) >= 8:
         name = recognise(data) or ""
@@ -81,8 +81,9 @@ def recognise_answer(data: bytes) -> str:
 
 
 def foreign_answer(data: bytes, asked: str = NAME) -> str:
-    """What is wrong with a server's first bytes, where they do not begin a connection of the version of AMQP that the
-    client has `asked` for, as `recognise` names it; else "".
+    """Return the error if a server's first bytes do not begin a connection of the AMQP version `asked`; else "".
+
+    `asked` is the client's version, as named by `recognise`.
     """
     name = recognise_answer(data)
     if name:

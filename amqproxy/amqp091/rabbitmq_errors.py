@@ -1,6 +1,6 @@
-"""The texts of RabbitMQ's close methods for malformed or unexpected frames.
+"""Texts of RabbitMQ's close methods for malformed or unexpected frames.
 
-The codec's own texts name the place and the cause, for logs and taps; a client receives RabbitMQ's text.
+The codec's own texts have the offset and the cause, for logs and taps; a client receives RabbitMQ's text.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ HEAD = struct.Struct(">BHI")
 
 
 def reworded(error: ProtocolError, frame: Frame, state: ConnectionState) -> ProtocolError:
-    """Give an error of `Connection` RabbitMQ's text for that frame; changed in place."""
+    """Set RabbitMQ's text for the frame in an error of `Connection`, in place, and return it."""
     if isinstance(error, ChannelError):
         if frame.channel == 0:
             name = "running" if state is ConnectionState.OPEN else "opening"
@@ -45,7 +45,9 @@ def reworded(error: ProtocolError, frame: Frame, state: ConnectionState) -> Prot
 
 
 def reworded_reading(error: ProtocolError, data: bytes, frame_max: int) -> ProtocolError:
-    """Give an error of `FrameReader` RabbitMQ's text for the frame at the start of `data`; changed in place."""
+    """Set RabbitMQ's text for the frame at the start of `data` in an error of `FrameReader`, in place, and return
+    it.
+    """
     kind, _, size = HEAD.unpack_from(data)
     payload = data[HEAD.size : HEAD.size + size]
     everything = f"type {kind}, all octets = {shown(payload)}"
@@ -76,14 +78,14 @@ def _out_of_order(error: ProtocolError, kind: int, payload: bytes) -> str:
 
 
 def shown(data: bytes) -> str:
-    """Octets as Erlang shows them: as text where all of them can be, else as numbers."""
+    """Return octets as Erlang shows them: as text if all are printable, else as numbers."""
     if data and all(32 <= byte < 127 or byte in b"\b\t\n\v\f\r\x1b" for byte in data):
         return f'<<"{data.decode().translate(_ESCAPES)}">>'
     return numbers(data)
 
 
 def numbers(data: bytes) -> str:
-    """Octets as Erlang writes them."""
+    """Return octets as Erlang writes them."""
     return f"<<{','.join(map(str, data))}>>"
 
 

@@ -1,4 +1,4 @@
-"""How many frames and bytes of each kind were seen."""
+"""Counters of frames and bytes by kind."""
 
 from array import array
 
@@ -11,15 +11,15 @@ except ImportError:  # a plain run does not need Cython
 
 METHOD_COUNT = len(BY_INDEX)
 KINDS = 4 * METHOD_COUNT + 1
-"""How many kinds of frame a `Tally` distinguishes: a method, or a header or body that belongs to one
-(the second and third `METHOD_COUNT`), or content that belongs to none (the first two of the
-fourth), or a heartbeat (the last)."""
+"""Number of kinds of frame that a `Tally` distinguishes: methods, their headers and bodies (the second and third
+`METHOD_COUNT`), contents without a method (the first two of the fourth), and heartbeats (the last).
+"""
 
 
 @cython.final
 @cython.cclass
 class Tally:
-    """Frames and bytes seen, by kind of frame; shared by all readers that are given it."""
+    """Frames and bytes by kind of frame; shared by all readers that are given it."""
 
     def __init__(self) -> None:
         self.frames = array("Q", bytes(8 * KINDS))

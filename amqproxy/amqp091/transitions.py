@@ -1,7 +1,7 @@
-"""Who may send which method, in which state, and what answers it: AMQP 0-9-1 as tables.
+"""State tables of AMQP 0-9-1: the legal sender of each method in each state, and its replies.
 
-Sections 1.4 to 1.9 for the methods, 2.2.4 for the connection's life, 1.5.2 for a channel's. The
-machine that walks these tables is `connection.Connection`.
+Sections 1.4 to 1.9 for the methods, 2.2.4 for a connection, 1.5.2 for a channel. `connection.Connection` walks these
+tables.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from amqproxy.peer import Peer as Peer
 
 
 class ConnectionState(StrEnum):
-    """Where a connection is in its life; a state is named after what happened last."""
+    """State of a connection, named after the last event."""
 
     NEW = "new"
     GREETED = "greeted"
@@ -33,7 +33,7 @@ class ConnectionState(StrEnum):
 
 
 class ChannelState(StrEnum):
-    """Where a channel is in its life; a channel that is closed is no more."""
+    """State of a channel; a closed channel has no state."""
 
     OPENING = "opening"
     OPEN = "open"
@@ -46,7 +46,7 @@ HANDSHAKE: dict[ConnectionState, dict[tuple[Peer, str], ConnectionState]] = {
     ConnectionState.NEW: {(CLIENT, "protocol-header"): ConnectionState.GREETED},
     ConnectionState.GREETED: {
         (SERVER, "connection.start"): ConnectionState.STARTED,
-        (SERVER, "protocol-header"): ConnectionState.CLOSED,  # the versions that it would have taken
+        (SERVER, "protocol-header"): ConnectionState.CLOSED,  # the version that it would have accepted
     },
     ConnectionState.STARTED: {(CLIENT, "connection.start-ok"): ConnectionState.ANSWERED},
     ConnectionState.ANSWERED: {
@@ -64,13 +64,13 @@ HANDSHAKE: dict[ConnectionState, dict[tuple[Peer, str], ConnectionState]] = {
         (SERVER, "connection.update-secret-ok"): ConnectionState.OPEN,
     },
 }
-"""What moves a connection on channel 0, but for the closing below."""
+"""Transitions of a connection by methods on channel 0, except closing."""
 
 MAY_CLOSE = frozenset(HANDSHAKE) - {ConnectionState.NEW, ConnectionState.GREETED}
-"""The states in which either side may send connection.close."""
+"""States in which either side may send connection.close."""
 
 HAS_CHANNELS = frozenset({ConnectionState.OPENING, ConnectionState.OPEN})
-"""The states in which channels may be used: a client need not wait for connection.open-ok."""
+"""States in which channels may be used: a client need not wait for connection.open-ok."""
 
 CONNECTION_CLOSING: dict[ConnectionState, dict[tuple[Peer, str], ConnectionState]] = {
     ConnectionState.CLOSED_BY_CLIENT: {
@@ -111,7 +111,7 @@ CHANNEL_CLOSING: dict[ChannelState, dict[tuple[Peer, str], ChannelState | None]]
         (SERVER, "channel.close-ok"): ChannelState.CLOSED_BY_SERVER,
     },
 }
-"""What moves a channel; None is the end of it, when its number may be used again."""
+"""Transitions of a channel; `None` is its end, after which its number may be used again."""
 
 REPLIES: dict[str, tuple[str, ...]] = {
     "connection.update-secret": ("connection.update-secret-ok",),
@@ -137,10 +137,10 @@ REPLIES: dict[str, tuple[str, ...]] = {
     "tx.commit": ("tx.commit-ok",),
     "tx.rollback": ("tx.rollback-ok",),
 }
-"""The replies to each request, unless it has `no_wait`."""
+"""Replies to each request, unless it has `no_wait`."""
 
 ANSWERS = {reply: request for request, replies in REPLIES.items() for reply in replies}
-"""What each reply answers."""
+"""Request of each reply."""
 
 _BOTH = frozenset(Peer)
 _BY_CLIENT = frozenset({CLIENT})
@@ -181,4 +181,4 @@ def _senders(name: str) -> frozenset[Peer]:
 
 
 SENDERS: dict[str, frozenset[Peer]] = {name: _senders(name) for name in BY_NAME}
-"""Who may send each method."""
+"""Legal senders of each method."""

@@ -1,20 +1,17 @@
-"""Integers, strings and field tables (AMQP 0-9-1 section 4.2.5), with RabbitMQ's table types.
+"""Integers, strings and field tables (section 4.2.5), with RabbitMQ's table types.
 
-The specification and RabbitMQ name the types of table values differently; on the wire RabbitMQ's
-reading has won, and it is the one here:
+The specification and RabbitMQ name the types of table values differently; on the wire RabbitMQ's version has prevailed,
+and is used here:
 
     t bool   b int8   B uint8   s int16   u uint16   I int32   i uint32   l and L int64
     f float  d double D decimal S long string  x octets  T timestamp  A array  F table  V void
 
-`U`, the specification's own int16, is read too. Everything is checked when it is first decoded, so
-a table that is held is a sound one, and a table gives back the very octets it came from.
-As RabbitMQ does, what overruns or does not fill its container is answered with 501 (frame error);
-a value that cannot be, such as an unknown type, with 502 (syntax error).
+`U`, the specification's own int16, is read too. Everything is checked when it is first decoded, so that an existing
+table is always valid, and a table encodes to the very octets it came from. As in RabbitMQ, a value that overruns or
+does not fill its container causes 501 (frame error); an impossible value, such as an unknown type, 502 (syntax error).
 
-A long file, because a table's values are read and written by functions that call each other as C does.
-
-A long file, because a `Table` decodes itself by the functions that make tables, and the compiler makes calls of C only
-between functions of one file.
+The file stays whole, because a `Table` decodes itself by the functions that make tables, and the compiler makes C calls
+only between functions of one file.
 """
 
 from __future__ import annotations
@@ -34,14 +31,14 @@ except ImportError:  # a plain run does not need Cython
     from amqproxy.compiled import _cython as cython
 
 MAX_TABLE_DEPTH = 128
-"""Levels of tables and arrays within a table that are decoded; those within the last one are values of raw octets.
+"""Maximum nesting depth of tables and arrays that are decoded; deeper ones are values of raw octets.
 
-Peers may nest them deeper, as RabbitMQ sets no limit but the frame's size: they pass, and whoever walks through the
-values of a table recurses no deeper than this.
+Peers may nest them deeper, since RabbitMQ limits only the frame size: they pass, and recursion over the values of a
+table is bounded.
 """
 
 MAX_SHORT_STRING = 255
-"""Octets that a short string can hold."""
+"""Maximum length of a short string in octets."""
 
 _INTEGERS = {
     "b": struct.Struct(">b"),
@@ -61,11 +58,11 @@ _DECIMAL = struct.Struct(">Bi")
 """Section 4.2.5.5 has an unsigned number; pika, pamqp and py-amqp write and read a signed one."""
 
 _FIRST = cython.declare(cython.uint, 0x80000000)
-"""The bit of the first field, where bits show which fields are there; a layout has 32 at most."""
+"""Presence bit of the first field; a layout has at most 32."""
 _ALL = cython.declare(cython.uint, 0xFFFFFFFF)
 
 _FIXED_SIZES = bytearray(256)
-"""Octets of a value of each type that has a fixed size; 0 for the others."""
+"""Size of a value of each type with a fixed size; 0 for the others."""
 for _type, _size in zip("tbBsUuIilLTfdD", (1, 1, 1, 2, 2, 2, 4, 4, 8, 8, 8, 4, 8, 5), strict=True):
     _FIXED_SIZES[ord(_type)] = _size
 _FIXED = cython.declare(bytes, bytes(_FIXED_SIZES))
@@ -89,9 +86,8 @@ class Item(NamedTuple):
 class Table(Mapping[str, Any]):
     """A field table: an immutable mapping that keeps the wire type of every value.
 
-    Made from a mapping, each value takes the type RabbitMQ's own clients would give it; made from
-    `Field`s, the type is as given. `fields` lists all entries in order, twins included; looking a
-    name up finds the first of its name. Section 4.2.5.5.
+    A value of a mapping gets the type that RabbitMQ's own clients would give it; a `Field` has its given type. `fields`
+    lists all entries in order, including duplicates; a lookup finds the first entry of a name (section 4.2.5.5).
     """
 
     __slots__ = ("_depth", "_fields", "_octets", "_values")
@@ -112,16 +108,16 @@ class Table(Mapping[str, Any]):
 
     @classmethod
     def from_octets(cls, octets: bytes, offset: int = 0) -> Table:
-        """The table whose entries are exactly `octets` (no length before them), once checked.
+        """Return the table with exactly these entries (without a length in front), after checking them.
 
-        `offset` is where they lie, for the `ProtocolError` if they are wrong.
+        `offset` is their position, for the `ProtocolError` if they are invalid.
         """
         check_table(octets, 0, len(octets), offset)
         return _table_of_checked(octets, 0)
 
     @property
     def octets(self) -> bytes:
-        """The entries on the wire, without the length before them."""
+        """Encoded entries, without the length in front."""
         return self._octets
 
     @property
@@ -167,7 +163,7 @@ _TABLE_PLACES = cython.declare(bytes, places_of(Table, ("_octets", "_fields", "_
 
 @cython.cfunc
 def _table_of_checked(octets: bytes, depth: object) -> Table:
-    """The table of octets that have been checked, which lies within `depth` others."""
+    """Return the table of checked octets, nested in `depth` others."""
     table: Table
     if cython.compiled and _TABLE_PLACES:
         place: cython.p_const_uchar = _TABLE_PLACES
@@ -217,7 +213,7 @@ class Array(Sequence[Any]):
 
 
 def _typed(value: Any) -> Item:
-    """The wire type that a plain Python value takes, and the value as a table holds it."""
+    """Return the wire type of a plain Python value, and the value as stored in a table."""
     if isinstance(value, Item):
         return value
     if isinstance(value, bool):
@@ -241,8 +237,8 @@ def _typed(value: Any) -> Item:
     raise TypeError(f"no field-table type fits {type(value).__name__}")
 
 
-# Text in tables and properties is whatever octets the peer chose; what is not UTF-8 survives as
-# surrogates, so that it can be shown and still goes back to the same octets.
+# Text in tables and properties may be any octets; invalid UTF-8 is kept as surrogates, so that it can be shown and
+# still encodes to the same octets.
 
 
 def _text(octets: bytes) -> str:
@@ -257,7 +253,7 @@ def _octets(text: str) -> bytes:
 
 
 def encode_short_string(text: str) -> bytes:
-    """One octet of length, then the text in UTF-8. `ValueError` when it is over 255 octets."""
+    """Return the length octet and the text in UTF-8; raise `ValueError` above 255 octets."""
     octets = _octets(text)
     if len(octets) > MAX_SHORT_STRING:
         raise ValueError(f"a short string holds 255 bytes, this one has {len(octets)}")
@@ -265,13 +261,13 @@ def encode_short_string(text: str) -> bytes:
 
 
 def encode_table(table: Table) -> bytes:
-    """Four octets of length, then the entries."""
+    """Return the four length octets and the entries."""
     octets = table.octets
     return _LENGTH.pack(len(octets)) + octets
 
 
 def encode_table_entries(fields: Iterable[Field]) -> bytes:
-    """The entries of a table, without the length before them."""
+    """Return the entries of a table, without the length in front."""
     return b"".join([encode_short_string(field.name) + _encode_value(field.type, field.value) for field in fields])
 
 
@@ -279,7 +275,7 @@ def _encode_value(type_: str, value: Any) -> bytes:
     letter = type_.encode("latin-1")
     if type_ in _INTEGERS:
         return letter + _INTEGERS[type_].pack(value)
-    if type_ in ("S", "x") or (type_ in ("F", "A") and isinstance(value, bytes)):  # octets below the last level
+    if type_ in ("S", "x") or (type_ in ("F", "A") and isinstance(value, bytes)):  # raw octets
         octets = _octets(value) if isinstance(value, str) else bytes(memoryview(value))
         return letter + _LENGTH.pack(len(octets)) + octets
     if type_ == "t":
@@ -338,7 +334,7 @@ def _overrun(what: str, needed: object, left: object, offset: int) -> object:
 @cython.inline
 @cython.exceptval(check=False)
 def _is_not_finite(p: cython.p_const_uchar, position: cython.Py_ssize_t, kind: cython.int) -> cython.bint:
-    """Whether all bits of the exponent of a float or double are set, as of NaN and the infinities."""
+    """Whether all exponent bits of a float or double are set, as in NaN and the infinities."""
     return p[position] & 0x7F == 0x7F and p[position + 1] >= (0x80 if kind == 102 else 0xF0)
 
 
@@ -350,10 +346,10 @@ def check_table(
     *,
     is_erlang: bool = False,
 ) -> None:
-    """Check the entries in `data[start:end]`: every length and every type, however deep they nest.
+    """Check the entries in `data[start:end]`: all lengths and types, at any depth.
 
-    With `is_erlang`, they may have only what RabbitMQ's parser knows: not the type `U`, and finite numbers. A fault
-    is a `ProtocolError` whose offset is `offset` plus the place in `data`.
+    With `is_erlang`, only what RabbitMQ's parser accepts is allowed: not the type `U`, and only finite numbers. Raise
+    `ProtocolError` with `offset` plus the place in `data` as its offset.
     """
     _check_entries(data, start, end, is_erlang, offset)
 
@@ -368,7 +364,7 @@ def _check_entries(
     is_erlang: cython.bint,
     offset: int,
 ) -> bool:
-    """`check_table`, without recursion: a frame of the usual size can nest 26,000 arrays."""
+    """Implement `check_table` without recursion, since a frame of the usual size can nest 26,000 arrays."""
     p: cython.p_const_uchar = data
     fixed: cython.p_const_uchar = _FIXED
     kind: cython.int
@@ -427,7 +423,7 @@ def _check_entries(
 
 
 def _decode_entries(data: bytes, depth: int) -> list[Field]:
-    """The fields of entries that `check_table` has passed, of a table within `depth` others."""
+    """Return the fields of entries checked by `check_table`, of a table nested in `depth` others."""
     position: cython.Py_ssize_t = 0
     end: cython.Py_ssize_t = len(data)
     size: cython.Py_ssize_t
@@ -457,7 +453,7 @@ def _decode_items(data: bytes, depth: int) -> Iterator[Item]:
 
 @cython.cfunc
 def _value_size(data: bytes, position: cython.Py_ssize_t, kind: cython.int) -> cython.Py_ssize_t:
-    """Octets of the value at `position`, its length included."""
+    """Return the size of the value at `position` in octets, including its length."""
     if kind == 83 or kind == 120 or kind == 70 or kind == 65:
         p: cython.p_const_uchar = data
         return 4 + _long(p, position)
@@ -466,7 +462,7 @@ def _value_size(data: bytes, position: cython.Py_ssize_t, kind: cython.int) -> c
 
 
 def _decode_value(kind: int, octets: bytes, depth: int) -> Any:
-    """A value of a table or array that lies within `depth` others."""
+    """Decode a value of a table or array nested in `depth` others."""
     type_ = chr(kind)
     if type_ == "S":
         return _text(octets[4:])
@@ -504,9 +500,9 @@ def decode_fields(
     end: cython.Py_ssize_t,
     offset: cython.longlong = 0,
 ) -> list[Any]:
-    """The values that `data[position:end]` holds for `layout`, which must fill it exactly.
+    """Return the values in `data[position:end]` for `layout`, which must match exactly.
 
-    A fault is a `ProtocolError` whose offset is `offset` plus the place in `data`.
+    Raise `ProtocolError` with `offset` plus the place in `data` as its offset.
     """
     values: list[Any] = [None] * len(layout)
     _decode(values, b"", layout, _all(len(layout)), data, position, end, offset)
@@ -518,7 +514,7 @@ def decode_fields(
 @cython.returns(cython.void)
 @cython.exceptval(check=False)
 def _put(made: object, slots: bytes, index: cython.Py_ssize_t, value: object) -> None:
-    """Make a value the one at a place of a list, or, where there are `slots`, the field of a struct that is blank."""
+    """Store a value at a place of a list or, if there are `slots`, in a field of a blank struct."""
     if not cython.compiled:
         made[index] = value  # type: ignore[index]
     elif slots:
@@ -532,7 +528,7 @@ def _put(made: object, slots: bytes, index: cython.Py_ssize_t, value: object) ->
 @cython.inline
 @cython.exceptval(check=False)
 def _all(count: cython.Py_ssize_t) -> cython.uint:
-    """That so many fields are all there, as `_decode` takes it."""
+    """Return the presence bits of `count` present fields, as `_decode` takes them."""
     return _ALL << (32 - count) & _ALL if count else 0
 
 
@@ -548,7 +544,7 @@ def _decode(
     end: cython.Py_ssize_t,
     offset: cython.longlong,
 ) -> cython.int:
-    """Put the values of the fields into `made` that have a bit in `present`, whose highest is the first field's."""
+    """Store the values of the fields in `made` whose bit is set in `present`; the highest bit is the first field."""
     p: cython.p_const_uchar = data
     program: cython.p_const_uchar = layout
     index: cython.Py_ssize_t
@@ -625,10 +621,10 @@ def _decode(
 @cython.final
 @cython.cclass
 class StructDecoder:
-    """Makes structs of one class from what is on the wire, as `decode_fields` and `decode_flagged` decode it.
+    """Makes structs of one class from encoded values, like `decode_fields` and `decode_flagged`.
 
-    Compiled, it puts each value where the struct has it, which is at a fixed place, as of every class with `__slots__`.
-    A call of the class takes several times as long.
+    Compiled, it stores each value at its fixed place in the struct, as in every class with `__slots__`. A call of the
+    class takes several times as long.
     """
 
     def __init__(self, cls: Any, layout: bytes = b"") -> None:
@@ -646,12 +642,12 @@ class StructDecoder:
 
     @cython.cfunc
     def _of_fields(self, data: bytes, position: cython.Py_ssize_t, end: cython.Py_ssize_t) -> object:
-        """The struct whose fields are in `data[position:end]`."""
+        """Return the struct of the fields in `data[position:end]`."""
         return self._made(_all(len(self._layout)), data, position, end)
 
     @cython.cfunc
     def _of_flagged(self, data: bytes, position: cython.Py_ssize_t, end: cython.Py_ssize_t) -> object:
-        """The struct whose property list is in `data[position:end]`."""
+        """Return the struct of the property list in `data[position:end]`."""
         return self._made(_flags(len(self._layout), data, position, end, 0), data, position + 2, end)
 
     @cython.cfunc
@@ -667,7 +663,7 @@ class StructDecoder:
 
     @cython.cfunc
     def _of_four(self, one: object, two: object, three: object, four: object) -> object:
-        """The struct that has these fields, and no others."""
+        """Return the struct with exactly these fields."""
         if self._blank is None:
             return self._cls(one, two, three, four)
         made = copy_struct(self._blank)  # type: ignore[name-defined]  # noqa: F821 - see the .pxd
@@ -678,7 +674,7 @@ class StructDecoder:
         return made
 
     def of_flagged(self, data: bytes, position: int, end: int) -> Any:
-        """The struct whose property list is in `data[position:end]`; for callers that are not compiled."""
+        """Return the struct of the property list in `data[position:end]`; for plain callers."""
         return self._of_flagged(data, position, end)
 
 
@@ -689,9 +685,7 @@ def decode_flagged(
     end: cython.Py_ssize_t,
     offset: cython.longlong = 0,
 ) -> list[Any]:
-    """The values of a property list, up to the last that is there: None for each that its flags
-    leave out. Section 4.2.6.1.
-    """
+    """Return the values of a property list up to the last present one, `None` for missing ones (section 4.2.6.1)."""
     count: cython.Py_ssize_t = len(layout)
     present: cython.uint = _flags(count, data, position, end, offset)
     while count and not present & (_FIRST >> (count - 1)):
@@ -710,16 +704,16 @@ def _flags(
     end: cython.Py_ssize_t,
     offset: cython.longlong,
 ) -> cython.uint:
-    """Which of `count` properties the flags at `position` let be there, as `_decode` takes it."""
+    """Return the presence bits of `count` properties, from the flags at `position`, as `_decode` takes them."""
     if end - position < 2:
         _overrun("property flags", 2, max(end - position, 0), offset + position)
     p: cython.p_const_uchar = data
     flags: cython.uint = (p[position] << 8) | p[position + 1]
-    return (flags & (0xFFFF << (16 - count))) << 16  # RabbitMQ lets peers set the bits that name no property
+    return (flags & (0xFFFF << (16 - count))) << 16  # RabbitMQ ignores bits without a property
 
 
-# Names of queues and exchanges, routing keys and content types are the same in many frames. What has to be UTF-8 is
-# kept apart from what need not be.
+# Names of queues and exchanges, routing keys and content types recur in many frames. Names that must be UTF-8 are
+# cached separately from others.
 _NAMES = cython.declare(DecodeCache, DecodeCache())
 _TEXTS = cython.declare(DecodeCache, DecodeCache())
 _MAX_CACHED = cython.declare(cython.Py_ssize_t, 64)
@@ -767,9 +761,9 @@ def _decoded_text(
 
 
 def encode_fields(layout: bytes, values: Sequence[Any]) -> bytes:
-    """`values` on the wire, one for each letter of `layout`.
+    """Encode `values`, one for each letter of `layout`.
 
-    `ValueError` or `struct.error` when a value does not fit its type.
+    Raise `ValueError` or `struct.error` if a value does not fit its type.
     """
     parts = []
     bits = 0
@@ -799,7 +793,7 @@ def encode_fields(layout: bytes, values: Sequence[Any]) -> bytes:
 
 
 def encode_flagged(layout: bytes, values: Sequence[Any]) -> bytes:
-    """`values` as a property list, those that are None left out."""
+    """Encode `values` as a property list, without the `None` values."""
     flags = 0
     present = bytearray()
     for index, value in enumerate(values):
