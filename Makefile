@@ -90,6 +90,7 @@ lint: $(VENV)/.test ## ruff, mypy --strict, and the floors of the design
 	$(BIN)/ruff format --check
 	$(BIN)/mypy
 	$(BIN)/lint-imports --no-logo
+	$(BIN)/python tests/prose.py
 	$(BIN)/hadolint Dockerfile
 	$(BIN)/zizmor --offline --no-progress --quiet .github/workflows
 	$(BIN)/cibuildwheel --print-build-identifiers --platform linux --archs x86_64 >/dev/null

@@ -105,7 +105,7 @@ class Connection:
         self._tune: ConnectionTune | None = None
         self._heard: dict[Peer, float] = {}
 
-    # --- what is sent
+    # --- traffic
 
     def feed(self, sender: Peer, data: bytes) -> list[Frame]:
         """Process bytes from `sender`; return the complete frames that count.
@@ -233,7 +233,7 @@ class Connection:
             channel.release()
         self.session_count = 0
 
-    # --- what is agreed
+    # --- negotiation
 
     def _apply(self, control: Control) -> None:
         """Apply the state changes of a control of the connection."""

@@ -188,7 +188,7 @@ class FrameReader:
         self._frame_max = frame_max if 0 < frame_max < MAX_FRAME else MAX_FRAME
 
     def set_channel_max(self, channel_max: int) -> None:
-        """Limit channel numbers to `channel_max` from now on; 0 is no limit."""
+        """Limit channel numbers to `channel_max` from now on; 0 means unlimited."""
         self.channel_max = channel_max if 0 < channel_max < MAX_CHANNEL else MAX_CHANNEL
 
     def want(self, methods: bytes, *, content: bool) -> None:
@@ -382,7 +382,7 @@ class FrameReader:
         handed_over: cython.Py_ssize_t = 0
         frame_max: cython.Py_ssize_t = self._frame_max
         channel_max: cython.int = self.channel_max
-        quantum: cython.Py_ssize_t = self.quantum or length  # so few bytes never contain so many frames
+        quantum: cython.Py_ssize_t = self.quantum or length  # the input is too short for a pause
         while True:
             if length - position < 12:
                 if length - position < 4:
@@ -506,7 +506,7 @@ class FrameReader:
         return error
 
     def _out_of_order(self, fault: int, kind: int, channel: int, offset: int) -> ProtocolError:
-        """Return the error for a frame that may not come now; the session's order is unknown from then on."""
+        """Return the error for a frame that may not come now; the order of the session is unknown afterwards."""
         what = _KINDS[kind]
         text = {
             -1: f"a {what} begins before the one before it has ended",

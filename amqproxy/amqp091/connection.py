@@ -90,7 +90,7 @@ class Connection:
         self._tune: ConnectionTune | None = None
         self._heard: dict[Peer, float] = {}
 
-    # --- what is sent
+    # --- traffic
 
     def feed(self, sender: Peer, data: bytes) -> list[Frame]:
         """Process bytes from `sender`; return the complete frames that count.

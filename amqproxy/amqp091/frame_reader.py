@@ -269,7 +269,7 @@ class FrameReader:
         self.want(EVERY_METHOD, content=True)
 
     def set_frame_max(self, frame_max: int) -> None:
-        """Limit frames to `frame_max` bytes from now on; 0 is no limit (section 4.2.3).
+        """Limit frames to `frame_max` bytes from now on; 0 means unlimited (section 4.2.3).
 
         As in RabbitMQ, the limit applies to the payload alone: some clients count it so. The reader applies the limit
         of a tune-ok in its stream by itself.
@@ -522,7 +522,7 @@ class FrameReader:
         unseen: PassCache | None = self.unseen
         passes: CachedPass | None
         handed_over: cython.Py_ssize_t = 0
-        quantum: cython.Py_ssize_t = self.quantum or length  # so few bytes never contain so many frames
+        quantum: cython.Py_ssize_t = self.quantum or length  # the input is too short for a pause
         while True:
             if length - position < 7:
                 self._missing = 7 - (length - position)

@@ -159,7 +159,7 @@ class PassCache:
         return self._passes.get(payload)
 
     def add(self, passes: CachedPass) -> None:
-        """Let methods pass from now on."""
+        """Add methods that may pass from now on."""
         self._passes[passes.payload] = passes
         size: cython.Py_ssize_t = len(passes.payload)
         if self._recent is _NONE_RECENT:

@@ -69,7 +69,7 @@ class PrintSettings(msgspec.Struct, frozen=True, kw_only=True):
 class Printing:
     """Prints the records of the traffic that its `tap` sees.
 
-    `is_unheard` once the reader of standard output is gone: nothing is printed from then on.
+    `is_unheard` once the reader of standard output is gone: nothing is printed after that.
     """
 
     def __init__(self, settings: PrintSettings, limits: Limits, metrics: Metrics) -> None:

@@ -18,7 +18,7 @@ LINGER = 1.0
 def prepare() -> None:
     """Open the standard streams that the parent process closed, since the first socket would take their descriptor.
 
-    Characters that the terminal's encoding lacks are escaped from then on.
+    Characters that the terminal's encoding lacks are escaped.
     """
     for descriptor in (0, 1, 2):
         try:

@@ -1,4 +1,4 @@
-"""The data pipeline: makes tables of captures, and answers questions about them, on Spark.
+"""The data pipeline: makes tables of captures, and answers questions on them, with Spark.
 
     schema          every table: its columns, their types, units and meaning
     chains          capture files → chains: which files continue each other

@@ -82,7 +82,9 @@ class AnomalySettings(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def history_days(self) -> int:
-        """Number of days before the first hour that are needed: the baseline, and the baselines of its own hours."""
+        """Number of days before the first hour that are needed: the baseline, and the earlier baselines of its
+        hours.
+        """
         return 2 * self.days + 1
 
 
@@ -115,7 +117,7 @@ def _minute(column: str) -> Column:
     return fn.floor(fn.col(column) / (MINUTE * 1_000_000_000)).cast("long")
 
 
-# --- what is measured
+# --- measures
 
 
 def hourly(messages: DataFrame, deliveries: DataFrame, connections: DataFrame, errors: DataFrame) -> DataFrame:
@@ -175,7 +177,7 @@ def _union(frames: Iterable[DataFrame]) -> DataFrame:
     return first
 
 
-# --- what is far off
+# --- anomalies
 
 
 def anomalies(

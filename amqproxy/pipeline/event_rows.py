@@ -86,7 +86,7 @@ class EventRows(PendingRows):
         self._publishes_settled = self._kinds["publishes-settled"].rows
         self._deliveries_settled = self._kinds["deliveries-settled"].rows
 
-    # --- what has content
+    # --- contents
 
     def _content(self, event: MessagePublished | MessageDelivered | MessageReturned) -> tuple[Any, ...]:
         method = event.method
@@ -299,7 +299,7 @@ class EventRows(PendingRows):
     ) -> None:
         self._add("changed", event.ts_ns, seq, event.channel, event.epoch, type, sender, outcome, text, latency_ns)
 
-    # --- what was lost, and what was found
+    # --- lost parts and findings
 
     def add_history_lost(self, event: HistoryLost, rows: ConnectionRows, seq: int) -> None:
         """Add a connection joined in its middle, or unreadable bytes."""

@@ -206,7 +206,7 @@ def settle(spark: SparkSession, ledger: Ledger, settings: Settings) -> Done:
     return _commit(ledger, "settle", SETTLED, through=through, carried=["open"])
 
 
-# --- what is made of the settled tables
+# --- results of the settled tables
 
 
 def rollup(spark: SparkSession, ledger: Ledger) -> Done:

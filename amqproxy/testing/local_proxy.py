@@ -90,7 +90,7 @@ class LocalProxy:
         """URL for clients, as the user guest."""
         return f"amqp://guest:guest@{self.address}/%2F"
 
-    # --- what was recorded
+    # --- records
 
     @property
     def messages(self) -> Messages:

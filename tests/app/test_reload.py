@@ -144,7 +144,7 @@ async def test_a_script_that_never_ends_is_given_up_and_the_next_reload_is_done(
 
     place.reloader._reread = endless
     with trio.fail_after(20):
-        with pytest.raises(NotReloaded, match="take more than 0.2 s to read"):
+        with pytest.raises(NotReloaded, match=r"take more than 0\.2 s to read"):
             await place.reloader.reload()
         place.reloader._reread = lambda: Config(rules=(Allow(name="a"),))
         assert await place.reloader.reload() == ()

@@ -45,7 +45,7 @@ def test_a_few_aliases_are_expanded() -> None:
     }
 
 
-TOO_DEEP = f"more than {MAX_DEPTH} tables and lists"
+TOO_DEEP = f"more than {MAX_DEPTH} nested tables and lists"
 TOO_LONG = "a number of 5000 characters, '9999999999999999999999999999999999999999…'"
 DIGITS = "9" * 5000
 

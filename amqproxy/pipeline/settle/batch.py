@@ -71,7 +71,7 @@ class Batch:
 
 
 _ONE_PARTITION = "/*+ SHUFFLE_HASH(w, r, s) */"
-"""Both sides of each join are in the same partition already: neither is exchanged nor broadcast."""
+"""The two sides of each join are in the same partition already: neither is exchanged nor broadcast."""
 
 _BROADCAST = "/*+ BROADCAST(w, r, s) */"
 

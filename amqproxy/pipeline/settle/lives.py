@@ -98,7 +98,7 @@ _WITHOUT_LATE = f"""
 
 _ALL_IN_TIME = f"SELECT *, {', '.join(f'{name} AS all_{name}' for name in _COUNTS)} FROM {{seen}}"
 
-# --- what is known
+# --- known facts
 
 _CLOSED = f"struct({columns(_CLOSE)})"
 _CLOSE_EVENT = """CASE WHEN outcome = 'closed' THEN

@@ -27,8 +27,7 @@ MAX_CACHED = 4096
 
 
 class AccessList(Rule, frozen=True, tag="acl"):
-    """Evaluate access list lines in order: the first line that holds passes the command to the next rule, or refuses
-    it.
+    """Evaluate the lines in order: the first that holds passes the command to the next rule, or refuses it.
 
     A command that no line is about goes to the next rule. A command that consists of several operations is refused if
     one of them is denied. `code` and `text` are the reply code and text of a refusal; `access_list` has the syntax of

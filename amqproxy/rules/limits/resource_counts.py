@@ -47,7 +47,7 @@ class ExpectedAnswer:
 
 
 class CountedResource:
-    """A resource that a session holds; holds of one group with the same name are one resource, `None` is no name.
+    """A resource that a session holds; holds of one group with the same name are one resource, `None` means unnamed.
 
     `age` orders the holds of a rule, since a queue may be declared again while its delete is in flight.
     """

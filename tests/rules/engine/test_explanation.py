@@ -48,8 +48,7 @@ def test_each_rule_in_words() -> None:
         == """\
 1. acl `access`
    about: commands where vhost is not `test`
-   does:  Evaluate access list lines in order: the first line that holds passes the command to the next rule, or \
-refuses it.
+   does:  Evaluate the lines in order: the first that holds passes the command to the next rule, or refuses it.
    line 1: allow user "orders-*" to publish exchange "orders.*"
    line 2: allow user "ops" to any
    line 2b: otherwise deny
