@@ -193,7 +193,7 @@ class ProxyServer:
         self._rule_log.flush(self.rules.counts())
 
     async def _drain(self, end: float) -> None:
-        """End all sessions by `end`, a time: in good order, or else by connection.close at once."""
+        """End all sessions by `end`, a time: in good order, else by connection.close at once, and at last a reset."""
         timeout = self._limits.drain_timeout
         self._log.info("draining", sessions=len(self.sessions), timeout=timeout)
         reserve = min(max(CLOSE_RESERVE, CLOSE_TURNS * self.lag.last), timeout / 2)
@@ -209,9 +209,20 @@ class ProxyServer:
             await self._wait_until_empty()
         # Whatever the time: a session that is left out could be parked with a pump behind the end of all tasks.
         last = end - min(asking, reserve) / 2
-        await self._for_each(lambda session: session.abort(f"not drained within {timeout:g} s"), last)
+        text = f"not drained within {timeout:g} s"
+
+        def end_one(session: Session) -> None:
+            if trio.current_time() < last:
+                session.abort(text)
+            else:
+                session.cut(text)
+
+        await self._for_each(end_one, last)
         with trio.move_on_at(last):
             await self._wait_until_empty()
+        for session in list(self.sessions.values()):
+            with session.contained():
+                session.cut(text)
 
     async def _wait_until_empty(self) -> None:
         while self.sessions:
@@ -306,15 +317,23 @@ class ProxyServer:
                 await session.run()
         finally:
             if session.is_over:
-                del self.sessions[session.number]
-                self._metrics.connections.dec()
-                if not self.sessions:
-                    self._is_empty.set()
-            if session.is_over or session.is_parked:
+                self._forget(session)
+            elif session.is_parked:
                 self._unparked.pop(session.number, None)
 
+    def _forget(self, session: Session) -> None:
+        """Remove a session that is over."""
+        del self.sessions[session.number]
+        self._unparked.pop(session.number, None)
+        self._metrics.connections.dec()
+        if not self.sessions:
+            self._is_empty.set()
+
     def _resume(self, session: Session) -> None:
-        """A session is no longer parked."""
+        """Serve a session that is no longer parked, unless it is over."""
+        if session.is_over:
+            self._forget(session)
+            return
         assert self._nursery is not None
         self._unparked[session.number] = session
         self._nursery.start_soon(supervised, "session failed", self._serve, session)

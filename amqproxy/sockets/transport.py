@@ -342,10 +342,21 @@ class SocketTransport:
             self._was_drained = False  # reading fails at once, whereas waiting on -1 would confuse trio
 
     async def reset(self) -> None:
+        self.reset_now()
+
+    def reset_now(self) -> None:
+        """As `reset`: whoever sends or receives fails at once."""
         if self._socket.fileno() >= 0:
-            with suppress(OSError):
-                self._socket.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, _AT_ONCE)
-        await self.aclose()
+            trio.lowlevel.notify_closing(self._socket)
+            reset(self._socket)
+            self._was_drained = False  # as in `aclose`
+
+
+def reset(sock: socket.socket) -> None:
+    """Close a socket at once: what is unsent is lost, and the peer gets a reset."""
+    with suppress(OSError):
+        sock.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, _AT_ONCE)
+    sock.close()
 
 
 class StreamTransport:

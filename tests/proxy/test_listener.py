@@ -244,6 +244,25 @@ async def test_a_drain_takes_its_time_and_no_more() -> None:
             assert (await rest(peer)).startswith("connection.close 320")
 
 
+async def test_a_drain_that_has_no_time_left_resets_what_it_has_not_asked(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Closes are not sent then: a thousand of them would take seconds."""
+    asked: list[int] = []
+    monkeypatch.setattr(Session, "abort", lambda session, reason: asked.append(session.number))
+    async with house() as built:
+        pairs = [await built.opened() for _ in range(2)]
+        built.server._limits = built.server._services.limits = replace(LIMITS, drain_timeout=0.0)
+        began = trio.current_time()
+        built.drain.set()
+        with trio.fail_after(5):
+            await built.is_over.wait()
+        assert trio.current_time() - began < 1
+        for client, broker in pairs:
+            assert (await rest(client)).endswith("RST")
+            assert await rest(broker) == ""
+    assert asked == []
+    assert built.count("connections") == 0
+
+
 async def test_an_address_that_is_taken() -> None:
     with socket.create_server(("127.0.0.1", 0)) as taken, pytest.raises(OSError, match="in use"):
         await listen(f"127.0.0.1:{taken.getsockname()[1]}")
@@ -385,6 +404,9 @@ class Guest:
         self._crowd.done += 1
 
     def abort(self, reason: str) -> None:
+        self.cut(reason)
+
+    def cut(self, reason: str) -> None:
         self._crowd.done += 1
         del self._crowd.server.sessions[self.number]
 

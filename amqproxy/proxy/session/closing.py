@@ -31,7 +31,7 @@ class Closing:
     `server_header`, that is what the client is sent in place of connection.close.
     """
 
-    __slots__ = ("_closes", "_has_failed", "_lost", "_report", "_transports", "legs", "server_header")
+    __slots__ = ("_closes", "_has_failed", "_lost", "_report", "_transports", "is_cut", "legs", "server_header")
 
     def __init__(self, transports: Mapping[Peer, Transport], report: SessionReport) -> None:
         self._transports = transports
@@ -41,6 +41,8 @@ class Closing:
         self.server_header = b""
         self._lost: tuple[Peer, ...] = ()
         self._has_failed = False
+        self.is_cut = False
+        """Whether both connections are reset, and nothing more is sent."""
 
     # --- why it ends
 
@@ -54,6 +56,12 @@ class Closing:
         """The session is ended where it stands."""
         self._report.finish(SessionEnd("proxy", SHUTDOWN.code, reason))
         self._closes = {CLIENT: SHUTDOWN, SERVER: SHUTDOWN, **self._closes}
+
+    def cut(self, reason: str) -> None:
+        """There is no time left: both connections are reset."""
+        self._report.finish(SessionEnd("proxy", SHUTDOWN.code, reason))
+        self._closes = _NO_CLOSES
+        self.is_cut = True
 
     def close(self, text: str) -> None:
         """An operator ends the session; both peers receive the text."""

@@ -14,16 +14,15 @@ import trio
 
 from amqproxy.amqp091.connection import SILENCE
 from amqproxy.peer import CLIENT, SERVER
-from amqproxy.proxy.session.closing import FAILURE
 from amqproxy.proxy.session.dialect import Dialect
 from amqproxy.proxy.session.ownership import Handover
 from amqproxy.proxy.session.packed_leg import PackedLeg
 from amqproxy.proxy.session.session_parts import SessionParts
-from amqproxy.proxy.session.session_report import SessionReport
+from amqproxy.proxy.session.session_report import SessionEnd, SessionReport
 from amqproxy.proxy.session.session_services import SessionServices
 from amqproxy.proxy.session.session_state import SessionState
 from amqproxy.rules.context import Client
-from amqproxy.sockets.transport import SocketTransport
+from amqproxy.sockets.transport import SocketTransport, reset
 from amqproxy.taps.topology.client_requests import ClientRequests
 
 _PLACES = (CLIENT, SERVER)
@@ -123,15 +122,15 @@ class ParkedSession:
             parts.report.blocked_since,
         )
 
-    def fail(self, services: SessionServices, number: int, name: str) -> None:
-        """No session can be made of it any more: close both connections at once, and its account as far as possible."""
+    def end(self, services: SessionServices, number: int, name: str, end: SessionEnd) -> None:
+        """Reset both connections and close the account, as far as possible; no session goes on with it."""
         for each in self._sockets:
-            each.close()
+            reset(each)
         report = SessionReport(number, name, services.metrics, None, services.rule_log)
         with report.contained("session not counted"):
             packed, (leg, _) = self._unpacked()
             report.go_on(leg.channel_count, self._blocked_since, _client(packed, number))
-            report.note_failure(FAILURE.code)
+            report.finish(end)
             report.close(trio.current_time())
         with report.contained("session not counted"):
             if self.metered is not None:

@@ -23,7 +23,7 @@ from amqproxy.peer import CLIENT, SERVER, Peer
 from amqproxy.process.supervision import contained, report
 from amqproxy.proxy.leg import Leg
 from amqproxy.proxy.memory_budget import MemoryShare
-from amqproxy.proxy.session.closing import Closing
+from amqproxy.proxy.session.closing import FAILURE, SHUTDOWN, Closing
 from amqproxy.proxy.session.dialect import Dialect
 from amqproxy.proxy.session.farewell import DrainStart, drain_start
 from amqproxy.proxy.session.opening import Opening, receive_opening, turn_away, with_tls
@@ -40,7 +40,7 @@ from amqproxy.proxy.upstream import Unreachable
 from amqproxy.rules.context import Client
 from amqproxy.rules.engine.evaluator import RuleSet
 from amqproxy.rules.verdict import Verdict
-from amqproxy.sockets.transport import Transport
+from amqproxy.sockets.transport import SocketTransport, Transport
 from amqproxy.taps.metrics import Metrics
 from amqproxy.taps.tap import Tap
 from amqproxy.taps.topology.client_requests import ChannelView
@@ -280,7 +280,7 @@ class Session:
             self._kept_parts, self._nursery = parts, tasks
         except Exception as failure:  # noqa: BLE001 - it is no trouble to the others that come back
             report("session failed", failure, session=self.number)
-            parked.fail(self._services, self.number, self.name)
+            parked.end(self._services, self.number, self.name, SessionEnd("proxy", FAILURE.code, "internal error"))
             self.is_over = True
         self._parked = None
         self._resume(self)
@@ -310,6 +310,8 @@ class Session:
                         is_probe=not self.client_transport.received,
                     )
                 )
+            if self._closing.is_cut:
+                return
             with self.contained():
                 await self._closing.reset_lost()
                 if self.traffic is not None:
@@ -327,7 +329,7 @@ class Session:
         with trio.CancelScope(shield=True):
             for transport in parts.current_transports.values():
                 with self.contained():
-                    await transport.aclose()
+                    await (transport.reset() if parts.closing.is_cut else transport.aclose())
         with self.contained():
             if traffic is not None:
                 traffic.show_gap()  # else messages look open whose ends were not shown
@@ -590,6 +592,26 @@ class Session:
         self._closing.abort(reason)
         self._scope.cancel()
 
+    def cut(self, reason: str) -> None:
+        """Reset both connections, unless closes are being sent; of a parked session, without making its parts."""
+        parked = self._parked
+        if parked is None:
+            if self._life.state is SessionState.ENDING:
+                return
+            self._closing.cut(reason)
+            for transport in self.transports.values():
+                if isinstance(transport, SocketTransport):
+                    transport.reset_now()  # a relay whose turn it is would work on, up to its next checkpoint
+            self._scope.cancel()
+            return
+        assert self._resume is not None
+        parked.handover.pumped.returned = _nothing
+        self.recall()
+        parked.end(self._services, self.number, self.name, SessionEnd("proxy", SHUTDOWN.code, reason))
+        self.is_over = True
+        self._parked = None
+        self._resume(self)
+
     def disconnect(self, peer: Peer, reason: str) -> None:
         """End the session because `peer` is silent or does not read. It is reset."""
         self._unpark()
@@ -630,3 +652,7 @@ class Session:
         if self.traffic is not None:
             await self.traffic.send_heartbeat()
         self._is_beating = False
+
+
+def _nothing() -> None:
+    """Ignore that the connection of a session that is over has come back."""

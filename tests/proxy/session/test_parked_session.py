@@ -135,6 +135,26 @@ async def test_no_tap_and_no_rules_leave_it_parked(autojump_clock: MockClock) ->
         assert stage.session.is_parked
 
 
+async def test_one_that_is_cut_is_closed_without_its_parts(
+    autojump_clock: MockClock, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def fail(*_: object) -> None:
+        pytest.fail("parts were made")
+
+    with capture_logs() as logs:
+        async with staged(OPEN) as stage:
+            await become_idle(stage)
+            monkeypatch.setattr(ParkedSession, "view", fail)
+            stage.session.cut("not drained within 3 s")
+            assert stage.session.is_over
+            assert not stage.session.is_parked
+            assert await stage.client.sees() == "EOF"
+            assert await stage.broker.sees() == "EOF"
+            assert stage.metrics.channels._value.get() == 0
+    (line,) = [each for each in logs if each["event"] == "connection closed"]
+    assert (line["by"], line["code"], line["reason"]) == ("proxy", 320, "not drained within 3 s")
+
+
 async def test_one_that_cannot_be_made_again_is_no_trouble_to_the_others(
     autojump_clock: MockClock, monkeypatch: pytest.MonkeyPatch
 ) -> None:
