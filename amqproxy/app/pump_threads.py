@@ -12,6 +12,7 @@ from amqproxy.configuration.config import Config
 from amqproxy.process.log import logger
 from amqproxy.proxy.amqp010.stateful import KEPT as AMQP010_KEPT
 from amqproxy.proxy.amqp091.stateful import STATEFUL
+from amqproxy.pump.dialects import pump_dialects
 from amqproxy.pump.pumps import Pumps, are_available, may_be_idle
 from amqproxy.taps.metrics import Metrics
 
@@ -37,7 +38,7 @@ def open_pumps(config: Config, metrics: Metrics) -> Iterator[Pumps | None]:
     if threads and not are_available():
         logger().warning("no pumps", reason="they are compiled, and for Linux", threads=threads)
     if threads and are_available():
-        pumps = Pumps(threads, STATEFUL, metrics, amqp010_keeps=AMQP010_KEPT, **_forced())
+        pumps = Pumps(threads, pump_dialects(metrics, STATEFUL, AMQP010_KEPT), metrics, **_forced())
         with pumps.started():
             if pumps.count:
                 yield pumps
@@ -52,7 +53,7 @@ def _idle_pumps(metrics: Metrics) -> Iterator[Pumps | None]:
     if not may_be_idle():
         yield None
         return
-    pumps = Pumps(0, STATEFUL, metrics, is_idle_only=True)
+    pumps = Pumps(0, pump_dialects(metrics, STATEFUL, AMQP010_KEPT), metrics, is_idle_only=True)
     with pumps.started():
         yield pumps if pumps.count else None
 

@@ -1,161 +1,47 @@
-"""Scans what a pump has received: which of it may be sent on, and what is counted of it."""
+"""Scans the frames that a pump has received: which may be sent on, and what is counted of them."""
 
 from __future__ import annotations
 
-from amqproxy.amqp091.frame import BODY, HEADER, HEARTBEAT, METHOD, index_table
-from amqproxy.amqp091.methods import BY_INDEX
-from amqproxy.amqp091.tally import KINDS, METHOD_COUNT
 from amqproxy.pump.frame_counts import FrameCounts
-from amqproxy.pump.return_reasons import FORCED, LARGE, METHOD_COMES, WRONG
 
 try:
     import cython
 except ImportError:  # a plain run does not need Cython
     from amqproxy.compiled import _cython as cython
 
-_METHOD = cython.declare(cython.int, METHOD)
-_HEADER = cython.declare(cython.int, HEADER)
-_BODY = cython.declare(cython.int, BODY)
-_HEARTBEAT = cython.declare(cython.int, HEARTBEAT)
-_METHOD_COUNT = cython.declare(cython.int, METHOD_COUNT)
-_SLOTS = cython.declare(cython.int, KINDS)
-_UNKNOWN = cython.declare(cython.int, 0xFF)
 
-_METHOD_COMES = cython.declare(cython.int, METHOD_COMES)
-_FORCED = cython.declare(cython.int, FORCED)
-_LARGE = cython.declare(cython.int, LARGE)
-_WRONG = cython.declare(cython.int, WRONG)
-
-
-@cython.final
 @cython.cclass
 class FrameScanner:
-    """Goes over frames as `FrameReader` does, but stops before whatever is not for a pump.
+    """The scanner of one protocol in one pump; each folder of a protocol has a subclass.
 
-    That are frames of more than `largest` bytes, and the methods that are kept: `keeps` has, for the client and for the
-    server, a 1 at the index of each. One thread scans; another one, at any time, collects what was counted.
+    It counts frames of so many `kinds`. One thread scans; another one, at any time, collects the counts into the
+    `tallies` of both peers, if there are any.
     """
 
-    def __init__(self, keeps: tuple, largest: int) -> None:
-        place: cython.int
-        index: cython.int
-        keep: bytes
-        p: cython.p_const_uchar
-        index_of = index_table()
-        carries = bytes([cls.carries_content for cls in BY_INDEX])
-        self._tables = (index_of, carries)
-        p = index_of
-        self._index_of = p
-        p = carries
-        self._carries = p
-        self._largest = largest
-        for place in range(2):
-            keep = keeps[place]
-            for index in range(METHOD_COUNT):
-                self._keeps[place][index] = keep[index]
-        self._counts = FrameCounts(KINDS)
+    def __init__(self, kinds: int, tallies: tuple | None) -> None:
+        self._counts = FrameCounts(kinds)
+        self._tallies = tallies
+        self.written = 0
 
     @cython.nogil
     @cython.cfunc
     @cython.exceptval(check=False)
     def scan(
-        self, direction: DirectionPointer, p: ConstBytePointer, length: cython.Py_ssize_t, reason: IntPointer
+        self,
+        direction: DirectionPointer,
+        p: ConstBytePointer,
+        length: cython.Py_ssize_t,
+        out: BytePointer,
+        reason: IntPointer,
     ) -> cython.Py_ssize_t:
-        """Go over the whole frames, and count them: the place where they end, or where one is that is not for a pump.
+        """Scan and count whole frames; return where the last of them ends that a pump may send on.
 
-        What would be an error in `FrameReader` is left to it.
+        `reason` is set to why the connection has to be given back there, or 0. Unless `out` is NULL, the frames are
+        written there as the protocol's meter takes them when cut, in `written` bytes, no more than the frames have.
         """
-        position: cython.Py_ssize_t = 0
-        whole: cython.longlong
-        size: cython.longlong
-        kind: cython.int
-        index: cython.int
-        slot: cython.int
-        why: cython.int = 0
-        frames: cython.ulonglong = 0
-        channel: ChannelContentPointer
-        connection: PumpedPointer = cython.cast(PumpedPointer, direction.owner)
-        frames_seen: CounterPointer = self._counts.frames + direction.place * _SLOTS
-        bytes_seen: CounterPointer = self._counts.sizes + direction.place * _SLOTS
-        while length - position >= 7:
-            kind = p[position]
-            size = long_at(p, position + 3)
-            whole = size + 8
-            if size > direction.payload_max and (kind != _HEADER or size > direction.header_max):
-                why = _WRONG
-                break
-            if whole > self._largest:
-                why = _LARGE
-                break
-            if length - position < whole:
-                if kind == _METHOD and size >= 4 and length - position >= 11:
-                    index = self._index_of[p[position + 8] * 256 + p[position + 10]]
-                    if index == _UNKNOWN or self._keeps[direction.place][index]:
-                        why = _METHOD_COMES
-                break
-            if p[position + whole - 1] != 0xCE:
-                why = _WRONG
-                break
-            if connection.frames_left == 0:
-                why = _FORCED
-                break
-            if kind == _HEARTBEAT:
-                if size != 0 or p[position + 1] | p[position + 2]:
-                    why = _WRONG
-                    break
-                slot = 4 * _METHOD_COUNT
-            else:
-                channel = channel_of(direction, (p[position + 1] << 8) | p[position + 2])
-                if kind == _METHOD:
-                    index = _UNKNOWN
-                    if size >= 4 and p[position + 7] | p[position + 9] == 0:
-                        index = self._index_of[p[position + 8] * 256 + p[position + 10]]
-                    if index == _UNKNOWN or self._keeps[direction.place][index] or channel == cython.NULL:
-                        why = _METHOD_COMES
-                        break
-                    if channel.expects != _METHOD:
-                        why = _WRONG
-                        break
-                    if self._carries[index]:
-                        put_int(cython.address(channel.expects), _HEADER)
-                        put_int(cython.address(channel.index), index)
-                        add(cython.address(channel.contents), 1)
-                    slot = index
-                elif channel == cython.NULL:
-                    why = _WRONG
-                    break
-                elif kind == _HEADER:
-                    if (
-                        channel.expects != _HEADER
-                        or size < 12
-                        or p[position + 7] | (p[position + 8] ^ 60) | p[position + 9] | p[position + 10]
-                    ):
-                        why = _WRONG
-                        break
-                    put(cython.address(channel.remaining), long_long_at(p, position + 11))
-                    put_int(cython.address(channel.expects), _BODY if channel.remaining > 0 else _METHOD)
-                    slot = _METHOD_COUNT + channel.index
-                elif kind == _BODY:
-                    if channel.expects != _BODY or cython.cast(cython.ulonglong, size) > channel.remaining:
-                        why = _WRONG
-                        break
-                    put(cython.address(channel.remaining), channel.remaining - size)
-                    if channel.remaining == 0:
-                        put_int(cython.address(channel.expects), _METHOD)
-                    slot = 2 * _METHOD_COUNT + channel.index
-                else:
-                    why = _WRONG
-                    break
-            add(cython.address(frames_seen[slot]), 1)
-            add(cython.address(bytes_seen[slot]), whole)
-            frames += 1
-            if connection.frames_left > 0:
-                connection.frames_left -= 1
-            position += whole
-        add(cython.address(direction.frames), frames)
-        reason[0] = why
-        return position
+        return 0
 
-    def collect(self, tallies: tuple) -> None:
-        """Add to the tallies of both peers what was counted since this was last asked."""
-        self._counts.collect(tallies)
+    def collect(self) -> None:
+        """Add to the tallies of both peers what was counted since the last call."""
+        if self._tallies is not None:
+            self._counts.collect(self._tallies)

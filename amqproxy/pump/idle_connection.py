@@ -1,36 +1,34 @@
-"""A connection on which next to nothing comes, while an `IdlePump` has it: the plain form of a `PumpedConnection`."""
+"""An idle connection while an `IdlePump` has it: the plain form of a `PumpedConnection`."""
 
 from __future__ import annotations
 
-import struct
 from collections.abc import Callable
-from typing import ClassVar
-
-from amqproxy.amqp010.frame_reader import FrameReader as Amqp010FrameReader
-from amqproxy.amqp091.frame import HEARTBEAT_FRAME
-from amqproxy.amqp091.frame_reader import FrameReader
-
-_STATE = struct.Struct("=HBiQQ")
-"""What has been read of a channel: its number, what it expects, the index of its content's method, what is left of that
-content's body, and how many contents have begun."""
+from typing import Any, ClassVar, Protocol
 
 _NOTHING = b"", b""
 
-AnyReader = FrameReader | Amqp010FrameReader
+
+class AnyReader(Protocol):
+    """The reader of one direction, as far as it learns what it has not read."""
+
+    def skip(self, size: int, frames: int = 0) -> None:
+        """Count bytes and frames that were read elsewhere."""
+
+
 Readers = tuple[AnyReader, AnyReader]
+"""The client's, and the server's."""
 
 
 class IdleConnection:
-    """Used as a `PumpedConnection` is, whose arguments these are; the readers hold nothing of an incomplete frame.
+    """A connection with the interface and arguments of a `PumpedConnection`; each folder of a protocol has a subclass.
 
-    `received`, `taken` and `frames` count what has come of each peer since; `reason`, `rest`, `unsent` and `error` are
-    as its pump leaves them. `since` is when that took it, in seconds. All that passes are frames as `heartbeat`, which
-    is the `heartbeat_kind` of a tally.
+    The readers hold nothing of an incomplete frame. `received`, `taken` and `frames` count what has come of each peer
+    since; `reason`, `rest`, `unsent` and `error` are as its pump leaves them. `since` is when that took it, in seconds.
+    All that passes are frames as `heartbeat`, which a tally counts as its `heartbeat_kind`.
     """
 
-    is_amqp010: ClassVar[bool] = False
-    heartbeat: ClassVar[bytes] = HEARTBEAT_FRAME
-    heartbeat_kind: ClassVar[int] = -1
+    heartbeat: ClassVar[bytes]
+    heartbeat_kind: ClassVar[int]
 
     __slots__ = (
         "_heard",
@@ -71,7 +69,7 @@ class IdleConnection:
         self.since = 0.0
         self.received_bytes, self.taken, self.frame_counts = [0, 0], [0, 0], [0, 0]
         self.rests, self.unsents, self.errors = _NOTHING, _NOTHING, (0, 0)
-        self._states = tuple(map(_packed_states, readers))
+        self._states = tuple(map(self._packed_states, readers))
         self._shown = [(0, 0, 0), (0, 0, 0)]
         self._patience = self._heard = (0.0, 0.0)
         self._looked = (0, 0)
@@ -94,7 +92,7 @@ class IdleConnection:
         for place in range(2):
             self._shown[place] = self._shown[place][0], 0, 0
             if readers is not None:
-                _unpack_states(self._states[place], readers[place])
+                self._unpack_states(self._states[place], readers[place])
                 readers[place].skip(0, frames[place])
 
     def received(self, place: int) -> int:
@@ -141,19 +139,11 @@ class IdleConnection:
         """The system's error when a peer was read from; 0: none."""
         return self.errors[place]
 
+    # --- for the protocols
 
-def _packed_states(reader: AnyReader) -> bytes:
-    """What a reader has read of its channels; of AMQP 0-10 nothing, where nothing has begun that has not ended."""
-    if not isinstance(reader, FrameReader):
+    def _packed_states(self, reader: Any) -> bytes:
+        """Return what a reader knows of its channels between two messages; by default nothing."""
         return b""
-    return b"".join(
-        _STATE.pack(number, each.expects, each.index, each.remaining, each.contents)
-        for number, each in sorted(reader.content_states.items())
-    )
 
-
-def _unpack_states(packed: bytes, reader: AnyReader) -> None:
-    if isinstance(reader, FrameReader):
-        for number, *state in _STATE.iter_unpack(packed):
-            if number in reader.content_states:
-                reader.content_states[number].go_on(*state)
+    def _unpack_states(self, packed: bytes, reader: Any) -> None:
+        """Give another reader what `_packed_states` returned."""

@@ -5,13 +5,13 @@ from __future__ import annotations
 import os
 import select
 import time
+from collections.abc import Mapping
 from contextlib import suppress
 
-from amqproxy.amqp010.tally import Tally as Amqp010Tally
-from amqproxy.amqp091.tally import Tally
 from amqproxy.pump.idle_connection import IdleConnection
 from amqproxy.pump.pumped_connection import PumpedConnection
 from amqproxy.pump.return_reasons import ENDED, GONE, METHOD_COMES, RECALLED, STUCK
+from amqproxy.pump.tallies import Tallies
 
 MOST_READ = 64 * 1024
 """Bytes received at once."""
@@ -23,9 +23,8 @@ EVENTS_A_TURN = 25
 class IdlePump:
     """Has what a `Pump` has, and passes on heartbeats alone: whatever else comes, it gives the connection back.
 
-    `tallies` of both peers count the frames, `amqp010_tallies` those of AMQP 0-10. The event loop calls `turn` whenever
-    `descriptor` is readable; there, `returned` is called of what is given back. `OSError` where the system has no
-    descriptor left.
+    `tallies` count the frames, by the class of their connection. The event loop calls `turn` whenever `descriptor` is
+    readable; there, `returned` is called of what is given back. `OSError` where the system has no descriptor left.
     """
 
     is_threaded = False
@@ -33,9 +32,8 @@ class IdlePump:
     has_returned = False
     has_deadline = False
 
-    def __init__(self, tallies: tuple[Tally, Tally], amqp010_tallies: tuple[Amqp010Tally, Amqp010Tally]) -> None:
+    def __init__(self, tallies: Mapping[type[IdleConnection], Tallies]) -> None:
         self._tallies = tallies
-        self._amqp010_tallies = amqp010_tallies
         self._epoll = select.epoll()
         self._by_descriptor: dict[int, IdleConnection] = {}
 
@@ -129,7 +127,7 @@ class IdlePump:
             return
         connection.taken[place] += len(data)
         connection.frame_counts[place] += count
-        tally = self._amqp010_tallies[place] if connection.is_amqp010 else self._tallies[place]
+        tally = self._tallies[type(connection)][place]
         tally.frames[connection.heartbeat_kind] += count
         tally.byte_counts[connection.heartbeat_kind] += len(data)
         if connection.note is not None:

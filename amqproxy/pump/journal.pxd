@@ -2,14 +2,9 @@
 
 cimport cython
 from libc.stdlib cimport free, malloc
-from libc.string cimport memcpy
 
-from amqproxy.compiled.byte_access cimport long_at, short_at
 from amqproxy.pump.pumped_connection cimport DirectionPointer, Pumped, PumpedConnection, PumpedDirection, PumpedPointer
-from amqproxy.pump.system_calls cimport BytePointer, CharPointer, ConstBytePointer, load, look, put, store
-from amqproxy.taps.metering.amqp091.acknowledgement_run cimport AcknowledgementRun
-from amqproxy.taps.metering.amqp010.message_run cimport Amqp010MessageRun
-from amqproxy.taps.metering.amqp091.message_run cimport MessageRun
+from amqproxy.pump.system_calls cimport BytePointer, CharPointer, load, look, put, store
 
 
 cdef extern from "Python.h":
@@ -36,11 +31,8 @@ cdef class Journal:
     cdef unsigned long long _start
     cdef unsigned long long _end
     cdef unsigned long long _base
-    cdef MessageRun _run
-    cdef AcknowledgementRun _acknowledgements
-    cdef Amqp010MessageRun _amqp010_run
+    cdef unsigned long long _begin
 
     cdef bint has_room(self) noexcept nogil
-    cdef bint write(self, PumpedDirection *direction, const unsigned char *data, Py_ssize_t size, unsigned long long now) noexcept nogil
-    cdef Py_ssize_t _write(self, bint is_server, unsigned char *out, const unsigned char *data, Py_ssize_t size) noexcept nogil
-    cdef Py_ssize_t _write_amqp010(self, bint is_server, unsigned char *out, const unsigned char *data, Py_ssize_t size) noexcept nogil
+    cdef unsigned char *place_for(self, Py_ssize_t size) noexcept nogil
+    cdef bint write(self, PumpedDirection *direction, Py_ssize_t written, unsigned long long now) noexcept nogil

@@ -3,7 +3,6 @@
 cimport cython
 from libc.errno cimport errno
 
-from amqproxy.pump.amqp010_frame_scanner cimport Amqp010FrameScanner
 from amqproxy.pump.frame_scanner cimport FrameScanner
 from amqproxy.pump.journal cimport Journal
 from amqproxy.pump.latency_counts cimport LatencyCounts
@@ -11,7 +10,7 @@ from amqproxy.pump.pump_message cimport ACKNOWLEDGED, BEGIN, RECALL, RETURNED, S
 from amqproxy.pump.pumped_connection cimport Pumped, PumpedConnection, PumpedPointer
 from amqproxy.pump.relay_loop cimport RelayLoop
 from amqproxy.pump.system_calls cimport (
-    AMQPROXY_HAS_EPOLL, close_descriptor, load, new_pipe, read_pipe, store, wait_for, write_pipe,
+    AMQPROXY_HAS_EPOLL, VoidPointer, close_descriptor, load, new_pipe, read_pipe, store, wait_for, write_pipe,
 )
 
 
@@ -23,13 +22,10 @@ cdef class Pump:
     cdef unsigned long long _recalls
     cdef unsigned long long _answered
     cdef long long _most_frames
-    cdef FrameScanner _scanner
-    cdef Amqp010FrameScanner _amqp010_scanner
+    cdef dict _scanners
     cdef Journal _journal
     cdef LatencyCounts _latencies
     cdef RelayLoop _loop
-    cdef object _tallies
-    cdef object _amqp010_tallies
     cdef set _connections
     cdef object _arrived
     cdef list _asked

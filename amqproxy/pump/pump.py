@@ -9,8 +9,6 @@ from __future__ import annotations
 
 from collections import deque
 
-from amqproxy.amqp010.frame_reader import EVERY_METHOD
-from amqproxy.pump.amqp010_frame_scanner import Amqp010FrameScanner
 from amqproxy.pump.frame_scanner import FrameScanner
 from amqproxy.pump.journal import Journal
 from amqproxy.pump.latency_counts import LatencyCounts
@@ -37,11 +35,9 @@ connection is given back: the session has the right bounds for both."""
 class Pump:
     """Relays the connections that it is given, until it gives them back.
 
-    `keeps` are, for the client and for the server, the methods before which a connection is given back: a 1 at the
-    index of each; `amqp010_keeps` are those of AMQP 0-10, for both. `tallies` of both count the frames, those of AMQP
-    0-10 `amqp010_tallies`, if they are counted, and `bounds`, in seconds, are those of the latencies. After
-    `most_frames` frames a connection is given back, if that is not 0; and when a peer has taken nothing, or has not
-    completed a larger frame, for `stuck_after` seconds.
+    `scanners` go over what is received, by the class of its connection, and `bounds`, in seconds, are those of the
+    latencies. After `most_frames` frames a connection is given back, if that is not 0; and when a peer has taken
+    nothing, or has not completed a larger frame, for `stuck_after` seconds.
 
     All but `run` and `turn` is for one thread, the owner's. With `is_threaded`, another thread calls `run`; else the
     owner calls `turn` whenever `descriptor` is readable. Where the thread `has_ended`, connections can still be
@@ -50,12 +46,9 @@ class Pump:
 
     def __init__(
         self,
-        keeps: tuple,
-        tallies: tuple,
+        scanners: dict,
         bounds: tuple,
         *,
-        amqp010_keeps: bytes = EVERY_METHOD,
-        amqp010_tallies: tuple | None = None,
         most_frames: int = 0,
         stuck_after: float = STUCK_AFTER,
         is_threaded: bool = True,
@@ -67,20 +60,15 @@ class Pump:
         self._commands[0] = self._commands[1] = self._returns[0] = self._returns[1] = -1
         if new_pipe(self._commands) < 0 or new_pipe(self._returns) < 0:
             raise OSError(errno, "no descriptor for a pump")
-        self._tallies = tallies
-        self._amqp010_tallies = amqp010_tallies
+        self._scanners = scanners
         self._connections = set()
         self._arrived = deque()
         self._asked = []
         self._most_frames = most_frames
         self.is_threaded = is_threaded
-        self._scanner = FrameScanner(keeps, SCRATCH)
-        self._amqp010_scanner = Amqp010FrameScanner(amqp010_keeps)
         self._journal = Journal(journal, SCRATCH)
         self._latencies = LatencyCounts(bounds)
         self._loop = RelayLoop(
-            self._scanner,
-            self._amqp010_scanner,
             self._journal,
             self._latencies,
             self._commands[0],
@@ -125,6 +113,8 @@ class Pump:
 
     def take(self, connection: PumpedConnection) -> None:
         """Relay a connection from here on."""
+        scanner: FrameScanner = self._scanners[type(connection)]
+        connection._pumped.scanner = cython.cast(VoidPointer, scanner)
         connection._pumped.frames_left = self._most_frames if self._most_frames else -1
         connection.is_pumped = True
         self._connections.add(connection)
@@ -240,9 +230,8 @@ class Pump:
         """Add to the tallies what was counted since this was last asked; the latencies since then: by their bounds, and
         their sum in seconds. For any thread that holds the interpreter's lock.
         """
-        self._scanner.collect(self._tallies)
-        if self._amqp010_tallies is not None:
-            self._amqp010_scanner.collect(self._amqp010_tallies)
+        for scanner in self._scanners.values():
+            scanner.collect()
         return self._latencies.collect()
 
     def stop(self) -> None:

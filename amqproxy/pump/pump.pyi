@@ -1,9 +1,8 @@
-"""What of `pump` is seen from Python, where it is compiled."""
+"""Python's view of the compiled `pump`."""
 
 from collections.abc import Sequence
 
-from amqproxy.amqp010.tally import Tally as Amqp010Tally
-from amqproxy.amqp091.tally import Tally
+from amqproxy.pump.frame_scanner import FrameScanner
 from amqproxy.pump.idle_connection import IdleConnection
 from amqproxy.pump.pumped_connection import PumpedConnection
 
@@ -14,12 +13,9 @@ STUCK_AFTER: float
 class Pump:
     def __init__(
         self,
-        keeps: tuple[bytes, bytes],
-        tallies: tuple[Tally, Tally],
+        scanners: dict[type[PumpedConnection], FrameScanner],
         bounds: tuple[float, ...],
         *,
-        amqp010_keeps: bytes = ...,
-        amqp010_tallies: tuple[Amqp010Tally, Amqp010Tally] | None = None,
         most_frames: int = 0,
         stuck_after: float = ...,
         is_threaded: bool = True,

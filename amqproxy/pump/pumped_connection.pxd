@@ -4,14 +4,12 @@ cimport cython
 from libc.stdlib cimport calloc, free, malloc
 from libc.string cimport memcpy
 
-from amqproxy.amqp091.frame_reader cimport ContentState, FrameReader
 from amqproxy.pump.system_calls cimport BytePointer, CharPointer, VoidPointer, look, look_int
 
 
 cdef struct ChannelContent:
-    # One direction of one channel: what a `ContentState` has of it. In AMQP 0-10, one of a track, whose number is twice
-    # that of its channel plus that of the track: `expects` is its state, as in `amqp010.frame_reader`, `index` the state
-    # in which it was handed over, `contents` how many commands have begun on it.
+    # The frames of a channel, or of each of its tracks, in one direction: what their reader knows of them. `expects` and
+    # `index` have the meaning that the protocol's scanner gives them; `contents` counts those that have begun.
     int number
     int expects
     int index
@@ -60,7 +58,7 @@ ctypedef PumpedDirection *DirectionPointer
 
 
 cdef inline ChannelContent *channel_of(PumpedDirection *direction, int number) noexcept nogil:
-    # The channel, or track, of a number; NULL where it is not open.
+    # The channel, or track, of a number; NULL if it is not open.
     cdef int low = 0
     cdef int high = direction.channel_count
     cdef int middle
@@ -79,12 +77,13 @@ cdef inline ChannelContent *channel_of(PumpedDirection *direction, int number) n
 
 
 cdef struct Pumped:
-    # Both directions of a connection: the client's, and the server's. `object` is the one of Python.
+    # Both directions of a connection: the client's, and the server's. `object` is the `PumpedConnection`, and `scanner`
+    # the `FrameScanner` of its protocol in the pump that has it.
     PumpedDirection directions[2]
     void *object
+    void *scanner
     int is_here
     int is_metered
-    int is_amqp010
     int reason
     long long frames_left
     Pumped *next_leaving
@@ -105,7 +104,7 @@ cdef class PumpedConnection:
 
     cdef object _load(self, object reader, PumpedDirection *direction)
     cdef object _load_rest(self, bytes held, PumpedDirection *direction)
+    cdef object _new_channels(self, PumpedDirection *direction, int count)
     cdef object _empty(self, object reader)
-    cdef object _begin_at(self, object reader, object frames)
-    cdef object _show(self, object reader, PumpedDirection *direction)
+    cdef object _show_channels(self, object reader, PumpedDirection *direction)
     cdef bint _is_silent(self, double now) noexcept

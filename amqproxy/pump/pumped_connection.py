@@ -1,4 +1,4 @@
-"""A connection that a pump relays: both directions, and what is read of their channels."""
+"""A connection that a pump relays: both directions, and the state of their channels."""
 
 from __future__ import annotations
 
@@ -22,12 +22,13 @@ def _free_direction(direction: DirectionPointer) -> cython.void:
 
 @cython.cclass
 class PumpedConnection:
-    """One connection that a pump is to relay, and what it has got from it when it is given back.
+    """A connection that a pump is to relay; once it is given back, it has what its pump has received and not used.
 
-    `readers` and `descriptors` are the client's and the server's: the readers know no content that has to be shown, and
-    what they hold of an incomplete frame is the pump's from here on. `returned` is called once it is back. `note` is
-    given what has passed, if it is metered: whether the server sent it, the bytes, the time in seconds of the monotonic
-    clock, and whether bodies are left out. `holder` is what watches for silent peers, if something does: see `watch`.
+    Each folder of a protocol has a subclass. `readers` and `descriptors` are the client's and the server's: the readers
+    know no content that has to be shown, and what they hold of an incomplete frame is the pump's from here on.
+    `returned` is called once the connection is back. `note` is given what has passed, if it is metered: whether the
+    server sent it, the bytes, the time in seconds of the monotonic clock, and whether bodies are left out. `holder` is
+    what watches for silent peers, if something does: see `watch`.
     """
 
     def __init__(self, readers: tuple, descriptors: tuple, returned: object, note: object = None) -> None:
@@ -49,6 +50,7 @@ class PumpedConnection:
             direction.place = place
             direction.source = descriptors[place]
             direction.target = descriptors[1 - place]
+            self._load_rest(readers[place].held, direction)
             self._load(readers[place], direction)
         for place in range(2):  # only now, that nothing can fail any more
             self._empty(readers[place])
@@ -62,32 +64,22 @@ class PumpedConnection:
 
     @cython.cfunc
     def _load(self, reader: object, direction: DirectionPointer) -> object:
-        """Have a direction go on where its reader is."""
-        own: FrameReader = reader
-        state: ContentState
-        place: cython.Py_ssize_t
-        self._load_rest(own.held, direction)
-        direction.payload_max = own._payload_max
-        direction.header_max = own.header_max
-        direction.channel_count = len(own.content_states)
-        if direction.channel_count:
-            direction.channels = cython.cast(
-                ChannelContentPointer, calloc(direction.channel_count, cython.sizeof(ChannelContent))
-            )
+        """Copy a reader's limits, and its state of each channel, into its direction."""
+        return None
+
+    @cython.cfunc
+    def _new_channels(self, direction: DirectionPointer, count: cython.int) -> object:
+        """Make room for the states of so many channels."""
+        direction.channel_count = count
+        if count:
+            direction.channels = cython.cast(ChannelContentPointer, calloc(count, cython.sizeof(ChannelContent)))
             if direction.channels == cython.NULL:
                 raise MemoryError
-        for place, number in enumerate(sorted(own.content_states)):
-            state = own.content_states[number]
-            direction.channels[place].number = number
-            direction.channels[place].expects = state.expects
-            direction.channels[place].index = state.index
-            direction.channels[place].remaining = state.remaining
-            direction.channels[place].contents = state.contents
         return None
 
     @cython.cfunc
     def _load_rest(self, held: bytes, direction: DirectionPointer) -> object:
-        """What is held of an incomplete frame."""
+        """Copy what a reader holds of an incomplete frame."""
         size: cython.Py_ssize_t = len(held)
         p: cython.p_const_uchar = held
         direction.is_read = True
@@ -101,9 +93,7 @@ class PumpedConnection:
 
     @cython.cfunc
     def _empty(self, reader: object) -> object:
-        """Have a reader hold nothing: the pump does."""
-        own: FrameReader = reader
-        own._tail = None
+        """Discard what a reader holds of an incomplete frame, which is the pump's."""
         return None
 
     def show(self) -> tuple[int, int]:
@@ -115,40 +105,30 @@ class PumpedConnection:
         place: cython.int
         direction: DirectionPointer
         received: cython.ulonglong
+        taken: cython.ulonglong
+        frames: cython.ulonglong
         for place in range(2):
             direction = cython.address(self._pumped.directions[place])
             if self.readers is not None:
-                self._show(self.readers[place], direction)
+                taken = look(cython.address(direction.taken))
+                frames = look(cython.address(direction.frames))
+                self.readers[place].skip(taken - direction.shown_taken, frames - direction.shown_frames)
+                direction.shown_taken = taken
+                direction.shown_frames = frames
+                self._show_channels(self.readers[place], direction)
             received = look(cython.address(direction.received))
             found.append(received - direction.shown_received)
             direction.shown_received = received
         return tuple(found)
 
     @cython.cfunc
-    def _show(self, reader: object, direction: DirectionPointer) -> object:
-        own: FrameReader = reader
-        taken: cython.ulonglong = look(cython.address(direction.taken))
-        frames: cython.ulonglong = look(cython.address(direction.frames))
-        state: ContentState
-        channel: ChannelContentPointer
-        place: cython.int
-        own.offset += taken - direction.shown_taken
-        own.frames += frames - direction.shown_frames
-        direction.shown_taken = taken
-        direction.shown_frames = frames
-        for place in range(direction.channel_count):
-            state = own.content_states.get(direction.channels[place].number)
-            if state is not None:
-                channel = cython.address(direction.channels[place])
-                state.expects = look_int(cython.address(channel.expects))
-                state.index = look_int(cython.address(channel.index))
-                state.remaining = look(cython.address(channel.remaining))
-                state.contents = look(cython.address(channel.contents))
+    def _show_channels(self, reader: object, direction: DirectionPointer) -> object:
+        """Copy the state of each channel back into a reader."""
         return None
 
     def adopt(self, readers: tuple | None, frames: tuple = (0, 0)) -> None:
-        """Have other readers, which had so many frames when the connection was handed over, know from the next `show`
-        on what has passed since then; None: there are none.
+        """Give the connection new readers, or None; from the next `show` on, they know all that passed since it was
+        handed over. Before that, there were so many frames.
         """
         place: cython.int
         direction: DirectionPointer
@@ -157,14 +137,7 @@ class PumpedConnection:
             direction = cython.address(self._pumped.directions[place])
             direction.shown_taken = direction.shown_frames = 0
             if readers is not None:
-                self._begin_at(readers[place], frames[place])
-
-    @cython.cfunc
-    def _begin_at(self, reader: object, frames: object) -> object:
-        """A reader has had so many frames."""
-        own: FrameReader = reader
-        own.frames = frames
-        return None
+                readers[place].skip(0, frames[place])
 
     def received(self, place: cython.int) -> int:
         """How many bytes came from a peer since the connection was handed over."""

@@ -1,8 +1,7 @@
-"""What of `pumped_connection` is seen from Python, where it is compiled."""
+"""Python's view of the compiled `pumped_connection`."""
 
 from collections.abc import Callable
 
-from amqproxy.amqp091.frame_reader import FrameReader
 from amqproxy.pump.idle_connection import Readers
 
 class PumpedConnection:
@@ -10,7 +9,7 @@ class PumpedConnection:
     holder: object
     def __init__(
         self,
-        readers: tuple[FrameReader, FrameReader],
+        readers: Readers,
         descriptors: tuple[int, int],
         returned: Callable[[], object],
         note: Callable[[bool, memoryview, float, bool], object] | None = None,

@@ -6,26 +6,20 @@ import heapq
 import itertools
 import math
 import time
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from threading import Thread
 
 import trio
 
-from amqproxy.amqp010.command_numbering import CommandNumbering
-from amqproxy.amqp010.frame_reader import EVERY_METHOD
-from amqproxy.amqp010.frame_reader import FrameReader as Amqp010FrameReader
-from amqproxy.amqp091.frame import FRAME_MIN_SIZE
-from amqproxy.amqp091.frame_reader import FrameReader
-from amqproxy.amqp091.transitions import CLIENT, SERVER, Peer
 from amqproxy.process.log import logger
 from amqproxy.pump import idle_pump
-from amqproxy.pump.amqp010_idle_connection import Amqp010IdleConnection
-from amqproxy.pump.amqp010_pumped_connection import Amqp010PumpedConnection
 from amqproxy.pump.idle_connection import IdleConnection
 from amqproxy.pump.idle_pump import IdlePump
 from amqproxy.pump.pump import IS_AVAILABLE, STUCK_AFTER, Pump
+from amqproxy.pump.pump_dialect import PumpDialect
 from amqproxy.pump.pumped_connection import PumpedConnection
+from amqproxy.pump.relay_loop import SMALL
 from amqproxy.pump.return_reasons import FORCED, REASONS, RECALLED
 from amqproxy.taps.metrics import LATENCY_BUCKETS, Metrics
 
@@ -66,19 +60,17 @@ class Pumps:
     There are fewer, or none, where the system refuses a thread, a descriptor or memory, or where a thread ends: then
     the log has a line, and the event loop relays what they would have. `count` is how many there are just now.
 
-    Each gives a connection back at the methods that it `keeps` for the session, of each peer: a 1 at the index of each;
-    of AMQP 0-10, at the `amqp010_keeps` of either. `most_frames` gives it back after so many frames, and then a session
-    offers it again with every `first_chunks`, at most `most_chunks`: so tests have connections change hands all the
-    time. To be used from one thread.
+    Each relays connections of all the `dialects`. `most_frames` gives a connection back after so many frames, and then
+    a session offers it again with every `first_chunks`, at most `most_chunks`: so tests have connections change hands
+    all the time. To be used from one thread.
     """
 
     def __init__(
         self,
         threads: int,
-        keeps: Mapping[Peer, bytes],
+        dialects: Sequence[PumpDialect],
         metrics: Metrics,
         *,
-        amqp010_keeps: bytes = EVERY_METHOD,
         most_frames: int = 0,
         first_chunks: int = FIRST_CHUNKS,
         most_chunks: int = MOST_CHUNKS,
@@ -87,7 +79,7 @@ class Pumps:
         self.is_idle_only = is_idle_only
         self.first_chunks = NEVER if is_idle_only else first_chunks
         self.most_chunks = 64 * NEVER if is_idle_only else most_chunks
-        self.most_held = 0 if is_idle_only else FRAME_MIN_SIZE
+        self.most_held = 0 if is_idle_only else SMALL
         self.handed_over = 0
         self._is_ending = False
         self._metrics = metrics
@@ -96,20 +88,15 @@ class Pumps:
         self._numbers = itertools.count()
         self._is_sooner = trio.Event()
         self._pumps: list[Pump | IdlePump] = []
-        tallies = metrics.tallies[CLIENT], metrics.tallies[SERVER]
-        amqp010_tallies = metrics.amqp010_tallies[CLIENT], metrics.amqp010_tallies[SERVER]
         pump: Pump | IdlePump
         for _ in range(max(1, threads)):
             try:
                 if is_idle_only:
-                    pump = IdlePump(tallies, amqp010_tallies)
+                    pump = IdlePump({each.idle: each.tallies for each in dialects})
                 else:
                     pump = Pump(
-                        (keeps[CLIENT], keeps[SERVER]),
-                        tallies,
+                        {each.pumped: each.new_scanner(each.tallies) for each in dialects},
                         LATENCY_BUCKETS,
-                        amqp010_keeps=amqp010_keeps,
-                        amqp010_tallies=amqp010_tallies,
                         most_frames=most_frames,
                         stuck_after=STUCK_AFTER if threads else 0.0,
                         is_threaded=threads > 0,
@@ -137,31 +124,6 @@ class Pumps:
     def connections(self) -> int:
         """How many they have."""
         return sum(pump.connections for pump in self._pumps)
-
-    def connection(
-        self,
-        readers: tuple[FrameReader, FrameReader],
-        descriptors: tuple[int, int],
-        returned: Callable[[], object],
-        note: Callable[[bool, memoryview, float, bool], object] | None,
-    ) -> AnyPumped:
-        """A connection as `take` has it; see `PumpedConnection`."""
-        kind = IdleConnection if self.is_idle_only else PumpedConnection
-        return kind(readers, descriptors, returned, note)
-
-    def amqp010_connection(
-        self,
-        readers: tuple[Amqp010FrameReader, Amqp010FrameReader],
-        numberings: tuple[CommandNumbering, CommandNumbering],
-        channels: Iterable[int],
-        descriptors: tuple[int, int],
-        returned: Callable[[], object],
-        note: Callable[[bool, memoryview, float, bool], object] | None,
-    ) -> AnyPumped:
-        """The same of AMQP 0-10; see `Amqp010PumpedConnection`."""
-        if self.is_idle_only:
-            return Amqp010IdleConnection(readers, descriptors, returned, note)
-        return Amqp010PumpedConnection(readers, numberings, channels, descriptors, returned, note)
 
     def was_worth_while(self, connection: AnyPumped) -> bool:
         """Was it worth while to hand a connection over that is back?"""

@@ -5,7 +5,6 @@ from libc.errno cimport EAGAIN, EINTR, ENOMEM, errno
 from libc.stdlib cimport free, malloc
 from libc.string cimport memcpy
 
-from amqproxy.pump.amqp010_frame_scanner cimport Amqp010FrameScanner
 from amqproxy.pump.frame_scanner cimport FrameScanner
 from amqproxy.pump.journal cimport Journal
 from amqproxy.pump.latency_counts cimport LatencyCounts
@@ -28,8 +27,6 @@ cdef class RelayLoop:
     cdef unsigned long long has_ended
     cdef int _commands
     cdef int _returns
-    cdef FrameScanner _scanner
-    cdef Amqp010FrameScanner _amqp010_scanner
     cdef Journal _journal
     cdef LatencyCounts _latencies
     cdef StalledDirections _stalled

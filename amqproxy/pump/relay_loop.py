@@ -1,9 +1,7 @@
-"""What a pump does in its thread: it waits, receives, has frames scanned, sends, and gives back, all without Python."""
+"""The loop of a pump's thread: it waits, receives, has frames scanned, sends, and gives back, all without Python."""
 
 from __future__ import annotations
 
-from amqproxy.amqp091.frame import FRAME_MIN_SIZE
-from amqproxy.pump.amqp010_frame_scanner import Amqp010FrameScanner
 from amqproxy.pump.frame_scanner import FrameScanner
 from amqproxy.pump.journal import Journal
 from amqproxy.pump.latency_counts import LatencyCounts
@@ -21,6 +19,9 @@ SCRATCH = 256 * 1024
 MOST_HELD = 64 * 1024 * 1024
 """Bytes that one pump holds of incomplete frames and of what is not sent yet; beyond, connections are given back."""
 
+SMALL = 4096
+"""Bytes of an incomplete frame that may be held for long: frames of this size are allowed whatever peers agree on."""
+
 _EVENTS = cython.declare(cython.int, 64)
 
 _ENDED = cython.declare(cython.int, ENDED)
@@ -32,7 +33,7 @@ _TRICKLING = cython.declare(cython.int, TRICKLING)
 
 _SCRATCH = cython.declare(cython.Py_ssize_t, SCRATCH)
 _MOST_HELD = cython.declare(cython.ulonglong, MOST_HELD)
-_SMALL = cython.declare(cython.Py_ssize_t, FRAME_MIN_SIZE)
+_SMALL = cython.declare(cython.Py_ssize_t, SMALL)
 _STUCK_MS = cython.declare(cython.int, 50)
 _LOOK_NS = cython.declare(cython.ulonglong, 10_000_000)
 
@@ -42,15 +43,13 @@ _LOOK_NS = cython.declare(cython.ulonglong, 10_000_000)
 class RelayLoop:
     """The loop of one pump. It reads from the pipe `commands`, and writes to `returns`; see `pump_message`.
 
-    What has passed is written into the `journal`, and counted by the scanner of its protocol and in `latencies`. A
-    connection is given back when a peer has taken nothing, or has not completed a larger frame, for `stuck_after`
-    seconds. `OSError` where the system has no descriptor left.
+    The scanner of a connection counts its frames, and writes them into the `journal`; `latencies` has how long they
+    took. A connection is given back when a peer has taken nothing, or has not completed a larger frame, for
+    `stuck_after` seconds. `OSError` where the system has no descriptor left.
     """
 
     def __init__(
         self,
-        scanner: FrameScanner,
-        amqp010_scanner: Amqp010FrameScanner,
         journal: Journal,
         latencies: LatencyCounts,
         commands: int,
@@ -59,8 +58,6 @@ class RelayLoop:
     ) -> None:
         event: epoll_event
         self.epoll = -1
-        self._scanner = scanner
-        self._amqp010_scanner = amqp010_scanner
         self._journal = journal
         self._latencies = latencies
         self._stalled = StalledDirections()
@@ -261,6 +258,8 @@ class RelayLoop:
         reason: cython.int = 0
         began: cython.ulonglong
         kept: BytePointer
+        cut: BytePointer = cython.NULL
+        written: cython.Py_ssize_t
         if not self._journal.has_room():
             return  # it is readable still, when there is
         if size:
@@ -276,10 +275,9 @@ class RelayLoop:
         began = now_ns()
         add(cython.address(direction.received), got)
         size += got
-        if connection.is_amqp010:
-            end = self._amqp010_scanner.scan(direction, scratch, size, cython.address(reason))
-        else:
-            end = self._scanner.scan(direction, scratch, size, cython.address(reason))
+        if connection.is_metered:
+            cut = self._journal.place_for(size)
+        end = cython.cast(FrameScanner, connection.scanner).scan(direction, scratch, size, cut, cython.address(reason))
         if end:
             add(cython.address(direction.taken), end)
             sent = send_bytes(direction.target, scratch, end)
@@ -300,8 +298,10 @@ class RelayLoop:
                     if not reason:
                         self._wait_for_room(direction, began)
             self._latencies.observe(now_ns() - began)
-            if connection.is_metered and self._journal.write(direction, scratch, end, began):
-                self._call()
+            if cut != cython.NULL:
+                written = cython.cast(FrameScanner, connection.scanner).written
+                if self._journal.write(direction, written, began):
+                    self._call()
         left = size - end
         if left or direction.rest_size:
             kept = direction.rest

@@ -1,5 +1,8 @@
 # `system_calls`, all of which is here.
 
+from libc.string cimport memcpy
+
+
 cdef extern from *:
     """
     #include <errno.h>
@@ -101,6 +104,11 @@ cdef extern from *:
     void put "amqproxy_put" (unsigned long long *place, unsigned long long value) nogil
     int look_int "amqproxy_look" (int *place) nogil
     void put_int "amqproxy_put" (int *place, int value) nogil
+
+
+cdef inline Py_ssize_t copy_bytes(unsigned char *out, const unsigned char *data, Py_ssize_t size) noexcept nogil:
+    memcpy(out, data, size)
+    return size
 
 
 ctypedef unsigned char *BytePointer

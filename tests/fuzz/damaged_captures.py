@@ -36,7 +36,7 @@ from amqproxy.taps.metering.amqp091.message_meter import MessageMeter
 from amqproxy.taps.metering.message_counts import MessageCounts
 from tests.amqp010 import recorded
 from tests.capture import golden, lines_of_records, text_of_records
-from tests.pump.amqp010_rig import Amqp010Wire, amqp010_pump
+from tests.pump.amqp010.rig import Amqp010Wire, amqp010_pump
 from tests.pump.rig import Wire, pump
 
 LARGE = 400_000

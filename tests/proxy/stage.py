@@ -21,8 +21,6 @@ import trio
 from trio.testing import wait_all_tasks_blocked
 
 from amqproxy.configuration.config import Limits
-from amqproxy.proxy.amqp010.stateful import KEPT as AMQP010_KEPT
-from amqproxy.proxy.amqp091.stateful import STATEFUL
 from amqproxy.proxy.dialects import DIALECTS
 from amqproxy.proxy.memory_budget import MemoryBudget
 from amqproxy.proxy.session.session import Session
@@ -35,6 +33,7 @@ from amqproxy.sockets.transport import SocketTransport, Transport
 from amqproxy.taps.metrics import Metrics
 from amqproxy.taps.tap import Tap
 from amqproxy.taps.topology.observed_topology import ObservedTopology
+from tests.pump.rig import new_pumps
 from tests.transcripts.words import octets, words
 
 HANDSHAKE = """
@@ -175,17 +174,9 @@ class Stage:
         self.pumps = pumps
         if pumps is None and frames_a_pump:
             self.pumps = (
-                Pumps(
-                    0,
-                    STATEFUL,
-                    self.metrics,
-                    amqp010_keeps=AMQP010_KEPT,
-                    most_frames=frames_a_pump,
-                    first_chunks=1,
-                    most_chunks=1,
-                )
+                new_pumps(0, self.metrics, most_frames=frames_a_pump, first_chunks=1, most_chunks=1)
                 if frames_a_pump > 0
-                else Pumps(0, STATEFUL, self.metrics, is_idle_only=True)
+                else new_pumps(0, self.metrics, is_idle_only=True)
             )
         self._tcp = tcp
         self._transport = transport

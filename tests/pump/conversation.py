@@ -15,10 +15,10 @@ from random import Random
 
 import trio
 
-from tests.pump.amqp010_dialect import Amqp010Dialect
-from tests.pump.amqp091_dialect import Amqp091Dialect
+from tests.pump.amqp010.dialect import Amqp010Dialect
+from tests.pump.amqp091.dialect import Amqp091Dialect
+from tests.pump.amqp091.random_commands import SIZES
 from tests.pump.dialect import HEAD, Dialect, Exchange
-from tests.pump.random_commands import SIZES
 
 PATIENCE = 30.0
 """Seconds in which what was sent arrives."""

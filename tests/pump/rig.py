@@ -1,4 +1,4 @@
-"""A connection whose two peers are sockets of the test, and a pump between them that has no thread, or has one."""
+"""An AMQP 0-9-1 connection whose two peers are sockets of the test, and a pump between them."""
 
 from __future__ import annotations
 
@@ -8,15 +8,23 @@ import struct
 import time
 from collections.abc import Callable
 from threading import Thread
+from typing import Any
 
 from amqproxy.amqp091.frame_reader import MAX_HEADER, FrameReader
-from amqproxy.amqp091.tally import Tally
 from amqproxy.amqp091.transitions import CLIENT, SERVER
+from amqproxy.proxy.amqp010.stateful import KEPT as AMQP010_KEPT
 from amqproxy.proxy.amqp091.stateful import STATEFUL
+from amqproxy.pump.amqp091.frame_scanner import Amqp091FrameScanner
+from amqproxy.pump.amqp091.pumped_connection import Amqp091PumpedConnection
+from amqproxy.pump.dialects import pump_dialects
+from amqproxy.pump.frame_scanner import FrameScanner
 from amqproxy.pump.pump import Pump
 from amqproxy.pump.pumped_connection import PumpedConnection
 from amqproxy.pump.pumps import Pumps
+from amqproxy.pump.relay_loop import SCRATCH
+from amqproxy.pump.tallies import Tallies
 from amqproxy.taps.metering.amqp091.message_run import RUN
+from amqproxy.taps.metrics import Metrics
 
 DEADLINE = 20.0
 BOUNDS = (10e-6, 1e-3, 1.0)
@@ -35,9 +43,22 @@ def reader(peer: object, *channels: int, frame_max: int = 131_072) -> FrameReade
     return found
 
 
-def pump(bounds: tuple[float, ...] = BOUNDS, **options: object) -> Pump:
-    """One that its owner turns, unless `is_threaded`."""
-    return Pump(KEEPS, (Tally(), Tally()), bounds, **{"is_threaded": False, **options})  # type: ignore[arg-type]
+def pump(
+    bounds: tuple[float, ...] = BOUNDS,
+    tallies: Tallies | None = None,
+    scanners: dict[type[PumpedConnection], FrameScanner] | None = None,
+    **options: object,
+) -> Pump:
+    """Return a pump that its owner turns, unless `is_threaded`; by default, it relays AMQP 0-9-1."""
+    if scanners is None:
+        scanners = {Amqp091PumpedConnection: Amqp091FrameScanner(KEEPS, SCRATCH, tallies)}
+    return Pump(scanners, bounds, **{"is_threaded": False, **options})  # type: ignore[arg-type]
+
+
+def new_pumps(threads: int, metrics: Metrics | None = None, **options: Any) -> Pumps:
+    """Return pumps that give connections back where the proxy's do."""
+    metrics = metrics or Metrics()
+    return Pumps(threads, pump_dialects(metrics, STATEFUL, AMQP010_KEPT), metrics, **options)
 
 
 class Wire:
@@ -75,7 +96,7 @@ class Wire:
         return self.lease
 
     def lease_of(self, descriptors: tuple[int, int]) -> PumpedConnection:
-        return PumpedConnection(self.readers, descriptors, self._return, self.note)
+        return Amqp091PumpedConnection(self.readers, descriptors, self._return, self.note)
 
     def _return(self) -> None:
         assert self.lease is not None

@@ -17,6 +17,7 @@ import subprocess
 import sys
 import sysconfig
 from concurrent.futures import ThreadPoolExecutor
+from functools import partial
 from importlib.machinery import EXTENSION_SUFFIXES
 from pathlib import Path
 
@@ -45,7 +46,7 @@ OPTIONS = {
 TESTS = (
     "tests/pump",
     "tests/proxy/session/test_ownership.py",
-    "tests/proxy/session/test_amqp010_ownership.py",
+    "tests/proxy/amqp010/test_ownership.py",
 )
 NOT_SHUFFLED = ["setarch", "-R"]
 """Before a command: with addresses as ThreadSanitizer expects them."""
@@ -53,15 +54,16 @@ NOT_SHUFFLED = ["setarch", "-R"]
 
 def build(kind: str) -> dict[str, Path]:
     """Compile with `-fsanitize` of a kind what is not up to date: the file of each of the modules."""
-    sources = [(package, source) for package in PACKAGES[kind] for source in sorted((SOURCES / package).glob("*.c"))]
+    sources = [source for package in PACKAGES[kind] for source in sorted((SOURCES / package).rglob("*.c"))]
     with ThreadPoolExecutor(os.cpu_count()) as pool:
-        built = pool.map(lambda each: _build(kind, *each), sources)
-        names = [f"amqproxy.{package.replace('/', '.')}.{source.stem}" for package, source in sources]
+        built = pool.map(partial(_build, kind), sources)
+        names = [".".join(("amqproxy", *source.relative_to(SOURCES).with_suffix("").parts)) for source in sources]
         return dict(zip(names, built, strict=True))
 
 
-def _build(kind: str, package: str, source: Path) -> Path:
-    built = ROOT / "build" / "sanitized" / kind / package / f"{source.stem}{EXTENSION_SUFFIXES[0]}"
+def _build(kind: str, source: Path) -> Path:
+    place = source.relative_to(SOURCES).with_suffix(EXTENSION_SUFFIXES[0])
+    built = ROOT / "build" / "sanitized" / kind / place
     if built.is_file() and built.stat().st_mtime > source.stat().st_mtime:
         return built
     built.parent.mkdir(parents=True, exist_ok=True)

@@ -8,7 +8,7 @@ from amqproxy.amqp010.tally import KINDS, Tally
 from amqproxy.pump.frame_counts import FrameCounts
 from amqproxy.pump.pumps import are_available
 from tests.proxy.amqp010_script import transfer
-from tests.pump.amqp010_rig import Amqp010Wire, amqp010_pump
+from tests.pump.amqp010.rig import Amqp010Wire, amqp010_pump
 
 pytestmark = pytest.mark.skipif(not are_available(), reason="a plain run has no pump: it is compiled")
 
@@ -22,7 +22,7 @@ def test_nothing_is_counted_at_first() -> None:
 def test_what_is_counted_is_added_to_what_others_have_counted() -> None:
     tallies = Tally(), Tally()
     tallies[0].frames[7] = 5
-    wire = Amqp010Wire(amqp010_pump(amqp010_tallies=tallies))
+    wire = Amqp010Wire(amqp010_pump(tallies))
     wire.hand_over()
     for times in (1, 2):
         wire.client.send(transfer(b"hello"))

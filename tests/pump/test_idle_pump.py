@@ -15,8 +15,8 @@ from amqproxy.amqp010.frame_reader import FrameReader
 from amqproxy.amqp010.tally import Tally as Amqp010Tally
 from amqproxy.amqp091.tally import Tally
 from amqproxy.amqp091.transitions import CLIENT, SERVER
-from amqproxy.pump.amqp010_idle_connection import Amqp010IdleConnection
-from amqproxy.pump.idle_connection import IdleConnection
+from amqproxy.pump.amqp010.idle_connection import Amqp010IdleConnection
+from amqproxy.pump.amqp091.idle_connection import Amqp091IdleConnection
 from amqproxy.pump.idle_pump import IdlePump, is_available
 from amqproxy.pump.return_reasons import ENDED, GONE, METHOD_COMES, RECALLED, STUCK
 from tests.pump.rig import PUBLISH, connected, reader, reset
@@ -37,7 +37,7 @@ class Kept:
         self.returned = 0
         self.noted: list[tuple[bool, bytes]] = []
         descriptors = self.ours[0].fileno(), self.ours[1].fileno()
-        kind = Amqp010IdleConnection if is_amqp010 else IdleConnection
+        kind = Amqp010IdleConnection if is_amqp010 else Amqp091IdleConnection
         readers = (FrameReader(), FrameReader()) if is_amqp010 else (reader(CLIENT, 1), reader(SERVER, 1))
         self.connection = kind(readers, descriptors, self._return, self._note)
         pump.take(self.connection)
@@ -67,7 +67,7 @@ def amqp010_tallies() -> tuple[Amqp010Tally, Amqp010Tally]:
 
 @pytest.fixture
 def pump(tallies: tuple[Tally, Tally], amqp010_tallies: tuple[Amqp010Tally, Amqp010Tally]) -> Iterator[IdlePump]:
-    made = IdlePump(tallies, amqp010_tallies)
+    made = IdlePump({Amqp091IdleConnection: tallies, Amqp010IdleConnection: amqp010_tallies})
     yield made
     made.recall_all()
     assert made.connections == 0
@@ -199,7 +199,9 @@ def test_the_silent_are_named(pump: IdlePump, kept: Kept) -> None:
 def test_where_the_system_cannot_wait_for_one_more_it_says_so(pump: IdlePump) -> None:
     pair = connected(False)
     with Path(__file__).open() as file:  # which is always readable, and so is not waited for
-        connection = IdleConnection((reader(CLIENT), reader(SERVER)), (pair[0].fileno(), file.fileno()), lambda: None)
+        connection = Amqp091IdleConnection(
+            (reader(CLIENT), reader(SERVER)), (pair[0].fileno(), file.fileno()), lambda: None
+        )
         with pytest.raises(PermissionError):
             pump.take(connection)
     assert not connection.is_pumped

@@ -205,7 +205,7 @@ def test_a_recall_waits_for_its_own_answer_though_counting_fails() -> None:
 
 COUNT_DESCRIPTORS = """
 import gc, os
-from tests.pump.random_commands import random_commands
+from tests.pump.amqp091.random_commands import random_commands
 from tests.pump.rig import Running, Wire
 
 counts = []

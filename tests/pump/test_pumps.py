@@ -16,13 +16,12 @@ from structlog.testing import capture_logs
 from trio.testing import MockClock
 
 from amqproxy.amqp091.transitions import CLIENT
-from amqproxy.proxy.amqp091.stateful import STATEFUL
 from amqproxy.pump import pumps as pumps_module
 from amqproxy.pump.pump import Pump
 from amqproxy.pump.pumps import Pumps, are_available
 from amqproxy.pump.return_reasons import FORCED, RECALLED
 from amqproxy.taps.metrics import Metrics
-from tests.pump.rig import DEADLINE, PUBLISH, Wire, run_of_publishes
+from tests.pump.rig import DEADLINE, PUBLISH, Wire, new_pumps, run_of_publishes
 from tests.transcripts.words import octets, words
 
 pytestmark = pytest.mark.skipif(not are_available(), reason="a plain run has no pump: it is compiled")
@@ -44,7 +43,7 @@ def take(pumps: Pumps) -> Wire:
 
 async def test_connections_are_spread_and_come_back() -> None:
     metrics = Metrics()
-    pumps = Pumps(2, STATEFUL, metrics)
+    pumps = new_pumps(2, metrics)
     with pumps.started():
         async with trio.open_nursery() as nursery:
             nursery.start_soon(pumps.run)
@@ -66,7 +65,7 @@ async def test_connections_are_spread_and_come_back() -> None:
 
 
 async def test_from_their_end_on_all_come_back_and_no_more_are_taken() -> None:
-    pumps = Pumps(2, STATEFUL, Metrics())
+    pumps = new_pumps(2)
     with pumps.started():
         async with trio.open_nursery() as nursery:
             nursery.start_soon(pumps.run)
@@ -83,7 +82,7 @@ async def test_from_their_end_on_all_come_back_and_no_more_are_taken() -> None:
 
 async def test_a_scrape_counts_what_passed_just_now() -> None:
     metrics = Metrics()
-    pumps = Pumps(1, STATEFUL, metrics)
+    pumps = new_pumps(1, metrics)
     labels = {"sender": str(CLIENT), "type": "method", "method": "basic.publish"}
     with pumps.started():
         wire = take(pumps)
@@ -94,7 +93,7 @@ async def test_a_scrape_counts_what_passed_just_now() -> None:
 
 
 async def test_a_pump_without_a_thread_is_turned_by_the_event_loop() -> None:
-    pumps = Pumps(0, STATEFUL, Metrics(), most_frames=3)
+    pumps = new_pumps(0, most_frames=3)
     with pumps.started():
         async with trio.open_nursery() as nursery:
             nursery.start_soon(pumps.run)
@@ -110,7 +109,7 @@ async def test_a_pump_without_a_thread_is_turned_by_the_event_loop() -> None:
 
 async def test_the_journal_is_read_now_and_then() -> None:
     noted: list[bytes] = []
-    pumps = Pumps(1, STATEFUL, Metrics())
+    pumps = new_pumps(1)
     with pumps.started():
         async with trio.open_nursery() as nursery:
             nursery.start_soon(pumps.run)
@@ -125,7 +124,7 @@ async def test_the_journal_is_read_now_and_then() -> None:
 
 async def test_what_pumps_have_and_give_back_is_counted() -> None:
     metrics = Metrics()
-    pumps = Pumps(1, STATEFUL, metrics)
+    pumps = new_pumps(1, metrics)
     value = metrics.registry.get_sample_value
     with pumps.started():
         wire = take(pumps)
@@ -140,7 +139,7 @@ async def test_what_pumps_have_and_give_back_is_counted() -> None:
 
 
 async def test_what_is_idle_is_offered_until_it_need_not_be(autojump_clock: MockClock) -> None:
-    pumps = Pumps(0, STATEFUL, Metrics())
+    pumps = new_pumps(0)
     called: list[tuple[str, float]] = []
 
     def offering(name: str, *again: float) -> Callable[[], float | None]:
@@ -182,7 +181,7 @@ async def test_where_a_pump_cannot_be_made_there_are_fewer(error: Exception, mon
 
     monkeypatch.setattr(pumps_module, "Pump", make)
     with capture_logs() as log:
-        pumps = Pumps(3, STATEFUL, Metrics())
+        pumps = new_pumps(3)
     assert (pumps.count, missing(log)) == (1, 2)
     with pumps.started():
         wire = take(pumps)
@@ -192,14 +191,13 @@ async def test_where_a_pump_cannot_be_made_there_are_fewer(error: Exception, mon
 LIMITED = """
 import os, resource
 from structlog.testing import capture_logs
-from amqproxy.proxy.amqp091.stateful import STATEFUL
-from amqproxy.pump.pumps import Pumps
 from amqproxy.taps.metrics import Metrics
+from tests.pump.rig import new_pumps
 metrics = Metrics()
 before = len(os.listdir("/proc/self/fd"))
 resource.setrlimit(resource.RLIMIT_NOFILE, (before + 8, before + 8))
 with capture_logs() as log:
-    pumps = Pumps(3, STATEFUL, metrics)
+    pumps = new_pumps(3, metrics)
     with pumps.started():
         print(pumps.count, [each["event"] for each in log], metrics.registry.get_sample_value("amqproxy_pump_threads"))
 """
@@ -213,7 +211,7 @@ def test_a_full_table_of_descriptors_costs_pumps_and_nothing_else() -> None:
 
 async def test_where_the_system_refuses_a_thread_there_is_no_pump() -> None:
     metrics = Metrics()
-    pumps = Pumps(2, STATEFUL, metrics)
+    pumps = new_pumps(2, metrics)
     before = threading.stack_size(1 << 46)  # more than there are addresses
     try:
         with capture_logs() as log, pumps.started():
@@ -225,7 +223,7 @@ async def test_where_the_system_refuses_a_thread_there_is_no_pump() -> None:
 
 async def test_what_a_pump_has_whose_thread_ends_is_given_back() -> None:
     metrics = Metrics()
-    pumps = Pumps(2, STATEFUL, metrics)
+    pumps = new_pumps(2, metrics)
     with capture_logs() as log, pumps.started():
         wires = [take(pumps) for _ in range(4)]
         lost = pumps._pumps[0]
@@ -256,7 +254,7 @@ async def test_what_a_pump_has_whose_thread_ends_is_given_back() -> None:
 
 
 async def test_a_connection_is_recalled_from_a_pump_whose_thread_has_ended() -> None:
-    pumps = Pumps(1, STATEFUL, Metrics())
+    pumps = new_pumps(1)
     with pumps.started():
         wire = take(pumps)
         pump = pumps._pumps[0]

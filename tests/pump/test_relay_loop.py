@@ -15,7 +15,7 @@ from amqproxy.pump.pumped_connection import PumpedConnection
 from amqproxy.pump.pumps import are_available
 from amqproxy.pump.return_reasons import ENDED, GONE, STUCK
 from tests.example_count import example_count
-from tests.pump.random_commands import random_commands
+from tests.pump.amqp091.random_commands import random_commands
 from tests.pump.rig import PUBLISH, Wire, pump, reader, reset, settle
 from tests.transcripts.words import octets, words
 

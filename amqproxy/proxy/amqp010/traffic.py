@@ -47,6 +47,8 @@ from amqproxy.proxy.session.session_report import SessionEnd, SessionReport
 from amqproxy.proxy.session.session_services import SessionServices
 from amqproxy.proxy.session.session_state import SessionLife
 from amqproxy.proxy.session.traffic import Traffic, end_soon
+from amqproxy.pump.amqp010.idle_connection import Amqp010IdleConnection
+from amqproxy.pump.amqp010.pumped_connection import Amqp010PumpedConnection
 from amqproxy.pump.pumps import AnyPumped
 from amqproxy.rules.client_info import updated_amqp010_client
 from amqproxy.rules.context import Client
@@ -393,4 +395,6 @@ class Amqp010Traffic(Traffic):
         if pumps.is_idle_only and any(each.is_mid_assembly for each in readers):
             return None
         note = None if self.metered.is_lost else self.metered.feed
-        return pumps.amqp010_connection(readers, self.kept, self.sessions, descriptors, returned, note)
+        if pumps.is_idle_only:
+            return Amqp010IdleConnection(readers, descriptors, returned, note)
+        return Amqp010PumpedConnection(readers, self.kept, self.sessions, descriptors, returned, note)

@@ -35,6 +35,8 @@ from amqproxy.proxy.session.session_report import SessionReport
 from amqproxy.proxy.session.session_services import SessionServices
 from amqproxy.proxy.session.session_state import SessionLife
 from amqproxy.proxy.session.traffic import Traffic
+from amqproxy.pump.amqp091.idle_connection import Amqp091IdleConnection
+from amqproxy.pump.amqp091.pumped_connection import Amqp091PumpedConnection
 from amqproxy.pump.pumps import AnyPumped
 from amqproxy.rules.context import Client
 from amqproxy.rules.engine.evaluator import RuleSet
@@ -283,4 +285,5 @@ class Amqp091Traffic(Traffic):
             if any(state.is_watched or state.is_shown for state in reader.content_states.values()):
                 return None
         note = None if self.metered is None or self.metered.meter is None else self.metered.feed
-        return pumps.connection(readers, descriptors, returned, note)
+        kind = Amqp091IdleConnection if pumps.is_idle_only else Amqp091PumpedConnection
+        return kind(readers, descriptors, returned, note)

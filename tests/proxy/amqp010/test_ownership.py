@@ -30,7 +30,7 @@ from tests.proxy.amqp010_script import ATTACH, CLOSE, DETACH, FAILURE, LOGIN, ME
 from tests.proxy.amqp010_stage import close, names, play
 from tests.proxy.recording_tap import Audience
 from tests.proxy.stage import Stage, staged
-from tests.pump.random_amqp010_commands import random_amqp010_commands
+from tests.pump.amqp010.random_commands import random_amqp010_commands
 
 pytestmark = pytest.mark.skipif(not are_available(), reason="a plain run has no pump: it is compiled")
 

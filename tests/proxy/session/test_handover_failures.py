@@ -18,15 +18,14 @@ from structlog.testing import capture_logs
 from trio.testing import MockClock, wait_all_tasks_blocked
 
 from amqproxy.amqp091.transitions import SERVER
-from amqproxy.proxy.amqp091.stateful import STATEFUL
 from amqproxy.proxy.session.ownership import Ownership
 from amqproxy.proxy.session.parked_session import ParkedSession
 from amqproxy.proxy.session.relay import Relay
 from amqproxy.proxy.session.session import Session
 from amqproxy.pump.pumps import Pumps, are_available
-from amqproxy.taps.metrics import Metrics
 from tests.proxy.recording_tap import Audience
 from tests.proxy.stage import OPEN, Stage, staged
+from tests.pump.rig import new_pumps
 from tests.transcripts.words import octets, words
 
 pytestmark = pytest.mark.skipif(not are_available(), reason="a plain run has no pump: it is compiled")
@@ -44,7 +43,7 @@ def open_descriptors() -> int:
 @pytest.fixture
 def pumps() -> Pumps:
     """One pump, which gives back after a few frames."""
-    return Pumps(0, STATEFUL, Metrics(), most_frames=MOST_FRAMES, first_chunks=1, most_chunks=1)
+    return new_pumps(0, most_frames=MOST_FRAMES, first_chunks=1, most_chunks=1)
 
 
 @asynccontextmanager

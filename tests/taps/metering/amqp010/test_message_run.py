@@ -20,7 +20,7 @@ from amqproxy.taps.metering.amqp010.message_run import RUN, SIZE, Amqp010Message
 from amqproxy.taps.metering.amqp010.meter import Amqp010Meter
 from amqproxy.taps.metering.message_counts import Count, MessageCounts
 from tests.proxy.amqp010_script import ids, transfer
-from tests.pump.amqp010_rig import Amqp010Wire, amqp010_pump
+from tests.pump.amqp010.rig import Amqp010Wire, amqp010_pump
 
 FRAME_MAX = 4096
 

@@ -53,7 +53,7 @@ from tests.amqp010.captured import connections
 from tests.amqp010.recorded import SESSIONS, capture
 from tests.example_count import example_count
 from tests.proxy.amqp010_script import ATTACH, DETACH, LOGIN, MESSAGES, Step
-from tests.pump.random_amqp010_commands import frames_of
+from tests.pump.amqp010.random_commands import frames_of
 from tests.taps.metering.amqp010.plain_meter import PlainAmqp010Meter
 
 CHANNELS = (0, 1, 2)

@@ -1,4 +1,4 @@
-"""A connection of AMQP 0-10 on which next to nothing comes, while an `IdlePump` has it."""
+"""An idle AMQP 0-10 connection while an `IdlePump` has it."""
 
 from __future__ import annotations
 
@@ -8,10 +8,9 @@ from amqproxy.pump.idle_connection import IdleConnection
 
 
 class Amqp010IdleConnection(IdleConnection):
-    """The same as an `IdleConnection`; on none of its tracks has anything begun that has not ended."""
+    """It is handed over between two assemblies of each track, so that no state of a track is kept."""
 
     __slots__ = ()
 
-    is_amqp010 = True
     heartbeat = encode_method(0, ConnectionHeartbeat())
     heartbeat_kind = ConnectionHeartbeat.index

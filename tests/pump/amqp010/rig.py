@@ -1,4 +1,4 @@
-"""A connection of AMQP 0-10 whose two peers are sockets of the test, and a pump between them."""
+"""An AMQP 0-10 connection whose two peers are sockets of the test, and a pump between them."""
 
 from __future__ import annotations
 
@@ -8,17 +8,18 @@ from amqproxy.amqp010.command_numbering import CommandNumbering
 from amqproxy.amqp010.controls import SessionCommandPoint
 from amqproxy.amqp010.frame import Frame, encode_method
 from amqproxy.amqp010.frame_reader import FrameReader
-from amqproxy.amqp010.tally import Tally
 from amqproxy.proxy.amqp010.stateful import KEPT as AMQP010_KEPT
-from amqproxy.pump.amqp010_pumped_connection import Amqp010PumpedConnection
+from amqproxy.pump.amqp010.frame_scanner import Amqp010FrameScanner
+from amqproxy.pump.amqp010.pumped_connection import Amqp010PumpedConnection
 from amqproxy.pump.pump import Pump
 from amqproxy.pump.pumped_connection import PumpedConnection
+from amqproxy.pump.tallies import Tallies
 from tests.pump.rig import Wire, pump
 
 
-def amqp010_pump(**options: object) -> Pump:
-    """A pump that its owner turns, unless `is_threaded`, and that passes what the proxy's do."""
-    return pump(**{"amqp010_keeps": AMQP010_KEPT, "amqp010_tallies": (Tally(), Tally()), **options})
+def amqp010_pump(tallies: Tallies | None = None, **options: object) -> Pump:
+    """Return a pump that its owner turns, unless `is_threaded`, and that passes what the proxy's do."""
+    return pump(scanners={Amqp010PumpedConnection: Amqp010FrameScanner(AMQP010_KEPT, tallies)}, **options)
 
 
 def numbering(*channels: int) -> CommandNumbering:

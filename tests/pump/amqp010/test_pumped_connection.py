@@ -17,8 +17,8 @@ from amqproxy.pump.pumps import are_available
 from amqproxy.pump.return_reasons import RECALLED
 from tests.example_count import example_count
 from tests.proxy.amqp010_script import transfer
-from tests.pump.amqp010_rig import Amqp010Wire, amqp010_pump, numbering
-from tests.pump.random_amqp010_commands import frames_of, random_amqp010_commands
+from tests.pump.amqp010.random_commands import frames_of, random_amqp010_commands
+from tests.pump.amqp010.rig import Amqp010Wire, amqp010_pump, numbering
 
 pytestmark = pytest.mark.skipif(not are_available(), reason="a plain run has no pump: it is compiled")
 
@@ -82,7 +82,7 @@ def test_bytes_out_are_bytes_in_however_often_the_owner_changes(seed: int, most_
     """Owner by owner, each byte passes once, in its order, and both know the same of frames as one reader would."""
     dice = Random(seed)
     tallies = Tally(), Tally()
-    wire = Amqp010Wire(amqp010_pump(most_frames=most_frames, amqp010_tallies=tallies))
+    wire = Amqp010Wire(amqp010_pump(tallies, most_frames=most_frames))
     wire.amqp010_readers = FrameReader(tallies[0]), FrameReader(tallies[1])
     data = random_amqp010_commands(dice), random_amqp010_commands(dice)
     left = list(data)

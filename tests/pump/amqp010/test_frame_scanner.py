@@ -1,10 +1,14 @@
-"""Which frames of AMQP 0-10 a pump passes, what it counts, and before which it gives a connection back."""
+"""The AMQP 0-10 frames that a pump passes, counts and notes, and those before which it gives a connection back."""
 
 from __future__ import annotations
 
+import struct
 from collections.abc import Iterator
+from random import Random
 
 import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
 
 from amqproxy.amqp010.assembly import Assembly
 from amqproxy.amqp010.commands import ExecutionException, ExecutionSync, MessageTransfer
@@ -22,11 +26,15 @@ from amqproxy.amqp010.frame import encode_frame, encode_method
 from amqproxy.amqp010.frame_reader import FrameReader
 from amqproxy.amqp010.methods import BY_NAME
 from amqproxy.amqp010.tally import METHOD_COUNT, Tally
+from amqproxy.proxy.amqp010.session_meter import Amqp010SessionMeter
 from amqproxy.pump.pumps import are_available
 from amqproxy.pump.return_reasons import FORCED, METHOD_COMES, WRONG
+from amqproxy.taps.metering.amqp010.message_run import RUN as AMQP010_RUN
+from amqproxy.taps.metrics import Metrics
+from tests.example_count import example_count
 from tests.proxy.amqp010_script import ids, method, transfer
-from tests.pump.amqp010_rig import Amqp010Wire, amqp010_pump
-from tests.pump.random_amqp010_commands import frames_of
+from tests.pump.amqp010.random_commands import frames_of, random_amqp010_commands
+from tests.pump.amqp010.rig import Amqp010Wire, amqp010_pump
 
 pytestmark = pytest.mark.skipif(not are_available(), reason="a plain run has no pump: it is compiled")
 
@@ -43,7 +51,7 @@ def wire() -> Iterator[Amqp010Wire]:
 
 def test_frames_pass_in_both_directions_and_are_counted() -> None:
     tallies = Tally(), Tally()
-    wire = Amqp010Wire(amqp010_pump(amqp010_tallies=tallies))
+    wire = Amqp010Wire(amqp010_pump(tallies))
     wire.hand_over()
     data = PUBLISH + method(ConnectionHeartbeat(), 0) + transfer(b"x" * 9000, channel=2)
     back = COMPLETED + transfer(b"hello", accept_mode=1)
@@ -174,4 +182,50 @@ def test_so_many_frames_and_no_more() -> None:
     wire.settle()
     assert lease.reason == FORCED
     assert bytes(wire.seen[1]) == b"".join(BEGINS[:2])
+    wire.close()
+
+
+# --- what is noted
+
+
+def test_messages_are_counted_and_bodies_left_out() -> None:
+    noted: list[bytes] = []
+    wire = Amqp010Wire(amqp010_pump(), note=lambda is_server, data, now, is_cut: noted.append(bytes(data)))
+    wire.hand_over()
+    whole, parts = transfer(b"x" * 99), transfer(b"x" * 9000)
+    for data in (whole * 3, parts):
+        wire.client.send(data)
+        wire.settle()
+    run = struct.pack(">BBHHHIIIB", AMQP010_RUN, 0, 21, 0, 1, 0, 3, 99, 0)
+    cut = b"".join(frame[:12] if frame[1] == 3 else frame for frame in frames_of(parts))
+    assert noted == [run, cut]
+    wire.close()
+
+
+@settings(max_examples=example_count(60), deadline=None)
+@given(seed=st.integers(0, 2**32))
+def test_a_meter_counts_by_the_journal_as_by_the_bytes(seed: int) -> None:
+    dice = Random(seed)
+    data = random_amqp010_commands(dice), random_amqp010_commands(dice)
+    direct, journalled = Metrics(), Metrics()
+    meters = Amqp010SessionMeter(direct, 1, ""), Amqp010SessionMeter(journalled, 2, "")
+    points = b"".join(encode_method(channel, SessionCommandPoint(0xFFFF_FFF0, 0)) for channel in (1, 2))
+    for place in (0, 1):
+        for meter in meters:
+            meter.feed(bool(place), points, 1.0)
+        meters[0].feed(bool(place), data[place], 1.0)
+    note = meters[1].feed
+    wire = Amqp010Wire(amqp010_pump(), note=lambda is_server, data, now, is_cut: note(is_server, data, 1.0, is_cut))
+    wire.hand_over()
+    for place, sock in enumerate((wire.client, wire.server)):
+        left = data[place]
+        while left:
+            left = left[sock.send(left[: dice.randint(1, 9000)]) :]
+            wire.settle()
+    assert not meters[1].is_lost
+    assert direct.messages is not None
+    assert journalled.messages is not None
+    assert list(journalled.messages.values) == list(direct.messages.values)
+    assert journalled.messages.published_bytes.counts == direct.messages.published_bytes.counts
+    assert journalled.messages.delivered_bytes.counts == direct.messages.delivered_bytes.counts
     wire.close()

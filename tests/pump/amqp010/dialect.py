@@ -28,8 +28,8 @@ from amqproxy.amqp010.methods import BY_INDEX
 from amqproxy.amqp010.protocol_header import HEADER
 from amqproxy.amqp010.sequence import SequenceSet
 from amqproxy.amqp010.wire import Array, Map
+from tests.pump.amqp010.random_commands import frames_of, random_amqp010_commands
 from tests.pump.dialect import Exchange
-from tests.pump.random_amqp010_commands import frames_of, random_amqp010_commands
 
 FRAME_MAX = 65_535
 NAMES = {(each.segment, each.class_code, each.method_code): each.name for each in BY_INDEX}

@@ -1,4 +1,4 @@
-"""A connection of AMQP 0-10 that a pump relays."""
+"""An AMQP 0-10 connection that a pump relays."""
 
 from __future__ import annotations
 
@@ -13,9 +13,11 @@ except ImportError:  # a plain run does not need Cython
 @cython.final
 @cython.cclass
 class Amqp010PumpedConnection(PumpedConnection):
-    """The same as a `PumpedConnection`, of AMQP 0-10. Sessions are attached to its `channels`.
+    """Sessions are attached to its `channels`, each of which has two tracks.
 
-    Once it is back, the readers and the `numberings` of both peers know which commands have passed.
+    The number of a track is twice that of its channel, plus 1 for commands. `expects` is its state in the reader,
+    `index` its state when it was handed over, and `contents` counts the commands that have begun on it. Once the
+    connection is back, the readers and the `numberings` of both peers know which commands have passed.
     """
 
     def __init__(
@@ -31,21 +33,14 @@ class Amqp010PumpedConnection(PumpedConnection):
         # Controls of the connection's own come on channel 0, whether a session is attached to that or not.
         self._tracks = sorted({0} | {track for channel in channels for track in (2 * channel, 2 * channel + 1)})
         super().__init__(readers, descriptors, returned, note)
-        self._pumped.is_amqp010 = True
 
     @cython.cfunc
     def _load(self, reader: object, direction: DirectionPointer) -> object:
         own: FrameReader = reader
         place: cython.int
         state: cython.int
-        self._load_rest(own.held, direction)
         direction.payload_max = own._frame_max
-        direction.channel_count = len(self._tracks)
-        direction.channels = cython.cast(
-            ChannelContentPointer, calloc(direction.channel_count, cython.sizeof(ChannelContent))
-        )
-        if direction.channels == cython.NULL:
-            raise MemoryError
+        self._new_channels(direction, len(self._tracks))
         for place, track in enumerate(self._tracks):
             state = own._state if own._track == track else own._states.get(track, own._fresh)
             direction.channels[place].number = track
@@ -59,24 +54,12 @@ class Amqp010PumpedConnection(PumpedConnection):
         return None
 
     @cython.cfunc
-    def _begin_at(self, reader: object, frames: object) -> object:
+    def _show_channels(self, reader: object, direction: DirectionPointer) -> object:
         own: FrameReader = reader
-        own.frames = frames
-        return None
-
-    @cython.cfunc
-    def _show(self, reader: object, direction: DirectionPointer) -> object:
-        own: FrameReader = reader
-        taken: cython.ulonglong = look(cython.address(direction.taken))
-        frames: cython.ulonglong = look(cython.address(direction.frames))
         place: cython.int
         state: cython.int
         track: cython.int
         on: ChannelContentPointer
-        own.offset += taken - direction.shown_taken
-        own.frames += frames - direction.shown_frames
-        direction.shown_taken = taken
-        direction.shown_frames = frames
         if self.is_pumped:
             return None
         for place in range(direction.channel_count):

@@ -27,8 +27,8 @@ from amqproxy.amqp091.methods import (
 )
 from amqproxy.amqp091.protocol_header import HEADER as PROTOCOL_HEADER
 from amqproxy.amqp091.wire import Table
+from tests.pump.amqp091.random_commands import random_commands
 from tests.pump.dialect import Exchange
-from tests.pump.random_commands import random_commands
 
 FRAME_MAX = 131_072
 HEARTBEATS = 0

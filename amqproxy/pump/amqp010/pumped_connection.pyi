@@ -1,4 +1,4 @@
-"""What of `amqp010_pumped_connection` is seen from Python, where it is compiled."""
+"""Python's view of the compiled `pumped_connection`."""
 
 from collections.abc import Callable, Iterable
 

@@ -1,12 +1,13 @@
-"""Scans what a pump has received of AMQP 0-10: which of it may be sent on, and what is counted of it."""
+"""Scans AMQP 0-10 frames that a pump has received."""
 
 from __future__ import annotations
 
-from amqproxy.amqp010.frame import COMMAND, CONTROL, HEADER, index_table
+from amqproxy.amqp010.frame import BODY, COMMAND, CONTROL, HEADER, index_table
 from amqproxy.amqp010.methods import BY_INDEX
 from amqproxy.amqp010.tally import KINDS, METHOD_COUNT
-from amqproxy.pump.frame_counts import FrameCounts
+from amqproxy.pump.frame_scanner import FrameScanner
 from amqproxy.pump.return_reasons import FORCED, METHOD_COMES, WRONG
+from amqproxy.taps.metering.amqp010.message_run import Amqp010MessageRun
 
 try:
     import cython
@@ -16,6 +17,7 @@ except ImportError:  # a plain run does not need Cython
 _CONTROL = cython.declare(cython.int, CONTROL)
 _COMMAND = cython.declare(cython.int, COMMAND)
 _HEADER = cython.declare(cython.int, HEADER)
+_BODY = cython.declare(cython.int, BODY)
 _METHOD_COUNT = cython.declare(cython.int, METHOD_COUNT)
 _SLOTS = cython.declare(cython.int, KINDS)
 _UNKNOWN = cython.declare(cython.int, 0xFF)
@@ -27,21 +29,21 @@ _WRONG = cython.declare(cython.int, WRONG)
 
 @cython.final
 @cython.cclass
-class Amqp010FrameScanner:
-    """Goes over frames as the `FrameReader` of AMQP 0-10 does, but stops before whatever is not for a pump.
+class Amqp010FrameScanner(FrameScanner):
+    """Checks the order of frames as the `FrameReader` does, but stops before whatever is not for a pump.
 
-    That are controls and commands that are not known, those that are kept, controls in more than one frame, and all on
-    a channel to which no session is attached. `keeps` has a 1 at the index of each that is kept. One thread scans;
-    another one, at any time, collects what was counted.
+    Those are unknown controls and commands, those that are kept, controls in more than one frame, and all frames on a
+    channel without an attached session. `keeps` has a 1 at the index of each control or command that is kept.
     """
 
-    def __init__(self, keeps: bytes) -> None:
+    def __init__(self, keeps: bytes, tallies: tuple | None = None) -> None:
         p: cython.p_const_uchar
         index_of = index_table()
         segments = bytes([cls.segment for cls in BY_INDEX])
         carries = bytes([cls.carries_content for cls in BY_INDEX])
         if len(keeps) != METHOD_COUNT:
             raise ValueError(f"{METHOD_COUNT} controls and commands, not {len(keeps)}")
+        super().__init__(KINDS, tallies)
         self._tables = (index_of, segments, carries, keeps)
         p = index_of
         self._index_of = p
@@ -51,18 +53,32 @@ class Amqp010FrameScanner:
         self._carries = p
         p = keeps
         self._keeps = p
-        self._counts = FrameCounts(KINDS)
+        self._run = Amqp010MessageRun()
 
     @cython.nogil
     @cython.cfunc
     @cython.exceptval(check=False)
     def scan(
+        self,
+        direction: DirectionPointer,
+        p: ConstBytePointer,
+        length: cython.Py_ssize_t,
+        out: BytePointer,
+        reason: IntPointer,
+    ) -> cython.Py_ssize_t:
+        """Scan as `FrameScanner.scan`; write frames as an `Amqp010Meter` takes them when cut."""
+        end: cython.Py_ssize_t = self._scan(direction, p, length, reason)
+        if out != cython.NULL:
+            self.written = self._condense(direction.place, out, p, end)
+        return end
+
+    @cython.nogil
+    @cython.cfunc
+    @cython.exceptval(check=False)
+    def _scan(
         self, direction: DirectionPointer, p: ConstBytePointer, length: cython.Py_ssize_t, reason: IntPointer
     ) -> cython.Py_ssize_t:
-        """Go over the whole frames, and count them: the place where they end, or where one is that is not for a pump.
-
-        What would be an error in the `FrameReader` is left to it.
-        """
+        """Check and count whole frames; what would be an error in the `FrameReader` is left to it."""
         position: cython.Py_ssize_t = 0
         size: cython.Py_ssize_t
         flags: cython.int
@@ -136,6 +152,24 @@ class Amqp010FrameScanner:
         reason[0] = why
         return position
 
-    def collect(self, tallies: tuple) -> None:
-        """Add to the tallies of both peers what was counted since this was last asked."""
-        self._counts.collect(tallies)
+    @cython.nogil
+    @cython.cfunc
+    @cython.exceptval(check=False)
+    def _condense(
+        self, is_server: cython.bint, out: BytePointer, data: ConstBytePointer, size: cython.Py_ssize_t
+    ) -> cython.Py_ssize_t:
+        """Write frames in fewer bytes; return their number."""
+        position: cython.Py_ssize_t = 0
+        written: cython.Py_ssize_t = 0
+        end: cython.Py_ssize_t
+        while position < size:
+            end = self._run.take(is_server, data, position, size)
+            if end > position:
+                written = self._run.condense(out, written)
+            else:
+                end = position + short_at(data, position + 2)
+                written += copy_bytes(
+                    out + written, data + position, 12 if data[position + 1] == _BODY else end - position
+                )
+            position = end
+        return written

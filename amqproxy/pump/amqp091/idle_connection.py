@@ -1,0 +1,33 @@
+"""An idle AMQP 0-9-1 connection while an `IdlePump` has it."""
+
+from __future__ import annotations
+
+import struct
+
+from amqproxy.amqp091.frame import HEARTBEAT_FRAME
+from amqproxy.amqp091.frame_reader import FrameReader
+from amqproxy.pump.idle_connection import IdleConnection
+
+_STATE = struct.Struct("=HBiQQ")
+"""A channel's number, what it expects, the index of its content's method, what is left of that content's body, and how
+many contents have begun."""
+
+
+class Amqp091IdleConnection(IdleConnection):
+    """Between two frames of the same channel, a content may be under way: each channel's state is kept."""
+
+    __slots__ = ()
+
+    heartbeat = HEARTBEAT_FRAME
+    heartbeat_kind = -1
+
+    def _packed_states(self, reader: FrameReader) -> bytes:
+        return b"".join(
+            _STATE.pack(number, each.expects, each.index, each.remaining, each.contents)
+            for number, each in sorted(reader.content_states.items())
+        )
+
+    def _unpack_states(self, packed: bytes, reader: FrameReader) -> None:
+        for number, *state in _STATE.iter_unpack(packed):
+            if number in reader.content_states:
+                reader.content_states[number].go_on(*state)
