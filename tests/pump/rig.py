@@ -11,6 +11,7 @@ from threading import Thread
 from typing import Any
 
 from amqproxy.amqp091.frame_reader import MAX_HEADER, FrameReader
+from amqproxy.amqp091.tally import Tally
 from amqproxy.amqp091.transitions import CLIENT, SERVER
 from amqproxy.proxy.amqp010.stateful import KEPT as AMQP010_KEPT
 from amqproxy.proxy.amqp091.stateful import STATEFUL
@@ -34,9 +35,9 @@ PUBLISH = "1: basic.publish, 1: header 5, 1: body 5"
 DELIVER = "1: basic.deliver, 1: header 5, 1: body 5"
 
 
-def reader(peer: object, *channels: int, frame_max: int = 131_072) -> FrameReader:
+def reader(peer: object, *channels: int, frame_max: int = 131_072, tally: Tally | None = None) -> FrameReader:
     """A reader of an open connection, with these channels."""
-    found = FrameReader(frame_max=frame_max, header_max=MAX_HEADER if peer is SERVER else 0)
+    found = FrameReader(tally, frame_max=frame_max, header_max=MAX_HEADER if peer is SERVER else 0)
     found.want(STATEFUL[peer], content=False)  # type: ignore[index]
     for number in channels:
         found.open_content_state(number)

@@ -1,12 +1,11 @@
-"""A pumped connection, whatever its protocol: silent peers, errors, and what its readers learn."""
+"""A pumped connection, whatever its protocol: what its readers learn."""
 
 from __future__ import annotations
 
 import pytest
 
 from amqproxy.pump.pumps import are_available
-from amqproxy.pump.return_reasons import GONE
-from tests.pump.rig import PUBLISH, Wire, pump, reset
+from tests.pump.rig import PUBLISH, Wire
 from tests.transcripts.words import octets
 
 pytestmark = pytest.mark.skipif(not are_available(), reason="a plain run has no pump: it is compiled")
@@ -20,12 +19,3 @@ def test_without_readers_bytes_are_counted_all_the_same(wire: Wire) -> None:
     assert (lease.show(), lease.show()) == ((len(octets(PUBLISH)), 0), (0, 0))
     assert lease.frames() == 3
     assert wire.readers[0].offset == 0
-
-
-def test_the_error_of_a_peer_comes_back() -> None:
-    wire = Wire(pump(), tcp=True)
-    lease = wire.hand_over()
-    reset(wire.server)
-    wire.settle()
-    assert (lease.reason, lease.error(0) == 0, lease.error(1) != 0) == (GONE, True, True)
-    wire.close()

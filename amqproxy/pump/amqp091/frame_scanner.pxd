@@ -5,7 +5,7 @@ cimport cython
 from amqproxy.compiled.byte_access cimport long_at, long_long_at
 from amqproxy.pump.frame_scanner cimport FrameScanner
 from amqproxy.pump.pumped_connection cimport (
-    ChannelContentPointer, DirectionPointer, PumpedDirection, PumpedPointer, channel_of,
+    ChannelContent, ChannelContentPointer, DirectionPointer, PumpedDirection, PumpedPointer, channel_of,
 )
 from amqproxy.pump.system_calls cimport (
     BytePointer, ConstBytePointer, CounterPointer, IntPointer, add, copy_bytes, put, put_int,
@@ -23,10 +23,17 @@ cdef class Amqp091FrameScanner(FrameScanner):
     cdef object _tables
     cdef MessageRun _run
     cdef AcknowledgementRun _acknowledgements
+    cdef long long _taken
 
-    cdef Py_ssize_t _scan(
-        self, PumpedDirection *direction, const unsigned char *p, Py_ssize_t length, int *reason
+    cdef Py_ssize_t _take_run(
+        self,
+        PumpedDirection *direction,
+        ChannelContent *channel,
+        int index,
+        const unsigned char *p,
+        Py_ssize_t position,
+        Py_ssize_t length,
     ) noexcept nogil
     cdef Py_ssize_t _condense(
-        self, bint is_server, unsigned char *out, const unsigned char *data, Py_ssize_t size
+        self, bint is_server, int index, unsigned char *out, Py_ssize_t written, const unsigned char *p
     ) noexcept nogil

@@ -70,19 +70,10 @@ class Amqp091FrameScanner(FrameScanner):
         out: BytePointer,
         reason: IntPointer,
     ) -> cython.Py_ssize_t:
-        """Scan as `FrameScanner.scan`; write frames as a `MessageMeter` takes them when cut."""
-        end: cython.Py_ssize_t = self._scan(direction, p, length, reason)
-        if out != cython.NULL:
-            self.written = self._condense(direction.place, out, p, end)
-        return end
+        """Scan as `FrameScanner.scan`; write frames as a `MessageMeter` takes them when cut.
 
-    @cython.nogil
-    @cython.cfunc
-    @cython.exceptval(check=False)
-    def _scan(
-        self, direction: DirectionPointer, p: ConstBytePointer, length: cython.Py_ssize_t, reason: IntPointer
-    ) -> cython.Py_ssize_t:
-        """Check and count whole frames; what would be an error in the `FrameReader` is left to it."""
+        What would be an error in the `FrameReader` is left to it. Nearly all frames are of runs, which are taken whole.
+        """
         position: cython.Py_ssize_t = 0
         whole: cython.longlong
         size: cython.longlong
@@ -91,6 +82,8 @@ class Amqp091FrameScanner(FrameScanner):
         slot: cython.int
         why: cython.int = 0
         frames: cython.ulonglong = 0
+        written: cython.Py_ssize_t = 0
+        end: cython.Py_ssize_t
         channel: ChannelContentPointer
         connection: PumpedPointer = cython.cast(PumpedPointer, direction.owner)
         frames_seen: CounterPointer = self._counts.frames + direction.place * _SLOTS
@@ -134,6 +127,13 @@ class Amqp091FrameScanner(FrameScanner):
                     if channel.expects != _METHOD:
                         why = _WRONG
                         break
+                    end = self._take_run(direction, channel, index, p, position, length)
+                    if end > position:
+                        if out != cython.NULL:
+                            written = self._condense(direction.place, index, out, written, p)
+                        frames += self._taken
+                        position = end
+                        continue
                     if self._carries[index]:
                         put_int(cython.address(channel.expects), _HEADER)
                         put_int(cython.address(channel.index), index)
@@ -169,32 +169,76 @@ class Amqp091FrameScanner(FrameScanner):
             frames += 1
             if connection.frames_left > 0:
                 connection.frames_left -= 1
+            if out != cython.NULL:
+                written += copy_bytes(out + written, p + position, 7 if kind == _BODY else whole)
             position += whole
         add(cython.address(direction.frames), frames)
+        self.written = written
         reason[0] = why
         return position
 
     @cython.nogil
     @cython.cfunc
     @cython.exceptval(check=False)
-    def _condense(
-        self, is_server: cython.bint, out: BytePointer, data: ConstBytePointer, size: cython.Py_ssize_t
+    def _take_run(
+        self,
+        direction: DirectionPointer,
+        channel: ChannelContentPointer,
+        index: cython.int,
+        p: ConstBytePointer,
+        position: cython.Py_ssize_t,
+        length: cython.Py_ssize_t,
     ) -> cython.Py_ssize_t:
-        """Write frames in fewer bytes; return their number."""
-        position: cython.Py_ssize_t = 0
-        written: cython.Py_ssize_t = 0
+        """Count a run that begins with a method of that index; return where it ends, or `position` if there is none.
+
+        `_taken` is the number of its frames.
+        """
+        connection: PumpedPointer = cython.cast(PumpedPointer, direction.owner)
+        frames_seen: CounterPointer = self._counts.frames + direction.place * _SLOTS
+        bytes_seen: CounterPointer = self._counts.sizes + direction.place * _SLOTS
+        header_max: cython.longlong = direction.header_max
         end: cython.Py_ssize_t
-        while position < size:
-            end = self._run.take(is_server, data, position, size)
-            if end > position:
-                written = self._run.condense(is_server, data, out, written)
-                position = end
-                continue
-            end = self._acknowledgements.take(is_server, data, position, size)
-            if end > position:
-                written = self._acknowledgements.condense(out, written)
-            else:
-                end = position + 8 + long_at(data, position + 3)
-                written += copy_bytes(out + written, data + position, 7 if data[position] == _BODY else end - position)
-            position = end
-        return written
+        count: cython.ulonglong
+        if self._carries[index]:
+            if header_max < direction.payload_max:
+                header_max = direction.payload_max
+            end = self._run.take(direction.place, p, position, length, direction.payload_max, header_max)
+            self._taken = self._run.frames
+            if end == position or 0 <= connection.frames_left < self._taken:
+                return position
+            count = self._run.count
+            put_int(cython.address(channel.index), index)
+            add(cython.address(channel.contents), count)
+            add(cython.address(frames_seen[_METHOD_COUNT + index]), count)
+            add(cython.address(bytes_seen[_METHOD_COUNT + index]), self._run.header_bytes)
+            if self._run.size:
+                add(cython.address(frames_seen[2 * _METHOD_COUNT + index]), count)
+                add(cython.address(bytes_seen[2 * _METHOD_COUNT + index]), count * (self._run.size + 8))
+            add(cython.address(bytes_seen[index]), self._run.method_bytes)
+        else:
+            end = self._acknowledgements.take(direction.place, p, position, length)
+            count = self._acknowledgements.count
+            self._taken = count
+            if end == position or 0 <= connection.frames_left < self._taken:
+                return position
+            add(cython.address(bytes_seen[index]), end - position)
+        add(cython.address(frames_seen[index]), count)
+        if connection.frames_left > 0:
+            connection.frames_left -= self._taken
+        return end
+
+    @cython.nogil
+    @cython.cfunc
+    @cython.exceptval(check=False)
+    def _condense(
+        self,
+        is_server: cython.bint,
+        index: cython.int,
+        out: BytePointer,
+        written: cython.Py_ssize_t,
+        p: ConstBytePointer,
+    ) -> cython.Py_ssize_t:
+        """Write the run that was taken last behind what was written before; return how many bytes there are then."""
+        if self._carries[index]:
+            return self._run.condense(is_server, p, out, written)
+        return self._acknowledgements.condense(out, written)

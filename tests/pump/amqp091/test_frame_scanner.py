@@ -9,10 +9,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from amqproxy.amqp091.frame import BODY, HEADER, HEARTBEAT, METHOD, encode_frame, encode_method
-from amqproxy.amqp091.methods import BY_NAME, BasicDeliver, BasicPublish
+from amqproxy.amqp091.methods import BY_NAME, BasicAck, BasicDeliver, BasicPublish
 from amqproxy.amqp091.properties import ContentHeader
 from amqproxy.amqp091.tally import METHOD_COUNT, Tally
-from amqproxy.amqp091.transitions import CLIENT
+from amqproxy.amqp091.transitions import CLIENT, SERVER
 from amqproxy.pump.pumps import are_available
 from amqproxy.pump.return_reasons import LARGE, METHOD_COMES
 from amqproxy.pump.return_reasons import WRONG as WRONG_FRAME
@@ -151,6 +151,51 @@ def test_a_frame_larger_than_its_buffer() -> None:
     assert lease.reason == LARGE
     assert bytes(wire.seen[1]) == data
     wire.close()
+
+
+RUNS = {
+    "publishes": [octets(PUBLISH)] * 3,
+    "publishes without a body": [octets("1: basic.publish, 1: header 0")] * 3,
+    "deliveries": [
+        encode_method(1, BasicDeliver("c", tag, redelivered=tag == 2)) + octets("1: header 5, 1: body 5")
+        for tag in (1, 2, 3)
+    ],
+    "acks": [encode_method(1, BasicAck(tag)) for tag in (1, 2, 3)],
+}
+
+
+@pytest.mark.parametrize("place", [0, 1], ids=["client", "server"])
+@pytest.mark.parametrize("name", RUNS)
+def test_every_byte_of_a_run_is_read(name: str, place: int) -> None:
+    """With any bit of its second command changed, a run passes and counts as the reader passes and counts it."""
+    first, second, third = RUNS[name]
+    for at in range(len(second)):
+        for bit in (0x01, 0x80):
+            changed = bytearray(second)
+            changed[at] ^= bit
+            data = first + bytes(changed) + third
+            peers = CLIENT, SERVER
+            tallies = Tally(), Tally()
+            wire = Wire(pump(tallies=tallies))
+            wire.readers = reader(peers[0], 1, 2, tally=tallies[0]), reader(peers[1], 1, 2, tally=tallies[1])
+            lease = wire.hand_over()
+            (wire.server if place else wire.client).send(data)
+            wire.settle()
+            wire.pump.recall(lease)
+            wire.pump.collect()
+            lease.show()
+            found = wire.readers[place]
+            found.feed(lease.rest(place))
+            tally = Tally()
+            expected = reader(peers[place], 1, 2, tally=tally)
+            expected.feed(data)
+            assert (found.offset, found.frames) == (expected.offset, expected.frames), (at, bit)
+            assert repr(found.error) == repr(expected.error), (at, bit)
+            assert list(tallies[place].frames) == list(tally.frames), (at, bit)
+            assert list(tallies[place].byte_counts) == list(tally.byte_counts), (at, bit)
+            state, other = found.content_states[1], expected.content_states[1]
+            assert (state.expects, state.remaining, state.contents) == (other.expects, other.remaining, other.contents)
+            wire.close()
 
 
 # --- what is noted

@@ -3,6 +3,7 @@
 cimport cython
 
 from amqproxy.compiled.byte_access cimport long_at, long_long_at, put_number, short_at
+from amqproxy.taps.metering.amqp091.message_run cimport are_alike_8
 
 
 @cython.final

@@ -12,6 +12,7 @@ except ImportError:  # a plain run does not need Cython
 
 if not cython.compiled:
     from amqproxy.compiled.byte_access import long_at, long_long_at, put_number, short_at
+    from amqproxy.taps.metering.amqp091.message_run import are_alike_8
 
 ACKNOWLEDGEMENTS = 0xFF
 """The kind of the frame that stands for a run; no frame of AMQP has it."""
@@ -65,11 +66,12 @@ class AcknowledgementRun:
         at += _FRAME
         while (
             length - at >= _FRAME
-            and _is_acknowledgement(is_server, p, at)
-            and p[at + 10] == self.method
-            and short_at(p, at + 1) == self.number
+            and are_alike_8(p, start, at)
+            and are_alike_8(p, start + 3, at + 3)
             and long_long_at(p, at + 11) == self.tag + self.count
+            and self.tag + self.count != 0
             and p[at + 19] == self.flags
+            and p[at + 20] == 0xCE
         ):
             self.count += 1
             at += _FRAME
