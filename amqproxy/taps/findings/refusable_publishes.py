@@ -32,10 +32,10 @@ class RefusablePublish(NamedTuple):
 
 
 class RefusablePublishes:
-    """The publishes of each channel by their numbers, oldest first."""
+    """The publishes of each channel by their numbers, oldest first; a connection's channels are found at once."""
 
     def __init__(self) -> None:
-        self._channels: dict[ChannelKey, dict[int, RefusablePublish]] = {}
+        self._streams: dict[int, dict[ChannelKey, dict[int, RefusablePublish]]] = {}
         self._count = 0
 
     def __len__(self) -> int:
@@ -43,7 +43,8 @@ class RefusablePublishes:
 
     def add(self, channel: ChannelKey, number: int, publish: RefusablePublish) -> None:
         """Remember a publish; forget those that cannot be refused any more."""
-        known = self._channels.setdefault(channel, {})
+        channels = self._streams.setdefault(channel[0], {})
+        known = channels.setdefault(channel, {})
         while known:
             oldest = next(iter(known))
             is_taken = not known[oldest].awaits and publish.ts_ns - known[oldest].ts_ns > REFUSAL_NS
@@ -54,10 +55,12 @@ class RefusablePublishes:
         if self._count < MAX_PUBLISHES:
             self._count += number not in known
             known[number] = publish
+        if not known:
+            self._take(channel)
 
     def settle(self, channel: ChannelKey, spans: Iterable[Span]) -> list[QueueKey]:
         """Forget the publishes of these ranges; the queues that have counted them, once for each."""
-        known = self._channels.get(channel)
+        known = self._streams.get(channel[0], {}).get(channel)
         if known is None:
             return []
         numbers = [number for span in spans for number in span.among(known) if number in known]
@@ -68,18 +71,26 @@ class RefusablePublishes:
 
         Which one it was is not certain, and of those behind it the broker has taken none.
         """
-        known = self._channels.pop(channel, {})
-        self._count -= len(known)
+        known = self._take(channel)
         late = [each for each in known.values() if each.awaits or ts_ns - each.ts_ns <= REFUSAL_NS]
         return [queue for each in late for queue in each.queues]
 
     def channels_of(self, stream: int) -> list[ChannelKey]:
         """The channels of a connection."""
-        return [each for each in self._channels if each[0] == stream]
+        return list(self._streams.get(stream, ()))
 
     def forget(self, channel: ChannelKey) -> None:
         """Forget a channel that is closed."""
-        self._count -= len(self._channels.pop(channel, ()))
+        self._take(channel)
+
+    def _take(self, channel: ChannelKey) -> dict[int, RefusablePublish]:
+        """Return the publishes of a channel, which are forgotten."""
+        channels = self._streams.get(channel[0], {})
+        known = channels.pop(channel, {})
+        if not channels:
+            self._streams.pop(channel[0], None)
+        self._count -= len(known)
+        return known
 
     def _forget(
         self, channel: ChannelKey, known: dict[int, RefusablePublish], numbers: Iterable[int]
@@ -88,4 +99,4 @@ class RefusablePublishes:
             self._count -= 1
             yield from known.pop(number).queues
         if not known:
-            del self._channels[channel]
+            self._take(channel)

@@ -56,3 +56,29 @@ def test_they_are_bounded_by_channel_and_in_all(monkeypatch: pytest.MonkeyPatch)
     for channel in (CHANNEL, OTHER):
         assert known.refuse(channel, 0)[-1] == ("/", "q10")
     assert len(known) == 0
+
+
+def test_a_connection_that_ends_costs_what_it_had(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Not what all others have; and a publish that is not remembered leaves nothing of its channel."""
+    monkeypatch.setattr(refusable_publishes, "MAX_PUBLISHES", 20)
+    known = RefusablePublishes()
+    compared = 0
+
+    class Stream(int):
+        """A number of a connection that counts how often it is compared with another."""
+
+        def __eq__(self, other: object) -> bool:
+            nonlocal compared
+            compared += 1
+            return super().__eq__(other)
+
+        __hash__ = int.__hash__
+
+    for number in range(20):
+        known.add((Stream(number), 1), 1, publish(0, "q"))
+    compared = 0
+    assert known.channels_of(7) == [(7, 1)]
+    assert compared <= 2
+    known.add((99, 1), 1, publish(0, "q"))
+    assert len(known) == 20
+    assert known.channels_of(99) == []
