@@ -26,7 +26,7 @@ class Credit:
     __slots__ = ("_in_flight", "_since", "messages", "mode", "size")
 
     def __init__(self, amount: int | None = 0) -> None:
-        """A subscription begins without credit; a client's destination is unlimited (`None`)."""
+        """Start with `amount` of both: none for a subscription, unlimited (`None`) for a client's destination."""
         self.mode = FlowMode.WINDOW
         self.messages = amount
         self.size = amount

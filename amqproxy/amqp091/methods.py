@@ -349,7 +349,7 @@ class ExchangeUnbind(Method, frozen=True):
 
 @_method("exchange.unbind-ok", 40, 51)
 class ExchangeUnbindOk(Method, frozen=True):
-    """RabbitMQ's: the binding is removed. (Its id really is 51.)"""
+    """RabbitMQ's: the binding is removed; its id really is 51."""
 
 
 # --- queue: section 1.7 ----------------------------------------------------------------------

@@ -68,42 +68,42 @@ def pytest_runtest_makereport(
 
 @pytest.fixture
 def amqp_broker() -> Iterator[LocalBroker]:
-    """A broker for the test alone, on a free port: host, port, url, restart(), block(), unblock()."""
+    """Yield a broker for the test alone, on a free port: host, port, url, restart(), block(), unblock()."""
     with _broker() as broker:
         yield broker
 
 
 @pytest.fixture(scope="module")
 def amqp_broker_module() -> Iterator[LocalBroker]:
-    """A broker like `amqp_broker`, for all tests of a module."""
+    """Yield a broker like `amqp_broker`, for all tests of a module."""
     with _broker() as broker:
         yield broker
 
 
 @pytest.fixture(scope="session")
 def amqp_broker_session() -> Iterator[LocalBroker]:
-    """A broker like `amqp_broker`, for all tests."""
+    """Yield a broker like `amqp_broker`, for all tests."""
     with _broker() as broker:
         yield broker
 
 
 @pytest.fixture
 def amqp_proxy(request: pytest.FixtureRequest) -> Iterator[LocalProxy]:
-    """A proxy in front of amqp_broker: it records messages and findings, and injects faults."""
+    """Yield a proxy in front of amqp_broker: it records messages and findings, and injects faults."""
     with _proxy(request, "amqp_broker") as proxy:
         yield proxy
 
 
 @pytest.fixture(scope="module")
 def amqp_proxy_module(request: pytest.FixtureRequest) -> Iterator[LocalProxy]:
-    """A proxy like `amqp_proxy`, for all tests of a module, in front of amqp_broker_module."""
+    """Yield a proxy like `amqp_proxy`, for all tests of a module, in front of amqp_broker_module."""
     with _proxy(request, "amqp_broker_module") as proxy:
         yield proxy
 
 
 @pytest.fixture(scope="session")
 def amqp_proxy_session(request: pytest.FixtureRequest) -> Iterator[LocalProxy]:
-    """A proxy like `amqp_proxy`, for all tests, in front of amqp_broker_session."""
+    """Yield a proxy like `amqp_proxy`, for all tests, in front of amqp_broker_session."""
     with _proxy(request, "amqp_broker_session") as proxy:
         yield proxy
 

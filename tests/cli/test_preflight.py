@@ -37,7 +37,10 @@ WRONG_FOR_THE_PROXY = {
         "listen[1].address",
         "is already the address of listen[0]",
     ),
-    "{listen: [{address: ':9419'}], metrics: {address: ':9419'}}": ("metrics.address", "of listen[0] already"),
+    "{listen: [{address: ':9419'}], metrics: {address: ':9419'}}": (
+        "metrics.address",
+        "is already the address of listen[0]",
+    ),
     "metrics: {address: 'a..b:0'}": ("metrics.address", "cannot be a host's name"),
     "upstream: {tls: {ca: text}}": ("upstream.tls", "no certificates in PEM"),
     'upstream: {tls: {ca: "\\0"}}': ("upstream.tls", "no certificates in PEM"),

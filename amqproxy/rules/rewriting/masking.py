@@ -133,7 +133,7 @@ def _substituted(text: str, expressions: Sequence[Any], mask: str) -> str:
 
 
 def unescaped(text: str) -> str:
-    """Return equivalent JSON without unnecessary escapes: `\\u0041` and `\\/`."""
+    r"""Return equivalent JSON without unnecessary escapes: `\u0041` and `\/`."""
     if "\\u" not in text and "\\/" not in text:
         return text
     return _LONE.sub("\ufffd", _PAIR.sub(_joined, _ESCAPE.sub(_plain_character, text)))
