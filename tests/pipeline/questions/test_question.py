@@ -35,7 +35,7 @@ def test_a_question_knows_its_tables() -> None:
         ("publishers", {}, "publishers needs --exchange"),
         ("publishers", {"queue": "q"}, "publishers has no option --queue; it has --exchange, --routing-key"),
         ("transit", {"queue": "q"}, "transit has no option --queue; it has no options"),
-        ("capacity", {"by": "team"}, "--by is one of virtual-host, user, not 'team'"),
+        ("capacity", {"by": "team"}, "--by must be one of virtual-host, user, not 'team'"),
         ("poison", {"times": "often"}, "--times must be a number, not 'often'"),
         ("message", {}, "message needs --message-id or --digest"),
     ],
