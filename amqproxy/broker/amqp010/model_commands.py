@@ -174,8 +174,7 @@ def _check_binding(session: CommandSession, exchange: Exchange, queue: Queue, ke
     user, vhost = session.user, session.vhost.name
     user.check(vhost, WRITE, "queue", queue.name)
     user.check(vhost, READ, "exchange", exchange.name)
-    if exchange.type == "topic":
-        user.check_topic(vhost, READ, exchange.name, key)
+    exchange.check_topic(user, vhost, READ, key)
 
 
 def _bindings(vhost: VirtualHost, exchange: Exchange, queue: Queue, key: str) -> list[Binding]:

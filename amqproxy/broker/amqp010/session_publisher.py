@@ -293,8 +293,7 @@ class SessionPublisher:
             raise NotFound(f"there is no exchange '{name}' in the virtual host '{vhost.name}'")
         if exchange.internal:
             raise NotAllowed(f"the exchange '{name}' is internal")
-        if exchange.type == "topic":
-            user.check_topic(vhost.name, WRITE, name, routing_key)
+        exchange.check_topic(user, vhost.name, WRITE, routing_key)
         return exchange
 
     def _message(self, exchange: Exchange, header: Header, body: bytes) -> Message:

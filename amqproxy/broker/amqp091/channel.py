@@ -243,8 +243,8 @@ class BrokerChannel:
             check_not_default(destination)
         self._check(READ, "exchange", source)
         exchange = self.vhost.exchanges.get(source)
-        if exchange is not None and exchange.type == "topic":
-            self.user.check_topic(self.vhost.name, READ, exchange.name, routing_key)
+        if exchange is not None:
+            exchange.check_topic(self.user, self.vhost.name, READ, routing_key)
 
     def _exchange_bind(self, method: ExchangeBind, now: float) -> None:
         source, destination = stripped(method.source), stripped(method.destination)

@@ -233,8 +233,7 @@ class Publisher:
         exchange = vhost.exchange(publish.exchange)
         if exchange.internal:
             raise AccessRefused(f"cannot publish to internal exchange '{exchange.name}' in vhost '{vhost.name}'")
-        if exchange.type == "topic":
-            user.check_topic(vhost.name, WRITE, exchange.name, publish.routing_key)
+        exchange.check_topic(user, vhost.name, WRITE, publish.routing_key)
         route = CachedRoute(publish, exchange, vhost.generation, user.generation)
         route.queues = vhost.router.cached(exchange, publish.routing_key)
         if self._method:

@@ -10,6 +10,7 @@ from amqproxy.amqp091.wire import Table
 from amqproxy.broker.arguments import TYPE_NAMES, field
 
 if TYPE_CHECKING:
+    from amqproxy.broker.access.users import User
     from amqproxy.broker.message import Message
     from amqproxy.broker.queues.queue import Queue
 
@@ -101,6 +102,9 @@ class Exchange:
             return False
         self.removed(found)
         return True
+
+    def check_topic(self, user: User, vhost: str, operation: str, routing_key: str) -> None:
+        """403 unless the user may use this routing key here; only topic exchanges have permissions for keys."""
 
     def check_binding(self, binding: Binding) -> None:
         """406 when this type takes no such binding."""

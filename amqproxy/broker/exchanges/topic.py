@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 from amqproxy.broker.exchanges.exchange import Binding, Destinations, Exchange
 
 if TYPE_CHECKING:
+    from amqproxy.broker.access.users import User
     from amqproxy.broker.message import Message
     from amqproxy.broker.queues.queue import Queue
 
@@ -30,6 +31,9 @@ class TopicExchange(Exchange):
     def __init__(self, name: str, **options: Any) -> None:
         super().__init__(name, **options)
         self._root = _Node()
+
+    def check_topic(self, user: User, vhost: str, operation: str, routing_key: str) -> None:
+        user.check_topic(vhost, operation, self.name, routing_key)
 
     def added(self, binding: Binding) -> None:
         node = self._root
