@@ -55,7 +55,7 @@ class Broker:
     and `disk_free_limit` (bytes) are compared with the arguments of `measure`. `events` reports all that happens;
     `vhosts`, `users` and `connections` hold all there is. `paging` frees memory. `log_exchange` makes amq.rabbitmq.log.
     `mechanisms` are those of SASL that are offered; `plugins` are RabbitMQ's plugins whose exchange types there are.
-    `refused` has the connections that could not log in, as long as they are kept. `sessions` has those of AMQP 0-10,
+    `refused` has the connections that could not log in, as long as they are kept. `sessions` has the named sessions,
     by virtual host, user and name. `sooner` is called with a time when `next_deadline` may have become that.
     """
 
@@ -195,7 +195,7 @@ class Broker:
         return True
 
     def _ending_sessions(self, ends: Callable[[str, str], bool], now: float) -> Generator[None, float, float]:
-        """End the sessions of AMQP 0-10 of a virtual host or a user, those too whose client is gone."""
+        """End the named sessions of a virtual host or a user, also those whose client is gone."""
         for (vhost, user, _), session in list(self.sessions.items()):
             if ends(vhost, user):
                 with self.events.contained("a session's end failed", vhost=vhost, user=user):

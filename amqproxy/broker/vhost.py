@@ -70,8 +70,8 @@ class ReplyTarget(Protocol):
 
 
 class Timed(Protocol):
-    """What waits for somewhat of AMQP 0-10 and may have to end without it: a branch of a distributed transaction for
-    its outcome, a session for its client; or a browser, for what its queue has.
+    """Something with a deadline: a branch of a distributed transaction that waits for its outcome, a detached session
+    that waits for its client, or a browser that waits for messages.
     """
 
     def tick(self, now: float, /) -> None:
@@ -143,7 +143,7 @@ class VirtualHost:
         self.timed_queues: Schedule[Queue] = Schedule(sooner)
         self.branches: dict[bytes, Branch] = {}
         self.uncommitted_bytes = 0
-        """About how many bytes of memory transactions of AMQP 0-10 take, and messages of which a part has come."""
+        """About how many bytes of memory transactions take, and messages of which a part has come."""
         self.queue_users: dict[Queue, dict[QueueUser, None]] = {}
         self.locked: dict[str, LockedEntries] = {}
         """By queue, what transactions have locked: for `recovered`, which fills it in."""

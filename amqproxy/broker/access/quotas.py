@@ -7,7 +7,7 @@ from typing import NamedTuple
 
 
 class UserQuotas(NamedTuple):
-    """What one user may have in one virtual host. All of it is of AMQP 0-10.
+    """Bounds for one user in one virtual host, on named sessions and what they leave behind.
 
     `branches` are those of distributed transactions, `interrupted` messages (and `interrupted_bytes` of them) those of
     which a part has come, and `detached` sessions those that wait for their clients.

@@ -45,7 +45,7 @@ class User:
     Without a hash (an empty one) no password is right. `permissions` are by virtual host, `topic_permissions` by
     virtual host and exchange; `limits` are RabbitMQ's max-connections and max-channels. Change them through the
     methods, which report that to `events` once the user is a broker's. With `generation` what it may do changes.
-    `channels` is how many its clients have, sessions of AMQP 0-10 among them.
+    `channels` is how many its clients have, named sessions among them.
     """
 
     events: EventDispatcher | None = None

@@ -35,7 +35,7 @@ MOST_PEEKED_BYTES = 4 * 1024 * 1024
 
 
 class SeenPositions(Protocol):
-    """Positions of messages that were looked at before; `amqp010.command_ids` has such."""
+    """Positions of messages that were looked at before."""
 
     def __contains__(self, position: object, /) -> bool: ...
 

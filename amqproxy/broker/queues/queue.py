@@ -42,7 +42,7 @@ LETTING_GO = 8
 """What it costs of a turn to let a message go, which may be published elsewhere."""
 
 DELETED = "deleted"
-"""What x-death says of messages whose queue was deleted over 0-10."""
+"""The reason in x-death of messages that were sent on because their queue was deleted."""
 
 MOST_LOOKERS = 64
 """What looks for messages is notified of each that comes, up to so many of one user in one queue: that is part of
@@ -187,7 +187,7 @@ class Queue:
         self.auto_delete = auto_delete
         self.exclusive_to = exclusive_to
         self.locked_by: ExclusiveOwner | None = None
-        """The session of AMQP 0-10 that alone may use it for the while: unlike what is exclusive, it stays."""
+        """The named session that alone may use the queue; unlike an exclusive queue, it outlives its session."""
         self.arguments = arguments
         self.policy: Mapping[str, Any] = effect.definition
         self.policy_names: tuple[str | None, str | None] = (effect.policy, effect.operator_policy)
@@ -204,7 +204,7 @@ class Queue:
         self.is_no_local = str(arguments.get("no-local")).lower() == "true"
         """Whether it takes no message that its owner's own connection publishes: an argument of Qpid's."""
         self.is_orphaning = False
-        """Whether what comes back once it is deleted goes to its dead-letter exchange, as with 0-10."""
+        """Whether messages that come back once the queue is deleted go to its dead-letter exchange."""
         self._orphans: HeldOrphans | None = None
         self._owner = owner
         self._quantum = owner.work.quantum

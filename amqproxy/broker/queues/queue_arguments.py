@@ -113,7 +113,7 @@ class QueueSettings(NamedTuple):
 
 MIDDLE_PRIORITY = 5
 USUAL_PRIORITY = 4
-"""The priority of an AMQP 0-10 message that has none."""
+"""The priority of a message without one, in a queue with Qpid's arguments for priorities."""
 
 
 def priority_levels(arguments: Mapping[str, Any]) -> tuple[int, int]:

@@ -96,7 +96,7 @@ class DurableSegment(DefinitionRecord, frozen=True, kw_only=True):
 
 
 class DurableTransaction(DefinitionRecord, frozen=True, kw_only=True):
-    """A transaction of AMQP 0-10 that is prepared, or whose commit has begun: then it `is_decided`, and goes on.
+    """A transaction that is prepared, or whose commit has begun: then it `is_decided`, and goes on.
 
     Its message log has what it does. `global_id` and `branch_id`, in hexadecimal, and `format` are those of its xid,
     where it has one. `gone` are the queues that were deleted since: it does nothing with what has their names now.
