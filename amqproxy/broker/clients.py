@@ -46,7 +46,7 @@ class ClientChannel(Protocol):
 
 
 class ConnectedClient(Protocol):
-    """One client's connection; `amqp091.connection` has what its methods do."""
+    """One client's connection; `connections.client_connection` has what its methods do."""
 
     @property
     def name(self) -> str: ...
@@ -83,7 +83,7 @@ class ConnectedClient(Protocol):
 
 
 class NamedSession(Protocol):
-    """A session of AMQP 0-10, which has a name that a client may attach to; `amqp010.session` has what it does."""
+    """A session with a name, to which a client may attach again."""
 
     @property
     def bytes_kept(self) -> int:

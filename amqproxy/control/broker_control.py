@@ -140,7 +140,7 @@ def connection_entry(connection: Amqp091Connection) -> Entry:
 def session_connection_entry(connection: Amqp010Connection) -> Entry:
     """The same of a client of AMQP 0-10, whose sessions are its channels."""
     properties = connection.client_properties
-    sessions = list(connection.sessions.values())
+    sessions = list(connection.channels.values())
     return {
         "connection": connection.name,
         "user": shown_text(connection.user.name),
@@ -151,7 +151,7 @@ def session_connection_entry(connection: Amqp010Connection) -> Entry:
         "name": client_name(properties),
         "channel_max": connection.channel_max,
         "frame_max": connection.frame_max,
-        "heartbeat": connection.heartbeat,
+        "heartbeat": connection.liveness.heartbeat,
         "blocked": connection.is_blocked,
         "channels": len(sessions),
         "consumers": sum(len(session.deliveries.subscriptions) for session in sessions),

@@ -51,15 +51,15 @@ def served_entry(served: ServedConnection) -> Entry:
             str(peer): served.tap.byte_counts[peer] if served.tap is not None else 0 for peer in (CLIENT, SERVER)
         },
     }
-    return entry if served.amqp010 is None else entry | served_amqp010(served.amqp010)
+    return entry if served.other is None else entry | served_amqp010(served.other)
 
 
 def session_entry(served: ServedConnection) -> Entry:
     """The same in short, as `sessions` has it."""
-    connection = served.amqp010 or served.connection
+    connection = served.other or served.connection
     return {
         **_connection_of(served),
-        "state": str(served.connection.protocol.state) if served.amqp010 is None else state_of(served.amqp010),
+        "state": str(served.connection.protocol.state) if served.other is None else state_of(served.other),
         "product": shown_text(connection.client_properties.get("product", "")),
         "channels": len(connection.channels),
         "paused_channels": [],
@@ -70,8 +70,8 @@ def session_entry(served: ServedConnection) -> Entry:
 def served_channels(served: ServedConnection) -> Iterator[Entry]:
     """The channels of a connection."""
     known = _connection_of(served)
-    if served.amqp010 is not None:
-        for each in served_sessions(served, served.amqp010):
+    if served.other is not None:
+        for each in served_sessions(served, served.other):
             yield known | each
         return
     for number, channel in list(served.connection.channels.items()):
@@ -81,8 +81,8 @@ def served_channels(served: ServedConnection) -> Iterator[Entry]:
 def served_consumers(served: ServedConnection) -> Iterator[Entry]:
     """The consumers of a connection."""
     known = _connection_of(served)
-    if served.amqp010 is not None:
-        for each in served_subscriptions(served.amqp010):
+    if served.other is not None:
+        for each in served_subscriptions(served.other):
             yield known | each
         return
     for number, channel in list(served.connection.channels.items()):
@@ -116,7 +116,7 @@ def chosen_consumers(every: Iterable[ServedConnection], vhost: str | None) -> It
 
 
 def _connection_of(served: ServedConnection) -> Entry:
-    connection = served.amqp010 or served.connection
+    connection = served.other or served.connection
     is_open = connection.vhost is not None
     return {
         "session": served.number,

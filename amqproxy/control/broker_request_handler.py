@@ -136,7 +136,7 @@ class BrokerRequestHandler:
 
     def _close(self, request: CloseSession) -> None:
         served = numbered(self._server.served, request.session)
-        connection = served.amqp010 or served.connection
+        connection = served.other or served.connection
         if connection.vhost is None or connection.is_over:
             raise RequestError("not-open", f"session {request.session} has no open connection")
         number, now = request.channel, current_time()

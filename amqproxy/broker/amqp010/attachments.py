@@ -17,7 +17,6 @@ from amqproxy.amqp010.domains import DetachCode
 from amqproxy.amqp010.errors import ConnectionForced, FramingError
 from amqproxy.amqp010.methods import Control
 from amqproxy.broker.access.limits import limit
-from amqproxy.broker.amqp010.orphans import removing
 from amqproxy.broker.amqp010.owners import OwningConnection, SessionOfJob
 from amqproxy.broker.amqp010.session import BrokerSession
 from amqproxy.broker.work import Job
@@ -140,26 +139,14 @@ class Attachments:
     def end(self, session: SessionOfJob, now: float) -> None:
         """Let a session end, whose last control is sent: what still comes for it is ignored."""
         self._detaching.add(session.number)
-        self._connection.do(self._losing(session, now), now)
+        self._connection.do(self.losing(session, now), now)
 
     def _detaching_session(self, session: BrokerSession, now: float) -> Job:
         session.end_turn()
-        yield from self._losing(session, now, may_come_back=True)
+        yield from self.losing(session, now, may_come_back=True)
         self._connection.send_method(session.number, SessionDetached(session.name, DetachCode.NORMAL))
 
-    def losing_all(self, now: float, *, may_come_back: bool = True) -> Generator[None, float, float]:
-        """The connection is over, and with it all of them, as far as they may not be resumed; in steps."""
-        connection = self._connection
-        connection.output.has_room = False  # what one session gives back is not for another
-        contained = connection.broker.events.contained
-        for session in list(self.sessions.values()):
-            with contained("a session's end failed", client=connection.name, channel=session.number):
-                now = yield from self._losing(session, now, may_come_back=may_come_back)
-        if connection.vhost is not None:
-            now = yield from removing(connection.vhost, connection.exclusive_queues, connection.name, now)
-        return now
-
-    def _losing(
+    def losing(
         self, session: SessionOfJob, now: float, *, may_come_back: bool = False
     ) -> Generator[None, float, float]:
         connection, number = self._connection, session.number

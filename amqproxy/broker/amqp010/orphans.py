@@ -7,24 +7,8 @@ from collections.abc import Generator
 from amqproxy.broker.queues.queue import DELETED, Queue
 from amqproxy.broker.vhost import VirtualHost
 
-REMOVING = 16
-"""What it costs of a turn to remove a queue."""
-
 LETTER = 8
 """What it costs of a turn to let a message go."""
-
-
-def removing(vhost: VirtualHost, queues: dict[Queue, None], client: str, now: float) -> Generator[None, float, float]:
-    """Delete the exclusive queues of an owner that is gone; in steps."""
-    quantum = vhost.work.quantum
-    while queues:
-        queue, _ = queues.popitem()
-        with vhost.events.contained("an exclusive queue's end failed", client=client, queue=queue.name):
-            now = yield from orphaning(vhost, queue, now)
-            vhost.remove_queue(queue)
-        if quantum.spend(REMOVING):
-            now = yield
-    return now
 
 
 def orphaning(vhost: VirtualHost, queue: Queue, now: float) -> Generator[None, float, float]:

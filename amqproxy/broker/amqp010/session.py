@@ -7,6 +7,7 @@ for; what is complete is reported at the end of the turn, or once the disk has i
 from __future__ import annotations
 
 from collections.abc import Generator
+from functools import partial
 
 from amqproxy.amqp010.assembly import Assembly
 from amqproxy.amqp010.command_ids import id_of, position_of
@@ -41,7 +42,7 @@ from amqproxy.broker.amqp010.commands import HANDLERS
 from amqproxy.broker.amqp010.completions import Completions
 from amqproxy.broker.amqp010.detachment import Detachment
 from amqproxy.broker.amqp010.exceptions import translated
-from amqproxy.broker.amqp010.orphans import removing
+from amqproxy.broker.amqp010.orphans import orphaning
 from amqproxy.broker.amqp010.owners import OwningConnection
 from amqproxy.broker.amqp010.session_deliveries import SessionDeliveries
 from amqproxy.broker.amqp010.session_publisher import SessionPublisher
@@ -49,6 +50,7 @@ from amqproxy.broker.amqp010.session_sender import SessionSender
 from amqproxy.broker.amqp010.settlement_run import SettlementRun
 from amqproxy.broker.amqp010.transaction_branch import TransactionBranch
 from amqproxy.broker.amqp010.work_unit import WorkUnit
+from amqproxy.broker.connections.exclusive_queues import removing
 from amqproxy.broker.queues.queue import Queue
 from amqproxy.broker.vhost import VirtualHost
 from amqproxy.broker.work import Job
@@ -475,4 +477,4 @@ class BrokerSession:
         for queue in self.locked_queues:
             queue.locked_by = None
         queues, self.exclusive_queues, self.locked_queues = self.exclusive_queues, {}, {}
-        return (yield from removing(self.vhost, queues, self.client, now))
+        return (yield from removing(self.vhost, queues, self.client, now, partial(orphaning, self.vhost)))

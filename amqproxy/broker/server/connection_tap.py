@@ -6,13 +6,10 @@ import time
 from collections.abc import Iterable
 from contextlib import AbstractContextManager
 
-from amqproxy.amqp010.protocol_header import NAME as AMQP010
-from amqproxy.amqp091.frame_reader import FrameReader
-from amqproxy.amqp091.protocol_header import HEADER, LIKE_0_9_1, recognise
-from amqproxy.amqp091.transitions import CLIENT, SERVER, Peer
-from amqproxy.broker.server.amqp010.connection_meter import Amqp010ConnectionMeter
-from amqproxy.broker.server.amqp010.reading import Amqp010Reading
-from amqproxy.broker.server.amqp091.connection_meter import ConnectionMeter
+from amqproxy.amqp091.protocol_header import HEADER, recognise
+from amqproxy.broker.server.dialects import FIRST, spoken
+from amqproxy.broker.server.reading import Meter
+from amqproxy.peer import CLIENT, SERVER, Peer
 from amqproxy.process.supervision import contained
 from amqproxy.taps.metrics import Metrics
 from amqproxy.taps.tap import Tap
@@ -25,8 +22,7 @@ class ConnectionTap:
 
     What the client sends is shown before the broker takes it, and what the broker sends before it leaves: so each
     answer is shown after what it answers. A tap that fails is shown no more of this connection. With `metrics`, what
-    passes is counted there, by the `meter`, or of AMQP 0-10 by the `amqp010_meter`; `byte_counts` are of what each peer
-    has sent.
+    passes is counted there, by the `meter`; `byte_counts` are of what each peer has sent.
     """
 
     def __init__(
@@ -38,19 +34,18 @@ class ConnectionTap:
         self.upstream_name = ""
         self.stalled_ns = 0
         self.byte_counts = {CLIENT: 0, SERVER: 0}
-        self.meter = None if metrics is None else ConnectionMeter(metrics)
-        self.amqp010_meter: Amqp010ConnectionMeter | None = None
-        self._amqp010: Amqp010Reading | None = None
+        self._reading = FIRST.reading(metrics)
         self._metrics = metrics
         self._tap = tap
         self._has_failed = False
         self._is_over = False
         self._first = b""
-        self._is_greeted = False
-        self._readers = {  # the broker keeps the limits
-            peer: FrameReader(None if metrics is None else metrics.tallies[peer], frame_max=0)
-            for peer in (CLIENT, SERVER)
-        }
+        self._is_greeted = self._is_counted = False
+
+    @property
+    def meter(self) -> Meter | None:
+        """What counts this connection, if there are metrics and it is not over."""
+        return None if self._is_counted else self._reading.meter
 
     def show_to(self, tap: Tap | None) -> None:
         """Show what passes to another tap from here on, or to none."""
@@ -79,12 +74,10 @@ class ConnectionTap:
         if not self._is_over:
             self._is_over = True
             self._show_end(reason)
-        meters = self.meter, self.amqp010_meter
-        self.meter = self.amqp010_meter = None
-        for meter in meters:
-            if meter is not None:
-                with contained("connection not counted", client=self.name):
-                    meter.close()
+        meter, self._is_counted = self.meter, True
+        if meter is not None:
+            with contained("connection not counted", client=self.name):
+                meter.close()
 
     def _greet(self, data: bytes) -> bytes:
         """Show the protocol header, once it is whole: what is behind it. Another protocol is not read any further."""
@@ -95,73 +88,39 @@ class ConnectionTap:
         if self._tap is not None:
             with self._shown():
                 self._tap.saw_protocol_header(self, self._first[:_HEADER_BYTES])
-        if protocol == AMQP010:
-            self._begin_amqp010()
-        elif protocol not in LIKE_0_9_1:
+        dialect = spoken(protocol)
+        if dialect is None:
             self._is_over = True
             self._show_end(f"the client speaks another protocol: {protocol}")
             return b""
+        if dialect is not FIRST:
+            self._reading = dialect.reading(self._metrics)
         self._is_greeted = True
         return self._first[_HEADER_BYTES:]
 
     def _read(self, sender: Peer, data: bytes) -> None:
-        """Make frames of what a peer sends, and show and count them."""
-        if self._amqp010 is not None:
-            self._read_amqp010(self._amqp010, sender, data)
-            return
-        reader = self._readers.get(sender)
-        if reader is None:
-            return
-        frames = reader.feed(data)
-        if frames:
-            if self._tap is not None:
-                with self._shown():
-                    self._tap.saw_frames(self, sender, frames)
-            if self.meter is not None:
-                with self._counted():
-                    self.meter.count(sender, frames, time.perf_counter())
-        error = reader.error
-        if error is not None:
-            del self._readers[sender]
-            error.received = reader.refused
-            if self._tap is not None:
-                with self._shown():
-                    self._tap.saw_violation(self, sender, error)
-            if self.meter is not None:
-                with self._counted():
-                    self.meter.count_violation(sender, error)
-
-    # --- AMQP 0-10
-
-    def _begin_amqp010(self) -> None:
-        metrics = self._metrics
-        self._amqp010 = Amqp010Reading(None if metrics is None else metrics.amqp010_tallies)
-        if metrics is not None:
-            self.meter, self.amqp010_meter = None, Amqp010ConnectionMeter(metrics)
-
-    def _read_amqp010(self, reading: Amqp010Reading, sender: Peer, data: bytes) -> None:
-        """Show and count what a peer sends. A fault of ours ends that, and not the connection."""
+        """Make frames of what a peer sends, and show and count them. A fault of ours ends that, not the connection."""
+        reading = self._reading
         with contained("connection not shown any further", then=self._stop_reading, client=self.name):
             if sender is SERVER:
                 header, data = reading.take_header(data)
                 if header and self._tap is not None:
                     with self._shown():
                         self._tap.saw_protocol_header(self, header, SERVER)
-            frames, command_ids, error = reading.read(sender, data)
-            if frames:
+            has_frames, error = reading.read(sender, data)
+            if has_frames:
                 if self._tap is not None:
                     with self._shown():
-                        self._tap.saw_amqp010_frames(self, sender, reading.chunk(command_ids))
-                if self.amqp010_meter is not None:
-                    with self._counted():
-                        self.amqp010_meter.count(sender, frames, reading.taken, time.perf_counter())
+                        reading.show(self._tap, self, sender)
+                with self._counted():
+                    reading.count(sender, time.perf_counter())
             if error is not None:
                 if self._tap is not None:
                     with self._shown():
                         self._tap.saw_violation(self, sender, error)
-                if self.amqp010_meter is not None:
+                if self.meter is not None:
                     with self._counted():
-                        self.amqp010_meter.count_violation(sender, error)
+                        self.meter.count_violation(sender, error)
 
     def _stop_reading(self, failure: Exception) -> None:
         self._is_over = True
@@ -186,6 +145,5 @@ class ConnectionTap:
         self._has_failed = True
 
     def _lose_meter(self, failure: Exception) -> None:
-        for meter in (self.meter, self.amqp010_meter):
-            if meter is not None:
-                meter.lose()
+        if self.meter is not None:
+            self.meter.lose()

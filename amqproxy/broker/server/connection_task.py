@@ -2,21 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from functools import partial
-from typing import TypedDict
 
 import trio
 
-from amqproxy.amqp091.transitions import CLIENT
-from amqproxy.broker.amqp010.connection import Amqp010Connection
-from amqproxy.broker.amqp091.connection import Amqp091Connection
 from amqproxy.broker.broker import Broker
+from amqproxy.broker.connections.client_connection import ClientFacts
 from amqproxy.broker.connections.closing import SocketClosing
 from amqproxy.broker.server.clock import current_time
 from amqproxy.broker.server.connection_tap import ConnectionTap
+from amqproxy.broker.server.protocol_choice import ProtocolChoice
 from amqproxy.broker.server.send_scheduler import SendScheduler
-from amqproxy.broker.server.served_client import ProtocolChoice, ServedClient
+from amqproxy.peer import CLIENT
 from amqproxy.process.supervision import supervised
 from amqproxy.sockets.transport import Transport, TransportBroken
 
@@ -45,22 +43,12 @@ READING = 8
 begin anew costs the fastest publishers most."""
 
 
-class _Described(TypedDict):
-    """What both kinds of connections are made with."""
-
-    is_loopback: bool
-    wake: Callable[[], None]
-    name: str
-    certificate_name: str | None
-    now: float
-
-
 class ConnectionTask:
     """One client's. Its one task reads, and what that brings for this client or another is sent there and then.
 
     Only what a socket does not take at once is for a task of its own, in `nursery`. No exception leaves any of them.
-    `is_ended` is set once everything is sent. `tap` is shown all that passes. `first` is the connection of a client of
-    AMQP 0-9-1, which every client is until its protocol header is known.
+    `is_ended` is set once everything is sent. `tap` is shown all that passes. `first` is the connection that
+    serves every client until its protocol header is known.
     """
 
     __slots__ = (
@@ -103,16 +91,16 @@ class ConnectionTask:
         self._is_listed = False
         self._is_sending = False
         self.is_ended = trio.Event()
-        described: _Described = {
+        described: ClientFacts = {
             "is_loopback": is_loopback,
             "wake": self._wake,
             "name": name,
             "certificate_name": certificate_name,
             "now": current_time(),
         }
-        self.first = first = Amqp091Connection(broker, **described)
-        self.connection: ServedClient = first
-        self._choice: ProtocolChoice | None = ProtocolChoice(first, lambda: Amqp010Connection(broker, **described))
+        choice = ProtocolChoice(lambda dialect: dialect.connection(broker, **described))
+        self.first = self.connection = choice.found
+        self._choice: ProtocolChoice | None = choice
 
     async def run(self) -> None:
         """Serve the client until it is gone, or had to go."""
@@ -209,7 +197,7 @@ class ConnectionTask:
             await self._may_read.wait()
             if connection.is_paused:
                 connection.is_paused = False
-                connection.protocol.note_received(CLIENT, current_time())
+                connection.liveness.note_received(CLIENT, current_time())
 
     # --- sending
 
@@ -270,7 +258,7 @@ class ConnectionTask:
 
     async def _send_all(self, pieces: list[bytes | memoryview]) -> bool:
         """Send pieces to a client that takes them; False where it has stopped to, and is reset."""
-        heartbeat = self.connection.protocol.heartbeat
+        heartbeat = self.connection.liveness.heartbeat
         patience = min(STALLED_TIME, STALLED_INTERVALS * heartbeat) if heartbeat else STALLED_TIME
         taken = SLICE
         with trio.CancelScope() as scope:

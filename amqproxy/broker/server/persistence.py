@@ -9,12 +9,11 @@ from pathlib import Path
 
 import trio
 
-from amqproxy.broker.amqp010.orphan_recovery import recover_orphans
-from amqproxy.broker.amqp010.transaction_recovery import TransactionRecovery
 from amqproxy.broker.broker import Broker
 from amqproxy.broker.definitions.recovery import DefinitionRecorder, restore
 from amqproxy.broker.queues.queue_storage import QueueStorage
 from amqproxy.broker.server.clock import current_time
+from amqproxy.broker.server.dialects import TransactionRecovery, recover_orphans
 from amqproxy.broker.storage.batch import MAX_POSITION, POSITION_BITS, JournalBatch
 from amqproxy.broker.storage.group_commit import GroupCommit
 from amqproxy.broker.storage.journal import Journal

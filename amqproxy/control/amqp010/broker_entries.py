@@ -29,7 +29,7 @@ def state_of(connection: Amqp010Connection) -> str:
 def served_amqp010(connection: Amqp010Connection) -> Entry:
     """What there is of a connection besides what is known of every client."""
     properties = connection.client_properties
-    sessions = list(connection.sessions.values())
+    sessions = list(connection.channels.values())
     return {
         "protocol": NAME,
         "state": state_of(connection),
@@ -39,7 +39,7 @@ def served_amqp010(connection: Amqp010Connection) -> Entry:
         "platform": shown_text(properties.get("platform", "")),
         "channel_max": connection.channel_max,
         "frame_max": connection.frame_max,
-        "heartbeat": connection.heartbeat,
+        "heartbeat": connection.liveness.heartbeat,
         "blocked": connection.is_blocked,
         "channels": len(sessions),
         "consumers": sum(len(session.deliveries.subscriptions) for session in sessions),
@@ -48,13 +48,13 @@ def served_amqp010(connection: Amqp010Connection) -> Entry:
 
 def served_sessions(served: ServedConnection, connection: Amqp010Connection) -> Iterator[Entry]:
     """The sessions that are attached to channels."""
-    for number, session in list(connection.sessions.items()):
+    for number, session in list(connection.channels.items()):
         yield _session_entry(served, number, session)
 
 
 def served_subscriptions(connection: Amqp010Connection) -> Iterator[Entry]:
     """The subscriptions of these sessions."""
-    for number, session in list(connection.sessions.items()):
+    for number, session in list(connection.channels.items()):
         for destination, subscription in list(session.deliveries.subscriptions.items()):
             yield {
                 "channel": number,
@@ -86,7 +86,7 @@ def branch_entry(branch: TransactionBranch) -> Entry:
 
 def _session_entry(served: ServedConnection, number: int, session: BrokerSession) -> Entry:
     tap = served.tap
-    meter = None if tap is None or tap.amqp010_meter is None else tap.amqp010_meter.attachment(number)
+    meter = None if tap is None or tap.meter is None else tap.meter.channel(number)
     return {
         "channel": number,
         "state": "open",

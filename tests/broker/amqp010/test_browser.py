@@ -282,6 +282,6 @@ def test_of_what_is_gone_nothing_is_known_any_more(
         session.messages = []
     others = [each for each in shown if each != b"taken"]
     assert sorted(others) == sorted([b"back", *(b"%d" % number for number in range(50))])
-    looking = session.client.connection.sessions[1].deliveries.subscriptions["b"].browser
+    looking = session.client.connection.channels[1].deliveries.subscriptions["b"].browser
     assert looking is not None
     assert sum(each.ranges for each in looking._seen.values()) < 24

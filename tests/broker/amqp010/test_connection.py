@@ -34,6 +34,7 @@ from amqproxy.amqp010.sequence import SequenceSet
 from amqproxy.broker.access.users import User
 from amqproxy.broker.broker import Broker
 from amqproxy.broker.connections.closing import SocketClosing
+from amqproxy.broker.events import BrokerEvent
 from tests.broker.amqp010.client import Client010
 
 
@@ -159,7 +160,7 @@ def test_what_has_come_of_a_command_counts_and_nothing_else_stays_with_it() -> N
 
 def test_heartbeats() -> None:
     client = Client010(Broker()).open()
-    client.connection.heartbeat = 10
+    client.connection.liveness.heartbeat = 10
     client.now += 6
     client.tick()
     client.connection.tick(client.now)
@@ -231,3 +232,29 @@ def test_one_that_misbehaves_harms_no_other(name: str, what: list[Method] | byte
     assert b"hello" in data
     rude.connection.lose(rude.now)
     assert session.name == b"rude"
+
+
+def test_a_close_that_waits_behind_a_blocked_transfer_is_answered() -> None:
+    client = Client010(Broker()).open()
+    session = client.session()
+    client.broker.set_alarm("memory", True, client.now)
+    session.transfer(b"waits")
+    client.send(0, ConnectionClose(200, "bye"))
+    assert client.names() == []
+    client.connection.close("the broker shuts down", client.now)
+    assert client.names() == ["connection.close", "connection.close-ok"]
+    client.send(0, ConnectionCloseOk())
+    assert client.connection.end is SocketClosing.AGREED
+
+
+def test_exclusive_queues_end_in_the_order_of_their_declaration() -> None:
+    client = Client010(Broker()).open()
+    session = client.session()
+    names = ["a", "b", "c"]
+    for name in names:
+        session.declare(name, exclusive=True, auto_delete=True)
+    events: list[BrokerEvent] = []
+    client.broker.events.observers.append(events.append)
+    client.connection.lose(client.now)
+    client.rest()
+    assert [event.subject.name for event in events if event.name == "queue.deleted"] == names

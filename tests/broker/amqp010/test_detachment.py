@@ -28,7 +28,7 @@ def session() -> Session010:
 
 def detached(session: Session010) -> tuple[Any, Detachment]:
     """The broker's session, and what it has in place of its connection."""
-    (found,) = session.client.connection.sessions.values()
+    (found,) = session.client.connection.channels.values()
     session.client.connection.lose(session.client.now)
     session.client.rest()
     assert isinstance(found.connection, Detachment)

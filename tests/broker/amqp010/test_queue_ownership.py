@@ -27,10 +27,10 @@ class Home:
         other.session(1, b"stranger")
         owner.declare("q", **options)
         self.queue = broker.vhosts["/"].queues["q"]
-        sessions = client.connection.sessions
+        sessions = client.connection.channels
         self.owner: BrokerSession = sessions[1]
         self.sibling: BrokerSession = sessions[2]
-        self.stranger: BrokerSession = other.connection.sessions[1]
+        self.stranger: BrokerSession = other.connection.channels[1]
 
 
 @pytest.mark.parametrize(

@@ -219,7 +219,7 @@ class RandomCommands(RuleBasedStateMachine):
 
     def attach(self, which: int, channel: int) -> None:
         """Attach the session of a channel again, if an exception has ended it."""
-        if channel not in self.bad[which].connection.sessions:
+        if channel not in self.bad[which].connection.channels:
             for control in (SessionAttach(SESSIONS[which] + b"%d" % channel), SessionCommandPoint(0, 0)):
                 self.feed(which, Assembly(channel, control, None, None).encode(65_535))
 

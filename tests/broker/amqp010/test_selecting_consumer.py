@@ -308,6 +308,6 @@ def test_of_what_others_have_taken_nothing_is_known_any_more(
         send(session, "red", "blue")
         look(session, INTERVAL)
     assert session.got() == [b"red 0", b"blue 1"] * 50
-    for subscription in session.client.connection.sessions[1].deliveries.subscriptions.values():
+    for subscription in session.client.connection.channels[1].deliveries.subscriptions.values():
         assert subscription.browser is not None
         assert sum(each.ranges for each in subscription.browser._seen.values()) < 24

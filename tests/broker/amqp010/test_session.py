@@ -155,7 +155,7 @@ def test_ranges_are_bounded_however_a_client_cuts_them(session: Session010) -> N
     session.completed = set()
     session.control(SessionFlush(completed=True))
     session.take()
-    assert session.client.connection.sessions[1].completions.ranges == MAX_RANGES
+    assert session.client.connection.channels[1].completions.ranges == MAX_RANGES
     assert MAX_RANGES <= len(session.completed) < count / 2
 
 

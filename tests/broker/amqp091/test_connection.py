@@ -5,6 +5,7 @@ from typing import Any
 
 import pytest
 
+from amqproxy.amqp091.errors import PreconditionFailed
 from amqproxy.amqp091.frame import HEARTBEAT_FRAME
 from amqproxy.amqp091.methods import (
     BasicConsume,
@@ -26,10 +27,12 @@ from amqproxy.amqp091.protocol_header import HEADER
 from amqproxy.amqp091.wire import Table
 from amqproxy.broker.access.refused_logins import MOST_OF_ADDRESS
 from amqproxy.broker.access.users import User
-from amqproxy.broker.amqp091.connection import HANDSHAKE_TIME, Amqp091Connection
+from amqproxy.broker.amqp091.connection import Amqp091Connection
 from amqproxy.broker.broker import EVERYTHING, Broker
+from amqproxy.broker.connections.client_connection import HANDSHAKE_TIME
 from amqproxy.broker.connections.closing import CLOSING_TIME, PENALTY, SocketClosing
 from amqproxy.broker.server_properties import CAPABILITIES
+from amqproxy.broker.work import Job
 from tests.broker.client import Client, Refused, connected
 from tests.real import raw
 from tests.real.malformed import FOREIGN, MALFORMED, Case
@@ -694,3 +697,18 @@ def test_a_broker_at_fault_closes_with_541() -> None:
     client = connected()
     client.connection.fail(client.now)
     assert client.transcript() == "connection 541 0.0 INTERNAL_ERROR - the broker failed; its log says how"
+
+
+def two_turns() -> Job:
+    yield
+
+
+def test_a_channel_that_is_ended_twice_is_closed_once() -> None:
+    client = Client(Broker()).open()
+    client.channel()
+    client.connection.do(two_turns(), client.now)
+    for _ in range(2):
+        client.connection.end_channel(1, PreconditionFailed("an operator's wish"), client.now)
+    client.rest()
+    assert client.transcript() == "channel 406 0.0 PRECONDITION_FAILED - an operator's wish"
+    assert not client.connection.is_over

@@ -16,6 +16,7 @@ from amqproxy.amqp091.methods import BasicGet, QueueDeclare
 from amqproxy.amqp091.protocol_header import HEADER
 from amqproxy.amqp091.transitions import CLIENT, SERVER
 from amqproxy.broker.broker import Broker
+from amqproxy.broker.server.amqp010.connection_meter import Amqp010ConnectionMeter
 from amqproxy.broker.server.amqp010.reading import Amqp010Reading
 from amqproxy.broker.server.connection_tap import ConnectionTap
 from amqproxy.broker.server.server import BrokerServer
@@ -181,8 +182,7 @@ def test_frames_of_0_10_are_shown_and_counted(size: int) -> None:
     assert "client queue.declare #0" in audience.seen
     value = metrics.registry.get_sample_value
     assert value("amqproxy_messages_published_total") == 3
-    assert tap.meter is None
-    assert tap.amqp010_meter is not None
+    assert isinstance(tap.meter, Amqp010ConnectionMeter)
     tap.ended("over")
     assert audience.seen[-1] == "7 1.2.3.4:5-6.7.8.9:5672 False over"
     assert value("amqproxy_messages_unacked") == 0

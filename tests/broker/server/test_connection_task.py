@@ -35,7 +35,9 @@ from amqproxy.broker.connections.closing import CLOSING_TIME, PENALTY
 from amqproxy.broker.connections.output import HIGH_WATER, OutputBuffer
 from amqproxy.broker.queues.consumer import Consumer
 from amqproxy.broker.server import connection_task as attendant_module
+from amqproxy.broker.server import dialects, protocol_choice
 from amqproxy.broker.server.connection_task import BLOCKED_LOOK, STALLED_TIME, ConnectionTask
+from amqproxy.broker.server.dialects import FIRST
 from amqproxy.broker.server.send_scheduler import SendScheduler
 from amqproxy.broker.server.timer_task import TimerTask
 from amqproxy.sockets.transport import SocketTransport, StreamTransport, Transport
@@ -283,7 +285,9 @@ async def test_what_goes_wrong_with_one_is_no_trouble_to_others(
                 raise RuntimeError("on purpose")
             super().feed(data, now)
 
-    monkeypatch.setattr(attendant_module, "Amqp091Connection", Failing)
+    failing = FIRST._replace(connection=Failing)
+    for module in (dialects, protocol_choice):
+        monkeypatch.setattr(module, "FIRST", failing)
     async with house() as home:
         one, _ = await home.client()
         other, _ = await home.client()

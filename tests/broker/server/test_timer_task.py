@@ -11,8 +11,9 @@ import trio.testing
 from structlog.testing import capture_logs
 
 from amqproxy.amqp091.wire import Table
-from amqproxy.broker.amqp091.connection import HANDSHAKE_TIME, Amqp091Connection
+from amqproxy.broker.amqp091.connection import Amqp091Connection
 from amqproxy.broker.broker import Broker
+from amqproxy.broker.connections.client_connection import HANDSHAKE_TIME
 from amqproxy.broker.message import Message
 from amqproxy.broker.server import machine_resources
 from amqproxy.broker.server.clock import current_time

@@ -47,9 +47,9 @@ class Amqp010ConnectionMeter:
         self._is_known = False
         self._end: tuple[str, int] | None = None
 
-    def attachment(self, channel: int) -> AttachmentMeter | None:
-        """What is open in the session on a channel, if that is counted and there is one."""
-        return None if self._messages is None else self._messages.session(channel)
+    def channel(self, number: int) -> AttachmentMeter | None:
+        """Return the open messages of the session on a channel, if they are counted and there is one."""
+        return None if self._messages is None else self._messages.session(number)
 
     def count(self, sender: Peer, frames: Sequence[Frame], data: bytes | memoryview, now: float) -> None:
         """Count whole frames, whose bytes are `data`; `now` is in seconds."""

@@ -7,22 +7,29 @@ from amqproxy.amqp010.errors import ProtocolError
 from amqproxy.amqp010.frame import Frame
 from amqproxy.amqp010.frame_reader import FrameReader
 from amqproxy.amqp010.protocol_header import HEADER, SIZE
-from amqproxy.amqp010.tally import Tally
+from amqproxy.broker.server.amqp010.connection_meter import Amqp010ConnectionMeter
 from amqproxy.peer import CLIENT, SERVER, Peer
 from amqproxy.taps.amqp010.chunk import Amqp010Chunk
+from amqproxy.taps.metrics import Metrics
+from amqproxy.taps.tap import Tap, TappedSession
 
 
 class Amqp010Reading:
-    """One connection, from behind the client's protocol header on; what a peer sends counts into its tally."""
+    """One connection, from behind the client's protocol header on."""
 
-    def __init__(self, tallies: dict[Peer, Tally] | None) -> None:
+    def __init__(self, metrics: Metrics | None) -> None:
+        self.meter = None if metrics is None else Amqp010ConnectionMeter(metrics)
         self._readers: dict[Peer, FrameReader | None] = {}
         self._numberings = {peer: CommandNumbering() for peer in Peer}
         self._header = b""
         self._has_header = False
         self._taken: FrameReader | None = None
+        self._frames: list[Frame] = []
+        self._command_ids: list[int | None] = []
         for peer in Peer:
-            reader = self._readers[peer] = FrameReader(None if tallies is None else tallies[peer], frame_max=0)
+            reader = self._readers[peer] = FrameReader(
+                None if metrics is None else metrics.amqp010_tallies[peer], frame_max=0
+            )
             reader.zero_copy = True
         client = self._readers[CLIENT]
         assert client is not None
@@ -42,29 +49,27 @@ class Amqp010Reading:
         server.skip(SIZE)
         return HEADER, data[missing:]
 
-    def read(self, sender: Peer, data: bytes) -> tuple[list[Frame], list[int | None], ProtocolError | None]:
-        """The frames that are now whole, the ids of their commands, and what is wrong behind them.
-
-        What that peer sends then is not read any more.
-        """
+    def read(self, sender: Peer, data: bytes) -> tuple[bool, ProtocolError | None]:
+        """Return whether frames are whole now, and the error behind them."""
         reader = self._readers[sender]
         if reader is None:
-            return [], [], None
-        frames = reader.feed(data)
-        self._taken = reader
+            return False, None
+        self._taken, self._frames = reader, reader.feed(data)
         error = reader.error
         if error is not None:
             self._readers[sender] = None
             error.received = reader.refused
-        return frames, self._numberings[sender].numbers(frames), error
+        self._command_ids = self._numberings[sender].numbers(self._frames)
+        return bool(self._frames), error
 
-    @property
-    def taken(self) -> bytes | memoryview:
-        """The bytes of the frames that were read last."""
+    def show(self, tap: Tap, connection: TappedSession, sender: Peer) -> None:
+        """Show a tap the frames that were read last, with the ids of their commands."""
         assert self._taken is not None
-        return self._taken.taken
+        chunk = Amqp010Chunk(bytes(self._taken.taken), self._taken.taken_from, self._command_ids)
+        tap.saw_amqp010_frames(connection, sender, chunk)
 
-    def chunk(self, command_ids: list[int | None]) -> Amqp010Chunk:
-        """The frames that were read last, as taps are shown them."""
-        assert self._taken is not None
-        return Amqp010Chunk(bytes(self.taken), self._taken.taken_from, command_ids)
+    def count(self, sender: Peer, now: float) -> None:
+        """Count the frames that were read last."""
+        if self.meter is not None:
+            assert self._taken is not None
+            self.meter.count(sender, self._frames, self._taken.taken, now)

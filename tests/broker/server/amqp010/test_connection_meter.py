@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from amqproxy.amqp010.controls import ConnectionClose
 from amqproxy.amqp010.errors import FramingError
-from amqproxy.broker.server.amqp010.connection_meter import Amqp010ConnectionMeter
 from amqproxy.broker.server.amqp010.reading import Amqp010Reading
 from amqproxy.peer import CLIENT, SERVER
 from amqproxy.taps.metrics import Metrics
@@ -14,14 +13,15 @@ from tests.proxy.amqp010_script import ATTACH, CLOSE, DETACH, FAILURE, LOGIN, ME
 class Counted:
     def __init__(self, *, counts_messages: bool = True) -> None:
         self.metrics = Metrics(counts_messages=counts_messages)
-        self.meter = Amqp010ConnectionMeter(self.metrics)
-        self._reading = Amqp010Reading(self.metrics.amqp010_tallies)
+        self._reading = Amqp010Reading(self.metrics)
+        assert self._reading.meter is not None
+        self.meter = self._reading.meter
 
     def play(self, *steps: Step) -> None:
         for sender, step in steps:
             _, data = self._reading.take_header(step) if sender is SERVER else (b"", step.removeprefix(LOGIN[0][1]))
-            frames, _, _ = self._reading.read(sender, data)
-            self.meter.count(sender, frames, self._reading.taken, 1.0)
+            self._reading.read(sender, data)
+            self._reading.count(sender, 1.0)
 
     def count(self, name: str, **labels: str) -> float:
         return self.metrics.registry.get_sample_value(f"amqproxy_{name}", labels) or 0
@@ -33,7 +33,7 @@ def test_connections_sessions_and_messages() -> None:
     assert counted.count("connections_opened_total") == 1
     assert counted.count("channels_opened_total") == 1
     assert counted.count("messages_published_total") == 3
-    attachment = counted.meter.attachment(1)
+    attachment = counted.meter.channel(1)
     assert attachment is not None
     assert attachment.delivered == 4
     counted.play(*DETACH, *ATTACH, *FAILURE, *CLOSE)
@@ -54,7 +54,7 @@ def test_a_refused_login() -> None:
 def test_violations_and_no_messages() -> None:
     counted = Counted(counts_messages=False)
     counted.play(*LOGIN, *ATTACH, *MESSAGES)
-    assert counted.meter.attachment(1) is None
+    assert counted.meter.channel(1) is None
     counted.meter.count_violation(CLIENT, FramingError("no frame"))
     assert counted.count("protocol_errors_total", sender="client", code="501") == 1
     counted.meter.lose()

@@ -6,42 +6,62 @@ import pytest
 
 from amqproxy.amqp010.commands import ExecutionSync
 from amqproxy.amqp010.protocol_header import HEADER
-from amqproxy.amqp010.tally import Tally
 from amqproxy.broker.server.amqp010.reading import Amqp010Reading
-from amqproxy.peer import CLIENT, SERVER, Peer
+from amqproxy.broker.server.connection_tap import ConnectionTap
+from amqproxy.peer import CLIENT, SERVER
+from amqproxy.taps.amqp010.chunk import Amqp010Chunk
+from amqproxy.taps.metrics import Metrics
 from tests.proxy.amqp010_script import ATTACH, method
 
 SYNC = method(ExecutionSync())
 
 
+class Shown:
+    """A tap that keeps the chunks that it is shown."""
+
+    def __init__(self, reading: Amqp010Reading) -> None:
+        self.chunks: list[Amqp010Chunk] = []
+        self._reading = reading
+
+    def saw_amqp010_frames(self, session: object, sender: object, chunk: Amqp010Chunk) -> None:
+        self.chunks.append(chunk)
+
+    def read(self, sender: object, data: bytes) -> bytes | None:
+        """What is wrong."""
+        has_frames, error = self._reading.read(sender, data)  # type: ignore[arg-type]
+        if has_frames:
+            self._reading.show(self, ConnectionTap(None, 1, "c", is_tls=False), sender)  # type: ignore[arg-type]
+        return None if error is None else error.received
+
+
 @pytest.mark.parametrize("size", [1, 3, 100])
 def test_the_brokers_header_comes_first(size: int) -> None:
-    tallies = {peer: Tally() for peer in Peer}
-    reading = Amqp010Reading(tallies)
-    sent, headers, found = HEADER + SYNC * 2, [], []
+    metrics = Metrics()
+    reading = Amqp010Reading(metrics)
+    shown = Shown(reading)
+    sent, headers = HEADER + SYNC * 2, []
     for start in range(0, len(sent), size):
         header, data = reading.take_header(sent[start : start + size])
         headers += [header] if header else []
-        frames, _, error = reading.read(SERVER, data)
-        assert error is None
-        found += frames
+        assert shown.read(SERVER, data) is None
     assert headers == [HEADER]
-    assert [frame.offset for frame in found] == [8, 8 + len(SYNC)]
-    assert sum(tallies[SERVER].frames) == 2
+    assert shown.chunks[0].offset == 8
+    assert b"".join(bytes(chunk.data) for chunk in shown.chunks) == SYNC * 2
+    assert sum(metrics.amqp010_tallies[SERVER].frames) == 2
 
 
 def test_frames_as_taps_are_shown_them() -> None:
-    reading = Amqp010Reading(None)
-    frames, command_ids, _ = reading.read(CLIENT, ATTACH[0][1] + SYNC + SYNC[:3])
-    chunk = reading.chunk(command_ids)
-    assert (chunk.data, chunk.offset, len(chunk)) == (ATTACH[0][1] + SYNC, 8, len(frames))
-    assert command_ids == [None, None, 0]
+    shown = Shown(Amqp010Reading(None))
+    shown.read(CLIENT, ATTACH[0][1] + SYNC + SYNC[:3])
+    (chunk,) = shown.chunks
+    assert (chunk.data, chunk.offset, len(chunk)) == (ATTACH[0][1] + SYNC, 8, 3)
+    assert chunk.command_ids == [None, None, 0]
 
 
 def test_what_is_no_frame_ends_its_direction() -> None:
     reading = Amqp010Reading(None)
-    frames, _, error = reading.read(CLIENT, SYNC + b"\xff" * 15)
-    assert error is not None
-    assert (len(frames), error.received) == (1, b"\xff" * 15)
-    assert reading.read(CLIENT, SYNC) == ([], [], None)
-    assert len(reading.read(SERVER, SYNC)[0]) == 1
+    shown = Shown(reading)
+    assert shown.read(CLIENT, SYNC + b"\xff" * 15) == b"\xff" * 15
+    assert len(shown.chunks[0]) == 1
+    assert reading.read(CLIENT, SYNC) == (False, None)
+    assert reading.read(SERVER, SYNC) == (True, None)

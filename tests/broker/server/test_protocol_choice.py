@@ -9,12 +9,11 @@ from amqproxy.amqp091.protocol_header import HEADER
 from amqproxy.broker.amqp010.connection import Amqp010Connection
 from amqproxy.broker.amqp091.connection import Amqp091Connection
 from amqproxy.broker.broker import Broker
-from amqproxy.broker.server.served_client import ProtocolChoice
+from amqproxy.broker.server.protocol_choice import ProtocolChoice
 
 
 def choice(broker: Broker) -> ProtocolChoice:
-    first = Amqp091Connection(broker, is_loopback=True, wake=lambda: None)
-    return ProtocolChoice(first, lambda: Amqp010Connection(broker, is_loopback=True, wake=lambda: None))
+    return ProtocolChoice(lambda dialect: dialect.connection(broker, is_loopback=True, wake=lambda: None))
 
 
 @pytest.mark.parametrize("step", [1, 3, 8, 100])

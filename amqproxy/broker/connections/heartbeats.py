@@ -1,0 +1,33 @@
+"""The heartbeats of a connection whose protocol has no state machine of its own to count them."""
+
+from __future__ import annotations
+
+from amqproxy.peer import Peer
+
+SILENCE = 2
+"""Heartbeat intervals without a byte after which a peer counts as gone."""
+
+
+class Heartbeats:
+    """When each peer was last heard; `heartbeat` is the interval in seconds, 0 without heartbeats."""
+
+    __slots__ = ("_heard", "heartbeat")
+
+    def __init__(self) -> None:
+        self.heartbeat = 0
+        self._heard: dict[Peer, float] = {}
+
+    def note_received(self, sender: Peer, now: float) -> None:
+        """Note that bytes came from `sender` at `now`, in seconds."""
+        self._heard[sender] = now
+
+    def is_heartbeat_due(self, sender: Peer, now: float) -> bool:
+        """Whether `sender` has been silent for half an interval, and should send a heartbeat."""
+        return self._silence(sender, now) >= self.heartbeat / 2 > 0
+
+    def is_silent(self, sender: Peer, now: float) -> bool:
+        """Whether `sender` has been silent for so long that the other may hang up."""
+        return self._silence(sender, now) > SILENCE * self.heartbeat > 0
+
+    def _silence(self, sender: Peer, now: float) -> float:
+        return now - self._heard.setdefault(sender, now)
