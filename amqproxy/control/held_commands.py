@@ -8,8 +8,7 @@ from typing import Any, Literal
 import msgspec
 
 from amqproxy.amqp091.transitions import Peer
-from amqproxy.proxy.amqp010.interception.path import WaitingCommand as Amqp010WaitingCommand
-from amqproxy.proxy.amqp091.interception.channel_direction import WaitingCommand
+from amqproxy.proxy.interception.waiting_command import WaitingCommand
 from amqproxy.taps.record import arguments, json_mapping
 
 
@@ -38,7 +37,7 @@ class HeldCommand(msgspec.Struct, rename={"sender": "from"}, omit_defaults=True,
 
 
 def held_command(
-    waiting: WaitingCommand | Amqp010WaitingCommand,
+    waiting: WaitingCommand,
     sender: Peer,
     *,
     session: int,

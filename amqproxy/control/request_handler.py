@@ -56,11 +56,9 @@ from amqproxy.control.rule_control import RuleControl, RuleOwner
 from amqproxy.control.rule_reader import RuleReader
 from amqproxy.control.session_entries import Entry, channel_entries, connection_entry, consumer_entries
 from amqproxy.control.statistics import Statistics
-from amqproxy.proxy.amqp010.interception.interceptor import Amqp010Interceptor
-from amqproxy.proxy.amqp010.interception.path import Path
-from amqproxy.proxy.amqp010.interception.path import WaitingCommand as Amqp010WaitingCommand
-from amqproxy.proxy.amqp091.interception.channel_direction import ChannelDirection, WaitingCommand
-from amqproxy.proxy.amqp091.interception.interceptor import Interceptor
+from amqproxy.proxy.interception.delayed_commands import Direction
+from amqproxy.proxy.interception.interceptor import Interceptor
+from amqproxy.proxy.interception.waiting_command import WaitingCommand
 from amqproxy.proxy.session.session import Session
 from amqproxy.rules.access.refuse import WAYS, Refuse, Way
 from amqproxy.rules.context import CommandContext
@@ -275,7 +273,7 @@ class RequestHandler:
                     yield self._described(session, direction, excerpt)
             yield None
 
-    def _described(self, session: Session, direction: ChannelDirection | Path, excerpt: int) -> HeldCommand | None:
+    def _described(self, session: Session, direction: Direction, excerpt: int) -> HeldCommand | None:
         if direction.waiting is None or not direction.is_held:
             return None
         ahead = self._time() - self._now()
@@ -311,9 +309,6 @@ class RequestHandler:
         session.release(request.number, verdict, note=f"{what} {_outcome(request)} by an operator")
 
 
-AnyWaitingCommand = WaitingCommand | Amqp010WaitingCommand
-
-
 def _of_each(
     sessions: Iterable[Session], entries: Callable[[Iterable[Session]], Iterator[Entry]]
 ) -> Iterator[Entry | None]:
@@ -323,7 +318,7 @@ def _of_each(
         yield None
 
 
-def _name_of(waiting: AnyWaitingCommand, channel: int) -> str:
+def _name_of(waiting: WaitingCommand, channel: int) -> str:
     """The held command, for the log."""
     rule = "" if waiting.hold is None else f", held by rule {waiting.hold.name!r},"
     return f"{waiting.original.method.name} on channel {channel}{rule}"
@@ -336,7 +331,7 @@ def _outcome(request: Release) -> str:
 
 
 def _context_of(
-    interceptor: Interceptor | Amqp010Interceptor, channel: int, sender: Peer, waiting: AnyWaitingCommand
+    interceptor: Interceptor[Any, Any], channel: int, sender: Peer, waiting: WaitingCommand
 ) -> CommandContext:
     return CommandContext(
         sender=sender,
@@ -349,7 +344,7 @@ def _context_of(
     )
 
 
-def _verdict(request: Release, waiting: AnyWaitingCommand, context: CommandContext) -> Verdict | None:
+def _verdict(request: Release, waiting: WaitingCommand, context: CommandContext) -> Verdict | None:
     """What becomes of it; None: the rules' own verdict."""
     if request.verdict == "drop":
         return _refused(waiting, context, "drop")
@@ -372,7 +367,7 @@ def _verdict(request: Release, waiting: AnyWaitingCommand, context: CommandConte
 
 
 def _refused(
-    waiting: AnyWaitingCommand,
+    waiting: WaitingCommand,
     context: CommandContext,
     way: Way | None,
     code: int | None = None,

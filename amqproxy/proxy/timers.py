@@ -5,6 +5,7 @@ from __future__ import annotations
 import heapq
 import itertools
 from collections.abc import Callable
+from typing import Any
 
 MAX_TIMERS = 65_536
 """How many things one session may have to do later; one more is an `OverflowError`."""
@@ -18,9 +19,9 @@ class Timer:
 
     __slots__ = ("_do", "_timers")
 
-    def __init__(self, timers: Timers, do: Callable[[], None]) -> None:
+    def __init__(self, timers: Timers, do: Callable[[], Any]) -> None:
         self._timers = timers
-        self._do: Callable[[], None] | None = do
+        self._do: Callable[[], Any] | None = do
 
     @property
     def is_due(self) -> bool:
@@ -33,7 +34,7 @@ class Timer:
             self._do = None
             self._timers.note_cancelled()
 
-    def take(self) -> Callable[[], None] | None:
+    def take(self) -> Callable[[], Any] | None:
         """What is to be done, if it still is; it counts as done then."""
         do, self._do = self._do, None
         return do
@@ -52,7 +53,7 @@ class Timers:
     def __len__(self) -> int:
         return len(self._heap) - self._cancelled
 
-    def at(self, when: float, do: Callable[[], None]) -> Timer:
+    def at(self, when: float, do: Callable[[], Any]) -> Timer:
         """Have it done at `when`, in seconds."""
         if len(self) >= MAX_TIMERS:
             raise OverflowError(f"more than {MAX_TIMERS} things are to be done later")
@@ -69,7 +70,7 @@ class Timers:
             self._cancelled -= 1
         return heap[0][0] if heap else float("inf")
 
-    def take_due(self, now: float) -> Callable[[], None] | None:
+    def take_due(self, now: float) -> Callable[[], Any] | None:
         """What is to be done by now, one thing at a time; None when there is no more."""
         return heapq.heappop(self._heap)[2].take() if self.next_deadline <= now else None
 

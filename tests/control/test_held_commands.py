@@ -8,7 +8,7 @@ from amqproxy.amqp091.methods import BasicPublish, ConnectionUpdateSecret, Queue
 from amqproxy.amqp091.properties import Properties
 from amqproxy.amqp091.transitions import CLIENT
 from amqproxy.control.held_commands import held_command, shown_body
-from amqproxy.proxy.amqp091.interception.channel_direction import WaitingCommand
+from amqproxy.proxy.interception.waiting_command import WaitingCommand
 from amqproxy.rules.verdict import HoldAction, Verdict
 
 PUBLISH = Command(3, BasicPublish(exchange="orders", routing_key="new"), Properties(priority=1), b"0123456789")
@@ -16,7 +16,7 @@ PUBLISH = Command(3, BasicPublish(exchange="orders", routing_key="new"), Propert
 
 def shown(original, **verdict):
     verdict = Verdict(**{"command": original, "hold": HoldAction("look", 60.0, passes_at_timeout=False)} | verdict)
-    waiting = WaitingCommand(original, verdict)
+    waiting = WaitingCommand(original, verdict, 0)
     waiting.begin(5, 10.0)
     held = held_command(waiting, CLIENT, session=2, connection="c-p", ahead=1000.0, excerpt=4)
     return msgspec.json.decode(msgspec.json.encode(held))

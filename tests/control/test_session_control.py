@@ -19,8 +19,8 @@ from amqproxy.control import session_control
 from amqproxy.control.request import CloseSession, Pause, Resume
 from amqproxy.control.request_error import RequestError
 from amqproxy.proxy import watchdog
-from amqproxy.proxy.amqp091.interception import interceptor
 from amqproxy.proxy.amqp091.pass_through import PassThrough
+from amqproxy.proxy.interception import interceptor
 from amqproxy.rules.engine.evaluator import RuleSet
 from tests.proxy.stage import OPEN, Actor, Stage, staged
 from tests.rules.scene import rule

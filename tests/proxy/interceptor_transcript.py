@@ -21,7 +21,7 @@ from amqproxy.amqp091.methods import BY_INDEX, BasicAck, BasicNack
 from amqproxy.amqp091.pass_cache import Credit
 from amqproxy.amqp091.protocol_header import HEADER
 from amqproxy.amqp091.transitions import CLIENT, SERVER, Peer
-from amqproxy.proxy.amqp091.interception.interceptor import Interceptor
+from amqproxy.proxy.amqp091.interception.interceptor import Amqp091Interceptor
 from amqproxy.proxy.interception.session_rules import CachedPassing, SessionRules
 from amqproxy.proxy.memory_budget import MemoryBudget, MemoryShare
 from amqproxy.rules.context import ChannelInfo, Client, CommandContext
@@ -135,7 +135,7 @@ class Water:
         self.assemblers = {peer: Assembler() for peer in Peer}
         legs = {peer: Connection(initial_frame_max=131072) for peer in Peer}
         self.watchers = {peer: TrackingConnection(initial_frame_max=131072) for peer in Peer}
-        self.interceptor = Interceptor(
+        self.interceptor = Amqp091Interceptor(
             legs,
             evaluator,
             Client(),

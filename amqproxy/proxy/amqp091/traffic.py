@@ -22,7 +22,7 @@ from amqproxy.proxy.amqp091.client_observer import ClientObserver
 from amqproxy.proxy.amqp091.direction import Amqp091Direction
 from amqproxy.proxy.amqp091.drain import Drain
 from amqproxy.proxy.amqp091.handshake import PacedHandshake
-from amqproxy.proxy.amqp091.interception.interceptor import Interceptor
+from amqproxy.proxy.amqp091.interception.interceptor import Amqp091Interceptor
 from amqproxy.proxy.amqp091.leg import Amqp091Leg, new_leg
 from amqproxy.proxy.amqp091.pass_through import PassThrough
 from amqproxy.proxy.amqp091.session_meter import SessionMeter
@@ -53,7 +53,7 @@ class Amqp091Traffic(Traffic):
     HEARTBEAT = HEARTBEAT_FRAME
 
     legs: Mapping[Peer, Amqp091Leg]
-    passage: PassThrough | Interceptor
+    passage: PassThrough | Amqp091Interceptor
     metered: SessionMeter | None
 
     def __init__(
@@ -86,9 +86,9 @@ class Amqp091Traffic(Traffic):
                 leg.reader.unseen = None
         return PassThrough(self.legs, client, self._met, is_tapped=self._is_tapped)
 
-    def _new_interceptor(self, rules: RuleSet) -> Interceptor:
+    def _new_interceptor(self, rules: RuleSet) -> Amqp091Interceptor:
         client, met = self.passage.client, self._met
-        return Interceptor(
+        return Amqp091Interceptor(
             {peer: leg.connection for peer, leg in self.legs.items()},
             rules.evaluator(client),
             client,

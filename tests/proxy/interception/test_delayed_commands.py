@@ -239,7 +239,7 @@ def test_a_channel_that_is_paused_again_while_its_queue_goes_on() -> None:
 def test_the_client_is_not_read_from_while_too_much_is_left(monkeypatch: pytest.MonkeyPatch) -> None:
     stage = paused()
     stage.interceptor.resume_channel(1, stage.now)
-    monkeypatch.setattr("amqproxy.proxy.amqp010.interception.interceptor.MAX_HELD", 1000)
+    monkeypatch.setattr("amqproxy.proxy.interception.interceptor.MAX_HELD", 1000)
     assert stage.interceptor.is_full(CLIENT)
     turns(stage)
     assert not stage.interceptor.is_full(CLIENT)

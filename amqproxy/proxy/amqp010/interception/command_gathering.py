@@ -1,9 +1,8 @@
-"""Takes the frames of each channel of one connection, up to where rules can decide about a control or a command."""
+"""Gathers the frames of each channel, up to where rules can decide about a control or a command."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Protocol
 
 from amqproxy.amqp010.assembly import Assembly
 from amqproxy.amqp010.commands import ExecutionResult, MessageTransfer
@@ -11,28 +10,27 @@ from amqproxy.amqp010.controls import ConnectionClose, SessionCompleted, Session
 from amqproxy.amqp010.domains import Track
 from amqproxy.amqp010.errors import (
     FramingError,
-    IllegalArgument,
     PreconditionFailed,
     ProtocolError,
     ResourceLimitExceeded,
-    Scope,
 )
 from amqproxy.amqp010.frame import BODY, HEADER, Frame
 from amqproxy.amqp010.methods import BY_INDEX
 from amqproxy.amqp091.commands import Command as View
-from amqproxy.amqp091.errors import ProtocolError as ProtocolError091
 from amqproxy.amqp091.errors import Scope as Scope091
 from amqproxy.conversion.command_view import command_view
 from amqproxy.peer import CLIENT, SERVER, Peer
-from amqproxy.proxy.amqp010.interception.evaluation import Evaluation
+from amqproxy.proxy.amqp010.interception.actions import Resume, Send, Tell
+from amqproxy.proxy.amqp010.interception.evaluation import Amqp010Evaluation
 from amqproxy.proxy.amqp010.interception.id_translation import HAS_IDS
 from amqproxy.proxy.amqp010.interception.known_exchanges import SHOWS_EXCHANGES, KnownExchanges
-from amqproxy.proxy.amqp010.interception.legs import Legs
-from amqproxy.proxy.amqp010.interception.path import ChannelPaths, Path, Pending, Rest
+from amqproxy.proxy.amqp010.interception.path import Cause, ChannelPaths, Path, Pending, Rest
+from amqproxy.proxy.amqp010.interception.session_closing import SessionClosing
 from amqproxy.proxy.amqp010.interception.session_memory import SessionMemory
-from amqproxy.proxy.amqp010.interception.verdict_executor import WITH_DESTINATION, VerdictExecutor
+from amqproxy.proxy.amqp010.interception.verdict_actions import WITH_DESTINATION, VerdictActions
+from amqproxy.proxy.interception.actions import Actions, CloseChannel, ShowToTaps
 from amqproxy.rules.verdict import Close, Stage
-from amqproxy.taps.note import NOTHING
+from amqproxy.taps.note import LEGS, NOTHING, Note
 
 _UNREAD = frozenset(cls.index for cls in BY_INDEX if cls.name.partition(".")[0] in ("file", "stream"))
 """Commands that move messages, and that rules do not know: no known peer has them."""
@@ -62,43 +60,24 @@ _CUTTING = frozenset(
 """The controls after which their sender sends nothing more of a command that is not whole yet."""
 
 
-class GatheringOwner(Protocol):
-    """Ends sessions, and lets go on what waits."""
-
-    def close_session(
-        self,
-        channel: ChannelPaths,
-        close: Close,
-        position: int | None = None,
-        index: int = -1,
-        name: bytes | None = None,
-    ) -> None:
-        """Close the session on a channel for both peers."""
-
-    def resume(self, channel: ChannelPaths, path: Path) -> None:
-        """Have the queue of a path go on, unless a command still waits before it."""
-
-    def answers_crossing(self, channel: ChannelPaths, frame: Frame) -> bool:
-        """Is this the client's answer to our session.detach, which its own has crossed? It goes no further."""
-
-
 class CommandGathering:
-    """Passes on what no rule is about, and hands the rest to the `executor`, as soon as enough of it has come."""
+    """Forwards what no rule is about, and hands the rest to the `verdicts`, as soon as enough of it has come.
+
+    Sessions that are being closed take their frames by `closing`.
+    """
 
     def __init__(
         self,
-        owner: GatheringOwner,
-        legs: Legs,
-        evaluation: Evaluation,
+        evaluation: Amqp010Evaluation,
         exchanges: KnownExchanges,
-        executor: VerdictExecutor,
+        verdicts: VerdictActions,
+        closing: SessionClosing,
         memory: SessionMemory,
     ) -> None:
-        self._owner = owner
-        self._legs = legs
         self._evaluation = evaluation
         self._exchanges = exchanges
-        self._executor = executor
+        self.verdicts = verdicts
+        self.closing = closing
         self._memory = memory
 
     def is_of_connection(self, channel: ChannelPaths, path: Path, frame: Frame) -> bool:
@@ -112,46 +91,37 @@ class CommandGathering:
             return True
         return frame.index != ConnectionClose.index and not self._evaluation.wants(path.sender, frame.index)
 
-    def process(self, channel: ChannelPaths, path: Path, frame: Frame, position: int) -> None:
-        """Do with the next frame of a peer what is to be done with it."""
-        try:
-            self._process_frame(channel, path, frame, position)
-        except ProtocolError as error:
-            if error.scope is Scope.CONNECTION:
-                raise
-            path.take_gathered()
-            path.rest = Rest.BEGINS if frame.ends_assembly else Rest.IS_SWALLOWED
-            self._owner.close_session(
-                channel, Close(Scope091.CHANNEL, int(error.code), error.reply_text), path.position
-            )
+    def ends_or_leaves_session(self, channel: ChannelPaths, path: Path, frame: Frame) -> bool:
+        """Whether a frame need not wait for what does on its channel: a connection.close, before which all goes on."""
+        return frame.index == ConnectionClose.index or self.is_of_connection(channel, path, frame)
 
-    def _process_frame(self, channel: ChannelPaths, path: Path, frame: Frame, position: int) -> None:
-        try:
-            if frame.track == Track.COMMAND:
-                self._process_command(channel, path, frame, position)
-            elif path.rest is Rest.IS_GATHERED and not self.is_of_connection(channel, path, frame):
-                self._process_behind_gathered(channel, path, frame)
-            else:
-                self._process_control(channel, path, frame)
-        except ProtocolError091 as error:  # such as a name that is not UTF-8
-            kind = IllegalArgument if frame.track == Track.COMMAND else FramingError
-            raise kind(f"rules cannot read it: {error.text}") from None
+    def process(self, channel: ChannelPaths, path: Path, frame: Frame, position: int) -> Actions:
+        """Process the next frame of a peer, before which nothing waits."""
+        if channel.closing is not None and not self.is_of_connection(channel, path, frame):
+            return self.closing.take(channel, path, frame, position)
+        if frame.track == Track.COMMAND:
+            return self._process_command(channel, path, frame, position)
+        if path.rest is Rest.IS_GATHERED and not self.is_of_connection(channel, path, frame):
+            return self._process_behind_gathered(path, frame)
+        return self._process_control(channel, path, frame)
 
-    def _process_behind_gathered(self, channel: ChannelPaths, path: Path, frame: Frame) -> None:
-        """Let a control wait for the command that is gathered, unless it cuts that short."""
+    def _process_behind_gathered(self, path: Path, frame: Frame) -> Actions:
+        """Queue a control behind the command that is gathered, unless it cuts that short."""
         path.put_behind(frame)
         if frame.index in _CUTTING:  # the rest will not come; and nothing of it has gone on
             path.take_gathered()
             path.rest = Rest.BEGINS
-            self._resume_behind(channel, path)
-        elif self._memory.share.is_over:
+            return self._resume_behind(path)
+        if self._memory.share.is_over:
             raise FramingError("there is no memory now for the controls behind a command that is not whole")
+        return ()
 
-    def _resume_behind(self, channel: ChannelPaths, path: Path) -> None:
-        """Have the controls go on that came while a command was gathered."""
+    def _resume_behind(self, path: Path) -> Actions:
+        """Continue with the controls that came while a command was gathered."""
         if path.behind:
             path.queue_behind()
-            self._owner.resume(channel, path)
+            return (Resume(path),)
+        return ()
 
     def _concerns(self, channel: ChannelPaths, sender: Peer, index: int) -> bool:
         """Is something to be done about a control or command but to send it on?"""
@@ -169,33 +139,31 @@ class CommandGathering:
             return True
         return index in WITH_DESTINATION and bool(channel.destinations)
 
-    def _process_control(self, channel: ChannelPaths, path: Path, frame: Frame) -> None:
+    def _process_control(self, channel: ChannelPaths, path: Path, frame: Frame) -> Actions:
         sender = path.sender
-        if sender is CLIENT and self._owner.answers_crossing(channel, frame):
-            return
+        if sender is CLIENT and self.closing.is_awaited and self.closing.answers_crossing(channel, frame):
+            return (Tell(CLIENT, frame.method), ShowToTaps(CLIENT, [frame], Note(leg=LEGS[CLIENT])))
         if path.passes_control:
             path.passes_control = not frame.ends_assembly and not frame.begins_assembly
             if not frame.begins_assembly:
-                self._legs.send(channel, sender, [frame])
-                return
+                return (Send(sender, (frame,)),)
         if frame.begins_assembly and frame.ends_assembly and not self._concerns(channel, sender, frame.index):
-            self._legs.send(channel, sender, [frame])
-            return
+            return (Send(sender, (frame,)),)
         path.controls.append(frame)
-        if not frame.ends_assembly:
-            return
+        return self._take_whole_control(channel, path) if frame.ends_assembly else ()
+
+    def _take_whole_control(self, channel: ChannelPaths, path: Path) -> Actions:
         frames, path.controls = path.controls, []
-        assembly = Assembly.received(frames)
+        assembly, sender = Assembly.received(frames), path.sender
         if channel.own_timeouts and sender is SERVER and isinstance(assembly.method, SessionTimeout):
             channel.own_timeouts -= 1  # it answers us
-            return
+            return ()
         view = command_view(sender, assembly)
         if view is None:
-            self._executor.forward(channel, path, frames, assembly)
-        else:
-            self._executor.judge(channel, path, Pending(sender, frames, assembly, 0, view))
+            return self.verdicts.forward(channel, path, frames, assembly)
+        return self.verdicts.judge(channel, path, Pending(sender, frames, assembly, 0, view))
 
-    def _process_command(self, channel: ChannelPaths, path: Path, frame: Frame, position: int) -> None:
+    def _process_command(self, channel: ChannelPaths, path: Path, frame: Frame, position: int) -> Actions:
         if frame.begins_assembly:
             path.take_gathered()  # a detach may have cut the one before short
             path.position, path.note, path.left = position, NOTHING, None
@@ -203,18 +171,19 @@ class CommandGathering:
             path.rest = Rest.IS_GATHERED if concerns else Rest.PASSES
         elif path.rest is Rest.BEGINS:  # its first part came on another channel, or to a session that has ended
             text = "the rest of a command, whose begin rules have not seen here"
-            self._owner.close_session(channel, Close(Scope091.CHANNEL, 540, text))
-            return
+            return (CloseChannel(None, Close(Scope091.CHANNEL, 540, text)),)
         if path.rest is Rest.IS_GATHERED:
             path.gather(frame)
-            self._gather(channel, path, frame)
-            return
-        if path.rest is not Rest.IS_SWALLOWED:
-            self._pass_rest(channel, path, frame)
+            return self._gather(channel, path, frame)
+        if path.rest is Rest.IS_SWALLOWED:
+            passed: Actions = ()
+        else:
+            passed = self._pass_rest(path, frame)
         if frame.ends_assembly:
             path.rest = Rest.BEGINS
+        return passed
 
-    def _pass_rest(self, channel: ChannelPaths, path: Path, frame: Frame) -> None:
+    def _pass_rest(self, path: Path, frame: Frame) -> Actions:
         if path.left is not None and frame.kind == BODY:
             path.left -= frame.size
             if path.left < 0:
@@ -224,20 +193,21 @@ class CommandGathering:
                     offset=frame.offset,
                     section="10.2 message.message-properties, content-length",
                 )
-        self._legs.send(channel, path.sender, [frame], path.note)
+        return (Send(path.sender, (frame,), path.note),)
 
-    def _gather(self, channel: ChannelPaths, path: Path, frame: Frame) -> None:
+    def _gather(self, channel: ChannelPaths, path: Path, frame: Frame) -> Actions:
         """Evaluate a command once as much of it has come as rules need."""
         frames = path.gathered
         excess = self._excess(path)
         if excess is not None:
             path.take_gathered()
             path.rest = Rest.BEGINS if frame.ends_assembly else Rest.IS_SWALLOWED
-            self._owner.close_session(channel, excess, path.position, frames[0].index)
-        elif frame.ends_assembly:
-            self._consider(channel, path, Assembly.received(list(frames)), None)
-        elif frames[0].index == MessageTransfer.index and _ends_header(frames):
-            self._consider_early(channel, path, Assembly.received(list(frames)))
+            return (CloseChannel(Cause(path.position, frames[0].index), excess),)
+        if frame.ends_assembly:
+            return self._consider(channel, path, Assembly.received(list(frames)), None)
+        if frames[0].index == MessageTransfer.index and _ends_header(frames):
+            return self._consider_early(channel, path, Assembly.received(list(frames)))
+        return ()
 
     def _excess(self, path: Path) -> Close | None:
         """What is too much about a command that is gathered: 406 where it is, 506 where it may fit another time."""
@@ -251,7 +221,7 @@ class CommandGathering:
             return None
         return Close(Scope091.CHANNEL, int(error.code), error.reply_text)
 
-    def _consider_early(self, channel: ChannelPaths, path: Path, assembly: Assembly) -> None:
+    def _consider_early(self, channel: ChannelPaths, path: Path, assembly: Assembly) -> Actions:
         """Evaluate a message whose header has come, unless its body is needed."""
         message = None if assembly.header is None else assembly.header.message
         size = None if message is None else message.content_length
@@ -259,14 +229,14 @@ class CommandGathering:
         assert view is not None
         stage = self._evaluation.stage(path.sender, view, assembly)
         if stage is Stage.BODY or (stage is Stage.HEADER and size is None):
-            return
+            return ()
         if stage is Stage.HEADER:
             path.left = size
-        self._consider(channel, path, assembly, size or 0, stage)
+        return self._consider(channel, path, assembly, size or 0, stage)
 
     def _consider(
         self, channel: ChannelPaths, path: Path, assembly: Assembly, body_size: int | None, stage: Stage | None = None
-    ) -> None:
+    ) -> Actions:
         """Evaluate a command; `body_size` is that of a body that is not all there."""
         frames = path.take_gathered()
         is_complete = body_size is None
@@ -274,14 +244,15 @@ class CommandGathering:
         sender = path.sender
         if frames[0].index in _UNREAD:
             text = f"{assembly.method.name} is not known to rules"
-            self._owner.close_session(channel, Close(Scope091.CHANNEL, 540, text), path.position, frames[0].index)
+            yield CloseChannel(Cause(path.position, frames[0].index), Close(Scope091.CHANNEL, 540, text))
         else:
             view = self._view(sender, assembly, path.position, body_size)
             if view is None:
-                self._executor.forward(channel, path, frames, assembly)
+                yield from self.verdicts.forward(channel, path, frames, assembly)
             else:
-                self._executor.judge(channel, path, Pending(sender, frames, assembly, path.position, view), stage)
-        self._resume_behind(channel, path)
+                pending = Pending(sender, frames, assembly, path.position, view)
+                yield from self.verdicts.judge(channel, path, pending, stage)
+        yield from self._resume_behind(path)
 
     def _view(self, sender: Peer, assembly: Assembly, position: int, body_size: int | None) -> View | None:
         """What a command is in 0-9-1."""

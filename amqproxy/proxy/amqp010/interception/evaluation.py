@@ -16,18 +16,16 @@ from amqproxy.amqp091.commands import Command
 from amqproxy.amqp091.methods import BasicDeliver, BasicPublish
 from amqproxy.conversion.method_views import SHAPES
 from amqproxy.peer import CLIENT, SERVER, Peer
+from amqproxy.proxy.interception.evaluation import Evaluation
 from amqproxy.proxy.interception.session_rules import SessionRules
 from amqproxy.rules.client_info import updated_amqp010_client
-from amqproxy.rules.context import ChannelInfo, Client, CommandContext
+from amqproxy.rules.context import ChannelInfo, Client
 from amqproxy.rules.verdict import Stage, Verdict
 from amqproxy.taps.amqp010.record import plain
 
 
-class Evaluation:
-    """Has the commands of one session evaluated, by the `evaluator` that the session has now.
-
-    `failed` collects the names of rules that have failed. Rules look into bodies of `body_limit` bytes at most.
-    """
+class Amqp010Evaluation(Evaluation):
+    """An `Evaluation` of controls and commands; `leg` is the client's."""
 
     def __init__(
         self,
@@ -39,20 +37,12 @@ class Evaluation:
         time: Callable[[], float],
         body_limit: int,
     ) -> None:
-        """`leg` is the client's."""
-        self.evaluator = evaluator
-        self.client = client
-        self.failed: list[str] = []
-        self.now = 0.0
-        self.body_limit = body_limit
+        super().__init__(evaluator, client, random=random, time=time, body_limit=body_limit)
         self._leg = leg
-        self._random = random
-        self._time = time
         self._wanted = {peer: bytes(len(BY_INDEX)) for peer in Peer}
         self.refresh()
 
     def refresh(self) -> None:
-        """The evaluator, or what it knows, has changed."""
         for peer in Peer:
             wants, wants_heartbeats = self.evaluator.wants(peer), self.evaluator.wants_all(peer)
             self._wanted[peer] = bytes([_is_wanted(cls, peer, wants, wants_heartbeats) for cls in BY_INDEX])
@@ -63,10 +53,7 @@ class Evaluation:
 
     def learn(self, control: Method010) -> None:
         """Update what is known of the client from the handshake."""
-        known = updated_amqp010_client(self.client, control, plain)
-        if known is not self.client:
-            self.client = known
-            self.evaluator.know(known)
+        if self.know(updated_amqp010_client(self.client, control, plain)):
             self.refresh()
 
     def stage(self, sender: Peer, view: Command, assembly: Assembly) -> Stage:
@@ -75,29 +62,11 @@ class Evaluation:
 
     def verdict(self, sender: Peer, view: Command, assembly: Assembly) -> Verdict:
         """The verdict on a command of which all that its stage needs is in its view."""
-        verdict = self.evaluator.evaluate(
-            CommandContext(
-                sender=sender,
-                command=view,
-                client=self.client,
-                channel=self._facts(assembly),
-                now=self.now,
-                time=self._time(),
-                random=self._random,
-                body_limit=self.body_limit,
-            )
-        )
-        if verdict.failures:
-            self.failed += [rule for rule, _ in verdict.failures]
-        return verdict.naming(assembly.method.name)
+        return self.evaluate(sender, view, self._facts(assembly)).naming(assembly.method.name)
 
     def note_answer(self, answer: Command) -> None:
         """Let limits count the completion of a command."""
         self.evaluator.note_answer(answer)
-
-    def covered(self, sender: Peer, view: Command) -> Command | None:
-        """A command as taps may see it; None: not at all."""
-        return self.evaluator.covered(sender, view, self.body_limit)
 
     def _facts(self, assembly: Assembly) -> ChannelInfo:
         """The same, for a command: a publish that has to be accepted is confirmed."""

@@ -17,7 +17,7 @@ from amqproxy.amqp010.methods import BY_INDEX, Method
 from amqproxy.amqp010.session import Session
 from amqproxy.peer import CLIENT, SERVER, Peer
 from amqproxy.proxy.amqp010.interception.encoding import damaged, encoded, fitting
-from amqproxy.proxy.amqp010.interception.path import ChannelPaths
+from amqproxy.proxy.amqp010.interception.path import Path
 from amqproxy.taps.amqp010.chunk import Amqp010Chunk
 from amqproxy.taps.note import LEGS, NOTHING, Note
 
@@ -36,8 +36,9 @@ Saw = Callable[[Peer, bytes], None]
 class Legs:
     """The `connections`, by the peer at their other end.
 
-    `met` is called with each method of the connection's own that passes, and with what attaches and ends sessions;
-    `saw` with the bytes of all frames that the client sends or is sent, of whose commands `numberings` have the ids.
+    Once it `is_over`, both peers have been sent connection.close. `met` is called with each method of the connection's
+    own that passes, and with what attaches and ends sessions; `saw` with the bytes of all frames that the client sends
+    or is sent, of whose commands `numberings` have the ids.
     """
 
     def __init__(
@@ -52,6 +53,7 @@ class Legs:
         self.connections = connections
         self.met = met
         self.is_tapped = is_tapped
+        self.is_over = False
         self._saw = saw
         self._outputs: dict[Peer, list[bytes]] = {peer: [] for peer in Peer}
         self._passed: dict[Peer, list[tuple[Note, Amqp010Chunk]]] = {peer: [] for peer in Peer}
@@ -115,16 +117,16 @@ class Legs:
 
     def send(
         self,
-        channel: ChannelPaths,
-        sender: Peer,
+        path: Path,
         frames: Sequence[Frame],
         note: Note = NOTHING,
         *,
         is_shown: bool = True,
         damage: tuple[tuple[int, int], ...] = (),
     ) -> None:
-        """Send frames of a peer on to the other."""
-        to, path = sender.other, channel.paths[sender]
+        """Send frames that a peer has sent on a path to the other one."""
+        sender = path.sender
+        to = sender.other
         output = self._outputs[to]
         if is_shown:
             self.show(sender, frames, note, path.position)
@@ -139,8 +141,6 @@ class Legs:
                 path.is_mid = not frame.ends_assembly
             if frame.index in _COUNTS and frame.is_whole_segment:
                 self.met(sender, frame.channel, frame.method)
-        while path.put_off and not path.is_mid:
-            path.put_off.popleft()()
 
     def send_own(self, peer: Peer, number: int, method: Method) -> None:
         """Send a control or command of our own to a peer, on a channel, in the place of the other one."""

@@ -2,15 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-
 from amqproxy.amqp010.assembly import Assembly
 from amqproxy.amqp010.command_ids import id_of
 from amqproxy.amqp010.controls import SessionCommandPoint, SessionRequestTimeout
 from amqproxy.amqp091.errors import Scope
 from amqproxy.peer import SERVER, Peer
+from amqproxy.proxy.amqp010.interception.actions import Insert, SendOwn
 from amqproxy.proxy.amqp010.interception.legs import Legs
 from amqproxy.proxy.amqp010.interception.path import ChannelPaths
+from amqproxy.proxy.interception.actions import Actions, CloseChannel, Reply
 from amqproxy.rules.verdict import Close
 
 MAX_INSERTIONS = 65_536
@@ -21,26 +21,20 @@ MAX_PUT_OFF = 16_384
 
 
 class OwnCommands:
-    """Of one connection. `is_live` says whether a channel still has the session that it had; `close` ends that."""
+    """Commands of our own on one connection, whose `legs` know what each peer has been sent."""
 
-    def __init__(
-        self, legs: Legs, is_live: Callable[[ChannelPaths], bool], close: Callable[[ChannelPaths, Close], None]
-    ) -> None:
+    def __init__(self, legs: Legs) -> None:
         self._legs = legs
-        self._is_live = is_live
-        self._close = close
 
-    def insert(self, channel: ChannelPaths, to: Peer, assembly: Assembly) -> None:
+    def insert(self, channel: ChannelPaths, to: Peer, assembly: Assembly) -> Actions:
         """Send a command of our own as soon as no other is under way."""
-        path, legs, number = channel.paths[to.other], self._legs, channel.number
-        if not self._is_live(channel):
-            return
+        path, legs, number = channel.directions[to.other], self._legs, channel.number
         if path.is_mid:
             if len(path.put_off) >= MAX_PUT_OFF:
                 text = f"more than {MAX_PUT_OFF} answers of rules that wait for the end of another command"
-                self._close(channel, Close(Scope.CHANNEL, 506, text))
+                yield CloseChannel(None, Close(Scope.CHANNEL, 506, text))
                 return
-            path.put_off.append(lambda: self.insert(channel, to, assembly))
+            path.put_off.append((Insert(to, assembly),))
             return
         session = legs.session(to, number)
         if session is None:
@@ -48,21 +42,21 @@ class OwnCommands:
         position = session.streams[to.other].next
         if position is None:
             position = session.streams[to.other].seen or 0
-            legs.send_own(to, number, SessionCommandPoint(id_of(position), 0))
+            yield Reply(to, SessionCommandPoint(id_of(position), 0))
         insertions = channel.insertions[to.other]
         if len(insertions) >= MAX_INSERTIONS:
             insertions.forget(self._lowest_live(to.other, number))
         if len(insertions) >= MAX_INSERTIONS:
             text = f"more than {MAX_INSERTIONS} answers of rules that may still be referred to"
-            self._close(channel, Close(Scope.CHANNEL, 506, text))
+            yield CloseChannel(None, Close(Scope.CHANNEL, 506, text))
             return
         upstream = legs.session(SERVER, number)
         if not insertions and upstream is not None and upstream.timeout != 0:
             # The numbers of both legs differ from here on, which no other connection would know.
             channel.own_timeouts += 1
-            legs.send_own(SERVER, number, SessionRequestTimeout(0))
+            yield Reply(SERVER, SessionRequestTimeout(0))
         insertions.add(position)
-        legs.send_own_assembly(to, assembly)
+        yield SendOwn(to, assembly)
 
     def _lowest_live(self, sender: Peer, number: int) -> int:
         """The lowest position of a command of `sender`, as it counts, that may still be referred to."""

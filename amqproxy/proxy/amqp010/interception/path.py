@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Callable, Iterable
+from collections.abc import Iterable
 from enum import Enum, auto
+
+import msgspec
 
 from amqproxy.amqp010.assembly import Assembly
 from amqproxy.amqp010.frame import BODY, Frame
@@ -13,9 +15,9 @@ from amqproxy.conversion.awaited_deletes import AwaitedDeletes
 from amqproxy.peer import Peer
 from amqproxy.proxy.amqp010.interception.command_insertions import CommandInsertions
 from amqproxy.proxy.amqp010.interception.renamed_destinations import RenamedDestinations
-from amqproxy.proxy.interception.queued_bytes import FRAME_COST, QueuedBytes, cost_of_changes
-from amqproxy.proxy.timers import Timer
-from amqproxy.rules.verdict import HoldAction, Verdict
+from amqproxy.proxy.interception.actions import Actions
+from amqproxy.proxy.interception.queued_bytes import FRAME_COST, QueuedBytes
+from amqproxy.proxy.interception.waiting_command import WaitingCommand
 from amqproxy.taps.note import NOTHING, Note
 
 
@@ -49,30 +51,15 @@ class Pending:
         return self.assembly.is_complete
 
 
-class WaitingCommand:
-    """A command that waits with its verdict: by its `number`, from `since` until `until` (seconds) or until it is
-    released. `original` is its view."""
+class Cause(msgspec.Struct, frozen=True):
+    """The command of the client at `position`, or with this `index`, for which the session `name` is closed.
 
-    __slots__ = ("cost", "hold", "number", "pending", "since", "timer", "until", "verdict")
+    Without a name, it is the session that the client has on the channel.
+    """
 
-    def __init__(self, pending: Pending, verdict: Verdict) -> None:
-        self.pending = pending
-        self.verdict = verdict
-        self.hold: HoldAction | None = verdict.hold
-        self.number = 0
-        self.since = self.until = 0.0
-        self.timer: Timer | None = None
-        self.cost = cost(pending.frames) + cost_of_changes(pending.view, verdict)
-
-    def begin(self, number: int, now: float) -> None:
-        """It begins to wait."""
-        self.number = number
-        self.since = now
-        self.until = now + self.verdict.delay + (self.hold.timeout if self.hold is not None else 0.0)
-
-    @property
-    def original(self) -> Command:
-        return self.pending.view
+    position: int | None = None
+    index: int = -1
+    name: bytes | None = None
 
 
 def cost(frames: Iterable[Frame]) -> int:
@@ -128,7 +115,7 @@ class Path:
         self.is_mid = self.is_paused = self.passes_control = False
         self.has_detached = self.is_stale = False
         self.kept = [0, 0]
-        self.put_off: deque[Callable[[], None]] = deque()
+        self.put_off: deque[Actions] = deque()
         self.queue: deque[tuple[Frame, int]] = deque()
         self.waiting: WaitingCommand | None = None
 
@@ -206,6 +193,13 @@ class Path:
         self._load.remove(cost([frame]))
         return frame, position
 
+    def stale(self) -> Path:
+        """Return a path that goes on with the queue of this one, from its next attach on."""
+        path = Path(self.sender, self._load)
+        path.queue = self.take_queue()
+        path.is_stale = bool(path.queue)
+        return path
+
     def wait(self, waiting: WaitingCommand) -> None:
         self.waiting = waiting
         self._load.add(waiting.cost)
@@ -244,29 +238,36 @@ class ChannelPaths:
     """
 
     __slots__ = (
+        "_load",
         "awaited_deletes",
         "closing",
         "cost",
         "destinations",
+        "directions",
         "insertions",
         "is_named",
         "number",
         "own_timeouts",
-        "paths",
         "reopening",
     )
 
     def __init__(self, number: int, loads: dict[Peer, QueuedBytes]) -> None:
         self.number = number
-        self.paths = {peer: Path(peer, loads[peer]) for peer in Peer}
+        self.directions = {peer: Path(peer, loads[peer]) for peer in Peer}
         self.insertions = {peer: CommandInsertions() for peer in Peer}
         self.awaited_deletes = AwaitedDeletes()
         self.closing: set[Peer] | None = None
+        self._load = loads[Peer.CLIENT]
         self.reopening: deque[tuple[Frame, int]] = deque()
         self.destinations = RenamedDestinations(loads[Peer.CLIENT])
         self.own_timeouts = 0
         self.cost = 0
         self.is_named = False
+
+    def keep_for_next(self, frame: Frame, position: int) -> None:
+        """Queue a frame that the client has sent on the next session of this channel."""
+        self.reopening.append((frame, position))
+        self._load.add(cost([frame]))
 
     @property
     def is_transparent(self) -> bool:
@@ -275,5 +276,5 @@ class ChannelPaths:
             self.closing is None
             and not (self.reopening or self.destinations or self.own_timeouts or self.awaited_deletes)
             and not any(self.insertions.values())
-            and all(path.is_transparent for path in self.paths.values())
+            and all(path.is_transparent for path in self.directions.values())
         )

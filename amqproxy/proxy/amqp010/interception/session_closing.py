@@ -6,12 +6,14 @@ broker gets a session.detach, and none of what was still to come. Either has a c
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 
+from amqproxy.amqp010.assembly import Assembly
 from amqproxy.amqp010.command_ids import id_of
 from amqproxy.amqp010.commands import ExecutionException
 from amqproxy.amqp010.connection import Connection
 from amqproxy.amqp010.controls import (
+    SessionAttach,
     SessionAttached,
     SessionCommandPoint,
     SessionDetach,
@@ -19,116 +21,167 @@ from amqproxy.amqp010.controls import (
     SessionGap,
     SessionRequestTimeout,
 )
-from amqproxy.amqp010.domains import DetachCode
+from amqproxy.amqp010.domains import DetachCode, Track
+from amqproxy.amqp010.frame import Frame
 from amqproxy.amqp010.methods import BY_INDEX, Method
 from amqproxy.amqp010.sequence import SequenceSet
 from amqproxy.amqp010.session import Session
 from amqproxy.amqp010.transitions import SessionState
 from amqproxy.conversion.error_codes import session_code
 from amqproxy.peer import CLIENT, SERVER, Peer
-from amqproxy.proxy.amqp010.interception.path import ChannelPaths
+from amqproxy.proxy.amqp010.interception.actions import Forget, Reopen, Resume, Send, Tell
+from amqproxy.proxy.amqp010.interception.path import Cause, ChannelPaths, Path, Rest
+from amqproxy.proxy.interception.actions import Actions, Drop, Reply, ShowToTaps
 from amqproxy.rules.verdict import Close
+from amqproxy.taps.note import LEGS, Note
 
-SendOwn = Callable[[Peer, int, Method], None]
-"""Sends a control or command of our own to a peer, on a channel."""
+# A control after which the client, whose session.detach has crossed ours, has answered it or begins anew.
+_AFTER_CROSSING = frozenset({SessionAttach.index, SessionDetached.index})
 
 
 class SessionClosing:
     """Closes sessions of one connection, whose legs are `connections`."""
 
-    def __init__(self, connections: Mapping[Peer, Connection], send_own: SendOwn) -> None:
+    def __init__(self, connections: Mapping[Peer, Connection]) -> None:
         self._connections = connections
-        self._send_own = send_own
+        self._crossed: set[int] = set()
 
-    def close(
-        self, channel: ChannelPaths, close: Close, name: bytes, position: int | None = None, index: int = -1
-    ) -> bool:
-        """Begin to close the session `name`; for the client's command at `position`, or what has the `index`.
+    @property
+    def is_awaited(self) -> bool:
+        """Whether a client has yet to answer our session.detach, which its own has crossed."""
+        return bool(self._crossed)
 
-        False where neither peer has such a session.
-        """
+    def close(self, channel: ChannelPaths, cause: Cause, close: Close) -> Actions:
+        """Close the session on a channel for both peers."""
+        if channel.closing is not None:
+            return
+        name = cause.name
+        if name is None:
+            session = self._attached(CLIENT, channel.number)
+            name = b"" if session is None else session.name
+        for path in channel.directions.values():  # what is queued may end this session, and begin the next
+            queue = path.take_queue()
+            yield Drop(path)
+            path.queue = queue
+            yield Resume(path)
         channel.closing = set()
         if self._session(SERVER, channel.number) is not None:
             channel.closing.add(SERVER)
-            to_server = channel.paths[CLIENT]
+            to_server = channel.directions[CLIENT]
             if to_server.is_mid:
-                to_server.put_off.append(lambda: self._leave(channel.number))
+                to_server.put_off.append(self._leave(channel.number))
             else:
-                self._leave(channel.number)
-        client = self._session(CLIENT, channel.number)
-        if client is not None:
+                yield from self._leave(channel.number)
+        if self._session(CLIENT, channel.number) is not None:
             channel.closing.add(CLIENT)
-            to_client = channel.paths[SERVER]
+            to_client = channel.directions[SERVER]
             if to_client.is_mid:
-                to_client.put_off.append(lambda: self._fail(channel, close, name, position, index))
+                to_client.put_off.append(self._fail(channel, close, name, cause))
             else:
-                self._fail(channel, close, name, position, index)
-        return bool(channel.closing)
+                yield from self._fail(channel, close, name, cause)
+        if not channel.closing:
+            yield Forget()
+
+    def _attached(self, peer: Peer, number: int) -> Session | None:
+        channel = self._connections[peer].channels.get(number)
+        return None if channel is None else channel.session
 
     def _session(self, peer: Peer, number: int) -> Session | None:
         """The session that is attached, or being attached, on the leg of a peer."""
-        channel = self._connections[peer].channels.get(number)
-        session = None if channel is None else channel.session
+        session = self._attached(peer, number)
         return session if session is not None and session.state in _OPEN else None
 
-    def _leave(self, number: int) -> None:
+    def _leave(self, number: int) -> Actions:
         """Detach from the broker."""
         upstream = self._session(SERVER, number)
         if upstream is None:
             return
         if upstream.timeout != 0:  # it has failed, and is not to be resumed
-            self._send_own(SERVER, number, SessionRequestTimeout(0))
-        self._send_own(SERVER, number, SessionDetach(upstream.name))
+            yield Reply(SERVER, SessionRequestTimeout(0))
+        yield Reply(SERVER, SessionDetach(upstream.name))
 
-    def _fail(self, channel: ChannelPaths, close: Close, name: bytes, position: int | None, index: int) -> None:
+    def _fail(self, channel: ChannelPaths, close: Close, name: bytes, cause: Cause) -> Actions:
         """Send the client the exception, and then the detach."""
         session = self._session(CLIENT, channel.number)
         if session is None:
             return
         if session.state is SessionState.ATTACHING_BY_CLIENT:
-            self._send_own(CLIENT, channel.number, SessionAttached(name))
+            yield Reply(CLIENT, SessionAttached(name))
         if session.streams[SERVER].next is None:
-            self._send_own(CLIENT, channel.number, SessionCommandPoint(session.streams[SERVER].seen or 0, 0))
-        method = BY_INDEX[index] if index >= 0 else None
-        self._send_own(
+            yield Reply(CLIENT, SessionCommandPoint(session.streams[SERVER].seen or 0, 0))
+        method = BY_INDEX[cause.index] if cause.index >= 0 else None
+        yield Reply(
             CLIENT,
-            channel.number,
             ExecutionException(
                 session_code(close.code),
-                None if position is None else id_of(position),
+                None if cause.position is None else id_of(cause.position),
                 None if method is None else method.class_code,
                 None if method is None else method.method_code,
                 description=close.text,
             ),
         )
-        self._send_own(CLIENT, channel.number, SessionDetach(name))
+        yield Reply(CLIENT, SessionDetach(name))
 
-    def take(self, channel: ChannelPaths, sender: Peer, control: Method) -> None:
+    def take(self, channel: ChannelPaths, path: Path, frame: Frame, position: int) -> Actions:
+        """Take a frame on a channel whose session is being closed: nothing of it goes on, but what has begun."""
+        closing, sender = channel.closing, path.sender
+        assert closing is not None
+        if sender not in closing:
+            if sender is CLIENT:  # it begins the next session
+                channel.keep_for_next(frame, position)
+            return
+        if frame.track == Track.COMMAND:
+            if path.is_mid and path.rest is Rest.PASSES and sender.other in closing:
+                yield Send(sender, (frame,))
+                path.rest = Rest.BEGINS if frame.ends_assembly else Rest.PASSES
+            return
+        path.controls.append(frame)
+        if not frame.ends_assembly:
+            return
+        frames, path.controls = path.controls, []
+        method = Assembly.received(frames).method
+        yield from self._take_control(channel, sender, method)
+        if sender is CLIENT and isinstance(method, SessionDetached):
+            yield Tell(CLIENT, method)
+        elif sender is CLIENT and isinstance(method, SessionDetach):
+            self._crossed.add(channel.number)
+        yield ShowToTaps(sender, frames, Note(leg=LEGS[sender]))
+        if not closing:
+            yield Reopen()
+
+    def _take_control(self, channel: ChannelPaths, sender: Peer, control: Method) -> Actions:
         """Take a control on a channel whose session is being closed: what ends it there, and no other."""
         assert channel.closing is not None
         match control:
             case SessionDetached():
                 channel.closing.discard(sender)
-                self._cut(channel, sender)
+                yield from self._cut(channel, sender)
             case SessionDetach() if sender in channel.closing:
-                self._send_own(sender, channel.number, SessionDetached(control.name_, DetachCode.NORMAL))
+                yield Reply(sender, SessionDetached(control.name_, DetachCode.NORMAL))
                 channel.closing.discard(sender)
-                self._cut(channel, sender)
+                yield from self._cut(channel, sender)
             case _:
                 pass
 
-    def _cut(self, channel: ChannelPaths, sender: Peer) -> None:
+    def _cut(self, channel: ChannelPaths, sender: Peer) -> Actions:
         """A peer has detached: where it was in the middle of a command, what waits for its end need not."""
-        path, partner = channel.paths[sender], sender.other
+        path, partner = channel.directions[sender], sender.other
         if not path.is_mid:
             return
         path.is_mid = False
         session = self._session(partner, channel.number)
         following = None if session is None else session.streams[sender].next
         if following is not None and partner is CLIENT:  # to it, that is a command that will not come
-            self._send_own(partner, channel.number, SessionGap(SequenceSet.of([id_of(following - 1)])))
+            yield Reply(partner, SessionGap(SequenceSet.of([id_of(following - 1)])))
         while path.put_off:
-            path.put_off.popleft()()
+            yield from path.put_off.popleft()
+
+    def answers_crossing(self, channel: ChannelPaths, frame: Frame) -> bool:
+        """Whether this is the client's answer to our session.detach, which its own has crossed: it goes no further."""
+        if channel.number not in self._crossed or frame.index not in _AFTER_CROSSING:
+            return False
+        self._crossed.remove(channel.number)
+        return frame.index == SessionDetached.index and frame.is_whole_segment
 
 
 _OPEN = frozenset({SessionState.ATTACHED, SessionState.ATTACHING_BY_CLIENT})

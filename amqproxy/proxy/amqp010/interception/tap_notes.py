@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Generator, Sequence
 from contextlib import suppress
 
 from amqproxy.amqp010.frame import Frame
@@ -10,18 +10,18 @@ from amqproxy.amqp091.commands import Command as View
 from amqproxy.conversion.command_view import changed_assembly
 from amqproxy.peer import Peer
 from amqproxy.proxy.amqp010.interception.encoding import altered
-from amqproxy.proxy.amqp010.interception.evaluation import Evaluation
-from amqproxy.proxy.amqp010.interception.legs import Legs
+from amqproxy.proxy.amqp010.interception.evaluation import Amqp010Evaluation
 from amqproxy.proxy.amqp010.interception.path import Pending
+from amqproxy.proxy.interception.actions import Action, ShowToTaps
 from amqproxy.rules.engine.outcome import Outcome, outcome
 from amqproxy.rules.verdict import Verdict
 from amqproxy.taps.note import LEGS, NOTHING, Note
 
 
-def note_for(legs: Legs, evaluation: Evaluation, sender: Peer, pending: Pending, verdict: Verdict) -> Note:
-    """What taps are to know of a command; they are shown it here, where it does not go on as it came."""
-    if not legs.is_tapped:
-        return NOTHING
+def note_for(
+    evaluation: Amqp010Evaluation, sender: Peer, pending: Pending, verdict: Verdict
+) -> Generator[Action, None, Note]:
+    """Show taps a command that is not forwarded as it came; return what they are to know of it."""
     note, view = NOTHING, pending.view
     if verdict.marks or verdict.tags:
         is_shadow = bool(verdict.marks) and all(mark.endswith("(shadow)") for mark in verdict.marks)
@@ -29,11 +29,11 @@ def note_for(legs: Legs, evaluation: Evaluation, sender: Peer, pending: Pending,
     if verdict.command is not view or verdict.damage or verdict.close is not None:
         if not note.verdict and verdict.close is None:  # names are restored, which has no marks
             note = note._replace(verdict=Outcome.CHANGED)
-        covered = evaluation.covered(sender, view)
-        legs.show(sender, shown_frames(sender, pending, covered), note._replace(leg=LEGS[sender]), pending.position)
+        frames = shown_frames(sender, pending, evaluation.covered(sender, view))
+        yield ShowToTaps(sender, frames, note._replace(leg=LEGS[sender]), pending.position)
         return note._replace(leg=LEGS[sender.other])
     if verdict.shown is not None:
-        legs.show(sender, shown_frames(sender, pending, verdict.shown), note, pending.position)
+        yield ShowToTaps(sender, shown_frames(sender, pending, verdict.shown), note, pending.position)
     return note
 
 

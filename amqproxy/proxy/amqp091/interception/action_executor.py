@@ -2,38 +2,32 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
+from functools import partial
 from typing import Any
 
 from amqproxy.amqp091.commands import Command
+from amqproxy.amqp091.errors import ProtocolError
 from amqproxy.amqp091.frame import METHOD, Frame
 from amqproxy.amqp091.methods import BY_INDEX, BasicPublish, ChannelClose, ChannelCloseOk, ChannelOpen
 from amqproxy.amqp091.transitions import CLIENT, Peer
-from amqproxy.proxy.amqp091.interception.actions import (
-    Action,
-    CloseChannel,
+from amqproxy.proxy.amqp091.interception.actions import Forget, Insert, Postpone, Send, SendDamaged, Watch
+from amqproxy.proxy.amqp091.interception.channel_direction import ChannelDirection
+from amqproxy.proxy.amqp091.interception.channel_interceptor import ChannelInterceptor
+from amqproxy.proxy.amqp091.interception.channel_table import ChannelTable
+from amqproxy.proxy.amqp091.interception.evaluation import Amqp091Evaluation
+from amqproxy.proxy.amqp091.interception.leg_states import LegStates
+from amqproxy.proxy.interception.action_executor import ActionExecutor
+from amqproxy.proxy.interception.actions import (
+    Actions,
     CloseConnection,
     Decide,
     Drop,
-    Forget,
-    Insert,
-    LogVerdict,
-    Postpone,
     Reply,
-    Send,
-    SendDamaged,
     ShowToTaps,
-    Wait,
-    Watch,
 )
-from amqproxy.proxy.amqp091.interception.channel_direction import ChannelDirection
-from amqproxy.proxy.amqp091.interception.channel_interceptor import ChannelInterceptor
-from amqproxy.proxy.amqp091.interception.channel_owner import Actions
-from amqproxy.proxy.amqp091.interception.channel_table import ChannelTable
-from amqproxy.proxy.amqp091.interception.evaluation import Evaluation
-from amqproxy.proxy.amqp091.interception.leg_states import LegStates
 from amqproxy.proxy.interception.delayed_commands import DelayedCommands
-from amqproxy.proxy.interception.effects import ConnectionRefusal, InterceptorEffects
+from amqproxy.proxy.interception.effects import ConnectionRefusal, InterceptorFault
 from amqproxy.proxy.interception.queued_bytes import QueuedBytes, cost_of_own
 from amqproxy.rules.verdict import Insertion, Verdict
 from amqproxy.taps.note import NOTHING, Note
@@ -44,38 +38,26 @@ MAX_POSTPONED = 1.0
 """Seconds after which a command that others were to overtake goes on, though they did not come."""
 
 
-class ActionExecutor:
-    """Does what the channels of one connection want done.
+class Amqp091ActionExecutor(ActionExecutor[ChannelInterceptor, ChannelDirection, Amqp091Evaluation]):
+    """Does what the channels of one 0-9-1 connection want done."""
 
-    `effects` collects what rules want besides; `refusal` is set when one wants the connection closed.
-    """
+    ERROR = ProtocolError
 
     def __init__(
         self,
         legs: LegStates,
         table: ChannelTable,
         delayed: Delayed091,
-        evaluation: Evaluation,
+        evaluation: Amqp091Evaluation,
         loads: Mapping[Peer, QueuedBytes],
     ) -> None:
+        super().__init__(delayed, evaluation)
         self._legs = legs
         self._table = table
-        self._delayed = delayed
-        self._evaluation = evaluation
         self._loads = loads
-        self.effects = InterceptorEffects()
-        self.refusal: ConnectionRefusal | None = None
 
-    def take_effects(self) -> InterceptorEffects:
-        """What rules want besides, since it was taken last."""
-        effects, self.effects = self.effects, InterceptorEffects()
-        effects.failed, self._evaluation.failed = self._evaluation.failed, []
-        return effects
-
-    def do(self, channel: ChannelInterceptor, actions: Actions) -> None:
-        """Do what a channel wants done, one after the other."""
-        for action in actions:
-            _DO[type(action)](self, channel, action)
+    def _end_for(self, sender: Peer, error: Any) -> None:
+        self.fault = InterceptorFault(sender, error)
 
     def show(self, sender: Peer, frame: Frame) -> bool:
         """Show a frame to the leg that it goes out on; False when it need not go, since that is closing."""
@@ -99,36 +81,32 @@ class ActionExecutor:
         if not direction.is_mid:
             self._drop(channel, Drop(direction))
 
-    def _decide(self, channel: ChannelInterceptor, action: Decide) -> None:
-        direction, command = action.direction, action.command
-        self.carry_out(channel, direction, command, self._evaluation.verdict(direction.sender, command))
+    def _verdict(self, sender: Peer, action: Decide) -> Verdict:
+        return self._evaluation.verdict(sender, action.command)
 
     def carry_out(
-        self, channel: ChannelInterceptor, direction: ChannelDirection, command: Command, verdict: Verdict
+        self,
+        channel: ChannelInterceptor,
+        direction: ChannelDirection,
+        command: Command,
+        verdict: Verdict,
+        received: Any = None,
     ) -> None:
-        """Have a channel carry a verdict out, and what it wants done besides."""
-        self.effects.add(direction.sender, command, verdict)
-        self.do(channel, channel.carry_out(direction, command, verdict))
+        super().carry_out(channel, direction, command, verdict)
         if command.index == BasicPublish.index and not channel.is_watched:
             sender = direction.sender
             self._evaluation.cache_passing(sender, self._legs.readers[sender], command.frames[0])
 
-    def _wait(self, channel: ChannelInterceptor, action: Wait) -> None:
-        self._delayed.wait(channel, action.direction, action.waiting)
-
     def _postpone(self, channel: ChannelInterceptor, action: Postpone) -> None:
         """Have a command go on in the end, though others have not overtaken it."""
         direction, postponed = action.direction, action.postponed
-
-        def send() -> None:
-            self.do(channel, channel.output.send_postponed(direction, [postponed]))
-
-        postponed.timer = self._delayed.at(self._evaluation.now + MAX_POSTPONED, direction.sender, send)
+        send = partial(channel.output.send_postponed, direction, [postponed])
+        postponed.timer = self._delayed.at(MAX_POSTPONED, direction.sender, channel, send)
 
     def _drop(self, channel: ChannelInterceptor, action: Drop) -> None:
         direction = action.direction
         rest = direction.queued_rest()
-        self._delayed.drop(direction)
+        super()._drop(channel, action)
         if rest:
             direction.keep_rest(rest)
             self._delayed.resume(channel, direction)
@@ -158,16 +136,17 @@ class ActionExecutor:
 
     def _insert_later(self, insertion: Insertion) -> None:
         """Send a command of our own in some time, unless its channel is another by then."""
-        number = insertion.command.channel
+        command = insertion.command
+        number = command.channel
         channel = self._table.channel(number)
-        load, size = self._loads[insertion.to.other], cost_of_own(insertion.command)
+        load, size = self._loads[insertion.to.other], cost_of_own(command)
 
-        def insert() -> None:
+        def insert() -> Actions:
             load.remove(size)
-            if self._table.by_number.get(number) is channel:
-                self._insert_now(insertion)
+            is_there = self._table.by_number.get(number) is channel
+            return (Insert(Insertion(insertion.to, command)),) if is_there else ()
 
-        self._delayed.at(self._evaluation.now + insertion.after, insertion.to.other, insert)
+        self._delayed.at(insertion.after, insertion.to.other, channel, insert)
         load.add(size)
 
     # --- what goes out
@@ -215,30 +194,23 @@ class ActionExecutor:
         self._evaluation.evaluator.channel_closed(number)
         if channel is not None and channel.reopening:
             following = self._table.open_next(channel)
-            self._delayed.go_on(following, following.directions[CLIENT])
+            self.go_on(self._delayed.go_on(following, following.directions[CLIENT]))
             self._table.watch_contents(following)
-
-    def _close_channel(self, channel: ChannelInterceptor, action: CloseChannel) -> None:
-        self.do(channel, channel.close(action.command, action.close, action.note))
 
     def _close_connection(self, channel: ChannelInterceptor, action: CloseConnection) -> None:
         self.refusal = ConnectionRefusal(action.close)
         self.refusal.class_id, self.refusal.method_id = action.class_and_method
 
 
-_DO: dict[type[Action], Callable[[ActionExecutor, ChannelInterceptor, Any], None]] = {
-    Send: ActionExecutor._send,
-    Decide: ActionExecutor._decide,
-    Insert: ActionExecutor._insert,
-    Reply: ActionExecutor._reply,
-    Wait: ActionExecutor._wait,
-    Postpone: ActionExecutor._postpone,
-    Drop: ActionExecutor._drop,
-    ShowToTaps: ActionExecutor._show_to_taps,
-    SendDamaged: ActionExecutor._send_damaged,
-    CloseChannel: ActionExecutor._close_channel,
-    CloseConnection: ActionExecutor._close_connection,
+Amqp091ActionExecutor.DONE_BY = {
+    **ActionExecutor.DONE_BY,
+    Send: Amqp091ActionExecutor._send,
+    Insert: Amqp091ActionExecutor._insert,
+    Reply: Amqp091ActionExecutor._reply,
+    Postpone: Amqp091ActionExecutor._postpone,
+    Drop: Amqp091ActionExecutor._drop,
+    ShowToTaps: Amqp091ActionExecutor._show_to_taps,
+    SendDamaged: Amqp091ActionExecutor._send_damaged,
     Watch: lambda executor, channel, action: executor._table.watch(channel),
     Forget: lambda executor, channel, action: executor.forget_if_closed(channel.number),
-    LogVerdict: lambda executor, channel, action: executor.effects.logged.append((action.level, action.text)),
 }

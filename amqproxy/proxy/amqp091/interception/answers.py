@@ -14,10 +14,10 @@ from amqproxy.amqp091.methods import (
     Method,
 )
 from amqproxy.amqp091.transitions import CLIENT, SERVER
-from amqproxy.proxy.amqp091.interception.actions import CloseChannel, Insert, Watch
+from amqproxy.proxy.amqp091.interception.actions import Insert, Watch
 from amqproxy.proxy.amqp091.interception.channel_direction import ChannelDirection
-from amqproxy.proxy.amqp091.interception.channel_owner import Actions
 from amqproxy.proxy.amqp091.interception.channel_tags import ChannelTags
+from amqproxy.proxy.interception.actions import Actions, CloseChannel
 from amqproxy.rules.verdict import Answer, Close, Insertion, Verdict
 from amqproxy.taps.note import Note
 

@@ -9,8 +9,8 @@ from amqproxy.amqp091.connection import Connection
 from amqproxy.amqp091.errors import Scope
 from amqproxy.amqp091.methods import ChannelClose, ChannelCloseOk
 from amqproxy.amqp091.transitions import CLIENT, SERVER, ChannelState, Peer
-from amqproxy.proxy.amqp091.interception.actions import Forget, Reply
-from amqproxy.proxy.amqp091.interception.channel_owner import Actions
+from amqproxy.proxy.amqp091.interception.actions import Forget
+from amqproxy.proxy.interception.actions import Actions, Reply
 from amqproxy.rules.verdict import Close
 from amqproxy.taps.note import Note
 

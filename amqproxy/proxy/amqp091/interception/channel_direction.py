@@ -13,9 +13,10 @@ from amqproxy.amqp091.frame import HEADER, METHOD, Frame
 from amqproxy.amqp091.frame_reader import ContentState
 from amqproxy.amqp091.methods import BY_INDEX
 from amqproxy.amqp091.transitions import Peer
-from amqproxy.proxy.interception.queued_bytes import FRAME_COST, QueuedBytes, cost_of_changes, cost_of_own
+from amqproxy.proxy.interception.queued_bytes import FRAME_COST, QueuedBytes, cost_of_own
+from amqproxy.proxy.interception.waiting_command import WaitingCommand
 from amqproxy.proxy.timers import Timer
-from amqproxy.rules.verdict import HoldAction, Stage, Verdict
+from amqproxy.rules.verdict import Stage, Verdict
 from amqproxy.taps.note import NOTHING, Note
 
 _UNKNOWN = 1 << 62
@@ -36,29 +37,6 @@ _numbers = itertools.count()
 def cost(frames: Iterable[Frame]) -> int:
     """The bytes that these frames cost while they are kept."""
     return sum([frame.size + FRAME_COST for frame in frames])
-
-
-class WaitingCommand:
-    """A command that waits with its verdict: by its `number`, from `since` until `until` (seconds) or until it is
-    released.
-    """
-
-    __slots__ = ("cost", "hold", "number", "original", "since", "timer", "until", "verdict")
-
-    def __init__(self, original: Command, verdict: Verdict) -> None:
-        self.original = original
-        self.verdict = verdict
-        self.hold: HoldAction | None = verdict.hold
-        self.number = 0
-        self.since = self.until = 0.0
-        self.timer: Timer | None = None
-        self.cost = cost(original.frames) + cost_of_changes(original, verdict)
-
-    def begin(self, number: int, now: float) -> None:
-        """It begins to wait."""
-        self.number = number
-        self.since = now
-        self.until = now + (self.hold.timeout if self.hold is not None else self.verdict.delay)
 
 
 class PostponedDelivery:

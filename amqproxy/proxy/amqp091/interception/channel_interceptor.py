@@ -25,25 +25,16 @@ from amqproxy.amqp091.methods import (
     ConnectionClose,
 )
 from amqproxy.amqp091.transitions import CLIENT, SERVER, Peer
-from amqproxy.proxy.amqp091.interception.actions import (
-    CloseConnection,
-    Decide,
-    Drop,
-    Forget,
-    Insert,
-    Reply,
-    Send,
-    ShowToTaps,
-    Wait,
-    Watch,
-)
+from amqproxy.proxy.amqp091.interception.actions import Forget, Insert, Send, Watch
 from amqproxy.proxy.amqp091.interception.answers import answer
 from amqproxy.proxy.amqp091.interception.channel_closing import CLOSED_BY_BOTH, close_both, is_unanswered, takes_close
-from amqproxy.proxy.amqp091.interception.channel_direction import ChannelDirection, ContentRest, WaitingCommand, cost
+from amqproxy.proxy.amqp091.interception.channel_direction import ChannelDirection, ContentRest, cost
 from amqproxy.proxy.amqp091.interception.channel_output import ChannelOutput, frames_shown
-from amqproxy.proxy.amqp091.interception.channel_owner import Actions, ChannelOwner
+from amqproxy.proxy.amqp091.interception.channel_owner import ChannelOwner
 from amqproxy.proxy.amqp091.interception.channel_tags import ChannelTags
 from amqproxy.proxy.amqp091.interception.encoding import check
+from amqproxy.proxy.interception.actions import Actions, CloseConnection, Decide, Drop, Reply, ShowToTaps, Wait
+from amqproxy.proxy.interception.waiting_command import WaitingCommand
 from amqproxy.rules.engine.outcome import Outcome, outcome
 from amqproxy.rules.verdict import Answer, Close, Stage, Verdict
 from amqproxy.taps.note import LEGS, NOTHING, Note
@@ -191,7 +182,14 @@ class ChannelInterceptor:
         direction.enqueue(frame, is_acked)
         return ()
 
-    def next_held_up(self, direction: ChannelDirection) -> Actions:
+    def may_go_on(self, direction: ChannelDirection) -> bool:
+        """Whether the first frame of a queue may be processed: a close waits for all else that its sender has sent."""
+        first = direction.queue[0][0]
+        if first.index == ConnectionClose.index and self._around.holds_up(direction.sender):
+            return False
+        return not (direction.is_paused and first.kind == METHOD)
+
+    def next_queued(self, direction: ChannelDirection) -> Actions:
         """Go on with the first that waited behind something else, which does so no longer."""
         return self._process(direction, *direction.dequeue())
 
@@ -311,7 +309,7 @@ class ChannelInterceptor:
             check(frame)
         if direction.is_acked is None and command.index in DELIVERIES:
             direction.is_acked = self.tags.is_acked()
-        yield Wait(direction, WaitingCommand(command, verdict))
+        yield Wait(direction, WaitingCommand(command, verdict, cost(command.frames)))
         yield Watch()
 
     def resume(self, direction: ChannelDirection, waiting: WaitingCommand) -> Actions:

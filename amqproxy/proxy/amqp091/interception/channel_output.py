@@ -10,22 +10,13 @@ from amqproxy.amqp091.errors import InternalError, PreconditionFailed, Scope
 from amqproxy.amqp091.frame import BODY, HEADER, METHOD, Frame, every_frame
 from amqproxy.amqp091.methods import BasicCancel, BasicCancelOk, BasicDeliver, BasicPublish, ConfirmSelect
 from amqproxy.amqp091.transitions import CLIENT, SERVER, Peer
-from amqproxy.proxy.amqp091.interception.actions import (
-    Action,
-    CloseChannel,
-    Insert,
-    LogVerdict,
-    Postpone,
-    Send,
-    SendDamaged,
-    ShowToTaps,
-    Watch,
-)
+from amqproxy.proxy.amqp091.interception.actions import Insert, Postpone, Send, SendDamaged, Watch
 from amqproxy.proxy.amqp091.interception.channel_direction import ChannelDirection, ContentRest, PostponedDelivery
-from amqproxy.proxy.amqp091.interception.channel_owner import Actions, ChannelOwner
+from amqproxy.proxy.amqp091.interception.channel_owner import ChannelOwner
 from amqproxy.proxy.amqp091.interception.channel_tags import ChannelTags
 from amqproxy.proxy.amqp091.interception.encoding import UNPLACED, altered, damaged
 from amqproxy.proxy.amqp091.interception.tag_translation import UnknownDeliveryTag
+from amqproxy.proxy.interception.actions import Action, Actions, CloseChannel, LogVerdict, ShowToTaps
 from amqproxy.rules.engine.outcome import Outcome
 from amqproxy.rules.verdict import Close, Insertion, Verdict
 from amqproxy.taps.note import LEGS, NOTHING, Note

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from typing import Protocol
 
 from amqproxy.amqp091.commands import Command
@@ -10,12 +10,9 @@ from amqproxy.amqp091.connection import Connection
 from amqproxy.amqp091.frame import Frame
 from amqproxy.amqp091.frame_reader import FrameReader
 from amqproxy.amqp091.transitions import Peer
-from amqproxy.proxy.amqp091.interception.actions import Action
 from amqproxy.proxy.interception.queued_bytes import QueuedBytes
 from amqproxy.proxy.memory_budget import MemoryShare
 from amqproxy.rules.verdict import Stage
-
-Actions = Iterable[Action]
 
 
 class ChannelOwner(Protocol):

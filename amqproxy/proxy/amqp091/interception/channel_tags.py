@@ -29,7 +29,6 @@ from amqproxy.amqp091.methods import (
 from amqproxy.amqp091.transitions import ANSWERS, CLIENT, REPLIES, SERVER, Peer
 from amqproxy.proxy.amqp091.interception.actions import Watch
 from amqproxy.proxy.amqp091.interception.channel_direction import ChannelDirection
-from amqproxy.proxy.amqp091.interception.channel_owner import Actions
 from amqproxy.proxy.amqp091.interception.encoding import method_frame, settling
 from amqproxy.proxy.amqp091.interception.tag_translation import (
     MAX_OPEN,
@@ -37,6 +36,7 @@ from amqproxy.proxy.amqp091.interception.tag_translation import (
     DeliveryTagTranslation,
     within_bounds,
 )
+from amqproxy.proxy.interception.actions import Actions
 from amqproxy.rules.verdict import Answer, Verdict
 
 

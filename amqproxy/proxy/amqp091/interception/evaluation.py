@@ -12,19 +12,19 @@ from amqproxy.amqp091.methods import Method
 from amqproxy.amqp091.transitions import Peer
 from amqproxy.proxy.amqp091.interception.channel_interceptor import ChannelInterceptor
 from amqproxy.proxy.amqp091.interception.repeated_publishes import RepeatedPublishes
+from amqproxy.proxy.interception.evaluation import Evaluation
 from amqproxy.proxy.interception.session_rules import SessionRules
 from amqproxy.rules.client_info import updated_client
-from amqproxy.rules.context import ChannelInfo, Client, CommandContext
+from amqproxy.rules.context import ChannelInfo, Client
 from amqproxy.rules.verdict import Stage, Verdict
 
 _NOT_STAGED = (None, Stage.NOTHING, ChannelInfo())
 
 
-class Evaluation:
-    """Has the frames and commands of one session evaluated, by the `evaluator` that the session has now.
+class Amqp091Evaluation(Evaluation):
+    """An `Evaluation` of frames and commands, and what it remembers of the answers.
 
     `agreed` are the channels as the client's leg knows them, `interceptors` those that have a `ChannelInterceptor`.
-    `failed` collects the names of rules that have failed. Rules look into bodies of `body_limit` bytes at most.
     """
 
     def __init__(
@@ -39,16 +39,10 @@ class Evaluation:
         time: Callable[[], float],
         body_limit: int,
     ) -> None:
-        self.evaluator = evaluator
-        self.client = client
-        self.failed: list[str] = []
+        super().__init__(evaluator, client, random=random, time=time, body_limit=body_limit)
         self.repeated = RepeatedPublishes(readers)
-        self.random = random
-        self.time = time
-        self.body_limit = body_limit
         self._agreed = agreed
         self._interceptors = interceptors
-        self.now = 0.0
         self._staged: tuple[Frame | None, Stage, ChannelInfo] = _NOT_STAGED
         self._last_facts: tuple[tuple[int, ChannelMode, int, int] | None, ChannelInfo] = (None, ChannelInfo())
 
@@ -56,19 +50,13 @@ class Evaluation:
         self.now = now
         self._staged = _NOT_STAGED  # a command may be evaluated later than it was staged, and its channel changed since
 
-    def forget(self) -> None:
-        """Have everything evaluated again: the evaluator, or what it knows, has changed."""
+    def refresh(self) -> None:
         self.repeated.forget()
         self._staged = _NOT_STAGED
 
     def learn(self, method: Method) -> bool:
         """Update what is known of the client from the handshake; True if that has changed."""
-        known = updated_client(self.client, method)
-        if known is self.client:
-            return False
-        self.client = known
-        self.evaluator.know(known)
-        return True
+        return self.know(updated_client(self.client, method))
 
     def stage(self, sender: Peer, frame: Frame) -> Stage:
         """How much of a command is needed to evaluate it. The evaluator is asked once for each frame: it counts."""
@@ -82,21 +70,7 @@ class Evaluation:
     def verdict(self, sender: Peer, command: Command) -> Verdict:
         """The verdict on a command of which all that its stage needs is there."""
         staged, _, facts = self._staged
-        verdict = self.evaluator.evaluate(
-            CommandContext(
-                sender=sender,
-                command=command,
-                client=self.client,
-                channel=facts if staged is command.frames[0] else self.facts(command.channel),
-                now=self.now,
-                time=self.time(),
-                random=self.random,
-                body_limit=self.body_limit,
-            )
-        )
-        if verdict.failures:
-            self.failed += [rule for rule, _ in verdict.failures]
-        return verdict
+        return self.evaluate(sender, command, facts if staged is command.frames[0] else self.facts(command.channel))
 
     def cache_passing(self, sender: Peer, reader: FrameReader, frame: Frame) -> None:
         """Have the reader pass publishes like this one without handing them over, if that is what becomes of all."""
@@ -104,12 +78,7 @@ class Evaluation:
             passing = self.evaluator.passing(sender, frame, self.facts(frame.channel), self.now)
             self.repeated.learn(reader, frame, passing)
 
-    def covered(self, sender: Peer, command: Command) -> Command | None:
-        """A command as taps may see it; None: not at all."""
-        return self.evaluator.covered(sender, command, self.body_limit)
-
     def facts(self, number: int) -> ChannelInfo:
-        """What rules may know of a channel."""
         state = self._agreed.get(number)
         if state is None:
             return ChannelInfo(number=number)

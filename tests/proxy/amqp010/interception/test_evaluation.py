@@ -4,17 +4,19 @@ from __future__ import annotations
 
 from amqproxy.amqp010.methods import BY_NAME
 from amqproxy.peer import CLIENT, SERVER
-from amqproxy.proxy.amqp010.interception.evaluation import Evaluation
+from amqproxy.proxy.amqp010.interception.evaluation import Amqp010Evaluation
 from amqproxy.rules.engine.evaluator import RuleSet
 from amqproxy.rules.rule import Rule
 from tests.proxy.amqp010.interception.amqp010_stage import Amqp010Stage, transfer
 from tests.rules.scene import rule
 
 
-def evaluation(*rules: Rule) -> Evaluation:
+def evaluation(*rules: Rule) -> Amqp010Evaluation:
     stage = Amqp010Stage()
     found = RuleSet(rules).evaluator(stage.client)
-    return Evaluation(found, stage.client, stage.legs[CLIENT], random=lambda: 0.0, time=lambda: 0.0, body_limit=100)
+    return Amqp010Evaluation(
+        found, stage.client, stage.legs[CLIENT], random=lambda: 0.0, time=lambda: 0.0, body_limit=100
+    )
 
 
 def test_only_what_a_rule_may_be_about_is_wanted() -> None:

@@ -8,7 +8,7 @@ from amqproxy.amqp010.frame import Frame, encode_method
 from amqproxy.amqp010.methods import Method
 from amqproxy.peer import CLIENT, SERVER, Peer
 from amqproxy.proxy.amqp010.interception.legs import Legs
-from amqproxy.proxy.amqp010.interception.path import ChannelPaths
+from amqproxy.proxy.amqp010.interception.path import Path
 from amqproxy.proxy.interception.queued_bytes import QueuedBytes
 from amqproxy.proxy.memory_budget import MemoryBudget, MemoryShare
 from tests.proxy.amqp010.interception.amqp010_stage import Amqp010Stage
@@ -21,15 +21,14 @@ def legs_of(stage: Amqp010Stage, met: list[tuple[Peer, int, Method]] | None = No
     return Legs(stage.legs, lambda *each: noted.append(each), lambda *each: None, is_tapped=is_tapped)
 
 
-def channel() -> ChannelPaths:
-    share = MemoryShare(MemoryBudget())
-    return ChannelPaths(1, {peer: QueuedBytes(share) for peer in Peer})
+def path() -> Path:
+    return Path(CLIENT, QueuedBytes(MemoryShare(MemoryBudget())))
 
 
 def test_frames_go_on_and_count_on_both_legs() -> None:
     legs = legs_of(Amqp010Stage())
     assert legs.next_position(SERVER, CLIENT, 1) == 0
-    legs.send(channel(), CLIENT, [Frame(SYNC)])
+    legs.send(path(), [Frame(SYNC)])
     assert legs.take_output(SERVER) == SYNC
     assert legs.take_output(SERVER) == b""
     assert (legs.next_position(SERVER, CLIENT, 1), legs.next_position(CLIENT, CLIENT, 1)) == (1, 0)
@@ -55,16 +54,8 @@ def test_our_own_frames() -> None:
 
 def test_nothing_is_kept_for_taps_where_there_are_none() -> None:
     legs = legs_of(Amqp010Stage(), is_tapped=False)
-    legs.send(channel(), CLIENT, [Frame(SYNC)])
+    legs.send(path(), [Frame(SYNC)])
     assert legs.take_passed(CLIENT) == []
-
-
-def test_what_is_put_off_is_done_at_the_end_of_a_command() -> None:
-    legs, done = legs_of(Amqp010Stage()), []
-    paths = channel()
-    paths.paths[CLIENT].put_off.append(lambda: done.append(legs.take_output(SERVER)))
-    legs.send(paths, CLIENT, [Frame(SYNC)])
-    assert done == [SYNC]
 
 
 def test_what_is_wrong_in_a_session_is_not_ours_to_judge() -> None:

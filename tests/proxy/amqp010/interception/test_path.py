@@ -7,8 +7,9 @@ from amqproxy.amqp010.commands import QueueDeclare
 from amqproxy.conversion.command_view import command_view
 from amqproxy.peer import CLIENT, SERVER
 from amqproxy.proxy.amqp010.interception.encoding import encoded
-from amqproxy.proxy.amqp010.interception.path import ChannelPaths, Pending, WaitingCommand, cost
+from amqproxy.proxy.amqp010.interception.path import ChannelPaths, Pending, cost
 from amqproxy.proxy.interception.queued_bytes import QueuedBytes
+from amqproxy.proxy.interception.waiting_command import WaitingCommand
 from amqproxy.proxy.memory_budget import MemoryBudget, MemoryShare
 from amqproxy.proxy.timers import Timers
 from amqproxy.rules.verdict import HoldAction, Verdict
@@ -17,7 +18,7 @@ from amqproxy.rules.verdict import HoldAction, Verdict
 def test_all_that_is_kept_counts_until_it_is_let_go() -> None:
     share = MemoryShare(MemoryBudget())
     channel = ChannelPaths(1, {peer: QueuedBytes(share) for peer in (CLIENT, SERVER)})
-    path = channel.paths[CLIENT]
+    path = channel.directions[CLIENT]
     assembly = Assembly(1, QueueDeclare("q"))
     frames = encoded(assembly, 0)
     path.gather(frames[0])
@@ -28,11 +29,11 @@ def test_all_that_is_kept_counts_until_it_is_let_go() -> None:
     view = command_view(CLIENT, assembly)
     assert view is not None
     verdict = Verdict(command=view, delay=1.0, hold=HoldAction("h", 60.0))
-    waiting = WaitingCommand(Pending(CLIENT, frames, assembly, 3, view), verdict)
+    waiting = WaitingCommand(view, verdict, cost(frames), Pending(CLIENT, frames, assembly, 3, view))
     waiting.begin(9, 100.0)
     waiting.timer = Timers().at(waiting.until, lambda: None)
     path.wait(waiting)
-    assert (waiting.until, waiting.original, waiting.pending.is_complete) == (161.0, view, True)
+    assert (waiting.until, waiting.original, waiting.received.is_complete) == (161.0, view, True)
     assert path.is_held_up
     assert path.is_waiting
     assert share.used == 5 * cost(frames)
@@ -47,7 +48,7 @@ def test_all_that_is_kept_counts_until_it_is_let_go() -> None:
 
 def test_controls_behind_a_command_go_before_what_came_later() -> None:
     share = MemoryShare(MemoryBudget())
-    path = ChannelPaths(1, {peer: QueuedBytes(share) for peer in (CLIENT, SERVER)}).paths[CLIENT]
+    path = ChannelPaths(1, {peer: QueuedBytes(share) for peer in (CLIENT, SERVER)}).directions[CLIENT]
     frames = [encoded(Assembly(1, QueueDeclare(name)), 0)[0] for name in "abc"]
     path.enqueue(frames[2], 3)
     path.put_behind(frames[0])

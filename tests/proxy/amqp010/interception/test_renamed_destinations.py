@@ -43,7 +43,7 @@ def test_a_subscription_is_forgotten_when_it_is_cancelled() -> None:
 def test_those_of_a_session_are_forgotten_with_it() -> None:
     stage = Amqp010Stage('action = "rewrite"\nmatch.queue = "a"\nconsumer_tag = "t"\n')
     stage.say(SUBSCRIBE.format("d"))
-    channel = stage.interceptor._channels[1]
+    channel = stage.interceptor._table.by_number[1]
     assert len(channel.destinations) == 1
     stage.say(">> 1 session.detach name_=s\n<< 1 session.detached name_=s code=0")
     assert len(channel.destinations) == 0

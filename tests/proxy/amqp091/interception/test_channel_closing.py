@@ -18,7 +18,7 @@ from amqproxy.amqp091.frame import Frame, encode_method, every_frame
 from amqproxy.amqp091.methods import ChannelClose, ChannelCloseOk, Method
 from amqproxy.amqp091.transitions import CLIENT, SERVER, ChannelState, Peer
 from amqproxy.proxy.amqp091.interception.channel_closing import close_both, takes_close
-from amqproxy.proxy.amqp091.interception.interceptor import Interceptor
+from amqproxy.proxy.amqp091.interception.interceptor import Amqp091Interceptor
 from amqproxy.proxy.amqp091.pass_through import PassThrough
 from amqproxy.rules.context import Client
 from amqproxy.rules.engine.evaluator import RuleSet
@@ -39,7 +39,7 @@ class Operated(Water):
         self.legs = self.interceptor.connections
         ends: Any = {peer: SimpleNamespace(connection=leg, reader=leg.readers[peer]) for peer, leg in self.legs.items()}
         self.met: list[tuple[Peer, Method]] = []
-        self.passage: PassThrough | Interceptor = PassThrough(ends, Client(), self.met)
+        self.passage: PassThrough | Amqp091Interceptor = PassThrough(ends, Client(), self.met)
         for peer, leg in self.legs.items():
             leg.readers[peer].unseen = None
         self.passage.ask_for_frames()
@@ -81,16 +81,16 @@ class Operated(Water):
 
     def tick(self) -> None:
         """Let go on what is resumed, turn by turn."""
-        while isinstance(self.passage, Interceptor) and self.passage.next_deadline <= self.now:
+        while isinstance(self.passage, Amqp091Interceptor) and self.passage.next_deadline <= self.now:
             self.passage.tick(self.now)
             self.hear()
 
     @property
-    def intercepting(self) -> Interceptor:
+    def intercepting(self) -> Amqp091Interceptor:
         """What takes the frames from now on; made when it is first asked for, as a session does."""
         if isinstance(self.passage, PassThrough):
             client = self.passage.client
-            self.passage = Interceptor(
+            self.passage = Amqp091Interceptor(
                 self.legs,
                 RuleSet(()).evaluator(client),
                 client,
@@ -149,7 +149,9 @@ def test_a_channel_that_is_closed_and_paused_at_any_moment(data: st.DataObject) 
             water.close(1)
         elif action == "pause" and water.is_open(1):
             water.pause(1)
-        elif action == "resume" and isinstance(water.passage, Interceptor) and 1 in water.passage.paused_channels:
+        elif (
+            action == "resume" and isinstance(water.passage, Amqp091Interceptor) and 1 in water.passage.paused_channels
+        ):
             water.resume(1)
         elif action in ("client", "server"):
             party = parties[action == "server"]
@@ -162,13 +164,13 @@ def test_a_channel_that_is_closed_and_paused_at_any_moment(data: st.DataObject) 
             middle = data.draw(st.integers(0, len(said)), label="read up to")
             water.carry(party.peer, said[:middle])
             water.carry(party.peer, said[middle:])
-    if isinstance(water.passage, Interceptor):
+    if isinstance(water.passage, Amqp091Interceptor):
         water.resume(1)
         assert water.passage.paused_channels == []
     finish(parties, water)
     for sender in Peer:
         assert water.received[sender.other, 2] == water.sent[sender, 2]
-    if isinstance(water.passage, Interceptor):
+    if isinstance(water.passage, Amqp091Interceptor):
         assert water.passage.refusal is None
         assert water.passage.fault is None
         water.passage.end()

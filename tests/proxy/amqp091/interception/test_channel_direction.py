@@ -13,14 +13,9 @@ from amqproxy.amqp091.frame import BODY, HEADER, Frame, encode_frame, encode_met
 from amqproxy.amqp091.methods import BasicDeliver, BasicPublish, BasicQos
 from amqproxy.amqp091.properties import NO_PROPERTIES, ContentHeader
 from amqproxy.amqp091.transitions import CLIENT, SERVER, Peer
-from amqproxy.proxy.amqp091.interception.channel_direction import (
-    ChannelDirection,
-    ContentRest,
-    PostponedDelivery,
-    WaitingCommand,
-    cost,
-)
+from amqproxy.proxy.amqp091.interception.channel_direction import ChannelDirection, ContentRest, PostponedDelivery, cost
 from amqproxy.proxy.interception.queued_bytes import QueuedBytes, cost_of_own
+from amqproxy.proxy.interception.waiting_command import WaitingCommand
 from amqproxy.proxy.memory_budget import MemoryBudget, MemoryShare
 from amqproxy.proxy.timers import Timers
 from amqproxy.rules.verdict import HoldAction, Stage, Verdict
@@ -100,7 +95,7 @@ def test_what_waits_holds_up_what_comes(bank: Bank) -> None:
     direction = bank.direction
     assert not direction.is_held_up
     command = Command.received([METHOD_FRAME, header(5), body(5)])
-    direction.wait(WaitingCommand(command, Verdict(command=command)))
+    direction.wait(WaitingCommand(command, Verdict(command=command), cost(command.frames)))
     assert (direction.is_waiting, direction.is_held, direction.is_held_up) == (True, False, True)
     direction.enqueue(METHOD_FRAME, True)
     direction.enqueue(header(0), None)
@@ -118,7 +113,7 @@ def test_what_waits_holds_up_what_comes(bank: Bank) -> None:
 def test_held_is_what_waits_for_somebodys_word(bank: Bank) -> None:
     command = Command.received([METHOD_FRAME])
     verdict = Verdict(command=command, hold=HoldAction("look", 60.0))
-    bank.direction.wait(WaitingCommand(command, verdict))
+    bank.direction.wait(WaitingCommand(command, verdict, cost(command.frames)))
     assert bank.direction.is_held
 
 
@@ -171,7 +166,7 @@ def test_once_cleared_nothing_counts_any_more(steps: list[str]) -> None:
         if step == "gather" and not direction.gathered:
             direction.gather([METHOD_FRAME], Stage.BODY)
         elif step == "wait" and not direction.is_waiting:
-            direction.wait(WaitingCommand(command, Verdict(command=command)))
+            direction.wait(WaitingCommand(command, Verdict(command=command), cost(command.frames)))
         elif step == "enqueue":
             direction.enqueue(body(9), None)
         elif step == "put off":

@@ -1364,7 +1364,7 @@ def test_what_is_under_way_at_a_reload_is_evaluated_by_all_that_the_new_rules_mu
 
 
 def test_what_one_peer_has_said_does_not_keep_the_other_from_being_read(monkeypatch):
-    monkeypatch.setattr("amqproxy.proxy.amqp091.interception.interceptor.MAX_HELD", 1000)
+    monkeypatch.setattr("amqproxy.proxy.interception.interceptor.MAX_HELD", 1000)
     water = opened(ScriptedEvaluator(refuse, ["queue.declare"]))
     for line in [">> 1 queue.declare queue=bad", ">> 1 channel.close-ok", ">> 1 channel.open", *said("a").split("\n")]:
         if line.strip():
@@ -1376,7 +1376,7 @@ def test_what_one_peer_has_said_does_not_keep_the_other_from_being_read(monkeypa
 
 
 def test_own_commands_that_wait_for_the_end_of_a_content_are_bounded_too(monkeypatch):
-    monkeypatch.setattr("amqproxy.proxy.amqp091.interception.interceptor.MAX_HELD", 10_000)
+    monkeypatch.setattr("amqproxy.proxy.interception.interceptor.MAX_HELD", 10_000)
     water = opened(ScriptedEvaluator(lambda context: Verdict(command=None, answer=Answer.REJECT), ["basic.deliver"]))
     for line in CONSUMES.strip().splitlines():
         if line.strip().startswith((">>", "<<")):

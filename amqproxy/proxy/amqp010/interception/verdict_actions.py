@@ -1,15 +1,12 @@
-"""Carries out what rules decide about the controls and commands of one connection of AMQP 0-10."""
+"""Turns what rules decide about controls and commands into actions."""
 
 from __future__ import annotations
-
-from typing import Protocol
 
 from msgspec.structs import replace
 
 from amqproxy.amqp010.assembly import Assembly
 from amqproxy.amqp010.commands import ExecutionResult, MessageCancel, MessageSubscribe, MessageTransfer, QueueDelete
 from amqproxy.amqp010.controls import (
-    ConnectionClose,
     ConnectionTune,
     ConnectionTuneOk,
     SessionAttach,
@@ -25,30 +22,23 @@ from amqproxy.amqp091.errors import Scope as Scope091
 from amqproxy.amqp091.errors import reply_text
 from amqproxy.conversion.awaited_deletes import delete_answer
 from amqproxy.conversion.command_view import changed_assembly, command_view, view_channel
-from amqproxy.conversion.error_codes import connection_code
 from amqproxy.conversion.inexpressible import Inexpressible
 from amqproxy.peer import CLIENT, SERVER, Peer
+from amqproxy.proxy.amqp010.interception.actions import Forget, Insert, Send
 from amqproxy.proxy.amqp010.interception.answers import answer_to, inserted
 from amqproxy.proxy.amqp010.interception.encoding import altered, encoded, placeholder
-from amqproxy.proxy.amqp010.interception.evaluation import Evaluation
+from amqproxy.proxy.amqp010.interception.evaluation import Amqp010Evaluation
 from amqproxy.proxy.amqp010.interception.id_translation import HAS_IDS, translated
 from amqproxy.proxy.amqp010.interception.known_exchanges import SHOWS_EXCHANGES, KnownExchanges
 from amqproxy.proxy.amqp010.interception.legs import Legs
-from amqproxy.proxy.amqp010.interception.own_commands import OwnCommands
-from amqproxy.proxy.amqp010.interception.path import ChannelPaths, Path, Pending, Rest, WaitingCommand
-from amqproxy.proxy.amqp010.interception.refusal import Amqp010Refusal
+from amqproxy.proxy.amqp010.interception.path import Cause, ChannelPaths, Path, Pending, Rest, cost
 from amqproxy.proxy.amqp010.interception.tap_notes import note_for
-from amqproxy.proxy.interception.delayed_commands import DelayedCommands
-from amqproxy.proxy.interception.effects import InterceptorEffects
+from amqproxy.proxy.interception.actions import Actions, CloseChannel, CloseConnection, Decide, LogVerdict, Wait
+from amqproxy.proxy.interception.waiting_command import WaitingCommand
 from amqproxy.rules.verdict import Answer, Close, Insertion, Stage, Verdict
 from amqproxy.taps.note import NOTHING, Note
 
-Delayed010 = DelayedCommands[ChannelPaths, Path]
-
 INTERNAL_ERROR = 541
-
-REFUSED = "closed by a rule of the proxy"
-"""The text for the broker where a rule closes the connection."""
 
 WITH_DESTINATION = frozenset(
     cls.index
@@ -58,65 +48,18 @@ WITH_DESTINATION = frozenset(
 """The commands that name a subscription, besides the one that begins it."""
 
 
-class ConnectionOwner(Protocol):
-    """What ends the connection, and the sessions on it."""
+class VerdictActions:
+    """What becomes of controls and commands of one connection, by the verdicts of rules."""
 
-    @property
-    def is_over(self) -> bool:
-        """Has the connection been closed here?"""
-
-    def close_both(self, close: ConnectionClose, farewell: str) -> None:
-        """Send the client this, and the broker one with `farewell`."""
-
-    def close_session(
-        self,
-        channel: ChannelPaths,
-        close: Close,
-        position: int | None = None,
-        index: int = -1,
-        name: bytes | None = None,
-    ) -> None:
-        """Close the session on a channel for both peers."""
-
-    def forget(self, channel: ChannelPaths, ended_by: Peer | None = None) -> None:
-        """A session has ended, by the session.detached of a peer; what the client has sent behind it goes on."""
-
-
-class VerdictExecutor:
-    """Has the rules decide (`evaluation`), and sends what goes on by the `legs`.
-
-    What waits is put among the `delayed`; `own` sends commands of our own. `effects` are what rules want besides,
-    `refusal` is set when one wants the connection closed.
-    """
-
-    def __init__(
-        self,
-        owner: ConnectionOwner,
-        legs: Legs,
-        evaluation: Evaluation,
-        exchanges: KnownExchanges,
-        delayed: Delayed010,
-        own: OwnCommands,
-    ) -> None:
-        self.refusal: Amqp010Refusal | None = None
-        self.effects = InterceptorEffects()
-        self.connections = legs.connections
-        self._owner = owner
+    def __init__(self, legs: Legs, evaluation: Amqp010Evaluation, exchanges: KnownExchanges) -> None:
+        self._connections = legs.connections
         self._legs = legs
         self._evaluation = evaluation
         self._exchanges = exchanges
-        self._delayed = delayed
-        self._own = own
         self._tune: ConnectionTune | None = None
 
-    def take_effects(self) -> InterceptorEffects:
-        """What rules want besides."""
-        effects, self.effects = self.effects, InterceptorEffects()
-        effects.failed, self._evaluation.failed = self._evaluation.failed, []
-        return effects
-
-    def judge(self, channel: ChannelPaths, path: Path, pending: Pending, stage: Stage | None = None) -> None:
-        """Have the rules decide about a command, and carry that out."""
+    def judge(self, channel: ChannelPaths, path: Path, pending: Pending, stage: Stage | None = None) -> Actions:
+        """Have the rules decide about a command, if they may have something to do with it."""
         sender, assembly, view = path.sender, pending.assembly, pending.view
         if isinstance(assembly.method, ConnectionTuneOk) and self._tune is not None:
             pending = self._with_offered_limits(pending, assembly.method, self._tune)
@@ -129,11 +72,11 @@ class VerdictExecutor:
             stage = self._evaluation.stage(sender, view, assembly)
         if stage is Stage.NOTHING:
             self._note_command(channel, pending)
-            self.forward(channel, path, pending.frames, assembly)
+            yield from self.forward(channel, path, pending.frames, assembly)
             if not pending.is_complete:
                 path.rest = Rest.PASSES
             return
-        self.carry_out(channel, path, pending, self._evaluation.verdict(sender, view, assembly))
+        yield Decide(path, view, pending)
 
     def _with_offered_limits(self, pending: Pending, answer: ConnectionTuneOk, tune: ConnectionTune) -> Pending:
         """The client's tune-ok, with what it leaves out and so takes as offered: the broker may have offered more."""
@@ -149,43 +92,44 @@ class VerdictExecutor:
         assert view is not None
         return Pending(CLIENT, encoded(assembly, 0), assembly, 0, view)
 
-    def carry_out(self, channel: ChannelPaths, path: Path, pending: Pending, verdict: Verdict) -> None:
+    def carry_out(self, channel: ChannelPaths, path: Path, pending: Pending, verdict: Verdict) -> Actions:
         """Carry out a verdict on a command."""
-        self.effects.add(path.sender, pending.view, verdict)
         for insertion in verdict.insertions:
             if insertion.is_ahead or insertion.after > 0:
-                self._send_insertion(channel, path, pending, insertion)
+                yield from self._send_insertion(path, pending, insertion)
         if verdict.delay > 0 or verdict.hold is not None:
-            self._delayed.wait(channel, path, WaitingCommand(pending, verdict))
+            yield Wait(path, WaitingCommand(pending.view, verdict, cost(pending.frames), pending))
         else:
-            self.settle(channel, path, pending, verdict)
+            yield from self.settle(channel, path, pending, verdict)
 
-    def settle(self, channel: ChannelPaths, path: Path, pending: Pending, verdict: Verdict) -> None:
+    def settle(self, channel: ChannelPaths, path: Path, pending: Pending, verdict: Verdict) -> Actions:
         """Carry out a verdict whose time has come."""
         is_of_session = pending.view.channel != 0
-        if (channel.closing is not None and is_of_session) or self._owner.is_over:
+        if (channel.closing is not None and is_of_session) or self._legs.is_over:
             return
-        note = note_for(self._legs, self._evaluation, path.sender, pending, verdict)
+        note = NOTHING
+        if self._legs.is_tapped:
+            note = yield from note_for(self._evaluation, path.sender, pending, verdict)
         if not pending.is_complete:
             path.rest = Rest.IS_SWALLOWED
         if verdict.close is not None:
-            self._refuse(channel, pending, verdict.close)
+            yield from self._refuse(pending, verdict.close)
             return
         if verdict.command is None:
-            self._drop(channel, path, pending, verdict, note)
+            yield from self._drop(channel, path, pending, verdict, note)
         else:
             try:
                 frames, assembly = self._changed(channel, path.sender, pending, verdict)
             except Exception as error:  # noqa: BLE001 - a rule may have put anything there
-                self._refuse_made(channel, pending, verdict, error)
+                yield from self._refuse_made(pending, verdict, error)
                 return
             if not pending.is_complete and len(frames) and not frames[-1].ends_assembly:
                 path.rest, path.note = Rest.PASSES, note
             self._note_command(channel, pending)
-            self.forward(channel, path, frames, assembly, note, verdict)
+            yield from self.forward(channel, path, frames, assembly, note, verdict)
         for insertion in verdict.insertions:
             if not insertion.is_ahead and insertion.after <= 0:
-                self._send_insertion(channel, path, pending, insertion)
+                yield from self._send_insertion(path, pending, insertion)
 
     def _changed(
         self, channel: ChannelPaths, sender: Peer, pending: Pending, verdict: Verdict
@@ -201,7 +145,7 @@ class VerdictExecutor:
         if assembly.method is original.method and assembly.header is original.header and not _has_other_body(command):
             return pending.frames, original
         self._note_destination(channel, sender, original.method, assembly)
-        frame_max = self.connections[sender.other].frame_max
+        frame_max = self._connections[sender.other].frame_max
         return altered(original, assembly, pending.frames, frame_max), assembly
 
     def _note_command(self, channel: ChannelPaths, pending: Pending) -> None:
@@ -220,27 +164,26 @@ class VerdictExecutor:
         elif isinstance(before, MessageCancel) and sender is CLIENT:
             channel.destinations.remove(before.destination or "")
 
-    def _refuse_made(self, channel: ChannelPaths, pending: Pending, verdict: Verdict, error: Exception) -> None:
+    def _refuse_made(self, pending: Pending, verdict: Verdict, error: Exception) -> Actions:
         """Refuse a command of which rules have made what cannot be sent."""
         by = f" by rule '{verdict.marks[-1]}'" if verdict.marks else ""
         what = str(error) if isinstance(error, Inexpressible) else f"it cannot be encoded ({type(error).__name__})"
-        self.effects.logged.append(("error", f"refused what was made{by}: {what}"))
+        yield LogVerdict("error", f"refused what was made{by}: {what}")
         text = reply_text(INTERNAL_ERROR, f"rules made what cannot be sent: {what}")
-        self._refuse(channel, pending, Close(Scope091.CHANNEL, INTERNAL_ERROR, text))
+        yield from self._refuse(pending, Close(Scope091.CHANNEL, INTERNAL_ERROR, text))
 
-    def _refuse(self, channel: ChannelPaths, pending: Pending, close: Close) -> None:
+    def _refuse(self, pending: Pending, close: Close) -> Actions:
         """Close the session of a command, or the connection."""
-        index = pending.assembly.index
         if pending.view.channel == 0 or close.scope is Scope091.CONNECTION:
-            self.refusal = Amqp010Refusal(close)
-            self._owner.close_both(ConnectionClose(connection_code(close.code), close.text), REFUSED)
+            yield CloseConnection(close)
             return
         method = pending.assembly.method
         name = method.name_ or b"" if isinstance(method, SessionAttach) else None
         is_of_client = isinstance(method, Command) and pending.sender is CLIENT
-        self._owner.close_session(channel, close, pending.position if is_of_client else None, index, name)
+        position = pending.position if is_of_client else None
+        yield CloseChannel(Cause(position, pending.assembly.index, name), close)
 
-    def _drop(self, channel: ChannelPaths, path: Path, pending: Pending, verdict: Verdict, note: Note) -> None:
+    def _drop(self, channel: ChannelPaths, path: Path, pending: Pending, verdict: Verdict, note: Note) -> Actions:
         """Send an empty command in place of one, and its answer to the sender."""
         sender, method = path.sender, pending.assembly.method
         if not isinstance(method, Command):
@@ -248,14 +191,14 @@ class VerdictExecutor:
         is_unanswerable = isinstance(method, MessageTransfer) and method.accept_mode == AcceptMode.NONE
         if is_unanswerable and verdict.answer is Answer.NACK and sender is CLIENT:
             text = "ACCESS_REFUSED - refused by a rule of the proxy"
-            self._owner.close_session(channel, Close(Scope091.CHANNEL, 403, text), pending.position, method.index)
+            yield CloseChannel(Cause(pending.position, method.index), Close(Scope091.CHANNEL, 403, text))
             return
         empty = Assembly(channel.number, placeholder(sender, is_sync=method.sync))
-        self._legs.send(channel, sender, encoded(empty, 0), note, is_shown=False)
+        yield Send(sender, encoded(empty, 0), note, is_shown=False)
         if isinstance(method, MessageTransfer):
             answer = answer_to(sender, method, pending.position, verdict)
             if answer is not None:
-                self._own.insert(channel, sender, Assembly(channel.number, answer))
+                yield Insert(sender, Assembly(channel.number, answer))
 
     def forward(
         self,
@@ -265,7 +208,7 @@ class VerdictExecutor:
         assembly: Assembly,
         note: Note = NOTHING,
         verdict: Verdict | None = None,
-    ) -> None:
+    ) -> Actions:
         """Send a control or command on, under the names and ids that its receiver knows."""
         sender, index = path.sender, assembly.index
         method = renamed = assembly.method
@@ -284,13 +227,13 @@ class VerdictExecutor:
             if isinstance(method, MessageCancel):
                 channel.destinations.remove(method.destination or "")
         if renamed is not method:
-            frames = encoded(assembly.altered(renamed), self.connections[sender.other].frame_max)
+            frames = encoded(assembly.altered(renamed), self._connections[sender.other].frame_max)
         damage = () if verdict is None else verdict.damage
-        self._legs.send(channel, sender, frames, note, is_shown=verdict is None or verdict.shown is None, damage=damage)
+        yield Send(sender, frames, note, verdict is None or verdict.shown is None, damage)
         if isinstance(method, SessionDetach):
             path.has_detached = True
         if isinstance(method, SessionDetached):
-            self._owner.forget(channel, sender)
+            yield Forget(sender)
         if isinstance(method, (SessionAttach, SessionDetach, SessionDetached)):
             if sender is CLIENT:
                 self._exchanges.leave(channel.number)
@@ -303,26 +246,21 @@ class VerdictExecutor:
             for _ in range(channel.awaited_deletes.completed_by(renamed)):
                 self._evaluation.note_answer(delete_answer(view_channel(channel.number)))
 
-    def _send_insertion(self, channel: ChannelPaths, path: Path, pending: Pending, insertion: Insertion) -> None:
+    def _send_insertion(self, path: Path, pending: Pending, insertion: Insertion) -> Actions:
         """Send what a rule wants sent; it refuses the command where 0-10 cannot say it."""
-        to = insertion.to
-        session = self._legs.session(CLIENT, channel.number)
+        to, number = insertion.to, pending.assembly.channel
         try:
             method = insertion.command.method
             if to is path.sender.other and type(method) is type(pending.view.method) and pending.is_complete:
                 copy = changed_assembly(path.sender, pending.assembly, pending.view, insertion.command)
-                assembly = Assembly(channel.number, copy.method, copy.header, copy.body if copy.has_body else None)
+                assembly = Assembly(number, copy.method, copy.header, copy.body if copy.has_body else None)
             else:
-                assembly = inserted(insertion, session)
+                assembly = inserted(insertion, self._legs.session(CLIENT, number))
             _ = encoded(assembly, 0)
         except Exception as error:  # noqa: BLE001 - as above
-            self._refuse_made(channel, pending, Verdict(command=None), error)
+            yield from self._refuse_made(pending, Verdict(command=None), error)
             return
-        if insertion.after > 0:
-            when, caused_by = self._evaluation.now + insertion.after, to.other
-            self._delayed.at(when, caused_by, lambda: self._own.insert(channel, to, assembly))
-        else:
-            self._own.insert(channel, to, assembly)
+        yield Insert(to, assembly, insertion.after)
 
 
 def _has_other_body(command: View) -> bool:

@@ -1,0 +1,87 @@
+"""Actions that a channel between the legs yields, and that the `ActionExecutor` of its connection carries out.
+
+Each is carried out before the channel continues. A dialect may have further ones.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from typing import Any
+
+import msgspec
+
+from amqproxy.amqp091.commands import Command
+from amqproxy.peer import Peer
+from amqproxy.proxy.interception.waiting_command import WaitingCommand
+from amqproxy.rules.verdict import Close
+from amqproxy.taps.note import NOTHING, Note
+
+
+class Action(msgspec.Struct, frozen=True, gc=False):
+    """An action that the owner of a channel carries out. `direction` is one of the channel's."""
+
+
+Actions = Iterable[Action]
+
+
+class Decide(Action, frozen=True, gc=False):
+    """Evaluate the rules for a command, of which enough has come, and have the channel carry the verdict out.
+
+    `received` is what the dialect has received of the command.
+    """
+
+    direction: Any
+    command: Command
+    received: Any = None
+
+
+class Wait(Action, frozen=True, gc=False):
+    """Keep a command, and everything behind it in its direction, until it is due or released."""
+
+    direction: Any
+    waiting: WaitingCommand
+
+
+class Drop(Action, frozen=True, gc=False):
+    """Forget what has not been forwarded in a direction, but for the rest of a content that has begun to be."""
+
+    direction: Any
+
+
+class ShowToTaps(Action, frozen=True, gc=False):
+    """Show taps frames of `sender` that are not forwarded as they are; `position` numbers their command, if any."""
+
+    sender: Peer
+    frames: Sequence[Any]
+    note: Note
+    position: int = 0
+
+
+class Reply(Action, frozen=True, gc=False):
+    """Send a method of our own to a peer, on this channel, at once."""
+
+    to: Peer
+    method: Any
+    note: Note = NOTHING
+
+
+class CloseChannel(Action, frozen=True, gc=False):
+    """Close the channel on both legs, because of `cause`, a command or what the dialect knows of it."""
+
+    cause: Any
+    close: Close
+    note: Note = NOTHING
+
+
+class CloseConnection(Action, frozen=True, gc=False):
+    """Let the connection end, because of a command of this class and method."""
+
+    close: Close
+    class_and_method: tuple[int, int] = (0, 0)
+
+
+class LogVerdict(Action, frozen=True, gc=False):
+    """Write a line to the log, at this level."""
+
+    level: str
+    text: str
