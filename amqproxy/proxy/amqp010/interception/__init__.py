@@ -4,8 +4,8 @@ Rules judge what each control and command is in 0-9-1 (`amqproxy.conversion`), a
 back. So one rule is about both protocols, and what 0-10 cannot express refuses the command.
 
 - `interceptor` takes the frames of both peers. `channel_table` has a `ChannelInterceptor` (`channel_interceptor`) for
-  each channel, with a `Path` (`path`) for each sender: what is gathered, what waits, and what becomes of a content under
-  way. It yields `actions`, which the `action_executor` carries out.
+  each channel, with a `Path` (`path`) for each sender: what is gathered, what waits, and what becomes of a content in
+  progress. It yields `actions`, which the `action_executor` carries out.
 - `command_gathering` goes through the frames of a channel, `verdict_actions` turns verdicts into actions, and
   `session_closing` ends a session on both legs; `session_memory` is what sessions cost.
 - `evaluation` asks the rules; `known_exchanges` are the destinations that are nothing else. `encoding` makes frames of

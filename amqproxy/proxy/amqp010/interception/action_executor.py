@@ -8,6 +8,7 @@ from amqproxy.amqp010.connection import Connection
 from amqproxy.amqp010.controls import ConnectionClose
 from amqproxy.amqp010.domains import CloseCode, Track
 from amqproxy.amqp010.errors import FramingError, IllegalArgument, ProtocolError, Scope
+from amqproxy.amqp010.frame import Frame
 from amqproxy.amqp010.transitions import MAY_CLOSE
 from amqproxy.amqp091.errors import ProtocolError as ProtocolError091
 from amqproxy.amqp091.errors import Scope as Scope091
@@ -65,11 +66,11 @@ class Amqp010ActionExecutor(ActionExecutor[ChannelInterceptor, Path, Amqp010Eval
 
     # --- frames and commands
 
-    def _take(self, channel: ChannelInterceptor, action: Take) -> None:
-        path, frame = action.path, action.frame
+    def process(self, channel: ChannelInterceptor, path: Path, frame: Frame, position: int) -> None:
+        """Process a frame before which nothing waits. An error that is of its session only ends the session."""
         try:
             try:
-                self.do(channel, channel.process(path, frame, action.position))
+                self.do(channel, channel.process(path, frame, position))
             except ProtocolError091 as error:  # such as a name that is not UTF-8
                 kind = IllegalArgument if frame.track == Track.COMMAND else FramingError
                 raise kind(f"rules cannot read it: {error.text}") from None
@@ -80,6 +81,9 @@ class Amqp010ActionExecutor(ActionExecutor[ChannelInterceptor, Path, Amqp010Eval
             path.rest = Rest.BEGINS if frame.ends_assembly else Rest.IS_SWALLOWED
             close = Close(Scope091.CHANNEL, int(error.code), error.reply_text)
             self._close_channel(channel, CloseChannel(Cause(path.position), close))
+
+    def _take(self, channel: ChannelInterceptor, action: Take) -> None:
+        self.process(channel, action.path, action.frame, action.position)
 
     def _verdict(self, sender: Peer, action: Decide) -> Verdict:
         return self._evaluation.verdict(sender, action.command, action.received.assembly)

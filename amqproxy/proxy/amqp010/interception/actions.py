@@ -14,7 +14,7 @@ from amqproxy.taps.note import NOTHING, Note
 
 
 class Take(Action, frozen=True, gc=False):
-    """Process a frame before which nothing waits. An error in it that is of its session only ends the session."""
+    """Process a frame that has been queued, before which nothing waits any more."""
 
     path: Path
     frame: Frame

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from amqproxy.amqp010.controls import SessionAttach
+from amqproxy.amqp010.controls import ConnectionClose, SessionAttach
 from amqproxy.amqp010.frame import Frame
 from amqproxy.peer import Peer
 from amqproxy.proxy.amqp010.interception.actions import Take
@@ -24,12 +24,9 @@ class ChannelInterceptor(ChannelPaths):
         super().__init__(number, loads)
         self._gathering = gathering
 
-    def take(self, path: Path, frame: Frame, position: int) -> Actions:
-        """Take a frame that has come: it waits behind what does, unless it is no matter of the session."""
-        if not path.is_held_up or self._gathering.ends_or_leaves_session(self, path, frame):
-            return (Take(path, frame, position),)
-        path.enqueue(frame, position)
-        return ()
+    def is_overtaken_by(self, path: Path, frame: Frame) -> bool:
+        """Whether a frame need not wait for what does here: before a connection.close, all goes on."""
+        return frame.index == ConnectionClose.index or self._gathering.is_of_connection(self, path, frame)
 
     def process(self, path: Path, frame: Frame, position: int) -> Actions:
         """Process a frame before which nothing waits."""

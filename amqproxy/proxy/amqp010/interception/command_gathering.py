@@ -91,10 +91,6 @@ class CommandGathering:
             return True
         return frame.index != ConnectionClose.index and not self._evaluation.wants(path.sender, frame.index)
 
-    def ends_or_leaves_session(self, channel: ChannelPaths, path: Path, frame: Frame) -> bool:
-        """Whether a frame need not wait for what does on its channel: a connection.close, before which all goes on."""
-        return frame.index == ConnectionClose.index or self.is_of_connection(channel, path, frame)
-
     def process(self, channel: ChannelPaths, path: Path, frame: Frame, position: int) -> Actions:
         """Process the next frame of a peer, before which nothing waits."""
         if channel.closing is not None and not self.is_of_connection(channel, path, frame):

@@ -20,7 +20,6 @@ from amqproxy.amqp010.transitions import ConnectionState
 from amqproxy.amqp091.commands import MAX_BODY
 from amqproxy.peer import CLIENT, Peer
 from amqproxy.proxy.amqp010.interception.action_executor import Amqp010ActionExecutor, Delayed010
-from amqproxy.proxy.amqp010.interception.actions import Take
 from amqproxy.proxy.amqp010.interception.channel_interceptor import ChannelInterceptor
 from amqproxy.proxy.amqp010.interception.channel_table import ChannelTable
 from amqproxy.proxy.amqp010.interception.command_gathering import CommandGathering
@@ -195,7 +194,10 @@ class Amqp010Interceptor(Interceptor[ChannelInterceptor, Path]):
             raise FramingError("there is no memory now for the rest of a control or a command")
         if not frame.channel and self._awaits_others(sender, frame, position):
             return
-        self._executor.do(channel, channel.take(path, frame, position))
+        if path.is_held_up and not channel.is_overtaken_by(path, frame):
+            path.enqueue(frame, position)
+        else:
+            self._executor.process(channel, path, frame, position)
 
     def _awaits_others(self, sender: Peer, frame: Frame, position: int) -> bool:
         """Keep a connection.close, and the controls of its sender behind it, until all has gone on that came before."""
@@ -221,7 +223,7 @@ class Amqp010Interceptor(Interceptor[ChannelInterceptor, Path]):
             for frame, position in self._closes.pop(sender):
                 self.loads[sender].remove(cost([frame]))
                 with self._executor.blaming(sender):
-                    self._executor.do(channel, (Take(channel.directions[sender], frame, position),))
+                    self._executor.process(channel, channel.directions[sender], frame, position)
 
 
 _CLOSED = frozenset({ConnectionState.CLOSED, ConnectionState.NEW, ConnectionState.GREETED})
