@@ -54,10 +54,11 @@ ConnectionT = TypeVar("ConnectionT", bound=AnyConnection)
 class Leg(ABC, Generic[ConnectionT]):
     """The `transport` to `peer`, its `reader`, and the `connection` in which we play the other part.
 
-    What comes from the peer is read in its `turn`.
+    What comes from the peer is read in its `turn`. `unfed` is what a relay that has ended has not fed to the
+    reader of all that it received.
     """
 
-    __slots__ = ("_received", "connection", "peer", "transport", "turn")
+    __slots__ = ("_received", "connection", "peer", "transport", "turn", "unfed")
 
     CLOSE_OK: ClassVar[bytes]
     """The frame that answers connection.close."""
@@ -72,6 +73,7 @@ class Leg(ABC, Generic[ConnectionT]):
         self.connection = connection
         self.turn = Turn(TurnQueue() if turns is None else turns)
         self._received = -1
+        self.unfed = b""
 
     @property
     def name(self) -> str:
@@ -175,7 +177,8 @@ class Leg(ABC, Generic[ConnectionT]):
         if self.reader.is_paused:
             await self._await_close_ok(self.reader.resume())
         while not self.is_closed:
-            data = await self.transport.receive()
+            data = self.unfed or await self.transport.receive()
+            self.unfed = b""
             if not data:
                 return
             began = time.perf_counter()

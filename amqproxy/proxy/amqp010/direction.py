@@ -128,10 +128,14 @@ class Amqp010Direction:
                 reader.error.received = reader.refused
                 if not self.passage.must_read:
                     output = self._stop_reading(output, reader.error)
+            self._note(self._source.peer is not CLIENT, output, began)  # fails before what is unsent is forgotten
             if reader.taken_frames and self.is_read:
                 self._unsent = [reader.held] if reader.held_size else []
-            self._note(self._source.peer is not CLIENT, output, began)
         return self._behind_header(output)
+
+    def take_unfed(self) -> bytes:
+        unfed, self._data = self._data[self._start :], b""
+        return unfed
 
     def recover(self, failure: Exception) -> bytes | memoryview | None:
         if self.passage.must_read:
@@ -203,9 +207,11 @@ class Amqp010Direction:
         if len(first) < SIZE:
             return data
         self._first = None
+        self._unsent = [data]  # should the greeting fail, all of it passes
         if not self._greet(self._source.peer, HEADER):
             self._read_no_more()
-            return data
+            return self._take_unsent()
+        self._unsent = []
         self._header = header
         return self._read(rest) if rest else b""
 

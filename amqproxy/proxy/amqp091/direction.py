@@ -75,6 +75,9 @@ class Amqp091Direction:
         self._note(not is_client, self._source.reader.taken if is_client else output, began)
         return output
 
+    def take_unfed(self) -> bytes:
+        return b""
+
     def recover(self, failure: Exception) -> None:
         return None
 

@@ -25,12 +25,12 @@ from amqproxy.proxy.amqp091.handshake import PacedHandshake
 from amqproxy.proxy.amqp091.interception.interceptor import Amqp091Interceptor
 from amqproxy.proxy.amqp091.leg import Amqp091Leg, new_leg
 from amqproxy.proxy.amqp091.pass_through import PassThrough
-from amqproxy.proxy.amqp091.session_meter import SessionMeter
 from amqproxy.proxy.memory_budget import MemoryShare
 from amqproxy.proxy.mirroring.mirror_publisher import MirrorLogin
 from amqproxy.proxy.session.closing import Closing
 from amqproxy.proxy.session.relay import Direction
 from amqproxy.proxy.session.session_effects import impair
+from amqproxy.proxy.session.session_meter import SessionMeter
 from amqproxy.proxy.session.session_report import SessionReport
 from amqproxy.proxy.session.session_services import SessionServices
 from amqproxy.proxy.session.session_state import SessionLife
@@ -54,7 +54,7 @@ class Amqp091Traffic(Traffic):
 
     legs: Mapping[Peer, Amqp091Leg]
     passage: PassThrough | Amqp091Interceptor
-    metered: SessionMeter | None
+    metered: SessionMeter[MessageMeter] | None
 
     def __init__(
         self,

@@ -83,6 +83,9 @@ class Direction(Protocol):
     def finish(self, output: bytes | memoryview, began: float) -> bytes | memoryview:
         """Return the bytes to send on, given the `output` of the passage; `began` is when the turn did."""
 
+    def take_unfed(self) -> bytes:
+        """Return the bytes that were taken and that the leg's reader has not been fed; they are not sent on."""
+
     def recover(self, failure: Exception) -> bytes | memoryview | None:
         """Return the bytes to send on where the passage has failed; None if they must not pass unread."""
 

@@ -3,8 +3,6 @@
 A session receives the client's protocol header, connects to the broker, relays both directions, and closes both
 connections. A `Relay` for each direction passes frames on through a `Passage`: as they came, or as rules decide.
 However a session ends, each peer is sent a close that it understands.
-
-Somewhat long, as the composition of all parts and the one place where a session is controlled from outside.
 """
 
 from __future__ import annotations
@@ -13,40 +11,35 @@ import math
 import time
 from collections.abc import Awaitable, Callable, Mapping
 from contextlib import AbstractContextManager
-from typing import Any
 
 import trio
 
 from amqproxy.amqp091.protocol_header import HEADER
-from amqproxy.configuration.config import Limits
 from amqproxy.peer import CLIENT, SERVER, Peer
 from amqproxy.process.supervision import contained, report
-from amqproxy.proxy.leg import Leg
-from amqproxy.proxy.memory_budget import MemoryShare
-from amqproxy.proxy.session.closing import FAILURE, SHUTDOWN, Closing
+from amqproxy.proxy.session.closing import FAILURE, SHUTDOWN
 from amqproxy.proxy.session.dialect import Dialect
 from amqproxy.proxy.session.farewell import DrainStart, drain_start
 from amqproxy.proxy.session.opening import Opening, receive_opening, turn_away, with_tls
-from amqproxy.proxy.session.ownership import Handover, Owner, Ownership
+from amqproxy.proxy.session.ownership import Handover
 from amqproxy.proxy.session.parked_session import ParkedSession
 from amqproxy.proxy.session.session_parts import SessionParts
-from amqproxy.proxy.session.session_report import SessionEnd, SessionReport
+from amqproxy.proxy.session.session_report import SessionEnd
 from amqproxy.proxy.session.session_services import SessionServices
-from amqproxy.proxy.session.session_state import SessionEvent, SessionLife, SessionState
+from amqproxy.proxy.session.session_state import SessionEvent, SessionState
 from amqproxy.proxy.session.session_tasks import SessionTasks
-from amqproxy.proxy.session.traffic import Traffic, end_soon
+from amqproxy.proxy.session.session_view import SessionView
+from amqproxy.proxy.session.traffic import end_soon
 from amqproxy.proxy.session.tunnel import Tunnel
 from amqproxy.proxy.upstream import Unreachable
 from amqproxy.rules.context import Client
 from amqproxy.rules.engine.evaluator import RuleSet
 from amqproxy.rules.verdict import Verdict
 from amqproxy.sockets.transport import SocketTransport, Transport
-from amqproxy.taps.metrics import Metrics
 from amqproxy.taps.tap import Tap
-from amqproxy.taps.topology.client_requests import ChannelView
 
 
-class Session:
+class Session(SessionView):
     """One client's connection, from its first byte to the last one of the broker's.
 
     `number` counts the sessions of this run; `name` is both ends' addresses as the client sees
@@ -64,18 +57,12 @@ class Session:
         "_dial",
         "_dialects",
         "_is_beating",
-        "_kept_parts",
-        "_nursery",
         "_on_hold",
-        "_parked",
         "_resume",
         "_rules",
-        "_services",
         "_tunnel",
         "connected_at",
         "is_over",
-        "name",
-        "number",
     )
 
     def __init__(
@@ -93,148 +80,19 @@ class Session:
         on_hold: Callable[[Session, int], None] = lambda session, number: None,
         resume: Callable[[Session], None] | None = None,
     ) -> None:
-        self.number = number
-        self.name = name
+        super().__init__(services, number, name)
         self.connected_at = time.time()
         self.is_over = False
-        self._services = services
         self._dialects = dialects
         self._dial: Callable[[], Awaitable[Transport]] | None = dial
         self._rules = rules
         self._on_hold = on_hold
         self._resume = resume
-        self._kept_parts: SessionParts | None = SessionParts(
-            services, number, name, transport, client or Client(session=number), tap
-        )
-        self._parked: ParkedSession | None = None
-        self._nursery: SessionTasks | None = None
+        self._kept_parts = SessionParts(services, number, name, transport, client or Client(session=number), tap)
         self._tunnel: Tunnel | None = None
         self._is_beating = False
 
-    # --- its parts
-
-    @property
-    def _parts(self) -> SessionParts:
-        if self._kept_parts is not None:
-            return self._kept_parts
-        assert self._parked is not None
-        return self._parked.view(self._services, self.number, self.name)
-
-    @property
-    def legs(self) -> Mapping[Peer, Leg[Any]]:
-        """Both legs, once the upstream is connected; none of a protocol that is not decoded."""
-        return self._parts.legs
-
-    @property
-    def traffic(self) -> Traffic | None:
-        """What relays, in the client's protocol; None before the upstream is connected, and without such a protocol."""
-        return self._parts.traffic
-
-    @property
-    def _report(self) -> SessionReport:
-        return self._parts.report
-
-    @property
-    def _closing(self) -> Closing:
-        return self._parts.closing
-
-    @property
-    def _share(self) -> MemoryShare:
-        return self._parts.share
-
-    @property
-    def _life(self) -> SessionLife:
-        return self._parts.life
-
-    @property
-    def _scope(self) -> trio.CancelScope:
-        return self._parts.scope
-
-    @property
-    def _limits(self) -> Limits:
-        return self._services.limits
-
-    @property
-    def _metrics(self) -> Metrics:
-        return self._services.metrics
-
-    @property
-    def phase(self) -> SessionState:
-        """Where the session is in its life."""
-        return SessionState.RELAYING if self.is_parked else self._life.state
-
-    @property
-    def channel_views(self) -> Mapping[int, ChannelView]:
-        """What the client has asked for on its channels; those on which it has asked for nothing may be left out."""
-        return {} if self.traffic is None else self.traffic.channel_views
-
-    @property
-    def is_tls(self) -> bool:
-        """Is the client's connection encrypted?"""
-        return self._report.is_tls
-
-    @property
-    def client(self) -> Leg[Any]:
-        """The client's leg; `KeyError` before the upstream is connected."""
-        return self.legs[CLIENT]
-
-    @property
-    def transports(self) -> Mapping[Peer, Transport]:
-        """The transport to the client, and to the upstream once it is connected."""
-        return self._parts.current_transports
-
-    @property
-    def client_transport(self) -> Transport:
-        """The transport to the client."""
-        return self.transports[CLIENT]
-
-    @property
-    def interceptor(self) -> Any:
-        """The passage between the legs, if it has rules, and so the commands that wait; None otherwise."""
-        if self.is_parked:  # nothing waits: all sessions are asked at once, and parts of each would take long
-            return None
-        return None if self.traffic is None else self.traffic.interceptor
-
-    @property
-    def known(self) -> Client:
-        """What is known of the client so far."""
-        client: Client = self._parts.known if self.traffic is None else self.traffic.passage.client
-        return client
-
-    @property
-    def shown(self) -> Client:
-        """The same as logs and operators may see it, as redactions leave it."""
-        client: Client = self._parts.known if self.traffic is None else self.traffic.passage.shown_client
-        return client
-
-    @property
-    def state(self) -> str:
-        """The state of the client's connection; of the session, before there is one."""
-        return str(self.phase if self.traffic is None else self.client.connection.state)
-
     # --- while a pump has the connection
-
-    @property
-    def is_parked(self) -> bool:
-        """Has a pump the connection, and is nothing else of the session there?"""
-        return self._parked is not None
-
-    @property
-    def _ownership(self) -> Ownership | None:
-        return None if self.traffic is None else self.traffic.ownership
-
-    @property
-    def owner(self) -> Owner:
-        """Who receives and sends."""
-        if self._parked is not None:
-            return Owner.PUMP
-        return Owner.RELAYS if self._ownership is None else self._ownership.owner
-
-    @property
-    def is_relayed_by_pump(self) -> bool:
-        """Has a pump the connection that relays more than heartbeats?"""
-        pumps = self._services.pumps
-        return self.owner is Owner.PUMP and pumps is not None and not pumps.is_idle_only
 
     def recall(self) -> None:
         """Have the connection here, if a pump has it."""
@@ -493,28 +351,6 @@ class Session:
             traffic.release(number, verdict)
 
     # --- an operator closes a channel, or pauses the client
-
-    @property
-    def is_open(self) -> bool:
-        """Are both peers past the handshake, and is neither ending the connection?"""
-        if self.is_parked:
-            return True
-        is_relaying = self.phase is SessionState.RELAYING and self._nursery is not None
-        return is_relaying and (self.traffic is None or self.traffic.is_open)
-
-    @property
-    def is_paused(self) -> bool:
-        """Is nothing read from the client until `resume`?"""
-        return not self.is_parked and self.traffic is not None and self.traffic.is_paused
-
-    @property
-    def paused_channels(self) -> list[int]:
-        """The numbers of the channels on which the client's commands wait until `resume`."""
-        return [] if self.is_parked or self.traffic is None else self.traffic.paused_channels
-
-    def has_open_channel(self, number: int) -> bool:
-        """Whether this channel is open for both peers; of 0-10, with a session."""
-        return self.traffic is not None and self.traffic.has_open_channel(number)
 
     def close_channel(self, number: int, text: str) -> None:
         """Close a channel of an open connection for both peers, as soon as no content is under way on it.

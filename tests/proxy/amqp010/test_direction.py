@@ -2,14 +2,19 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from typing import Any
+
 import pytest
 import trio
 import trio.testing
 
 from amqproxy.amqp010.commands import ExecutionSync
+from amqproxy.amqp010.controls import ConnectionCloseOk
 from amqproxy.amqp010.errors import ConnectionForced, FramingError, ProtocolError
 from amqproxy.amqp010.frame import Frame
 from amqproxy.amqp010.protocol_header import HEADER
+from amqproxy.amqp010.transitions import ConnectionState
 from amqproxy.peer import CLIENT, SERVER, Peer
 from amqproxy.proxy.amqp010.direction import Amqp010Direction
 from amqproxy.proxy.amqp010.leg import Amqp010Leg
@@ -35,6 +40,9 @@ class Wire:
     async def send(self, data: bytes) -> None:
         await trio.lowlevel.checkpoint()
         self.sent.append(bytes(data))
+
+    async def send_eof(self) -> None:
+        await trio.lowlevel.checkpoint()
 
 
 class Strict:
@@ -189,3 +197,80 @@ async def test_the_passage_may_be_replaced_before_each_chunk() -> None:
     made.direction._begin = lambda: setattr(made, "passage", second) if first.frames else None
     await made.run()
     assert len(first.frames) == len(second.frames) == 1
+
+
+class Open:
+    """A passage that need not read: all passes, as it came."""
+
+    must_read = relays_unseen = False
+
+    def __init__(self, leg: Amqp010Leg) -> None:
+        self.leg = leg
+        self.output: bytes | memoryview = b""
+
+    def take(self, sender: Peer, frames: list[Frame], now: float) -> None:
+        self.output = self.leg.reader.taken
+
+    def take_output(self, to: Peer) -> bytes | memoryview:
+        output, self.output = self.output, b""
+        return output
+
+
+def fail(*arguments: object) -> bool:
+    raise ZeroDivisionError
+
+
+def unread(failures: list[Exception], **broken: Callable[..., Any]) -> Amqp010Direction:
+    """A direction whose callbacks fail as they are `broken`."""
+    legs = {peer: Amqp010Leg(peer, Wire()) for peer in Peer}
+    callbacks: dict[str, Callable[..., Any]] = {
+        "begin": lambda: None,
+        "note": lambda is_server, data, began: None,
+        "greet": lambda sender, header: True,
+        "on_violation": lambda sender, error: None,
+        "on_fault": lambda sender, failure: failures.append(failure),
+    }
+    return Amqp010Direction(legs[CLIENT], legs[SERVER], Open(legs[CLIENT]), **(callbacks | broken))
+
+
+def relayed(direction: Amqp010Direction, data: bytes) -> bytes:
+    """What a relay sends on of some bytes."""
+    try:
+        unseen = direction.take(data)
+        output = direction.passage.take_output(SERVER) if unseen is None else unseen
+        return bytes(direction.finish(output, 0.0))
+    except ZeroDivisionError as failure:
+        return bytes(direction.recover(failure) or b"")
+
+
+async def test_nothing_is_lost_where_what_notes_it_fails() -> None:
+    failures: list[Exception] = []
+    direction = unread(failures, note=fail)
+    assert relayed(direction, HEADER) == HEADER
+    assert relayed(direction, SYNC) == SYNC
+    assert relayed(direction, SYNC) == SYNC
+    assert len(failures) == 1
+
+
+async def test_nothing_is_lost_where_the_greeting_fails() -> None:
+    failures: list[Exception] = []
+    direction = unread(failures, greet=fail)
+    assert relayed(direction, HEADER + SYNC) == HEADER + SYNC
+    assert relayed(direction, SYNC) == SYNC
+    assert len(failures) == 1
+
+
+async def test_an_answer_to_close_is_found_behind_pieces_that_no_relay_has_taken() -> None:
+    direction = unread([])
+    direction.take(HEADER)
+    direction.take(SYNC * 5000)
+    direction._source.transport = Wire(method(ConnectionCloseOk())[5:])
+    leg = direction._source
+    leg.connection.state = ConnectionState.CLOSED_BY_SERVER
+    direction._data += method(ConnectionCloseOk())[:5]
+    leg.unfed = direction.take_unfed()
+    assert len(leg.unfed) > 10_000
+    assert direction.take_unfed() == b""
+    await leg.linger()
+    assert leg.is_closed
+    assert leg.reader.error is None

@@ -2,8 +2,7 @@
 
 from structlog.testing import capture_logs
 
-from amqproxy.proxy.amqp091.session_meter import SessionMeter
-from amqproxy.taps.metering.amqp091.message_meter import MessageMeter
+from amqproxy.proxy.session.session_meter import SessionMeter
 from amqproxy.taps.metering.message_counts import MessageCounts
 from tests.transcripts.words import octets
 
