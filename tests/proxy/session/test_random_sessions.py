@@ -118,7 +118,7 @@ class RandomPlay:
             actor.socket.close()
         with trio.fail_after(200):
             await self.stage.is_over.wait()
-        assert self.stage.session._share.used == 0
+        assert self.stage.session._parts.share.used == 0
 
     # --- what the operator does, and how the connection may end
 
