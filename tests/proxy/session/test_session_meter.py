@@ -3,6 +3,7 @@
 from structlog.testing import capture_logs
 
 from amqproxy.proxy.session.session_meter import SessionMeter
+from amqproxy.taps.metering.amqp091.message_meter import MessageMeter
 from amqproxy.taps.metering.message_counts import MessageCounts
 from tests.transcripts.words import octets
 
