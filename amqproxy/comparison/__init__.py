@@ -6,7 +6,8 @@
 - `traced_command`: `TracedCommand`, a command with what became of it; the tracks in which they have an order.
 - `command_tracer`: makes them of one connection, from the events of its trace.
 - `request_places`: where the requests of one connection are among what was sent.
-- `normalising`: commands without tags and without names that the broker made up.
+- `normalising`: commands without tags, and without names that were made up (`made_up_names`).
+- `dialect`: what a protocol has to add; `amqp091` and `amqp010` do, and `dialects` lists them.
 - `command_store`: the commands of a whole capture, in a temporary file.
 - `latencies`: how long things took.
 - `connection_pairs`: which connections correspond, and why.

@@ -11,11 +11,10 @@ from typing import Any, NamedTuple
 
 import msgspec
 
-from amqproxy.amqp010.protocol_header import NAME as AMQP010
-from amqproxy.amqp091.protocol_header import NAME
 from amqproxy.capture.decoded import Decoded, DecodedProtocolHeader, StreamEnded
 from amqproxy.comparison.alignment import Item
 from amqproxy.comparison.command_tracer import CommandTracer
+from amqproxy.comparison.dialects import NAMES
 from amqproxy.comparison.latencies import Latencies
 from amqproxy.comparison.traced_command import (
     CONNECTION,
@@ -192,9 +191,7 @@ class CommandStore:
         if isinstance(decoded, StreamEnded):
             self._open.pop(stream, None)
             return None
-        if stream in self._open or (
-            isinstance(decoded, DecodedProtocolHeader) and decoded.protocol not in (NAME, AMQP010)
-        ):
+        if stream in self._open or (isinstance(decoded, DecodedProtocolHeader) and decoded.protocol not in NAMES):
             return None
         if len(self._begun) >= MAX_CONNECTIONS:
             self.omitted += 1

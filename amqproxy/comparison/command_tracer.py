@@ -5,11 +5,6 @@ from __future__ import annotations
 from collections.abc import Callable, Collection, Sequence
 from typing import Any
 
-from amqproxy.amqp010.commands import MessageSubscribe
-from amqproxy.amqp010.commands import QueueDeclare as Amqp010QueueDeclare
-from amqproxy.amqp010.frame import CONTROL
-from amqproxy.amqp010.frame import Frame as Amqp010Frame
-from amqproxy.amqp091.frame import METHOD, Frame
 from amqproxy.amqp091.methods import (
     BasicConsume,
     BasicConsumeOk,
@@ -21,15 +16,9 @@ from amqproxy.amqp091.methods import (
 from amqproxy.amqp091.properties import NO_PROPERTIES
 from amqproxy.amqp091.transitions import CLIENT, SERVER, Peer
 from amqproxy.capture.decoded import Decoded, DecodedFrames, DecodedProtocolHeader, SkippedBytes, StreamEnded
-from amqproxy.comparison.normalising import (
-    BrokerNames,
-    ConsumerNames,
-    is_generated,
-    normalised,
-    normalised_client,
-    normalised_properties,
-    without_numbers,
-)
+from amqproxy.comparison.dialects import DIALECTS
+from amqproxy.comparison.made_up_names import BrokerNames, ConsumerNames
+from amqproxy.comparison.normalising import normalised, normalised_client, normalised_properties, without_numbers
 from amqproxy.comparison.request_places import RequestPlaces
 from amqproxy.comparison.traced_command import (
     CONNECTION,
@@ -141,17 +130,14 @@ class CommandTracer:
         traced, self._traced = self._traced, []
         return traced
 
-    def _on_frame(self, sender: Peer, frame: Frame | Amqp010Frame, ts_ns: int) -> None:
+    def _on_frame(self, sender: Peer, frame: Any, ts_ns: int) -> None:
         method = self._requests.take(sender, frame)
         if method is None:
             return
-        if self._selector is not None and _shows_client(frame):
+        dialect = DIALECTS[type(frame)]
+        if self._selector is not None and dialect.shows_client(frame):
             self._selector.learn(sender, frame)
-        # The client chooses these names of 0-10; the broker may use them before it completes the command.
-        if isinstance(method, MessageSubscribe):
-            self._channel(frame.channel).consumers.begin(method.destination or "")
-        elif isinstance(method, Amqp010QueueDeclare) and method.queue and is_generated(method):
-            self._names.learn_queue(method.queue, frame.channel)
+        dialect.learn_names(method, frame.channel, self._names, self._consumers_of)
 
     def _on_events(self, events: Sequence[TraceEvent], sender: Peer | None, number: int) -> None:
         for event in events:
@@ -164,6 +150,9 @@ class CommandTracer:
         if channel is None:
             channel = self._channels[number] = _Channel()
         return channel
+
+    def _consumers_of(self, number: int) -> ConsumerNames:
+        return self._channel(number).consumers
 
     def _track(self, event: TraceEvent, name: str) -> Track:
         number = _number(event)
@@ -429,11 +418,6 @@ def _number(event: TraceEvent) -> int:
     """The channel of an event; that of the connection itself."""
     channel = event.on_channel
     return CONNECTION if channel is None else channel
-
-
-def _shows_client(frame: Frame | Amqp010Frame) -> bool:
-    """Is it of the connection itself?"""
-    return frame.kind == CONTROL if isinstance(frame, Amqp010Frame) else frame.kind == METHOD and not frame.channel
 
 
 def _remove(fields: dict[str, Any], path: list[str]) -> None:

@@ -1,15 +1,14 @@
 """Recorded connections, played again.
 
-    capture → `Decoded` → `Step`s ─▶ `ReplayCopy` ─▶ `Amqp091Player` ⇄ bytes ⇄ broker
+    capture → `Decoded` → `Step`s ─▶ `ReplayCopy` ─▶ `Player` ⇄ bytes ⇄ broker
                                           └──────────▶ `ReplayResult`
 
-- `steps`: what passed on a connection, one value for each command, greeting, fault and end.
-- `dialogue`: makes steps of what a capture decodes to, in its order; a `ConnectionSteps` has those of one connection.
+- `steps`: what passed on a connection, one value for each command, greeting, fault and end; `step_reader` makes them.
+- `dialogue`: the steps of a capture, in its order; a `ConnectionSteps` has those of one connection.
 - `step_selection`: the steps that a filter leaves.
-- `amqp091`, `amqp010`: the player of a connection, which says what to send next and what to wait for, compares what the
-  broker sends with the recording, and has the live connection.
-- `broker_link`: what of a live connection does not depend on the protocol; `ahead` is what comes next in the recording,
-  `awaited` how long that is waited for.
+- `player`: one connection that is played: what to send next, what to wait for, and how what comes compares;
+  `broker_link` is its live side, `ahead` what comes next in the recording, `awaited` how long that is waited for.
+- `dialect`: what a protocol has to add; `amqp091` and `amqp010` do, and `dialects` lists them.
 - `names`: which live name stands for which recorded one, and commands with these names in all places.
 - `deliveries`: which live delivery stands for which recorded one; `content_key`: what makes messages the same message.
 - `answer_changes`: in which fields a live command differs from the recorded one.

@@ -1,27 +1,21 @@
-"""What comes next in a recording, as far as it has been read."""
+"""Steps that come next in a recording, as far as it has been read."""
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from typing import Protocol
 
-from amqproxy.amqp010.methods import Method
 from amqproxy.replay.steps import Step
 
 
 class Ahead(Protocol):
-    """What comes next in the recording."""
+    """The part of the recording that has been read ahead."""
 
-    def next_answer(self, stream: int, channel: int) -> Step | None:
-        """The next command of the broker on a channel, or the end of its connection, as far as that is known.
+    def of_broker(self, stream: int) -> Iterator[Step]:
+        """Yield what the broker of a connection sends next, the step that is being played first, and the end of it.
 
-        None if there is none, or none within what is read ahead. `NotReadYet` if that will be known later.
+        It ends where nothing more is read ahead, with `NotReadYet` if that is going to be.
         """
-
-    def next_of(self, stream: int, kinds: tuple[type[Method], ...]) -> Method | None:
-        """The next of these controls of 0-10 that the broker sends on a connection, as `next_answer` has it."""
-
-    def deliveries_before_answer(self, stream: int, channel: int) -> int:
-        """How many basic.deliver the broker sends next on a channel before it sends something else there."""
 
 
 class NotReadYet(Exception):

@@ -7,11 +7,12 @@ from collections.abc import Callable
 from enum import StrEnum
 from typing import NamedTuple
 
-from amqproxy.peer import Peer
-from amqproxy.replay.deliveries import DeliveryBoard
+from amqproxy.peer import CLIENT, SERVER, Peer
+from amqproxy.replay.deliveries import DeliveryBoard, LiveDelivery
 from amqproxy.replay.names import ConnectionNames, SharedNames
 from amqproxy.replay.result import ReplayResult
 from amqproxy.replay.target import Target
+from amqproxy.taps.session_trace import SessionTrace
 
 NEVER = float("inf")
 
@@ -63,36 +64,157 @@ class BrokerLink(ABC):
         self._result = replayed.result
         self._wake = wake
         self._watch = replayed.watch
+        self._trace = SessionTrace()
         self._has_eof = False
-        self._now = 0.0
+        self._now = self._heard_at = self._sent_at = 0.0
+        self._is_joined = False
+        """Whether it is unknown what the recorded client had opened."""
+        self._is_ending = False
+        """Whether the recorded client has asked for the end, or the replay has."""
+        self._is_closed_by_server = False
+        """Whether the live broker waits for the answer to its close."""
+        self._virtual_host = ""
+        self._in_vain: set[str] = set()
+        """Queues whose deliveries were waited for in vain."""
+
+    # --- what a protocol has to add
+
+    @abstractmethod
+    def _greet(self) -> None:
+        """Send what comes first on a new socket."""
+
+    @abstractmethod
+    def _feed(self, data: bytes) -> None:
+        """Take bytes of the live broker."""
+
+    @property
+    @abstractmethod
+    def received(self) -> int:
+        """Bytes of frames that have come."""
+
+    @property
+    @abstractmethod
+    def _heartbeat(self) -> float:
+        """Seconds between heartbeats; 0 without, or before they have begun."""
+
+    @abstractmethod
+    def _send_heartbeat(self) -> None:
+        """Send a heartbeat."""
+
+    @property
+    @abstractmethod
+    def _is_entering(self) -> bool:
+        """Whether it still logs in for a connection whose handshake is not in the capture."""
+
+    @abstractmethod
+    def _ask_for_end(self) -> None:
+        """Close the connection as a client does, or the socket where that cannot be: the replay is over."""
+
+    @abstractmethod
+    def _answer_connection_close(self) -> None:
+        """Answer the close of the live broker, and end."""
+
+    @abstractmethod
+    def _masked(self, data: bytes) -> bytes:
+        """Return bytes to send without the secrets in them."""
+
+    @abstractmethod
+    def _end_channels(self) -> None:
+        """End all channels or sessions: the connection is over."""
+
+    # --- the socket
+
+    def connected(self, now: float) -> None:
+        """Take note that the socket is there."""
+        self._now = self._heard_at = self._sent_at = now
+        self.life = Life.CONNECTED
+        self._result.connections += 1
+        self._greet()
+
+    def receive(self, data: bytes, now: float) -> None:
+        """Take bytes of the live broker."""
+        self._now = self._heard_at = now
+        if self._watch is not None:
+            self._watch(self.stream, SERVER, data, now)
+        self._feed(data)
+
+    def tick(self, now: float) -> float:
+        """Send a heartbeat if one is due; return when to call again."""
+        self._now = now
+        heartbeat = self._heartbeat
+        if self.life is not Life.CONNECTED or not heartbeat:
+            return NEVER
+        if now - self._sent_at >= heartbeat / 2 and not self._is_closed_by_server:
+            self._send_heartbeat()
+        if now - self._heard_at > 2 * heartbeat:
+            self.fault("the broker was silent for two heartbeat intervals")
+            return NEVER
+        return now + heartbeat / 4
+
+    def finish(self, now: float) -> None:
+        """Close what is still open: the recording is over."""
+        self._now = now
+        if self.life in (Life.NEW, Life.DIALLING):
+            self._end_live("the replay is over")
+        elif self.life is Life.CONNECTED and self._is_closed_by_server:
+            self._answer_connection_close()
+        elif self.life is Life.CONNECTED and not self.ending:
+            self._ask_for_end()
 
     def failed(self, reason: str, now: float) -> None:
-        """The broker cannot be reached."""
+        """Take note that the broker cannot be reached."""
         self._now = now
         self._end_live(reason)
 
     def receive_end(self, reason: str, now: float) -> None:
-        """The live broker has closed the socket, or it is broken."""
+        """Take note that the live broker has closed the socket, or that it is broken."""
         self._now = now
         self._has_eof = True
         if self.life is Life.CONNECTED:
             self._end_live(reason or "the broker closed the connection")
 
     def fault(self, reason: str) -> None:
-        """The live connection cannot go on."""
+        """Give up the live connection."""
         self._result.extra_event(reason, self.stream, self.connection, self._now_ns)
         self._close("close")
         self._end_live(reason)
+
+    def _write(self, data: bytes, *, has_secrets: bool = True) -> None:
+        if self.life is Life.CONNECTED and not self.ending:
+            self.outbox += data
+            if self._watch is not None:
+                self._watch(self.stream, CLIENT, self._masked(data) if has_secrets else data, self._now)
+            self._sent_at = self._now
+            self._wake()
 
     def _close(self, how: str) -> None:
         if self.life is Life.CONNECTED and not self.ending:
             self.ending = how
             self._wake()
 
-    @abstractmethod
     def _end_live(self, reason: str) -> None:
-        """The live connection is over."""
+        """End the live connection."""
+        self.error = self.error or reason
+        if self.life is not Life.ENDED:
+            self.life = Life.ENDED
+            self._end_channels()
+        self._wake()
+
+    def _keep_delivery(self, delivery: LiveDelivery) -> None:
+        """Keep a message of the live broker until the recording asks for it."""
+        self._board.add(delivery)
+        self._in_vain.discard(delivery.queue)
 
     @property
     def _now_ns(self) -> int:
         return int(self._now * 1e9)
+
+
+def on_one_line(text: str) -> str:
+    """Return a reply text without line breaks."""
+    return " ".join(text.split())
+
+
+def least(one: int, other: int) -> int:
+    """Return the lower of two limits, of which 0 is none."""
+    return min(one or other, other or one)

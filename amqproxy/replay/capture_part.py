@@ -3,20 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from contextlib import suppress
 
 import msgspec
 
-from amqproxy.amqp010.errors import ProtocolError as Amqp010ProtocolError
-from amqproxy.amqp091.commands import Command
-from amqproxy.amqp091.errors import ProtocolError
 from amqproxy.amqp091.transitions import CLIENT
-from amqproxy.conversion.command_view import command_view
 from amqproxy.replay.content_key import content_key
-from amqproxy.replay.step_selection import is_plumbing
-from amqproxy.replay.steps import AssemblySent, BytesSent, CommandSent, Step
-
-_MESSAGES = frozenset({"basic.publish", "basic.deliver", "basic.get-ok"})
+from amqproxy.replay.steps import BytesSent, SentStep, Step
 
 
 class CapturePart(msgspec.Struct, frozen=True):
@@ -28,16 +20,16 @@ class CapturePart(msgspec.Struct, frozen=True):
 
 
 class CaptureInParts:
-    """The steps of a capture, and what they can be divided into. A session of 0-10 is a channel."""
+    """The steps of a capture, and what they can be divided into. A session counts as a channel."""
 
     def __init__(self, steps: Sequence[Step]) -> None:
         self._steps = steps
         self._published: dict[int, bytes] = {}
         self._delivered: dict[int, bytes] = {}
         for step in steps:
-            if not isinstance(step, CommandSent | AssemblySent):
+            if not isinstance(step, SentStep):
                 continue
-            message = _message(step)
+            message = step.message
             if message is not None:
                 keys = self._published if step.sender is CLIENT else self._delivered
                 keys[step.index] = content_key(message)
@@ -50,10 +42,10 @@ class CaptureInParts:
         commands: list[int] = []
         for step in self._steps:
             streams[step.stream] = None
-            if isinstance(step, CommandSent | AssemblySent) and step.sender is CLIENT:
-                if _is_on_channel(step):
+            if isinstance(step, SentStep) and step.sender is CLIENT:
+                if step.is_on_channel:
                     channels[step.stream, step.channel] = None
-                if not is_plumbing(step):
+                if not step.is_plumbing:
                     commands.append(step.index)
             elif isinstance(step, BytesSent) and step.sender is CLIENT:
                 commands.append(step.index)
@@ -82,9 +74,9 @@ class CaptureInParts:
         for step in self._steps:
             if step.stream not in part.streams or not _has(part, step):
                 continue
-            if isinstance(step, CommandSent | AssemblySent):
+            if isinstance(step, SentStep):
                 if step.sender is CLIENT:
-                    is_wanted = step.index in kept or is_plumbing(step)
+                    is_wanted = step.index in kept or step.is_plumbing
                     yield step if is_wanted else msgspec.structs.replace(step, is_wanted=False)
                     continue
                 if self._delivered.get(step.index) in gone:
@@ -96,23 +88,6 @@ class CaptureInParts:
 
 def _has(part: CapturePart, step: Step) -> bool:
     """Is the channel of a step left?"""
-    if not isinstance(step, CommandSent | AssemblySent) or not _is_on_channel(step):
+    if not isinstance(step, SentStep) or not step.is_on_channel:
         return True
     return (step.stream, step.channel) in part.channels
-
-
-def _is_on_channel(step: CommandSent | AssemblySent) -> bool:
-    """Is it of a channel, and not of the whole connection? Sessions of 0-10 may be on channel 0."""
-    if isinstance(step, AssemblySent):
-        return not str(step.assembly.method.name).startswith("connection.")
-    return step.channel != 0
-
-
-def _message(step: CommandSent | AssemblySent) -> Command | None:
-    """The message that is published or delivered, as 0-9-1 has it; None if there is none, or it is malformed."""
-    with suppress(ProtocolError, Amqp010ProtocolError):
-        if isinstance(step, AssemblySent):
-            return command_view(step.sender, step.assembly) if step.assembly.method.carries_content else None
-        if step.command.method.name in _MESSAGES and step.command.header is not None:
-            return step.command
-    return None

@@ -43,7 +43,7 @@ def content_key(command: Command) -> bytes:
     properties = without_times(properties, drop=OF_THE_RUN)
     try:
         header = ContentHeader(len(body), properties).encode()
-    except ValueError:  # of 0-10, where texts may be longer
+    except ValueError:  # its view of another protocol, whose texts may be longer
         header = ContentHeader(len(body), _with_short_texts(properties)).encode()
     key.update(header)
     key.update(body)

@@ -11,13 +11,17 @@ from collections.abc import Iterator
 from typing import Protocol
 
 from amqproxy.amqp091.commands import Command
-from amqproxy.amqp091.methods import Method
+from amqproxy.amqp091.methods import ConnectionCloseOk, Method
 
 MAX_UNMATCHED = 100_000
 """Deliveries that are kept although the recording has none like them yet; the oldest is given up first."""
 
 MAX_UNMATCHED_BYTES = 256 * 1024 * 1024
 """The same in bytes of their bodies."""
+
+
+NOTHING = Command(0, ConnectionCloseOk())
+"""Stands for a message whose content is not needed any more."""
 
 
 class Holder(Protocol):

@@ -4,13 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator
 from itertools import count
-from typing import TypeAlias
 
-from amqproxy.amqp010.protocol_header import NAME as AMQP010
-from amqproxy.amqp091.protocol_header import NAME as AMQP091
 from amqproxy.capture.decoded import Decoded, DecodedProtocolHeader, StreamEnded
-from amqproxy.replay.amqp010.step_reader import Amqp010StepReader
-from amqproxy.replay.amqp091.step_reader import Amqp091StepReader
+from amqproxy.replay.dialects import dialect_of
+from amqproxy.replay.step_reader import StepReader
 from amqproxy.replay.steps import Step
 from amqproxy.taps.trace.events import TraceEvent
 
@@ -34,15 +31,6 @@ class ConnectionSteps:
         self.events: list[TraceEvent] = []
 
 
-AnyReader: TypeAlias = Amqp091StepReader | Amqp010StepReader
-
-
-def _reader_of(first: Decoded, numbers: Iterator[int]) -> AnyReader:
-    """What reads the connection that begins so."""
-    is_amqp010 = getattr(first, "protocol", "") == AMQP010
-    return (Amqp010StepReader if is_amqp010 else Amqp091StepReader)(first.stream, first.connection, numbers)
-
-
 def steps_of(
     decoded: Iterable[Decoded], on_events: Callable[[list[TraceEvent]], None] = lambda events: None
 ) -> Iterator[Step]:
@@ -50,14 +38,14 @@ def steps_of(
 
     `on_events` is called with what happened, as the trace has it.
     """
-    readers: dict[int, AnyReader] = {}
+    readers: dict[int, StepReader] = {}
     numbers = count()
     for each in decoded:
         reader = readers.get(each.stream)
         if reader is None:
             if isinstance(each, StreamEnded):
                 continue
-            reader = readers[each.stream] = _reader_of(each, numbers)
+            reader = readers[each.stream] = dialect_of(each).step_reader(each.stream, each.connection, numbers)
         steps = reader.read(each)
         if reader.events:
             on_events(reader.events)
@@ -69,16 +57,16 @@ def steps_of(
 def dialogues(decoded: Iterable[Decoded], limit: int = MAX_STEPS) -> list[ConnectionSteps]:
     """All connections of a capture, in the order of their beginnings. `OverflowError` beyond `limit` steps."""
     found: dict[int, ConnectionSteps] = {}
-    readers: dict[int, AnyReader] = {}
+    readers: dict[int, StepReader] = {}
     numbers = count()
     for each in decoded:
         reader = readers.get(each.stream)
         if reader is None:
             if isinstance(each, StreamEnded):
                 continue
-            reader = readers[each.stream] = _reader_of(each, numbers)
-            protocol = AMQP010 if isinstance(reader, Amqp010StepReader) else AMQP091
-            dialogue = found[each.stream] = ConnectionSteps(each.stream, each.connection, protocol)
+            dialect = dialect_of(each)
+            reader = readers[each.stream] = dialect.step_reader(each.stream, each.connection, numbers)
+            dialogue = found[each.stream] = ConnectionSteps(each.stream, each.connection, dialect.name)
             dialogue.is_from_start = isinstance(each, DecodedProtocolHeader)
         else:
             dialogue = found[each.stream]

@@ -3,11 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from contextlib import suppress
-from typing import Any
 
-from amqproxy.amqp091.errors import ProtocolError
-from amqproxy.replay.steps import AssemblySent, CommandSent, Step
+from amqproxy.replay.steps import SentStep, Step
 
 
 def opened_vhosts(steps: Iterable[Step]) -> set[str]:
@@ -15,7 +12,7 @@ def opened_vhosts(steps: Iterable[Step]) -> set[str]:
     asked: dict[int, str] = {}
     opened: set[str] = set()
     for step in steps:
-        method = _method(step)
+        method = step.method if isinstance(step, SentStep) else None
         if method is None:
             continue
         if method.name == "connection.open":
@@ -23,13 +20,3 @@ def opened_vhosts(steps: Iterable[Step]) -> set[str]:
         elif method.name == "connection.open-ok" and asked.get(step.stream):
             opened.add(asked[step.stream])
     return opened
-
-
-def _method(step: Step) -> Any:
-    """The method of either protocol; None where there is none that can be read."""
-    if isinstance(step, AssemblySent):
-        return step.assembly.method
-    if isinstance(step, CommandSent):
-        with suppress(ProtocolError):
-            return step.command.method
-    return None

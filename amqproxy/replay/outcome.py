@@ -12,7 +12,7 @@ from amqproxy.capture.observed import observed
 from amqproxy.comparison.difference import Difference
 from amqproxy.replay.dialogue import steps_of
 from amqproxy.replay.step_selection import StepFilter
-from amqproxy.replay.steps import AssemblySent, CommandSent
+from amqproxy.replay.steps import SentStep
 from amqproxy.replay.traffic_log import TrafficLog
 from amqproxy.rules.matching.filters import Filter, compiled, program_of
 from amqproxy.taps.observer import ObserverSettings
@@ -65,7 +65,7 @@ class OutcomeFilter:
 def _holds_of_commands(chosen: Filter, traffic: TrafficLog) -> bool:
     asked = StepFilter(chosen)
     for step in steps_of(traffic.decoded()):
-        if isinstance(step, CommandSent | AssemblySent):
+        if isinstance(step, SentStep):
             asked.learn(step)
             if asked.holds(step):
                 return True

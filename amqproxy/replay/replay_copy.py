@@ -3,25 +3,21 @@
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Iterator
 from enum import StrEnum
-from typing import TypeAlias
 
 import msgspec
 
-from amqproxy.amqp010.methods import Method
-from amqproxy.amqp010.protocol_header import NAME as AMQP010
-from amqproxy.amqp091.methods import BasicDeliver, ConnectionClose
-from amqproxy.amqp091.transitions import CLIENT, SERVER
+from amqproxy.peer import CLIENT, SERVER
 from amqproxy.replay.ahead import NotReadYet
-from amqproxy.replay.amqp010.player import Amqp010Player
-from amqproxy.replay.amqp091.player import Amqp091Player
 from amqproxy.replay.awaited import TIMEOUT
 from amqproxy.replay.broker_link import NEVER, Life, ReplayedStream, Watch
 from amqproxy.replay.deliveries import DeliveryBoard
+from amqproxy.replay.dialects import dialect_of
 from amqproxy.replay.names import SharedNames
+from amqproxy.replay.player import Player
 from amqproxy.replay.result import ReplayResult
-from amqproxy.replay.steps import AssemblySent, CommandSent, ConnectionEnded, Step
+from amqproxy.replay.steps import ConnectionEnded, SentStep, Step
 from amqproxy.replay.target import Target
 
 LOOK_AHEAD = 4096
@@ -53,70 +49,26 @@ class PlaySettings(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def size_of(step: Step) -> int:
-    """The bytes that a step holds."""
-    if isinstance(step, CommandSent):
-        return sum([len(frame.raw) for frame in step.command.frames])
-    if isinstance(step, AssemblySent):
-        return sum([frame.length() for frame in step.assembly.frames])
-    return len(getattr(step, "data", b""))
-
-
-AnyPlayer: TypeAlias = Amqp091Player | Amqp010Player
-
-
-def _kind_of(first: Step) -> type[Amqp091Player] | type[Amqp010Player]:
-    """What plays the connection that begins with this step."""
-    is_amqp010 = isinstance(first, AssemblySent) or getattr(first, "protocol", "") == AMQP010
-    return Amqp010Player if is_amqp010 else Amqp091Player
+    """Return the bytes that a step holds."""
+    return step.size if isinstance(step, SentStep) else len(getattr(step, "data", b""))
 
 
 class Lane:
     """Steps that are played one after the other, each with its player."""
 
     def __init__(self) -> None:
-        self.steps: deque[tuple[Step, AnyPlayer]] = deque()
+        self.steps: deque[tuple[Step, Player]] = deque()
         self.is_whole = False
         self.is_full = False
 
-    def next_answer(self, stream: int, channel: int) -> Step | None:
-        """As `Ahead` has it; the step that is being played is the first."""
+    def of_broker(self, stream: int) -> Iterator[Step]:
         for step, _ in self.steps:
-            if step.stream != stream:
-                continue
-            if isinstance(step, ConnectionEnded):
-                return step
-            if isinstance(step, CommandSent) and step.sender is SERVER:
-                if step.channel == channel:
-                    return step
-                if step.channel == 0 and step.command.index == ConnectionClose.index:
-                    return step
+            if step.stream == stream and (isinstance(step, ConnectionEnded) or step.sender is SERVER):
+                yield step
+                if isinstance(step, ConnectionEnded):
+                    return
         if not self.is_whole and not self.is_full:
             raise NotReadYet
-        return None
-
-    def next_of(self, stream: int, kinds: tuple[type[Method], ...]) -> Method | None:
-        """As `Ahead` has it."""
-        for step, _ in self.steps:
-            if step.stream != stream:
-                continue
-            if isinstance(step, ConnectionEnded):
-                return None
-            if isinstance(step, AssemblySent) and step.sender is SERVER and isinstance(step.assembly.method, kinds):
-                found: Method = step.assembly.method
-                return found
-        if not self.is_whole and not self.is_full:
-            raise NotReadYet
-        return None
-
-    def deliveries_before_answer(self, stream: int, channel: int) -> int:
-        """As `Ahead` has it."""
-        count = 0
-        for step, _ in self.steps:
-            if isinstance(step, CommandSent) and step.sender is SERVER and step.stream == stream:
-                if step.channel == channel and step.command.index != BasicDeliver.index:
-                    return count
-                count += step.channel == channel
-        return 0
 
 
 class ReplayCopy:
@@ -129,10 +81,10 @@ class ReplayCopy:
         begin: float,
         suffix: str = "",
         *,
-        wake: Callable[[AnyPlayer], None] = lambda player: None,
+        wake: Callable[[Player], None] = lambda player: None,
         watch: Watch | None = None,
     ) -> None:
-        self.players: dict[int, AnyPlayer] = {}
+        self.players: dict[int, Player] = {}
         self._settings = settings
         self._result = result
         self._begin = begin
@@ -167,8 +119,8 @@ class ReplayCopy:
             if player is None:
                 shared = self._settings.target, self._names, self._board, self._result, self._watch
                 replayed = ReplayedStream(step.stream, step.connection, *shared)
-                kind, timeout = _kind_of(step), self._settings.timeout
-                player = self.players[step.stream] = kind(replayed, timeout=timeout, wake=self._wake)
+                dialect, timeout = dialect_of(step), self._settings.timeout
+                player = self.players[step.stream] = dialect.player(replayed, timeout=timeout, wake=self._wake)
             self._lane(step.stream).steps.append((step, player))
             self._backlog += 1
             self._backlog_bytes += size_of(step)
@@ -181,7 +133,7 @@ class ReplayCopy:
         for lane in self._lanes.values():
             lane.is_whole = True
 
-    def advance(self, now: float, player: AnyPlayer | None = None) -> float:
+    def advance(self, now: float, player: Player | None = None) -> float:
         """Play what can be played: when to call again, unless something comes first.
 
         With a `player`, something has come for that one only.
@@ -203,7 +155,7 @@ class ReplayCopy:
             player.report_rest()
         for delivery in (*self._board.given_up, *self._board.unmatched()):
             holder = delivery.holder
-            if not delivery.is_kept and isinstance(holder, Amqp091Player | Amqp010Player):
+            if not delivery.is_kept and isinstance(holder, Player):
                 holder.report_extra_delivery(delivery)
 
     def _lane(self, stream: int) -> Lane:
@@ -234,7 +186,7 @@ class ReplayCopy:
                     self.release(player)
         return NEVER
 
-    def release(self, player: AnyPlayer) -> None:
+    def release(self, player: Player) -> None:
         """A player has no socket any more: once its recording is over, report what is left of it, and forget it."""
         if player.stream in self._over and self.players.get(player.stream) is player:
             self._over.discard(player.stream)

@@ -9,7 +9,8 @@ from functools import partial
 import trio
 
 from amqproxy.replay.broker_link import NEVER, Life, Watch
-from amqproxy.replay.replay_copy import AnyPlayer, PlaySettings, ReplayCopy, size_of
+from amqproxy.replay.player import Player
+from amqproxy.replay.replay_copy import PlaySettings, ReplayCopy, size_of
 from amqproxy.replay.result import ReplayResult
 from amqproxy.replay.steps import Step
 from amqproxy.sockets.transport import Transport, TransportBroken
@@ -63,7 +64,7 @@ class Replayer:
         self._copies: list[ReplayCopy] = []
         self._due: list[float] = []
         """When each copy is to be advanced; 0 is at once."""
-        self._events: dict[AnyPlayer, trio.Event] = {}
+        self._events: dict[Player, trio.Event] = {}
         self._kick = trio.Event()
         self._room = trio.Event()
         self._nursery: trio.Nursery | None = None
@@ -156,7 +157,7 @@ class Replayer:
                 self._due[number] = copy.advance(now)
         return min(self._due)
 
-    def _wake(self, number: int, player: AnyPlayer) -> None:
+    def _wake(self, number: int, player: Player) -> None:
         """A player has something for its socket to do."""
         event = self._events.get(player)
         if event is not None:
@@ -167,7 +168,7 @@ class Replayer:
             self._tasks += 1
             self._nursery.start_soon(self._connect, number, player)
 
-    async def _connect(self, number: int, player: AnyPlayer) -> None:
+    async def _connect(self, number: int, player: Player) -> None:
         try:
             try:
                 transport = await self._dial()
@@ -197,7 +198,7 @@ class Replayer:
             self._copies[number].release(player)
             self._stir(number)
 
-    async def _read(self, number: int, player: AnyPlayer, transport: Transport) -> None:
+    async def _read(self, number: int, player: Player, transport: Transport) -> None:
         reason = ""
         try:
             while data := await transport.receive():
@@ -209,7 +210,7 @@ class Replayer:
         self._events[player].set()
         self._stir(number)
 
-    async def _write(self, number: int, player: AnyPlayer, transport: Transport, scope: trio.CancelScope) -> None:
+    async def _write(self, number: int, player: Player, transport: Transport, scope: trio.CancelScope) -> None:
         with suppress(TransportBroken):
             while True:
                 if player.outbox:
@@ -227,7 +228,7 @@ class Replayer:
                 await trio.sleep(CLOSE_TIMEOUT)  # what it still sends is read, else the system would send a reset
         scope.cancel()
 
-    async def _beat(self, player: AnyPlayer) -> None:
+    async def _beat(self, player: Player) -> None:
         while True:
             until = player.tick(trio.current_time())
             await trio.sleep_until(min(until, trio.current_time() + 1.0) if until is NEVER else until)

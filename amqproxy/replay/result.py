@@ -11,7 +11,7 @@ from amqproxy.amqp091.commands import Command
 from amqproxy.amqp091.errors import ProtocolError
 from amqproxy.comparison.difference import Change, Difference, DifferenceKind, Place
 from amqproxy.comparison.latencies import Latencies
-from amqproxy.replay.steps import AssemblySent, CommandSent, ProtocolHeaderSent, Step
+from amqproxy.replay.steps import CommandSent, ProtocolHeaderSent, SentStep, Step
 from amqproxy.taps.record import arguments, encoded
 from amqproxy.taps.trace.events import (
     ChannelOpened,
@@ -141,7 +141,7 @@ class ReplayResult:
         what = "a protocol header" if isinstance(step, ProtocolHeaderSent) else "the connection's end"
         if isinstance(step, CommandSent):
             what = described(step.command, step.name)
-        elif isinstance(step, AssemblySent):
+        elif isinstance(step, SentStep):
             what = str(name)
         self.add(
             Difference(
@@ -241,7 +241,7 @@ class ReplayResult:
 
 
 def place_of(step: Step) -> Place:
-    channel = step.channel if isinstance(step, CommandSent | AssemblySent) else None
+    channel = step.channel if isinstance(step, SentStep) else None
     return Place(ts_ns=step.ts_ns, stream=step.stream, connection=step.connection, channel=channel)
 
 
@@ -253,7 +253,7 @@ _SHOWN = ("queue", "exchange", "routing_key", "consumer_tag", "reply_code", "rep
 
 
 def described(command: Command, name: str = "") -> str:
-    """A command on one line: its name, and the arguments that distinguish it from others; `name` is of 0-10."""
+    """Return a command on one line, with the arguments that distinguish it from others; `name` as in `CommandSent`."""
     try:
         method = command.method
         fields = arguments(method)
@@ -264,9 +264,7 @@ def described(command: Command, name: str = "") -> str:
 
 
 def _step_name(step: Step) -> str | None:
-    if isinstance(step, AssemblySent):
-        return str(step.assembly.method.name)
-    return (step.name or _name(step.command)) if isinstance(step, CommandSent) else None
+    return step.method_name if isinstance(step, SentStep) else None
 
 
 def _name(command: Command) -> str | None:

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from typing import TypeAlias
+from typing import Any, TypeAlias
 
 import msgspec
 
-from amqproxy.amqp010.assembly import Assembly
 from amqproxy.amqp091.commands import Command
+from amqproxy.amqp091.errors import ProtocolError
+from amqproxy.amqp091.protocol_header import NAME
 from amqproxy.amqp091.transitions import Peer
 
 
@@ -23,35 +24,107 @@ class StepBase(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     connection: str
 
 
-class CommandSent(StepBase, frozen=True, kw_only=True, gc=False):
-    """A whole command. Its `frames` are as they were recorded; a method may turn out to be malformed.
+class SentStep(StepBase, frozen=True, kw_only=True, gc=False):
+    """A whole command or control, as a protocol has it. `is_wanted` is whether it is to be played, where only some are.
 
-    `is_wanted` is whether it is to be played, where only some are. Where `command` is what a command of 0-10 is in
-    0-9-1, `name` is that command's, and `session` the channel of its session.
+    A protocol derives its own from it, with the properties that are declared here.
     """
 
     sender: Peer
-    command: Command
     is_wanted: bool = True
+
+    @property
+    def protocol(self) -> str:
+        """The name of its protocol."""
+        raise NotImplementedError
+
+    @property
+    def channel(self) -> int:
+        """The number of its channel or session."""
+        raise NotImplementedError
+
+    @property
+    def method(self) -> Any:
+        """Its method; None where that is malformed."""
+        raise NotImplementedError
+
+    @property
+    def size(self) -> int:
+        """Bytes of its frames."""
+        raise NotImplementedError
+
+    @property
+    def is_on_channel(self) -> bool:
+        """Whether it is of a channel or session, and not of the whole connection."""
+        raise NotImplementedError
+
+    @property
+    def message(self) -> Command | None:
+        """The message that it publishes or delivers, as 0-9-1 has it; None if there is none, or it is malformed."""
+        raise NotImplementedError
+
+    @property
+    def method_name(self) -> str | None:
+        """The name of its method; None where that is malformed."""
+        method = self.method
+        return None if method is None else str(method.name)
+
+    @property
+    def is_plumbing(self) -> bool:
+        """Whether it opens or closes its channel, session or connection."""
+        return (self.method_name or "").startswith(_PLUMBING)
+
+
+_PLUMBING = ("connection.", "channel.", "session.")
+
+_MESSAGES = frozenset({"basic.publish", "basic.deliver", "basic.get-ok"})
+
+
+class CommandSent(SentStep, frozen=True, kw_only=True, gc=False):
+    """A whole 0-9-1 command. Its `frames` are as they were recorded; a method may turn out to be malformed.
+
+    Where `command` is the 0-9-1 view of a command of another protocol, `name` is the name of that command, and
+    `session` the channel of its session.
+    """
+
+    command: Command
     name: str = ""
     session: int | None = None
+
+    @property
+    def protocol(self) -> str:
+        return NAME
 
     @property
     def channel(self) -> int:
         return self.command.channel if self.session is None else self.session
 
-
-class AssemblySent(StepBase, frozen=True, kw_only=True, gc=False):
-    """A whole control or command of 0-10, and the id of a command; None where it is not known."""
-
-    sender: Peer
-    assembly: Assembly
-    command_id: int | None = None
-    is_wanted: bool = True
+    @property
+    def method(self) -> Any:
+        try:
+            return self.command.method
+        except ProtocolError:
+            return None
 
     @property
-    def channel(self) -> int:
-        return self.assembly.channel
+    def method_name(self) -> str | None:
+        return self.name or super().method_name
+
+    @property
+    def size(self) -> int:
+        return sum([len(frame.raw) for frame in self.command.frames])
+
+    @property
+    def is_on_channel(self) -> bool:
+        return self.channel != 0
+
+    @property
+    def message(self) -> Command | None:
+        try:
+            is_message = self.command.method.name in _MESSAGES and self.command.header is not None
+        except ProtocolError:
+            return None
+        return self.command if is_message else None
 
 
 class ProtocolHeaderSent(StepBase, frozen=True, kw_only=True, gc=False):
@@ -74,7 +147,7 @@ class BytesSent(StepBase, frozen=True, kw_only=True, gc=False):
 class BytesLost(StepBase, frozen=True, kw_only=True, gc=False):
     """Bytes that are not in the capture, or were not kept: what `sender` did with them is not known.
 
-    `protocol` is "0-10" where they are of that.
+    `protocol` is the name of their protocol, where it is not 0-9-1.
     """
 
     sender: Peer
@@ -91,4 +164,4 @@ class ConnectionEnded(StepBase, frozen=True, kw_only=True, gc=False):
     reason: str
 
 
-Step: TypeAlias = CommandSent | AssemblySent | ProtocolHeaderSent | BytesSent | BytesLost | ConnectionEnded
+Step: TypeAlias = SentStep | ProtocolHeaderSent | BytesSent | BytesLost | ConnectionEnded

@@ -14,7 +14,7 @@ from amqproxy.capture.pcapng_writer import (
     section_header,
 )
 from amqproxy.capture.synthetic_tcp import MAX_SEGMENT_BYTES, SyntheticTCP
-from amqproxy.replay.traffic_log import TrafficLog
+from amqproxy.replay.traffic_log import TrafficLog, endpoints_of
 
 _OPTIONS = packet_options(OUTBOUND)
 
@@ -28,7 +28,7 @@ def pcapng_of(traffic: TrafficLog, *, program: str, comment: str = "") -> Iterat
     for each in traffic.chunks:
         connection = connections.get(each.stream)
         if connection is None:
-            client, server = traffic.endpoints(each.stream)
+            client, server = endpoints_of(each.stream)
             connection = connections[each.stream] = SyntheticTCP(client, server, each.stream + 1)
             for _, header in connection.handshake():
                 yield _packet(each.ts_ns, header)

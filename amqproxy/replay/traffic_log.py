@@ -8,10 +8,10 @@ from ipaddress import IPv4Address
 import msgspec
 
 from amqproxy.amqp091.transitions import CLIENT, Peer
-from amqproxy.capture.decode import Decoder
 from amqproxy.capture.decoded import Decoded
 from amqproxy.capture.endpoints import Endpoint
 from amqproxy.capture.stream_events import Closed, Data, Opened, StreamEnd
+from amqproxy.replay.dialects import live_decoder
 
 MAX_BYTES = 256 * 1024 * 1024
 """Bytes that a log holds; what is beyond it is not logged."""
@@ -19,6 +19,12 @@ MAX_BYTES = 256 * 1024 * 1024
 CLIENT_ADDRESS, SERVER_ADDRESS = IPv4Address("127.0.0.1"), IPv4Address("127.0.0.1")
 SERVER_PORT = 5672
 FIRST_CLIENT_PORT = 40000
+
+
+def endpoints_of(stream: int) -> tuple[Endpoint, Endpoint]:
+    """Return both ends of a live connection, the client's first: made up, and the same for each replay."""
+    port = FIRST_CLIENT_PORT + stream % (65536 - FIRST_CLIENT_PORT)
+    return Endpoint(CLIENT_ADDRESS.packed, port), Endpoint(SERVER_ADDRESS.packed, SERVER_PORT)
 
 
 class LoggedBytes(msgspec.Struct, frozen=True, gc=False):
@@ -49,20 +55,15 @@ class TrafficLog:
         """The connections, in the order of their first bytes."""
         return list(dict.fromkeys(each.stream for each in self.chunks))
 
-    def endpoints(self, stream: int) -> tuple[Endpoint, Endpoint]:
-        """Both ends of a connection, the client's first."""
-        port = FIRST_CLIENT_PORT + stream % (65536 - FIRST_CLIENT_PORT)
-        return Endpoint(CLIENT_ADDRESS.packed, port), Endpoint(SERVER_ADDRESS.packed, SERVER_PORT)
-
     def decoded(self) -> Iterator[Decoded]:
         """What passed, as a capture of it decodes."""
-        decoder = Decoder(reads_amqp010=True)
+        decoder = live_decoder()
         opened: set[int] = set()
         last_ns = 0
         for each in self.chunks:
             if each.stream not in opened:
                 opened.add(each.stream)
-                yield from decoder.feed(Opened(each.stream, each.ts_ns, self.endpoints(each.stream), True))
+                yield from decoder.feed(Opened(each.stream, each.ts_ns, endpoints_of(each.stream), True))
             direction = 0 if each.sender is CLIENT else 1
             yield from decoder.feed(Data(each.stream, direction, each.ts_ns, each.data))
             last_ns = each.ts_ns

@@ -2,17 +2,11 @@
 
 from __future__ import annotations
 
-from ipaddress import IPv4Address
-
 from amqproxy.amqp091.transitions import CLIENT, Peer
-from amqproxy.capture.decode import Decoder
-from amqproxy.capture.endpoints import Endpoint
 from amqproxy.capture.stream_events import Closed, Data, Event, Opened, StreamEnd
 from amqproxy.comparison.command_store import CommandStore
-
-_ADDRESS = IPv4Address("127.0.0.1").packed
-_SERVER_PORT = 5672
-_FIRST_CLIENT_PORT = 40_000
+from amqproxy.replay.dialects import live_decoder
+from amqproxy.replay.traffic_log import endpoints_of
 
 
 class TrafficStore:
@@ -25,7 +19,7 @@ class TrafficStore:
     def __init__(self, store: CommandStore, epoch_ns: int) -> None:
         self._store = store
         self._epoch_ns = epoch_ns
-        self._decoder = Decoder(reads_amqp010=True)
+        self._decoder = live_decoder()
         self._streams: set[int] = set()
         self._last_ns = epoch_ns
 
@@ -34,9 +28,7 @@ class TrafficStore:
         self._last_ns = self._epoch_ns + int(now * 1e9)
         if stream not in self._streams:
             self._streams.add(stream)
-            port = _FIRST_CLIENT_PORT + stream % (65_536 - _FIRST_CLIENT_PORT)
-            ends = Endpoint(_ADDRESS, port), Endpoint(_ADDRESS, _SERVER_PORT)
-            self._feed(Opened(stream, self._last_ns, ends, True))
+            self._feed(Opened(stream, self._last_ns, endpoints_of(stream), True))
         self._feed(Data(stream, 0 if sender is CLIENT else 1, self._last_ns, data))
 
     def finish(self) -> None:

@@ -1,14 +1,8 @@
 """Commands without tags and made-up names."""
 
 from amqproxy.amqp091.methods import BasicAck, BasicConsume, BasicDeliver, ChannelClose, QueueBind
-from amqproxy.comparison.normalising import (
-    MAX_NAMES,
-    BrokerNames,
-    ConsumerNames,
-    normalised,
-    normalised_properties,
-    without_numbers,
-)
+from amqproxy.comparison.made_up_names import MAX_NAMES, BrokerNames, ConsumerNames
+from amqproxy.comparison.normalising import normalised, normalised_properties, without_numbers
 
 MADE_UP = "amq.gen-DZ1x_9-qABC"
 

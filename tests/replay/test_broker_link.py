@@ -12,10 +12,21 @@ from amqproxy.replay.target import Target
 
 
 class Link(BrokerLink):
-    """Only ends."""
+    """A connection over a protocol without a word."""
 
-    def _end_live(self, reason: str) -> None:
-        self.life, self.error = Life.ENDED, reason
+    received = 0
+    _heartbeat = 0.0
+    _is_entering = False
+
+    def _greet(self) -> None: ...
+    def _feed(self, data: bytes) -> None: ...
+    def _send_heartbeat(self) -> None: ...
+    def _ask_for_end(self) -> None: ...
+    def _answer_connection_close(self) -> None: ...
+    def _end_channels(self) -> None: ...
+
+    def _masked(self, data: bytes) -> bytes:
+        return data
 
 
 @pytest.fixture

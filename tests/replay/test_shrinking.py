@@ -22,9 +22,10 @@ from amqproxy.amqp091.methods import (
 from amqproxy.capture.decode import read_decoded
 from amqproxy.cli.failure import Failure
 from amqproxy.cli.shrink import shrink
+from amqproxy.replay.amqp010.assembly_sent import AssemblySent
 from amqproxy.replay.dialogue import steps_of
 from amqproxy.replay.outcome import OutcomeFilter
-from amqproxy.replay.steps import AssemblySent, CommandSent, Step
+from amqproxy.replay.steps import CommandSent, Step
 from amqproxy.replay.traffic_capture import pcapng_of
 from amqproxy.replay.traffic_log import TrafficLog
 from tests.replay.amqp010.recordings import Amqp010Recording, completed, transfer

@@ -16,16 +16,16 @@ from amqproxy.amqp091.commands import Command as View
 from amqproxy.amqp091.errors import ProtocolError as ProtocolError091
 from amqproxy.comparison.difference import Change, changes
 from amqproxy.conversion.command_view import command_view
-from amqproxy.peer import CLIENT, SERVER
+from amqproxy.peer import SERVER
+from amqproxy.replay.amqp010.assembly_sent import AssemblySent
 from amqproxy.replay.amqp010.live_connection import SETTLEMENTS, Amqp010LiveConnection
 from amqproxy.replay.amqp010.session import PlayedSession, ids_of, remember
-from amqproxy.replay.amqp091.live_connection import NOTHING
 from amqproxy.replay.answer_changes import answer_changes
-from amqproxy.replay.awaited import Awaited
-from amqproxy.replay.broker_link import NEVER, Life, ReplayedStream
+from amqproxy.replay.broker_link import Life, ReplayedStream
 from amqproxy.replay.content_key import content_key
-from amqproxy.replay.deliveries import LiveDelivery
-from amqproxy.replay.steps import AssemblySent, CommandSent, ConnectionEnded, Step
+from amqproxy.replay.deliveries import NOTHING, LiveDelivery
+from amqproxy.replay.player import ComparedLink
+from amqproxy.replay.steps import BytesSent, CommandSent, ProtocolHeaderSent
 from amqproxy.taps.amqp010.record import plain
 
 OF_BROKER_J = "$"
@@ -35,39 +35,33 @@ _BY_THEN = ("message_count", "subscriber_count")
 """What of a queue is not compared."""
 
 
-class Amqp010ComparedConnection(Amqp010LiveConnection):
+class Amqp010ComparedConnection(ComparedLink, Amqp010LiveConnection):
     """One connection to a broker, beside the recording of another."""
 
+    WHY_OVER = "its session was over"
+
     def __init__(self, replayed: ReplayedStream, *, timeout: float, wake: Callable[[], None]) -> None:
-        super().__init__(replayed, wake=wake)
-        self._awaited = Awaited(self, replayed.result, timeout)
-        self._is_lossy = False
-        """Does the capture lack some of what the broker sent?"""
+        super().__init__(replayed, timeout=timeout, wake=wake)
         self._is_close_recorded = False
-        self._recorded_end: object = None
-        self._in_vain: set[str] = set()
-        """Queues whose deliveries were waited for in vain."""
 
     def report_rest(self) -> None:
-        """Report what came that the recording does not have."""
         for session in self._sessions.values():
-            if session.exception is not None and not session.is_end_recorded and not self._is_lossy:
+            if session.exception is not None and not session.is_end_recorded and not self._lacks_answers:
                 self._result.extra_event(session.why_over, self.stream, self.connection, self._now_ns)
-        is_expected = self._is_ending or self._is_close_recorded or self._is_lossy or self._recorded_end is SERVER
-        if (self._has_eof or self._close_received is not None) and not is_expected:
-            self._result.extra_event(self.error, self.stream, self.connection, self._now_ns)
-        self._result.live.note(self._trace.end(self._now_ns, "the replay is over"))
+        has_ended = self._has_eof or self._close_received is not None
+        self._report_end(is_expected=not has_ended or self._is_close_recorded)
 
     def report_extra_delivery(self, delivery: LiveDelivery) -> None:
-        """Report a message that the recording does not have."""
-        if not self._is_lossy:
+        if not self._lacks_answers:
             view = self._names.recorded(delivery.command)
             name, number = MessageTransfer.name, delivery.channel
             self._result.extra(view, self.stream, self.connection, self._now_ns, name=name, session=number)
 
     # --- what the broker has sent
 
-    def _await_server(self, step: AssemblySent, begin: float) -> float | None:
+    def _await_server(self, step: AssemblySent | ProtocolHeaderSent | BytesSent, begin: float) -> float | None:
+        if not isinstance(step, AssemblySent):
+            return None
         method = step.assembly.method
         if isinstance(method, controls.ConnectionClose):
             return self._await_close(step, method, begin)
@@ -192,21 +186,16 @@ class Amqp010ComparedConnection(Amqp010LiveConnection):
         if subscription is None:
             return None  # of a subscription that was not played, or is not in the capture
         queue = subscription.queue
-        found = self._board.take(queue, content_key(view))
         is_late = session.is_ending or subscription.is_ending  # how many still come is chance
-        if found is None:
-            is_over = is_late or session.is_over or queue in self._in_vain
-            until = self._await(step, begin, is_over=is_over, is_quiet=True)
-            if until is not None:
-                return until
-            found = self._board.take_any(queue)
-            if found is None and not is_late:
-                self._in_vain.add(queue)
-                self._result.missing(self._viewed(step, view), "it did not come")
+        is_over = session.is_over
+        found = self._await_message(step, queue, content_key(view), begin, is_late=is_late, is_over=is_over)
+        if isinstance(found, float):
+            return found
+        if found is None and not is_late:
+            self._result.missing(self._viewed(step, view), "it did not come")
         if step.command_id is not None:
             remember(session.deliveries, step.command_id, found)
         if found is not None:
-            self._in_vain.discard(queue)
             if queue.partition("\0")[2].startswith(OF_BROKER_J):
                 self._result.answers += 1
             else:
@@ -214,30 +203,7 @@ class Amqp010ComparedConnection(Amqp010LiveConnection):
             found.command = NOTHING  # it may be long until it is settled
         return None
 
-    def _end(self, step: ConnectionEnded, begin: float) -> float | None:
-        """The recorded connection is over."""
-        self._recorded_end = step.by
-        if self.life is Life.DIALLING or (self.life is Life.CONNECTED and self._is_joined and not self._is_open):
-            return NEVER
-        if self.life is not Life.CONNECTED:
-            return None
-        if step.by is SERVER and not self._is_ending:
-            until = self._await(step, begin, is_over=False)
-            if until is not None:
-                return until
-        if step.by is CLIENT or self._is_ending:
-            self._is_ending = True
-            self._close("reset" if step.is_reset and step.by is CLIENT else "close")
-        else:
-            self.finish(self._now)
-        return None
-
     # --- to wait and to compare
-
-    def _await(self, step: Step, begin: float, *, is_over: bool, is_quiet: bool = False) -> float | None:
-        """As `Awaited` has it."""
-        why_over = "its session was over"
-        return self._awaited.answer(step, begin, self._now, is_over=is_over, is_quiet=is_quiet, why_over=why_over)
 
     def _compare_views(self, step: AssemblySent, recorded: View, live: View) -> None:
         shown = self._viewed(step, recorded)

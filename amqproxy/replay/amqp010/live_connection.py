@@ -37,10 +37,9 @@ from amqproxy.capture.amqp010.secrets import masked
 from amqproxy.conversion.command_view import command_view
 from amqproxy.peer import CLIENT, SERVER
 from amqproxy.replay.amqp010.session import PlayedSession, ids_of, remember, set_of
-from amqproxy.replay.broker_link import NEVER, BrokerLink, Life, ReplayedStream
+from amqproxy.replay.broker_link import BrokerLink, Life, ReplayedStream, least
 from amqproxy.replay.content_key import content_key
 from amqproxy.replay.deliveries import LiveDelivery
-from amqproxy.taps.session_trace import SessionTrace
 
 SETTLEMENTS = (MessageAccept, MessageReject, MessageRelease)
 
@@ -51,7 +50,6 @@ class Amqp010LiveConnection(BrokerLink):
     def __init__(self, replayed: ReplayedStream, *, wake: Callable[[], None]) -> None:
         super().__init__(replayed, wake=wake)
         self._suffix = replayed.names.suffix
-        self._trace = SessionTrace()
         self._reader = FrameReader(frame_max=0)
         self._numbering = CommandNumbering()
         self._assemblies: dict[int, AssemblyReader] = {}
@@ -60,27 +58,17 @@ class Amqp010LiveConnection(BrokerLink):
         self._start: controls.ConnectionStart | None = None
         self._tune: controls.ConnectionTune | None = None
         self._close_received: controls.ConnectionClose | None = None
-        self._is_open = self._is_joined = self._is_ending = False
+        self._is_open = False
         self._frame_max = FRAME_MIN_SIZE
-        self._heartbeat = 0
-        self._heard_at = self._sent_at = 0.0
-        self._virtual_host = ""
+        self._interval = 0
 
     # --- the socket
 
-    def connected(self, now: float) -> None:
-        """The socket is there."""
-        self._now = self._heard_at = self._sent_at = now
-        self.life = Life.CONNECTED
-        self._result.connections += 1
+    def _greet(self) -> None:
         self._trace.feed_protocol_header(self._now_ns)
         self._write(HEADER)
 
-    def receive(self, data: bytes, now: float) -> None:
-        """Take bytes of the live broker."""
-        self._now = self._heard_at = now
-        if self._watch is not None:
-            self._watch(self.stream, SERVER, data, now)
+    def _feed(self, data: bytes) -> None:
         if len(self._greeting) < len(HEADER):
             missing = len(HEADER) - len(self._greeting)
             self._greeting, data = self._greeting + data[:missing], data[missing:]
@@ -95,29 +83,32 @@ class Amqp010LiveConnection(BrokerLink):
         if self._reader.error is not None:
             self.fault(f"the broker sent what is no frame: {self._reader.error.text}")
 
-    def tick(self, now: float) -> float:
-        """Send a heartbeat if one is due; when to call again."""
-        self._now = now
-        if self.life is not Life.CONNECTED or not self._heartbeat or not self._is_open:
-            return NEVER
-        if now - self._sent_at >= self._heartbeat / 2:
-            self._send(0, controls.ConnectionHeartbeat())
-        if now - self._heard_at > 2 * self._heartbeat:
-            self.fault("the broker was silent for two heartbeat intervals")
-            return NEVER
-        return now + self._heartbeat / 4
+    @property
+    def received(self) -> int:
+        return self._reader.offset
 
-    def finish(self, now: float) -> None:
-        """The recording is over: close what is still open."""
-        self._now = now
-        if self.life in (Life.NEW, Life.DIALLING):
-            self._end_live("the replay is over")
-        elif self.life is Life.CONNECTED and not self.ending:
-            if self._is_open and not self._is_ending:
-                self._is_ending = True
-                self._send(0, controls.ConnectionClose(200, "the replay is over"))
-            elif not self._is_ending:
-                self._close("close")
+    @property
+    def _heartbeat(self) -> float:
+        return self._interval if self._is_open else 0
+
+    def _send_heartbeat(self) -> None:
+        self._send(0, controls.ConnectionHeartbeat())
+
+    @property
+    def _is_entering(self) -> bool:
+        return self._is_joined and not self._is_open
+
+    def _ask_for_end(self) -> None:
+        if self._is_open and not self._is_ending:
+            self._is_ending = True
+            self._send(0, controls.ConnectionClose(200, "the replay is over"))
+        elif not self._is_ending:
+            self._close("close")
+
+    def _answer_connection_close(self) -> None:
+        self._send(0, controls.ConnectionCloseOk())
+        self._close("close")
+        self._end_live(self.error)
 
     # --- to send
 
@@ -130,13 +121,8 @@ class Amqp010LiveConnection(BrokerLink):
         self._result.live.note(self._trace.feed_noted(CLIENT, frames, self._now_ns))
         self._write(data)
 
-    def _write(self, data: bytes) -> None:
-        if self.life is Life.CONNECTED and not self.ending:
-            self.outbox += data
-            self._sent_at = self._now
-            if self._watch is not None:
-                self._watch(self.stream, CLIENT, masked(data), self._now)
-            self._wake()
+    def _masked(self, data: bytes) -> bytes:
+        return masked(data)
 
     def _attach(self, number: int, name: bytes) -> PlayedSession:
         """Attach a session; its commands are numbered from 0 on."""
@@ -206,9 +192,7 @@ class Amqp010LiveConnection(BrokerLink):
             case controls.ConnectionClose():
                 self._close_received = control
                 self.error = f"the connection was closed: {control.reply_code} {control.reply_text or ''}".strip()
-                self._send(0, controls.ConnectionCloseOk())
-                self._close("close")
-                self._end_live(self.error)
+                self._answer_connection_close()
             case controls.ConnectionCloseOk():
                 self._close("close")
             case _:
@@ -222,11 +206,11 @@ class Amqp010LiveConnection(BrokerLink):
     def _agree(self, recorded: controls.ConnectionTuneOk) -> None:
         """Agree on the recorded limits, none of which goes past what the live broker offers."""
         tune = self._tune or controls.ConnectionTune()
-        frame_max = _least(recorded.max_frame_size or 0, tune.max_frame_size or 0) or MAX_FRAME
+        frame_max = least(recorded.max_frame_size or 0, tune.max_frame_size or 0) or MAX_FRAME
         heartbeat = min(recorded.heartbeat or 0, tune.heartbeat_max or 0)
-        channel_max = _least(recorded.channel_max or 0, tune.channel_max or 0)
+        channel_max = least(recorded.channel_max or 0, tune.channel_max or 0)
         self._send(0, controls.ConnectionTuneOk(channel_max, frame_max, heartbeat))
-        self._frame_max, self._heartbeat = frame_max, heartbeat
+        self._frame_max, self._interval = frame_max, heartbeat
 
     def _enter(self, recorded: controls.ConnectionOpen) -> None:
         """Open the target's virtual host, or else the recorded one."""
@@ -287,7 +271,7 @@ class Amqp010LiveConnection(BrokerLink):
         delivery = LiveDelivery(self, session.number, command_id, subscription.queue, key, view, is_open=True)
         delivery.is_kept = subscription.is_ending or session.is_ending
         session.open[command_id] = delivery
-        self._board.add(delivery)
+        self._keep_delivery(delivery)
 
     # --- the end
 
@@ -299,21 +283,6 @@ class Amqp010LiveConnection(BrokerLink):
             delivery.is_open = False
         session.open.clear()
 
-    @property
-    def received(self) -> int:
-        """How many bytes of frames have come."""
-        return self._reader.offset
-
-    def _end_live(self, reason: str) -> None:
-        """The live connection is over."""
-        self.error = self.error or reason
-        if self.life is not Life.ENDED:
-            self.life = Life.ENDED
-            for session in self._sessions.values():
-                self._end_session(session, self.error)
-        self._wake()
-
-
-def _least(one: int, other: int) -> int:
-    """The lower of two limits, of which 0 is none."""
-    return min(one or other, other or one)
+    def _end_channels(self) -> None:
+        for session in self._sessions.values():
+            self._end_session(session, self.error)

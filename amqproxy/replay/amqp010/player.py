@@ -1,8 +1,6 @@
-"""One recorded connection of AMQP 0-10, played against a live broker: what to send next, and what to wait for.
+"""One recorded 0-10 connection, played against a live broker.
 
-    recorded steps, in order ─▶ `Amqp010Player.play` ─▶ `Amqp010ComparedConnection` ⇄ bytes ⇄ broker
-
-There is no clock and no socket. Sessions are attached, and their commands numbered and completed, anew; a command is
+Sessions are attached, and their commands numbered and completed, anew; a command is
 sent with the live names and ids. What the recorded broker has completed, settled, answered and transferred is waited
 for. Messages are compared as those of 0-9-1 that they come to: see `amqproxy.conversion`.
 """
@@ -32,8 +30,9 @@ from amqproxy.amqp010.methods import Command, Method
 from amqproxy.amqp091.errors import ProtocolError as ProtocolError091
 from amqproxy.amqp091.methods import BasicAck, BasicNack
 from amqproxy.conversion.inexpressible import Inexpressible
-from amqproxy.peer import CLIENT, SERVER
-from amqproxy.replay.ahead import Ahead, NotReadYet
+from amqproxy.peer import CLIENT
+from amqproxy.replay.ahead import Ahead
+from amqproxy.replay.amqp010.assembly_sent import AssemblySent
 from amqproxy.replay.amqp010.compared_connection import OF_BROKER_J, Amqp010ComparedConnection
 from amqproxy.replay.amqp010.live_connection import SETTLEMENTS
 from amqproxy.replay.amqp010.names import with_live_names
@@ -44,14 +43,12 @@ from amqproxy.replay.amqp010.session import (
     ids_of,
     set_of,
 )
-from amqproxy.replay.amqp091.player import MAX_OUTBOX
-from amqproxy.replay.broker_link import NEVER, Life, ReplayedStream
+from amqproxy.replay.broker_link import Life, ReplayedStream
+from amqproxy.replay.player import Player
 from amqproxy.replay.steps import (
-    AssemblySent,
-    BytesLost,
+    BytesSent,
     ConnectionEnded,
     ProtocolHeaderSent,
-    Step,
 )
 
 _OURS = (
@@ -71,55 +68,24 @@ JOINED = b"amqproxy replay"
 """The name of a session whose beginning is not in the capture."""
 
 
-class Amqp010Player(Amqp010ComparedConnection):
-    """One connection that is played. `wake` is called with it when there is something for its socket to do."""
+class Amqp010Player(Player, Amqp010ComparedConnection):
+    """One 0-10 connection that is played."""
 
-    def __init__(self, replayed: ReplayedStream, *, timeout: float, wake: Callable[[Amqp010Player], None]) -> None:
-        super().__init__(replayed, timeout=timeout, wake=lambda: wake(self))
+    def __init__(self, replayed: ReplayedStream, *, timeout: float, wake: Callable[[Player], None]) -> None:
+        super().__init__(replayed, timeout=timeout, wake=wake)
         self._has_recorded_login = False
-        """Does it log in as recorded, since that was refused?"""
-
-    def play(self, step: Step, now: float, due: float, ahead: Ahead) -> float | None:
-        """Play a step; None when it is done, else the time until which it has to wait, unless something comes first."""
-        self._now = now
-        match step:
-            case BytesLost():
-                self._is_lossy = True
-                if step.sender is CLIENT:
-                    self._result.unplayed(step, f"{step.lost} bytes: {step.reason}")
-                return None
-            case ConnectionEnded():
-                return self._end(step, max(now, due))
-            case AssemblySent(sender=sender) if sender is SERVER:
-                return None if self.life is Life.NEW else self._await_server(step, max(now, due))
-            case AssemblySent() | ProtocolHeaderSent() if step.sender is CLIENT:
-                try:
-                    return self._play_client(step, ahead)
-                except NotReadYet:
-                    return NEVER
-            case _:
-                return None
+        """Whether it logs in as recorded, since that was refused."""
 
     # --- what the client has sent
 
-    def _play_client(self, step: AssemblySent | ProtocolHeaderSent, ahead: Ahead) -> float | None:
-        if self.life is Life.NEW:
-            self._is_joined = not isinstance(step, ProtocolHeaderSent)
-            self.life = Life.DIALLING
-            self.must_dial = self.has_socket = True
-            self._wake()
-            return NEVER
-        if self.life is Life.DIALLING:
-            return NEVER
-        if isinstance(step, ProtocolHeaderSent):  # it was sent at once
+    def _play_client(self, step: AssemblySent | ProtocolHeaderSent | BytesSent, ahead: Ahead) -> float | None:
+        if not isinstance(step, AssemblySent):  # the protocol header was sent at once
             return None
         method = step.assembly.method
         if self.life is Life.ENDED:
             if not isinstance(method, controls.ConnectionCloseOk):
                 self._result.unplayed(step, self.error or "the connection was over")
             return None
-        if len(self.outbox) > MAX_OUTBOX:
-            return self._awaited.patience(step, self._now, "the broker does not read")
         if method.name.startswith("connection."):
             return self._play_on_connection(step, method, ahead)
         if not self._is_open:
@@ -296,9 +262,13 @@ class Amqp010Player(Amqp010ComparedConnection):
 
 
 def _is_refused(step: AssemblySent, ahead: Ahead, accepting: type[Method]) -> bool:
-    """Did the recorded broker close the connection, instead of accepting what the client has sent?"""
-    answer = ahead.next_of(step.stream, (accepting, controls.ConnectionClose))
-    return isinstance(answer, controls.ConnectionClose)
+    """Return whether the recorded broker closed the connection, instead of accepting what the client has sent."""
+    for answer in ahead.of_broker(step.stream):
+        if isinstance(answer, ConnectionEnded):
+            return False
+        if isinstance(answer, AssemblySent) and isinstance(answer.method, (accepting, controls.ConnectionClose)):
+            return isinstance(answer.method, controls.ConnectionClose)
+    return False
 
 
 def _of_0_9_1(method: Command) -> BasicAck | BasicNack:

@@ -25,16 +25,16 @@ from amqproxy.amqp091.methods import (
     ConnectionTune,
     Method,
 )
-from amqproxy.amqp091.transitions import ANSWERS, CLIENT, REPLIES, SERVER, Peer
+from amqproxy.amqp091.transitions import ANSWERS, REPLIES
 from amqproxy.comparison.difference import Change
-from amqproxy.replay.amqp091.live_connection import MAX_EARLY, NOTHING, Amqp091LiveConnection
+from amqproxy.replay.amqp091.live_connection import MAX_EARLY, Amqp091LiveConnection
 from amqproxy.replay.amqp091.played_channel import LiveState, PlayedChannel, PlayedRequest
 from amqproxy.replay.answer_changes import answer_changes
-from amqproxy.replay.awaited import Awaited
-from amqproxy.replay.broker_link import NEVER, Life, ReplayedStream
+from amqproxy.replay.broker_link import Life, ReplayedStream
 from amqproxy.replay.content_key import content_key
-from amqproxy.replay.deliveries import LiveDelivery
-from amqproxy.replay.steps import BytesSent, CommandSent, ConnectionEnded, ProtocolHeaderSent, Step
+from amqproxy.replay.deliveries import NOTHING, LiveDelivery
+from amqproxy.replay.player import ComparedLink
+from amqproxy.replay.steps import BytesSent, CommandSent, ProtocolHeaderSent
 
 RETRY = 0.01
 """Seconds after which a basic.get that got nothing is sent again, where the recorded one got a message; then twice."""
@@ -46,31 +46,24 @@ _NOT_AWAITED = frozenset({"connection.blocked", "connection.unblocked", "channel
 _OF_HANDSHAKE = frozenset({"connection.start", "connection.secure", "connection.tune", "connection.open-ok"})
 
 
-class Amqp091ComparedConnection(Amqp091LiveConnection):
+class Amqp091ComparedConnection(ComparedLink, Amqp091LiveConnection):
     """One connection to a broker, beside the recording of another."""
 
+    WHY_OVER = "its channel was over"
+
     def __init__(self, replayed: ReplayedStream, *, timeout: float, wake: Callable[[], None]) -> None:
-        super().__init__(replayed, wake=wake)
-        self._awaited = Awaited(self, replayed.result, timeout)
+        super().__init__(replayed, timeout=timeout, wake=wake)
         self._recorded_tune: ConnectionTune | None = None
-        self._recorded_end: Peer | None = None
-        self._is_lossy = False
-        """Does the capture lack bytes of the recorded connection?"""
-        self._lacks_answers = False
-        """Does it lack some of the broker's?"""
         self._has_other_login = False
-        """Does the live client log in by another mechanism than the recorded one?"""
+        """Whether the live client logs in by another mechanism than the recorded one."""
         self._get: Method | None = None
         self._retry = 0.0
         self._retry_at = 0.0
-        self._out_of_step: set[str] = set()
-        """Queues whose deliveries have other contents than the recorded ones."""
         self._not_awaited: list[CommandSent] = []
         self._late: list[CommandSent] = []
         """What the recorded broker sent after its client had asked for the end of the connection."""
 
     def report_rest(self) -> None:
-        """Report what came that the recording does not have, and what it has that did not come by itself."""
         for step in self._late:
             found = self._channel_arrived(step.channel).take_arrived((step.command.method.name,))
             if found is not None:
@@ -83,23 +76,15 @@ class Amqp091ComparedConnection(Amqp091LiveConnection):
                 self._result.missing(step, "it did not come")
         for channel in (self._own, *self._channels.values()):
             self._report_arrived(channel)
-        is_end_recorded = (
-            self._lacks_answers or self._is_ending or self._is_closed_by_server or self._recorded_end is SERVER
-        )
-        if self._has_eof and not is_end_recorded:
-            self._result.extra_event(self.error, self.stream, self.connection, self._now_ns)
-        self._result.live.note(self._trace.end(self._now_ns, "the replay is over"))
+        self._report_end(is_expected=not self._has_eof or self._is_closed_by_server)
 
     def report_extra_delivery(self, delivery: LiveDelivery) -> None:
-        """Report a message that the recording does not have."""
         if not self._lacks_answers:
             self._result.extra(self._names.recorded(delivery.command), self.stream, self.connection, self._now_ns)
 
     # ---------------------------------------------------------------------------------------- what the broker has sent
 
     def _await_server(self, step: CommandSent | ProtocolHeaderSent | BytesSent, begin: float) -> float | None:
-        if self.life is Life.NEW:
-            return None
         if isinstance(step, BytesSent):
             return None
         if isinstance(step, ProtocolHeaderSent):
@@ -221,25 +206,16 @@ class Amqp091ComparedConnection(Amqp091LiveConnection):
             self._result.unplayed(step, "the consumer that gets it is not in the capture")
             return None
         queue = consumer.queue
-        found = self._board.take(queue, content_key(step.command))
-        if found is None and queue in self._out_of_step:
-            found = self._board.take_any(queue)
         is_late = channel.is_ending or consumer.is_ending  # how many still come is chance
-        if found is None:
-            is_over = is_late or self._is_over(channel) or queue in self._in_vain
-            until = self._await(step, begin, is_over=is_over, is_quiet=True)
-            if until is not None:
-                return until
-            found = self._board.take_any(queue)
-            if found is not None:
-                self._out_of_step.add(queue)
-            elif not is_late:
-                self._in_vain.add(queue)
-                self._result.missing(step, "it did not come")
+        is_over = self._is_over(channel)
+        found = self._await_message(step, queue, content_key(step.command), begin, is_late=is_late, is_over=is_over)
+        if isinstance(found, float):
+            return found
+        if found is None and not is_late:
+            self._result.missing(step, "it did not come")
         if not consumer.no_ack:
             channel.recorded_open[method.delivery_tag] = found
         if found is not None:
-            self._in_vain.discard(queue)
             self._compare(step, found.command)
             found.command = NOTHING  # it may be long until it is settled
         return None
@@ -273,33 +249,7 @@ class Amqp091ComparedConnection(Amqp091LiveConnection):
                 self._result.answers += 1
         return None
 
-    def _end(self, step: ConnectionEnded, begin: float) -> float | None:
-        """The recorded connection is over."""
-        self._recorded_end = step.by
-        if self.life is Life.DIALLING or self._is_logging_in:
-            return NEVER
-        if self.life is not Life.CONNECTED:
-            return None
-        if self._is_closed_by_server:
-            self._answer_connection_close()
-            return None
-        if step.by is SERVER and not self._is_ending:
-            until = self._await(step, begin, is_over=False)
-            if until is not None:
-                return until
-        if step.by is CLIENT or self._is_ending:
-            self._is_ending = True
-            self._close("reset" if step.is_reset and step.by is CLIENT else "close")
-        else:
-            self.finish(self._now)
-        return None
-
     # ----------------------------------------------------------------------------------------------------- to wait
-
-    def _await(self, step: Step, begin: float, *, is_over: bool, is_quiet: bool = False) -> float | None:
-        """As `Awaited` has it."""
-        why_over = "its channel was over"
-        return self._awaited.answer(step, begin, self._now, is_over=is_over, is_quiet=is_quiet, why_over=why_over)
 
     def _is_over(self, channel: PlayedChannel, method: Method | None = None) -> bool:
         """Is there nothing more to come on a channel, or not this?"""

@@ -41,18 +41,14 @@ from amqproxy.amqp091.transitions import CLIENT, SERVER, ConnectionState
 from amqproxy.capture.amqp091.secrets import masked
 from amqproxy.replay.amqp091.login import open_method, start_ok, tune_ok
 from amqproxy.replay.amqp091.played_channel import LiveState, PlayedChannel
-from amqproxy.replay.broker_link import NEVER, BrokerLink, Life, ReplayedStream
+from amqproxy.replay.broker_link import BrokerLink, Life, ReplayedStream, on_one_line
 from amqproxy.replay.content_key import content_key
-from amqproxy.replay.deliveries import LiveDelivery
-from amqproxy.taps.trace.amqp091.connection_trace import Trace
+from amqproxy.replay.deliveries import NOTHING, LiveDelivery
 
 MAX_EARLY = 100_000
 """Live commands of one channel that the recording has not asked for yet; those beyond are reported at once."""
 
 INITIAL_FRAME_MAX = 128 * 1024
-
-NOTHING = Command(0, ConnectionCloseOk())
-"""Stands for a message whose content is not needed any more."""
 
 
 class Amqp091LiveConnection(BrokerLink):
@@ -61,43 +57,24 @@ class Amqp091LiveConnection(BrokerLink):
     def __init__(self, replayed: ReplayedStream, *, wake: Callable[[], None]) -> None:
         super().__init__(replayed, wake=wake)
         self._live = Connection(initial_frame_max=INITIAL_FRAME_MAX)
-        self._trace = Trace()
         self._readers: dict[int, CommandReader] = {}
         self._channels: dict[int, PlayedChannel] = {}
         self._own = PlayedChannel(0)  # what the broker sends on channel 0
         self._start: ConnectionStart | None = None
         self._tune: ConnectionTune | None = None
-        self._virtual_host = ""
         self._has_frames = False
         self._headers = 0
         self._is_irregular = False
-        """Was something sent that may not be sent?"""
-        self._is_joined = False
-        """Is it unknown what the recorded client had opened?"""
+        """Whether something was sent that may not be sent."""
         self._is_logging_in = False
-        self._is_ending = False
         self._is_finishing = False
-        self._is_closed_by_server = False
-        self._in_vain: set[str] = set()
-        """Queues whose deliveries were waited for in vain."""
 
-    def connected(self, now: float) -> None:
-        """The socket is there."""
-        self._now = now
-        self.life = Life.CONNECTED
-        self._live.note_received(SERVER, now)
-        self._live.note_received(CLIENT, now)
-        self._result.connections += 1
+    def _greet(self) -> None:
         if self._is_joined:
             self._is_logging_in = True
             self._send_header(HEADER)
 
-    def receive(self, data: bytes, now: float) -> None:
-        """Take bytes of the live broker."""
-        self._now = now
-        if self._watch is not None:
-            self._watch(self.stream, SERVER, data, now)
-        self._live.note_received(SERVER, now)
+    def _feed(self, data: bytes) -> None:
         if not self._has_frames:
             if data[:4] == HEADER[:4]:
                 self._headers += 1
@@ -112,32 +89,27 @@ class Amqp091LiveConnection(BrokerLink):
         if error is not None and self.life is Life.CONNECTED:
             self.fault(f"the broker sent what is no frame: {error.text}")
 
-    def tick(self, now: float) -> float:
-        """Send a heartbeat if one is due; when to call again."""
-        self._now = now
-        if self.life is not Life.CONNECTED or not self._live.heartbeat:
-            return NEVER
-        if self._live.is_heartbeat_due(CLIENT, now) and not self._is_closed_by_server:
-            self._write(HEARTBEAT_FRAME)
-        if self._live.is_silent(SERVER, now):
-            self.fault("the broker was silent for two heartbeat intervals")
-            return NEVER
-        return now + self._live.heartbeat / 4
+    @property
+    def received(self) -> int:
+        return self._live.readers[SERVER].offset
 
-    def finish(self, now: float) -> None:
-        """The recording is over: close what is still open."""
-        self._now = now
-        if self.life in (Life.NEW, Life.DIALLING):
-            self._end_live("the replay is over")
-        elif self.life is Life.CONNECTED and self._is_closed_by_server:
-            self._answer_connection_close()
-        elif self.life is Life.CONNECTED and not self.ending:
-            if self._live.state is ConnectionState.OPEN and not self._is_irregular and not self._is_ending:
-                self._is_ending = True
-                self._is_finishing = True
-                self._send(0, ConnectionClose(200, "the replay is over"))
-            elif not self._is_finishing:
-                self._close("close")
+    @property
+    def _heartbeat(self) -> float:
+        return self._live.heartbeat
+
+    def _send_heartbeat(self) -> None:
+        self._write(HEARTBEAT_FRAME, has_secrets=False)
+
+    @property
+    def _is_entering(self) -> bool:
+        return self._is_logging_in
+
+    def _ask_for_end(self) -> None:
+        if self._live.state is ConnectionState.OPEN and not self._is_irregular and not self._is_ending:
+            self._is_ending = self._is_finishing = True
+            self._send(0, ConnectionClose(200, "the replay is over"))
+        elif not self._is_finishing:
+            self._close("close")
 
     def settle(self, delivery: LiveDelivery, method: Method) -> None:
         """Send what settles one delivery on this connection; the recorded one may have been on another."""
@@ -158,7 +130,7 @@ class Amqp091LiveConnection(BrokerLink):
             self._live.receive_header(CLIENT, HEADER)
         self._is_irregular |= data != HEADER
         self._trace.feed_protocol_header(self._now_ns)
-        self._write(data)
+        self._write(data, has_secrets=False)
 
     def _send(self, channel: int, method: Method) -> None:
         """Send a method of our own making."""
@@ -170,16 +142,11 @@ class Amqp091LiveConnection(BrokerLink):
             with suppress(ProtocolError):
                 self._live.receive(CLIENT, frame)
         if not self._is_irregular:
-            self._result.live.note(self._trace.feed(CLIENT, frames, self._now_ns))
-        self._write(data, has_secrets=True)
+            self._result.live.note(self._trace.feed_noted(CLIENT, frames, self._now_ns))
+        self._write(data)
 
-    def _write(self, data: bytes, *, has_secrets: bool = False) -> None:
-        if self.life is Life.CONNECTED and not self.ending:
-            self.outbox += data
-            if self._watch is not None:
-                self._watch(self.stream, CLIENT, masked(data) if has_secrets else data, self._now)
-            self._live.note_received(CLIENT, self._now)
-            self._wake()
+    def _masked(self, data: bytes) -> bytes:
+        return masked(data)
 
     def _receive_frame(self, frame: Frame) -> None:
         try:
@@ -193,7 +160,7 @@ class Amqp091LiveConnection(BrokerLink):
             is_live = True
         if frame.kind == HEARTBEAT:
             return
-        self._result.live.note(self._trace.feed(SERVER, [frame], self._now_ns))
+        self._result.live.note(self._trace.feed_noted(SERVER, [frame], self._now_ns))
         name = BY_INDEX[frame.index].name if frame.kind == METHOD else ""
         if not is_live and name not in ("channel.close-ok", "connection.close-ok", "channel.close", "connection.close"):
             channel = self._channels.get(frame.channel)
@@ -223,7 +190,7 @@ class Amqp091LiveConnection(BrokerLink):
                 if not channel.is_unknown:
                     self._arrive(channel, command)
             case ChannelClose():
-                channel.why_closed = f"the channel was closed: {_on_one_line(method.reply_text)}"
+                channel.why_closed = f"the channel was closed: {on_one_line(method.reply_text)}"
                 if channel.live is LiveState.CLOSED_BY_CLIENT:
                     self._send(channel.number, ChannelCloseOk())
                 else:
@@ -260,7 +227,7 @@ class Amqp091LiveConnection(BrokerLink):
             case ConnectionTune():
                 self._tune = method
             case ConnectionClose():
-                self.error = f"the connection was closed: {_on_one_line(method.reply_text)}"
+                self.error = f"the connection was closed: {on_one_line(method.reply_text)}"
                 if self._is_ending:
                     self._send(0, ConnectionCloseOk())
                 else:
@@ -289,7 +256,7 @@ class Amqp091LiveConnection(BrokerLink):
             case ConnectionOpenOk():
                 self._is_logging_in = False
             case ConnectionClose():
-                self.error = f"the connection was closed: {_on_one_line(method.reply_text)}"
+                self.error = f"the connection was closed: {on_one_line(method.reply_text)}"
                 self._is_logging_in = False
                 self._answer_connection_close()
             case _:
@@ -308,8 +275,7 @@ class Amqp091LiveConnection(BrokerLink):
         delivery.is_kept = consumer.is_ending or channel.is_ending
         if is_open:
             channel.live_open[method.delivery_tag] = delivery
-        self._board.add(delivery)
-        self._in_vain.discard(consumer.queue)
+        self._keep_delivery(delivery)
 
     def _receive_got(self, channel: PlayedChannel, command: Command, method: BasicGetOk, get: Method) -> None:
         channel.last_live_tag = max(channel.last_live_tag, method.delivery_tag)
@@ -346,23 +312,9 @@ class Amqp091LiveConnection(BrokerLink):
         channel.live_open.clear()
         self._names.end_channel(channel.number)
 
-    @property
-    def received(self) -> int:
-        """How many bytes of frames have come."""
-        return self._live.readers[SERVER].offset
-
-    def _end_live(self, reason: str) -> None:
-        """The live connection is over."""
-        self.error = self.error or reason
+    def _end_channels(self) -> None:
         self._is_logging_in = False
-        if self.life is not Life.ENDED:
-            self.life = Life.ENDED
-            for channel in self._channels.values():
-                channel.live = LiveState.CLOSED
-                channel.why_closed = channel.why_closed or self.error
-                self._end_channel(channel)
-        self._wake()
-
-
-def _on_one_line(text: str) -> str:
-    return " ".join(text.split())
+        for channel in self._channels.values():
+            channel.live = LiveState.CLOSED
+            channel.why_closed = channel.why_closed or self.error
+            self._end_channel(channel)

@@ -12,6 +12,7 @@ from amqproxy.amqp091.methods import (
     ConnectionTuneOk,
 )
 from amqproxy.amqp091.wire import Table
+from amqproxy.replay.broker_link import least
 from amqproxy.replay.target import Target
 
 OWN_PROPERTIES = Table({"product": "amqproxy replay", "capabilities": {}})
@@ -38,7 +39,7 @@ def tune_ok(tune: ConnectionTune, recorded: ConnectionTuneOk | None) -> Connecti
     if recorded is None:
         return ConnectionTuneOk(tune.channel_max, tune.frame_max, tune.heartbeat)
     return ConnectionTuneOk(
-        _least(recorded.channel_max, tune.channel_max), _least(recorded.frame_max, tune.frame_max), recorded.heartbeat
+        least(recorded.channel_max, tune.channel_max), least(recorded.frame_max, tune.frame_max), recorded.heartbeat
     )
 
 
@@ -57,8 +58,3 @@ def exceeds(chosen: ConnectionTuneOk, offered: ConnectionTune) -> bool:
         limit and (wanted == 0 or wanted > limit)
         for wanted, limit in ((chosen.channel_max, offered.channel_max), (chosen.frame_max, offered.frame_max))
     )
-
-
-def _least(one: int, other: int) -> int:
-    """The lower of two limits, of which 0 is none."""
-    return min(one or other, other or one)

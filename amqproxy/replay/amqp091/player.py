@@ -1,15 +1,9 @@
-"""One recorded connection, played against a live broker: what to send next, and what to wait for.
-
-    recorded steps, in order ─▶ `play` ─▶ `Amqp091ComparedConnection` ─▶ `Amqp091LiveConnection` ⇄ bytes ⇄ broker
-
-There is no clock and no socket: the time is passed in, in seconds. A client's command is sent with the live names and
-tags; the broker's is waited for, until the time that `play` returns. What could not be sent is reported to the
-`ReplayResult`.
-"""
+"""One recorded 0-9-1 connection, played against a live broker."""
 
 from __future__ import annotations
 
 from collections.abc import Callable
+from contextlib import suppress
 
 import msgspec
 
@@ -20,6 +14,7 @@ from amqproxy.amqp091.methods import (
     BasicCancel,
     BasicCancelOk,
     BasicConsume,
+    BasicDeliver,
     BasicNack,
     BasicPublish,
     BasicReject,
@@ -41,85 +36,47 @@ from amqproxy.amqp091.methods import (
     TxRollback,
     TxSelect,
 )
-from amqproxy.amqp091.transitions import CLIENT, REPLIES, SERVER, ConnectionState
+from amqproxy.amqp091.transitions import REPLIES, ConnectionState
 from amqproxy.replay.ahead import Ahead, NotReadYet
 from amqproxy.replay.amqp091.compared_connection import Amqp091ComparedConnection
 from amqproxy.replay.amqp091.login import exceeds, open_method, start_ok, tune_ok
 from amqproxy.replay.amqp091.played_channel import LiveState, PlayedChannel, PlayedConsumer
-from amqproxy.replay.broker_link import NEVER, Life, ReplayedStream
+from amqproxy.replay.broker_link import Life, ReplayedStream
 from amqproxy.replay.deliveries import LiveDelivery
+from amqproxy.replay.player import Player
 from amqproxy.replay.steps import (
-    AssemblySent,
-    BytesLost,
     BytesSent,
     CommandSent,
     ConnectionEnded,
     ProtocolHeaderSent,
-    Step,
 )
 
-MAX_OUTBOX = 1024 * 1024
-"""Bytes that wait to be sent on a connection, above which nothing more of it is played."""
 
+class Amqp091Player(Player, Amqp091ComparedConnection):
+    """One 0-9-1 connection that is played."""
 
-class Amqp091Player(Amqp091ComparedConnection):
-    """One connection that is played. `wake` is called with it when there is something for its socket to do."""
-
-    def __init__(self, replayed: ReplayedStream, *, timeout: float, wake: Callable[[Amqp091Player], None]) -> None:
-        super().__init__(replayed, timeout=timeout, wake=lambda: wake(self))
+    def __init__(self, replayed: ReplayedStream, *, timeout: float, wake: Callable[[Player], None]) -> None:
+        super().__init__(replayed, timeout=timeout, wake=wake)
         self._ignores_block = False
-        """Was the end of a block, which still lasts, waited for in vain?"""
-
-    # --------------------------------------------------------------------------------------------------- the recording
-
-    def play(self, step: Step, now: float, due: float, ahead: Ahead) -> float | None:
-        """Play a step; None when it is done, else the time until which it has to wait, unless something comes first."""
-        self._now = now
-        if isinstance(step, AssemblySent):
-            return None  # a connection has one protocol
-        try:
-            if isinstance(step, BytesLost):
-                self._is_lossy = True
-                self._lacks_answers |= step.sender is SERVER
-                if step.sender is CLIENT:
-                    self._result.unplayed(step, f"{step.lost} bytes: {step.reason}")
-                    self._lose_track()
-                return None
-            if isinstance(step, ConnectionEnded):
-                return self._end(step, max(now, due))
-            if step.sender is CLIENT:
-                return self._play_client(step, ahead)
-            return self._await_server(step, max(now, due))
-        except NotReadYet:
-            return NEVER
+        """Whether the end of a block, which still lasts, was waited for in vain."""
 
     # ---------------------------------------------------------------------------------------- what the client has sent
 
     def _play_client(self, step: CommandSent | ProtocolHeaderSent | BytesSent, ahead: Ahead) -> float | None:
         if self.life is Life.NEW:
-            if isinstance(step, BytesSent):
-                self._result.unplayed(step, "it is not known what came before it")
-                return None
-            self._is_joined = not isinstance(step, ProtocolHeaderSent)
-            self.life = Life.DIALLING
-            self.must_dial = self.has_socket = True
-            self._wake()
-            return NEVER
-        if self.life is Life.DIALLING:
-            return NEVER
+            self._result.unplayed(step, "it is not known what came before it")
+            return None
         if self._is_logging_in:
             return self._awaited.patience(step, self._now, "the broker did not answer the login")
         if self.life is Life.ENDED:
             self._not_sent(step, self.error or "the connection was over")
             return None
-        if len(self.outbox) > MAX_OUTBOX:
-            return self._awaited.patience(step, self._now, "the broker does not read")
         if isinstance(step, ProtocolHeaderSent):
             self._send_header(step.data)
             return None
         if isinstance(step, BytesSent):
             self._is_irregular = True
-            self._write(step.data)
+            self._write(step.data, has_secrets=False)
             self._result.sent += 1
             return None
         try:
@@ -140,7 +97,7 @@ class Amqp091Player(Amqp091ComparedConnection):
         return self._play_on_channel(step, method, ahead)
 
     def _lose_track(self) -> None:
-        """It is not known any more what the recorded client has opened; a handshake goes on without it."""
+        """Go on with a handshake without the recorded client."""
         self._is_joined = True
         if self.life is Life.CONNECTED and self._live.state is not ConnectionState.OPEN and not self._is_logging_in:
             self._is_logging_in = True
@@ -186,19 +143,14 @@ class Amqp091Player(Amqp091ComparedConnection):
         return None
 
     def _is_accepted(self, step: CommandSent, ahead: Ahead, *names: str) -> bool:
-        """Did the recorded broker answer with one of these?"""
-        answer = ahead.next_answer(step.stream, 0)
+        """Return whether the recorded broker answered with one of these."""
+        answer = _next_answer(ahead, step.stream, 0)
         return answer is None or (isinstance(answer, CommandSent) and answer.command.method.name in names)
 
     def _closes_next(self, step: CommandSent, channel: int, name: str, ahead: Ahead) -> bool:
-        """Is the next thing that the recorded broker sends on a channel its close?"""
-        answer = ahead.next_answer(step.stream, channel)
-        if not isinstance(answer, CommandSent):
-            return False
-        try:
-            return str(answer.command.method.name) == name
-        except ProtocolError:
-            return False
+        """Return whether the next command of the recorded broker on a channel is its close."""
+        answer = _next_answer(ahead, step.stream, channel)
+        return isinstance(answer, CommandSent) and answer.method_name == name
 
     def _close_unlike_the_recording(self) -> None:
         """The recorded broker has closed the connection here, and the live one has not."""
@@ -321,7 +273,7 @@ class Amqp091Player(Amqp091ComparedConnection):
         consumer = channel.consumers.get(method.consumer_tag)
         if consumer is None or consumer.queue in self._in_vain:
             return None
-        count = ahead.deliveries_before_answer(step.stream, step.channel)
+        count = _deliveries_before_answer(ahead, step.stream, step.channel)
         if not count or self._board.has_unmatched(consumer.queue, count):
             return None
         until = self._awaited.patience(step, self._now, "")
@@ -436,4 +388,28 @@ class Amqp091Player(Amqp091ComparedConnection):
         """Send a recorded command that is a mistake, as it was."""
         self._is_irregular = True
         self._result.sent += 1
-        self._write(b"".join([frame.raw for frame in step.command.frames]))
+        self._write(b"".join([frame.raw for frame in step.command.frames]), has_secrets=False)
+
+
+def _next_answer(ahead: Ahead, stream: int, channel: int) -> CommandSent | ConnectionEnded | None:
+    """Return the next command of the broker on a channel, or the end of its connection; None if that is not read."""
+    for step in ahead.of_broker(stream):
+        if isinstance(step, ConnectionEnded):
+            return step
+        if isinstance(step, CommandSent):
+            is_close = step.channel == 0 and step.command.index == ConnectionClose.index
+            if step.channel == channel or is_close:
+                return step
+    return None
+
+
+def _deliveries_before_answer(ahead: Ahead, stream: int, channel: int) -> int:
+    """Count how many basic.deliver the broker sends next on a channel before it sends something else there."""
+    count = 0
+    with suppress(NotReadYet):
+        for step in ahead.of_broker(stream):
+            if isinstance(step, CommandSent) and step.channel == channel:
+                if step.command.index != BasicDeliver.index:
+                    return count
+                count += 1
+    return 0

@@ -10,70 +10,21 @@ from amqproxy.amqp091.frame import BODY, HEADER, HEARTBEAT, METHOD, Frame
 from amqproxy.amqp091.methods import BY_INDEX
 from amqproxy.amqp091.protocol_header import NAME
 from amqproxy.amqp091.transitions import Peer
-from amqproxy.capture.amqp091.decoded_frames import Amqp091DecodedFrames
-from amqproxy.capture.decoded import Decoded, DecodedProtocolHeader, SkippedBytes, StreamEnded
-from amqproxy.replay.steps import (
-    BytesLost,
-    BytesSent,
-    CommandSent,
-    ConnectionEnded,
-    ProtocolHeaderSent,
-    Step,
-    StepBase,
-)
-from amqproxy.taps.trace.amqp091.connection_trace import Trace
-from amqproxy.taps.trace.events import TraceEvent
+from amqproxy.capture.decoded import SkippedBytes
+from amqproxy.replay.step_reader import StepReader
+from amqproxy.replay.steps import BytesLost, BytesSent, CommandSent
 
 
-class Amqp091StepReader:
-    """Makes steps of one connection, numbered by `numbers`. Heartbeats are none.
-
-    Frames are taken in the order that the trace finds for the two directions, which a capture may have mixed up.
-    `events` are what happened with the steps that were returned last.
-    """
+class Amqp091StepReader(StepReader):
+    """Makes steps of one 0-9-1 connection."""
 
     def __init__(self, stream: int, connection: str, numbers: Iterator[int]) -> None:
-        self.events: list[TraceEvent] = []
-        self._stream = stream
-        self._connection = connection
-        self._numbers = numbers
-        self._trace = Trace(is_ordered=False, on_frame=self._take)
+        super().__init__(stream, connection, numbers, on_frame=self._take)
         self._readers: dict[tuple[Peer, int], CommandReader] = {}
         self._partial: dict[tuple[Peer, int], list[Frame]] = {}
         """Contents that have begun and are not whole."""
         self._gaps: set[Peer] = set()
-        """Whose bytes are not all in the capture."""
-        self._steps: list[Step] = []
-
-    def read(self, decoded: Decoded) -> list[Step]:
-        """The steps that this completes."""
-        ts_ns = decoded.ts_ns
-        match decoded:
-            case Amqp091DecodedFrames():
-                self.events = self._trace.feed(Peer(decoded.sender), decoded.frames, ts_ns)
-            case DecodedProtocolHeader():
-                if decoded.sender == "client":
-                    self._trace.feed_protocol_header(ts_ns)
-                self.events = []
-                self._add(
-                    ProtocolHeaderSent, ts_ns, sender=Peer(decoded.sender), protocol=decoded.protocol, data=decoded.data
-                )
-            case SkippedBytes():
-                self.events = self._trace.gap(Peer(decoded.sender), ts_ns, decoded.reason)
-                self._skip(decoded)
-            case StreamEnded():
-                self.events = self._trace.end(ts_ns, decoded.reason)
-                for sender, channel in list(self._partial):
-                    self._cut(sender, channel, ts_ns)
-                by = next((peer for peer in Peer if decoded.reason.startswith(peer)), None)
-                is_reset = by is not None and "reset" in decoded.reason
-                self._add(ConnectionEnded, ts_ns, by=by, is_reset=is_reset, reason=decoded.reason)
-        steps, self._steps = self._steps, []
-        return steps
-
-    def _add(self, kind: type[StepBase], ts_ns: int, **fields: object) -> None:
-        step = kind(index=next(self._numbers), ts_ns=ts_ns, stream=self._stream, connection=self._connection, **fields)
-        self._steps.append(step)  # type: ignore[arg-type]
+        """Peers whose bytes are not all in the capture."""
 
     def _skip(self, skipped: SkippedBytes) -> None:
         sender = Peer(skipped.sender)
@@ -90,7 +41,6 @@ class Amqp091StepReader:
         self._add(BytesLost, skipped.ts_ns, sender=sender, lost=skipped.lost, reason=skipped.reason)
 
     def _take(self, sender: Peer, frame: Frame, ts_ns: int) -> None:
-        """Take a frame, in the order in which the peers sent them."""
         if frame.kind == HEARTBEAT:
             return
         place = (sender, frame.channel)
@@ -117,6 +67,10 @@ class Amqp091StepReader:
         if command is not None:
             del self._partial[place]
             self._add(CommandSent, ts_ns, sender=sender, command=command)
+
+    def _cut_all(self, ts_ns: int) -> None:
+        for sender, channel in list(self._partial):
+            self._cut(sender, channel, ts_ns)
 
     def _stray(self, sender: Peer, frame: Frame, ts_ns: int) -> None:
         """A header or a body, where none may come: the sender's mistake, unless its beginning may be lost."""

@@ -4,8 +4,8 @@
 
 - `server_script`: each recorded client command with the server's answers, their delays, and the messages that consumers
   got; `script_reading` reads it from steps.
-- `mock_connection`: a live client: sans-IO, bytes and the time in, bytes out; `mock_channel` is one of its channels or
-  sessions.
+- `mock_connection`: one live client: sans-IO, bytes and the time in, bytes out; `mock_channel` is each of its channels
+  or sessions.
 - `dialect`: what a protocol has to add; `amqp091` and `amqp010` do, and `dialects` lists them.
 - `cast`: which recorded connection a live one plays.
 - `waiting_commands`: which recorded command a live one is, by its `command_key`; which one comes nearest.

@@ -10,13 +10,13 @@ from amqproxy.amqp010.methods import Method
 from amqproxy.amqp010.results import QueueQueryResult
 from amqproxy.amqp010.sequence import SequenceSet
 from amqproxy.peer import SERVER
+from amqproxy.replay.amqp010.assembly_sent import AssemblySent
 from amqproxy.replay.amqp010.compared_connection import Amqp010ComparedConnection
 from amqproxy.replay.amqp010.session import PlayedSession
 from amqproxy.replay.broker_link import Life, ReplayedStream
 from amqproxy.replay.deliveries import DeliveryBoard
 from amqproxy.replay.names import SharedNames
 from amqproxy.replay.result import ReplayResult
-from amqproxy.replay.steps import AssemblySent
 from amqproxy.replay.target import Target
 from tests.replay.amqp010.recordings import completed
 

@@ -98,7 +98,7 @@ def test_heartbeats() -> None:
     live = opened()
     sent(live)
     assert live.tick(10.0) is NEVER  # it has agreed on none
-    live._heartbeat = 10
+    live._interval = 10
     assert live.tick(10.0) == 12.5
     assert sent(live) == [ConnectionHeartbeat()]
     assert live.tick(30.0) is NEVER

@@ -7,8 +7,9 @@ from amqproxy.amqp010.controls import ConnectionHeartbeat
 from amqproxy.capture.decode import read_decoded
 from amqproxy.capture.decoded import DecodedFrames, SkippedBytes
 from amqproxy.peer import CLIENT
+from amqproxy.replay.amqp010.assembly_sent import AssemblySent
 from amqproxy.replay.dialogue import steps_of
-from amqproxy.replay.steps import AssemblySent, BytesLost, ConnectionEnded, ProtocolHeaderSent
+from amqproxy.replay.steps import BytesLost, ConnectionEnded, ProtocolHeaderSent
 from tests.amqp010.recorded import FOLDER
 from tests.replay.amqp010.recordings import Amqp010Recording, transfer
 

@@ -33,13 +33,14 @@ from amqproxy.amqp010.protocol_header import NAME
 from amqproxy.amqp010.wire import Map
 from amqproxy.conversion.command_view import command_view
 from amqproxy.peer import CLIENT, SERVER, Peer
+from amqproxy.replay.amqp010.assembly_sent import AssemblySent
 from amqproxy.replay.amqp010.session import ids_of
 from amqproxy.replay.content_key import content_key
 from amqproxy.replay.dialogue import ConnectionSteps
 from amqproxy.replay.mocking.command_key import Key
 from amqproxy.replay.mocking.script_reading import ChannelReading, ScriptReading
 from amqproxy.replay.mocking.server_script import AnswerKind, ChannelScript, ScriptedCommand, ServerScript
-from amqproxy.replay.steps import AssemblySent, Step
+from amqproxy.replay.steps import Step
 from amqproxy.taps.text import pairs
 
 NAMES = ("queue", "exchange", "binding_key", "destination", "name")

@@ -1,0 +1,51 @@
+"""Interface between a comparison and the protocols of what it compares."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any, Protocol
+
+from amqproxy.comparison.made_up_names import BrokerNames, ConsumerNames
+
+
+class ComparisonDialect(Protocol):
+    """One protocol whose captures are compared.
+
+    To add a protocol: put a dialect into a folder of its own, and list it in `dialects`. The trace of `amqproxy.taps`
+    must know the protocol, too.
+    """
+
+    @property
+    def name(self) -> str:
+        """The name of the protocol, as decoded captures have it."""
+
+    @property
+    def frame(self) -> type[Any]:
+        """The class of its frames."""
+
+    @property
+    def method(self) -> type[Any] | tuple[type[Any], ...]:
+        """The base classes of its methods, as the trace has them."""
+
+    def is_heartbeat(self, frame: Any) -> bool:
+        """Return whether a frame is a heartbeat, which does not count."""
+
+    def method_of(self, frame: Any) -> Any:
+        """Return the method in a frame; None where it is malformed, in several frames, or not there."""
+
+    def is_request(self, method: Any) -> bool:
+        """Return whether a method is one that the trace reports with its answer."""
+
+    def shows_client(self, frame: Any) -> bool:
+        """Return whether a frame is of the connection itself, and so may tell who the client is."""
+
+    def learn_names(
+        self, method: Any, channel: int, names: BrokerNames, consumers_of: Callable[[int], ConsumerNames]
+    ) -> None:
+        """Learn the names that a client has made up, or chosen for a consumer, before the trace reports the method.
+
+        `consumers_of` returns the names of the consumers of a channel.
+        """
+
+    def normalise(self, method: Any, fields: dict[str, Any], consumers: ConsumerNames) -> None:
+        """Change the fields of a method, as JSON has them, so that two runs have the same."""

@@ -1,0 +1,24 @@
+"""The protocols that replays play."""
+
+from __future__ import annotations
+
+from amqproxy.capture.decode import Decoder
+from amqproxy.capture.decoded import Decoded
+from amqproxy.replay.amqp010.dialect import Amqp010ReplayDialect
+from amqproxy.replay.amqp091.dialect import Amqp091ReplayDialect
+from amqproxy.replay.dialect import ReplayDialect
+from amqproxy.replay.steps import Step
+
+_USUAL: ReplayDialect = Amqp091ReplayDialect()
+
+DIALECTS: dict[str, ReplayDialect] = {each.name: each for each in (_USUAL, Amqp010ReplayDialect())}
+
+
+def dialect_of(first: Decoded | Step) -> ReplayDialect:
+    """Return the dialect of the connection that begins with this; that of 0-9-1 where it does not show."""
+    return DIALECTS.get(getattr(first, "protocol", ""), _USUAL)
+
+
+def live_decoder() -> Decoder:
+    """Return a decoder of all protocols that are played."""
+    return Decoder(reads_amqp010=True)
