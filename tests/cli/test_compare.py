@@ -61,7 +61,7 @@ def test_a_disk_that_is_full(amqproxy: Amqproxy, monkeypatch: pytest.MonkeyPatch
     monkeypatch.setattr(command_store, "_SCHEMA", f"PRAGMA max_page_count=8; {command_store._SCHEMA}")
     code, _, err = amqproxy("compare", CONFIRMS, REUSED)
     assert code == FAILED
-    assert err.startswith("amqproxy: compare: database or disk is full: what happens in the captures is kept")
+    assert err.startswith("amqproxy: compare: database or disk is full: decoded captures are kept")
 
 
 def test_misuse(amqproxy: Amqproxy) -> None:
