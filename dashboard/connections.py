@@ -18,9 +18,8 @@ from amqproxy.capture.amqp091.decoded_frames import Amqp091DecodedFrames
 from amqproxy.capture.decoded import Decoded, DecodedFrames, StreamEnded
 from amqproxy.rules.client_info import learned_client, updated_amqp010_client
 from amqproxy.rules.context import Client
-from amqproxy.taps.amqp010.chunk import Amqp010Chunk
 from amqproxy.taps.amqp010.record import plain
-from amqproxy.taps.amqp091.chunk import FrameChunk
+from amqproxy.taps.frame_chunk import FrameChunk
 from amqproxy.taps.message_recorder import handshake
 from amqproxy.taps.method_arguments import method_arguments
 from amqproxy.taps.trace.events import (
@@ -190,7 +189,7 @@ class Connections:
 
 def size_of(frames: Sequence[Frame] | Sequence[Amqp010Frame]) -> int:
     """The bytes of these frames."""
-    if isinstance(frames, FrameChunk | Amqp010Chunk):
+    if isinstance(frames, FrameChunk):
         return len(frames.data)
     return sum([each.length() for each in frames])
 

@@ -11,7 +11,7 @@ from amqproxy.capture.amqp010.decoded_frames import Amqp010DecodedFrames
 from amqproxy.capture.amqp091.decoded_frames import Amqp091DecodedFrames
 from amqproxy.capture.decoded import Decoded
 from amqproxy.taps.amqp010.chunk import Amqp010Chunk
-from amqproxy.taps.amqp091.chunk import FrameChunk
+from amqproxy.taps.amqp091.chunk import Amqp091Chunk
 
 MAX_FRAMES = 256
 """Frames of a part."""
@@ -23,7 +23,7 @@ def batches(decoded: Decoded) -> Iterator[Decoded]:
         yield from _amqp010_batches(decoded)
     elif not isinstance(decoded, Amqp091DecodedFrames) or len(decoded.frames) <= MAX_FRAMES:
         yield decoded
-    elif isinstance(decoded.frames, FrameChunk):
+    elif isinstance(decoded.frames, Amqp091Chunk):
         for chunk in decoded.frames.parts(MAX_FRAMES):
             yield msgspec.structs.replace(decoded, frames=chunk)
     else:

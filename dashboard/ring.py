@@ -10,7 +10,7 @@ import msgspec
 
 from amqproxy.capture.decoded import Decoded, DecodedFrames, DecodedProtocolHeader, SkippedBytes, StreamEnded
 from amqproxy.taps.amqp010.chunk import Amqp010Chunk
-from amqproxy.taps.amqp091.chunk import FrameChunk
+from amqproxy.taps.frame_chunk import FrameChunk
 from dashboard.missing_frames import MissingFrames
 from dashboard.shared_rows import SharedRows
 
@@ -46,7 +46,7 @@ class RingEntry(msgspec.Struct, frozen=True, gc=False):
     def fresh(self) -> Decoded | MissingFrames:
         """What was decoded, for one reader: frames that it makes are not kept."""
         decoded = self.decoded
-        if isinstance(decoded, DecodedFrames) and isinstance(decoded.frames, FrameChunk | Amqp010Chunk):
+        if isinstance(decoded, DecodedFrames) and isinstance(decoded.frames, FrameChunk):
             return msgspec.structs.replace(decoded, frames=decoded.frames.unmade())
         return decoded
 
@@ -83,7 +83,7 @@ class Ring:
         if isinstance(decoded, DecodedFrames):
             frames = decoded.frames
             count = len(frames)
-            if isinstance(frames, FrameChunk | Amqp010Chunk):
+            if isinstance(frames, FrameChunk):
                 decoded = msgspec.structs.replace(decoded, frames=frames.unmade())
                 cost += len(frames.data)
                 if isinstance(frames, Amqp010Chunk):

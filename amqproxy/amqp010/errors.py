@@ -11,6 +11,7 @@ from enum import StrEnum
 from typing import ClassVar
 
 from amqproxy.amqp010.domains import CloseCode, DetachCode, ErrorCode
+from amqproxy.amqp010.protocol_header import NAME
 
 MAX_REPLY_TEXT = 255
 """Maximum length of the text in connection.close, a str8, in bytes."""
@@ -37,6 +38,7 @@ class ProtocolError(Exception):
     the received data at fault, if kept.
     """
 
+    protocol: ClassVar[str] = NAME
     code: ClassVar[CloseCode | DetachCode | ErrorCode]
     name: ClassVar[str]
     usual_scope: ClassVar[Scope]

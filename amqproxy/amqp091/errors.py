@@ -5,6 +5,8 @@ from __future__ import annotations
 from enum import Enum, StrEnum, auto
 from typing import ClassVar
 
+from amqproxy.amqp091.protocol_header import NAME
+
 MAX_REPLY_TEXT = 255
 """Maximum length of a reply text in bytes, since it is a short string."""
 
@@ -60,6 +62,7 @@ class ProtocolError(Exception):
     `received` is the received data at fault, if kept.
     """
 
+    protocol: ClassVar[str] = NAME
     code: ClassVar[int]
     name: ClassVar[str]
     usual_scope: ClassVar[Scope]

@@ -35,7 +35,7 @@ from amqproxy.capture.amqp091.decoded_frames import Amqp091DecodedFrames
 from amqproxy.capture.decoded import Decoded, DecodedFrames, records_of
 from amqproxy.capture.json_lines import JSONLines
 from amqproxy.taps.amqp010.transfers import JMS_TYPE, MILLISECONDS
-from amqproxy.taps.amqp091.chunk import FrameChunk
+from amqproxy.taps.amqp091.chunk import Amqp091Chunk
 from amqproxy.taps.note import NOTHING
 from amqproxy.taps.record import TYPES, Record, encoded
 
@@ -546,7 +546,7 @@ class FrameColumns:
         position: cython.Py_ssize_t = 0
         end: cython.Py_ssize_t
         whole: cython.Py_ssize_t
-        if isinstance(frames, FrameChunk):
+        if isinstance(frames, Amqp091Chunk):
             data = frames.data
             p = data
             end = len(data)

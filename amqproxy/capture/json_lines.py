@@ -28,7 +28,7 @@ from amqproxy.capture.amqp010.json_fields import GROWTH as AMQP010_GROWTH
 from amqproxy.capture.amqp091.decoded_frames import Amqp091DecodedFrames
 from amqproxy.capture.decoded import Decoded, DecodedFrames, records_of
 from amqproxy.taps.amqp010.record import FLAGS
-from amqproxy.taps.amqp091.chunk import FrameChunk
+from amqproxy.taps.amqp091.chunk import Amqp091Chunk
 from amqproxy.taps.note import NOTHING
 from amqproxy.taps.record import MASK, SECRETS, encoded, excerpt, json_value
 
@@ -161,7 +161,7 @@ class JSONLines:
         # Where the line is whose beginning the next one shares.
         model: cython.Py_ssize_t = -1
         size: cython.Py_ssize_t = 0
-        if isinstance(frames, FrameChunk):
+        if isinstance(frames, Amqp091Chunk):
             data = frames.data
             p: cython.p_const_uchar = data
             position: cython.Py_ssize_t = 0

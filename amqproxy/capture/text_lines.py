@@ -20,7 +20,7 @@ from amqproxy.amqp091.methods import BY_INDEX, spec_name
 from amqproxy.amqp091.properties import Properties
 from amqproxy.capture.amqp091.decoded_frames import Amqp091DecodedFrames
 from amqproxy.capture.decoded import Decoded, records_of
-from amqproxy.taps.amqp091.chunk import FrameChunk
+from amqproxy.taps.amqp091.chunk import Amqp091Chunk
 from amqproxy.taps.note import NOTHING
 from amqproxy.taps.record import MASK, SECRETS, excerpt
 from amqproxy.taps.text import ARROWS, clock, line, value_text
@@ -106,7 +106,7 @@ class TextLines:
         head: bytes = f"{clock(passed.ts_ns)} #{passed.stream:<3} {ARROWS[passed.sender]} ".encode()
         data: bytes
         offset: cython.longlong
-        if isinstance(frames, FrameChunk):
+        if isinstance(frames, Amqp091Chunk):
             data = frames.data
             p: cython.p_const_uchar = data
             position: cython.Py_ssize_t = 0

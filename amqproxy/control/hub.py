@@ -4,14 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from contextlib import AbstractContextManager
+from typing import Any
 from weakref import WeakSet
 
-from amqproxy.amqp091.frame import Frame
-from amqproxy.amqp091.transitions import CLIENT, Peer
+from amqproxy.peer import CLIENT, Peer
 from amqproxy.process.supervision import contained
-from amqproxy.taps.amqp010.chunk import Amqp010Chunk
 from amqproxy.taps.note import NOTHING, Note
-from amqproxy.taps.tap import AnyProtocolError, Tap, TappedSession
+from amqproxy.taps.protocol_error import AnyProtocolError
+from amqproxy.taps.tap import Tap, TappedSession
 
 
 class Hub:
@@ -72,7 +72,7 @@ class Hub:
         else:
             self._show(session, lambda tap: tap.saw_protocol_header(session, data, sender))
 
-    def saw_frames(self, session: TappedSession, sender: Peer, frames: Sequence[Frame], note: Note = NOTHING) -> None:
+    def saw_frames(self, session: TappedSession, sender: Peer, frames: Sequence[Any], note: Note = NOTHING) -> None:
         if self._own is not None:
             self._show_own(session, lambda tap: tap.saw_frames(session, sender, frames, note))
         for tap in self._added:
@@ -81,11 +81,6 @@ class Hub:
             except Exception as failure:  # a context for each chunk would cost more than what it contains
                 with self._containing(tap):
                     raise failure
-
-    def saw_amqp010_frames(
-        self, session: TappedSession, sender: Peer, frames: Amqp010Chunk, note: Note = NOTHING
-    ) -> None:
-        self._show(session, lambda tap: tap.saw_amqp010_frames(session, sender, frames, note))
 
     def saw_gap(self, session: TappedSession, frames: int) -> None:
         self._show(session, lambda tap: tap.saw_gap(session, frames))

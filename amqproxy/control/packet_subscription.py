@@ -15,8 +15,7 @@ from amqproxy.recording import entry as recorded
 from amqproxy.recording.entry_queue import EntryQueue
 from amqproxy.recording.recorder_tap import RecorderTap
 from amqproxy.recording.recording_encoder import RecordingEncoder
-from amqproxy.taps.amqp010.chunk import Amqp010Chunk
-from amqproxy.taps.amqp091.chunk import FrameChunk
+from amqproxy.taps.frame_chunk import FrameChunk
 from amqproxy.taps.metrics import Metrics
 
 EVENT_BYTES = 48 * 1024
@@ -114,7 +113,7 @@ class PacketSubscription(Subscription):
         """Leave out what is lost, but remember that it passed."""
         self._entries.close()
         try:
-            if isinstance(entry.frames, FrameChunk | Amqp010Chunk):  # of which there may be many
+            if isinstance(entry.frames, FrameChunk):  # of which there may be many
                 self._lose(entry, len(entry.frames), entry.frames.size)
             else:
                 self._show(entry)

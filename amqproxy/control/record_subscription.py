@@ -5,6 +5,7 @@ from __future__ import annotations
 import time
 from collections import deque
 from collections.abc import Callable, Iterator
+from typing import Any
 
 from amqproxy.capture.json_lines import JSONLines
 from amqproxy.control.request import Subscribe
@@ -14,9 +15,8 @@ from amqproxy.control.tap_ring import Entry, TapRing
 from amqproxy.proxy.record_source import RecordSource
 from amqproxy.rules.matching.filters import Filter
 from amqproxy.rules.matching.watched_filter import WatchedFilter
-from amqproxy.taps.amqp010.chunk import Amqp010Chunk
-from amqproxy.taps.amqp091.chunk import FrameChunk
 from amqproxy.taps.findings.finding import Finding
+from amqproxy.taps.frame_chunk import FrameChunk
 from amqproxy.taps.metrics import Metrics
 from amqproxy.taps.observer import ObserverSettings
 from amqproxy.taps.record import encoded
@@ -71,7 +71,7 @@ class RecordSubscription(Subscription):
         self._is_closed = False
         self._skipped = 0
         self._entry: Entry | None = None
-        self._parts: deque[FrameChunk | Amqp010Chunk] = deque()
+        self._parts: deque[FrameChunk[Any]] = deque()
 
     def look(self) -> bool:
         """Make records of some of what the ring has."""
@@ -92,7 +92,7 @@ class RecordSubscription(Subscription):
             self._clock.now_ns = time.time_ns()
             return False
         self._clock.now_ns = entry.ts_ns
-        if isinstance(entry.frames, FrameChunk | Amqp010Chunk):
+        if isinstance(entry.frames, FrameChunk) and entry.frames:
             self._entry, self._parts = entry, deque(entry.frames.parts(FRAMES_A_LOOK))
             self._show_some()
         else:
@@ -103,10 +103,7 @@ class RecordSubscription(Subscription):
         """Show the next frames of a chunk, of which there may be many."""
         assert self._entry is not None
         where, part = (self._entry.session, self._entry.sender), self._parts.popleft()
-        if isinstance(part, Amqp010Chunk):
-            self._source.tap.saw_amqp010_frames(*where, part, self._entry.note)
-        else:
-            self._source.tap.saw_frames(*where, part, self._entry.note)
+        self._source.tap.saw_frames(*where, part, self._entry.note)
 
     def events(self) -> Iterator[bytes]:
         """What was recorded since the last call, and how much was lost."""

@@ -5,17 +5,15 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Sequence
 from itertools import islice
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
-from amqproxy.amqp010.errors import ProtocolError as Amqp010Error
-from amqproxy.amqp091.errors import ProtocolError
-from amqproxy.amqp091.frame import BODY, Frame
-from amqproxy.amqp091.transitions import CLIENT, Peer
+from amqproxy.peer import CLIENT, Peer
 from amqproxy.process.supervision import contained
-from amqproxy.taps.amqp010.chunk import Amqp010Chunk
-from amqproxy.taps.amqp091.chunk import FrameChunk
+from amqproxy.taps.dialects import chunk_of
+from amqproxy.taps.frame_chunk import FrameChunk
 from amqproxy.taps.note import NOTHING, Note
-from amqproxy.taps.tap import AnyProtocolError, Tap, TappedSession
+from amqproxy.taps.protocol_error import AnyProtocolError
+from amqproxy.taps.tap import Tap, TappedSession
 
 ENTRY_COST = 512
 """Bytes that an entry takes, about, besides its frames."""
@@ -49,7 +47,7 @@ class Entry(NamedTuple):
     ts_ns: int
     session: TappedSession
     sender: Peer
-    frames: Sequence[Frame] | Amqp010Chunk
+    frames: FrameChunk[Any] | tuple[()]
     note: Note
     event: bytes | int | Missed | AnyProtocolError | str | None
     before: int
@@ -64,10 +62,7 @@ class Entry(NamedTuple):
         """Show a tap what was shown."""
         match self.event:
             case None:
-                if isinstance(self.frames, Amqp010Chunk):
-                    tap.saw_amqp010_frames(self.session, self.sender, self.frames.unmade(), self.note)
-                    return
-                frames = self.frames.unmade() if isinstance(self.frames, FrameChunk) else self.frames
+                frames = self.frames.unmade() if self.frames else ()
                 tap.saw_frames(self.session, self.sender, frames, self.note)
             case bytes() if self.sender is CLIENT:
                 tap.saw_protocol_header(self.session, self.event)
@@ -77,10 +72,10 @@ class Entry(NamedTuple):
                 tap.saw_gap(self.session, self.event)
             case Missed():
                 tap.saw_gap(self.session, self.event.frames)
-            case ProtocolError() | Amqp010Error():
-                tap.saw_violation(self.session, self.sender, self.event)
-            case _:
+            case str():
                 tap.saw_end(self.session, self.event)
+            case _:
+                tap.saw_violation(self.session, self.sender, self.event)
 
 
 class TapRing:
@@ -153,28 +148,13 @@ class TapRing:
     def saw_protocol_header(self, session: TappedSession, data: bytes, sender: Peer = CLIENT) -> None:
         self._add(session, sender, (), NOTHING, data, ENTRY_COST)
 
-    def saw_frames(self, session: TappedSession, sender: Peer, frames: Sequence[Frame], note: Note = NOTHING) -> None:
-        if isinstance(frames, FrameChunk):
-            cost = ENTRY_COST + frames.size
-        else:
-            cost = ENTRY_COST
-            for frame in frames:
-                cost += FRAME_COST + (frame.size if frame.kind == BODY else DECODED_FACTOR * frame.size)
+    def saw_frames(self, session: TappedSession, sender: Peer, frames: Sequence[Any], note: Note = NOTHING) -> None:
+        chunk = frames if isinstance(frames, FrameChunk) else chunk_of(frames)
+        cost = ENTRY_COST + chunk.memory(FRAME_COST, DECODED_FACTOR)
         if self.may_close and self._closes(cost):
-            self._count(session, sender, frames, note)
-            return
-        if isinstance(frames, FrameChunk):
-            frames = frames.unmade()
-        self._add(session, sender, frames, note, None, cost)
-
-    def saw_amqp010_frames(
-        self, session: TappedSession, sender: Peer, frames: Amqp010Chunk, note: Note = NOTHING
-    ) -> None:
-        cost = ENTRY_COST + frames.size
-        if self.may_close and self._closes(cost):
-            self._count(session, sender, frames, note)
+            self._count(session, sender, chunk, note)
         else:
-            self._add(session, sender, frames.unmade(), note, None, cost)
+            self._add(session, sender, chunk.unmade(), note, None, cost)
 
     def saw_gap(self, session: TappedSession, frames: int) -> None:
         self._add(session, CLIENT, (), NOTHING, frames, ENTRY_COST)
@@ -189,7 +169,7 @@ class TapRing:
         self,
         session: TappedSession,
         sender: Peer,
-        frames: Sequence[Frame] | Amqp010Chunk,
+        frames: FrameChunk[Any] | tuple[()],
         note: Note,
         event: bytes | int | Missed | AnyProtocolError | str | None,
         cost: int,
@@ -240,18 +220,14 @@ class TapRing:
             self._note_missed(session)
         return False
 
-    def _count(self, session: TappedSession, sender: Peer, frames: Sequence[Frame] | Amqp010Chunk, note: Note) -> None:
+    def _count(self, session: TappedSession, sender: Peer, frames: FrameChunk[Any], note: Note) -> None:
         """Count frames that are missed."""
-        if isinstance(frames, FrameChunk | Amqp010Chunk):
-            size = frames.size
-        else:
-            size = sum([frame.length() for frame in frames])
         of_session = self._missed.get(session)
         if of_session is None:
             of_session = self._missed[session] = {}
         key = sender, _ON_LEG[note.leg]
         before = of_session.get(key, _NOTHING_MISSED)
-        of_session[key] = Missed(before.frames + len(frames), before.size + size)
+        of_session[key] = Missed(before.frames + len(frames), before.size + frames.size)
 
     def _note_missed(self, session: TappedSession) -> None:
         """Add what was missed of a session."""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from typing import Any
 from weakref import WeakKeyDictionary, finalize
 
 from amqproxy.amqp010.controls import SessionCommandPoint
@@ -19,7 +20,8 @@ from amqproxy.rules.matching.filters import Filter
 from amqproxy.taps.amqp010.chunk import Amqp010Chunk
 from amqproxy.taps.amqp010.record import plain
 from amqproxy.taps.note import NOTHING, Note
-from amqproxy.taps.tap import AnyProtocolError, Tap, TappedSession, present
+from amqproxy.taps.protocol_error import AnyProtocolError
+from amqproxy.taps.tap import Tap, TappedSession, present
 
 
 class FilteredTap:
@@ -60,7 +62,10 @@ class FilteredTap:
             else:
                 self._tap.saw_protocol_header(session, data, sender)
 
-    def saw_frames(self, session: TappedSession, sender: Peer, frames: Sequence[Frame], note: Note = NOTHING) -> None:
+    def saw_frames(self, session: TappedSession, sender: Peer, frames: Sequence[Any], note: Note = NOTHING) -> None:
+        if isinstance(frames, Amqp010Chunk):
+            self._saw_amqp010_frames(session, sender, frames, note)
+            return
         sieve = self._sieves.get(session)
         if sieve is None:
             client = Client.named(session.number, session.name)
@@ -77,9 +82,7 @@ class FilteredTap:
         if passed:
             self._tap.saw_frames(session, sender, passed, note)
 
-    def saw_amqp010_frames(
-        self, session: TappedSession, sender: Peer, frames: Amqp010Chunk, note: Note = NOTHING
-    ) -> None:
+    def _saw_amqp010_frames(self, session: TappedSession, sender: Peer, frames: Amqp010Chunk, note: Note) -> None:
         assemblies = self._assemblies.get(session)
         if assemblies is None:
             client = Client.named(session.number, session.name)
@@ -98,7 +101,7 @@ class FilteredTap:
                 else:
                     found += assemblies.sift(sender, [frame], [number], now)
         if found:
-            self._tap.saw_amqp010_frames(session, sender, _chunk(found), note)
+            self._tap.saw_frames(session, sender, _chunk(found), note)
 
     def saw_gap(self, session: TappedSession, frames: int) -> None:
         self._sieves.pop(session, None)  # what it waited for may be missing

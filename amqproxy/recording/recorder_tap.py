@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from typing import Any
 from weakref import WeakKeyDictionary
 
 from amqproxy.amqp010.protocol_header import HEADER as AMQP010_HEADER
-from amqproxy.amqp091.frame import Frame
+from amqproxy.amqp010.protocol_header import NAME as AMQP010
 from amqproxy.amqp091.transitions import CLIENT, SERVER, Peer
 from amqproxy.recording.entry import (
     CLIENT_LEG,
@@ -20,10 +21,11 @@ from amqproxy.recording.entry import (
     Violation,
 )
 from amqproxy.recording.entry_queue import ENTRY_COST, EntryQueue
-from amqproxy.taps.amqp010.chunk import Amqp010Chunk
-from amqproxy.taps.amqp091.chunk import FrameChunk
+from amqproxy.taps.dialects import chunk_of
+from amqproxy.taps.frame_chunk import FrameChunk
 from amqproxy.taps.note import NOTHING, Note
-from amqproxy.taps.tap import AnyProtocolError, TappedSession, present
+from amqproxy.taps.protocol_error import AnyProtocolError
+from amqproxy.taps.tap import TappedSession, present
 
 EVENTS_SHARE = 2
 """What ends a session is recorded where frames find no room, until the queue has so many times its memory."""
@@ -72,20 +74,12 @@ class RecorderTap:
         self._connections[session] = seen
         self._add(seen, CLIENT, data, _AT_CLIENT)
 
-    def saw_frames(self, session: TappedSession, sender: Peer, frames: Sequence[Frame], note: Note = NOTHING) -> None:
-        seen = self._seen(session)
+    def saw_frames(self, session: TappedSession, sender: Peer, frames: Sequence[Any], note: Note = NOTHING) -> None:
+        chunk = frames if isinstance(frames, FrameChunk) else chunk_of(frames)
+        seen = self._seen(session, is_amqp010=chunk.protocol == AMQP010)
         if seen.header and note.leg != CLIENT_LEG:
             self._connect_upstream(session, seen)
-        data = frames.data if isinstance(frames, FrameChunk) else b"".join([frame.raw for frame in frames])
-        self._add(seen, sender, data, note, frames=frames)
-
-    def saw_amqp010_frames(
-        self, session: TappedSession, sender: Peer, frames: Amqp010Chunk, note: Note = NOTHING
-    ) -> None:
-        seen = self._seen(session, is_amqp010=True)
-        if seen.header and note.leg != CLIENT_LEG:
-            self._connect_upstream(session, seen)
-        self._add(seen, sender, frames.data, note, frames=frames)
+        self._add(seen, sender, chunk.data, note, frames=chunk)
 
     def lose_frames(self, session: TappedSession, sender: Peer, frames: int, size: int, note: Note) -> None:
         """So many frames, of so many bytes, passed and are not recorded."""
@@ -132,7 +126,7 @@ class RecorderTap:
         data: bytes,
         note: Note,
         *,
-        frames: Sequence[Frame] | Amqp010Chunk = (),
+        frames: Sequence[Any] = (),
         event: Event | None = None,
     ) -> None:
         queue, size = self._queue, ENTRY_COST + len(data)

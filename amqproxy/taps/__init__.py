@@ -8,7 +8,7 @@
   bounded queue (`record_queue`): `frame_tap`, and `trace_tap`, with an `observer` for each connection.
 - `trace` turns the frames of a connection into what happened: a publish was confirmed after 3 ms, of either protocol.
   `session_trace` is that for what taps are shown, with what rules did.
-- `amqp091` and `amqp010` have what taps are shown of each protocol: `chunk` the frames of one read.
+- `frame_chunk` has the frames of one read, in each protocol's folder as `chunk`; `dialects` lists the protocols.
 - `topology` has what clients have declared, bound and consumed, without a tap.
 - `message_recorder` makes the records of messages, `findings` has the detectors.
 - `method_arguments` are those of either protocol, as JSON can hold them.

@@ -3,18 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import TypedDict
+from typing import Any, TypedDict
 
-from amqproxy.amqp010.frame import BODY as AMQP010_BODY
-from amqproxy.amqp010.frame import Frame as Amqp010Frame
-from amqproxy.amqp091.frame import BODY, Frame
-from amqproxy.amqp091.transitions import CLIENT, Peer
-from amqproxy.taps.amqp010.chunk import Amqp010Chunk
-from amqproxy.taps.amqp010.record import record_amqp010_frame
+from amqproxy.peer import CLIENT, Peer
+from amqproxy.taps.dialects import chunk_of
+from amqproxy.taps.frame_chunk import BODY
 from amqproxy.taps.note import NOTHING, Note
-from amqproxy.taps.record import record_error, record_frame, record_protocol_header
+from amqproxy.taps.protocol_error import AnyProtocolError
+from amqproxy.taps.record import record_error, record_protocol_header
 from amqproxy.taps.record_queue import PrintedRecord, RecordQueue
-from amqproxy.taps.tap import AnyProtocolError, TappedSession, present
+from amqproxy.taps.tap import TappedSession, present
 
 RECORD_COST = 1024
 """Bytes that a record takes, about, besides its fields."""
@@ -42,25 +40,16 @@ class FrameTap:
             self._queue.add(record_protocol_header(data, sender=sender, **self._where(session)), RECORD_COST)
         self._queue.wake()
 
-    def saw_frames(self, session: TappedSession, sender: Peer, frames: Sequence[Frame], note: Note = NOTHING) -> None:
-        queue, where = self._queue, self._where(session)
-        for made, frame in enumerate(frames):
-            cost = _cost(frame, self._body)
-            if not queue.has_room(cost, len(frames) - made):
+    def saw_frames(self, session: TappedSession, sender: Peer, frames: Sequence[Any], note: Note = NOTHING) -> None:
+        queue, body = self._queue, self._body
+        chunk = chunk_of(frames)
+        records = chunk.records(note, body, sender=sender, **self._where(session))
+        for made, frame in enumerate(chunk):
+            shown = min(frame.size, body) if frame.kind == BODY else frame.size
+            cost = RECORD_COST + DECODED_FACTOR * shown
+            if not queue.has_room(cost, len(chunk) - made):
                 break  # the rest is not even made
-            queue.add(record_frame(frame, sender=sender, note=note, body=self._body, **where), cost)
-        queue.wake()
-
-    def saw_amqp010_frames(
-        self, session: TappedSession, sender: Peer, frames: Amqp010Chunk, note: Note = NOTHING
-    ) -> None:
-        queue, where = self._queue, self._where(session)
-        for made, (frame, number) in enumerate(zip(frames, frames.command_ids, strict=True)):
-            cost = _amqp010_cost(frame, self._body)
-            if not queue.has_room(cost, len(frames) - made):
-                break
-            record = record_amqp010_frame(frame, sender=sender, command_id=number, note=note, body=self._body, **where)
-            queue.add(record, cost)
+            queue.add(next(records), cost)
         queue.wake()
 
     def saw_gap(self, session: TappedSession, frames: int) -> None:
@@ -77,17 +66,6 @@ class FrameTap:
 
     def _where(self, session: TappedSession) -> _Where:
         return {"ts_ns": self._clock(), "stream": session.number, "connection": session.name}
-
-
-def _cost(frame: Frame, body: int) -> int:
-    """The bytes that the record of a frame takes, about."""
-    shown = min(frame.size, body) if frame.kind == BODY else frame.size
-    return RECORD_COST + DECODED_FACTOR * shown
-
-
-def _amqp010_cost(frame: Amqp010Frame, body: int) -> int:
-    shown = min(frame.size, body) if frame.kind == AMQP010_BODY else frame.size
-    return RECORD_COST + DECODED_FACTOR * shown
 
 
 class _Where(TypedDict):

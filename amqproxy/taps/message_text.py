@@ -14,7 +14,7 @@ _BAD = frozenset({"nacked", "rejected", "returned", "open", "rolled back", "unan
 """Outcomes that are worth a look, where they are no error."""
 
 _SETS = frozenset({"commands", "transfers"})
-"""The arguments of AMQP 0-10 that are sets of ids."""
+"""Arguments that are sets of ids."""
 
 
 def message_line(record: MessageRecord, *, is_coloured: bool = False) -> str:
@@ -59,7 +59,7 @@ def _what(record: MessageRecord) -> str:
 
 def _message(record: MessageRecord) -> str:
     named = {
-        "tag": record.confirm_tag if record.delivery_tag is None else record.delivery_tag,  # that of 0-10 may be 0
+        "tag": record.confirm_tag if record.delivery_tag is None else record.delivery_tag,  # a tag may be 0
         "exchange": record.exchange,
         "routing_key": record.routing_key,
         "queue": record.queue,
@@ -68,7 +68,7 @@ def _message(record: MessageRecord) -> str:
     flags = [flag for flag in ("mandatory", "redelivered") if getattr(record, flag)]
     parts = [f"{record.type:<8}", pairs({name: value for name, value in named.items() if value is not None})]
     parts += [*flags, "" if record.size is None else f"{record.size} bytes"]
-    if record.properties:  # those of 0-10 have some of these, too
+    if record.properties:  # which have some of these, too
         shown = {name: value for name, value in record.properties.items() if named.get(name) != value}
         parts.append(pairs({name: value for name, value in shown.items() if name not in flags}))
     if record.body is not None:

@@ -5,20 +5,20 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import AbstractContextManager
+from typing import Any
 
 from prometheus_client import CollectorRegistry, Counter
 
-from amqproxy.amqp091.frame import Frame
 from amqproxy.amqp091.methods import BasicGetOk
 from amqproxy.amqp091.transitions import CLIENT, Peer
-from amqproxy.taps.amqp010.chunk import Amqp010Chunk
 from amqproxy.taps.bounded_series import BoundedSeries
 from amqproxy.taps.findings.connection_findings import ConnectionFindings
 from amqproxy.taps.findings.finding import Finding
 from amqproxy.taps.findings.process_inspector import ProcessInspector
 from amqproxy.taps.note import NOTHING, Note
+from amqproxy.taps.protocol_error import AnyProtocolError
 from amqproxy.taps.session_trace import SESSIONS_A_STEP, SessionTrace, relieve_in_steps
-from amqproxy.taps.tap import AnyProtocolError, TappedSession
+from amqproxy.taps.tap import TappedSession
 from amqproxy.taps.trace.events import (
     ChannelClosed,
     ConnectionOpened,
@@ -181,16 +181,7 @@ class ObjectTap:
         if sender is CLIENT:
             self._take(session, lambda observed: observed.trace.feed_protocol_header(time.time_ns()))
 
-    def saw_frames(self, session: TappedSession, sender: Peer, frames: Sequence[Frame], note: Note = NOTHING) -> None:
-        if note.leg != "upstream":
-            self._take(
-                session,
-                lambda observed: observed.count(observed.trace.feed_noted(sender, frames, time.time_ns(), note)),
-            )
-
-    def saw_amqp010_frames(
-        self, session: TappedSession, sender: Peer, frames: Amqp010Chunk, note: Note = NOTHING
-    ) -> None:
+    def saw_frames(self, session: TappedSession, sender: Peer, frames: Sequence[Any], note: Note = NOTHING) -> None:
         if note.leg != "upstream":
             self._take(
                 session,

@@ -8,7 +8,7 @@ from typing import TypeAlias
 import msgspec
 
 from amqproxy.amqp091.protocol_header import foreign_answer, recognise
-from amqproxy.amqp091.transitions import SERVER, Peer
+from amqproxy.peer import SERVER, Peer
 from amqproxy.taps.findings.connection_findings import ConnectionFindings
 from amqproxy.taps.findings.finding import Finding
 from amqproxy.taps.findings.process_inspector import ProcessInspector

@@ -12,8 +12,6 @@ from typing import Any
 
 import msgspec
 
-from amqproxy.amqp010.errors import ProtocolError as Amqp010Error
-from amqproxy.amqp010.protocol_header import NAME as AMQP010
 from amqproxy.amqp091.errors import ProtocolError
 from amqproxy.amqp091.frame import BODY, HEADER, HEARTBEAT, METHOD, Frame
 from amqproxy.amqp091.methods import Method
@@ -21,6 +19,7 @@ from amqproxy.amqp091.properties import ContentHeader
 from amqproxy.amqp091.protocol_header import NAME, recognise
 from amqproxy.amqp091.wire import Array, Table
 from amqproxy.taps.note import NOTHING, Note
+from amqproxy.taps.protocol_error import AnyProtocolError
 
 MASK = "<masked>"
 SECRETS = {
@@ -166,7 +165,7 @@ def record_protocol_header(data: bytes, *, ts_ns: int, stream: int, connection: 
 
 
 def record_error(
-    error: ProtocolError | Amqp010Error, *, ts_ns: int, stream: int, connection: str, sender: str, lost: int = 0
+    error: AnyProtocolError, *, ts_ns: int, stream: int, connection: str, sender: str, lost: int = 0
 ) -> Record:
     """The record of what a peer did wrong, or of bytes that could not be read."""
     return Record(
@@ -174,7 +173,7 @@ def record_error(
         stream=stream,
         connection=connection,
         sender=sender,
-        protocol=AMQP010 if isinstance(error, Amqp010Error) else NAME,
+        protocol=error.protocol,
         channel=error.channel,
         type="error",
         code=int(error.code),

@@ -4,17 +4,11 @@ from __future__ import annotations
 
 import time
 from collections.abc import Sequence
-from typing import Protocol, TypeAlias
+from typing import Any, Protocol
 
-from amqproxy.amqp010.errors import ProtocolError as Amqp010Error
-from amqproxy.amqp091.errors import ProtocolError
-from amqproxy.amqp091.frame import Frame
-from amqproxy.amqp091.transitions import CLIENT, Peer
-from amqproxy.taps.amqp010.chunk import Amqp010Chunk
+from amqproxy.peer import CLIENT, Peer
 from amqproxy.taps.note import NOTHING, Note
-
-AnyProtocolError: TypeAlias = ProtocolError | Amqp010Error
-"""What a peer did wrong, in either protocol."""
+from amqproxy.taps.protocol_error import AnyProtocolError
 
 
 def present() -> int:
@@ -52,25 +46,23 @@ class Tap(Protocol):
         """Need it not be shown every frame, where that takes too much time?"""
 
     def saw_protocol_header(self, session: TappedSession, data: bytes, sender: Peer = CLIENT) -> None:
-        """A peer's first bytes: eight, or fewer when they are of no AMQP. Only in AMQP 0-10 the server sends some."""
+        """Take a peer's first bytes: eight, or fewer when they are of no AMQP. Not every server sends some."""
 
-    def saw_frames(self, session: TappedSession, sender: Peer, frames: Sequence[Frame], note: Note = NOTHING) -> None:
-        """Frames of `sender`, in order. `note` is what rules did to the command that they belong to.
+    def saw_frames(self, session: TappedSession, sender: Peer, frames: Sequence[Any], note: Note = NOTHING) -> None:
+        """Take frames of `sender`, in order. `note` is what rules did to the command that they belong to.
 
-        A `FrameChunk` is valid during this call only: a tap that keeps it keeps what `unmade` returns.
+        Frames that were read together come as a `FrameChunk`, which is valid during this call only: a tap that keeps it
+        keeps what `unmade` returns. `dialects.chunk_of` makes a chunk of those that come one by one.
         """
-
-    def saw_amqp010_frames(
-        self, session: TappedSession, sender: Peer, frames: Amqp010Chunk, note: Note = NOTHING
-    ) -> None:
-        """The same of frames of AMQP 0-10. A tap that keeps a chunk for long keeps what `unmade` returns."""
 
     def saw_gap(self, session: TappedSession, frames: int) -> None:
         """So many frames, of both peers, were not shown, since that would have taken too much time."""
 
     def saw_violation(self, session: TappedSession, sender: Peer, error: AnyProtocolError) -> None:
-        """What `sender` did wrong, for which the session ends, or of AMQP 0-10 its frames are not shown any more. The
-        error has the bytes, as far as they were received, where they are not shown as frames."""
+        """Take what `sender` did wrong, for which the session ends, or its frames are not shown any more.
+
+        The error has the bytes, as far as they were received, where they are not shown as frames.
+        """
 
     def saw_end(self, session: TappedSession, reason: str) -> None:
         """The session is over; nothing more comes of it."""

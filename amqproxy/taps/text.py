@@ -51,8 +51,8 @@ def _time_of_day(seconds: int) -> str:
 
 
 def _what(record: Record) -> str:
-    if record.protocol == "0-10" and record.type in ("control", "command", "header"):
-        return _amqp010(record)
+    if record.flags is not None and record.type in ("control", "command", "header"):  # parts of segments
+        return _segment(record)
     if record.type == "method":
         return f"{record.method}  {pairs(record.arguments or {})}"
     if record.type == "header":
@@ -71,7 +71,7 @@ def _what(record: Record) -> str:
     return record.type
 
 
-def _amqp010(record: Record) -> str:
+def _segment(record: Record) -> str:
     """A control, a command with its id, or the header of one."""
     number = "" if record.command_id is None else f"{record.command_id}: "
     if record.type == "header":

@@ -3,19 +3,19 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
+from typing import Any
 
-from amqproxy.amqp091.frame import Frame
-from amqproxy.amqp091.transitions import CLIENT, Peer
-from amqproxy.taps.amqp010.chunk import Amqp010Chunk
+from amqproxy.peer import CLIENT, Peer
 from amqproxy.taps.findings.process_inspector import ProcessInspector
 from amqproxy.taps.message_record import MessageRecord
 from amqproxy.taps.message_recorder import SelectorOf
 from amqproxy.taps.note import NOTHING, Note
 from amqproxy.taps.observer import Observer, ObserverSettings, Report
 from amqproxy.taps.pending_messages import RECORD_COST, PendingBudget, cost_of
+from amqproxy.taps.protocol_error import AnyProtocolError
 from amqproxy.taps.record_queue import PrintedRecord, RecordQueue
 from amqproxy.taps.session_trace import to_relieve
-from amqproxy.taps.tap import AnyProtocolError, TappedSession, present
+from amqproxy.taps.tap import TappedSession, present
 
 OBSERVERS_A_STEP = 100
 """Connections looked at in one step of a look for what has been open for long."""
@@ -55,13 +55,7 @@ class TraceTap:
         if sender is CLIENT:
             self._observer(session).feed_protocol_header(self._clock())
 
-    def saw_frames(self, session: TappedSession, sender: Peer, frames: Sequence[Frame], note: Note = NOTHING) -> None:
-        if note.leg != "upstream":
-            self._add(self._observer(session).feed(sender, frames, self._clock(), note))
-
-    def saw_amqp010_frames(
-        self, session: TappedSession, sender: Peer, frames: Amqp010Chunk, note: Note = NOTHING
-    ) -> None:
+    def saw_frames(self, session: TappedSession, sender: Peer, frames: Sequence[Any], note: Note = NOTHING) -> None:
         if note.leg != "upstream":
             self._add(self._observer(session).feed(sender, frames, self._clock(), note))
 

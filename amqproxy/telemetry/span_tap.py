@@ -5,15 +5,15 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Iterator, Sequence
 from ipaddress import ip_address
+from typing import Any
 
-from amqproxy.amqp091.frame import Frame
-from amqproxy.amqp091.transitions import CLIENT, Peer
 from amqproxy.configuration.config import split_address
+from amqproxy.peer import CLIENT, Peer
 from amqproxy.process.supervision import contained
-from amqproxy.taps.amqp010.chunk import Amqp010Chunk
 from amqproxy.taps.note import NOTHING, Note
+from amqproxy.taps.protocol_error import AnyProtocolError
 from amqproxy.taps.session_trace import Frames, SessionTrace, relieve_in_steps
-from amqproxy.taps.tap import AnyProtocolError, TappedSession
+from amqproxy.taps.tap import TappedSession
 from amqproxy.telemetry.message_span import AttributeValue, MessageSpan
 from amqproxy.telemetry.sampler import Sampler
 from amqproxy.telemetry.span_budget import SpanBudget
@@ -80,13 +80,7 @@ class SpanTap:
         if traced is not None:
             traced.trace.feed_protocol_header(time.time_ns())
 
-    def saw_frames(self, session: TappedSession, sender: Peer, frames: Sequence[Frame], note: Note = NOTHING) -> None:
-        if note.leg != "upstream":
-            self._take(session, lambda traced: traced.feed(sender, frames, note))
-
-    def saw_amqp010_frames(
-        self, session: TappedSession, sender: Peer, frames: Amqp010Chunk, note: Note = NOTHING
-    ) -> None:
+    def saw_frames(self, session: TappedSession, sender: Peer, frames: Sequence[Any], note: Note = NOTHING) -> None:
         if note.leg != "upstream":
             self._take(session, lambda traced: traced.feed(sender, frames, note))
 

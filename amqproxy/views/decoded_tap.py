@@ -3,19 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from typing import Any
 
-from amqproxy.amqp010.errors import ProtocolError as Amqp010Error
-from amqproxy.amqp010.protocol_header import NAME as AMQP010
-from amqproxy.amqp091.frame import BODY, Frame
-from amqproxy.amqp091.protocol_header import NAME, recognise
-from amqproxy.amqp091.transitions import CLIENT, Peer
-from amqproxy.capture.amqp010.decoded_frames import Amqp010DecodedFrames
-from amqproxy.capture.amqp091.decoded_frames import Amqp091DecodedFrames
+from amqproxy.amqp091.protocol_header import recognise
 from amqproxy.capture.decoded import Decoded, DecodedProtocolHeader, SkippedBytes
-from amqproxy.taps.amqp010.chunk import Amqp010Chunk
-from amqproxy.taps.amqp091.chunk import FrameChunk
+from amqproxy.peer import CLIENT, Peer
+from amqproxy.taps.dialects import chunk_of
 from amqproxy.taps.note import NOTHING, Note
-from amqproxy.taps.tap import AnyProtocolError, TappedSession, present
+from amqproxy.taps.protocol_error import AnyProtocolError
+from amqproxy.taps.tap import TappedSession, present
+from amqproxy.views.dialects import decoded_frames
 
 PASSED_COST = 512
 """Bytes that what passed at one time takes, about, besides its frames."""
@@ -55,23 +52,10 @@ class DecodedTap:
         self._take(header, PASSED_COST, 1)
         self._wake()
 
-    def saw_frames(self, session: TappedSession, sender: Peer, frames: Sequence[Frame], note: Note = NOTHING) -> None:
-        if isinstance(frames, FrameChunk):
-            frames = frames.unmade()
-            cost = PASSED_COST + frames.size
-        else:
-            cost = PASSED_COST + sum(map(_cost, frames))
-        passed = Amqp091DecodedFrames(self._clock(), session.number, session.name, sender, frames, note=note)
-        self._take(passed, cost, len(frames))
-        self._wake()
-
-    def saw_amqp010_frames(
-        self, session: TappedSession, sender: Peer, frames: Amqp010Chunk, note: Note = NOTHING
-    ) -> None:
-        passed = Amqp010DecodedFrames(
-            self._clock(), session.number, session.name, sender, frames, command_ids=frames.command_ids, note=note
-        )
-        self._take(passed, PASSED_COST + frames.size, len(frames))
+    def saw_frames(self, session: TappedSession, sender: Peer, frames: Sequence[Any], note: Note = NOTHING) -> None:
+        chunk = chunk_of(frames).unmade()
+        passed = decoded_frames(self._clock(), session.number, session.name, sender, chunk, note)
+        self._take(passed, PASSED_COST + chunk.memory(FRAME_COST, DECODED_FACTOR), len(chunk))
         self._wake()
 
     def saw_gap(self, session: TappedSession, frames: int) -> None:
@@ -84,7 +68,7 @@ class DecodedTap:
             session.number,
             session.name,
             sender,
-            AMQP010 if isinstance(error, Amqp010Error) else NAME,
+            error.protocol,
             error.reply_text,
             error.offset,
             0,
@@ -96,8 +80,3 @@ class DecodedTap:
 
     def saw_end(self, session: TappedSession, reason: str) -> None:
         """There is no line of it."""
-
-
-def _cost(frame: Frame) -> int:
-    """The bytes that a frame takes, about."""
-    return FRAME_COST + (frame.size if frame.kind == BODY else DECODED_FACTOR * frame.size)

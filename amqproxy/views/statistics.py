@@ -23,7 +23,7 @@ class MessageTotals(msgspec.Struct, frozen=True, kw_only=True):
     Of the publishes, `sent` need no answer; others were `confirmed` or `nacked` by the broker, `committed` or
     `rolled_back` with their transaction. `returned` counts basic.return. Of the deliveries, which are those of
     basic.deliver and of basic.get (`got`), some were `redelivered`; `auto_acked` need no acknowledgement, and `browsed`
-    stay in their queue (AMQP 0-10); others were `acked`, or `rejected` by basic.nack or basic.reject, or given back by
+    stay in their queue; others were `acked`, or `rejected` by basic.nack or basic.reject, or given back by
     basic.recover (`recovered`); `requeued` are those of the rejected and recovered that the queue gets back. At the end
     of their channel, some were `open_publishes` or `open_deliveries`; of the `unknown` it could not be observed.
     `unknown_tags` are acknowledgements and confirms of what was not open.

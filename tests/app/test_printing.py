@@ -15,7 +15,7 @@ from amqproxy.amqp091.transitions import CLIENT
 from amqproxy.app.printing import Printing, PrintSettings
 from amqproxy.capture.text_lines import TextLines
 from amqproxy.configuration.config import Limits
-from amqproxy.taps.amqp091.chunk import FrameChunk
+from amqproxy.taps.amqp091.chunk import Amqp091Chunk
 from amqproxy.taps.metrics import Metrics
 from tests.transcripts.words import octets
 
@@ -92,7 +92,7 @@ async def test_lines_are_written_from_the_bytes_of_frames(
         nursery.start_soon(printing.run, lambda: None)
         await trio.testing.wait_all_tasks_blocked()
         printing.tap.saw_protocol_header(SESSION, b"AMQP\0\0\x09\1")
-        printing.tap.saw_frames(SESSION, CLIENT, FrameChunk(FRAMES, 8))
+        printing.tap.saw_frames(SESSION, CLIENT, Amqp091Chunk(FRAMES, 8))
         await printed(writes, 3)
         nursery.cancel_scope.cancel()
     text = b"".join(writes).decode()
@@ -104,7 +104,7 @@ async def test_frames_without_room_are_counted_one_by_one(
 ) -> None:
     printing = lines_of(print_backlog=5)
     for _ in range(5):
-        printing.tap.saw_frames(SESSION, CLIENT, FrameChunk(FRAMES, 0))
+        printing.tap.saw_frames(SESSION, CLIENT, Amqp091Chunk(FRAMES, 0))
     assert printing._queue.take_dropped() == 4
     await printing.finish()
     assert b"".join(writes).count(b"\n") == 6
@@ -114,8 +114,8 @@ async def test_what_cannot_be_written_is_not_the_trouble_of_other_lines(
     writes: list[bytes], capfd: pytest.CaptureFixture[str]
 ) -> None:
     printing = lines_of()
-    printing.tap.saw_frames(SESSION, "nobody", FrameChunk(FRAMES, 0))  # type: ignore[arg-type]
-    printing.tap.saw_frames(SESSION, CLIENT, FrameChunk(FRAMES, 0))
+    printing.tap.saw_frames(SESSION, "nobody", Amqp091Chunk(FRAMES, 0))  # type: ignore[arg-type]
+    printing.tap.saw_frames(SESSION, CLIENT, Amqp091Chunk(FRAMES, 0))
     with capture_logs() as log:
         await printing.finish()
     assert [(each["event"], each["count"]) for each in log if each["log_level"] == "error"] == [
@@ -130,7 +130,7 @@ async def test_many_lines_are_written_in_parts(
     monkeypatch.setattr("amqproxy.app.printing.WRITE_SIZE", 100)
     printing = lines_of()
     for _ in range(3):
-        printing.tap.saw_frames(SESSION, CLIENT, FrameChunk(FRAMES * 2, 0))
+        printing.tap.saw_frames(SESSION, CLIENT, Amqp091Chunk(FRAMES * 2, 0))
     await printing.finish()
     assert [each.count(b"\n") for each in writes] == [4, 4, 4]
 
@@ -152,14 +152,14 @@ async def test_what_a_thread_that_was_left_has_to_write_comes_before_what_is_wri
     monkeypatch.setattr("amqproxy.app.printing.PATIENCE", 20.0)
     printing = lines_of()
     for _ in range(3):
-        printing.tap.saw_frames(SESSION, CLIENT, FrameChunk(octets("1: tx.select"), 0))
+        printing.tap.saw_frames(SESSION, CLIENT, Amqp091Chunk(octets("1: tx.select"), 0))
     async with trio.open_nursery() as nursery:
         nursery.start_soon(printing.run, lambda: None)
         with trio.fail_after(20):
             while not blocked.is_set():  # noqa: ASYNC110
                 await trio.sleep(0.001)
         nursery.cancel_scope.cancel()
-    printing.tap.saw_frames(SESSION, CLIENT, FrameChunk(octets("1: tx.commit"), 0))
+    printing.tap.saw_frames(SESSION, CLIENT, Amqp091Chunk(octets("1: tx.commit"), 0))
     async with trio.open_nursery() as nursery:
         nursery.start_soon(printing.finish)
         await trio.testing.wait_all_tasks_blocked(0.05)

@@ -31,7 +31,7 @@ from amqproxy.capture.amqp091.decoded_frames import Amqp091DecodedFrames
 from amqproxy.capture.arrow import record_batches, schema
 from amqproxy.capture.decode import BOTH_LEGS, read_decoded
 from amqproxy.capture.decoded import Decoded, DecodedFrames, StreamEnded, records_of
-from amqproxy.taps.amqp091.chunk import FrameChunk
+from amqproxy.taps.amqp091.chunk import Amqp091Chunk
 from amqproxy.taps.note import Note
 from tests.amqp010 import recorded
 from tests.capture.any_frames import CAPTURES, WHERE, amqp010_frames, frames, times
@@ -179,7 +179,7 @@ def test_every_capture_gives_the_rows_of_its_lines(path: Path) -> None:
 @settings(max_examples=example_count(100), deadline=None)
 @given(frames, times, st.integers(0, 2**40), st.integers(0, 60), st.integers(1, 9))
 def test_any_frames_give_the_rows_of_their_lines(data: bytes, ts_ns: int, stream: int, body: int, rows: int) -> None:
-    chunk = Amqp091DecodedFrames(ts_ns, stream, "one", "client", FrameChunk(data, 1 << 33, -1, False))
+    chunk = Amqp091DecodedFrames(ts_ns, stream, "one", "client", Amqp091Chunk(data, 1 << 33, -1, False))
     as_list = msgspec.structs.replace(chunk, frames=list(chunk.frames), leg="client", connection="another")
     note = Note(("slow", "other"), ("late",), "rewritten", "upstream")
     noted = msgspec.structs.replace(chunk, ts_ns=-1, leg="upstream", note=note)
@@ -232,7 +232,7 @@ def test_most_frames_of_0_10_need_no_record(name: str, monkeypatch: pytest.Monke
 
 def test_a_batch_ends_where_its_texts_are_long(monkeypatch: pytest.MonkeyPatch) -> None:
     body = encode_frame(BODY, 1, bytes(1 << 20))
-    passed: list[Decoded] = [Amqp091DecodedFrames(*WHERE, FrameChunk(body, 0))] * 80
+    passed: list[Decoded] = [Amqp091DecodedFrames(*WHERE, Amqp091Chunk(body, 0))] * 80
     sizes = [batch.num_rows for batch in record_batches(passed, body=1 << 20)]
     assert sum(sizes) == 80
     assert max(sizes) <= 33
@@ -246,7 +246,7 @@ def test_tables_however_deep_they_nest(letter: bytes) -> None:
     table = Table.from_octets(entries if letter == b"F" else b"\x01k" + entries)
     header = encode_frame(HEADER, 1, ContentHeader(9, Properties(headers=table)).encode())
     data = encode_method(1, QueueDeclare(arguments=table)) + header
-    check([Amqp091DecodedFrames(*WHERE, FrameChunk(data, 0))])
+    check([Amqp091DecodedFrames(*WHERE, Amqp091Chunk(data, 0))])
 
 
 def test_nothing_gives_no_batch() -> None:

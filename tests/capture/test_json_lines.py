@@ -16,7 +16,7 @@ from amqproxy.amqp091.wire import Field, Table
 from amqproxy.capture.amqp091.decoded_frames import Amqp091DecodedFrames
 from amqproxy.capture.decode import read_decoded
 from amqproxy.capture.decoded import Decoded, SkippedBytes
-from amqproxy.taps.amqp091.chunk import FrameChunk
+from amqproxy.taps.amqp091.chunk import Amqp091Chunk
 from amqproxy.taps.note import Note
 from tests.capture.any_frames import CAPTURES, WHERE, frames, times
 from tests.capture.lines_of_records import by_records, written
@@ -35,7 +35,7 @@ def test_every_capture_gives_the_lines_of_its_records(path: Path, body: int) -> 
 def test_any_frames_give_the_lines_of_their_records(
     data: bytes, ts_ns: int, stream: int, sender: str, body: int
 ) -> None:
-    chunk = Amqp091DecodedFrames(ts_ns, stream, 'a"b\\-é:1', sender, FrameChunk(data, 1 << 33, -1, False))
+    chunk = Amqp091DecodedFrames(ts_ns, stream, 'a"b\\-é:1', sender, Amqp091Chunk(data, 1 << 33, -1, False))
     as_list = msgspec.structs.replace(chunk, frames=list(chunk.frames))
     other = msgspec.structs.replace(chunk, sender="server", ts_ns=7, leg="client")
     noted = msgspec.structs.replace(other, leg="upstream", note=Note(("slow",), ("late",), "rewritten", "upstream"))
@@ -59,7 +59,7 @@ def test_more_than_the_buffer_holds() -> None:
     many = Table([Field(f"k{number}", "I", number) for number in range(500)])
     contents = [ContentHeader(9, Properties(headers=table)) for table in (headers, many, headers)]
     data = b"".join([encode_frame(HEADER, 1, each.encode()) for each in contents])
-    passed: list[Decoded] = [Amqp091DecodedFrames(*WHERE, FrameChunk(data * 5, 0))]
+    passed: list[Decoded] = [Amqp091DecodedFrames(*WHERE, Amqp091Chunk(data * 5, 0))]
     assert written(passed, 0) == by_records(passed, 0)
 
 
@@ -72,7 +72,7 @@ def test_values_that_json_does_not_have() -> None:
     ]
     tables = [Table(odd[:7]), Table(odd), Table({"nested": Table(odd), "in": [math.nan, Table(odd)]})]
     data = b"".join([encode_frame(HEADER, 1, ContentHeader(9, Properties(headers=each)).encode()) for each in tables])
-    passed: list[Decoded] = [Amqp091DecodedFrames(*WHERE, FrameChunk(data, 0))]
+    passed: list[Decoded] = [Amqp091DecodedFrames(*WHERE, Amqp091Chunk(data, 0))]
     lines = written(passed, 0)
     assert lines == by_records(passed, 0)
     assert b'"ff":{"repeated":["NaN","Infinity","-Infinity"]}' in lines
@@ -83,7 +83,7 @@ def test_values_that_json_does_not_have() -> None:
 def test_secrets_are_masked() -> None:
     sent = [ConnectionStartOk(response=b"\0guest\0se\xffcret"), ConnectionSecureOk(b"secret")]
     data = b"".join([encode_method(0, each) for each in sent])
-    passed: list[Decoded] = [Amqp091DecodedFrames(*WHERE, FrameChunk(data, 0))]
+    passed: list[Decoded] = [Amqp091DecodedFrames(*WHERE, Amqp091Chunk(data, 0))]
     lines = written(passed, 0)
     assert lines == by_records(passed, 0)
     assert lines.count(b'"<masked>"') == 2
@@ -91,7 +91,7 @@ def test_secrets_are_masked() -> None:
 
 def test_what_is_no_frame() -> None:
     skipped = SkippedBytes(*WHERE, "0-9-1", "bytes are missing from the capture", 9, 100)
-    frames = Amqp091DecodedFrames(*WHERE, FrameChunk(encode_method(1, BasicAck(1)), 0))
+    frames = Amqp091DecodedFrames(*WHERE, Amqp091Chunk(encode_method(1, BasicAck(1)), 0))
     assert written([skipped, frames], 0) == by_records([skipped, frames], 0)
 
 
@@ -104,7 +104,7 @@ def test_tables_however_deep_they_nest(letter: bytes, depth: int) -> None:
     table = Table.from_octets(entries if letter == b"F" else b"\x01k" + entries)
     header = encode_frame(HEADER, 1, ContentHeader(9, Properties(headers=table)).encode())
     data = encode_method(1, QueueDeclare(arguments=table)) + header
-    passed: list[Decoded] = [Amqp091DecodedFrames(*WHERE, FrameChunk(data, 0))]
+    passed: list[Decoded] = [Amqp091DecodedFrames(*WHERE, Amqp091Chunk(data, 0))]
     lines = written(passed, 0)
     assert lines == by_records(passed, 0)
     assert b"error" not in lines

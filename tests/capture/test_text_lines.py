@@ -21,7 +21,7 @@ from amqproxy.amqp091.wire import Field, Table
 from amqproxy.capture.amqp091.decoded_frames import Amqp091DecodedFrames
 from amqproxy.capture.decode import read_decoded
 from amqproxy.capture.decoded import Decoded, SkippedBytes
-from amqproxy.taps.amqp091.chunk import FrameChunk
+from amqproxy.taps.amqp091.chunk import Amqp091Chunk
 from amqproxy.taps.note import Note
 from tests.capture.any_frames import CAPTURES, WHERE, frames, times
 from tests.capture.text_of_records import by_records, written
@@ -40,7 +40,7 @@ def test_every_capture_gives_the_lines_of_its_records(path: Path, body: int) -> 
 def test_any_frames_give_the_lines_of_their_records(
     data: bytes, ts_ns: int, stream: int, sender: str, body: int
 ) -> None:
-    chunk = Amqp091DecodedFrames(ts_ns, stream, "a:1-b:2", sender, FrameChunk(data, 1 << 33, -1, False))
+    chunk = Amqp091DecodedFrames(ts_ns, stream, "a:1-b:2", sender, Amqp091Chunk(data, 1 << 33, -1, False))
     as_list = msgspec.structs.replace(chunk, frames=list(chunk.frames))
     other = msgspec.structs.replace(chunk, sender="server", ts_ns=7, leg="client")
     noted = msgspec.structs.replace(other, leg="upstream", note=Note(("slow",), ("late",), "rewritten", "upstream"))
@@ -68,7 +68,7 @@ def test_channels_and_texts(channel: int, text: str, bit: bool) -> None:
     ]
     data = b"".join([encode_method(channel, each) for each in methods])
     data += encode_frame(HEADER, channel, ContentHeader(0, Properties(content_type=text, priority=0)).encode())
-    passed: list[Decoded] = [Amqp091DecodedFrames(*WHERE, FrameChunk(data + HEARTBEAT_FRAME, 0))]
+    passed: list[Decoded] = [Amqp091DecodedFrames(*WHERE, Amqp091Chunk(data + HEARTBEAT_FRAME, 0))]
     assert written(passed, 0) == by_records(passed, 0)
 
 
@@ -87,14 +87,14 @@ def test_more_than_the_buffer_holds() -> None:
         for each in (Properties(headers=headers), Properties(content_type="x" * 255), Properties(message_id="a " * 127))
     ]
     data = b"".join([encode_frame(HEADER, 1, each.encode()) for each in contents])
-    passed: list[Decoded] = [Amqp091DecodedFrames(*WHERE, FrameChunk(data * 300, 0))]
+    passed: list[Decoded] = [Amqp091DecodedFrames(*WHERE, Amqp091Chunk(data * 300, 0))]
     assert written(passed, 0) == by_records(passed, 0)
 
 
 def test_secrets_are_masked() -> None:
     sent = [ConnectionStartOk(response=b"\0guest\0se\xffcret"), ConnectionSecureOk(b"secret")]
     data = b"".join([encode_method(0, each) for each in sent])
-    passed: list[Decoded] = [Amqp091DecodedFrames(*WHERE, FrameChunk(data, 0))]
+    passed: list[Decoded] = [Amqp091DecodedFrames(*WHERE, Amqp091Chunk(data, 0))]
     lines = written(passed, 0)
     assert lines == by_records(passed, 0)
     assert "cret" not in lines

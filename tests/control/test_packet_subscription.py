@@ -26,7 +26,7 @@ from amqproxy.control.packet_subscription import EVENT_BYTES, PacketSubscription
 from amqproxy.control.record_subscription import RecordSubscription
 from amqproxy.control.request import Subscribe
 from amqproxy.control.tap_ring import TapRing
-from amqproxy.taps.amqp091.chunk import FrameChunk
+from amqproxy.taps.amqp091.chunk import Amqp091Chunk
 from amqproxy.taps.metrics import Metrics
 from amqproxy.taps.note import Note
 from tests.example_count import example_count
@@ -114,7 +114,7 @@ def test_frames_decode_to_the_records_that_a_subscriber_to_frames_gets() -> None
     for number in range(50):
         for session in sessions:
             publish = frames_of(1, BasicPublish(routing_key=str(number)), body=b"x" * number)
-            ring.saw_frames(session, CLIENT, FrameChunk(b"".join(frame.raw for frame in publish), 0))
+            ring.saw_frames(session, CLIENT, Amqp091Chunk(b"".join(frame.raw for frame in publish), 0))
             note = Note(rules=("r",), verdict="tagged", tags=("a b",))
             ring.saw_frames(session, SERVER, frames_of(1, BasicDeliver("c", number, routing_key="k"), body=b"y"), note)
     ring.saw_end(sessions[2], "client closed")
@@ -152,7 +152,7 @@ def test_what_is_too_old_is_missing_from_its_connection() -> None:
     followed.ring = TapRing(1 << 20, lambda: next(times))
     subscription = followed.subscribe(max_age=1.0)
     for _ in range(2):
-        followed.ring.saw_frames(Session(), CLIENT, FrameChunk(3 * ACK, 0))
+        followed.ring.saw_frames(Session(), CLIENT, Amqp091Chunk(3 * ACK, 0))
     followed.read(subscription)
     assert followed.lost == 3
 
@@ -164,10 +164,10 @@ def test_what_was_there_before_is_not_too_old() -> None:
     followed.ring = TapRing(1 << 20, lambda: next(times))
     session = Session()
     for _ in range(2):
-        followed.ring.saw_frames(session, CLIENT, FrameChunk(ACK, 0))
+        followed.ring.saw_frames(session, CLIENT, Amqp091Chunk(ACK, 0))
     subscription = followed.subscribe(max_age=1.0, since="start")
     for _ in range(2):
-        followed.ring.saw_frames(session, CLIENT, FrameChunk(ACK, 0))
+        followed.ring.saw_frames(session, CLIENT, Amqp091Chunk(ACK, 0))
     followed.read(subscription)
     assert (frames(followed), followed.lost) == (3, 1)
 
@@ -191,7 +191,7 @@ def test_many_small_ones_share_an_event() -> None:
     followed = Followed(1 << 24)
     followed.read()
     for _ in range(3000):
-        followed.ring.saw_frames(Session(), CLIENT, FrameChunk(ACK, 0))
+        followed.ring.saw_frames(Session(), CLIENT, Amqp091Chunk(ACK, 0))
     events = followed.read()
     assert all(len(each) >= EVENT_BYTES for each in events[:-1])
 
@@ -201,12 +201,12 @@ def test_many_that_end_while_nobody_looks_take_their_turn(monkeypatch: pytest.Mo
     followed = Followed(20_000)
     sessions = [Session(number) for number in range(100)]
     for session in sessions:
-        followed.ring.saw_frames(session, CLIENT, FrameChunk(ACK, 0))
+        followed.ring.saw_frames(session, CLIENT, Amqp091Chunk(ACK, 0))
         followed.subscription.look()
     for session in sessions:
         followed.ring.saw_end(session, "client closed")
     for _ in range(100):
-        followed.ring.saw_frames(Session(), CLIENT, FrameChunk(100 * ACK, 0))
+        followed.ring.saw_frames(Session(), CLIENT, Amqp091Chunk(100 * ACK, 0))
     followed.read()
     assert sum(isinstance(each, StreamEnded) for each in followed.decoded()) == 100
 
@@ -217,7 +217,7 @@ def test_who_never_looks_makes_nothing_grow() -> None:
     for number in range(2_000):
         session = Session(number)
         followed.ring.saw_protocol_header(session, HEADER)
-        followed.ring.saw_frames(session, CLIENT, FrameChunk(10 * ACK, 0))
+        followed.ring.saw_frames(session, CLIENT, Amqp091Chunk(10 * ACK, 0))
         followed.ring.saw_end(session, "client closed")
     del session
     gc.collect()
@@ -233,7 +233,7 @@ def test_one_that_is_closed_keeps_nothing_of_what_was_not_sent() -> None:
     """That may be megabytes, and the garbage collector looks seldom."""
     followed = Followed(1 << 20)
     session = Session()
-    followed.ring.saw_frames(session, CLIENT, FrameChunk(1_000 * ACK, 0))
+    followed.ring.saw_frames(session, CLIENT, Amqp091Chunk(1_000 * ACK, 0))
     followed.subscription.look()
     followed.subscription.close()
     assert not followed.subscription._entries
@@ -247,7 +247,7 @@ def test_one_that_fails_is_shown_no_more_and_the_ring_goes_on(monkeypatch: pytes
     other = followed.subscribe()
     session = Session()
     for _ in range(10):
-        followed.ring.saw_frames(session, CLIENT, FrameChunk(ACK, 0))
+        followed.ring.saw_frames(session, CLIENT, Amqp091Chunk(ACK, 0))
     followed.read(other)
     assert followed.lost + frames(followed) == 10
 
@@ -259,11 +259,11 @@ def test_with_more_credit_what_is_older_can_be_skipped(monkeypatch: pytest.Monke
     followed = Followed()
     followed.ring = TapRing(1 << 20, lambda: now)
     session = Session()
-    followed.ring.saw_frames(session, CLIENT, FrameChunk(ACK, 0))
+    followed.ring.saw_frames(session, CLIENT, Amqp091Chunk(ACK, 0))
     followed.subscription = followed.subscribe(credit=1, since="start")
     for ago in (*range(20, 10, -1), 1, 0):
         now = time.time_ns() - ago * 10**9
-        followed.ring.saw_frames(session, CLIENT, FrameChunk(ACK, 0))
+        followed.ring.saw_frames(session, CLIENT, Amqp091Chunk(ACK, 0))
     followed.subscription.look()
     followed.subscription.grant(1, 5.0)
     assert followed.subscription.look()
@@ -277,7 +277,7 @@ def test_what_is_closed_is_not_woken_and_misses_nothing() -> None:
     followed.read()
     followed.subscription.close()
     for _ in range(10):
-        followed.ring.saw_frames(Session(), CLIENT, FrameChunk(ACK, 0))
+        followed.ring.saw_frames(Session(), CLIENT, Amqp091Chunk(ACK, 0))
     assert followed.woken == 0
     assert list(followed.subscription.events()) == []
 
@@ -299,14 +299,14 @@ def test_what_is_missing_is_missing_exactly(
     sessions = [Session(number, f"10.0.0.{number}:4-10.0.0.9:5") for number in (1, 2, 3)]
     passed: Counter[tuple[str, str]] = Counter()
     for session in sessions:
-        followed.ring.saw_frames(session, CLIENT, FrameChunk(ACK, 0))
-        followed.ring.saw_frames(session, SERVER, FrameChunk(ACK, 0))
+        followed.ring.saw_frames(session, CLIENT, Amqp091Chunk(ACK, 0))
+        followed.ring.saw_frames(session, SERVER, Amqp091Chunk(ACK, 0))
         passed[session.name, "client"] = passed[session.name, "server"] = 1
         followed.read()
     followed.ring.memory = memory
     for number, is_client, frames, looks in turns:
         session, sender = sessions[number], CLIENT if is_client else SERVER
-        followed.ring.saw_frames(session, sender, FrameChunk(frames * ACK, 0))
+        followed.ring.saw_frames(session, sender, Amqp091Chunk(frames * ACK, 0))
         passed[session.name, str(sender)] += frames
         for _ in range(looks):
             followed.subscription.look()

@@ -21,7 +21,7 @@ from amqproxy.control.record_subscription import FRAMES_A_LOOK, RecordSubscripti
 from amqproxy.control.request import Subscribe
 from amqproxy.control.request_error import RequestError
 from amqproxy.control.tap_ring import TapRing
-from amqproxy.taps.amqp091.chunk import FrameChunk
+from amqproxy.taps.amqp091.chunk import Amqp091Chunk
 from amqproxy.taps.metrics import Metrics
 from tests.example_count import example_count
 from tests.taps.sessions import Session
@@ -212,7 +212,7 @@ def test_credit() -> None:
 def test_a_large_chunk_is_looked_at_in_parts() -> None:
     followed = Followed(frames=True)
     data = b"".join(frame.raw for number in range(200) for frame in frames_of(1, BasicAck(number)))
-    followed.ring.saw_frames(followed.session, CLIENT, FrameChunk(data, 0))
+    followed.ring.saw_frames(followed.session, CLIENT, Amqp091Chunk(data, 0))
     assert followed.subscription.look()
     assert len(list(followed.subscription.events())) == FRAMES_A_LOOK
     followed.ring.memory = 1
@@ -238,7 +238,7 @@ def test_what_is_shown_and_what_is_lost_is_all_there_was(memory: int, turns: lis
 
     for frames, looks in turns:
         data = b"".join(frame.raw for number in range(frames) for frame in frames_of(1, BasicAck(number)))
-        followed.ring.saw_frames(followed.session, CLIENT, FrameChunk(data, 0))
+        followed.ring.saw_frames(followed.session, CLIENT, Amqp091Chunk(data, 0))
         passed += frames
         for _ in range(looks):
             followed.subscription.look()
@@ -281,7 +281,7 @@ def test_one_that_is_closed_does_not_wait_for_the_garbage_collector(request_: di
 def test_a_chunk_of_many_frames_is_shown_in_parts() -> None:
     followed = Followed(frames=True)
     data = encode_method(1, BasicPublish(routing_key="é")) * (FRAMES_A_LOOK + 1)
-    followed.ring.saw_frames(followed.session, CLIENT, FrameChunk(data, 0))
+    followed.ring.saw_frames(followed.session, CLIENT, Amqp091Chunk(data, 0))
     counts = []
     while followed.subscription.look():
         counts.append(len(list(followed.subscription.events())))

@@ -17,7 +17,7 @@ from amqproxy.amqp091.properties import Properties
 from amqproxy.amqp091.transitions import CLIENT, SERVER
 from amqproxy.amqp091.wire import Table
 from amqproxy.control.tap_ring import ENTRY_COST, Cursor, Entry, Missed, TapRing
-from amqproxy.taps.amqp091.chunk import FrameChunk
+from amqproxy.taps.amqp091.chunk import Amqp091Chunk
 from tests.proxy.recording_tap import Audience
 from tests.taps.sessions import Session
 from tests.taps.trace.traced import frames_of
@@ -47,7 +47,7 @@ def test_whatever_was_shown_is_shown_again() -> None:
     cursor = Cursor(ring)
     data = b"".join(frame.raw for frame in frames_of(1, BasicPublish()))
     ring.saw_protocol_header(SESSION, b"AMQP")
-    ring.saw_frames(SESSION, CLIENT, FrameChunk(data, 0))
+    ring.saw_frames(SESSION, CLIENT, Amqp091Chunk(data, 0))
     ring.saw_frames(SESSION, SERVER, frames_of(1, BasicAck(1)))
     ring.saw_violation(SESSION, CLIENT, FrameError("too large"))
     ring.saw_end(SESSION, "over")
@@ -116,8 +116,8 @@ def test_what_is_read_and_what_is_lost_is_all_there_was(room: int, turns: list[i
         assert sum(entry.cost for entry in ring.entries.values()) <= ring.memory
 
 
-def chunk(frames: int) -> FrameChunk:
-    return FrameChunk(frames * frames_of(1, BasicAck(1))[0].raw, 0)
+def chunk(frames: int) -> Amqp091Chunk:
+    return Amqp091Chunk(frames * frames_of(1, BasicAck(1))[0].raw, 0)
 
 
 def test_a_ring_is_closed_until_what_is_in_it_was_read() -> None:

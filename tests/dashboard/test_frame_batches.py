@@ -13,7 +13,7 @@ from amqproxy.capture.amqp010.decoded_frames import Amqp010DecodedFrames
 from amqproxy.capture.amqp091.decoded_frames import Amqp091DecodedFrames
 from amqproxy.capture.decoded import Decoded, DecodedFrames, StreamEnded
 from amqproxy.taps.amqp010.chunk import Amqp010Chunk
-from amqproxy.taps.amqp091.chunk import FrameChunk
+from amqproxy.taps.amqp091.chunk import Amqp091Chunk
 from dashboard.frame_batches import MAX_FRAMES, batches
 from tests.amqp010.samples import TRANSFER_FRAMES
 
@@ -35,7 +35,7 @@ def amqp010(*, is_chunk: bool, gap: int = 0) -> Amqp010DecodedFrames:
 
 def amqp091(*, is_chunk: bool) -> Amqp091DecodedFrames:
     data = HEARTBEAT_FRAME * COUNT
-    return Amqp091DecodedFrames(*WHERE, FrameChunk(data, 0) if is_chunk else [Frame(HEARTBEAT_FRAME)] * COUNT)
+    return Amqp091DecodedFrames(*WHERE, Amqp091Chunk(data, 0) if is_chunk else [Frame(HEARTBEAT_FRAME)] * COUNT)
 
 
 @pytest.mark.parametrize(

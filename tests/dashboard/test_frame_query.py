@@ -19,7 +19,7 @@ from amqproxy.amqp091.methods import BasicAck, BasicPublish
 from amqproxy.capture.amqp010.decoded_frames import Amqp010DecodedFrames
 from amqproxy.capture.amqp091.decoded_frames import Amqp091DecodedFrames
 from amqproxy.taps.amqp010.chunk import Amqp010Chunk
-from amqproxy.taps.amqp091.chunk import FrameChunk
+from amqproxy.taps.amqp091.chunk import Amqp091Chunk
 from dashboard import frame_query
 from dashboard.frame_query import Page, entries_for, find
 from dashboard.frame_selection import FrameSelection
@@ -60,7 +60,7 @@ def filled(cuts: list[int], *, is_amqp010: bool = False) -> Ring:
                 chunk = Amqp010Chunk(b"".join(some), 0, [number] * len(some))
                 ring.append(Amqp010DecodedFrames(*where, chunk, command_ids=chunk.command_ids))
             else:
-                ring.append(Amqp091DecodedFrames(*where, FrameChunk(b"".join(some), 0)))
+                ring.append(Amqp091DecodedFrames(*where, Amqp091Chunk(b"".join(some), 0)))
     return ring
 
 

@@ -12,7 +12,7 @@ from starlette.websockets import WebSocketDisconnect
 
 from amqproxy.amqp091.frame import HEARTBEAT_FRAME
 from amqproxy.capture.amqp091.decoded_frames import Amqp091DecodedFrames
-from amqproxy.taps.amqp091.chunk import FrameChunk
+from amqproxy.taps.amqp091.chunk import Amqp091Chunk
 from dashboard import live_view, viewer
 from dashboard.api import live as live_api
 from dashboard.frame_selection import FrameSelection
@@ -123,7 +123,7 @@ def test_many_browsers_that_never_read(client: TestClient) -> None:
 
 
 def heartbeats(count: int) -> Amqp091DecodedFrames:
-    return Amqp091DecodedFrames(1, 1, "a-b", "client", FrameChunk(HEARTBEAT_FRAME * count, 0))
+    return Amqp091DecodedFrames(1, 1, "a-b", "client", Amqp091Chunk(HEARTBEAT_FRAME * count, 0))
 
 
 class Time:

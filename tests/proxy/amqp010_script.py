@@ -118,4 +118,4 @@ class Showing:
                 numbers = [self._numberings[sender].number(frame) for frame in reader.feed(data)]
                 for tap in self.taps:
                     chunk = Amqp010Chunk(bytes(reader.taken), reader.taken_from, numbers)
-                    tap.saw_amqp010_frames(self._session, sender, chunk, note)
+                    tap.saw_frames(self._session, sender, chunk, note)

@@ -1,13 +1,14 @@
 """A tap that keeps what it is shown, for tests to look at."""
 
 from collections.abc import Sequence
+from typing import Any
 
-from amqproxy.amqp091.frame import Frame
 from amqproxy.amqp091.transitions import CLIENT, Peer
 from amqproxy.taps.amqp010.chunk import Amqp010Chunk
 from amqproxy.taps.amqp010.record import TYPES
 from amqproxy.taps.note import NOTHING, Note
-from amqproxy.taps.tap import AnyProtocolError, TappedSession
+from amqproxy.taps.protocol_error import AnyProtocolError
+from amqproxy.taps.tap import TappedSession
 
 
 class Audience:
@@ -22,12 +23,10 @@ class Audience:
     def saw_protocol_header(self, session: TappedSession, data: bytes, sender: Peer = CLIENT) -> None:
         self.seen.append(f"{session.name} {data!r}" if sender is CLIENT else f"{sender} {data!r}")
 
-    def saw_frames(self, session: TappedSession, sender: Peer, frames: Sequence[Frame], note: Note = NOTHING) -> None:
-        self.seen += [f"{sender} {frame.method.name if frame.kind == 1 else frame.kind}" for frame in frames]
-
-    def saw_amqp010_frames(
-        self, session: TappedSession, sender: Peer, frames: Amqp010Chunk, note: Note = NOTHING
-    ) -> None:
+    def saw_frames(self, session: TappedSession, sender: Peer, frames: Sequence[Any], note: Note = NOTHING) -> None:
+        if not isinstance(frames, Amqp010Chunk):
+            self.seen += [f"{sender} {frame.method.name if frame.kind == 1 else frame.kind}" for frame in frames]
+            return
         for frame, number in zip(frames, frames.command_ids, strict=True):
             what = frame.name if frame.index >= 0 else TYPES[frame.kind]
             self.seen.append(f"{sender} {what}" if number is None else f"{sender} {what} #{number}")

@@ -6,7 +6,7 @@ from amqproxy.amqp091.transitions import CLIENT, SERVER
 from amqproxy.recording.entry import Ended, Entry, Lost, Violation
 from amqproxy.recording.entry_queue import ENTRY_COST, EntryQueue
 from amqproxy.recording.recorder_tap import EVENTS_SHARE, RecorderTap
-from amqproxy.taps.amqp091.chunk import FrameChunk
+from amqproxy.taps.amqp091.chunk import Amqp091Chunk
 from amqproxy.taps.note import NOTHING, Note
 from tests.taps.sessions import Session
 from tests.transcripts.words import octets
@@ -67,7 +67,7 @@ def test_what_the_proxy_answers_itself_is_no_sign_of_an_upstream() -> None:
 def test_a_connection_that_was_open_before() -> None:
     recorded = Recorded()
     note = Note(rules=("a",), verdict="rewritten", leg="upstream")
-    recorded.tap.saw_frames(recorded.session, CLIENT, FrameChunk(octets("1: tx.commit, 1: tx.commit"), 0), note)
+    recorded.tap.saw_frames(recorded.session, CLIENT, Amqp091Chunk(octets("1: tx.commit, 1: tx.commit"), 0), note)
     (entry,) = recorded.entries()
     assert entry.connection.is_joined
     assert entry.note is note

@@ -305,7 +305,7 @@ def test_who_has_closed_of_0_10(leg: str, closer: str) -> None:
         (SERVER, 0, close, leg),
     ):
         raw = b"".join(frame.raw for frame in amqp010_frames(channel, method))
-        tap.saw_amqp010_frames(session, sender, Amqp010Chunk(raw, 0, [None] * raw_count(raw)), Note(leg=seen))
+        tap.saw_frames(session, sender, Amqp010Chunk(raw, 0, [None] * raw_count(raw)), Note(leg=seen))
     closed = [each for each in queue.take_records() if isinstance(each, MessageRecord) and each.outcome == "closed"]
     assert [(each.type, each.sender) for each in closed] == [("channel", closer), ("connection", closer)]
 
@@ -319,7 +319,7 @@ def test_what_passes_of_0_10_is_reported_alike() -> None:
 
     def saw(sender: Peer, channel: int, method: Any, **content: Any) -> None:
         raw = b"".join(frame.raw for frame in amqp010_frames(channel, method, **content))
-        tap.saw_amqp010_frames(session, sender, Amqp010Chunk(raw, 0, [None] * raw_count(raw)))
+        tap.saw_frames(session, sender, Amqp010Chunk(raw, 0, [None] * raw_count(raw)))
 
     for sender, control in START:
         saw(sender, 0, control)

@@ -13,7 +13,7 @@ from amqproxy.app.printing import Lines
 from amqproxy.capture.decoded import Decoded
 from amqproxy.capture.json_lines import JSONLines
 from amqproxy.capture.text_lines import TextLines
-from amqproxy.taps.amqp091.chunk import FrameChunk
+from amqproxy.taps.amqp091.chunk import Amqp091Chunk
 from amqproxy.taps.frame_tap import FrameTap
 from amqproxy.taps.metrics import Metrics
 from amqproxy.taps.note import Note
@@ -53,7 +53,7 @@ class Kept:
 def show(tap: Tap) -> None:
     tap.saw_protocol_header(Session(), HEADER)
     tap.saw_protocol_header(Session(), b"GET / HT", SERVER)
-    tap.saw_frames(Session(), CLIENT, FrameChunk(memoryview(DATA), 8, 5))
+    tap.saw_frames(Session(), CLIENT, Amqp091Chunk(memoryview(DATA), 8, 5))
     tap.saw_frames(
         Session(), SERVER, [Frame(octets("2: basic.deliver"), 0)], Note(("slow",), ("late",), "held", "client")
     )
@@ -79,7 +79,7 @@ def test_the_lines_are_those_of_records(is_json: bool) -> None:
 def test_what_is_kept_is_there_when_the_bytes_are_others() -> None:
     kept = Kept()
     data = bytearray(DATA)
-    kept.tap.saw_frames(Session(), CLIENT, FrameChunk(memoryview(data), 0))
+    kept.tap.saw_frames(Session(), CLIENT, Amqp091Chunk(memoryview(data), 0))
     data[:] = bytes(len(data))
     lines = TextLines()
     assert lines.add(kept.passed[0]) == 5
@@ -88,9 +88,9 @@ def test_what_is_kept_is_there_when_the_bytes_are_others() -> None:
 
 def test_what_it_costs_grows_with_the_bytes() -> None:
     kept = Kept()
-    kept.tap.saw_frames(Session(), CLIENT, FrameChunk(DATA, 0))
-    kept.tap.saw_frames(Session(), CLIENT, FrameChunk(DATA * 10, 0))
-    kept.tap.saw_frames(Session(), CLIENT, list(FrameChunk(DATA * 10, 0)))
+    kept.tap.saw_frames(Session(), CLIENT, Amqp091Chunk(DATA, 0))
+    kept.tap.saw_frames(Session(), CLIENT, Amqp091Chunk(DATA * 10, 0))
+    kept.tap.saw_frames(Session(), CLIENT, list(Amqp091Chunk(DATA * 10, 0)))
     assert kept.costs[1] - kept.costs[0] == 9 * len(DATA)
     assert kept.costs[2] > kept.costs[1], "frames that are objects take more"
 

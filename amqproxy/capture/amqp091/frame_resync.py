@@ -22,7 +22,7 @@ from amqproxy.amqp091.protocol_header import foreign_answer
 from amqproxy.amqp091.tally import Tally
 from amqproxy.capture.amqp091.boundary import HEAD_BYTES, IMPOSSIBLE, MAX_WINDOW_BYTES, BoundarySearch, frame_at
 from amqproxy.capture.unreadable_bytes import MAX_KEPT_BYTES, MISSING, UnreadableBytes
-from amqproxy.taps.amqp091.chunk import FrameChunk
+from amqproxy.taps.amqp091.chunk import Amqp091Chunk
 
 if not cython.compiled:
     from amqproxy.compiled.byte_access import long_at
@@ -34,7 +34,7 @@ _INDEX_OF = cython.declare(bytes, index_table())
 _TUNE_OK = cython.declare(cython.int, BY_NAME["connection.tune-ok"].index)
 
 
-Found: TypeAlias = FrameChunk | list[Frame] | UnreadableBytes
+Found: TypeAlias = Amqp091Chunk | list[Frame] | UnreadableBytes
 """Frames one after the other, at least one; or what is between such."""
 
 
@@ -189,7 +189,7 @@ class FrameResync:
             data = self._cut() + data
         end: cython.Py_ssize_t = self._scan(data)
         if end:
-            found.append(FrameChunk(data[:end], self._begin, self._count, False, True))
+            found.append(Amqp091Chunk(data[:end], self._begin, self._count, False, True))
             self._begin += end
         if self._is_refused:
             return self._refused(ts_ns, data[end:])

@@ -29,7 +29,7 @@ _LAST = frozenset({ConnectionClose.index, ConnectionCloseOk.index})
 class OwnAmqp010Frames(Protocol):
     """Is shown frames that pass between us and one peer only."""
 
-    def note_own_amqp010_frames(self, leg: Peer, sender: Peer, frames: Amqp010Chunk) -> None: ...
+    def note_own_frames(self, leg: Peer, sender: Peer, frames: Amqp010Chunk) -> None: ...
 
 
 class Amqp010Leg(Leg[Connection]):
@@ -85,7 +85,7 @@ class Amqp010Leg(Leg[Connection]):
 
     def _show(self, sender: Peer, data: bytes) -> None:
         if self.report is not None:
-            self.report.note_own_amqp010_frames(self.peer, sender, Amqp010Chunk(data, 0, [None]))
+            self.report.note_own_frames(self.peer, sender, Amqp010Chunk(data, 0, [None]))
 
     def take_last(self, frame: Frame) -> None:
         with suppress(ProtocolError):

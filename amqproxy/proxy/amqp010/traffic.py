@@ -210,7 +210,7 @@ class Amqp010Traffic(Traffic):
     def _show_passed(self) -> None:
         for peer in (CLIENT, SERVER):
             for note, chunk in self.passage.take_passed(peer):
-                self._report.note_amqp010_frames(peer, chunk, note)
+                self._report.note_frames(peer, chunk, note)
 
     def _on_method(self, sender: Peer, channel: int, method: Method) -> None:
         match method:

@@ -14,7 +14,7 @@ from amqproxy.proxy.amqp091.leg import Amqp091Leg
 from amqproxy.proxy.session.farewell import Farewell
 from amqproxy.proxy.session.passage import Passage
 from amqproxy.proxy.session.relay import Pacing
-from amqproxy.taps.amqp091.chunk import FrameChunk
+from amqproxy.taps.amqp091.chunk import Amqp091Chunk
 
 
 class Amqp091Direction:
@@ -60,7 +60,7 @@ class Amqp091Direction:
         self.has_more, self.held_size = reader.is_paused, reader.held_size
         if not frames and passage.relays_unseen:
             if passage.is_tapped and reader.taken:
-                self._show(self._source.peer, FrameChunk(reader.taken, reader.taken_from, reader.taken_frames))
+                self._show(self._source.peer, Amqp091Chunk(reader.taken, reader.taken_from, reader.taken_frames))
             return reader.taken
         try:
             passage.take(self._source.peer, frames, trio.current_time())

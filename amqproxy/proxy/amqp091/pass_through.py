@@ -17,7 +17,7 @@ from amqproxy.proxy.amqp091.stateful import STATEFUL
 from amqproxy.proxy.session.passage import NothingWaits
 from amqproxy.rules.client_info import updated_client
 from amqproxy.rules.context import Client
-from amqproxy.taps.amqp091.chunk import FrameChunk
+from amqproxy.taps.amqp091.chunk import Amqp091Chunk
 from amqproxy.taps.note import NOTHING, Note
 
 
@@ -120,7 +120,7 @@ class PassThrough(NothingWaits):
                 data = self._output if isinstance(self._output, bytes) else bytes(self._output)
                 count = reader.taken_frames if end == reader.offset else -1
                 self._passed = (
-                    passed if gate is not None else FrameChunk(data, reader.taken_from, count) if data else ()
+                    passed if gate is not None else Amqp091Chunk(data, reader.taken_from, count) if data else ()
                 )
 
     def take_output(self, to: Peer) -> bytes | memoryview:

@@ -4,11 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import AbstractContextManager
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from amqproxy.amqp091.commands import Command
 from amqproxy.amqp091.errors import AccessRefused
-from amqproxy.amqp091.frame import Frame
 from amqproxy.amqp091.methods import (
     ChannelClose,
     ChannelOpenOk,
@@ -27,10 +26,10 @@ from amqproxy.proxy.session.rule_log import RuleFailures, RuleLog
 from amqproxy.rules.context import Client
 from amqproxy.rules.verdict import Verdict
 from amqproxy.sockets.transport import Transport
-from amqproxy.taps.amqp010.chunk import Amqp010Chunk
 from amqproxy.taps.metrics import Metrics, code_label
 from amqproxy.taps.note import NOTHING, Note
-from amqproxy.taps.tap import AnyProtocolError, Tap
+from amqproxy.taps.protocol_error import AnyProtocolError
+from amqproxy.taps.tap import Tap
 
 NORMAL = (0, 200)
 """The reply codes of a normal connection.close: 200, and 0 as py-amqp and Kombu have it."""
@@ -143,7 +142,7 @@ class SessionReport:
                 else:
                     self.tap.saw_protocol_header(self, data, sender)
 
-    def note_frames(self, sender: Peer, frames: Sequence[Frame], note: Note = NOTHING) -> None:
+    def note_frames(self, sender: Peer, frames: Sequence[Any], note: Note = NOTHING) -> None:
         """Show a tap frames that have passed, with what rules have made of their command."""
         if self.tap is not None and frames:
             try:
@@ -152,19 +151,9 @@ class SessionReport:
                 with self._shown_to_tap():
                     raise failure
 
-    def note_amqp010_frames(self, sender: Peer, frames: Amqp010Chunk, note: Note = NOTHING) -> None:
-        """Show a tap frames of AMQP 0-10 that have passed, with what rules have made of their command."""
-        if self.tap is not None and frames:
-            with self._shown_to_tap():
-                self.tap.saw_amqp010_frames(self, sender, frames, note)
-
-    def note_own_frames(self, leg: Peer, sender: Peer, frames: Sequence[Frame]) -> None:
+    def note_own_frames(self, leg: Peer, sender: Peer, frames: Sequence[Any]) -> None:
         """Show a tap frames that have passed between us and one peer only."""
         self.note_frames(sender, frames, _ON_LEG[leg])
-
-    def note_own_amqp010_frames(self, leg: Peer, sender: Peer, frames: Amqp010Chunk) -> None:
-        """The same of AMQP 0-10."""
-        self.note_amqp010_frames(sender, frames, _ON_LEG[leg])
 
     def note_gap(self, frames: int) -> None:
         """So many frames were not shown to the tap."""

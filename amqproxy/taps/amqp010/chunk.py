@@ -1,40 +1,47 @@
-"""The frames of one chunk of bytes of AMQP 0-10, with the ids of their commands; made when they are asked for."""
+"""0-10 frames as taps are shown them, with the ids of their commands."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from typing import overload
+from typing import Any
 
 from amqproxy.amqp010.frame import Frame
+from amqproxy.amqp010.protocol_header import NAME
+from amqproxy.taps.amqp010.record import record_amqp010_frame
+from amqproxy.taps.frame_chunk import FrameChunk
+from amqproxy.taps.note import NOTHING, Note
+from amqproxy.taps.record import Record
 
 
-class Amqp010Chunk(Sequence[Frame]):
+class Amqp010Chunk(FrameChunk[Frame]):
     """The whole frames in `data`, which lie at `offset`.
 
-    `command_ids` has for each frame the id of the command that it is of; None of a control, and where it is not known.
-    Frames are made once, when they are first asked for; `unmade` is what may be kept for long.
+    `command_ids` has the id of each frame's command, or None for a control, and where the id is not known.
     """
 
-    __slots__ = ("_frames", "command_ids", "data", "offset")
+    __slots__ = ("_bytes", "command_ids", "offset")
+
+    protocol = NAME
 
     def __init__(self, data: bytes, offset: int, command_ids: Sequence[int | None]) -> None:
-        self.data = data
+        self._bytes = data
         self.offset = offset
         self.command_ids = command_ids
-        self._frames: list[Frame] | None = None
+        self._frames: Sequence[Frame] | None = None
+
+    @property
+    def data(self) -> bytes:
+        return self._bytes
 
     @property
     def size(self) -> int:
-        """How many bytes they are."""
-        return len(self.data)
+        return len(self._bytes)
 
     def unmade(self) -> Amqp010Chunk:
-        """The same frames, to be made again."""
-        return Amqp010Chunk(self.data, self.offset, self.command_ids)
+        return Amqp010Chunk(self._bytes, self.offset, self.command_ids)
 
     def parts(self, most: int) -> Iterator[Amqp010Chunk]:
-        """The same frames in chunks of so many at most."""
-        data, start, place = self.data, 0, 0
+        data, start, place = self._bytes, 0, 0
         while place < len(self):
             ids = self.command_ids[place : place + most]
             end = start
@@ -44,27 +51,18 @@ class Amqp010Chunk(Sequence[Frame]):
             start = end
             place += len(ids)
 
+    def records(self, note: Note = NOTHING, body: int = 0, **where: Any) -> Iterator[Record]:
+        for frame, command_id in zip(self, self.command_ids, strict=True):
+            yield record_amqp010_frame(frame, command_id=command_id, note=note, body=body, **where)
+
     def __len__(self) -> int:
         return len(self.command_ids)
 
-    @overload
-    def __getitem__(self, index: int) -> Frame: ...
-
-    @overload
-    def __getitem__(self, index: slice) -> list[Frame]: ...
-
-    def __getitem__(self, index: int | slice) -> Frame | list[Frame]:
-        return self._made()[index]
-
-    def __iter__(self) -> Iterator[Frame]:
-        return iter(self._made())
-
-    def _made(self) -> list[Frame]:
-        if self._frames is None:
-            self._frames = []
-            data, start = self.data, 0
-            for _ in self.command_ids:
-                end = start + int.from_bytes(data[start + 2 : start + 4])
-                self._frames.append(Frame(data[start:end], self.offset + start))
-                start = end
-        return self._frames
+    def _make(self) -> Sequence[Frame]:
+        frames: list[Frame] = []
+        data, start = self._bytes, 0
+        for _ in self.command_ids:
+            end = start + int.from_bytes(data[start + 2 : start + 4])
+            frames.append(Frame(data[start:end], self.offset + start))
+            start = end
+        return frames

@@ -1,22 +1,28 @@
-"""The frames of one chunk of bytes, which are only made when they are asked for."""
+"""0-9-1 frames as taps are shown them."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from typing import overload
+from typing import Any
 
 from amqproxy.amqp091.frame import Frame, count_frames, every_frame
+from amqproxy.amqp091.protocol_header import NAME
+from amqproxy.taps.frame_chunk import BODY, FrameChunk
+from amqproxy.taps.note import NOTHING, Note
+from amqproxy.taps.record import Record, record_frame
 
 
-class FrameChunk(Sequence[Frame]):
-    """The whole frames in `data`, which lie at `offset`; made once, when they are first asked for.
+class Amqp091Chunk(FrameChunk[Frame]):
+    """The whole frames in `data`, which lie at `offset`.
 
     `is_in_order` as in `Frame`, for all of them; `zero_copy` as in `every_frame`. Of a memoryview, whose bytes may be
     others once the call is over that is given this, the bytes are copied when they are first asked for: that nothing
-    but their number is asked for costs next to nothing. `unmade` is what may be kept.
+    but their number is asked for costs next to nothing.
     """
 
-    __slots__ = ("_bytes", "_count", "_frames", "_is_in_order", "_zero_copy", "offset")
+    __slots__ = ("_bytes", "_count", "_is_in_order", "_zero_copy", "offset")
+
+    protocol = NAME
 
     def __init__(
         self, data: bytes | memoryview, offset: int, count: int = -1, is_in_order: bool = True, zero_copy: bool = False
@@ -26,34 +32,33 @@ class FrameChunk(Sequence[Frame]):
         self._count = count
         self._is_in_order = is_in_order
         self._zero_copy = zero_copy
-        self._frames: list[Frame] | None = None
+        self._frames: Sequence[Frame] | None = None
 
     @property
     def data(self) -> bytes:
-        """The bytes of the frames."""
         if not isinstance(self._bytes, bytes):
             self._bytes = bytes(self._bytes)
         return self._bytes
 
     @property
     def size(self) -> int:
-        """How many bytes they are."""
         return len(self._bytes)
 
-    def unmade(self) -> FrameChunk:
-        """The same frames, to be made again: for who keeps them for long, and may never ask."""
-        return FrameChunk(self.data, self.offset, len(self), self._is_in_order, self._zero_copy)
+    def unmade(self) -> Amqp091Chunk:
+        return Amqp091Chunk(self.data, self.offset, len(self), self._is_in_order, self._zero_copy)
 
-    def parts(self, most: int) -> Iterator[FrameChunk]:
-        """The same frames in chunks of so many at most."""
+    def parts(self, most: int) -> Iterator[Amqp091Chunk]:
         data, start, end = self.data, 0, 0
         while start < len(data):
             count = 0
             while count < most and end < len(data):
                 end += 8 + int.from_bytes(data[end + 3 : end + 7])
                 count += 1
-            yield FrameChunk(data[start:end], self.offset + start, count, self._is_in_order, self._zero_copy)
+            yield Amqp091Chunk(data[start:end], self.offset + start, count, self._is_in_order, self._zero_copy)
             start = end
+
+    def records(self, note: Note = NOTHING, body: int = 0, **where: Any) -> Iterator[Record]:
+        return _records(self, note, body, where)
 
     def __bool__(self) -> bool:
         return len(self._bytes) > 0
@@ -63,19 +68,47 @@ class FrameChunk(Sequence[Frame]):
             self._count = count_frames(self.data)
         return self._count
 
-    @overload
-    def __getitem__(self, index: int) -> Frame: ...
+    def _make(self) -> Sequence[Frame]:
+        return every_frame(self.data, self.offset, is_in_order=self._is_in_order, zero_copy=self._zero_copy)
 
-    @overload
-    def __getitem__(self, index: slice) -> list[Frame]: ...
 
-    def __getitem__(self, index: int | slice) -> Frame | list[Frame]:
-        return self._made()[index]
+class Amqp091Frames(FrameChunk[Frame]):
+    """Frames that are made already, and need not follow one another."""
 
-    def __iter__(self) -> Iterator[Frame]:
-        return iter(self._made())
+    __slots__ = ()
 
-    def _made(self) -> list[Frame]:
-        if self._frames is None:
-            self._frames = every_frame(self.data, self.offset, is_in_order=self._is_in_order, zero_copy=self._zero_copy)
-        return self._frames
+    protocol = NAME
+
+    def __init__(self, frames: Sequence[Frame]) -> None:
+        self._frames: Sequence[Frame] | None = frames
+
+    @property
+    def data(self) -> bytes:
+        return b"".join([frame.raw for frame in self])
+
+    @property
+    def size(self) -> int:
+        return sum([frame.length() for frame in self])
+
+    def unmade(self) -> Amqp091Frames:
+        return self
+
+    def parts(self, most: int) -> Iterator[Amqp091Frames]:
+        yield self
+
+    def memory(self, frame_cost: int, decoded_factor: int) -> int:
+        return sum([frame_cost + (frame.size if frame.kind == BODY else decoded_factor * frame.size) for frame in self])
+
+    def records(self, note: Note = NOTHING, body: int = 0, **where: Any) -> Iterator[Record]:
+        return _records(self, note, body, where)
+
+    def __len__(self) -> int:
+        return len(self._made())
+
+    def _make(self) -> Sequence[Frame]:
+        return ()
+
+
+def _records(frames: Sequence[Frame], note: Note, body: int, where: dict[str, Any]) -> Iterator[Record]:
+    for frame in frames:
+        yield record_frame(frame, note=note, body=body, **where)

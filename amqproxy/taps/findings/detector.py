@@ -13,7 +13,7 @@ from amqproxy.taps.trace.open_tags import Span
 
 
 class ObservedChannel(Protocol):
-    """What a detector may know of a channel, or of a session of 0-10, beside its events."""
+    """What a detector may know of a channel, or of the session on it, beside its events."""
 
     @property
     def knows_start(self) -> bool:

@@ -71,7 +71,7 @@ class RefusedLogin(Detector):
 
 
 def is_refused_login(event: ConnectionClosed) -> bool:
-    """Was the login wrong? Brokers of 0-10 have no code for that: the method is known by where they close."""
+    """Was the login wrong? Not every protocol has a code for that: there it is known by where the broker closes."""
     if event.is_open is not False:
         return False
     return event.code == AccessRefused.code or (event.code == CONNECTION_FORCED and event.method in LOGIN_CONTROLS)

@@ -33,7 +33,7 @@ class HeaderOverFrameMax(Detector):
     def _on_message(self, event: MessageDelivered | MessageReturned) -> str | None:
         properties = event.properties
         if not self._frame_max or not isinstance(properties, Properties) or properties.headers is None:
-            return None  # a header of 0-10 is split into frames
+            return None  # such a header is split into frames
         if len(properties.headers.octets) + _OTHER_PROPERTIES <= self._frame_max:
             return None
         size = len(ContentHeader(event.size, properties).encode()) + OVERHEAD

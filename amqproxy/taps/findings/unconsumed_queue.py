@@ -53,7 +53,7 @@ REFUSED = (Settlement.NACKED, Settlement.ROLLED_BACK)
 """Outcomes of publishes that no queue got."""
 
 PUBLISHES = ("basic.publish", "message.transfer", None)
-"""Methods for which a broker closes a channel and refuses a publish; over 0-10 it need not name one."""
+"""Methods for which a broker closes a channel and refuses a publish; not every broker names one."""
 
 BindingKey = tuple[str, str, str]
 """A virtual host, an exchange and a routing key."""

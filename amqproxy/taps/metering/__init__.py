@@ -1,6 +1,6 @@
 """Counts messages and measures how long they were open, for metrics: without an object per message.
 
-    bytes of both directions → a meter of `amqp091` or `amqp010`, one a connection → `MessageCounts`, one a process
+    bytes of both directions → a meter of the protocol, one a connection → `MessageCounts`, one a process
 
 The definitions are those of `amqproxy.taps.trace`, with which the tests compare every count. `Distribution` has the
 times.

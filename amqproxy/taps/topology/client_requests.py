@@ -175,7 +175,7 @@ class ClientRequests:
         self._channels.clear()
         self._end_exclusive(client, list(self._exclusive))
 
-    # --- of AMQP 0-10, whose commands come as their counterparts, and only once the broker has completed them
+    # --- commands of other protocols, which come as their counterparts, and only once the broker has completed them
 
     def hold(self, size: int) -> int | None:
         """What a command that awaits its completion is counted as, from here to `drop`; None: there is no room."""
@@ -313,7 +313,7 @@ class ClientRequests:
             self._disown(queue)
 
     def _own(self, queue: str, session: int | None) -> None:
-        """An exclusive queue of the client, which ends with it; of AMQP 0-10, with the session on that channel."""
+        """An exclusive queue of the client, which ends with it, or with the session on that channel."""
         if queue not in self._exclusive and self._budget.take(EXCLUSIVE_COST):
             self._exclusive[queue] = session
 

@@ -50,7 +50,7 @@ def test_a_hub_and_its_ring_show_the_same() -> None:
 
 def test_a_hub_removes_a_tap_that_fails() -> None:
     class Failing(Audience):
-        def saw_amqp010_frames(self, *_: Any) -> None:
+        def saw_frames(self, *_: Any) -> None:
             raise ZeroDivisionError
 
     hub, failing, other = Hub(None, lambda tap: None), Failing(), Audience()

@@ -255,7 +255,7 @@ async def test_a_tap_that_comes_later_and_one_that_goes(log: Log) -> None:
 
 async def test_a_tap_that_fails_is_shown_no_more(log: Log) -> None:
     class Failing(Audience):
-        def saw_amqp010_frames(self, *_: object) -> None:
+        def saw_frames(self, *_: object) -> None:
             raise ValueError("on purpose")
 
     tap = Failing()

@@ -66,7 +66,7 @@ class Amqp010Reading:
         """Show a tap the frames that were read last, with the ids of their commands."""
         assert self._taken is not None
         chunk = Amqp010Chunk(bytes(self._taken.taken), self._taken.taken_from, self._command_ids)
-        tap.saw_amqp010_frames(connection, sender, chunk)
+        tap.saw_frames(connection, sender, chunk)
 
     def count(self, sender: Peer, now: float) -> None:
         """Count the frames that were read last."""

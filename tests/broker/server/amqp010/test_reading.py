@@ -23,7 +23,7 @@ class Shown:
         self.chunks: list[Amqp010Chunk] = []
         self._reading = reading
 
-    def saw_amqp010_frames(self, session: object, sender: object, chunk: Amqp010Chunk) -> None:
+    def saw_frames(self, session: object, sender: object, chunk: Amqp010Chunk) -> None:
         self.chunks.append(chunk)
 
     def read(self, sender: object, data: bytes) -> bytes | None:

@@ -1,0 +1,79 @@
+"""Frames of one direction that passed together, as taps are shown them."""
+
+from __future__ import annotations
+
+from abc import abstractmethod
+from collections.abc import Iterator, Sequence
+from typing import Any, ClassVar, Self, TypeVar, overload
+
+from amqproxy.taps.note import NOTHING, Note
+from amqproxy.taps.record import Record
+
+BODY = 3
+"""The kind of a body frame, in every version of AMQP before 1.0."""
+
+F = TypeVar("F")
+
+
+class FrameChunk(Sequence[F]):
+    """Whole frames of one direction, which are made once, when they are first asked for; each protocol has a class.
+
+    A chunk may lie in memory that changes once the tap that is shown it returns: what `unmade` returns may be kept.
+    """
+
+    __slots__ = ("_frames",)
+
+    protocol: ClassVar[str]
+
+    _frames: Sequence[F] | None
+
+    @property
+    @abstractmethod
+    def data(self) -> bytes:
+        """The bytes of the frames."""
+
+    @property
+    @abstractmethod
+    def size(self) -> int:
+        """Number of bytes of the frames."""
+
+    @abstractmethod
+    def unmade(self) -> Self:
+        """Return a chunk of these frames that can be kept, and has made none."""
+
+    @abstractmethod
+    def parts(self, most: int) -> Iterator[Self]:
+        """Yield these frames in chunks of at most `most`."""
+
+    def memory(self, frame_cost: int, decoded_factor: int) -> int:
+        """Return about how many bytes the kept frames take.
+
+        Frames that are objects of their own take `frame_cost` each, and all but body frames `decoded_factor` times
+        their size.
+        """
+        return self.size
+
+    @abstractmethod
+    def records(self, note: Note = NOTHING, body: int = 0, **where: Any) -> Iterator[Record]:
+        """Yield the record of each frame, with the first `body` bytes of body frames."""
+
+    @abstractmethod
+    def _make(self) -> Sequence[F]:
+        """Make the frames."""
+
+    @overload
+    def __getitem__(self, index: int) -> F: ...
+
+    @overload
+    def __getitem__(self, index: slice) -> Sequence[F]: ...
+
+    def __getitem__(self, index: int | slice) -> F | Sequence[F]:
+        return self._made()[index]
+
+    def __iter__(self) -> Iterator[F]:
+        return iter(self._made())
+
+    def _made(self) -> Sequence[F]:
+        if self._frames is None:
+            self._frames = self._make()
+        return self._frames

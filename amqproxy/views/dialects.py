@@ -1,0 +1,22 @@
+"""The protocols whose frames views show."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from amqproxy.capture.amqp010.decoded_frames import Amqp010DecodedFrames
+from amqproxy.capture.amqp091.decoded_frames import Amqp091DecodedFrames
+from amqproxy.capture.decoded import DecodedFrames
+from amqproxy.peer import Peer
+from amqproxy.taps.amqp010.chunk import Amqp010Chunk
+from amqproxy.taps.frame_chunk import FrameChunk
+from amqproxy.taps.note import Note
+
+
+def decoded_frames(
+    ts_ns: int, stream: int, connection: str, sender: Peer, chunk: FrameChunk[Any], note: Note
+) -> DecodedFrames:
+    """Return the frames that a tap was shown as what captures are decoded to."""
+    if isinstance(chunk, Amqp010Chunk):
+        return Amqp010DecodedFrames(ts_ns, stream, connection, sender, chunk, command_ids=chunk.command_ids, note=note)
+    return Amqp091DecodedFrames(ts_ns, stream, connection, sender, chunk, note=note)

@@ -1,0 +1,40 @@
+"""Frames that come one by one, as a chunk."""
+
+from __future__ import annotations
+
+from amqproxy.amqp091.frame import every_frame
+from amqproxy.amqp091.methods import BasicAck, BasicPublish
+from amqproxy.taps.amqp010.chunk import Amqp010Chunk
+from amqproxy.taps.amqp091.chunk import Amqp091Chunk, Amqp091Frames
+from amqproxy.taps.dialects import chunk_of
+from tests.taps.trace.traced import frames_of
+
+
+def test_a_chunk_stays_what_it_is() -> None:
+    for chunk in (Amqp091Chunk(b"", 0, 0), Amqp010Chunk(b"", 0, [])):
+        assert chunk_of(chunk) is chunk
+
+
+def test_frames_become_one_of_0_9_1() -> None:
+    frames = [*frames_of(1, BasicAck(1)), *frames_of(2, BasicPublish(), body=b"x" * 100)]
+    chunk = chunk_of(frames)
+    assert isinstance(chunk, Amqp091Frames)
+    assert (list(chunk), len(chunk), chunk.protocol) == (frames, 4, "0-9-1")
+    assert chunk.size == len(chunk.data)
+    assert [frame.raw for frame in every_frame(chunk.data, 0)] == [frame.raw for frame in frames]
+    assert chunk.unmade() is chunk
+    assert list(chunk.parts(2)) == [chunk]
+    assert [record.type for record in chunk.records(ts_ns=1, stream=1, connection="c", sender="client")] == [
+        "method",
+        "method",
+        "header",
+        "body",
+    ]
+
+
+def test_frames_one_by_one_take_more_memory_and_methods_more_than_bodies() -> None:
+    ack, body = chunk_of(frames_of(1, BasicAck(1))), chunk_of(frames_of(2, BasicPublish(), body=b"x" * 100)[2:])
+    assert ack.memory(10, 4) == 10 + 4 * ack[0].size
+    assert body.memory(10, 4) == 10 + 100
+    chunk = Amqp091Chunk(ack.data, 0)
+    assert chunk.memory(10, 4) == chunk.size
