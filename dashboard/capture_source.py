@@ -9,7 +9,6 @@ from pathlib import Path
 
 from amqproxy.capture.decode import BOTH_LEGS, read_decoded
 from amqproxy.capture.decoded import Decoded, DecodedFrames, SkippedBytes
-from amqproxy.capture.files import captures_in
 from amqproxy.capture.warnings import CaptureError
 from dashboard.source import Source, SourceState
 
@@ -59,8 +58,3 @@ def is_upstream_only(decoded: Decoded) -> bool:
     if isinstance(decoded, DecodedFrames):
         return decoded.note.leg == "upstream"
     return isinstance(decoded, SkippedBytes) and decoded.code is not None
-
-
-def captures_below(path: Path) -> list[Path]:
-    """The captures of a directory, or the one that this is."""
-    return captures_in(path) if path.is_dir() else [path]

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from typing import TypeAlias
 
 import msgspec
@@ -148,8 +148,3 @@ class MessageRing:
     def snapshot(self) -> list[MessageRow]:
         """All rows, for a thread."""
         return list(self.rows.values())
-
-    def backwards(self) -> Iterator[MessageRow]:
-        """All rows, the newest first."""
-        for seq in range(self.next_seq - 1, self.first_seq - 1, -1):
-            yield self.rows[seq]

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import time
 from bisect import bisect_left, bisect_right
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 
 import msgspec
 
@@ -137,11 +137,6 @@ class Ring:
         start = self.first if start is None else max(start, self.first)
         stop = self.end if stop is None else min(stop, self.end)
         return [self.entries[number] for number in range(start, stop)]
-
-    def backwards(self) -> Iterator[RingEntry]:
-        """The entries, the newest first."""
-        for number in range(self.end - 1, self.first - 1, -1):
-            yield self.entries[number]
 
     # --- who is woken
 

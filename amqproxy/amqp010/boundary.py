@@ -34,32 +34,13 @@ def frame_size_at(data: bytes, place: int, frame_max: int = MAX_FRAME) -> int:
     return size
 
 
-def find_frame(data: bytes, start: int = 0, frame_max: int = MAX_FRAME) -> tuple[int, bool]:
-    """Return the first place from `start` on where a frame may begin, and whether that is certain.
-
-    It is certain if `NEEDED` consecutive headers follow. Without a match, the place is the first where a frame may
-    begin once more bytes are received; earlier bytes are not needed then.
-    """
-    possible = max(start, len(data) - OVERHEAD + 1)
-    zeros = data.find(_ZEROS, start + 8)
-    while zeros >= 0:
-        place = zeros - 8
-        found = _follow(data, place, frame_max)
-        if found >= NEEDED:
-            return place, True
-        if found:
-            possible = min(possible, place)
-        zeros = data.find(_ZEROS, zeros + 1)
-    return possible, False
-
-
-def _follow(data: bytes, place: int, frame_max: int) -> int:
+def _follow(data: bytes, place: int) -> int:
     """Return the number of consecutive headers from `place` on, at most `NEEDED`; 0 if one is followed by anything
     else.
     """
     found = 0
     while found < NEEDED and place + OVERHEAD <= len(data):
-        size = frame_size_at(data, place, frame_max)
+        size = frame_size_at(data, place)
         if not size:
             return 0
         found += 1
@@ -68,7 +49,9 @@ def _follow(data: bytes, place: int, frame_max: int) -> int:
 
 
 class FrameSearch:
-    """Incremental `find_frame`, which searches each byte only once.
+    """Incremental search for the first place where a frame certainly begins, which searches each byte only once.
+
+    It is certain if `NEEDED` consecutive headers follow.
 
     `held` are the bytes that are still needed, which are at `offset`.
     """
@@ -92,7 +75,7 @@ class FrameSearch:
         zeros = held.find(_ZEROS, self._searched - offset + 8)
         while zeros >= 0:
             place = zeros - 8
-            found = _follow(held, place, MAX_FRAME)
+            found = _follow(held, place)
             if found >= NEEDED:
                 sure = offset + place if sure is None else min(sure, offset + place)
                 break
@@ -118,7 +101,7 @@ class FrameSearch:
         while waiting and waiting[0][0] <= end:
             place = heappop(waiting)[1]
             is_first = is_first or place == self._first
-            if _follow(held, place - self.offset, MAX_FRAME) >= NEEDED:
+            if _follow(held, place - self.offset) >= NEEDED:
                 sure = place if sure is None else min(sure, place)
         if is_first:
             self._first = min([place for _, place in waiting], default=None)

@@ -8,9 +8,10 @@ from hypothesis import strategies as st
 
 from amqproxy.amqp010 import boundary
 from amqproxy.amqp010.assembly import Assembly
-from amqproxy.amqp010.boundary import FrameSearch, find_frame, frame_size_at
+from amqproxy.amqp010.boundary import FrameSearch, frame_size_at
 from amqproxy.amqp010.frame import BODY, COMMAND, MAX_FRAME, encode_frame
 from tests.amqp010 import samples, strategies
+from tests.amqp010.frame_finder import find_frame
 
 BOUNDS = [sum(map(len, samples.TRANSFER_FRAMES[:number])) for number in range(4)]
 

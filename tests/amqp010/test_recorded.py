@@ -15,7 +15,6 @@ from uuid import UUID
 import pytest
 
 from amqproxy.amqp010.assembly import Assembly, AssemblyReader
-from amqproxy.amqp010.boundary import find_frame
 from amqproxy.amqp010.errors import ProtocolError
 from amqproxy.amqp010.frame import BODY, HEADER, Frame
 from amqproxy.amqp010.frame_reader import FrameReader
@@ -25,6 +24,7 @@ from amqproxy.amqp010.sequence import SequenceSet
 from amqproxy.amqp010.structs import Struct
 from amqproxy.amqp010.wire import Array, List, Map
 from tests.amqp010 import recorded
+from tests.amqp010.frame_finder import find_frame
 from tests.amqp010.recorded import Direction
 
 every_session = pytest.mark.parametrize("name", recorded.SESSIONS)

@@ -14,7 +14,6 @@ from collections.abc import Iterator
 from typing import Any
 
 from amqproxy.amqp010.assembly import Assembly, AssemblyReader
-from amqproxy.amqp010.boundary import find_frame
 from amqproxy.amqp010.errors import ProtocolError
 from amqproxy.amqp010.frame import OVERHEAD, Frame
 from amqproxy.amqp010.frame_reader import FrameReader
@@ -23,6 +22,7 @@ from amqproxy.amqp010.properties import Header
 from amqproxy.amqp010.sequence import ByteRanges, SequenceSet
 from amqproxy.amqp010.structs import Struct
 from amqproxy.amqp010.wire import Array, List, Map
+from tests.amqp010.frame_finder import find_frame
 from tests.fuzz.target import cut
 
 MAX_VALUES = 5000

@@ -23,7 +23,8 @@ from amqproxy.capture.filtering import filtered
 from amqproxy.capture.observed import observed
 from amqproxy.capture.selection.conversation import Conversation
 from amqproxy.capture.selection.selection import Selection
-from amqproxy.rules.engine.command_filter import CommandFilter, filters_of
+from amqproxy.rules.context import Client
+from amqproxy.rules.engine.command_filter import CommandFilter
 from amqproxy.rules.matching.filters import Filter, compiled
 from amqproxy.rules.message_filter import message_filters_of
 from amqproxy.taps.message_record import MessageRecord
@@ -60,7 +61,7 @@ def statistics(names: Iterable[str], selection: Selection | None = None, wanted:
 
 def messages(name: str, wanted: Filter | None = None) -> list[MessageRecord]:
     settings = ObserverSettings(kept_body=0 if wanted is None else CommandFilter.kept_body(wanted))
-    selector_of = None if wanted is None else filters_of(wanted)
+    selector_of = None if wanted is None else lambda number, name: CommandFilter(wanted, Client.named(number, name))
     return [each for each in observed(decoded(name), settings, selector_of) if isinstance(each, MessageRecord)]
 
 

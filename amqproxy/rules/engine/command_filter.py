@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-
 from amqproxy.amqp091.commands import MAX_BODY, Command
 from amqproxy.amqp091.errors import ProtocolError
 from amqproxy.amqp091.frame import BODY, HEADER, Frame, encode_frame, encode_method
@@ -79,12 +77,3 @@ class CommandFilter:
             return self._filter.condition.holds(context)
         except (FilterFailed, ProtocolError, BodyTooLarge):
             return True
-
-
-def filters_of(chosen: Filter) -> Callable[[int, str], CommandFilter]:
-    """Return a factory of command filters, by the number and name of a connection."""
-
-    def filter_of(number: int, name: str) -> CommandFilter:
-        return CommandFilter(chosen, Client.named(number, name))
-
-    return filter_of

@@ -69,11 +69,6 @@ class ChannelTags:
         self.own_requests: dict[str, deque[bool]] = {}
         self.own_settlings: list[Method] = []
 
-    @property
-    def are_used(self) -> bool:
-        """Does anything differ between the legs?"""
-        return self.confirms is not None or self.deliveries is not None or bool(self.own_requests)
-
     def translated(self, sender: Peer, frame: Frame) -> list[Frame]:
         """A method as its receiver is to see it: with other numbers, as several methods, or not at all.
 

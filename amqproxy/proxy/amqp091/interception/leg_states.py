@@ -67,9 +67,6 @@ class LegStates:
             self._met(sender, frame.method)
         return is_live
 
-    def has_channel(self, peer: Peer, number: int) -> bool:
-        return number in self.connections[peer].channels
-
     def takes_frames(self, peer: Peer, number: int) -> bool:
         """Does what is sent to a peer on that channel, or on the connection itself, still count?"""
         connection = self.connections[peer]
