@@ -49,7 +49,7 @@ def test_help_lists_the_exit_codes(amqproxy: Amqproxy) -> None:
         (["run", "--log-level", "loud"], "--log-level"),
         (["run", "--listen", "nowhere"], "--listen nowhere: not of the form HOST:PORT, e.g. "),
         (["run", "--listen", "a:65536"], "port above 65535"),
-        (["run", "--upstream", ":5672"], "--upstream :5672: address :5672 leaves open which broker is meant"),
+        (["run", "--upstream", ":5672"], "--upstream :5672: address :5672 does not name a broker"),
         (["run", "--metrics", "9419"], "--metrics 9419: not of the form HOST:PORT"),
         (["run", "--config", "missing.yaml"], "missing.yaml: cannot be read"),
         (["config", "show", "missing.yaml"], "missing.yaml: cannot be read"),

@@ -18,7 +18,7 @@ from tests.cli.outcome import Amqproxy
         (("--capture", "x", "--listen", "0"), "--listen 0: not of the form HOST:PORT"),
         (("--capture", "x", "--key", "k"), "a --certificate needs its --key"),
         (("--capture", "x", "--ring", "much"), "--ring much: "),
-        (("--capture", "x", "--token-file", "a", "--password-file", "b"), "--token-file a: there is a password_file"),
+        (("--capture", "x", "--token-file", "a", "--password-file", "b"), "--token-file a: password_file is given too"),
         (("--capture", "x", "--token-file", "/no/such/file"), "cannot be read"),
     ],
 )

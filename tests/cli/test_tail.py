@@ -90,7 +90,7 @@ def test_json_and_what_was_lost(amqproxy: Amqproxy, tmp_path: Path) -> None:
     [
         (("--findings", "--filter", "size > 1"), "with --findings it needs --messages"),
         ((), "name the proxy's --socket"),
-        (("--socket", "x", "--body=-1"), "is not negative"),
+        (("--socket", "x", "--body=-1"), "give a number of at least 0"),
         (("--socket", "x", "--fields", "outcome"), "--fields: there is no field outcome"),
         (("--socket", "x", "--header"), "it needs --fields"),
     ],

@@ -165,10 +165,8 @@ async def test_sessions_show_what_redactions_leave() -> None:
     redact = 'name = "redact"\naction = "redact"\narguments = ["product"]\nfields = ["virtual_host"]'
     async with opened(redact) as proxy:
         interceptor = proxy.session.interceptor
-        interceptor.client = msgspec.structs.replace(
-            interceptor.client, properties={"product": "s3cret", "platform": "x"}
-        )
-        interceptor.evaluator.know(interceptor.client)
+        client = msgspec.structs.replace(interceptor.client, properties={"product": "s3cret", "platform": "x"})
+        interceptor._evaluation.know(client)
         [entry] = listed(proxy, ListSessions())
         assert (entry["product"], entry["vhost"], entry["user"]) == ("***", "***", "guest")
         assert interceptor.client.properties["product"] == "s3cret"
@@ -225,10 +223,10 @@ async def test_clients_may_call_themselves_what_they_like() -> None:
     async with opened() as proxy:
         interceptor = proxy.session.interceptor
         properties = {"product": "a\udcff", "connection_name": Table({"x": "\udc80"})}
-        interceptor.client = msgspec.structs.replace(
+        client = msgspec.structs.replace(
             interceptor.client, user="\udcfe" * 10_000, vhost="v\udcff", properties=properties
         )
-        interceptor.evaluator.know(interceptor.client)
+        interceptor._evaluation.know(client)
         [entry] = listed(proxy, ListSessions())
         shown = msgspec.json.decode(msgspec.json.encode(entry))
     assert (shown["product"], shown["vhost"]) == ("a\\udcff", "v\\udcff")

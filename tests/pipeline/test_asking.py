@@ -58,8 +58,8 @@ def test_without_a_name_questions_are_listed(typed: Any) -> None:
 
 def test_a_question_says_what_its_answer_means(typed: Any) -> None:
     out, _ = typed("ask", "poison", "--about")
-    assert out.startswith("Where poison messages come from.")
-    assert "--times  deliveries of one message" in out
+    assert out.startswith("Sources of poison messages.")
+    assert "--times  number of deliveries that makes a message poison" in out
 
 
 def test_a_table_and_its_time(typed: Any, tables: str) -> None:

@@ -56,7 +56,7 @@ def test_a_query_has_a_bounded_time_and_memory_and_opens_nothing_else(tmp_path: 
         Reader(str(tmp_path), seconds=0.2).query(
             "SELECT sum(hash(a.i * b.i)) FROM range(10000000) a(i), range(1000000) b(i)", {}, {}
         )
-    with pytest.raises(TooMuch, match="more memory than the 32MB"):
+    with pytest.raises(TooMuch, match="more memory than the limit of 32MB"):
         Reader(str(tmp_path), memory="32MB").query("SELECT list(hash(i)) FROM range(100000000) t(i)", {}, {})
     with pytest.raises(Unreadable):
         Reader(str(tmp_path)).query(f"SELECT * FROM '{tmp_path}/secret.csv'", {}, {})

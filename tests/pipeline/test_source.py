@@ -200,7 +200,7 @@ def test_each_chain_goes_on_with_its_own_state(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("options", "wrong"),
     [
-        ({"table": "messages"}, "option table: 'messages' is none of frames, events"),
+        ({"table": "messages"}, "option table: 'messages' is not one of frames, events"),
         ({"tables": "events"}, "unknown option tables; there are table"),
         ({"columns": "type,size,kind,place"}, "option columns: frames has no kind, place"),
         ({"columns": "type,size,type"}, "option columns: each only once"),

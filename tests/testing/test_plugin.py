@@ -263,7 +263,9 @@ def test_a_run_without_the_fixtures_imports_nothing_for_them(pytester: pytest.Py
 
     def test_nothing():
         found = sorted(name for name in sys.modules if name.partition(".")[0] == "amqproxy")
-        assert found == ["amqproxy", "amqproxy.compiled._pure", "amqproxy.testing", "amqproxy.testing.plugin"]
+        assert found == [
+            "amqproxy", "amqproxy.compiled", "amqproxy.compiled._pure", "amqproxy.testing", "amqproxy.testing.plugin"
+        ]
         assert "trio" not in sys.modules
     """)
     options = [
@@ -274,7 +276,7 @@ def test_a_run_without_the_fixtures_imports_nothing_for_them(pytester: pytest.Py
 
 def test_the_fixtures_are_listed(pytester: pytest.Pytester) -> None:
     pytester.runpytest("--fixtures").stdout.fnmatch_lines(
-        ["amqp_broker -- *", "    A broker of the test's own*", "amqp_proxy -- *"]
+        ["amqp_broker -- *", "    Yield a broker for the test alone*", "amqp_proxy -- *"]
     )
 
 
