@@ -15,7 +15,7 @@ from amqproxy.broker.work import Job
 
 
 def recover_orphans(broker: Broker, journal: Journal, durables: Iterable[AnyDurable], now: float) -> None:
-    """Send the messages that `HeldOrphans` kept on, in steps; drop those whose virtual host is gone."""
+    """Send on the messages that `HeldOrphans` kept, in steps; drop those whose virtual host is gone."""
     for record in durables:
         if not isinstance(record, DurableOrphans):
             continue
