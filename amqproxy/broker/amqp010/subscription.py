@@ -32,8 +32,8 @@ class Looking(Protocol):
 class Subscription:
     """A subscription with its name, `destination`, and its credit, `messages` and `size` (bytes).
 
-    Credit of None is without a limit. In window mode, a message's credit is restored once its receiver has completed it.
-    `needs` is the size in bytes of the next message, if it was too large for the credit, and 0 otherwise.
+    Credit of None is without a limit. In window mode, a message's credit is restored once its receiver has completed
+    it. `needs` is the size in bytes of the next message, if it was too large for the credit, and 0 otherwise.
     """
 
     __slots__ = (
