@@ -91,7 +91,7 @@ class Stage(Enum):
     CLOSING = auto()
 
 
-_OPEN = Stage.OPEN  # these as C sees them
+_OPEN = Stage.OPEN  # these are typed in the .pxd file
 _TRANSFER, _ACCEPT, _COMPLETED = MessageTransfer.index, MessageAccept.index, SessionCompleted.index
 _BODY, _WHOLE_SEGMENT = BODY, WHOLE_SEGMENT
 _FIRST, _LAST = FIRST_SEGMENT | WHOLE_SEGMENT, LAST_SEGMENT | WHOLE_SEGMENT
@@ -401,7 +401,7 @@ class Amqp010Connection(ClientConnection):
         self._opened(now, protocol="0-10")
 
     def _close_for_client(self, close: ConnectionClose, now: float) -> None:
-        if self._stage is Stage.CLOSING:  # both have closed
+        if self._stage is Stage.CLOSING:  # both peers have sent connection.close
             self.send_method(0, ConnectionCloseOk())
             return
         self._note_client_close(close.reply_code or 0, close.reply_text or "")

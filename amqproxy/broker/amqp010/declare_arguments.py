@@ -71,7 +71,7 @@ def queue_arguments(arguments: Map | None, alternate: str | None, *, is_exclusiv
     if (found.get(EXCLUSIVITY) == CONNECTION) != (found.get(LIFETIME) == DELETE_ON_CONNECTION_CLOSE):
         raise IllegalArgument(f"{EXCLUSIVITY} = {CONNECTION} needs {LIFETIME} = {DELETE_ON_CONNECTION_CLOSE}")
     if names & {"qpid.max_count", "qpid.max_size"} and "x-overflow" not in names:
-        fields.append(Field("x-overflow", "S", "reject-publish"))  # as with Qpid
+        fields.append(Field("x-overflow", "S", "reject-publish"))  # Qpid's default, unlike RabbitMQ's drop-head
     if is_exclusive and EXCLUSIVITY not in names:
         fields.append(Field(EXCLUSIVITY, "S", SESSION))  # Broker-J shows it in queue.query, too
     if alternate is not None:

@@ -65,7 +65,7 @@ class Detachment:
         self._end(now)
 
     def fail_session_soon(self, session: SessionOfJob, error: ProtocolError) -> None:
-        """End the session instead of waiting for its client."""
+        """End the session in a later turn, instead of waiting for its client."""
         self.log_exception(session.number, error, None)
         self.vhost.work.add(self._end_later)
 

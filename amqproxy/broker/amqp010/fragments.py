@@ -78,7 +78,7 @@ class FragmentedMessage:
         return True
 
     def go_on(self) -> None:
-        """Take the message off the interrupted ones: its rest is to come."""
+        """Remove the message from the interrupted ones: its rest is to come."""
         user, _ = self._key
         del self._vhost.interrupted[self._key]
         self._vhost.quotas.interrupted.give_back(user)

@@ -152,7 +152,7 @@ def _bind(session: CommandSession, command: ExchangeBind, position: int, now: fl
     _check_binding(session, exchange, queue, key)
     arguments = Table() if command.arguments is None else table_of(command.arguments)
     if _bindings(vhost, exchange, queue, key):
-        return False  # and its arguments stay as they are
+        return False  # the existing binding keeps its arguments
     vhost.bind(exchange, queue, key, arguments)
     return session.kept(position, exchange.durable, queue.durable)
 

@@ -84,7 +84,7 @@ class SelectingConsumer(Browser):
         if not consumer.no_ack:
             self._sending.deliver(consumer, entry, now)
             return
-        queue.unacked -= 1  # without acknowledgements, it is not held
+        queue.unacked -= 1  # `acquiring` holds it, but this consumer does not acknowledge
         entry.tag = 0
         self._sending.deliver(consumer, entry, now)
         if entry.tag != NOT_SENT:

@@ -441,7 +441,7 @@ class BrokerSession:
         if not self.sender.awaits_expected:
             return
         positions = self.ranges(expected.commands or SequenceSet())
-        if not positions:  # the client has nothing of the session any more
+        if not positions:  # the client has lost the session's state
             self.connection.detached(self, DetachCode.UNKNOWN_IDS, now)
             return
         self.do(self._replaying(positions, now), now)

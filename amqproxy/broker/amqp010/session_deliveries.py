@@ -187,7 +187,7 @@ class SessionDeliveries(Receiver):
         """Put a message that cannot be sent back to where it was."""
         queue, was_redelivered = entry.queue, entry.is_redelivered
         if consumer.no_ack:
-            subscription.queue.hold(entry, consumer)  # without acknowledgements, it is not held
+            subscription.queue.hold(entry, consumer)  # for `requeue`, which releases it: it was not held
             entry.tag = NOT_SENT
         queue.hold_back()
         queue.requeue([entry], now)
@@ -284,7 +284,7 @@ class SessionDeliveries(Receiver):
                 self._quantum.left -= (last - first) // LOOKING
 
     def accept_few(self, ids: list[range], now: float) -> cython.bint:
-        """Accept the held messages of these positions; return False, with nothing done, if they are not few."""
+        """Accept the held messages of these positions at once; return False, with nothing done, if that takes more."""
         if self.browsed or self.acquired:
             return False
         count: cython.Py_ssize_t = 0

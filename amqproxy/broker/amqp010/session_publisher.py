@@ -51,7 +51,7 @@ Queues = tuple[Queue, ...]
 AT_ONCE = 64
 """Number of queues up to which a message is published to all in one turn."""
 
-_AT_ONCE = AT_ONCE  # as C sees it
+_AT_ONCE = AT_ONCE  # typed in the .pxd file
 _OVERHEAD = cython.declare(cython.Py_ssize_t, OVERHEAD)
 _WHOLE_SEGMENT = cython.declare(cython.int, WHOLE_SEGMENT)
 _HEADER = cython.declare(cython.int, HEADER)
@@ -271,7 +271,7 @@ class SessionPublisher:
         if transaction is not None:
             transaction.publish(message, queues)
         elif len(queues) > _AT_ONCE or len(queues) > self._quantum.step:
-            self.completions.begin(position)  # before it may be complete
+            self.completions.begin(position)  # before the job can complete it
             self.session.do(self._enqueueing_many(message, queues, position, now), now)
             return False
         else:

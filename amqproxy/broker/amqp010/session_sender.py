@@ -34,7 +34,7 @@ try:
 except ImportError:  # a plain run does not need Cython
     from amqproxy.compiled import _cython as cython
 
-_OVERHEAD = OVERHEAD  # as C sees it
+_OVERHEAD = OVERHEAD  # typed in the .pxd file
 
 
 class SessionSender:

@@ -40,7 +40,7 @@ _MOST = cython.declare(cython.Py_ssize_t, MOST)
 class SettlementRun:
     """Successive frames of one session, each a session.completed or a message.accept of a single range.
 
-    The ranges of either kind follow one another, or overlap. They are read from their bytes, since decoding each of
+    The ranges of either kind follow one another, or overlap. Frames are read from their bytes, since decoding each of
     them cost more than executing it. `accepts` is how many of the frames are commands; a run accepts at most
     `session_deliveries.AT_ONCE` transfers.
     """

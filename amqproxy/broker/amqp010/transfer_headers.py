@@ -32,7 +32,7 @@ class TransferHeaders:
 
     def __init__(self) -> None:
         self._known: dict[tuple[bytes, str, str, bool], HeaderShape | None] = {}
-        """Cached shapes by content header without variable fields, address and mark; None after the first of a kind."""
+        """Cached shapes by blanked content header, exchange, routing key and redelivered flag; None after the first."""
         self._shape: HeaderShape | None = None
         self._exchange = self._routing_key = ""
         self._is_redelivered = False

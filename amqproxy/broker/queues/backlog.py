@@ -19,7 +19,7 @@ from amqproxy.broker.storage.packing import PackedMessage
 from amqproxy.broker.work import Container
 
 NEVER = float("inf")
-_NEVER = NEVER  # typed for C
+_NEVER = NEVER  # typed in the .pxd file
 
 HEAD_MESSAGES = 64
 HEAD_BYTES = 64 * 1024

@@ -49,7 +49,7 @@ MOST_LOOKERS = 64
 The notification is part of publishing the message.
 """
 
-_NEVER = NEVER  # these are typed for C
+_NEVER = NEVER  # these are typed in the .pxd file
 _UNLIMITED = UNLIMITED
 _LETTING_GO = LETTING_GO
 _FLAGS = FLAGS
