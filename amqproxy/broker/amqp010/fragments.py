@@ -123,7 +123,7 @@ class Fragments:
         return self._open.pop(destination).take()
 
     def resume(self, destination: str, resume_id: str) -> int:
-        """Resume a message; return the number of its bytes that are there."""
+        """Resume a message; return the number of its bytes that have been received, 0 if it cannot be resumed."""
         for message in self._open.values():
             delivery = message.header.delivery
             if delivery is not None and delivery.resume_id == resume_id:

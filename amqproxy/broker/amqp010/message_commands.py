@@ -286,7 +286,7 @@ def _releasing(session: CommandSession, ids: list[range], redelivered: bool, now
 
 
 def _resume(session: CommandSession, command: MessageResume, position: int, now: float) -> bool:
-    """Resume an interrupted message: answer how many of its bytes are there."""
+    """Resume an interrupted message: answer how many of its bytes have been received."""
     destination = command.destination or ""
     if not command.resume_id:
         raise IllegalArgument("the resume-id is missing", field_index=1)

@@ -92,8 +92,8 @@ class Backlog:
         """Return the first messages whose positions are not `seen`, among the first `depth`; they stay in the backlog.
 
         Each comes with its position and its expiration, up to `most` messages or about `body_bytes` of bodies. Requeued
-        and paged-out messages are gone over from their beginning, up to `MOST_PEEKED` of either, or
-        `MOST_PEEKED_BYTES`.
+        and paged-out messages are gone over from their beginning, up to `MOST_PEEKED` of either, or `MOST_PEEKED_BYTES`
+        of bodies.
         """
         rows: list[tuple[int, Message, float]] = []
         returned = [each for each in self._returned[:MOST_PEEKED] if each[0] not in seen]

@@ -102,7 +102,7 @@ class QueueObserver(Protocol):
         """
 
     def became_unused(self, queue: Queue) -> None:
-        """Handle a queue that has lost its last consumer, or was unused for as long as it may be."""
+        """Handle an auto-delete queue that has lost its last consumer, or a queue that was unused too long."""
 
     def look_at(self, queue: Queue, when: float) -> None:
         """Schedule a call of `Queue.tick` at that time."""
@@ -324,7 +324,7 @@ class Queue:
     ) -> list[PeekedMessage]:
         """Return the first ready messages that were not `seen` (their positions, by priority); they stay in the queue.
 
-        They are at most `most`, or about `body_bytes` of bodies, among the first `depth`.
+        Up to `most` messages are returned, or about `body_bytes` of bodies, from among the first `depth`.
         """
         found: list[PeekedMessage] = []
         for priority, backlog in self._backlogs:

@@ -152,7 +152,7 @@ class DurableRequeueFirst(RequeueOrder, DurableBacklog):
         """Take out the messages that were delivered or requeued when an earlier broker ended, and the dead letters.
 
         The requeued messages come first, in their order. Each of the messages has its count as if it were back, and has
-        yet to be put back. The second list are the dead letters that had not arrived.
+        yet to be put back. The second list has the dead letters that had not arrived.
         """
         back: list[tuple[int, QueueEntry]] = []
         out: list[QueueEntry] = []

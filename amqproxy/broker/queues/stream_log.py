@@ -29,7 +29,7 @@ RUNS_READ = 16
 
 
 class MessageRun:
-    """Successive messages in memory with their arrival times. `batch` is the journal's that has the last of them."""
+    """Successive messages in memory with their arrival times. `batch` is the journal batch of the last one."""
 
     __slots__ = ("batch", "bytes_in_memory", "first", "messages", "times")
 
@@ -161,7 +161,7 @@ class StreamLog:
     # --- reading
 
     def run(self, offset: int, most: int = READ_AHEAD) -> MessageRun:
-        """Return a run of messages with the one at an offset, which must exist; `most` is how many are of use."""
+        """Return a run of messages with the one at an offset, which must exist; `most` is how many are wanted."""
         found = self._in_memory(offset)
         if found is None:
             found = self._read_back(offset, most)
