@@ -1,18 +1,18 @@
-"""The clients of the broker that speak AMQP 0-10: a kind of client beside those of AMQP 0-9-1, of the one model.
+"""AMQP 0-10 clients of the broker, which share its model with the AMQP 0-9-1 clients.
 
-A `connection` has sessions, by their `attachments` to its channels, each a `session`: it numbers what comes, and has a
-handler for each command (`commands`: those of `message_commands`, of `model_commands` for exchanges and queues, of
-`tx_commands` and of `dtx_commands`); its `completions` are those that are done. What a client transfers is for the
-session's `publisher` (`session_publisher`, which has `fragments` put together). What it is sent comes from its
-`deliveries` (`session_deliveries`), the `Receiver` of its `subscription`s, with `transfer_headers`, and leaves through
-its `sender` (`session_sender`); what the client settles one by one is taken as a `settlement_run`. A `browser` sends
-what is not acquired, a `selecting_consumer` what a `jms_selector` chooses by a message's `jms_properties`. A
-`work_unit` is what waits for a commit, a `transaction_branch` has one that any session may commit; the
-`transaction_log` is what of either is on the disk, and `transaction_recovery` finds that again after a restart.
-`orphans` empties queues that go, and `orphan_recovery` sends on what was held of them at a restart. A session whose
-client is gone has a `detachment` in place of a connection, and a `replay` of what the client has not confirmed.
+A `connection` has sessions, by their `attachments` to its channels. A `session` numbers its commands and has a handler
+for each (`commands`: those of `message_commands`, of `model_commands` for exchanges and queues, of `tx_commands` and of
+`dtx_commands`); `completions` tracks those that are done. The session's `publisher` (`session_publisher`) takes the
+client's transfers, and `fragments` assembles those in parts. Messages for the client come from its `deliveries`
+(`session_deliveries`), the `Receiver` of its `subscription`s, with `transfer_headers`, and leave through its `sender`
+(`session_sender`); successive single settlements are taken as a `settlement_run`. A `browser` sends messages that are
+not acquired, a `selecting_consumer` those that a `jms_selector` chooses by their `jms_properties`. A `work_unit` holds
+the operations that wait for a commit, and a `transaction_branch` has one that any session may commit; the
+`transaction_log` has their part on the disk, and `transaction_recovery` restores it after a restart. `orphans` empties
+queues that are deleted, and `orphan_recovery` sends on the messages that clients held of them at a restart. A session
+whose client is gone has a `detachment` in place of a connection, and a `replay` of its unconfirmed commands.
 
-Messages are held as 0-9-1 has them: `message_conversion` translates (see `amqproxy.conversion`), once for all headers
-of one `header_shape`, which differ in their `header_places` only; `declare_arguments` does so for arguments, and
-`exceptions` for errors. `owners` and `command_session` are the ways back up.
+Messages are held in the form of 0-9-1: `message_conversion` translates (see `amqproxy.conversion`), once for all
+headers of one `header_shape`, which differ in their `header_places` only; `declare_arguments` translates arguments, and
+`exceptions` translates errors. `owners` and `command_session` are the interfaces towards the owners.
 """

@@ -1,4 +1,4 @@
-"""The sessions attached to one connection's channels: how each comes, ends, and is resumed. Sections 3.3 and 9.2."""
+"""The sessions attached to a connection's channels: attach, detach and resume. Sections 3.3 and 9.2."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ from amqproxy.broker.work import Job
 
 
 class AttachingConnection(OwningConnection, Protocol):
-    """The connection whose sessions they are; `connection` has what its methods do."""
+    """The connection that the sessions are attached to; `connection` documents its methods."""
 
     @property
     def channel_max(self) -> int: ...
@@ -36,17 +36,17 @@ class AttachingConnection(OwningConnection, Protocol):
 
 
 class Attachments:
-    """Of one connection. `sessions` and `readers` (of what has come of their commands) are by channel."""
+    """Sessions of one connection by channel, and in `readers` the assembly readers of their channels."""
 
     def __init__(self, connection: AttachingConnection) -> None:
         self.sessions: dict[int, BrokerSession] = {}
         self.readers: dict[int, AssemblyReader] = {}
         self._connection = connection
         self._detaching: set[int] = set()
-        """Channels whose last control is sent: what still comes for them is ignored."""
+        """Channels whose last control is sent; further frames on them are ignored."""
 
     def take(self, channel: int, control: Control, now: float) -> None:
-        """Take a control of a session."""
+        """Handle a session control."""
         connection, session = self._connection, self.sessions.get(channel)
         match control:
             case SessionAttach():
@@ -60,7 +60,7 @@ class Attachments:
                 connection.is_costly()
                 name = control.name_ or b""
                 if session is None or session.name != name:
-                    # Both sides detach at once where we have ended it by an exception.
+                    # After an exception, both peers detach at the same time.
                     code = DetachCode.NORMAL if channel in self._detaching else DetachCode.NOT_ATTACHED
                     connection.send_method(channel, SessionDetached(name, code))
                 else:
@@ -70,17 +70,17 @@ class Attachments:
                 before = session.next_position
                 session.control(control, now)
                 if session.next_position != before or type(control) is SessionCommandPoint:
-                    self.readers.pop(channel, None)  # of a command that had begun, no more comes
+                    self.readers.pop(channel, None)  # the rest of a command that had begun never comes
             case _:
                 self.refuse(channel)
 
     def refuse(self, channel: int) -> None:
-        """Something is for a session that is not attached: that is answered once."""
+        """Answer the frames for a session that is not attached, once, with session.detached."""
         if channel not in self._detaching:
             self._detaching.add(channel)
             self._connection.send_method(channel, SessionDetached(b"", DetachCode.NOT_ATTACHED))
 
-    # --- they come
+    # --- attaching
 
     def _attach(self, channel: int, name: bytes, *, is_forced: bool, now: float) -> None:
         connection, attached = self._connection, self.sessions.get(channel)
@@ -120,7 +120,7 @@ class Attachments:
         self._connection.user.channels += 1
 
     def _check_limits(self) -> None:
-        """`ProtocolError` where there is no room for a further session."""
+        """Raise `ProtocolError` if channel-max or the user's max-channels allows no further session."""
         connection = self._connection
         if len(self.sessions) >= connection.channel_max:
             raise FramingError(f"more than {connection.channel_max} sessions, which were agreed")
@@ -129,15 +129,15 @@ class Attachments:
         if allowed is not None and user.channels >= allowed:
             raise ConnectionForced(f"the user '{user.name}' may have {allowed} sessions")
 
-    # --- they end
+    # --- detaching
 
     def detached(self, session: SessionOfJob, code: DetachCode, now: float) -> None:
-        """Detach a session, for a reason that is no exception."""
+        """Detach a session for a reason that is not an exception."""
         self._connection.send_method(session.number, SessionDetached(session.name, code))
         self.end(session, now)
 
     def end(self, session: SessionOfJob, now: float) -> None:
-        """Let a session end, whose last control is sent: what still comes for it is ignored."""
+        """End a session whose last control is sent; further frames for it are ignored."""
         self._detaching.add(session.number)
         self._connection.do(self.losing(session, now), now)
 

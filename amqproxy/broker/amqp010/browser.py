@@ -1,7 +1,7 @@
-"""A subscription that is sent messages without acquiring them: they stay in their queue, for others too. Section 10.2.
+"""A subscription that browses: its messages are not acquired, and stay in their queue for others. Section 10.2.
 
-It goes through a queue in parts, and looks again while the queue changes, for what it has not seen. What others acquire
-meanwhile it may still send.
+It reads a queue in parts, and looks again for unseen messages while the queue changes. It may still send messages that
+others have acquired meanwhile.
 """
 
 from __future__ import annotations
@@ -24,44 +24,45 @@ from amqproxy.broker.queues.queue import PeekedMessage, Place, Queue
 from amqproxy.broker.work import Quantum
 
 MOST = 10_000
-"""Messages of a queue that are gone through to take some of them out."""
+"""Maximum number of messages of a queue that are gone through to take some of them out."""
 
 AT_ONCE = 256
 AT_ONCE_BYTES = 256 * 1024
-"""What is looked at in one go: so many messages, or so many bytes of bodies."""
+"""Maximum number of messages, and of body bytes, in one look at a queue."""
 
 INTERVAL = 0.1
-"""Seconds between two looks at a queue, at least."""
+"""Minimum seconds between two looks at a queue."""
 
 PAUSE = 20e-6
-"""The same for each message that all browsers of the queue of one user go over to find something new: so they do little
-else, and slow no other user's.
+"""Minimum seconds between two looks for each message that all browsers of one user go over in the queue.
+
+It bounds the time that these browsers take, so that they do not slow those of other users.
 """
 
 MOST_CHOSEN = 64
-"""Messages that a selector chooses in advance."""
+"""Maximum number of messages that a selector chooses in advance."""
 
 MOST_RANGES = 1024
-"""Ranges of positions that were looked at, above which those of messages that are gone are forgotten."""
+"""Number of position ranges looked at above which those of messages that are gone are forgotten."""
 
 LONG = 256
-"""Messages of a queue that is looked at each time that one comes: above, only at intervals."""
+"""Queue length from which on a new message prompts no look: longer queues are looked at only at intervals."""
 
 SENDING = 4
-"""What it costs of a turn to send a message."""
+"""Quantum cost of sending a message."""
 
 PEEKED = 4
-"""Messages that are gone over to find something new, for what one operation costs."""
+"""Number of messages gone over in search of new ones that cost one unit of the quantum."""
 
 
 class BrowsedDeliveries(Protocol):
-    """What sends a message that is not acquired; `session_deliveries` has what it does."""
+    """The sender of messages that are not acquired; `session_deliveries` documents its method."""
 
     def browse(self, subscription: Subscription, peeked: PeekedMessage, now: float, /) -> bool: ...
 
 
 class Browser:
-    """Of one subscription. `deliveries` sends what it finds, among the first `depth` messages of the queue."""
+    """The browser of one subscription; `deliveries` sends the messages found among the first `depth` of the queue."""
 
     depth = UNLIMITED
 
@@ -69,24 +70,24 @@ class Browser:
         self._session = session
         self._subscription = subscription
         self._of_user = subscription.queue.lookers.setdefault(session.user.name, {})
-        """This one, and those of the same queue and user."""
+        """The browsers of the same queue and user, including this one."""
         self._of_user[self] = None
         self._deliveries = deliveries
         self._seen: defaultdict[int, CommandIds] = defaultdict(CommandIds)
-        """Of each priority, the positions of the messages that were looked at."""
+        """Positions of the messages that were looked at, by priority."""
         self._most_ranges = MOST_RANGES
         self._found: deque[PeekedMessage] = deque()
         self._to_choose_from: deque[PeekedMessage] = deque()
-        """What the selector has not gone over yet: that may take many turns."""
+        """Messages that the selector has not evaluated; evaluating them may take many turns."""
         self._state: tuple[int, int, int] | None = None
-        """That of the queue where nothing of it is new."""
+        """The queue's entered, left and ready counts at the last look, if that found nothing new."""
         self.is_over = False
         self.is_behind = False
-        """Is there more to be sent at once?"""
+        """Whether more messages could be sent at once."""
         self._is_listed = False
 
     def tick(self, now: float) -> None:
-        """Send what there is, as far as credit and this turn go."""
+        """Send messages as far as credit and this turn allow."""
         queue, vhost = self._subscription.queue, self._session.vhost
         if self.is_over:
             return
@@ -97,7 +98,7 @@ class Browser:
         vhost.timed.set(self, now + max(INTERVAL, PAUSE * len(self._of_user) * (1 + queue.peek_cost)))
         if self.is_behind and not self._is_listed:
             self._is_listed = True
-            # In line with all other work, and not before what is timed.
+            # Queued with all other work, rather than ahead of it by another timer.
             vhost.work.add_of(self._session.user, self._go_on)
 
     def _go_on(self, now: float) -> bool:
@@ -106,12 +107,12 @@ class Browser:
         return False
 
     def queue_changed(self, now: float) -> None:
-        """A message has come: look soon, unless the queue is so long that this takes its time."""
+        """Look at the queue soon after a message has come, unless the queue is so long that a look takes time."""
         if not self.is_over and self._subscription.queue.message_count < LONG:
             self._session.vhost.timed.set(self, now)
 
     def _send(self, queue: Queue, now: float) -> bool:
-        """Send as much as fits into this turn; is there more?"""
+        """Send as many messages as fit into this turn; return whether there are more."""
         quantum = self._session.vhost.work.quantum
         while self._session.sender.may_send() and self._subscription.has_credit():
             if not self._found and not self._look(queue, quantum):
@@ -127,7 +128,7 @@ class Browser:
         return False
 
     def _look(self, queue: Queue, quantum: Quantum) -> bool:
-        """Look at what comes next in the queue, or has changed; has it something to be sent?"""
+        """Look for new messages if the queue has changed; return whether there are messages to send."""
         if self._to_choose_from:
             return self._choose(quantum)
         state = queue.entered, queue.left, queue.message_count
@@ -148,9 +149,9 @@ class Browser:
         return self._choose(quantum)
 
     def _forget_gone(self, queue: Queue, quantum: Quantum) -> None:
-        """Know of what was looked at only what another look would find: the rest grows for as long as others consume.
+        """Forget the positions that no further look would find: they accumulate for as long as others consume.
 
-        A message that is held just now is looked at again if it comes back.
+        A message that is held at the moment is looked at again if it comes back.
         """
         for priority, left, back in queue.peeked_positions():
             seen = self._seen[priority]
@@ -163,11 +164,11 @@ class Browser:
         self._most_ranges = MOST_RANGES + 2 * sum(each.ranges for each in self._seen.values())
 
     def _has_more(self) -> bool:
-        """Is there something in the queue that was not looked at?"""
+        """Return whether the queue may hold messages that were not looked at."""
         return bool(self._to_choose_from) or self._state is None
 
     def _choose(self, quantum: Quantum) -> bool:
-        """Go over what was found, as far as this turn goes; is there something that the selector chooses?"""
+        """Evaluate the selector on the messages found, as far as this turn allows; return whether any is chosen."""
         selector = self._subscription.selector
         assert selector is not None
         while self._to_choose_from and len(self._found) < MOST_CHOSEN:
@@ -179,7 +180,7 @@ class Browser:
         return bool(self._found)
 
     def end(self) -> None:
-        """The subscription is over."""
+        """Stop browsing: the subscription has ended."""
         if self.is_over:
             return
         self.is_over = True
@@ -198,15 +199,15 @@ def _is_selected(message: Message, selector: JmsSelector) -> bool:
         return is_selected(message, selector)
     finally:
         if is_read:
-            message.forget_properties()  # it goes on waiting
+            message.forget_properties()  # the message stays in its queue
 
 
 def acquiring(
     queue: Queue, places: set[Place], quantum: Quantum, now: float
 ) -> Generator[None, float, dict[Place, QueueEntry]]:
-    """Take the messages at these places out of a queue, as far as they are still there; in steps.
+    """Take the messages at these places out of a queue in steps, as far as they are still there.
 
-    Nothing else is handed out meanwhile, and those before them go back to their places.
+    Nothing else is delivered meanwhile, and the messages before them go back to their places.
     """
     acquired: dict[Place, QueueEntry] = {}
     passed: list[QueueEntry] = []
@@ -228,7 +229,7 @@ def acquiring(
             else:
                 passed.append(entry)
                 if _turn(place) > last:
-                    break  # what is still missing, another has
+                    break  # a message still missing is held by another consumer
             if quantum.spend(1):
                 now = yield
     finally:
@@ -241,6 +242,6 @@ def acquiring(
 
 
 def _turn(place: Place) -> tuple[int, int]:
-    """In this order messages are taken out of a queue: the highest priority first."""
+    """Return the sort key of the order in which messages leave a queue: the highest priority first."""
     priority, position = place
     return -priority, position

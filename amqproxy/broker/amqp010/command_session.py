@@ -1,4 +1,4 @@
-"""What the handlers of commands know of their session; `session` has what its methods do."""
+"""The session as the command handlers see it; `session` documents its methods."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from amqproxy.broker.work import Job
 
 
 class CommandSession(OwningSession, Protocol):
-    """A session, for what its client asks for. It owns its exclusive queues."""
+    """A session that executes its client's commands. It owns its exclusive queues."""
 
     transaction: WorkUnit | None
     branch: TransactionBranch | None
@@ -48,4 +48,4 @@ class CommandSession(OwningSession, Protocol):
 
 
 Handler = Callable[[CommandSession, Any, int, float], bool]
-"""Does what a command at a position asks for; whether it is complete later."""
+"""Handler of the command at a position; returns whether the command is complete later."""

@@ -1,6 +1,6 @@
-"""What each command of a session does, but for message.transfer: a handler for each, in the order of its class.
+"""Handlers of all session commands except message.transfer, in the order of their classes.
 
-A handler returns whether the command is complete later: then it, or what it has begun, calls `complete`.
+A handler returns whether the command is complete later; if so, the handler, or the job it has begun, calls `complete`.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ def _sync(session: CommandSession, command: ExecutionSync, position: int, now: f
 
 
 def _nothing(session: CommandSession, command: Command, position: int, now: float) -> bool:
-    """A client may send a result or an exception, for commands that the broker never sends."""
+    """Ignore a client's result or exception: the broker never sends the commands that they would answer."""
     return False
 
 
@@ -32,4 +32,4 @@ HANDLERS: dict[type[Command], Handler] = {
     **DTX,
     **MODEL,
 }
-"""Those that are implemented: to any other, not-implemented is the answer."""
+"""Handlers of the implemented commands; any other command is answered with not-implemented."""

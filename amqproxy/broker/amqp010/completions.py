@@ -1,6 +1,6 @@
-"""Which commands of a session's client are complete, and what of that the client has still to be sent. Section 3.2.
+"""Completion of a client's commands, and what of it is yet to be reported to the client. Section 3.2.
 
-What happens in a turn is reported at its end, in one go.
+The completions of a turn are reported together at its end.
 """
 
 from __future__ import annotations
@@ -20,27 +20,29 @@ except ImportError:  # a plain run does not need Cython
     from amqproxy.compiled import _cython as cython
 
 MANY_RANGES = 1024
-"""Ranges of completed commands that the client has not confirmed to know of, above which it is asked to, and sent only
-what is new: all of them again would be a long report of each turn.
+"""Number of completed ranges unconfirmed by the client above which only new ones are reported.
+
+The client is then asked to confirm them: to repeat all of them would make each turn's report long.
 """
 
 
 class Completions:
-    """Of one session, by the positions of its commands. `is_new` is whether one is complete that is not reported."""
+    """Completion of one session's commands, by position; `is_new` is whether a completion is unreported."""
 
     def __init__(self) -> None:
         self.is_new = False
         self._completed = CommandIds()
         self._is_many = False
-        """Are those that are complete so many ranges that only those of `_unreported` are to be reported?"""
+        """Whether the completed commands form more than `MANY_RANGES` ranges, so that only `_unreported` is reported.
+        """
         self._unreported = CommandIds()
         self._incomplete: dict[int, None] = {}
-        """Those that were begun, and are not complete."""
+        """Positions of the commands that have begun and are not complete."""
         self._begun: deque[int] = deque()
-        """The same in their order, and some that are complete: a dict finds its first behind all that it had."""
+        """Their positions in order, with some complete ones: a dict scans past deleted keys to find its first."""
         self._syncs: deque[int] = deque()
         self._accepts_next = -1
-        """The last one to be accepted, which mostly is the next one to be complete."""
+        """Position of the last transfer to be accepted, which mostly is the next command to complete."""
         self._to_accept = CommandIds()
         self._accepted_along: dict[int, CommandIds] = {}
         self._accepted = CommandIds()
@@ -48,20 +50,20 @@ class Completions:
 
     @property
     def ranges(self) -> int:
-        """How many ranges the completed commands are that the client may not know of."""
+        """Number of ranges of completed commands that the client may not know of."""
         return self._completed.ranges
 
     def begin(self, position: int) -> None:
-        """A command is executed, which may take longer than this."""
+        """Note that a command is executed and may complete later."""
         self._incomplete[position] = None
         self._begun.append(position)
 
     def has_begun(self, position: int) -> bool:
-        """Is a command begun, and not complete?"""
+        """Return whether a command has begun and is not complete."""
         return position in self._incomplete
 
     def complete(self, start: cython.longlong, stop: cython.longlong) -> None:
-        """Commands are done, from `start` on those before `stop`; and with them each sync that waited for them."""
+        """Complete the commands from `start` up to but excluding `stop`, and each sync that waited for them."""
         if self._incomplete:
             self._end(start, stop)
         self._note(start, stop)
@@ -71,7 +73,7 @@ class Completions:
             self._note(position, position + 1)
 
     def complete_again(self, start: cython.longlong, stop: cython.longlong) -> None:
-        """Commands are done that were before, or that will never come."""
+        """Report commands as complete that were complete before, or that will never come."""
         self._note(start, stop)
 
     def _end(self, start: cython.longlong, stop: cython.longlong) -> None:
@@ -101,7 +103,7 @@ class Completions:
         self.is_new = True
 
     def _accept_along(self, start: cython.longlong, stop: cython.longlong) -> None:
-        """Accept what is to be, and what that has brought along: each once, whatever ranges are complete."""
+        """Accept the transfers due in a range and the earlier fragments of their messages, each once."""
         for accepted in self._to_accept.remove(range(start, stop)):
             self._accepted.add(accepted)
             for position in accepted:
@@ -109,7 +111,7 @@ class Completions:
                     self._accepted.add(earlier)
 
     def _is_before(self, position: int) -> bool:
-        """Is a command before this one not complete?"""
+        """Return whether a command before this one is incomplete."""
         self._pass_complete()
         return bool(self._begun) and self._begun[0] < position
 
@@ -119,14 +121,14 @@ class Completions:
             begun.popleft()
 
     def sync(self, position: int) -> bool:
-        """Complete a command that has begun once all before it are complete; True if that is later."""
+        """Complete a command that has begun once all before it are complete; return True if that is later."""
         if not self._is_before(position):
             return False
         self._syncs.append(position)
         return True
 
     def accept(self, position: cython.longlong, earlier: CommandIds | None = None) -> None:
-        """A transfer is to be accepted once it is complete, and with it `earlier` ones, parts of the same message."""
+        """Accept a transfer once it is complete, and with it `earlier` ones, fragments of the same message."""
         if self._accepts_next >= 0:
             self._to_accept.extend(self._accepts_next, self._accepts_next + 1)
         if earlier:
@@ -137,17 +139,17 @@ class Completions:
             self._accepts_next = position
 
     def known(self, ids: Iterable[range]) -> None:
-        """The client knows that these of its commands are complete."""
+        """Forget completed commands that the client knows to be complete."""
         for each in ids:
             self._completed.remove(each)
 
     def to_be_known(self, ids: list[range]) -> None:
-        """The client has completed commands, and is to be notified that this is known."""
+        """Note completions by the client that a session.known-completed must confirm."""
         for each in ids:
             self._known.extend(each.start, each.stop)
 
     def report(self, sender: SessionSender) -> None:
-        """Send what is new."""
+        """Send the acceptances, completions and known completions that are due."""
         if self._accepted:
             accepted, self._accepted = list(self._accepted), CommandIds()
             for start in range(0, len(accepted), MAX_RANGES):
@@ -167,12 +169,12 @@ class Completions:
                 sender.control(SessionKnownCompleted(_set(known[start : start + MAX_RANGES])))
 
     def report_afresh(self) -> None:
-        """The client may not have what was reported: report all of it again."""
+        """Report all completions again: the client may not have received the former reports."""
         self.is_new = True
         self._is_many = False
 
     def report_all(self, sender: SessionSender, *, confirmed: bool, completed: bool) -> None:
-        """Send all that the client asks for by session.flush."""
+        """Send everything that the client asks for by session.flush."""
         self._forget_oldest()
         if confirmed:
             sender.control(SessionConfirmed(_set(self._completed)))
@@ -182,7 +184,7 @@ class Completions:
             sender.control(SessionCompleted(_set(self._completed)))
 
     def _forget_oldest(self) -> None:
-        """Report no more ranges than fit: a client that wants to know of its oldest commands has had the time."""
+        """Drop the oldest ranges beyond what one report holds: the client has had the time to learn of them."""
         if self._completed.ranges > MAX_RANGES:
             ranges = list(self._completed)
             self._completed.remove(range(ranges[0].start, ranges[len(ranges) - MAX_RANGES].start))

@@ -68,20 +68,20 @@ if TYPE_CHECKING:
     Frames = list[Frame]  # unknown to Cython, which takes the type of the .pxd
 
 MAX_HEARTBEAT = 65_535
-"""Seconds; the client chooses."""
+"""Maximum heartbeat interval in seconds; the client chooses the interval."""
 
 MECHANISMS = ("PLAIN", "EXTERNAL")
-"""Those of SASL that are offered, of those that the broker has."""
+"""SASL mechanisms that are offered, if the broker has them."""
 
 FEATURES = Map({"qpid.features": ["qpid.jms-selector"], "qpid.queue_lifetime_supported": "true"})
-"""The server properties from which Qpid's clients know what they need not do themselves.
+"""Server properties that tell Qpid's clients what they need not do themselves.
 
-With the second, the JMS client lets its temporary queues go with their connection, and not with their session.
+With the second, the JMS client binds the lifetime of its temporary queues to their connection instead of their session.
 """
 
 
 class Stage(Enum):
-    """What the connection waits for."""
+    """Stage of a connection, by what it waits for."""
 
     HEADER = auto()
     LOGIN = auto()
@@ -91,14 +91,14 @@ class Stage(Enum):
     CLOSING = auto()
 
 
-_OPEN = Stage.OPEN  # these as C sees them
+_OPEN = Stage.OPEN  # these are typed in the .pxd file
 _TRANSFER, _ACCEPT, _COMPLETED = MessageTransfer.index, MessageAccept.index, SessionCompleted.index
 _BODY, _WHOLE_SEGMENT = BODY, WHOLE_SEGMENT
 _FIRST, _LAST = FIRST_SEGMENT | WHOLE_SEGMENT, LAST_SEGMENT | WHOLE_SEGMENT
 
 
 class Amqp010Connection(ClientConnection):
-    """Plays SERVER to one client, as Qpid's Broker-J does."""
+    """The SERVER peer of one client's connection, which behaves as Qpid's Broker-J does."""
 
     channel_noun = "session"
     name_property = "clientName"
@@ -123,7 +123,7 @@ class Amqp010Connection(ClientConnection):
 
     @property
     def bytes_arriving(self) -> int:
-        """Bytes of commands of which the rest is to come."""
+        """Bytes received of commands whose rest is to come."""
         return sum([reader.size for reader in self._assemblies.values()])
 
     @property
@@ -151,7 +151,7 @@ class Amqp010Connection(ClientConnection):
         self._close(fault, now)
 
     def _greet(self, data: bytes) -> bytes:
-        """Answer the protocol header, which is known to be that of 0-10; what is behind it."""
+        """Answer the protocol header, which is known to be that of 0-10; return the bytes after it."""
         if not self._header:
             self.log("info", "connection accepted")
         self._header += data
@@ -166,7 +166,7 @@ class Amqp010Connection(ClientConnection):
         return self._header[SIZE:]
 
     def _take(self, frames: Frames, now: float) -> None:
-        """Do what the frames ask for, in their order, as far as this turn goes: the others are `_unread` then."""
+        """Process the frames in order, as far as this turn allows; the rest stays in `_unread`."""
         quantum, alarms, assemblies = self._quantum, self.broker.alarms, self._assemblies
         place: cython.Py_ssize_t = self._place
         count: cython.Py_ssize_t = len(frames)
@@ -187,7 +187,7 @@ class Amqp010Connection(ClientConnection):
             place += 1
             quantum.left -= 1
             try:
-                # There is one for each channel with a session, and for no other channel.
+                # Only channels with a session have a reader.
                 reader: AssemblyReader | None = assemblies.get(frame.channel)
                 if reader is None or self._stage is not _OPEN:
                     self._receive(frame, now)
@@ -202,7 +202,7 @@ class Amqp010Connection(ClientConnection):
                 assembly = reader.add(frame)
                 if assembly is None:
                     if len(frame._buffer) > 2 * frame.length():
-                        frame._raw()  # else all that has come with it would stay until the rest is there
+                        frame._raw()  # or its whole read buffer would stay in memory until the rest has come
                     continue
                 if frame.track:
                     session = self.channels[frame.channel]
@@ -214,7 +214,7 @@ class Amqp010Connection(ClientConnection):
         self._leave(frames, place, now)
 
     def _take_transfer(self, command: Frame, header: Frame, body: Frame, now: float) -> cython.bint:
-        """Take a transfer that lies in three frames, as most do, and is as ones before it: then nothing is decoded."""
+        """Take a transfer of three frames, as most are, if it matches earlier ones: then nothing is decoded."""
         if (
             command.flags != _FIRST
             or header.flags != _WHOLE_SEGMENT
@@ -234,11 +234,11 @@ class Amqp010Connection(ClientConnection):
             return True
 
     def to_end_turn(self, session: SessionOfJob) -> None:
-        """Let a session report what is complete at the end of this turn."""
+        """Schedule a session's report of its completions for the end of this turn."""
         self._turns[session] = None
 
     def forget(self, session: SessionOfJob) -> None:
-        """A session is not attached any more."""
+        """Drop the pending reports and failures of a detached session."""
         self._turns.pop(session, None)
         self._failures.pop(session, None)
 
@@ -249,12 +249,12 @@ class Amqp010Connection(ClientConnection):
                 session.end_turn()
 
     def is_costly(self) -> None:
-        """What is done is a command that does not belong to every message."""
+        """Charge the quantum for a command that is not part of every message's path."""
         self._quantum.left -= METHOD_COST
         self._quantum.hasten()
 
     def do(self, job: Job, now: float, session: SessionOfJob | None = None, position: int = 0) -> None:
-        """Do a job for a session's command, before anything more that the client asks for."""
+        """Run a job for a session's command before anything more that the client asks for."""
         self._cause = session, position
         super().do(job, now)
 
@@ -279,7 +279,7 @@ class Amqp010Connection(ClientConnection):
         """Send a control, or a command without content."""
         self.output.put(encode_method(channel, method, self.frame_max))
 
-    # --- what comes
+    # --- input
 
     def _receive(self, frame: Frame, now: float) -> None:
         channel = frame.channel
@@ -324,7 +324,7 @@ class Amqp010Connection(ClientConnection):
             raise FramingError(f"{control.name} before connection.open-ok", channel=channel)
 
     def _refuse(self, frame: Frame, error: ProtocolError | ProtocolError091, now: float) -> None:
-        """Answer a frame that is at fault, or the command that it ends, which its session has not taken."""
+        """Answer a faulty frame, or the command that it ends if the session has not taken it."""
         session = self.channels.get(frame.channel)
         if session is None or _scope(error) is Scope.CONNECTION:
             self._close(_of_connection(error), now)
@@ -401,30 +401,30 @@ class Amqp010Connection(ClientConnection):
         self._opened(now, protocol="0-10")
 
     def _close_for_client(self, close: ConnectionClose, now: float) -> None:
-        if self._stage is Stage.CLOSING:  # both have closed
+        if self._stage is Stage.CLOSING:  # both peers have sent connection.close
             self.send_method(0, ConnectionCloseOk())
             return
         self._note_client_close(close.reply_code or 0, close.reply_text or "")
         self._stage = Stage.CLOSING
         self.do(self._closed_by_client(now), now)
 
-    # --- what its sessions ask of it
+    # --- requests of its sessions
 
     def detached(self, session: SessionOfJob, code: DetachCode, now: float) -> None:
-        """Detach a session, for a reason that is no exception."""
+        """Detach a session for a reason that is not an exception."""
         self._attachments.detached(session, code, now)
 
     def end_session(self, session: SessionOfJob, now: float) -> None:
-        """Let a session end, whose last control is sent."""
+        """End a session whose last control is sent."""
         self._attachments.end(session, now)
 
     def fail_session_soon(self, session: SessionOfJob, error: ProtocolError) -> None:
-        """End a session with an exception at the next tick: what has failed did so in the middle of something else."""
+        """End a session with an exception at the next tick: the failure occurred in the middle of another operation."""
         self._failures.setdefault(session, error)
         self.broker.timed_connections.set(self, 0.0)
 
     def log_exception(self, number: int, error: ProtocolError, command: Command | None) -> None:
-        """Write a line about what ends a session."""
+        """Log the error that ends a session."""
         operation = None if command is None else command.name
         code = int(error.code)
         self.log("warning", "session error", channel=number, code=code, operation=operation, reason=error.reply_text)
@@ -440,17 +440,17 @@ class Amqp010Connection(ClientConnection):
     # --- the end
 
     def fail(self, now: float) -> None:
-        """Close the connection: the broker is at fault."""
+        """Close the connection because of a fault in the broker."""
         self._close(ConnectionForced("the broker failed; its log says how"), now)
 
     def end_channel(self, number: int, error: ProtocolError091, now: float) -> None:
-        """End one session, with no command at fault."""
+        """End one session for an error that no command is to blame for."""
         session = self.channels.get(number)
         if session is not None:
             session.fail(translated(error), None, None, now)
 
     def close(self, reason: str, now: float) -> None:
-        """Close the connection with 320 and a reason."""
+        """Close the connection with reply code 320 and a reason."""
         self._close(ConnectionForced(reason), now)
 
     def _close(self, error: ProtocolError, now: float) -> None:
@@ -496,7 +496,7 @@ def _scope(error: ProtocolError | ProtocolError091) -> Scope:
 
 
 def _of_connection(error: ProtocolError | ProtocolError091) -> ProtocolError:
-    """An error that closes the connection."""
+    """Return the error as one that closes the connection."""
     if isinstance(error, ProtocolError091):
         error = translated(error)
     if error.scope is Scope.CONNECTION:

@@ -1,4 +1,4 @@
-"""The arguments with which 0-10 clients declare, as the model has them: Qpid's names of what RabbitMQ has, too."""
+"""Declaration arguments of 0-10 clients in the model's terms, including Qpid's names for those of RabbitMQ."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from amqproxy.conversion.header_tables import map_of, table_of
 ALTERNATE, DEAD_LETTER_EXCHANGE = "alternate-exchange", "x-dead-letter-exchange"
 
 EXCLUSIVITY, LIFETIME = "qpid.exclusivity_policy", "qpid.lifetime_policy"
-"""Queue arguments that are kept under their own names."""
+"""Queue arguments kept under their own names."""
 
 SESSION, CONNECTION, NONE = "SESSION", "CONNECTION", "NONE"
 """Values of `EXCLUSIVITY`: who owns the queue."""
@@ -25,7 +25,7 @@ _QPID_PREFIXES = ("qpid.", "x-qpid-")
 
 
 def _priorities(levels: int) -> Field | None:
-    """So many levels; the highest priority is one less."""
+    """Return `x-max-priority` for a number of priority levels: one less than it."""
     return Field("x-max-priority", "I", min(levels, 256) - 1) if levels > 1 else None
 
 
@@ -36,7 +36,7 @@ _NUMBERS: dict[str, Callable[[int], Field | None]] = {
     "x-qpid-priorities": _priorities,
     "qpid.auto_delete_timeout": lambda value: Field("x-expires", "l", 1000 * value) if value else None,
 }
-"""Qpid arguments whose values are numbers that are not negative, and RabbitMQ's argument for each."""
+"""Qpid arguments whose values are non-negative numbers, and RabbitMQ's argument for each."""
 
 _POLICY_TYPE = "qpid.policy_type"
 _OVERFLOWS = {"reject": "reject-publish", "ring": "drop-head", "ring_strict": "drop-head"}
@@ -45,11 +45,11 @@ _CHOICES: dict[str, tuple[str, ...]] = {
     LIFETIME: (PERMANENT, DELETE_ON_CONNECTION_CLOSE),
 }
 _TEXTS = ("x-qpid-description",)
-"""Arguments without an effect on the queue, in Broker-J either."""
+"""Arguments without an effect on the queue, as in Broker-J."""
 
 
 def exchange_arguments(arguments: Map | None, alternate: str | None) -> Table:
-    """Those of an exchange."""
+    """Return the model's arguments for an exchange that is declared."""
     fields = _fields(arguments, ALTERNATE)
     if alternate is not None:
         fields.append(Field(ALTERNATE, "S", alternate))
@@ -57,7 +57,7 @@ def exchange_arguments(arguments: Map | None, alternate: str | None) -> Table:
 
 
 def queue_arguments(arguments: Map | None, alternate: str | None, *, is_exclusive: bool = False) -> Table:
-    """Those of a queue; `is_exclusive` if it is declared as the session's own.
+    """Return the model's arguments for a queue; `is_exclusive` if it is declared as the session's own.
 
     `IllegalArgument` for a Qpid argument that the broker does not implement, or whose value is invalid: Broker-J
     refuses unknown arguments with the same code.
@@ -71,7 +71,7 @@ def queue_arguments(arguments: Map | None, alternate: str | None, *, is_exclusiv
     if (found.get(EXCLUSIVITY) == CONNECTION) != (found.get(LIFETIME) == DELETE_ON_CONNECTION_CLOSE):
         raise IllegalArgument(f"{EXCLUSIVITY} = {CONNECTION} needs {LIFETIME} = {DELETE_ON_CONNECTION_CLOSE}")
     if names & {"qpid.max_count", "qpid.max_size"} and "x-overflow" not in names:
-        fields.append(Field("x-overflow", "S", "reject-publish"))  # as with Qpid
+        fields.append(Field("x-overflow", "S", "reject-publish"))  # Qpid's default, unlike RabbitMQ's drop-head
     if is_exclusive and EXCLUSIVITY not in names:
         fields.append(Field(EXCLUSIVITY, "S", SESSION))  # Broker-J shows it in queue.query, too
     if alternate is not None:
@@ -80,7 +80,7 @@ def queue_arguments(arguments: Map | None, alternate: str | None, *, is_exclusiv
 
 
 def _translated(field: Field) -> list[Field]:
-    """RabbitMQ's arguments for one of Qpid's; `IllegalArgument` if it cannot be honoured."""
+    """Return RabbitMQ's arguments for one of Qpid's; `IllegalArgument` if it cannot be honoured."""
     name, value = field.name, field.value
     if name in _NUMBERS:
         number = _number(value)
@@ -101,7 +101,7 @@ def _translated(field: Field) -> list[Field]:
 
 
 _ARGUMENTS = 6
-"""The place of queue.declare's arguments among its fields."""
+"""Index of the arguments among queue.declare's fields."""
 
 
 def _illegal(field: Field, expected: str) -> IllegalArgument:
@@ -122,7 +122,7 @@ def _fields(arguments: Map | None, without: str) -> list[Field]:
 
 
 def shown_arguments(arguments: Table) -> Map:
-    """The arguments of a queue or an exchange as a query's result has them: as they were given, that is."""
+    """Return the arguments of a queue or an exchange for a query's result, as they were declared."""
     names = {field.name for field in arguments.fields}
     hidden = {ALTERNATE, DEAD_LETTER_EXCHANGE}
     for name, extra in (

@@ -1,4 +1,4 @@
-"""In place of the connection of a session whose client is gone and may come back. Section 3.3."""
+"""Stand-in for the connection of a session whose client is gone and may come back. Section 3.3."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 
 
 class Detachment:
-    """Takes nothing, and sends nothing; work goes on. `end` is called where the session has to end."""
+    """A connection that takes and sends nothing while work continues; it calls `end` if the session has to end."""
 
     is_over = False
     is_blocked = False
@@ -40,32 +40,32 @@ class Detachment:
         self.output = OutputBuffer(MAX_FRAME, lambda: None)
         self.output.has_room = False
         self.exclusive_queues: dict[Queue, None] = {}
-        """Always empty: the queues of a connection go with it."""
+        """Always empty: a connection's exclusive queues are deleted with it."""
         self._end = end
 
     def send_method(self, channel: int, method: Method) -> None:
-        """Commands are sent again later; controls are not worth it."""
+        """Drop the method: commands are sent again later, and controls are not worth keeping."""
 
     def is_costly(self) -> None:
-        """No client is served."""
+        """Charge nothing: no client is served."""
 
     def do(self, job: Job, now: float, session: SessionOfJob, position: int) -> None:
-        """Do a job beside all else."""
+        """Run a job alongside all other work."""
         self.vhost.work.do(job, now)
 
     def to_end_turn(self, session: SessionOfJob) -> None:
-        """What is complete is reported to the client that comes back."""
+        """Postpone the report of completions until the client comes back."""
 
     def detached(self, session: SessionOfJob, code: DetachCode, now: float) -> None:
-        """The session ends."""
+        """End the session."""
         self._end(now)
 
     def end_session(self, session: SessionOfJob, now: float) -> None:
-        """The same."""
+        """End the session."""
         self._end(now)
 
     def fail_session_soon(self, session: SessionOfJob, error: ProtocolError) -> None:
-        """Let the session end, instead of waiting for its client."""
+        """End the session in a later turn, instead of waiting for its client."""
         self.log_exception(session.number, error, None)
         self.vhost.work.add(self._end_later)
 
@@ -74,7 +74,7 @@ class Detachment:
         return False
 
     def log_exception(self, number: int, error: ProtocolError, command: Command | None) -> None:
-        """Write a line about what ends the session."""
+        """Log the error that ends the session."""
         fields = {"client": self.name, "channel": number, "code": int(error.code), "reason": error.reply_text}
         self.broker.events.log("warning", "detached session error", "", **fields)
 

@@ -1,4 +1,4 @@
-"""What the commands of class dtx do. Section 10.4; where Broker-J has other error codes, those."""
+"""Handlers of the dtx commands. Section 10.4, with Broker-J's error codes where those differ."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ from amqproxy.broker.storage.batch import DurabilityTicket
 from amqproxy.broker.work import Job
 
 SHOWN = 10_000
-"""Branches that a dtx.recover lists."""
+"""Maximum number of branches that a dtx.recover lists."""
 
 
 def _select(session: CommandSession, command: DtxSelect, position: int, now: float) -> bool:
@@ -107,7 +107,7 @@ def _prepare(session: CommandSession, command: DtxPrepare, position: int, now: f
 
 
 def _fits(branch: TransactionBranch, now: float) -> bool:
-    """Do its queues take what it publishes? Otherwise it can only be rolled back."""
+    """Return whether the branch's queues take what it publishes; if not, it can only be rolled back."""
     try:
         branch.unit.check()
     except ResourceLimitExceeded:
@@ -144,7 +144,7 @@ def _prepared(
 
 
 def _not_prepared(session: CommandSession, branch: TransactionBranch, now: float, reason: str) -> None:
-    """The branch is as it was: its owner may prepare it again, or roll it back."""
+    """Return the branch to its former state: its owner may prepare it again, or roll it back."""
     branch.not_prepared(now)
     session.fail_soon(ResourceLimitExceeded(f"the branch cannot be prepared: {reason}"))
 
@@ -195,7 +195,7 @@ def _rollback(session: CommandSession, command: DtxRollback, position: int, now:
 def _roll_back(
     session: CommandSession, branch: TransactionBranch, position: int, now: float, status: XaStatus | None = None
 ) -> bool:
-    """Roll a branch back, as its owner wants, or has to: then its own status is the answer."""
+    """Roll a branch back, at its owner's request or because it must be; then the branch's own status is the answer."""
     session.do(_rolling_back(session, branch, position, now, branch.status if status is None else status), now)
     return True
 
@@ -229,7 +229,7 @@ def _get_timeout(session: CommandSession, command: DtxGetTimeout, position: int,
 
 def _set_timeout(session: CommandSession, command: DtxSetTimeout, position: int, now: float) -> bool:
     branch = _known(session, command.xid)
-    if branch.state is BranchState.ACTIVE:  # what is only to be rolled back waits for its owner as long as any
+    if branch.state is BranchState.ACTIVE:  # a branch that can only be rolled back keeps its timeout
         branch.set_timeout(command.timeout or session.broker.dtx_timeout, now)
     return False
 
@@ -248,7 +248,7 @@ def _recovering(session: CommandSession, position: int) -> Job:
     session.result(position, RecoverResult(Array("struct32", found)))
 
 
-# --- finding
+# --- look-up
 
 
 def _check_selected(session: CommandSession) -> None:
@@ -257,7 +257,7 @@ def _check_selected(session: CommandSession) -> None:
 
 
 def _xid(xid: Xid | None) -> Xid:
-    """A name as it is kept: whichever form on the wire it came in."""
+    """Return the xid in the form in which it is kept, whichever form it had on the wire."""
     if xid is None:
         raise InvalidArgument("the xid is missing")
     return Xid(xid.format, xid.global_id, xid.branch_id)
@@ -276,7 +276,7 @@ def _known(session: CommandSession, xid: Xid | None) -> TransactionBranch:
 
 
 def _ended(session: CommandSession, xid: Xid | None) -> TransactionBranch:
-    """A branch that no session is associated with."""
+    """Return a known branch that no session is associated with."""
     branch = _known(session, xid)
     if branch.state is BranchState.PREPARING:
         raise IllegalState("the branch is just being prepared")

@@ -1,4 +1,4 @@
-"""What the model of the broker refuses, with the codes that AMQP 0-10 has for it."""
+"""Errors of the broker's model, with the codes that AMQP 0-10 has for them."""
 
 from __future__ import annotations
 
@@ -15,14 +15,14 @@ _BY_CODE: dict[int, type[ProtocolError]] = {
     405: errors.ResourceLocked,
     406: errors.PreconditionFailed,
     501: errors.FramingError,
-    503: errors.NotFound,  # an exchange type that there is not
+    503: errors.NotFound,  # an unknown exchange type
     506: errors.ResourceLimitExceeded,
     530: errors.NotAllowed,
     540: errors.NotImplementedByPeer,
 }
-"""By the reply codes of AMQP 0-9-1."""
+"""Exceptions of 0-10 by the reply codes of AMQP 0-9-1."""
 
 
 def translated(error: ProtocolError091) -> ProtocolError:
-    """An error of the model as one of 0-10; what has no code there is an internal error."""
+    """Return a model's error as one of 0-10; a code without a counterpart becomes an internal error."""
     return _BY_CODE.get(error.code, errors.InternalError)(error.text)

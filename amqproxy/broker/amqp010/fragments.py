@@ -1,7 +1,7 @@
-"""Messages that a client transfers in several parts, and those of them whose rest may still come. Section 10.2.
+"""Messages that a client transfers in fragments, including those whose rest may still come. Section 10.2.
 
-Parts are transfers to one destination, one after the other; the first has the properties of the whole. Where they have
-a resume-id, what has come of a message outlives its session for a while: message.resume goes on with it.
+The fragments are successive transfers to one destination; the first has the properties of the whole. With a resume-id,
+the received part of a message outlives its session for a while: message.resume continues it.
 """
 
 from __future__ import annotations
@@ -13,18 +13,18 @@ from amqproxy.amqp010.sequence import MAX_RANGES
 from amqproxy.broker.vhost import VirtualHost
 
 MOST_OPEN = 64
-"""Messages of one session of which a part has come."""
+"""Maximum number of partly received messages in one session."""
 
 MOST_RANGES = MAX_RANGES - 1
-"""Ranges of commands that the fragments of a message are, without its last: one message.reject names them all."""
+"""Maximum number of command ranges of a message's fragments, without its last: one message.reject names them all."""
 
 USUAL_TTL = 60_000
 MOST_TTL = 3_600_000
-"""Milliseconds for which such a message is kept without its session: where there is no resume-ttl, and at most."""
+"""Milliseconds for which a partly received message outlives its session: without a resume-ttl, and at most."""
 
 
 class FragmentedMessage:
-    """A message of which a part has come: its first `size` bytes.
+    """A message that has been received in part: its first `size` bytes.
 
     `positions` are those of its transfers in its session, without the last.
     """
@@ -39,25 +39,25 @@ class FragmentedMessage:
 
     @property
     def routing_key(self) -> str:
-        """Where it is to go."""
+        """Routing key of the message."""
         delivery = self.header.delivery
         return (delivery and delivery.routing_key) or ""
 
     def add(self, body: bytes) -> None:
-        """Take what comes next."""
+        """Append the body of the next fragment."""
         self._body += body
         self.size += len(body)
         self._vhost.uncommitted_bytes += len(body)
 
     def take(self) -> bytes:
-        """All that has come, which it gives away."""
+        """Return the body received so far, and release its memory."""
         body, self._body = bytes(self._body), bytearray()
         self._vhost.uncommitted_bytes -= self.size
         self.size = 0
         return body
 
     def keep(self, user: str, now: float) -> bool:
-        """Wait for that user's message.resume; False where it cannot."""
+        """Keep the message for that user's message.resume; return False if it cannot be kept."""
         delivery, vhost, quotas = self.header.delivery, self._vhost, self._vhost.quotas
         if delivery is None or delivery.resume_id is None:
             return False
@@ -78,7 +78,7 @@ class FragmentedMessage:
         return True
 
     def go_on(self) -> None:
-        """Its rest is to come."""
+        """Remove the message from the interrupted ones: its rest is to come."""
         user, _ = self._key
         del self._vhost.interrupted[self._key]
         self._vhost.quotas.interrupted.give_back(user)
@@ -86,13 +86,13 @@ class FragmentedMessage:
         self._vhost.timed.drop(self)
 
     def tick(self, now: float) -> None:
-        """It has waited long enough."""
+        """Drop the message: it has waited long enough."""
         self.go_on()
         self.take()
 
 
 class Fragments:
-    """Of one session, whose user is `user`: at most `largest` bytes."""
+    """The fragmented messages of one session of `user`, with at most `largest` bytes together."""
 
     def __init__(self, vhost: VirtualHost, user: str, largest: int) -> None:
         self._vhost = vhost
@@ -101,7 +101,7 @@ class Fragments:
         self._open: dict[str, FragmentedMessage] = {}
 
     def add(self, destination: str, header: Header, body: bytes) -> FragmentedMessage:
-        """Take a part of a message; the message."""
+        """Add a fragment to its message; return the message."""
         fragment = header.fragment
         is_first = fragment is None or fragment.first
         message = self._open.get(destination)
@@ -119,11 +119,11 @@ class Fragments:
         return message
 
     def finish(self, destination: str) -> bytes:
-        """The last part has come: the body of the whole."""
+        """Return the body of the whole message after its last fragment."""
         return self._open.pop(destination).take()
 
     def resume(self, destination: str, resume_id: str) -> int:
-        """Go on with a message; how many bytes of it are there."""
+        """Resume a message; return the number of its bytes that have been received, 0 if it cannot be resumed."""
         for message in self._open.values():
             delivery = message.header.delivery
             if delivery is not None and delivery.resume_id == resume_id:
@@ -146,7 +146,7 @@ class Fragments:
             raise ResourceLimitExceeded(f"messages in fragments of more than {self._largest} bytes")
 
     def end(self, now: float) -> None:
-        """The session ends: keep what may be resumed."""
+        """Keep the messages that may be resumed after the session ends; drop the others."""
         while self._open:
             _, message = self._open.popitem()
             if not message.keep(self._user, now):

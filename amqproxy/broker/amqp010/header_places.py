@@ -1,4 +1,4 @@
-"""Where a header has what differs between the messages of one client: its size, its message-id and its timestamp."""
+"""Offsets of the header fields in which one client's messages differ: body size, message-id and timestamp."""
 
 from __future__ import annotations
 
@@ -8,34 +8,34 @@ except ImportError:  # a plain run does not need Cython
     from amqproxy.compiled import _cython as cython
 
 UUID_BYTES, UUID_TEXT = 16, 36
-"""Bytes of a message-id: a uuid in 0-10, and the same as a text in 0-9-1."""
+"""Bytes of a message-id that is a uuid: binary in 0-10, and its text in 0-9-1."""
 
 _NUMBER = 8
 
 _DELIVERY, _MESSAGE = b"\x04\x01", b"\x04\x03"
-"""The codes of delivery-properties and message-properties."""
+"""Struct codes of delivery-properties and message-properties."""
 
 _FIELDS_AT = 8
-"""Where the fields of a struct begin, behind its size, its code and its packing flags."""
+"""Offset of a struct's fields, after its size, its code and its packing flags."""
 
 _PRIORITY, _DELIVERY_MODE, _TTL, _TIMESTAMP = 8, 16, 32, 64
 _CONTENT_LENGTH, _MESSAGE_ID = 1, 2
-"""Packing flags: those of delivery-properties, and those of message-properties."""
+"""Packing flags of delivery-properties, and of message-properties."""
 
 _ORIGINAL = b"\x0bx-amqp-0-10x"
-"""The beginning of the header that has what 0-9-1 cannot express: see `message_conversion`."""
+"""Beginning of the header that holds what 0-9-1 cannot express; see `message_conversion`."""
 
 _SIZE_AT, _FLAGS_AT, _PROPERTIES_AT = 4, 12, 14
-"""Where a content header of 0-9-1 has its size, its flags and its properties."""
+"""Offsets of the body size, the property flags and the properties in a 0-9-1 content header."""
 
 _CONTENT_TYPE, _CONTENT_ENCODING, _HEADERS, _MODE, _LEVEL = 0x8000, 0x4000, 0x2000, 0x1000, 0x0800
 _CORRELATION_ID, _REPLY_TO, _EXPIRATION, _ID, _TIME, _MORE = 0x0400, 0x0200, 0x0100, 0x0080, 0x0040, 0x0001
 
 
 class HeaderPlaces:
-    """Offsets in a header, -1 where there is no such thing.
+    """Offsets of the variable fields in a header, -1 for a field that is absent.
 
-    `size_at` is that of the body's size, `id_at` that of the message-id, with its `id_size`, if it is a uuid. A
+    `size_at` is the offset of the body size, `id_at` that of the message-id, with its `id_size`, if it is a uuid. A
     timestamp is in seconds, in milliseconds, or both.
     """
 
@@ -47,17 +47,17 @@ class HeaderPlaces:
 
     @property
     def is_own(self) -> bool:
-        """Is there anything that a message mostly has for itself alone?"""
+        """Whether the header has a message-id or a timestamp, which a message mostly has for itself alone."""
         return self.id_at >= 0 or self.seconds_at >= 0 or self.milliseconds_at >= 0
 
     def holes(self) -> list[tuple[int, int]]:
-        """Where all of them begin and end, in their order."""
+        """Return the start and end offsets of all variable fields, in order."""
         found = [(self.id_at, self.id_at + self.id_size)]
         found += [(at, at + _NUMBER) for at in (self.size_at, self.seconds_at, self.milliseconds_at)]
         return sorted([hole for hole in found if hole[0] >= 0])
 
     def blank(self, data: bytes) -> bytes:
-        """A header without what is there."""
+        """Return the header with its variable fields zeroed."""
         blank = bytearray(data)
         for start, end in self.holes():
             blank[start:end] = bytes(end - start)
@@ -65,7 +65,7 @@ class HeaderPlaces:
 
 
 def header_places(data: bytes) -> HeaderPlaces:
-    """Those in a header segment, which need not be well-formed."""
+    """Return the offsets in a header segment, which need not be well-formed."""
     places = HeaderPlaces()
     _look_into_structs(data, 0, len(data), places)
     return places
@@ -91,7 +91,7 @@ def _look_into_structs(data: bytes, at: cython.Py_ssize_t, end: cython.Py_ssize_
 
 
 def content_header_places(data: bytes) -> HeaderPlaces:
-    """Those in the payload of a well-formed content header."""
+    """Return the offsets in the payload of a well-formed content header."""
     places = HeaderPlaces()
     places.size_at = _SIZE_AT
     flags = int.from_bytes(data[_FLAGS_AT:_PROPERTIES_AT])
@@ -119,7 +119,7 @@ def content_header_places(data: bytes) -> HeaderPlaces:
 
 
 def _milliseconds_at(data: bytes, start: int, end: int) -> int:
-    """Where the last field of a table has the milliseconds of a 0-10 client, which 0-9-1 cannot express."""
+    """Return the offset of the milliseconds that 0-9-1 cannot express in a table's last field, or -1."""
     field = data.rfind(_ORIGINAL, start, end)
     at = field + len(_ORIGINAL) + 4
     if field < 0 or at + int.from_bytes(data[at - 4 : at]) != end:

@@ -1,4 +1,4 @@
-"""What the headers of one client's messages have in common: one that is translated is the template for the others."""
+"""Common shape of the headers of one client's messages: a translated header is the template for the others."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ if not cython.compiled:
     from amqproxy.compiled.byte_access import long_long_at, put_number
 
 PARTS = 5
-"""There are four places at most, and what is before, between and behind them."""
+"""Maximum number of fixed parts: before, between and after at most four variable fields."""
 
 _NUMBER = 8
 
@@ -26,7 +26,7 @@ _MOST = cython.declare(cython.ulonglong, (1 << 63) - 1)
 _UUID_TEXT = cython.declare(cython.int, UUID_TEXT)
 
 _LATER = 1_000_000_007
-"""Seconds between a timestamp and another one, by which a shape is tried."""
+"""Seconds between a timestamp and the other one with which a shape is tested."""
 
 _OTHER_DIGITS = bytes.maketrans(b"0123456789abcdef", b"fedcba9876543210")
 
@@ -41,7 +41,7 @@ def is_alike(
     to: cython.Py_ssize_t,
     size: cython.Py_ssize_t,
 ) -> cython.bint:
-    """Are so many bytes the same in both?"""
+    """Return whether the two have the same `size` bytes."""
     if not cython.compiled:
         return p[at : at + size] == q[to : to + size]
     return memcmp(p + at, q + to, size) == 0  # type: ignore[name-defined, operator, no-any-return]  # noqa: F821
@@ -51,7 +51,7 @@ def is_alike(
 @cython.inline
 @cython.exceptval(check=False)
 def _digit(character: cython.int) -> cython.int:
-    """The value of a lower-case hexadecimal digit; -1 for another character."""
+    """Return the value of a lower-case hexadecimal digit; -1 for another character."""
     if 48 <= character <= 57:
         return character - 48
     return character - 87 if 97 <= character <= 102 else -1
@@ -61,16 +61,16 @@ def _digit(character: cython.int) -> cython.int:
 @cython.inline
 @cython.exceptval(check=False)
 def _is_dash(place: cython.int) -> cython.bint:
-    """Is there a dash in the text of a uuid?"""
+    """Return whether the text of a uuid has a dash at this place."""
     return place == 8 or place == 13 or place == 18 or place == 23
 
 
 class HeaderShape:
-    """Headers that differ in their body's size, their message-id and their timestamp, and what they are translated to.
+    """Headers that differ only in body size, message-id and timestamp, with the template of their translation.
 
-    `source` is one of them, `made` is what it was translated to; there are `places` in both. A source `matches` if it
-    is of this shape; `translated` makes of one what a translation makes of it. Timestamps are those that both of the
-    protocols can express, from 1973 on: others are of no shape.
+    `source` is one of them and `made` its translation; `places` and `made_places` are the offsets in both. A source
+    `matches` if it is of this shape; `translated` returns what a translation would make of it. Only timestamps that
+    both protocols can express, from 1973 on, are of a shape.
     """
 
     def __init__(self, source: bytes, places: HeaderPlaces, made: bytes, made_places: HeaderPlaces) -> None:
@@ -93,7 +93,7 @@ class HeaderShape:
         self._parts = count
 
     def matches(self, data: bytes, start: cython.Py_ssize_t, size: cython.Py_ssize_t) -> cython.bint:
-        """Is what lies in `data` from `start` on, of `size` bytes, a header of this shape?"""
+        """Return whether the `size` bytes of `data` from `start` on are a header of this shape."""
         if size != len(self._source):
             return False
         p: cython.p_const_uchar = data
@@ -118,14 +118,14 @@ class HeaderShape:
         return is_one
 
     def _has_time(self, p: cython.p_const_uchar, start: cython.Py_ssize_t) -> cython.bint:
-        """Is there a timestamp that is translated as the template's was?"""
+        """Return whether the header has a timestamp that is translated as the template's was."""
         time: cython.ulonglong
         if self._milliseconds_at >= 0:
             time = long_long_at(p, start + self._milliseconds_at)
             if time > _MOST:
                 return False
             if self._seconds_to >= 0 and (time % 1000 == 0) != (self._milliseconds_to < 0):
-                return False  # there are milliseconds where 0-9-1 has no room, or none
+                return False  # only one of them has milliseconds, which 0-9-1 timestamps cannot hold
         else:
             time = long_long_at(p, start + self._seconds_at)
             if time > _MOST_SECONDS:
@@ -135,8 +135,9 @@ class HeaderShape:
         return is_late
 
     def translated(self, data: bytes, start: cython.Py_ssize_t, body_size: cython.ulonglong) -> bytes:
-        """What a header that `matches` is translated to, for a body of so many bytes; where that is as the last one,
-        it is the same object.
+        """Return the translation of a header that `matches`, for a body of `body_size` bytes.
+
+        It is the same object as the last one if they are equal and the header has no id or timestamp.
         """
         if not self._is_own and self._last is not None and body_size == self._size:
             return self._last
@@ -162,7 +163,7 @@ class HeaderShape:
         return self._last
 
     def _put_id(self, p: cython.p_const_uchar, at: cython.Py_ssize_t, out: cython.p_uchar) -> None:
-        """Write a uuid: a text for bytes, and bytes for a text."""
+        """Write a uuid in its other form: text for bytes, and bytes for text."""
         to: cython.Py_ssize_t = self._id_to
         i: cython.int
         nibble: cython.int
@@ -186,8 +187,9 @@ class HeaderShape:
 def learnt(
     source: bytes, places: HeaderPlaces, made: bytes, made_places: HeaderPlaces, translate: Callable[[bytes], bytes]
 ) -> HeaderShape | None:
-    """The shape of a header that was translated; None where one with another id and timestamp would be translated to
-    something else than by this shape: it is tried.
+    """Return the shape of a translated header; None if it would translate another id or timestamp wrongly.
+
+    The shape is tested with another id and timestamp.
     """
     is_timed = places.seconds_at >= 0 or places.milliseconds_at >= 0
     if (places.id_at >= 0) != (made_places.id_at >= 0):
@@ -206,7 +208,7 @@ def learnt(
 
 
 def _other(source: bytes, places: HeaderPlaces) -> bytes:
-    """A header of the same shape with another id and timestamp."""
+    """Return a header of the same shape with another id and timestamp."""
     other = bytearray(source)
     start, end = places.id_at, places.id_at + places.id_size
     if places.id_size == UUID_TEXT:

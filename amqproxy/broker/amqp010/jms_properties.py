@@ -1,4 +1,4 @@
-"""A message that waits in a queue, as a selector of JMS sees it: what JMS calls its headers, and its properties."""
+"""Properties of a queued message as a JMS selector sees them: JMS header fields, and the message's properties."""
 
 from __future__ import annotations
 
@@ -16,17 +16,18 @@ PERSISTENT = 2
 
 
 class JmsProperties:
-    """The properties of one message, by their names."""
+    """Properties of one message by name."""
 
     __slots__ = ("_properties", "_timestamp")
 
     def __init__(self, properties: Properties) -> None:
         self._properties = properties
         self._timestamp: int | None = -1
-        """-1 where it is not known yet: a selector may ask for it often, and it takes all headers to be converted."""
+        """The timestamp, -1 until it is asked for: a selector may ask often, and it takes a conversion of all headers.
+        """
 
     def get(self, name: str) -> Any:
-        """A text, a number or a boolean; None where there is no such property, or it is something else."""
+        """Return a text, a number or a boolean; None if the property is absent or of another type."""
         properties = self._properties
         match name:
             case "JMSMessageID":
@@ -49,7 +50,7 @@ class JmsProperties:
 
 
 def is_selected(message: Message, selector: JmsSelector) -> bool:
-    """Does a selector choose this message? Not where its properties are malformed."""
+    """Return whether a selector chooses this message; False if its properties are malformed."""
     try:
         return selector.matches(JmsProperties(message.properties).get)
     except (ProtocolError, ProtocolError010):

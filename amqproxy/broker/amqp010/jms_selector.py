@@ -1,7 +1,7 @@
-"""Selectors of JMS: which messages a consumer wants, by their properties. JMS 1.1, section 3.8.1.
+"""JMS selectors: which messages a consumer wants, by their properties. JMS 1.1, section 3.8.1.
 
-The conditional expressions of SQL-92, with its three values: what compares something that a message has not is unknown,
-and so chooses none. Values of different kinds are never equal.
+A selector is a conditional expression of SQL-92, with its three values: a comparison with a property that a message
+lacks is unknown, and so chooses nothing. Values of different kinds are never equal.
 """
 
 from __future__ import annotations
@@ -15,29 +15,33 @@ from typing import Any, NamedTuple
 MOST_CHARACTERS = 4096
 MOST_DEPTH = 50
 MOST_PATTERN = 255
-"""Of a selector, of parentheses in each other, and of what LIKE compares with."""
+"""Limits on the characters of a selector, the depth of its parentheses, and the characters of a LIKE pattern."""
 
 MOST_TEXT = 4096
-"""Characters of a text that LIKE looks at: of a longer one it is unknown. The time grows with those of both."""
+"""Maximum length of a text that LIKE examines; for a longer one the result is unknown.
+
+The time grows with the lengths of the text and the pattern.
+"""
 
 MOST_SOUGHT = 255
-"""Characters of what has `_` in it, and is looked for anywhere in a text: by all LIKEs of a selector together. All may
-be looked at for each character of the text.
+"""Maximum number of characters in all LIKE segments of a selector that contain `_` and are searched for in a text.
+
+Each of them may be compared at each character of the text.
 """
 
 _LONGEST = 64
-"""Characters of an integer that is read at all."""
+"""Length up to which an integer literal is read at all."""
 
 _LEAST, _MOST = -(2**63), 2**63 - 1
-"""Integers are of 64 bits, as in Java: those that grow without bound take time without bound."""
+"""Bounds of integers: 64 bits, as in Java, since unbounded ones would take unbounded time."""
 
 _LIKE_COST = 64
 
 Lookup = Callable[[str], Any]
-"""The value of a property: a text, a number or a boolean; None where there is none."""
+"""Lookup of a property's value by name: a text, a number or a boolean; None if it is absent."""
 
 Node = Callable[[Lookup], Any]
-"""The value of a part of a selector; None is unknown."""
+"""Evaluation of a part of a selector; a value of None is unknown."""
 
 _TOKEN = re.compile(
     r"""\s*(?:
@@ -62,7 +66,7 @@ _COMPARISONS: dict[str, Callable[[Any, Any], bool]] = {
 
 
 class SelectorError(ValueError):
-    """A text is no selector; its message says why."""
+    """A text that is not a valid selector; the message says why."""
 
 
 class Token(NamedTuple):
@@ -74,9 +78,9 @@ class Token(NamedTuple):
 
 
 class JmsSelector:
-    """A selector that was read from a text; `SelectorError` where that is none.
+    """A selector parsed from a text; `SelectorError` if the text is invalid.
 
-    `cost` is about how many microseconds it takes to go over one message.
+    `cost` is about how many microseconds it takes to evaluate it on one message.
     """
 
     __slots__ = ("_matches", "cost", "text")
@@ -91,7 +95,7 @@ class JmsSelector:
         self.cost = 16 + len(tokens) + _LIKE_COST * likes
 
     def matches(self, lookup: Lookup) -> bool:
-        """Does it choose what has these properties?"""
+        """Return whether the selector chooses a message with these properties."""
         return self._matches(lookup) is True
 
 
@@ -111,7 +115,7 @@ def _tokens(text: str) -> Iterator[Token]:
 
 
 class _Parser:
-    """Tokens to one function, by recursive descent."""
+    """Recursive-descent parser that turns tokens into one function."""
 
     def __init__(self, tokens: list[Token]) -> None:
         self._tokens = tokens
@@ -120,7 +124,7 @@ class _Parser:
         self._sought = 0
 
     def selector(self) -> Node:
-        """All of it."""
+        """Parse the whole selector."""
         node = self._or()
         if self._next.kind != "end":
             raise self._unexpected()
@@ -131,7 +135,7 @@ class _Parser:
         return self._tokens[self._at]
 
     def _takes(self, *texts: str) -> str:
-        """The next token, if it is one of these reserved words or symbols; then it is passed."""
+        """Consume the next token if it is one of these reserved words or symbols; return it, or an empty text."""
         token = self._next
         if token.kind not in ("reserved", "symbol") or token.text not in texts:
             return ""
@@ -283,7 +287,7 @@ class _Parser:
 def _integer(token: Token, base: int) -> int:
     text = token.text.rstrip("lL")
     value = int(text, base) if len(text) <= _LONGEST else -_LEAST + 1
-    if value > -_LEAST:  # that which has its sign before it, too
+    if value > -_LEAST:  # even after a minus sign, which is a token by itself
         raise SelectorError(f"{token.text[:_LONGEST]} at character {token.place + 1}, which is more than 64 bits hold")
     return value
 
@@ -292,7 +296,7 @@ def _unquoted(text: str) -> str:
     return text[1 : len(text) - 1].replace("''", "'")
 
 
-# --- three values
+# --- three-valued logic
 
 
 def _truth(value: Any) -> bool | None:
@@ -308,7 +312,7 @@ def _negation(node: Node) -> Node:
 
 
 def _all(nodes: list[Node]) -> Node:
-    """AND: of any number without one call in another."""
+    """Return the AND of any number of nodes, without nesting their calls."""
 
     def all_of(lookup: Lookup) -> bool | None:
         is_unknown = False
@@ -323,7 +327,7 @@ def _all(nodes: list[Node]) -> Node:
 
 
 def _any(nodes: list[Node]) -> Node:
-    """OR, in the same way."""
+    """Return the OR of any number of nodes, without nesting their calls."""
 
     def any_of(lookup: Lookup) -> bool | None:
         is_unknown = False
@@ -345,7 +349,7 @@ def _is_number(value: Any) -> bool:
 
 
 def _compared(compare: Callable[[Any, Any], bool], is_equality: bool, left: Node, right: Node) -> Node:
-    """Numbers with numbers; texts and booleans with their like, for equality only."""
+    """Compare numbers with numbers, and texts and booleans with their own kind, for equality only."""
 
     def compared(lookup: Lookup) -> bool | None:
         first, second = left(lookup), right(lookup)
@@ -359,11 +363,11 @@ def _compared(compare: Callable[[Any, Any], bool], is_equality: bool, left: Node
 
 
 Calculation = tuple[Callable[[Any, Any], Any], Node]
-"""What is done with what is before it, and this."""
+"""Operator and right operand of one step of a calculation."""
 
 
 def _calculated(first: Node, others: list[Calculation]) -> Node:
-    """From the left to the right."""
+    """Return a node that applies the operators from left to right."""
 
     def calculated(lookup: Lookup) -> int | float | None:
         value = first(lookup)
@@ -384,7 +388,7 @@ def _calculated(first: Node, others: list[Calculation]) -> Node:
 
 
 def _quotient(first: int | float, second: int | float) -> int | float:
-    """Of integers an integer, towards zero."""
+    """Return the quotient, for two integers an integer, rounded towards zero."""
     if isinstance(first, float) or isinstance(second, float):
         return first / second
     quotient = abs(first) // abs(second)
@@ -392,7 +396,7 @@ def _quotient(first: int | float, second: int | float) -> int | float:
 
 
 def _remainder(first: int | float, second: int | float) -> int | float:
-    """With the sign of the first, as in Java. Qpid's selectors have it beside those of JMS."""
+    """Return the remainder with the sign of the first operand, as in Java; Qpid's selectors have it, JMS has not."""
     if isinstance(first, float) or isinstance(second, float):
         return math.fmod(first, second) if second else math.nan
     return first - second * _quotient(first, second)
@@ -404,7 +408,7 @@ Segment = re.Pattern[str]
 
 
 def _segments(pattern: str, escape: str) -> list[Segment]:
-    """What is between the percent signs of a pattern: each finds itself in time that its length and a text's take."""
+    """Split a LIKE pattern at its percent signs; a search for a segment takes time in its length and the text's."""
     if len(pattern) > MOST_PATTERN:
         raise SelectorError(f"LIKE with more than {MOST_PATTERN} characters")
     if len(escape) > 1:
@@ -443,10 +447,10 @@ def _is_like(text: str, segments: list[Segment]) -> bool:
 
 
 def _is_vague(segment: Segment) -> bool:
-    """Does it match any character somewhere?"""
+    """Return whether the segment matches any character at some place."""
     return "." in re.sub(r"\\.", "", segment.pattern, flags=re.DOTALL)
 
 
 def _length(segment: Segment) -> int:
-    """How many characters it matches."""
+    """Return the number of characters that the segment matches."""
     return len(re.sub(r"\\(.)", r"\1", segment.pattern, flags=re.DOTALL))

@@ -1,4 +1,4 @@
-"""What the commands of class message do, but for message.transfer. Section 10.2."""
+"""Handlers of the message commands other than message.transfer. Section 10.2."""
 
 from __future__ import annotations
 
@@ -48,13 +48,13 @@ from amqproxy.broker.work import Job
 from amqproxy.conversion.header_tables import table_of
 
 MAX_SUBSCRIPTIONS = 65_536
-"""Subscriptions of one session."""
+"""Maximum number of subscriptions of one session."""
 
 READING = 4
-"""How many times as much it costs of a turn to read a selector as to go over a message with it."""
+"""Quantum cost of parsing a selector, as a multiple of evaluating it on one message."""
 
 SELECTORS = "x-filter-jms-selector", "x-apache-selector"
-"""The arguments that have it: of Qpid's Java peers, and of its others."""
+"""Arguments that hold the selector: that of Qpid's Java peers, and that of its other peers."""
 
 
 PRIORITY = "x-priority"
@@ -76,7 +76,7 @@ def _subscribe(session: CommandSession, command: MessageSubscribe, position: int
         vhost.work.quantum.left -= READING * selector.cost
     accepts = (command.accept_mode or AcceptMode.EXPLICIT) == AcceptMode.EXPLICIT
     acquires = (command.acquire_mode or AcquireMode.PRE_ACQUIRED) == AcquireMode.PRE_ACQUIRED
-    is_read = not acquires and queue.type == "stream"  # which is always only read
+    is_read = not acquires and queue.type == "stream"  # reading a stream never takes anything out
     if is_read and "x-stream-offset" not in arguments:
         arguments = Table([*arguments.fields, Field("x-stream-offset", "S", "first")])
     check_consume(str(queue), queue.type, arguments)
@@ -121,7 +121,7 @@ def _subscribe(session: CommandSession, command: MessageSubscribe, position: int
 
 
 def _arguments(command: MessageSubscribe) -> Table:
-    """The arguments of a subscription.
+    """Return the arguments of a subscription.
 
     As with Broker-J 9.2, a priority may be a text; one that is not a number is ignored.
     """
@@ -138,15 +138,16 @@ def _arguments(command: MessageSubscribe) -> Table:
 
 
 def _has_copies(vhost: VirtualHost, queue: Queue) -> bool:
-    """Does a queue of a session's own have what others have copies of, as that of a JMS topic's subscriber has? What
-    is not chosen of it is not wanted. In one that clients publish to, as a temporary queue of JMS, it is left for
-    other subscriptions. One of the type quorum cannot leave it.
+    """Return whether a session's own queue holds copies of messages, as a JMS topic subscriber's queue does.
+
+    A copy that the selector does not choose is not wanted. In a queue that clients publish to, such as a JMS temporary
+    queue, the message is left for other subscriptions. A quorum queue cannot leave it.
     """
     return queue.type != "classic" or any(source.type != "direct" for source, _ in vhost.bindings_to(queue))
 
 
 def _selector(arguments: Table) -> JmsSelector | None:
-    """The selector that a subscription asks for, if any."""
+    """Return the selector that a subscription asks for, if any."""
     for name in SELECTORS:
         text = arguments.get(name)
         if isinstance(text, str) and text.strip():
@@ -158,7 +159,7 @@ def _selector(arguments: Table) -> JmsSelector | None:
 
 
 def queue_name(name: str | None) -> str:
-    """The name of a queue; illegal-argument where it is missing, as with Broker-J."""
+    """Return the name of a queue; illegal-argument if it is missing, as with Broker-J."""
     if not name:
         raise IllegalArgument("the name of the queue is missing", field_index=0)
     return name
@@ -198,7 +199,7 @@ def _flow(session: CommandSession, command: MessageFlow, position: int, now: flo
 
 
 def _pump(subscription: Subscription, now: float) -> None:
-    """Let a subscription be sent what waits for it."""
+    """Send a subscription the messages that wait for it."""
     if subscription.browser is not None:
         subscription.browser.tick(now)
         return
@@ -214,7 +215,7 @@ def _flush(session: CommandSession, command: MessageFlush, position: int, now: f
 
 
 def _flushing(subscription: Subscription, now: float) -> Job:
-    """Send what waits, as far as there is credit for it."""
+    """Send the waiting messages that there is credit for, then clear the credit."""
     queue, consumer = subscription.queue, subscription.consumer
     _pump(subscription, now)
     browser = subscription.browser
@@ -262,13 +263,14 @@ def _settle(
         return session.finish(_releasing(session, ids, redelivered, now), position, now)
     if sum(map(len, ids)) <= AT_ONCE:
         entries = [entry for part in deliveries.taking(ids) for entry in part]
-        deliveries.apply(entries, outcome, now, redelivered=redelivered)  # a queue has all back before it sends any
+        # One call for all entries: a queue gets all of them back before it delivers any.
+        deliveries.apply(entries, outcome, now, redelivered=redelivered)
         return False
     return session.finish(deliveries.settling(ids, outcome, now, redelivered=redelivered), position, now)
 
 
 def _accepting(session: CommandSession, ids: list[range], now: float) -> Job:
-    """Accept in a transaction."""
+    """Accept transfers in a transaction."""
     for part in session.deliveries.taking(ids):
         if session.transaction is not None:
             session.transaction.accept(part)
@@ -277,14 +279,14 @@ def _accepting(session: CommandSession, ids: list[range], now: float) -> Job:
 
 
 def _releasing(session: CommandSession, ids: list[range], redelivered: bool, now: float) -> Job:
-    """Release in a transaction, also what it has accepted: qpid.messaging does so before it rolls back."""
+    """Release transfers in a transaction, even accepted ones: qpid.messaging does so before it rolls back."""
     assert session.transaction is not None
     withdrawn = yield from session.transaction.withdrawing(CommandIds.of(ids))
     yield from session.deliveries.settling(ids, REQUEUE, now, redelivered=redelivered, also=withdrawn)
 
 
 def _resume(session: CommandSession, command: MessageResume, position: int, now: float) -> bool:
-    """Show how much of an interrupted message is there."""
+    """Resume an interrupted message: answer how many of its bytes have been received."""
     destination = command.destination or ""
     if not command.resume_id:
         raise IllegalArgument("the resume-id is missing", field_index=1)

@@ -1,8 +1,8 @@
-"""The header of a transfer as a content header of AMQP 0-9-1, which is what queues and the disk hold, and back again.
+"""Conversion of a transfer's header to the 0-9-1 content header that queues and the disk hold, and back.
 
 What 0-9-1 cannot express (see the table in docs/amqp-0-10.md) is encoded into one header, `ORIGINAL`, in those messages
-only that have such a thing: so a 0-10 client gets what a 0-10 client has sent. Where something has changed meanwhile,
-as a dead letter's headers have, what is there now counts.
+only that have such content: so a 0-10 client receives what a 0-10 client has sent. A value that has changed meanwhile,
+such as a dead letter's headers, takes precedence.
 """
 
 from __future__ import annotations
@@ -23,18 +23,19 @@ from amqproxy.conversion.header_tables import lost_in_table, merged, table_of
 from amqproxy.conversion.message_properties import NO_DELIVERY, NO_MESSAGE, plain_properties, plain_structs
 
 ORIGINAL = "x-amqp-0-10"
-"""The header that has, as the structs of a header segment, what 0-9-1 cannot express."""
+"""The header that holds what 0-9-1 cannot express, as the structs of a header segment."""
 
 _KEPT = ("redelivered", "priority", "delivery_mode", "ttl", "timestamp", "resume_id", "resume_ttl")
-"""The delivery properties that a receiver is to get as they were sent; the others are the broker's, or are in a
-message's address.
+"""Delivery properties that a receiver gets as they were sent.
+
+The others are the broker's, or are in a message's address.
 """
 
 S = TypeVar("S", bound=Struct)
 
 
 def properties_of(structs: Iterable[Any]) -> Properties:
-    """The properties of 0-9-1 that a header segment with these structs comes to."""
+    """Return the 0-9-1 properties for a header segment with these structs."""
     delivery, message, others = _sorted(structs)
     plain = plain_properties(delivery, message)
     back_delivery, back_message = plain_structs(plain)
@@ -63,8 +64,9 @@ def properties_of(structs: Iterable[Any]) -> Properties:
 
 
 def structs_of(properties: Properties) -> tuple[DeliveryProperties, MessageProperties, tuple[Any, ...]]:
-    """The structs of the header segment for a message with these properties, without its address and length; the last
-    are those that the specification does not have.
+    """Return the structs of the header segment for these properties, without the message's address and length.
+
+    The last item holds the structs that the specification does not have.
     """
     if properties is NO_PROPERTIES:
         return NO_DELIVERY, NO_MESSAGE, ()
@@ -96,7 +98,7 @@ def _replaced(struct: S, values: dict[str, Any]) -> S:
 
 
 def _sorted(structs: Iterable[Any]) -> tuple[DeliveryProperties, MessageProperties, tuple[Any, ...]]:
-    """The two known structs, and all others."""
+    """Return the two known structs, and all others."""
     delivery, message = NO_DELIVERY, NO_MESSAGE
     others = []
     for each in structs:
@@ -110,5 +112,5 @@ def _sorted(structs: Iterable[Any]) -> tuple[DeliveryProperties, MessageProperti
 
 
 def expiration(expires_at: float) -> int | None:
-    """When a message's time is over, in milliseconds as Broker-J has it; None where it never is."""
+    """Return a message's expiration in milliseconds, as Broker-J has it; None if it never expires."""
     return None if math.isinf(expires_at) else int(expires_at * 1000)

@@ -1,4 +1,4 @@
-"""What the commands of the classes exchange and queue do. Sections 10.5 and 10.6."""
+"""Handlers of the exchange and queue commands. Sections 10.5 and 10.6."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ from amqproxy.broker.work import Job
 from amqproxy.conversion.header_tables import table_of
 
 RESERVED = ("amq.", "qpid.")
-"""Names that begin so are the broker's."""
+"""Prefixes of the names that are reserved for the broker."""
 
 MOST_COUNT = 0xFFFF_FFFF
 
@@ -48,7 +48,7 @@ MOST_COUNT = 0xFFFF_FFFF
 
 
 def _named(name: str | None) -> str:
-    """The name of an exchange that is not the default one."""
+    """Return the name of an exchange other than the default one."""
     if not name:
         raise InvalidArgument("the name of the exchange is missing")
     return name
@@ -66,7 +66,7 @@ def _queue(session: CommandSession, name: str | None) -> Queue:
 
 
 def _alternate(session: CommandSession, kind: str, name: str, alternate: str | None) -> None:
-    """Check an alternate exchange that is asked for."""
+    """Check that a requested alternate exchange exists and that the user may use it."""
     if not alternate:
         return
     _exchange(session.vhost, alternate)
@@ -152,7 +152,7 @@ def _bind(session: CommandSession, command: ExchangeBind, position: int, now: fl
     _check_binding(session, exchange, queue, key)
     arguments = Table() if command.arguments is None else table_of(command.arguments)
     if _bindings(vhost, exchange, queue, key):
-        return False  # and its arguments stay as they are
+        return False  # the existing binding keeps its arguments
     vhost.bind(exchange, queue, key, arguments)
     return session.kept(position, exchange.durable, queue.durable)
 
@@ -178,7 +178,7 @@ def _check_binding(session: CommandSession, exchange: Exchange, queue: Queue, ke
 
 
 def _bindings(vhost: VirtualHost, exchange: Exchange, queue: Queue, key: str) -> list[Binding]:
-    """The bindings between the two that have this key."""
+    """Return the bindings between the exchange and the queue that have this key."""
     bindings = vhost.bindings_to(queue)
     vhost.work.quantum.left -= len(bindings)
     return [binding for source, binding in bindings if source is exchange and binding.routing_key == key]
@@ -204,7 +204,7 @@ def _looking(
     arguments: Table | None,
     position: int,
 ) -> Job:
-    """Find out whether there is such a binding, in steps: each thing by itself, and then all of them together."""
+    """Answer exchange.bound in steps: each criterion by itself, and then all of them together."""
     found: set[tuple[bool, bool, bool]] = set()
     quantum = session.vhost.work.quantum
     for binding in _every_binding(session.vhost, exchange, queue):
@@ -219,9 +219,10 @@ def _looking(
 def _lacks(
     found: set[tuple[bool, bool, bool]], queue: Queue | None, key: str | None, arguments: Table | None
 ) -> tuple[bool, bool, bool]:
-    """Whether the queue, the key and the arguments are missing, of bindings where each of them was `found` or not.
+    """Return whether the queue, the key and the arguments are missing from the bindings.
 
-    The key is looked for among the queue's bindings, if it has any, and the arguments among those with the key.
+    `found` has, of each binding, whether it matches the queue, the key and the arguments. The key is looked for among
+    the queue's bindings, if it has any, and the arguments among those with the key.
     """
     lacks_queue = queue is not None and not any(is_queue for is_queue, _, _ in found)
     found = {each for each in found if each[0] or lacks_queue}
@@ -239,7 +240,7 @@ def _every_binding(vhost: VirtualHost, exchange: Exchange, queue: Queue | None) 
 
 
 def _holds(arguments: Table, wanted: Table) -> bool:
-    """Are these among a binding's arguments?"""
+    """Return whether a binding's arguments include the wanted ones."""
     return all(name in arguments and arguments[name] == value for name, value in wanted.items())
 
 
@@ -297,7 +298,7 @@ def _declare_queue(session: CommandSession, command: QueueDeclare, position: int
 
 
 def _check_exclusive(queue: Queue, session: CommandSession) -> None:
-    """405 unless the queue is the session's own, or an exclusive one that no session owns."""
+    """Raise 405 unless the queue is the session's own, or an exclusive one that no session owns."""
     if not is_exclusive(queue):
         raise ResourceLocked(f"the {queue} is there, and is not exclusive")
     if (queue.exclusive_to or queue.locked_by) is not None and not is_owned(queue, session):

@@ -15,7 +15,7 @@ from amqproxy.broker.work import Job
 
 
 def recover_orphans(broker: Broker, journal: Journal, durables: Iterable[AnyDurable], now: float) -> None:
-    """Send the messages that `HeldOrphans` kept on, in steps; drop those whose virtual host is gone."""
+    """Send on the messages that `HeldOrphans` kept, in steps; drop those whose virtual host is gone."""
     for record in durables:
         if not isinstance(record, DurableOrphans):
             continue
@@ -33,7 +33,7 @@ def _sending_on(vhost: VirtualHost, journal: Journal, record: DurableOrphans, no
     if record.max_priority:
         arguments.append(Field("x-max-priority", "I", record.max_priority))
     queue = Queue(record.name, vhost, durable=True, arguments=Table(arguments), now=now, storage=vhost.storage)
-    queue.name = record.queue  # by which x-death knows it; its logs are open
+    queue.name = record.queue  # the name for x-death; the logs are open under the record's name
     with vhost.events.contained("held messages of a deleted queue not sent on", vhost=vhost.name, queue=record.queue):
         yield from orphaning(vhost, queue, now)
     _forget(journal, record)

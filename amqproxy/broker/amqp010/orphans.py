@@ -1,4 +1,4 @@
-"""What is left in a queue that is to go: section 10.6 has it sent to the queue's alternate exchange."""
+"""Messages left in a queue that is deleted: section 10.6 has them sent to the queue's alternate exchange."""
 
 from __future__ import annotations
 
@@ -8,11 +8,11 @@ from amqproxy.broker.queues.queue import DELETED, Queue
 from amqproxy.broker.vhost import VirtualHost
 
 LETTER = 8
-"""What it costs of a turn to let a message go."""
+"""Quantum cost of sending a message on."""
 
 
 def orphaning(vhost: VirtualHost, queue: Queue, now: float) -> Generator[None, float, float]:
-    """Send what a queue has to its alternate exchange, if it has one; in steps."""
+    """Send a queue's messages to its alternate exchange, if it has one; in steps."""
     quantum = vhost.work.quantum
     if queue.settings.dead_letter_exchange is not None and queue.takes_back:
         queue.is_orphaning = True

@@ -1,4 +1,4 @@
-"""What a session knows of its connection, and what the parts of a session know of it: the way back up."""
+"""Interfaces towards the owner: a session as its parts see it, and a connection as its session sees it."""
 
 from __future__ import annotations
 
@@ -22,13 +22,13 @@ from amqproxy.broker.work import Job
 
 
 class Transaction(Protocol):
-    """What takes the messages of a transaction; `work_unit` has it."""
+    """The collector of a transaction's messages; `work_unit` implements it."""
 
     def publish(self, message: Message, queues: tuple[Queue, ...], /) -> None: ...
 
 
 class OwningSession(Protocol):
-    """The session of deliveries and of a publisher; `session` has what its methods do."""
+    """The session as its deliveries and publisher see it; `session` documents its methods."""
 
     @property
     def broker(self) -> Broker: ...
@@ -75,7 +75,7 @@ class OwningSession(Protocol):
 
 
 class OwningConnection(ConnectedClient, Protocol):
-    """The connection of a session; `connection` has what its methods do."""
+    """The connection of a session; `connection` documents its methods."""
 
     @property
     def broker(self) -> Broker: ...
@@ -110,7 +110,7 @@ class OwningConnection(ConnectedClient, Protocol):
 
 
 class SessionOfJob(OwningSession, Protocol):
-    """A session as its connection knows it."""
+    """The session as its connection sees it."""
 
     @property
     def name(self) -> bytes: ...

@@ -1,4 +1,4 @@
-"""Which 0-10 session or connection owns a queue: the exclusivity policies of Qpid Broker-J."""
+"""Ownership of queues by 0-10 sessions and connections: the exclusivity policies of Qpid Broker-J."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The commands that a session has sent and its client has not confirmed, to be sent again after a lost connection."""
+"""Commands that a session has sent and its client has not confirmed, to be sent again after a lost connection."""
 
 from __future__ import annotations
 
@@ -9,11 +9,11 @@ from amqproxy.amqp010.frame import BODY, COMMAND, FIRST_SEGMENT, HEADER, LAST_SE
 
 MOST_COMMANDS = 65_536
 MOST_BYTES = 16 * 1024 * 1024
-"""What is kept of one session, above which it is sent nothing more until its client confirms some."""
+"""Limits on the commands kept of one session; beyond them, it is sent nothing more until its client confirms some."""
 
 
 MOST_LOOKS = 4 * MOST_COMMANDS
-"""Commands that are looked at for one confirmation: of ranges that make for more, the rest are ignored."""
+"""Maximum number of commands looked at for one confirmation; the ranges that exceed it are ignored."""
 
 
 class SentCommand(NamedTuple):
@@ -24,7 +24,7 @@ class SentCommand(NamedTuple):
     body: bytes = b""
 
     def frames(self, channel: int, frame_max: int) -> bytes:
-        """Its frames on a channel."""
+        """Encode the command as frames on a channel."""
         if self.header is None:
             return encode_segment(FIRST_SEGMENT | LAST_SEGMENT, COMMAND, channel, self.command, frame_max)
         head = encode_segment(FIRST_SEGMENT, COMMAND, channel, self.command, frame_max)
@@ -33,7 +33,7 @@ class SentCommand(NamedTuple):
 
 
 class ReplayBuffer:
-    """Commands by their positions, in their order."""
+    """Kept commands by position, in their order."""
 
     def __init__(self) -> None:
         self._kept: dict[int, SentCommand] = {}
@@ -44,21 +44,21 @@ class ReplayBuffer:
 
     @property
     def size(self) -> int:
-        """Bytes of what is kept."""
+        """Size of the kept commands in bytes."""
         return self._bytes
 
     @property
     def is_full(self) -> bool:
-        """Is there no room for a further command?"""
+        """Whether the buffer has reached one of its limits."""
         return len(self._kept) >= MOST_COMMANDS or self._bytes >= MOST_BYTES
 
     def keep(self, position: int, command: SentCommand) -> None:
-        """A command is sent."""
+        """Keep a command that is sent."""
         self._kept[position] = command
         self._bytes += len(command.command) + len(command.header or b"") + len(command.body)
 
     def confirmed(self, positions: Iterable[range]) -> None:
-        """The client has these."""
+        """Drop the commands that the client has confirmed."""
         kept = self._kept
         budget = MOST_LOOKS
         for each in positions:
@@ -72,7 +72,10 @@ class ReplayBuffer:
                     self._bytes -= len(command.command) + len(command.header or b"") + len(command.body)
 
     def expected(self, positions: list[range]) -> Iterator[tuple[int, SentCommand]]:
-        """What the client expects, the last of its ranges being open to what it does not know of."""
+        """Yield the commands that the client expects.
+
+        The last of its ranges is open-ended, for commands that it does not know of.
+        """
         highest = max((each.stop for each in positions), default=0) - 1
         for position, command in list(self._kept.items()):
             if position >= highest or any(position in each for each in positions):

@@ -1,6 +1,6 @@
-"""A subscription with a selector, of a queue that others may consume from: it takes what it wants, and no more.
+"""A subscription with a selector, on a queue that others may consume from: it takes only the messages that it wants.
 
-As a `browser`, it looks at the first messages of the queue, and again while that changes.
+Like a `browser`, it looks at the first messages of the queue, and again while the queue changes.
 """
 
 from __future__ import annotations
@@ -15,17 +15,17 @@ from amqproxy.broker.queues.queue import PeekedMessage, Place, Queue
 from amqproxy.broker.work import Job
 
 AT_ONCE = 64
-"""Messages that are taken out at once."""
+"""Maximum number of messages taken out at once."""
 
 
 class SelectingDeliveries(BrowsedDeliveries, Protocol):
-    """What sends messages that are acquired; `session_deliveries` has what it does."""
+    """The sender of acquired messages; `session_deliveries` documents its methods."""
 
     def deliver(self, consumer: Consumer, entry: QueueEntry, now: float, /) -> None: ...
 
 
 class SelectingConsumer(Browser):
-    """Of one subscription, whose consumer takes no turns in its queue."""
+    """The selecting consumer of one subscription, whose consumer takes no turns in its queue."""
 
     depth = MOST
 
@@ -42,7 +42,7 @@ class SelectingConsumer(Browser):
         if self._has_more() or not self._found:
             self._look(queue, self._session.vhost.work.quantum)
         if self._has_more() and len(self._found) < self._most():
-            return True  # more is taken out at once than one by one: those before them are gone through each time
+            return True  # wait for a full batch: each taking goes through all messages before the wanted ones
         if not self._found:
             return False
         wanted = [self._found.popleft() for _ in range(min(len(self._found), self._most()))]
@@ -55,7 +55,7 @@ class SelectingConsumer(Browser):
         return AT_ONCE if credit is None else min(AT_ONCE, credit)
 
     def _taking(self, queue: Queue, wanted: list[PeekedMessage], now: float) -> Job:
-        """Take these out, and send them; where another has one now, it may come back."""
+        """Take the wanted messages out and send them; one that others hold is looked at again if it comes back."""
         places = {each.place for each in wanted}
         try:
             entries = yield from acquiring(queue, places, self._session.vhost.work.quantum, now)
@@ -79,12 +79,12 @@ class SelectingConsumer(Browser):
     def _deliver(self, queue: Queue, entries: dict[Place, QueueEntry], place: Place, now: float) -> None:
         consumer, subscription = self._subscription.consumer, self._subscription
         if self.is_over or consumer is None or not self._session.sender.may_send() or not subscription.has_credit():
-            return  # it goes back
+            return  # the caller requeues it
         entry = entries.pop(place)
         if not consumer.no_ack:
             self._sending.deliver(consumer, entry, now)
             return
-        queue.unacked -= 1  # it is held no longer
+        queue.unacked -= 1  # `acquiring` holds it, but this consumer does not acknowledge
         entry.tag = 0
         self._sending.deliver(consumer, entry, now)
         if entry.tag != NOT_SENT:

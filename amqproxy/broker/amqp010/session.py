@@ -1,7 +1,7 @@
-"""One session: commands by their numbers, what of them is complete, and what the client is sent. Section 3 and 9.2.
+"""One session: commands by their numbers, their completion, and what the client is sent. Sections 3 and 9.2.
 
-Each command gets a position, which counts on where its id on the wire rolls over. A command's handler does what it asks
-for; what is complete is reported at the end of the turn, or once the disk has it.
+Each command gets a position, which continues to count where its id on the wire wraps around. A handler executes the
+command; completions are reported at the end of the turn, or once the disk has their effect.
 """
 
 from __future__ import annotations
@@ -61,14 +61,14 @@ except ImportError:  # a plain run does not need Cython
     from amqproxy.compiled import _cython as cython
 
 MAX_TIMEOUT = 3600
-"""Seconds that a session waits for its client, at most."""
+"""Maximum number of seconds that a session waits for its client."""
 
 
 class BrokerSession:
     """One session of a client, on channel `number` of its connection.
 
-    `transaction` has what is published and accepted in a transaction, None where the session has none; it is that of
-    `branch`, where the session is associated with a branch of dtx. `is_distributed` is whether it may be.
+    `transaction` holds the publications and acceptances of a transaction, None without one; it is that of
+    `branch` if the session is associated with a dtx branch. `is_distributed` is whether it may be.
     """
 
     def __init__(self, name: bytes, number: int, connection: OwningConnection, vhost: VirtualHost) -> None:
@@ -78,13 +78,13 @@ class BrokerSession:
         self.vhost = vhost
         self.user = connection.user
         self.exclusive_queues: dict[Queue, None] = {}
-        """Those that go with the session."""
+        """Queues that are deleted with the session."""
         self.locked_queues: dict[Queue, None] = {}
-        """Those that stay, and are free again then."""
+        """Queues that stay, and are unlocked when the session ends."""
         self.transaction: WorkUnit | None = None
         self.branch: TransactionBranch | None = None
         self.branches: dict[TransactionBranch, None] = {}
-        """Those whose work it has begun, and not ended."""
+        """Branches whose work the session has begun, and not ended."""
         self.is_distributed = False
         self.sender = SessionSender(number, connection.output)
         self.completions = Completions()
@@ -95,24 +95,24 @@ class BrokerSession:
         self._journal = None if vhost.storage is None else vhost.storage.journal
         self._next: int | None = None
         self._seen = 0
-        """The position behind the last command that was executed."""
+        """Position after the last command that was executed."""
         self._flush_asked: SessionFlush | None = None
-        """What the client has asked for in this turn: for all that it asks, one answer, which may be long."""
+        """Flush requests of this turn, which get a single answer, as that may be long."""
         self._place: Table | None = None
 
     @property
     def number(self) -> int:
-        """Its channel."""
+        """Channel of the session."""
         return self.sender.number
 
     @property
     def client(self) -> str:
-        """The address of the client."""
+        """Address of the client."""
         return self.connection.name
 
     @property
     def place(self) -> Table:
-        """Where this session's traces come from."""
+        """Origin of this session's traces."""
         if self._place is None:
             names = self.broker.node, self.vhost.name, self.connection.name
             self._place = firehose.place(*names, self.number, self.user.name)
@@ -120,7 +120,7 @@ class BrokerSession:
 
     @property
     def next_position(self) -> int | None:
-        """The position of the command that comes next, where that is known."""
+        """Position of the next command, if it is known."""
         return self._next
 
     @property
@@ -129,18 +129,18 @@ class BrokerSession:
 
     @property
     def bytes_kept(self) -> int:
-        """Bytes of memory that it takes for its client to come back, beside what a connection's channel takes."""
+        """Bytes of memory kept for the client to come back, beside what a connection's channel takes."""
         return self.sender.replay.size + (self.deliveries.bytes_in_memory if self.is_detached else 0)
 
     @property
     def is_detached(self) -> bool:
-        """Does it wait for its client to come back?"""
+        """Whether the session waits for its client to come back."""
         return isinstance(self.connection, Detachment)
 
-    # --- what comes
+    # --- commands
 
     def receive(self, assembly: Assembly, now: float) -> None:
-        """Take a command. What is wrong with it ends the session."""
+        """Execute a command. An error in it ends the session."""
         position = self._next
         if position is None:
             self.connection.detached(self, DetachCode.UNKNOWN_IDS, now)
@@ -158,8 +158,9 @@ class BrokerSession:
             self.fail(error, position, command, now)
 
     def receive_known(self, command: Frame, header: Frame, body: Frame, now: float) -> cython.bint:
-        """Take a whole message.transfer of one frame for each segment, if it is as ones before; False where it is not:
-        then it has to be put together.
+        """Take a message.transfer with one frame for each segment, if it matches earlier ones.
+
+        False if it does not: then it has to be assembled.
         """
         position = self._next
         if position is None or position < self._seen or self.sender.is_over:
@@ -180,8 +181,9 @@ class BrokerSession:
     def receive_settlements(
         self, run: SettlementRun, frames: list[Frame], place: cython.Py_ssize_t, now: float
     ) -> cython.Py_ssize_t:
-        """Take completions and acceptances from a place on as one `run`: how many frames, 0 where the first has to be
-        put together, since it takes more than this.
+        """Take completions and acceptances from a place on as one `run`; return how many frames it has.
+
+        It has none if the first has to be assembled, since that takes more than this.
         """
         position = self._next
         deliveries = self.deliveries
@@ -194,7 +196,7 @@ class BrokerSession:
             self._next = self._seen = position + run.accepts
             deliveries.accept_few([run.accepted], now)
             self._complete(position, position + run.accepts)
-        if completed := run.completed:  # last: a browser may go on with it, and then accepting takes more
+        if completed := run.completed:  # last: a browser may continue with it, and then accepting takes more
             self._take_completed([completed], now)
         return count
 
@@ -217,17 +219,17 @@ class BrokerSession:
             self.complete(position)
 
     def _accept(self, accept: MessageAccept, now: float) -> cython.bint:
-        """Take an accept that belongs to every message; False where it takes more than that."""
+        """Execute an accept that is part of every message's path; return False if it takes more than that."""
         if self.transaction is not None or accept.transfers is None:
             return False
         return self.deliveries.accept_few(self._ranges(accept.transfers, self.sender.position), now)
 
     def do(self, job: Job, now: float) -> None:
-        """Do a job before anything more that the client asks for."""
+        """Run a job before anything more that the client asks for."""
         self.connection.do(job, now, self, self._seen - 1)
 
     def finish(self, job: Job, position: int, now: float) -> bool:
-        """Do what a command asks for in steps, and complete it; returns True, for handlers."""
+        """Execute a command in steps, and complete it; returns True, for handlers."""
         self.do(self._finishing(job, position), now)
         return True
 
@@ -236,7 +238,10 @@ class BrokerSession:
         self.complete(position)
 
     def finish_kept(self, job: Job, position: int, now: float, *durables: bool) -> bool:
-        """The same, and complete it once the disk has it, if all that it concerns is durable."""
+        """Execute a command in steps, and complete it once the disk has it, if all that it concerns is durable.
+
+        Returns True, for handlers.
+        """
         self.do(self._finishing_kept(job, position, durables), now)
         return True
 
@@ -246,11 +251,11 @@ class BrokerSession:
             self.complete(position)
 
     def sync(self, position: int) -> bool:
-        """Complete a command once all before it are; True if that is later."""
+        """Complete a command once all before it are complete; return True if that is later."""
         return self.completions.sync(position)
 
     def kept(self, position: int, *durables: bool) -> bool:
-        """Complete a command once the disk has it, if all that it concerns is durable. True if that is later."""
+        """Complete a command once the disk has it, if all that it concerns is durable; return True if that is later."""
         journal = self._journal
         if journal is None or not journal.is_defining or not all(durables):
             return False
@@ -264,11 +269,11 @@ class BrokerSession:
     # --- completion
 
     def complete(self, position: int) -> None:
-        """A command is done; that is reported at the end of the turn."""
+        """Complete a command, to be reported at the end of the turn."""
         self._complete(position, position + 1)
 
     def complete_range(self, positions: range) -> None:
-        """Commands are done."""
+        """Complete a range of commands."""
         self._complete(positions.start, positions.stop)
 
     def _complete(self, start: cython.longlong, stop: cython.longlong) -> None:
@@ -285,7 +290,7 @@ class BrokerSession:
         self.connection.to_end_turn(self)
 
     def end_turn(self) -> None:
-        """Report what was completed."""
+        """Report the completions of this turn."""
         if self.is_over or self.is_detached:
             return
         self.publisher.end_turn()
@@ -301,7 +306,7 @@ class BrokerSession:
     # --- controls
 
     def control(self, control: Control, now: float) -> None:
-        """Take a control of the session."""
+        """Handle a session control."""
         match control:
             case SessionCommandPoint():
                 if control.command_offset:
@@ -331,7 +336,7 @@ class BrokerSession:
                 raise AssertionError(control)
 
     def take_completed(self, completed: SessionCompleted, now: float) -> None:
-        """Take that the client has completed commands: this belongs to every message."""
+        """Process the client's completion of commands, which is part of every message's path."""
         if completed.commands is None:
             return
         ranges = self._ranges(completed.commands, self.sender.position)
@@ -359,14 +364,14 @@ class BrokerSession:
         self.connection.to_end_turn(self)
 
     def _skip(self, gap: range) -> None:
-        """Commands that will not come count as complete."""
+        """Count the commands of a gap, which will not come, as complete."""
         if self._next is not None and gap.start <= self._next < gap.stop:
             self._next = gap.stop
             self._seen = max(gap.stop, self._seen)
         self._complete_again(gap.start, gap.stop)
 
     def ranges(self, commands: SequenceSet) -> list[range]:
-        """The positions of transfers that a client refers to."""
+        """Return the positions of the transfers that a client refers to."""
         return self._ranges(commands, self.sender.position)
 
     def _ranges(self, commands: SequenceSet, near: cython.longlong) -> list[range]:
@@ -378,7 +383,7 @@ class BrokerSession:
     def fail(
         self, error: ProtocolError | ProtocolError091, position: int | None, command: Command | None, now: float
     ) -> None:
-        """End the session with an exception; a fault of the connection's closes that."""
+        """End the session with an exception; an error of connection scope is raised, to close the connection."""
         if isinstance(error, ProtocolError091):
             error = translated(error)
         if error.scope is Scope.CONNECTION:
@@ -402,15 +407,16 @@ class BrokerSession:
         self.connection.end_session(self, now)
 
     def fail_soon(self, error: ProtocolError | None = None) -> None:
-        """End the session at the next tick, with internal-error if nothing else is known: what has failed did so in the
-        middle of something.
+        """End the session at the next tick, with internal-error if no other error is known.
+
+        The failure occurred in the middle of another operation.
         """
         self.connection.fail_session_soon(self, error or InternalError("the broker failed; its log says how"))
 
-    # --- a client that is gone, and comes back
+    # --- detaching and resuming
 
     def detach(self, now: float) -> bool:
-        """Wait for the client to come back, if it wants that: then True."""
+        """Wait for the client to come back, if it has asked for that; return whether the session waits."""
         if not self.timeout or self.is_over or not self.vhost.quotas.detached.take(self.user.name):
             return False
         self.vhost.detached[self] = None
@@ -421,7 +427,7 @@ class BrokerSession:
         return True
 
     def resume(self, connection: OwningConnection, number: int, now: float) -> None:
-        """The client is back, on a channel of another connection, and is asked what it has not received."""
+        """Attach to a channel of the returned client's connection, and ask the client what it has not received."""
         self._wait_no_more()
         self.connection = connection
         for subscription in self.deliveries.subscriptions.values():
@@ -435,7 +441,7 @@ class BrokerSession:
         if not self.sender.awaits_expected:
             return
         positions = self.ranges(expected.commands or SequenceSet())
-        if not positions:  # the client has nothing of the session any more
+        if not positions:  # the client has lost the session's state
             self.connection.detached(self, DetachCode.UNKNOWN_IDS, now)
             return
         self.do(self._replaying(positions, now), now)
@@ -445,7 +451,7 @@ class BrokerSession:
         self.deliveries.pump(now)
 
     def tick(self, now: float) -> None:
-        """The client has not come back in time."""
+        """End the session: its client has not come back in time."""
         if self.is_detached:
             self._end_detached(now)
 
@@ -461,11 +467,11 @@ class BrokerSession:
         self.vhost.timed.drop(self)
 
     def take_over(self, now: float) -> None:
-        """Another connection attaches to the session by force: it ends here."""
+        """End the session here: another connection attaches to it by force."""
         self.connection.detached(self, DetachCode.NORMAL, now)
 
     def closing(self, now: float) -> Generator[None, float, float]:
-        """The session is over: what it holds goes back, and its subscriptions and queues end; in steps."""
+        """End the session in steps: give back what it holds, and end its subscriptions and queues."""
         self.sender.is_over = True
         self.publisher.fragments.end(now)
         if self.is_distributed:

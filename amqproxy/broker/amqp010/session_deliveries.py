@@ -1,6 +1,6 @@
-"""What a session is sent, and has not settled: the receiver of all of its subscriptions.
+"""Deliveries of a session: the receiver of all its subscriptions, and the transfers that are not settled.
 
-A transfer's delivery tag is the position of its command, plus one: there is no tag 0.
+A transfer's delivery tag is the position of its command plus one: tags start at 1.
 """
 
 from __future__ import annotations
@@ -41,31 +41,31 @@ except ImportError:  # a plain run does not need Cython
     from amqproxy.compiled import _cython as cython
 
 MAX_IN_FLIGHT = 65_536
-"""Transfers in window mode that the client has not completed, above which it is sent no more."""
+"""Number of window-mode transfers that the client has not completed above which it is sent no more."""
 
 MOST_LOOKS = 4 * MAX_IN_FLIGHT
-"""Transfers that are looked at for one session.completed: of ranges that make for more, the rest are ignored."""
+"""Maximum number of transfers looked at for one session.completed; the ranges that exceed it are ignored."""
 
 AT_ONCE = 64
-"""Commands up to which a set is gone through at once."""
+"""Number of commands up to which a set is processed at once."""
 
 ENDING = 4
-"""What it costs of a turn to end a subscription."""
+"""Quantum cost of ending a subscription."""
 
 LOOKING = 16
-"""Transfers that are looked at for what one operation costs."""
+"""Number of transfers that are looked at for one unit of the quantum."""
 
 PUMPED = 4
-"""Subscriptions that are asked whether something waits for them, for what one operation costs."""
+"""Number of subscriptions that are checked for waiting messages for one unit of the quantum."""
 
 EVERY_TAG = 1 << 62
 
 ACQUIRED = 1 << 63
-"""This plus its position is the tag of a message that was browsed, and has been acquired."""
+"""Offset that, added to its position, is the tag of a browsed message that has been acquired."""
 
 
 class SessionDeliveries(Receiver):
-    """Of one session: its subscriptions by their destinations, and what they were sent and have not settled."""
+    """Subscriptions of one session by destination, and the messages sent to them that are not settled."""
 
     def __init__(self, session: OwningSession) -> None:
         super().__init__()
@@ -75,9 +75,9 @@ class SessionDeliveries(Receiver):
         self.unacked = UnackedDeliveries()
         self.last_tag = 0
         self.browsed: dict[int, tuple[Queue, Place, bool]] = {}
-        """By their positions, the transfers that may be acquired, and whether they are to be accepted then."""
+        """Transfers that may be acquired, by position, and whether they have to be accepted then."""
         self.acquired: dict[int, QueueEntry] = {}
-        """Those that have been."""
+        """Entries of the transfers that have been acquired, by position."""
         self._in_flight: dict[int, tuple[Subscription, int, int]] = {}
         self._headers = TransferHeaders()
         self._vhost = session.vhost
@@ -86,13 +86,13 @@ class SessionDeliveries(Receiver):
 
     @property
     def bytes_in_memory(self) -> int:
-        """About how many bytes of memory all of it takes."""
+        """Approximate bytes of memory that the subscriptions and unsettled messages take."""
         return CONSUMER_COST * len(self.subscriptions) + self.unacked.bytes_in_memory
 
-    # --- what goes out
+    # --- sending
 
     def takes(self, consumer: Consumer) -> bool:
-        """May the subscription be sent one more message?"""
+        """Return whether the subscription may be sent one more message."""
         if not self.sender.may_send() or self.held >= self.global_prefetch or len(self._in_flight) >= MAX_IN_FLIGHT:
             return False
         subscription: Subscription | None = self.subscriptions.get(consumer.tag)
@@ -107,7 +107,7 @@ class SessionDeliveries(Receiver):
             self._quantum.left -= selector.cost
             if not is_selected(message, selector):
                 if not consumer.no_ack:
-                    entry.queue.ack([entry], now)  # none other wants this copy
+                    entry.queue.ack([entry], now)  # no other consumer wants this copy
                 return
         try:
             header: bytes = self._headers.of(message, entry.header, entry.expires_at, entry.is_redelivered)
@@ -134,7 +134,7 @@ class SessionDeliveries(Receiver):
             self._delivered(entry, now)
 
     def browse(self, subscription: Subscription, peeked: PeekedMessage, now: float) -> bool:
-        """Send a message that stays in its queue; False where there is not credit enough for it."""
+        """Send a message that stays in its queue; return False if there is not enough credit for it."""
         message = peeked.message
         try:
             header = self._headers.of(message, message.header, peeked.expires_at, False)
@@ -150,7 +150,7 @@ class SessionDeliveries(Receiver):
             return False
         position = self.sender.transfer(subscription, header, message.body)
         self.last_tag = position + 1
-        if subscription.queue.type == "classic":  # out of the middle of others, nothing else is taken
+        if subscription.queue.type == "classic":  # other types cannot acquire from the middle of the queue
             self.browsed[position] = subscription.queue, peeked.place, subscription.accepts_explicitly
         if len(self.browsed) > MAX_IN_FLIGHT:
             del self.browsed[next(iter(self.browsed))]
@@ -160,7 +160,7 @@ class SessionDeliveries(Receiver):
         return True
 
     def acquiring(self, ids: Iterable[range], now: float) -> Generator[None, float, CommandIds]:
-        """Acquire transfers, as far as they are still there, in steps; returns the positions of those."""
+        """Acquire transfers in steps, as far as their messages are still there; return the positions of those."""
         wanted: dict[Queue, dict[Place, tuple[int, bool]]] = {}
         for each in ids:
             if self._quantum.spend(1 + min(len(each), len(self.browsed)) // LOOKING):
@@ -184,10 +184,10 @@ class SessionDeliveries(Receiver):
         return found
 
     def _put_back(self, subscription: Subscription, consumer: Consumer, entry: QueueEntry, now: float) -> None:
-        """A message cannot be sent: it stays where it was."""
+        """Put a message that cannot be sent back to where it was."""
         queue, was_redelivered = entry.queue, entry.is_redelivered
         if consumer.no_ack:
-            subscription.queue.hold(entry, consumer)  # which it has not done
+            subscription.queue.hold(entry, consumer)  # for `requeue`, which releases it: it was not held
             entry.tag = NOT_SENT
         queue.hold_back()
         queue.requeue([entry], now)
@@ -195,13 +195,13 @@ class SessionDeliveries(Receiver):
         queue.hold_no_more(now)
 
     def _cannot_deliver(self, subscription: Subscription, queue: ConsumedQueue, error: Exception) -> None:
-        """A message cannot be written, as with properties that are malformed: that costs its receiver's session."""
+        """End the session soon: a message for it cannot be encoded, as with malformed properties."""
         self.session.vhost.events.fail("delivery failed", error, queue=str(queue), client=self.session.client)
         self.global_prefetch = 0
         self.session.fail_soon()
 
     def _delivered(self, entry: QueueEntry, now: float) -> None:
-        """Report it to observers."""
+        """Report a delivery to the firehose and to observers."""
         session, vhost, message = self.session, self.session.vhost, entry.message
         if vhost.is_traced and message.exchange != firehose.EXCHANGE:
             with vhost.events.contained("tracing failed", vhost=vhost.name):
@@ -220,10 +220,10 @@ class SessionDeliveries(Receiver):
             if events.observers:
                 events.report("consumer.deleted", self.session.vhost.name, consumer)
 
-    # --- what the client says of it
+    # --- completing and settling
 
     def completed(self, ids: Iterable[range], now: float) -> None:
-        """Take the completion of transfers, which in window mode gives back what they took."""
+        """Process the completion of transfers, which in window mode gives back their credit."""
         in_flight = self._in_flight
         if not in_flight:
             return
@@ -247,7 +247,7 @@ class SessionDeliveries(Receiver):
             self.pump(now)
 
     def pump(self, now: float) -> None:
-        """Let the subscriptions be sent what waits for them."""
+        """Send the subscriptions the messages that wait for them."""
         if len(self.subscriptions) > LOOKING:
             self._quantum.left -= len(self.subscriptions) // PUMPED
         queues: dict[ConsumedQueue, None] = {}
@@ -261,13 +261,14 @@ class SessionDeliveries(Receiver):
             queue.pump(now)
 
     def taking(self, ids: Iterable[range]) -> Iterator[list[QueueEntry]]:
-        """Take out what is held of these positions, in parts, between which a turn may end. What is not is ignored, as
-        Qpid does.
+        """Take out the held messages of these positions, in parts between which a turn may end.
+
+        Positions that are not held are ignored, as Qpid does.
         """
         for each in ids:
             if self.browsed:
                 for position in _known(self.browsed, each):
-                    del self.browsed[position]  # what is not acquired is released by this, and by nothing else
+                    del self.browsed[position]  # only settling releases a transfer that is not acquired
                 if self._quantum.spend(1 + min(len(each), len(self.browsed)) // LOOKING):
                     yield []
             if self.acquired:
@@ -283,7 +284,7 @@ class SessionDeliveries(Receiver):
                 self._quantum.left -= (last - first) // LOOKING
 
     def accept_few(self, ids: list[range], now: float) -> cython.bint:
-        """Accept what is held of these positions; False where nothing is done, as they are not few."""
+        """Accept the held messages of these positions at once; return False, with nothing done, if that takes more."""
         if self.browsed or self.acquired:
             return False
         count: cython.Py_ssize_t = 0
@@ -303,7 +304,7 @@ class SessionDeliveries(Receiver):
         return True
 
     def apply(self, entries: list[QueueEntry], outcome: str, now: float, redelivered: bool = True) -> None:
-        """Let an outcome be that of these few."""
+        """Apply an outcome to a few messages."""
         if self._events.observers:
             for entry in entries:
                 details = {"queue": entry.queue, "channel": self.session, "outcome": outcome}
@@ -319,7 +320,7 @@ class SessionDeliveries(Receiver):
                 self._release(queue, mine, now)
 
     def _release(self, queue: ConsumedQueue, entries: list[QueueEntry], now: float) -> None:
-        """Put messages back that keep the mark that they had."""
+        """Put messages back with their redelivered marks unchanged."""
         marks = [entry.is_redelivered for entry in entries]
         queue.hold_back()
         queue.requeue(entries, now)
@@ -336,8 +337,9 @@ class SessionDeliveries(Receiver):
         redelivered: bool = True,
         also: Sequence[QueueEntry] = (),
     ) -> Generator[None, float, float]:
-        """Let an outcome be that of these positions, and of the entries `also`, in steps. What comes back is back as a
-        whole before any of it is handed out again.
+        """Apply an outcome to these positions, and to the entries `also`, in steps.
+
+        The messages that go back are all back before any of them is delivered again.
         """
         held_back: dict[ConsumedQueue, None] = {}
         parts = [list(also[start : start + AT_ONCE]) for start in range(0, len(also), AT_ONCE)]
@@ -357,7 +359,7 @@ class SessionDeliveries(Receiver):
         return now
 
     def putting_back(self, entries: Iterable[QueueEntry], now: float) -> Generator[None, float, float]:
-        """Undo the taking of these, for a transaction that is rolled back; in steps."""
+        """Undo the taking of messages for a transaction that is rolled back, in steps."""
         others: list[QueueEntry] = []
         for entry in entries:
             if entry.tag < ACQUIRED:
@@ -374,7 +376,10 @@ class SessionDeliveries(Receiver):
     # --- the end
 
     def cancelling(self, subscription: Subscription, now: float) -> Generator[None, float, float]:
-        """End a subscription; what it was sent stays as it is. In steps, as its queue may go with it."""
+        """End a subscription; the messages sent to it stay as they are.
+
+        In steps, as its queue may be deleted with it.
+        """
         if self.subscriptions.get(subscription.destination) is subscription:
             del self.subscriptions[subscription.destination]
         queue = subscription.queue
@@ -394,7 +399,7 @@ class SessionDeliveries(Receiver):
                 events.report("consumer.deleted", self.session.vhost.name, consumer)
 
     def closing(self, now: float) -> Generator[None, float, float]:
-        """What was not settled goes back, and all subscriptions end; in steps."""
+        """Give back the unsettled messages, and end all subscriptions, in steps."""
         self.global_prefetch = 0
         self._in_flight.clear()
         contained = self.session.vhost.events.contained
@@ -428,7 +433,7 @@ class SessionDeliveries(Receiver):
 
 
 def _resumable(header: bytes, subscription: Subscription) -> bytes:
-    """A header segment with the resume-id that a subscription asks for."""
+    """Return a header segment with the resume-id that a subscription asks for."""
     entries = decode_header(header, 0, len(header))
     delivery = entries.delivery or DeliveryProperties()
     wanted = {"resume_id": subscription.resume_id, "resume_ttl": subscription.resume_ttl}
@@ -436,7 +441,7 @@ def _resumable(header: bytes, subscription: Subscription) -> bytes:
 
 
 def _known(transfers: Mapping[int, object], ids: range) -> list[int]:
-    """Of these positions, those of such transfers."""
+    """Return those of the positions that have one of these transfers."""
     if len(ids) <= len(transfers):
         return [position for position in ids if position in transfers]
     return [position for position in transfers if position in ids]

@@ -1,4 +1,4 @@
-"""What a client transfers on one session: checked, routed, and completed once it is safe."""
+"""Publishing on one session: transfers are checked, routed, and completed once they are safe."""
 
 from __future__ import annotations
 
@@ -49,29 +49,30 @@ if not cython.compiled:
 Queues = tuple[Queue, ...]
 
 AT_ONCE = 64
-"""Queues up to which a message is given to all in one turn."""
+"""Number of queues up to which a message is published to all in one turn."""
 
-_AT_ONCE = AT_ONCE  # as C sees it
+_AT_ONCE = AT_ONCE  # typed in the .pxd file
 _OVERHEAD = cython.declare(cython.Py_ssize_t, OVERHEAD)
 _WHOLE_SEGMENT = cython.declare(cython.int, WHOLE_SEGMENT)
 _HEADER = cython.declare(cython.int, HEADER)
 
 MOST = 64
 MOST_BYTES = 128 * 1024
-"""Transfers that are known, and about how much memory they take, above which all are forgotten and learnt again."""
+"""Limits on the number of cached transfers and their approximate memory; beyond them, the cache is cleared."""
 
 LARGEST = 512
-"""Bytes of a header that is worth knowing: a session is to take little memory, whatever its client sends."""
+"""Maximum size in bytes of a header worth caching: a session takes little memory whatever its client sends."""
 
 KNOWN_COST, DECODED_COST = 1024, 16
-"""Bytes of memory that a transfer that is known takes at least, and for each byte of a header that is kept decoded."""
+"""Bytes of memory that a cached transfer takes at least, and that each byte of a decoded header takes."""
 
 _SIZE = struct.Struct(">Q")
 
 
 class CachedTransfer:
-    """A transfer, and where it went: that of one that has the same `command`, in bytes, and a header of its `shape`,
-    for as long as nothing changes.
+    """A transfer and its route, for those with the same `command` bytes and a header of the same `shape`.
+
+    It holds for as long as nothing changes.
     """
 
     __slots__ = (
@@ -101,7 +102,7 @@ class CachedTransfer:
         self.command = command
         self.shape = shape
         self.properties = properties
-        """Those of each, where nothing in its header is its own."""
+        """Properties of all such transfers, if their headers have no variable fields."""
         self.exchange_name = exchange_name
         self.routing_key = routing_key
         self.queues = queues
@@ -111,7 +112,7 @@ class CachedTransfer:
 
 
 class SessionPublisher:
-    """Of one session. A `ProtocolError` of either protocol ends the session."""
+    """Publisher of one session. A `ProtocolError` of either protocol ends the session."""
 
     def __init__(self, session: OwningSession) -> None:
         self.session = session
@@ -123,11 +124,11 @@ class SessionPublisher:
         self._waiting = CommandIds()
         self._quantum = self.vhost.work.quantum
         self._known: dict[tuple[bytes, bytes], CachedTransfer | None] = {}
-        """Transfers by their commands and their headers without what is a message's own; None at the first one's."""
+        """Cached transfers by command and by header without variable fields; None after the first of a kind."""
         self._known_bytes = 0
         self._properties: Properties = NO_PROPERTIES
         self._header: Header | None = None
-        """The last one that was translated: to these properties, and this content header."""
+        """The last header that was translated, to these properties and this content header."""
         self._content_header = b""
         self._size = 0
         self.largest = session.broker.max_message_size
@@ -136,7 +137,7 @@ class SessionPublisher:
         self.fragments = Fragments(self.vhost, session.user.name, self.largest)
 
     def transfer(self, assembly: Assembly, position: cython.longlong, now: float) -> cython.bint:
-        """Take a message.transfer; False where it has begun, and is complete later."""
+        """Publish a message.transfer; return False if it has begun and is complete later."""
         frames = assembly.frames
         if len(frames) > 1 and self.knows(frames[0], frames[1]):
             body: bytes = assembly.body
@@ -145,7 +146,7 @@ class SessionPublisher:
         return self._transfer(assembly, position, now)
 
     def knows(self, command: Frame, header: Frame) -> cython.bint:
-        """Do a transfer and its header begin as ones before, and nothing has changed since?"""
+        """Return whether a transfer's command and header match a cached transfer, and nothing has changed since."""
         cached = self._cached
         if cached is None or not self._is_as(cached, command, header):
             cached = self._find(command, header)
@@ -174,13 +175,13 @@ class SessionPublisher:
         return cached.shape.matches(header._buffer, at, header._end - at)
 
     def _find(self, command: Frame, header: Frame) -> CachedTransfer | None:
-        """The one of those that are known whose shape it is."""
+        """Return the cached transfer that the command and the header match, if any."""
         key = self._key(command, header)
         found = None if key is None else self._known.get(key)
         return found if found is not None and self._is_as(found, command, header) else None
 
     def _key(self, command: Frame, header: Frame) -> tuple[bytes, bytes] | None:
-        """What it is known by; None where it is in parts, or larger than is worth it."""
+        """Return the cache key; None if command or header is in parts, or too large to be worth caching."""
         if command.flags & header.flags & _WHOLE_SEGMENT != _WHOLE_SEGMENT or header.kind != _HEADER:
             return None
         if header.size > LARGEST or command.size > LARGEST:
@@ -189,7 +190,7 @@ class SessionPublisher:
         return command.payload_bytes(), header_places(data).blank(data)
 
     def transfer_known(self, header: Frame, body: bytes, position: cython.longlong, now: float) -> cython.bint:
-        """Take the transfer that this `knows`, with the whole of its body, which is not too large."""
+        """Publish the transfer that this `knows`, with its whole body, which is not too large."""
         cached = self._cached
         assert cached is not None
         content_header: bytes = cached.shape.translated(header._buffer, header._start + _OVERHEAD, len(body))
@@ -199,7 +200,7 @@ class SessionPublisher:
         return self._give(message, cached.queues, position, now)
 
     def _learn(self, assembly: Assembly, message: Message, queues: Queues, *, is_accepted: bool) -> None:
-        """Know a transfer again, from the second of its kind on: what comes once would only take memory."""
+        """Cache a transfer from the second of its kind on: one that never recurs would only take memory."""
         frames = assembly.frames
         key = self._key(frames[0], frames[1]) if len(frames) > 1 else None
         if key is None:
@@ -228,7 +229,7 @@ class SessionPublisher:
         self._cached = self._known[key] = cached
 
     def _content_header_of(self, size: cython.ulonglong) -> bytes:
-        """The content header for a body of so many bytes, with the properties that are known."""
+        """Return the content header for a body of `size` bytes, with the last translated properties."""
         if size != self._size:
             known = self._content_header
             self._content_header = known[:4] + _SIZE.pack(size) + known[12:]
@@ -265,12 +266,12 @@ class SessionPublisher:
         return self._give(message, queues, position, now)
 
     def _give(self, message: Message, queues: Queues, position: cython.longlong, now: float) -> cython.bint:
-        """Give a message to its queues, or to the transaction; False where it is complete later."""
+        """Publish a message to its queues, or add it to the transaction; return False if it is complete later."""
         transaction = self.session.transaction
         if transaction is not None:
             transaction.publish(message, queues)
         elif len(queues) > _AT_ONCE or len(queues) > self._quantum.step:
-            self.completions.begin(position)  # before it may be complete
+            self.completions.begin(position)  # before the job can complete it
             self.session.do(self._enqueueing_many(message, queues, position, now), now)
             return False
         else:
@@ -279,13 +280,13 @@ class SessionPublisher:
         return True
 
     def check_exchange(self, name: str) -> None:
-        """`ProtocolError` where the client may not publish there, or there is no such exchange."""
+        """Raise `ProtocolError` if the client may not publish to the exchange, or there is none of that name."""
         self.user.check(self.vhost.name, WRITE, "exchange", name)
         if name not in self.vhost.exchanges:
             raise NotFound(f"there is no exchange '{name}' in the virtual host '{self.vhost.name}'")
 
     def _exchange(self, name: str, routing_key: str) -> Exchange:
-        """The exchange that a message is for, if the client may publish there."""
+        """Return the exchange that a message is for, if the client may publish to it."""
         vhost, user = self.vhost, self.user
         user.check(vhost.name, WRITE, "exchange", name)
         exchange = vhost.exchanges.get(name)
@@ -306,14 +307,14 @@ class SessionPublisher:
             self._content_header, self._size = ContentHeader(0, properties).encode(), 0
             self._check_size(len(self._content_header))
             self._header, self._properties = header, properties
-        self._check(self._properties)  # of each message: whose it may say that it is can change
+        self._check(self._properties)  # for each message: the user's right to another user-id can change
         content_header = self._content_header_of(len(body))
         delivery = header.delivery
         key = "" if delivery is None or delivery.routing_key is None else delivery.routing_key
         return published(exchange.name, key, content_header, body, self._properties)
 
     def _check_size(self, size: int) -> None:
-        """A client of 0-9-1 has to get a header in one frame: one that is larger would end each that it is sent to."""
+        """Check that a header fits into one 0-9-1 frame: a larger one would end each client that it is sent to."""
         largest = self.session.broker.frame_max - OVERHEAD_091
         if size > largest > 0:
             raise ResourceLimitExceeded(f"properties of {size} bytes in 0-9-1, where {largest} fit into a frame")
@@ -349,26 +350,26 @@ class SessionPublisher:
         return queues
 
     def interrupted(self, assembly: Assembly | None) -> None:
-        """The client is gone: of a message, of which no more comes, this has come beside whole transfers."""
+        """Keep the received part of a message whose client is gone, in addition to its whole transfers."""
         if assembly is None or not assembly.has_body:
             return
-        with suppress(ProtocolError):  # what is malformed shows here first
+        with suppress(ProtocolError):  # a malformed part is found only here
             if type(assembly.method) is MessageTransfer:
                 header = assembly.header or NO_HEADER
                 self.fragments.add(assembly.method.destination or "", header, assembly.body)
 
     def _return(self, message: Message, position: int, earlier: CommandIds | None) -> None:
-        """Reject a message that no queue is to have, and all transfers that it came in."""
+        """Reject an unroutable message, with all transfers that it came in."""
         before = [(id_of(each.start), id_of(each.stop - 1)) for each in earlier or ()]
         ids = SequenceSet([*before, (id_of(position), id_of(position))])
         self.session.sender.send(MessageReject(ids, RejectCode.UNROUTABLE, "no queue is bound for it"))
         if self.vhost.events.observers:
             self.vhost.events.report("message.returned", self.vhost.name, message, channel=self.session)
 
-    # --- where it goes
+    # --- enqueueing
 
     def enqueue(self, message: Message, queues: Queues, now: float) -> None:
-        """Give a message to its few queues."""
+        """Publish a message to a few queues."""
         if len(queues) > 1:
             self._quantum.left -= len(queues)
         refusal: Queue | None = None
@@ -383,7 +384,7 @@ class SessionPublisher:
     def _enqueueing_many(
         self, message: Message, queues: Queues, position: int, now: float
     ) -> Generator[None, float, float]:
-        """The same in steps, for any number of queues."""
+        """Publish a message to any number of queues in steps, and complete its transfer."""
         size = min(AT_ONCE, self._quantum.step)
         for start in range(0, len(queues), size):
             self.enqueue(message, queues[start : start + size], now)
@@ -394,7 +395,7 @@ class SessionPublisher:
         return now
 
     def _is_waiting(self, position: cython.longlong) -> cython.bint:
-        """Does the last message have to be on the disk before it is complete?"""
+        """Return whether the last message has to be on the disk before its transfer is complete."""
         if self._journal is None or not self._ticket.left:
             return False
         self.completions.begin(position)
@@ -402,7 +403,7 @@ class SessionPublisher:
         return True
 
     def end_turn(self) -> None:
-        """Have what was transferred in this turn completed once it is safe."""
+        """Complete the transfers of this turn once they are safe."""
         if not self._waiting:
             return
         ticket, self._ticket = self._ticket, DurabilityTicket()
@@ -411,7 +412,7 @@ class SessionPublisher:
         self._journal.when_safe(ticket, partial(self._safe, ticket, waiting), self.session.fail_soon)
 
     def _safe(self, ticket: DurabilityTicket, positions: CommandIds) -> None:
-        """These are safe, which another connection's turn may have found out, or the store."""
+        """Complete transfers that are safe, as found out by another connection's turn or by the store."""
         if ticket.is_refused:
             self.session.fail_soon()
             return
@@ -421,5 +422,5 @@ class SessionPublisher:
 
 
 def _translated(size: int, header: bytes) -> bytes:
-    """The content header, with a body of so many bytes, that a header segment comes to."""
+    """Return the content header for a header segment and a body of `size` bytes."""
     return ContentHeader(size, properties_of(decode_header(header, 0, len(header)).entries)).encode()

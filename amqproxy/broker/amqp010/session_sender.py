@@ -1,6 +1,6 @@
-"""What a session sends: controls, and commands with their numbers, kept for a client that may come back. Section 3.2.
+"""Sender of a session: controls, and numbered commands kept for a client that may come back. Section 3.2.
 
-Each command gets a position, which counts on where its id on the wire rolls over.
+Each command gets a position, which continues to count where its id on the wire wraps around.
 """
 
 from __future__ import annotations
@@ -34,14 +34,15 @@ try:
 except ImportError:  # a plain run does not need Cython
     from amqproxy.compiled import _cython as cython
 
-_OVERHEAD = OVERHEAD  # as C sees it
+_OVERHEAD = OVERHEAD  # typed in the .pxd file
 
 
 class SessionSender:
-    """Of one session, on channel `number`. `output` is None while its client is gone: what is sent then is kept only.
+    """Sender of one session, on channel `number`.
 
-    `position` is that of the next command. Commands are kept in the `replay` while the session `keeps` them: until the
-    client has confirmed them. Once it `is_over`, it may send nothing more by itself.
+    `output` is None while the client is gone: commands sent then are only kept. `position` is that of the next command.
+    Commands are kept in the `replay` while the session `keeps` them, until the client has confirmed them. Once it
+    `is_over`, it may send nothing more by itself.
     """
 
     def __init__(self, number: int, output: OutputBuffer) -> None:
@@ -52,24 +53,24 @@ class SessionSender:
         self.keeps = False
         self.replay = ReplayBuffer()
         self.awaits_expected = False
-        """Is the client, which has come back, still to name the commands that it has not received?"""
+        """Whether the returned client has yet to name the commands that it has not received."""
         self._is_pointed = False
 
     def may_send(self) -> bool:
-        """Is there room for something more to be sent?"""
+        """Return whether there is room for another message."""
         output = self.output
         if output is None or self.is_over or self.awaits_expected or not output.has_room:
             return False
         return not (self.keeps and self.replay.is_full)
 
     def control(self, control: Control) -> None:
-        """Send a control; it is not worth keeping."""
+        """Send a control; it is not kept."""
         output = self.output
         if output is not None:
             output.put(encode_method(self.number, control, output.frame_max))
 
     def send(self, command: Command) -> int:
-        """Send a command without content; its position."""
+        """Send a command without content; return its position."""
         position = self._next()
         if self.keeps:
             self.replay.keep(position, SentCommand(command.encode()))
@@ -79,7 +80,7 @@ class SessionSender:
         return position
 
     def _next(self) -> cython.longlong:
-        """The position of a command that is sent now."""
+        """Return the position of a command that is sent at once, and advance it."""
         if not self._is_pointed and not self.awaits_expected and self.output is not None:
             self._is_pointed = True
             self.control(SessionCommandPoint(id_of(self.position), 0))
@@ -87,7 +88,7 @@ class SessionSender:
         return self.position - 1
 
     def transfer(self, subscription: Subscription, header: bytes, body: bytes) -> cython.longlong:
-        """Send a message to a subscription, while there `may_send`; the position of the transfer."""
+        """Send a message to a subscription, while it `may_send`; return the position of the transfer."""
         position: cython.longlong = self._next()
         size: cython.Py_ssize_t = len(body)
         output = self.output
@@ -110,7 +111,7 @@ class SessionSender:
         return position
 
     def _prepare(self, subscription: Subscription, output: OutputBuffer, header_size: int, size: int) -> None:
-        """Make what comes before a header and a body of so many bytes."""
+        """Prepare the frame heads that precede a header and a body of these sizes."""
         number, frame_max = self.number, output.frame_max
         if not subscription.command:
             accept = AcceptMode.EXPLICIT if subscription.accepts_explicitly else AcceptMode.NONE
@@ -125,15 +126,18 @@ class SessionSender:
             subscription.body_head = encode_frame_head(LAST_SEGMENT | WHOLE_SEGMENT, BODY, number, size)
         subscription.head, subscription.header_size, subscription.body_size = head, header_size, size
 
-    # --- a client that is gone, and comes back
+    # --- detaching and resuming
 
     def detach(self) -> None:
-        """The client is gone."""
+        """Detach from the output: the client is gone."""
         self.output = None
         self._is_pointed = self.awaits_expected = False
 
     def attach(self, number: int, output: OutputBuffer) -> bool:
-        """The client is back, and is asked what it has not received; False where nothing was sent to it before."""
+        """Attach to the returned client's channel, and ask the client what it has not received.
+
+        False if nothing was sent to it before.
+        """
         self.number, self.output = number, output
         if not self.position:
             return False
@@ -142,7 +146,7 @@ class SessionSender:
         return True
 
     def replaying(self, positions: list[range], quantum: Quantum, now: float) -> Generator[None, float, float]:
-        """Send again what the client expects, in steps, until it is gone again."""
+        """Send again the commands that the client expects, in steps, until it is gone again."""
         following = -1
         self._is_pointed = True
         for position, command in self.replay.expected(positions):

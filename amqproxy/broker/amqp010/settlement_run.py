@@ -1,4 +1,4 @@
-"""A client's completions and acceptances, each of few transfers: those that follow one another are taken as one."""
+"""Runs of a client's completions and acceptances, each of few transfers: successive ones are taken as one."""
 
 from __future__ import annotations
 
@@ -19,14 +19,14 @@ if not cython.compiled:
     from amqproxy.compiled.byte_access import long_at
 
 MOST = 2 * AT_ONCE
-"""Frames of one run: no more than what a turn may do without a look at its time."""
+"""Maximum number of frames in one run: what a turn may process without a look at its time."""
 
 _RANGE = 8
 """Bytes of a range on the wire: its first and its last id."""
 
 _ONE = SequenceSet([(0, 0)])
 
-# What comes before the only range of a completion, and of an acceptance, as C sees it.
+# Bytes before the only range of a completion, and of an acceptance, typed for C.
 _COMPLETION = cython.declare(bytes, SessionCompleted(_ONE).encode()[:-_RANGE])
 _ACCEPTANCE = cython.declare(bytes, MessageAccept(_ONE).encode()[:-_RANGE])
 _COMPLETED = cython.declare(cython.int, SessionCompleted.index)
@@ -38,11 +38,11 @@ _MOST = cython.declare(cython.Py_ssize_t, MOST)
 
 
 class SettlementRun:
-    """Frames of one session that follow one another, each a session.completed or a message.accept of a single range,
-    where the ranges of either kind follow one another, or overlap.
+    """Successive frames of one session, each a session.completed or a message.accept of a single range.
 
-    They are read from their bytes, since to decode each of them cost more than what it asks for. `accepts` is how many
-    of them are commands; at most `session_deliveries.AT_ONCE` transfers are accepted by a run.
+    The ranges of either kind follow one another, or overlap. Frames are read from their bytes, since decoding each of
+    them cost more than executing it. `accepts` is how many of the frames are commands; a run accepts at most
+    `session_deliveries.AT_ONCE` transfers.
     """
 
     def __init__(self) -> None:
@@ -51,16 +51,19 @@ class SettlementRun:
 
     @property
     def completed(self) -> range:
-        """The positions of the transfers that are completed."""
+        """Positions of the completed transfers."""
         return range(self._completed, self._completed_to)
 
     @property
     def accepted(self) -> range:
-        """The positions of those that are accepted."""
+        """Positions of the accepted transfers."""
         return range(self._accepted, self._accepted_to)
 
     def gather(self, frames: list[Frame], place: cython.Py_ssize_t, sent: cython.longlong) -> cython.Py_ssize_t:
-        """Begin anew, from a place on: how many frames are of one run. Only transfers before `sent` can be."""
+        """Start a new run at a place; return how many frames it has.
+
+        Only transfers before `sent` can be in it.
+        """
         self.accepts = 0
         self._completed = self._completed_to = self._accepted = self._accepted_to = 0
         first: Frame = frames[place]
@@ -75,7 +78,7 @@ class SettlementRun:
         return at - place
 
     def _add(self, frame: Frame, sent: cython.longlong) -> cython.bint:
-        """Let a frame be the next one; False where it cannot be."""
+        """Add the next frame to the run; return False if it does not belong to it."""
         is_accept: cython.bint = frame.index == _ACCEPT
         if frame.flags != _WHOLE_ASSEMBLY or not (is_accept or frame.index == _COMPLETED):
             return False
@@ -89,7 +92,7 @@ class SettlementRun:
         stop: cython.longlong = position_of(long_at(p, at + size + 4), sent) + 1
         known: cython.longlong = self._accepted if is_accept else self._completed
         known_to: cython.longlong = self._accepted_to if is_accept else self._completed_to
-        if start >= stop or stop > sent:  # a completion is not of what is sent because of it
+        if start >= stop or stop > sent:  # a completion cannot refer to transfers that it causes to be sent
             return False
         if known < known_to:
             if not known <= start <= known_to:

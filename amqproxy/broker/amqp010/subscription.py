@@ -1,4 +1,4 @@
-"""One subscription of a session: what it asks for, and how much it may be sent. Section 10.2, message.set-flow-mode."""
+"""One subscription of a session: what it asks for, and its credit. Section 10.2, message.set-flow-mode."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ INFINITE = 0xFFFF_FFFF
 
 
 class Looking(Protocol):
-    """A browser; `browser` has what it does."""
+    """A browser as its subscription sees it; `browser` documents its methods."""
 
     @property
     def is_behind(self) -> bool: ...
@@ -30,10 +30,10 @@ class Looking(Protocol):
 
 
 class Subscription:
-    """`destination` is its name. `messages` and `size` (bytes) are its credit, None where there is no limit.
+    """A subscription with its name, `destination`, and its credit, `messages` and `size` (bytes).
 
-    In window mode, what is sent is credit again once its receiver has completed it. `needs` is how many bytes the next
-    message has that was too large for the credit; 0 where none was.
+    Credit of None is without a limit. In window mode, a message's credit is restored once its receiver has completed
+    it. `needs` is the size in bytes of the next message, if it was too large for the credit, and 0 otherwise.
     """
 
     __slots__ = (
@@ -70,33 +70,34 @@ class Subscription:
         self.size: int | None = 0
         self.needs = 0
         self.window = 0
-        """How often the credit was cleared."""
+        """Number of times the credit was cleared."""
         self.command = b""
-        """The command that each transfer begins with."""
+        """Encoded command that each transfer begins with."""
         self.head = b""
-        """What came before the header of the last transfer, and before its body, which had so many bytes."""
+        """Bytes before the header and before the body of the last transfer, for a header and a body of these sizes."""
         self.body_head = b""
         self.header_size = 0
         self.body_size = 0
         self.is_header_cut = self.is_body_cut = False
-        """Did they take several frames, so that what comes before them is without the head of theirs?"""
+        """Whether the header, or the body, took several frames, so that the bytes before it are without its frame head.
+        """
         self.resume_id: str | None = None
         self.resume_ttl: int | None = None
-        """What its transfers are to be known by, where they are interrupted."""
+        """Resume-id and resume-ttl of the transfers, for those that are interrupted."""
         self.selector: JmsSelector | None = None
-        """Which messages it wants; None for all."""
+        """Selector of the messages that it wants; None for all."""
         self.consumer: Consumer | None = None
         self.browser: Looking | None = None
-        """What looks for messages to be sent to it, in place of its consumer's turns in the queue."""
+        """Browser that looks for messages to send, in place of the consumer's turns in the queue."""
 
     def has_credit(self) -> cython.bint:
-        """Is there credit for one more message?"""
+        """Return whether there is credit for one more message."""
         if self.messages == 0 or self.size == 0:
             return False
         return self.size is None or self.size >= self.needs
 
     def add(self, unit: int, value: int | None) -> None:
-        """Take a message.flow; None and `INFINITE` lift the limit."""
+        """Add the credit of a message.flow; None and `INFINITE` lift the limit."""
         is_infinite = value is None or value == INFINITE
         if unit == CreditUnit.MESSAGE:
             self.messages = None if is_infinite or self.messages is None else self.messages + (value or 0)
@@ -104,12 +105,12 @@ class Subscription:
             self.size = None if is_infinite or self.size is None else self.size + (value or 0)
 
     def clear(self) -> None:
-        """There is no credit left, and what was sent before gives none back: message.stop."""
+        """Clear the credit, for message.stop; transfers sent before give none back."""
         self.messages = self.size = 0
         self.window += 1
 
     def spend(self, size: cython.Py_ssize_t) -> None:
-        """Take a message of so many bytes from the credit."""
+        """Take a message of `size` bytes from the credit."""
         self.needs = 0
         if self.messages is not None:
             self.messages -= 1
@@ -117,7 +118,7 @@ class Subscription:
             self.size = max(0, self.size - size)
 
     def give_back(self, size: cython.Py_ssize_t) -> None:
-        """A message of so many bytes is completed."""
+        """Give back the credit of a completed message of `size` bytes."""
         if self.messages is not None:
             self.messages += 1
         if self.size is not None:

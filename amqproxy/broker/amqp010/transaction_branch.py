@@ -1,4 +1,4 @@
-"""A branch of a distributed transaction: its work, the sessions that do it, and what state it is in. Section 10.4."""
+"""A branch of a distributed transaction: its work, its sessions and its state. Section 10.4."""
 
 from __future__ import annotations
 
@@ -13,28 +13,28 @@ from amqproxy.broker.storage.batch import DurabilityTicket
 from amqproxy.broker.vhost import VirtualHost
 
 REMEMBERED = 3600.0
-"""Seconds for which a branch that cannot be committed any more waits for its owner to find out."""
+"""Seconds for which a branch that can no longer be committed waits for its owner to find out."""
 
 
 class BranchState(Enum):
-    """What may become of a branch."""
+    """State of a branch."""
 
     ACTIVE = auto()
     PREPARING = auto()
-    """What it does is on its way to the disk."""
+    """The branch's work is on its way to the disk."""
     PREPARED = auto()
     ROLLBACK_ONLY = auto()
     TIMED_OUT = auto()
-    """It was rolled back since its time was over, and waits for its owner to find out."""
+    """The branch was rolled back as its time was over, and waits for its owner to find out."""
 
 
 class TransactionBranch:
-    """One branch, named `xid`, which counts for its `user`'s quota; one that a restart has found counts for none.
+    """One branch, named `xid`, which counts for its `user`'s quota; one found after a restart counts for none.
 
-    `sessions` are those associated with it, and whether each has suspended that.
-    `timeout` is in seconds, 0 for none: it runs from dtx.start, or dtx.set-timeout, until the branch is prepared, for
-    what its owner has ended, too. One that is prepared has no time any more: section 10.4 leaves it to its owner alone,
-    and lists it in dtx.recover. One whose time is over is rolled back, and forgotten `REMEMBERED` seconds later.
+    `sessions` are those associated with it, and whether each has suspended that. `timeout` is in seconds, 0 for none:
+    it runs from dtx.start, or dtx.set-timeout, until the branch is prepared, even if its owner has ended the
+    association. A prepared branch has no timeout: section 10.4 leaves it to its owner alone, and lists it in
+    dtx.recover. A branch whose time is over is rolled back, and forgotten `REMEMBERED` seconds later.
     """
 
     def __init__(self, vhost: VirtualHost, xid: Xid, user: str | None = None) -> None:
@@ -48,36 +48,36 @@ class TransactionBranch:
 
     @property
     def is_prepared(self) -> bool:
-        """Does it wait for its outcome, whatever happens?"""
+        """Whether the branch is prepared, and so waits for its outcome, whatever happens."""
         return self.state is BranchState.PREPARED
 
     @property
     def is_associated(self) -> bool:
-        """Is there a session whose work is part of it just now?"""
+        """Whether a session's current work is part of the branch."""
         return not all(self.sessions.values())
 
     @property
     def status(self) -> XaStatus:
-        """What a command that goes on with it is answered."""
+        """Answer to a command that continues the branch."""
         return _STATUS.get(self.state, XaStatus.XA_OK)
 
     def set_timeout(self, timeout: int, now: float) -> None:
-        """Have it rolled back after so many seconds from now."""
+        """Schedule the rollback of the branch `timeout` seconds from now; 0 is never."""
         self.timeout = timeout
         self.vhost.timed.set(self, now + timeout if timeout else math.inf)
 
     def fail(self, now: float) -> None:
-        """Let it be rolled back, whatever its owner wants."""
+        """Mark an active branch as one that can only be rolled back."""
         if self.state is BranchState.ACTIVE:
             self.state = BranchState.ROLLBACK_ONLY
             if not self.timeout:
                 self.vhost.timed.set(self, now + REMEMBERED)
 
     def leave(self, session: object, now: float) -> bool:
-        """A session ends: work that it has begun, and not ended, is not to be committed.
+        """Detach a session that ends: its work, begun and not ended, must not be committed.
 
-        True where its work is to be given back now: else what was accepted would wait for an owner that may be gone,
-        too. Its owner still finds out.
+        Return True if the branch's work has to be given back at once: otherwise the accepted messages would wait for an
+        owner that may be gone, too. The owner still finds out.
         """
         if self.sessions.pop(session, None) is None:
             return False
@@ -85,7 +85,7 @@ class TransactionBranch:
         return self.status != XaStatus.XA_OK and not self.sessions
 
     def tick(self, now: float) -> None:
-        """Its time is over: that to be prepared, or that to be asked about."""
+        """Roll the branch back once its time to be prepared is over, and forget it `REMEMBERED` seconds later."""
         if self.state in (BranchState.PREPARING, BranchState.PREPARED):
             return
         if self.state is BranchState.TIMED_OUT and not self.sessions:
@@ -96,41 +96,41 @@ class TransactionBranch:
         self.vhost.work.do(self.unit.giving_back(now), now)
 
     def forget(self) -> None:
-        """It is complete."""
+        """Remove the branch, which is complete, from its virtual host."""
         if self.vhost.branches.pop(self.xid.encode(), None) is not None and self._user is not None:
             self.vhost.quotas.branches.give_back(self._user)
         self.vhost.timed.drop(self)
 
     def discard(self) -> None:
-        """Its virtual host is deleted, with all queues: nothing of it is to be found again."""
+        """Remove the branch and its log: its virtual host is deleted, with all queues."""
         self.forget()
         self.unit.discard_log()
 
     def preparing(self, ticket: DurabilityTicket, now: float) -> Generator[None, float, float]:
-        """Put it on the disk, in steps; `prepared` or `not_prepared` comes after, once it is there or is not."""
+        """Write the branch to the disk in steps; then `prepared` or `not_prepared` has to be called."""
         self.state = BranchState.PREPARING
         self.vhost.timed.drop(self)
         return (yield from self.unit.keeping(self.xid, ticket, now, is_decided=False))
 
     def prepared(self) -> None:
-        """It is on the disk, and there again after a restart."""
+        """Note that the branch is on the disk, where a restart finds it."""
         self.vhost.timed.drop(self)
         self.state = BranchState.PREPARED
         self.timeout = 0
 
     def not_prepared(self, now: float) -> None:
-        """It cannot be on the disk, and is what it was before."""
+        """Make the branch active again: it cannot be written to the disk."""
         self.unit.discard_log()
         self.state = BranchState.ACTIVE
         self.set_timeout(self.timeout, now)
 
     def committing(self, ticket: DurabilityTicket, now: float) -> Generator[None, float, float]:
-        """Let all of it happen, in steps."""
+        """Commit the branch's work in steps."""
         self.forget()
         return (yield from self.unit.committing(ticket, now))
 
     def rolling_back(self, now: float) -> Generator[None, float, float]:
-        """Let nothing of it happen, in steps."""
+        """Roll the branch's work back in steps."""
         self.forget()
         return (yield from self.unit.giving_back(now))
 

@@ -1,7 +1,7 @@
-"""A transaction on the disk: a record that there is one, and a message log with what it does.
+"""A transaction on the disk: a record of its existence, and a message log of its operations.
 
-A row of that log is either a message, with the queues that are to have it, or places in a queue whose messages it has
-accepted. Rows count only once the record is there: without it, a restart drops them.
+A row of that log is either a message, with the queues that it is for, or places in a queue whose messages are accepted.
+Rows count only once the record is there: without it, a restart drops them.
 """
 
 from __future__ import annotations
@@ -23,16 +23,16 @@ from amqproxy.broker.storage.packing import DAMAGED
 from amqproxy.broker.vhost import VirtualHost
 
 KIND = "transaction"
-"""What the owners of such logs are."""
+"""Kind of the owners of such logs."""
 
 AT_ONCE = 64
-"""Places in one row, and rows that are read at once."""
+"""Number of places in one row, and of rows read at once."""
 
 _PLACE = struct.Struct(">BQ")
 
 
 class StoredRow(NamedTuple):
-    """What is in a row: a message for these queues, or with None, places in the one of them that it was accepted from.
+    """Content of a row: a message for `queues` or, with None, accepted `places` in the only one of them.
 
     `position` and `size` are for `TransactionLog.done`.
     """
@@ -45,14 +45,14 @@ class StoredRow(NamedTuple):
 
 
 def owner_of(record: DurableTransaction) -> LogOwner:
-    """The owner of a transaction's message log."""
+    """Return the owner of a transaction's message log."""
     return LogOwner(KIND, record.vhost, record.name)
 
 
 class TransactionLog:
-    """Of one transaction, which has an `xid` or is of class tx. The virtual host must have a storage.
+    """Log of one transaction, which has an `xid` or is of class tx. The virtual host must have a storage.
 
-    `record` is what was found after a restart.
+    `record` is the one found after a restart.
     """
 
     def __init__(self, vhost: VirtualHost, xid: Xid | None = None, record: DurableTransaction | None = None) -> None:
@@ -69,11 +69,11 @@ class TransactionLog:
 
     @property
     def has_rows(self) -> bool:
-        """Does it do anything?"""
+        """Whether the transaction has any operation logged."""
         return self._log.messages > 0
 
     def publishes(self, message: Message, queues: Iterable[Queue], ticket: DurabilityTicket | None) -> tuple[int, int]:
-        """Note a message for these queues; the position and the size of the row."""
+        """Log a message for these queues; return the position and the size of the row."""
         queues = tuple(queues)
         self.uses(queues)
         names = tuple(queue.name for queue in queues)
@@ -81,13 +81,13 @@ class TransactionLog:
         return self._add(row, ticket)
 
     def accepts(self, queue: Queue, places: Iterable[Place], ticket: DurabilityTicket | None) -> tuple[int, int]:
-        """Note places whose messages are accepted; the same."""
+        """Log the places of accepted messages; return the position and the size of the row."""
         self.uses((queue,))
         body = b"".join([_PLACE.pack(*place) for place in places])
         return self._add(Message("", queue.name, b"", body), ticket)
 
     def uses(self, queues: Iterable[Queue]) -> None:
-        """These are to notify it when they are deleted."""
+        """Register with queues, which notify the log when they are deleted."""
         for queue in queues:
             if queue not in self._queues:
                 self._queues[queue] = None
@@ -99,7 +99,7 @@ class TransactionLog:
         return position, len(row.body)
 
     def keep(self, *, is_decided: bool) -> None:
-        """Let it be there after a restart, and with `is_decided` go on by itself then; not where it was deleted."""
+        """Keep the transaction over a restart, unless it was deleted; with `is_decided`, the restart commits it."""
         if self._is_over:
             return
         self._is_kept = True
@@ -107,11 +107,11 @@ class TransactionLog:
         self._journal.remember(self._record)
 
     def done(self, position: int, size: int) -> None:
-        """What a row notes is done, in this very turn."""
+        """Settle a row whose operation is done in this very turn."""
         self._log.settled(position, size)
 
     def delete(self) -> None:
-        """All is done, or will not be."""
+        """Delete the log: all operations are done, or none will be."""
         if self._is_over:
             return
         self._is_over = True
@@ -128,14 +128,14 @@ class TransactionLog:
         self._queues.clear()
 
     def queue_deleted(self, queue: Queue) -> None:
-        """A queue of it is gone: after a restart, another may have its name."""
+        """Note that a queue of the transaction is deleted: after a restart, another one may have its name."""
         self._queues.pop(queue, None)
         self._record = structs.replace(self._record, gone=(*self._record.gone, queue.name))
         if self._is_kept and not self._is_over:
             self._journal.remember(self._record)
 
     def recovered(self, fetch: Fetch) -> Iterator[StoredRow]:
-        """What it noted before a restart, in its order, and is not done yet."""
+        """Yield the rows logged before a restart, in order, that are not done."""
         self._is_kept = True
         position = 0
         while rows := fetch(self._log.number, position, AT_ONCE):
@@ -149,7 +149,7 @@ class TransactionLog:
         if row.header:
             message = Message(row.exchange, row.routing_key, row.header, row.body)
             return StoredRow(position, size, message, tuple(name for name in row.more_keys if name not in gone))
-        if cut := size % _PLACE.size:  # what is whole of it counts, and the broker starts
+        if cut := size % _PLACE.size:  # the whole places count, and the broker starts
             error = ValueError("cut short")
             self._vhost.events.fail("stored message damaged", error, message_log=self._log.number, position=position)
         places = tuple((each[0], each[1]) for each in _PLACE.iter_unpack(row.body[: size - cut]))
@@ -169,7 +169,7 @@ def _record(vhost: str, xid: Xid | None) -> DurableTransaction:
 
 
 def xid_of(record: DurableTransaction) -> Xid | None:
-    """The xid that `TransactionLog` was given."""
+    """Return the xid that `TransactionLog` was given."""
     if record.name.startswith("tx-"):
         return None
     global_id = None if record.global_id is None else bytes.fromhex(record.global_id)

@@ -1,4 +1,4 @@
-"""Transactions after a restart: those that were prepared are there again, and commits that had begun go on."""
+"""Recovery of transactions after a restart: prepared ones are prepared again, and begun commits continue."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from amqproxy.broker.vhost import VirtualHost
 
 
 class TransactionRecovery:
-    """Of a broker, whose queues are all made between the beginning and `lock`, and begin between that and `begin`."""
+    """Recovery for a broker, whose queues are all made before `lock`, and begin between `lock` and `begin`."""
 
     def __init__(self, broker: Broker, fetch: Fetch, durables: Iterable[DefinitionRecord]) -> None:
         self._broker = broker
@@ -24,7 +24,7 @@ class TransactionRecovery:
         self._found: list[tuple[VirtualHost, DurableTransaction, TransactionLog, list[StoredRow]]] = []
 
     def lock(self) -> None:
-        """Let queues know what of their messages is accepted, so that no other client gets it."""
+        """Mark the accepted messages in their queues, so that no other client gets them."""
         self._drop_others()
         for record in self._records:
             with self._broker.events.contained("cannot make again", what=f"transaction {record.name}"):
@@ -39,7 +39,7 @@ class TransactionRecovery:
                 vhost.locked.setdefault(name, {}).update(dict.fromkeys(row.places))
 
     def _drop_others(self) -> None:
-        """Drop what belongs to no virtual host, and logs of transactions that were never prepared."""
+        """Drop transactions without a virtual host, and logs of transactions that were never prepared."""
         storage = self._broker.storage
         if storage is None:
             return
@@ -53,7 +53,7 @@ class TransactionRecovery:
                 journal.delete_log(log)
 
     def begin(self, now: float) -> None:
-        """Let what was prepared be so again, and what was decided go on."""
+        """Restore the prepared transactions, and continue the decided ones."""
         for vhost, record, log, rows in self._found:
             with self._broker.events.contained("cannot make again", what=f"transaction {record.name}"):
                 _begin(vhost, record, log, rows, now)
@@ -78,7 +78,7 @@ def _begin(
 
 
 def _work(vhost: VirtualHost, rows: list[StoredRow]) -> tuple[list[Publication], list[Acceptance]]:
-    """What rows note, as far as it is still possible."""
+    """Return the operations of the rows, as far as they are still possible."""
     published: list[Publication] = []
     accepted: list[Acceptance] = []
     for row in rows:

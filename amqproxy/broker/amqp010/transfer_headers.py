@@ -1,4 +1,4 @@
-"""The header segments of the transfers that a session is sent: each message's properties, address and length."""
+"""Header segments of the transfers that a session is sent: each message's properties, address and length."""
 
 from __future__ import annotations
 
@@ -15,31 +15,32 @@ except ImportError:  # a plain run does not need Cython
     from amqproxy.compiled import _cython as cython
 
 MOST = 256
-"""Headers that are known, above which all are forgotten and made again."""
+"""Number of cached headers above which the cache is cleared."""
 
 LARGEST = 512
-"""Bytes of a header that is worth knowing: a session is to take little memory, whatever it is sent."""
+"""Maximum size in bytes of a header worth caching: a session takes little memory whatever it is sent."""
 
 _PROPERTIES_AT = 12
-"""Where the properties of a content header begin, behind the size of the body."""
+"""Offset of the properties in a content header, after the body size."""
 
 
 class TransferHeaders:
-    """Of one session. A message that is as one before it, but for what is its own, has a header of a shape that is
-    known.
+    """Header segments for one session.
+
+    A message that differs from an earlier one in its variable fields only has a header of a cached shape.
     """
 
     def __init__(self) -> None:
         self._known: dict[tuple[bytes, str, str, bool], HeaderShape | None] = {}
-        """By the content headers without what is a message's own; None at the first one's."""
+        """Cached shapes by blanked content header, exchange, routing key and redelivered flag; None after the first."""
         self._shape: HeaderShape | None = None
         self._exchange = self._routing_key = ""
         self._is_redelivered = False
 
     def of(self, message: Message, content_header: bytes, expires_at: float, is_redelivered: cython.bint) -> bytes:
-        """The header of a message with a content header that may be another than its own.
+        """Return the header segment of a message, for a content header that may differ from its own.
 
-        Where it is as the last one, and known, it is the same object.
+        It is the same object as the last one if that is equal and of a cached shape.
         """
         shape = self._shape
         if not (
@@ -62,14 +63,17 @@ class TransferHeaders:
         return blank, message.exchange, message.routing_key, is_redelivered
 
     def _find(self, message: Message, content_header: bytes, is_redelivered: bool) -> HeaderShape | None:
-        """The shape of one that is known."""
+        """Return the cached shape that the content header matches, if any."""
         if len(content_header) > LARGEST:
             return None
         found = self._known.get(self._key(message, content_header, is_redelivered))
         return found if found is not None and found.matches(content_header, 0, len(content_header)) else None
 
     def _translate(self, message: Message, content_header: bytes, expires_at: float, is_redelivered: bool) -> bytes:
-        """The header of one that is not known, but is from the second of its kind on."""
+        """Return the header segment for a content header without a cached shape.
+
+        Its shape is cached from the second header of its kind on.
+        """
 
         def made(content_header: bytes) -> bytes:
             return self._made(message, content_header, expires_at, is_redelivered)[0]
@@ -90,7 +94,7 @@ class TransferHeaders:
     def _made(
         self, message: Message, content_header: bytes, expires_at: float, is_redelivered: bool
     ) -> tuple[bytes, bool]:
-        """The header, and does it have a time at which this message alone expires?"""
+        """Return the header segment, and whether it has an expiration that is this message's alone."""
         if content_header is message.header:
             properties = message.properties
         else:

@@ -1,4 +1,4 @@
-"""What the commands of class tx do. Section 10.3."""
+"""Handlers of the tx commands. Section 10.3."""
 
 from __future__ import annotations
 

@@ -1,7 +1,7 @@
-"""What is published and accepted in a transaction, until that is committed or rolled back: of tx, or of dtx.
+"""Messages published and accepted in a transaction of tx or dtx, until it is committed or rolled back.
 
-A commit is all or nothing: queues that reject what is too much for them are asked before anything is done, and a commit
-that takes more than one step is on the disk, decided, before the first: after a kill, a restart does the rest.
+A commit is all or nothing: queues that reject a surplus are asked before anything is done, and a commit that takes more
+than one step is on the disk, decided, before the first: after a kill, a restart does the rest.
 """
 
 from __future__ import annotations
@@ -24,11 +24,11 @@ from amqproxy.broker.vhost import VirtualHost
 
 MOST_OPERATIONS = 1_000_000
 MOST_BYTES = 256 * 1024 * 1024
-"""What one transaction may hold."""
+"""Limits on the operations and the bytes of one transaction."""
 
 
 class Publication(NamedTuple):
-    """A message for a few queues. `position` and `size` are those of its row in the log, 0 where it has none."""
+    """A message for a few queues. `position` and `size` are those of its row in the log, 0 if it has none."""
 
     message: Message
     queues: tuple[Queue, ...]
@@ -37,7 +37,7 @@ class Publication(NamedTuple):
 
 
 class Acceptance(NamedTuple):
-    """Some messages of a queue that are accepted; the others are as above."""
+    """Accepted messages of one queue; `position` and `size` are as in `Publication`."""
 
     queue: ConsumedQueue
     entries: list[QueueEntry]
@@ -46,7 +46,7 @@ class Acceptance(NamedTuple):
 
 
 class WorkUnit:
-    """Messages that are not in their queues yet, and messages that are accepted and not gone yet."""
+    """Messages that are yet to be published to their queues, and accepted messages that are yet to be settled."""
 
     def __init__(self, vhost: VirtualHost) -> None:
         self._vhost = vhost
@@ -54,9 +54,9 @@ class WorkUnit:
         self._published: list[Publication] = []
         self._accepted: dict[ConsumedQueue, list[QueueEntry]] = {}
         self._acceptances: list[Acceptance] = []
-        """The same in parts, once they are in the log."""
+        """Accepted messages in parts, once they are in the log."""
         self._loads: dict[Queue, tuple[int, int]] = {}
-        """How many messages each queue is to have, and the bytes of their bodies."""
+        """Number of messages that each queue is to get, and the bytes of their bodies."""
         self._count = self._size = self._memory = 0
         self._log: TransactionLog | None = None
 
@@ -65,22 +65,22 @@ class WorkUnit:
 
     @property
     def accepted(self) -> int:
-        """How many messages are accepted."""
+        """Number of accepted messages."""
         parts = [*self._accepted.values(), *(each.entries for each in self._acceptances)]
         return sum(map(len, parts))
 
     @property
     def published(self) -> int:
-        """How many messages are published."""
+        """Number of published messages."""
         return self._count - self.accepted
 
     @property
     def bytes_in_memory(self) -> int:
-        """About how many bytes of memory it takes."""
+        """Approximate bytes of memory that the transaction takes."""
         return self._memory
 
     def publish(self, message: Message, queues: tuple[Queue, ...]) -> None:
-        """Publish it to these with the commit."""
+        """Publish a message to these queues with the commit."""
         self._grow(len(message.body), len(message.body))
         for start in range(0, len(queues), AT_ONCE):
             self._published.append(Publication(message, queues[start : start + AT_ONCE]))
@@ -89,13 +89,13 @@ class WorkUnit:
             self._loads[queue] = count + 1, size + len(message.body)
 
     def accept(self, entries: list[QueueEntry]) -> None:
-        """Settle these with the commit."""
+        """Settle these messages with the commit."""
         for entry in entries:
             self._grow(0, len(entry.message.body))
             self._accepted.setdefault(entry.queue, []).append(entry)
 
     def withdrawing(self, positions: CommandIds) -> Generator[None, float, list[QueueEntry]]:
-        """Take back the acceptance of these transfers of the only session of the transaction, in steps; return them."""
+        """Withdraw the acceptance of transfers of the transaction's only session, in steps; return their entries."""
         withdrawn: list[QueueEntry] = []
         for queue, entries in list(self._accepted.items()):
             kept: list[QueueEntry] = []
@@ -125,7 +125,7 @@ class WorkUnit:
             )
 
     def check(self) -> None:
-        """`ResourceLimitExceeded` where a queue would reject some of it."""
+        """Raise `ResourceLimitExceeded` if a queue would reject its messages."""
         for queue, load in self._loads.items():
             if not queue.is_deleted and not queue.admits(*load):
                 raise ResourceLimitExceeded(f"{queue} is full")
@@ -135,7 +135,7 @@ class WorkUnit:
     def keeping(
         self, xid: Xid | None, ticket: DurabilityTicket | None, now: float, *, is_decided: bool
     ) -> Generator[None, float, float]:
-        """Put on the disk what of it can be there, in steps. It is there once what is noted then is."""
+        """Log in steps the operations that can be on the disk. They are there once everything logged by then is."""
         self._log = log = TransactionLog(self._vhost, xid)
         published = self._published
         for index, publication in enumerate(published):
@@ -165,7 +165,7 @@ class WorkUnit:
         return Acceptance(queue, entries)
 
     def discard_log(self) -> None:
-        """Let nothing of it be on the disk any more; it is what it was otherwise."""
+        """Delete the transaction's log from the disk; nothing else of the transaction changes."""
         if self._log is None:
             return
         self._log.delete()
@@ -176,7 +176,7 @@ class WorkUnit:
         self._acceptances = []
 
     def recover(self, log: TransactionLog, published: list[Publication], accepted: list[Acceptance]) -> None:
-        """Be what was on the disk."""
+        """Restore the transaction from its rows on the disk."""
         self._log, self._published, self._acceptances = log, published, accepted
         self._count = len(published) + sum(len(each.entries) for each in accepted)
         self._size = sum(len(each.message.body) for each in published)
@@ -188,10 +188,10 @@ class WorkUnit:
             if isinstance(one.queue, Queue):
                 log.uses((one.queue,))
 
-    # --- its end
+    # --- committing and rolling back
 
     def committing(self, ticket: DurabilityTicket, now: float) -> Generator[None, float, float]:
-        """Let all of it happen, in steps; `check` is for before. `ticket` counts what is to be on the disk."""
+        """Commit in steps, after `check`; `ticket` counts the messages that have to be on the disk."""
         operations = sum(len(each.queues) for each in self._published) + self._count
         if operations > AT_ONCE and self._vhost.storage is not None:
             if self._log is None:
@@ -236,7 +236,7 @@ class WorkUnit:
         return len(acceptance.entries)
 
     def _take_settlements(self) -> list[Acceptance]:
-        """All that is accepted, in parts."""
+        """Take all accepted messages, in parts."""
         parts, self._acceptances = self._acceptances, []
         accepted, self._accepted = self._accepted, {}
         for queue, entries in accepted.items():
@@ -254,13 +254,13 @@ class WorkUnit:
         self._vhost.uncommitted_bytes += difference
 
     def rolling_back(self, deliveries: SessionDeliveries, now: float) -> Generator[None, float, float]:
-        """Let nothing of it happen, in steps: what was accepted is held by its session again."""
+        """Roll back in steps: the session holds the accepted messages again."""
         self._forget()
         accepted, self._accepted = self._accepted, {}
         return (yield from deliveries.putting_back(chain.from_iterable(accepted.values()), now))
 
     def giving_back(self, now: float) -> Generator[None, float, float]:
-        """The same, where no session is to hold it: what was accepted is in its queues again."""
+        """Roll back in steps without a session: the accepted messages go back to their queues."""
         self.discard_log()
         self._forget()
         accepted, self._accepted = self._accepted, {}

@@ -13,7 +13,7 @@ from amqproxy.broker.queues.backlog import NEVER
 from amqproxy.broker.queues.consumer import QueueEntry
 
 SEND_AGAIN_AFTER = 180.0
-"""Seconds between two attempts, as with RabbitMQ."""
+"""Seconds between two attempts to send a letter, as with RabbitMQ."""
 
 
 class DeadLetter:
@@ -30,9 +30,9 @@ class DeadLetter:
 
 
 class PendingDeadLetters:
-    """Those of one queue that have not arrived, or are on their way: how many, and the bytes of their bodies.
+    """Dead letters of one queue that have not arrived, or are on their way: their `count` and `body_bytes`.
 
-    `due` is when those that have not arrived are to be sent again.
+    `due` is when those that have not arrived must be sent again.
     """
 
     __slots__ = ("_waiting", "body_bytes", "count", "due")
@@ -43,26 +43,26 @@ class PendingDeadLetters:
         self.due = NEVER
 
     def __iter__(self) -> Iterator[DeadLetter]:
-        """Those that wait to be sent again."""
+        """Iterate over the letters that wait to be sent again."""
         return iter(self._waiting)
 
     def add(self, letter: DeadLetter) -> None:
-        """A letter is sent."""
+        """Count a letter that is sent."""
         self.count += 1
         self.body_bytes += letter.body_bytes
 
     def arrived(self, letter: DeadLetter) -> None:
-        """It need not be kept any more."""
+        """Release a letter that need not be kept any more."""
         self.count -= 1
         self.body_bytes -= letter.body_bytes
 
     def wait(self, letter: DeadLetter, now: float) -> None:
-        """It has not arrived, and is to be sent again."""
+        """Queue a letter that has not arrived for another attempt."""
         self._waiting.append(letter)
         self.due = min(self.due, now + SEND_AGAIN_AFTER)
 
     def pop_unsent(self) -> deque[DeadLetter]:
-        """All that wait, to be sent again."""
+        """Take all waiting letters, to send them again."""
         taken, self._waiting = self._waiting, deque()
         self.due = NEVER
         return taken

@@ -1,4 +1,4 @@
-"""Messages that wait in a queue. On the way of every message that finds no consumer."""
+"""Messages that wait in a queue. On the path of every message that finds no consumer."""
 
 from __future__ import annotations
 
@@ -19,23 +19,23 @@ from amqproxy.broker.storage.packing import PackedMessage
 from amqproxy.broker.work import Container
 
 NEVER = float("inf")
-_NEVER = NEVER  # as C sees it
+_NEVER = NEVER  # typed in the .pxd file
 
 HEAD_MESSAGES = 64
 HEAD_BYTES = 64 * 1024
-"""What of a backlog is always in memory: its first messages, until they are so many or cost so much."""
+"""Limits of a backlog's head, which always stays in memory: in messages, and in bytes with their cost."""
 
 BLOCK_MESSAGES = 1024
 BLOCK_BYTES = 256 * 1024
-"""What is paged out at once: so many messages, or so many bytes, whichever comes first."""
+"""Messages or bytes that are paged out at once, whichever comes first."""
 
 MOST_PEEKED = 10_000
 MOST_PEEKED_BYTES = 4 * 1024 * 1024
-"""What a peek goes over of what has come back, or is paged out: so many messages, or so many bytes of bodies."""
+"""Maximum number of requeued or paged-out messages, and of body bytes, that a peek goes over."""
 
 
 class SeenPositions(Protocol):
-    """Positions of messages that were looked at before."""
+    """Positions of messages that were peeked at before."""
 
     def __contains__(self, position: object, /) -> bool: ...
 
@@ -43,11 +43,11 @@ class SeenPositions(Protocol):
 
 
 class Backlog:
-    """First in, first out; what is put back goes to where it was, and what memory has no room for is paged out.
+    """A first-in-first-out backlog: requeued messages return to their places, and a surplus is paged out.
 
-    What waits has its position by its place alone, and what was taken out came before all that never was: so nothing
-    is kept beside a waiting message, and a million of them cost little more than their bytes. `on_lost` is called with
-    how many messages cannot be read any more, and the bytes of their bodies.
+    A waiting message has its position by its place alone, and each message taken out came before all that never were:
+    so nothing is kept beside a waiting message, and a million of them cost little more than their bytes. `on_lost` is
+    called with the number of messages that can no longer be read, and the bytes of their bodies.
     """
 
     __slots__ = ("_expiries", "_fresh", "_paged", "_position", "_returned", "_returned_bytes_paged_out", "on_lost")
@@ -60,15 +60,16 @@ class Backlog:
         self._position = 0
         self._returned: list[tuple[int, QueueEntry]] = []
         self._returned_bytes_paged_out = 0
-        """Bytes of the bodies of what has come back that are not in memory."""
+        """Body bytes of the requeued messages that are not in memory."""
 
     def __len__(self) -> int:
         count = len(self._fresh) + len(self._returned)
         return count if self._paged is None else count + len(self._paged)
 
     def __iter__(self) -> Iterator[Message]:
-        """What waits, in its order."""
-        returned = self._returned.copy()  # a heap, too: who wants the first only does not pay for all
+        """Iterate over the waiting messages in order."""
+        # A copy of the heap, not a sort: a caller that wants only the first message does not pay for all.
+        returned = self._returned.copy()
         while returned:
             yield whole(heapq.heappop(returned)[1])
         if self._paged is not None:
@@ -77,21 +78,22 @@ class Backlog:
 
     @property
     def peek_cost(self) -> int:
-        """How many messages a `peek` goes over, beside those that it returns."""
+        """Number of messages that a `peek` goes over in addition to those that it returns."""
         return min(len(self._returned), MOST_PEEKED) + (
             0 if self._paged is None else min(len(self._paged), MOST_PEEKED)
         )
 
     @property
     def back(self) -> list[int]:
-        """The positions of what has come back, as far as a `peek` goes over it."""
+        """Positions of the requeued messages, as far as a `peek` goes over them."""
         return [entry.position for entry in islice(self._came_back(), MOST_PEEKED)]
 
     def peek(self, seen: SeenPositions, most: int, body_bytes: int, depth: int) -> list[tuple[int, Message, float]]:
-        """The first messages at other positions than those `seen`, of the first `depth`: they stay.
+        """Return the first messages whose positions are not `seen`, among the first `depth`; they stay in the backlog.
 
-        Each with its position and when its time is over: so many, or about so many bytes of bodies. What has come back,
-        or is paged out, is gone over from its beginning: of more than `MOST_PEEKED` such, or bytes of them, only those.
+        Each comes with its position and its expiration, up to `most` messages or about `body_bytes` of bodies. Requeued
+        and paged-out messages are gone over from their beginning, up to `MOST_PEEKED` of either, or `MOST_PEEKED_BYTES`
+        of bodies.
         """
         rows: list[tuple[int, Message, float]] = []
         returned = [each for each in self._returned[:MOST_PEEKED] if each[0] not in seen]
@@ -133,16 +135,16 @@ class Backlog:
 
     @property
     def entered(self) -> int:
-        """How many messages have come in so far."""
+        """Number of messages that have come in so far."""
         return self._position + len(self._fresh)
 
     @property
     def left(self) -> int:
-        """How many of them have gone out, or were dropped; some may have come back since."""
+        """Number of messages that have been taken out or dropped; some may have been requeued since."""
         return self._position if self._paged is None else self._position - len(self._paged)
 
     def add(self, message: Message, expires_at: float, ticket: DurabilityTicket | None = None) -> None:
-        """Let a message wait behind all others. `ticket` counts it, if it is to be stored."""
+        """Append a message. `ticket` counts it, if it has to be stored."""
         self._fresh.append(message)
         if self._expiries is not None:
             self._expiries.append(expires_at)
@@ -153,12 +155,12 @@ class Backlog:
     def entry(
         self, queue: ConsumedQueue, message: Message, expires_at: float, ticket: DurabilityTicket | None = None
     ) -> QueueEntry:
-        """What `add` and `take` would come to, when nothing waits."""
+        """Return the entry of a message that passes through an empty backlog, as by `add` and `take`."""
         self._position += 1
         return taken(queue, message, self._position, expires_at)
 
     def take(self, queue: ConsumedQueue) -> QueueEntry | None:
-        """Take the first message out; there must be one. None where what is left cannot be read any more."""
+        """Take the first message out; there must be one. None if the rest cannot be read any more."""
         if self._returned:
             entry: QueueEntry = heapq.heappop(self._returned)[1]
             return entry if entry.paged_body is None or self._restore(entry) else None
@@ -174,13 +176,13 @@ class Backlog:
         return taken(queue, message, self._position, expires_at)
 
     def put_back(self, entry: QueueEntry) -> None:
-        """Let a message that was taken out wait where it was."""
+        """Put a message that was taken out back to its place."""
         heapq.heappush(self._returned, (entry.position, entry))
         if entry.paged_body is not None:
             self._returned_bytes_paged_out += entry.paged_body.body_bytes
 
     def _restore(self, entry: QueueEntry) -> bool:
-        """Let what has come back have its body again; False where that is lost."""
+        """Load the body of a requeued message; return False if it is lost."""
         assert entry.paged_body is not None
         body_bytes = entry.paged_body.body_bytes
         self._returned_bytes_paged_out -= body_bytes
@@ -192,11 +194,11 @@ class Backlog:
         return True
 
     def done(self, entry: QueueEntry, *, is_used: bool = True) -> None:
-        """What was taken out will not come back: it was consumed, or is moved elsewhere."""
+        """Note that a message taken out will not come back: it was consumed, or is moved elsewhere."""
 
     @property
     def expires_at(self) -> float:
-        """When the time of the first message is over."""
+        """Expiration of the first message."""
         if self._returned:
             return self._returned[0][1].expires_at
         if self._paged is not None:
@@ -204,7 +206,7 @@ class Backlog:
         return self._expiries[0] if self._expiries else NEVER
 
     def clear(self) -> list[Container]:
-        """Drop everything; what it was in, which takes its time to be freed."""
+        """Drop all messages; return their containers, which take time to be freed."""
         dropped: list[Container] = [self._fresh, self._returned]
         if self._expiries is not None:
             dropped.append(self._expiries)
@@ -219,10 +221,10 @@ class Backlog:
         return dropped
 
     def discard(self) -> list[Container]:
-        """The same, when nothing comes any more."""
+        """Drop all messages, when no more are added; return their containers."""
         return Backlog.clear(self)
 
-    # --- what memory has no room for
+    # --- paging
 
     @property
     def bytes_paged_out(self) -> int:
@@ -234,13 +236,14 @@ class Backlog:
         )
 
     def _came_back(self) -> Iterable[QueueEntry]:
-        """What has come back."""
+        """Return the requeued messages."""
         return (entry for _, entry in self._returned)
 
     def page_out(self, page_store: PageStore, most: int) -> int:
-        """Let what is fresh wait on the disk, and then what came back, about `most` bytes; how many that gives back.
+        """Page out about `most` bytes: fresh messages, then bodies of requeued ones; return the bytes that this frees.
 
-        The first few stay in memory. `OSError` when the disk does not take them: then they wait where they were.
+        The first few messages stay in memory. `OSError` if the disk does not take the messages: then they wait where
+        they were.
         """
         freed = self._page_out_fresh(page_store, most)
         if freed < most:
@@ -272,17 +275,17 @@ class Backlog:
         return PagedMessages(lost=self._lost)
 
     def _lead(self, paged: PagedMessages, rows: list[PackedMessage]) -> None:
-        """Move these to the paged messages, still in memory, in front of all that is paged out."""
+        """Move messages to the paged ones, still in memory, in front of all that are paged out."""
         for row in rows:
             paged.lead(row, is_kept=False)
 
     def _page_out(self, paged: PagedMessages, page_store: PageStore, rows: list[PackedMessage]) -> int:
-        """Park these on the disk; how many of them, from the first, have gone there."""
+        """Page messages out; return how many of them, from the first, are on the disk."""
         paged.put_paged_out(page_store, rows)
         return len(rows)
 
     def _first_fresh(self, messages: int, body_bytes: int) -> list[PackedMessage]:
-        """The first of what is fresh, which stays there: until they are so many, or so much."""
+        """Return the first fresh messages, up to limits on their number and bytes; they stay in the backlog."""
         rows: list[PackedMessage] = []
         expiries = repeat(NEVER) if self._expiries is None else self._expiries
         for message, expires_at in zip(self._fresh, expiries, strict=False):
@@ -302,7 +305,7 @@ class Backlog:
             self._expiries = None
 
     def _lost(self, messages: int, body_bytes: int, position: int | None) -> None:
-        """Some of what was paged out cannot be read any more."""
+        """Report paged-out messages that cannot be read any more."""
         self.on_lost(messages, body_bytes)
 
     def _take_paged(self, queue: ConsumedQueue) -> QueueEntry | None:
@@ -318,6 +321,6 @@ def _flag(name: str) -> int:
 
 
 FLAGS = 12
-"""Where in a content header's payload the first byte of the property flags is."""
+"""Offset of the first byte of the property flags in a content header's payload."""
 HAS_EXPIRATION = _flag("expiration")
 HAS_PRIORITY = _flag("priority")

@@ -1,4 +1,4 @@
-"""Consumers, the channels that receive for them, and the messages that they are sent. On the way of every delivery."""
+"""Consumers, the channels that receive for them, and the messages sent to them. On the path of every delivery."""
 
 from __future__ import annotations
 
@@ -15,20 +15,20 @@ except ImportError:  # a plain run does not need Cython
     from amqproxy.compiled import _cython as cython
 
 UNLIMITED = 1 << 62
-"""A prefetch without a limit."""
+"""Prefetch without a limit."""
 
 NOT_SENT = (1 << 64) - 1
-"""The tag of what needs no acknowledgement, and could not be sent: it is back in its queue."""
+"""Delivery tag of an unsent message without acknowledgements, which is back in its queue."""
 
 CONSUMER_COST = 2048
-"""Bytes of memory that a consumer is taken to cost, with its arguments and its places in its queue and channel."""
+"""Assumed memory cost of a consumer in bytes, with its arguments and its places in its queue and channel."""
 
 ACK, REQUEUE, REJECT, GIVE_BACK = "ack", "requeue", "reject", "give back"
-"""The outcomes of a delivery: done; back to its place; unwanted; back, since the channel that had it is gone."""
+"""Outcomes of a delivery: done; back to its place; unwanted; back because the channel that held it is gone."""
 
 
 class ConsumedQueue(Protocol):
-    """The queue of a consumer and of an entry, as far as they know it; `queue` has what its methods do."""
+    """The queue as consumers and entries see it; `queue` documents its methods."""
 
     @property
     def name(self) -> str: ...
@@ -62,10 +62,11 @@ class ConsumedQueue(Protocol):
 
 
 class QueueEntry:
-    """A message that a queue has taken out, and will know again when it is settled.
+    """A message that a queue has taken out and will recognize when it is settled.
 
-    `position` is where it was, `expires_at` (seconds) when its time there is over, `header` is the content header
-    that goes out with it. `consumer` is who holds it, None for basic.get, and `tag` the delivery tag it is held by.
+    `position` is its place in the backlog, `expires_at` (seconds) its expiration there, `header` the content header
+    that goes out with it. `consumer` is the one that holds it, None for basic.get, and `tag` the delivery tag by which
+    it is held.
     """
 
     __slots__ = (
@@ -92,11 +93,11 @@ class QueueEntry:
         self.is_redelivered = False
         self.delivery_count = 0
         self.paged_body: PagedBody | None = None
-        """Where the message's body is, if that is not in memory."""
+        """Place of the message's body, if that is not in memory."""
 
 
 def taken(queue: ConsumedQueue, message: Message, position: cython.longlong, expires_at: float) -> QueueEntry:
-    """An entry, made without a call: on the way of every delivery."""
+    """Return an entry, made without a call of its constructor: this is on the path of every delivery."""
     entry: QueueEntry = QueueEntry.__new__(QueueEntry)
     entry.queue = queue
     entry.message = message
@@ -112,9 +113,9 @@ def taken(queue: ConsumedQueue, message: Message, position: cython.longlong, exp
 
 
 class Receiver:
-    """The receiver of all that a channel's consumers get: the base class of the channel's deliveries.
+    """The receiver of all messages for a channel's consumers: the base class of the channel's deliveries.
 
-    `held` counts what the consumers have and have not settled, which `global_prefetch` bounds.
+    `held` counts the messages that the consumers have not settled, which `global_prefetch` bounds.
     """
 
     def __init__(self) -> None:
@@ -122,7 +123,7 @@ class Receiver:
         self.global_prefetch = UNLIMITED
 
     def takes(self, consumer: Consumer) -> bool:
-        """May the channel be sent one more message?"""
+        """Return whether the channel may be sent one more message for this consumer."""
         raise NotImplementedError
 
     def deliver(self, consumer: Consumer, entry: QueueEntry, now: float) -> None:
@@ -130,16 +131,16 @@ class Receiver:
         raise NotImplementedError
 
     def queue_deleted(self, consumer: Consumer) -> None:
-        """The queue of a consumer is gone: notify its client, if it supports that."""
+        """Handle the deletion of a consumer's queue: notify its client, if that supports it."""
         raise NotImplementedError
 
 
 class Consumer:
     """A consumer of a queue; its messages are `deliveries` of its channel.
 
-    `prefetch` bounds `unacked`, what it holds that is not acknowledged (UNLIMITED: no bound).
+    `prefetch` bounds `unacked`, the number of its unacknowledged messages (UNLIMITED: no bound).
 
-    `is_blocked` is the queue's mark on one that was due and could not take.
+    `is_blocked` is the queue's mark on a consumer that was due and could not take a message.
     """
 
     __slots__ = (
@@ -179,8 +180,8 @@ class Consumer:
         self.unacked = 0
         self.is_blocked = False
         self.head = b""
-        """What every delivery's frame to it begins with; the channel's to keep."""
+        """Beginning of every delivery's frame to the consumer, kept by the channel."""
 
     def is_ready(self) -> bool:
-        """May it be sent one more message now?"""
+        """Return whether the consumer may be sent one more message at once."""
         return self.unacked < self.prefetch and self.deliveries.takes(self)

@@ -1,4 +1,4 @@
-"""What a message looks like once a queue has let it go (x-death, and where it died first), and where it may not go."""
+"""Dead letters: their x-death headers, where they died first, and the queues that they may not enter again."""
 
 from __future__ import annotations
 
@@ -19,20 +19,21 @@ if TYPE_CHECKING:
 _by_name = attrgetter("name")
 
 MAX_COUNT = 2**63 - 1
-"""How far x-death counts."""
+"""Maximum of a count in x-death."""
 
 
 MAX_LETTERS = 1024
-"""Headers of dead letters that are remembered; beyond, all are forgotten and made again."""
+"""Number of cached dead-letter headers above which the cache is cleared."""
 
 PROPERTIES_AT = 12
-"""Where in a content header's payload the properties begin; before them is the size of the body."""
+"""Offset of the properties in a content header's payload, after the body size."""
 
 
 class DeadLetterHeader(NamedTuple):
-    """What similar dead letters have in common that one queue dropped in the same second.
+    """Header data common to similar dead letters that one queue dropped in the same second.
 
-    `header` is one's content header, `ending` what all of theirs end in, `passed` the queues where they may not go.
+    `header` is the content header of one of them, `ending` the end common to all, `passed` the queues that they may
+    not enter.
     """
 
     header: bytes
@@ -45,8 +46,9 @@ _letters: dict[tuple[object, ...], DeadLetterHeader] = {}
 
 
 def dead_lettered(queue: Queue, message: Message, reason: str, now: float) -> tuple[Message, frozenset[str]]:
-    """`message` as `queue` passes it on to its dead-letter exchange, for `reason`, and the queues where it may not go:
-    those where it was before, unless a consumer rejected it since. `now` is in seconds since 1970.
+    """Return `message` as `queue` dead-letters it for `reason`, and the queues that it may not enter.
+
+    These are the queues where it was before, unless a consumer has rejected it since. `now` is in seconds since 1970.
 
     Dead letters come in great numbers, and most are alike: their header is written once.
     """
@@ -81,25 +83,25 @@ def _written(queue: Queue, message: Message, reason: str, now: float) -> DeadLet
 
 
 def passed(fields: Iterable[Field], reason: str) -> frozenset[str]:
-    """The queues where a dead letter with these headers may not go."""
+    """Return the queues that a dead letter with these headers may not enter."""
     deaths = [] if reason == "rejected" else _deaths(fields)
     since = takewhile(lambda death: death.get("reason") != "rejected", deaths)
     return frozenset(name for death in since if isinstance(name := death.get("queue"), str))
 
 
 def _deaths(fields: Iterable[Field]) -> list[Table]:
-    """The entries of x-death, the newest first."""
+    """Return the entries of x-death, the newest first."""
     return [item.value for item in _items(fields) if isinstance(item.value, Table)]
 
 
 def _items(fields: Iterable[Field]) -> Sequence[Item]:
-    """What is in x-death."""
+    """Return the items of x-death."""
     value = next((field.value for field in fields if field.name == "x-death"), None)
     return value.items if isinstance(value, Array) else ()
 
 
 def _with_death(fields: list[Field], queue: Queue, message: Message, reason: str, now: float) -> list[Field]:
-    """Headers with this death counted: in front, and as one with that of the same queue and reason before it."""
+    """Return the headers with this death counted in front, merged with an earlier one of the same queue and reason."""
     is_first = not any(field.name == "x-death" for field in fields)
     older: Table | None = None
     others: list[Item] = []
@@ -125,8 +127,10 @@ def _with_death(fields: list[Field], queue: Queue, message: Message, reason: str
 
 
 def _merged(items: Sequence[Item]) -> Sequence[Item]:
-    """Deaths by queue and reason, as RabbitMQ merges them: where there are several, the first of each kind is kept, in
-    the reverse of their order, and gets the number of its kind for a count if it has none. What is no death stays.
+    """Return the deaths merged by queue and reason, as RabbitMQ merges them.
+
+    If there are several, the first of each kind is kept, in the reverse of their order, and its count becomes the
+    number of its kind if it has none. Items that are not deaths stay.
     """
     if len(items) < 2:
         return items
@@ -137,7 +141,7 @@ def _merged(items: Sequence[Item]) -> Sequence[Item]:
 
 
 def _kind(item: Item) -> Any:
-    """What makes two deaths one."""
+    """Return the key that two deaths to be merged have in common."""
     if not isinstance(item.value, Table):
         return id(item)
     queue, reason = item.value.get("queue"), item.value.get("reason")
@@ -155,7 +159,7 @@ def _counted(item: Item, count: int) -> Item:
 
 
 def _next_count(count: object) -> int:
-    """One more, as far as a count goes. A client may have written something that is no number; it is ignored."""
+    """Return the incremented count, bounded by `MAX_COUNT`; a client's value that is not a number is ignored."""
     return min(max(count, -MAX_COUNT), MAX_COUNT - 1) + 1 if isinstance(count, int) else 1
 
 

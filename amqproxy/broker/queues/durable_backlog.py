@@ -1,6 +1,6 @@
-"""Messages that wait in a durable queue: the persistent ones are in its message log of the journal too.
+"""Messages that wait in a durable queue, with the persistent ones in the journal's message log too.
 
-After a restart they wait on the disk, and are read as they are wanted, so that a queue of a million opens at once.
+After a restart they wait on the disk, and are read on demand, so that a queue of a million opens at once.
 """
 
 from __future__ import annotations
@@ -18,15 +18,15 @@ from amqproxy.broker.work import Container
 
 
 class DurableBacklog(Backlog):
-    """As `Backlog`, and each message taken out must be reported again: by `put_back`, or by `done`.
+    """A `Backlog` in which each message taken out must be reported again: by `put_back`, or by `done`.
 
-    `fetch` reads what the message log holds from before; nothing else may have been reported to that log yet.
+    `fetch` reads the earlier content of the message log; nothing else may have been reported to that log yet.
     """
 
     __slots__ = ("_committed", "_fetch", "_mark", "_message_log", "_out", "_redelivered_to", "_transient")
 
     keeps_all = False
-    """Are messages kept that are not persistent?"""
+    """Whether messages that are not persistent are logged, too."""
 
     def __init__(
         self,
@@ -86,7 +86,7 @@ class DurableBacklog(Backlog):
             self._message_log.returned(entry.position, entry.delivery_count)
 
     def done(self, entry: QueueEntry, *, is_used: bool = True) -> None:
-        """What was taken out will not come back."""
+        """Settle a message in the message log: it will not come back."""
         size = self._out.pop(entry.position, None)
         if size is not None:
             self._message_log.settled(entry.position, size, is_used=is_used)
@@ -107,7 +107,7 @@ class DurableBacklog(Backlog):
     def discard(self) -> list[Container]:
         return [*super().discard(), self._transient, self._out]
 
-    # --- what is only on the disk
+    # --- messages that are only on the disk
 
     def _lost(self, messages: int, body_bytes: int, position: int | None) -> None:
         if position is not None:
@@ -135,7 +135,7 @@ class DurableBacklog(Backlog):
         return super().page_out(page_store, most)
 
     def _look_at_the_disk(self) -> None:
-        """Learn up to which position everything is there for good, and what to ask for the next time."""
+        """Update the position up to which everything is committed, and the mark to check the next time."""
         journal = self._message_log.journal
         last = self._position + len(self._fresh)
         if self._mark is None:

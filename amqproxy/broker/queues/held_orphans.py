@@ -1,4 +1,4 @@
-"""Messages that clients hold of a deleted queue with an alternate exchange: on the disk until they are settled."""
+"""Messages of a deleted queue that clients hold, on the disk until settled or sent to its alternate exchange."""
 
 from __future__ import annotations
 
@@ -25,9 +25,10 @@ class DeletedQueue(Protocol):
 
 
 class HeldOrphans:
-    """Message logs of a deleted queue, which keep what is out under a name of their own.
+    """Message logs of a deleted queue, which keep its unsettled messages under a name that is theirs alone.
 
-    Another queue may take the old name meanwhile. After a restart, what the logs have goes to the alternate exchange.
+    Another queue may take the old name meanwhile. After a restart, the messages in the logs go to the alternate
+    exchange.
     """
 
     def __init__(self, queue: DeletedQueue, vhost: str, journal: Journal) -> None:

@@ -17,26 +17,26 @@ if TYPE_CHECKING:
 
 BLOCK_MESSAGES = 1024
 BLOCK_BYTES = 256 * 1024
-"""What is paged out at once: so many messages, or so many bytes, whichever comes first."""
+"""Messages or bytes that are paged out at once, whichever comes first."""
 
 LEAST_BODY = 512
-"""Bytes of a body from which on it is worth its place on the disk: what an entry costs beside it stays in memory."""
+"""Bytes from which on a body is worth paging out: the rest of its entry stays in memory."""
 
 
 class PagedBodies:
-    """A block in which some bodies are. It is dropped with the last entry that has its body there."""
+    """A block of bodies on the disk. It is dropped with the last entry that has its body there."""
 
     __slots__ = ("_block", "_page_store")
 
     last_read: tuple[PagedBodies, list[PackedMessage]] | None = None
-    """What comes back comes back in its order, more often than not: so the last block that was read is kept."""
+    """The last block that was read, kept because requeued messages mostly return in order."""
 
     def __init__(self, page_store: PageStore, block: PageBlock) -> None:
         self._page_store = page_store
         self._block = block
 
     def body(self, number: int) -> bytes:
-        """One of them. An error of `UNREADABLE` where it cannot be read any more."""
+        """Return one of the bodies. An error of `UNREADABLE` if it cannot be read any more."""
         read = PagedBodies.last_read
         if read is None or read[0] is not self:
             PagedBodies.last_read = read = self, self._page_store.read(self._block)
@@ -47,7 +47,7 @@ class PagedBodies:
 
 
 class PagedBody:
-    """Where an entry's body is; `body_bytes` is how long it is."""
+    """Place of an entry's body; `body_bytes` is its size."""
 
     __slots__ = ("bodies", "body_bytes", "number")
 
@@ -65,7 +65,7 @@ class BodyOwner(Protocol):
 
 
 class EntryWithBody(Protocol):
-    """What is out of a queue, and is to have its body on the disk, or has it there (`paged_body`)."""
+    """An entry taken out of a queue, whose body may be moved to the disk, or is there (`paged_body`)."""
 
     message: Message
     paged_body: PagedBody | None
@@ -76,9 +76,9 @@ class EntryWithBody(Protocol):
 
 
 def page_out_bodies(entries: Iterable[EntryWithBody], page_store: PageStore, most: int) -> int:
-    """Let the bodies of some entries wait on the disk, about `most` bytes of them; how many that gives back.
+    """Page out about `most` bytes of the entries' bodies; return the bytes that this frees.
 
-    `OSError` when the disk does not take them: then the rest stays in memory.
+    `OSError` if the disk does not take them: then the rest stays in memory.
     """
     freed = 0
     chosen: list[EntryWithBody] = []
@@ -87,7 +87,7 @@ def page_out_bodies(entries: Iterable[EntryWithBody], page_store: PageStore, mos
         size = len(entry.message.body)
         if size < LEAST_BODY:
             continue
-        if not entry.queue.takes_back:  # it has the message itself, and never wants it from here
+        if not entry.queue.takes_back:  # the queue keeps the message, and never needs the entry's copy
             _strip(entry, PagedBody(None, 0, size))
             freed += size
         else:
@@ -121,7 +121,7 @@ def _strip(entry: EntryWithBody, paged_body: PagedBody) -> None:
 
 
 def whole(entry: EntryWithBody) -> Message:
-    """An entry's message with its body, wherever that is. An error of `UNREADABLE` where it cannot be read any more."""
+    """Return an entry's message with its body, wherever that is. An error of `UNREADABLE` if it cannot be read."""
     paged_body: PagedBody | None = entry.paged_body
     if paged_body is None or paged_body.bodies is None:
         return entry.message
@@ -132,7 +132,7 @@ def whole(entry: EntryWithBody) -> Message:
 
 
 def page_in(entry: EntryWithBody) -> None:
-    """Let an entry have its body again. An error of `UNREADABLE` where it cannot be read any more."""
+    """Load an entry's body into memory. An error of `UNREADABLE` if it cannot be read any more."""
     if entry.paged_body is not None:
         entry.message = whole(entry)
         entry.paged_body = None

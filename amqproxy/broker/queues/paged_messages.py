@@ -1,7 +1,7 @@
-"""What of a backlog waits on the disk: behind what came back to it, and before what is fresh.
+"""The part of a backlog that is on the disk: after the requeued messages, and before the fresh ones.
 
 Persistent messages of a durable queue are fetched from its message log, which has them anyway; all others come from the
-page files. The first few are in memory, and the rest is read as it is wanted, more at once each time.
+page files. The first few are in memory, and the rest is read on demand, more at once each time.
 """
 
 from __future__ import annotations
@@ -21,28 +21,28 @@ if TYPE_CHECKING:
 NEVER = float("inf")
 
 UNREADABLE = (OSError, ValueError, struct.error)
-"""How a block that cannot be read any more shows."""
+"""Errors raised for a block that cannot be read any more."""
 
 READ_AHEAD = 1024
-"""Messages that are fetched at once, at most. The first time it is one, and then twice as many each time."""
+"""Maximum number of messages fetched at once: the first time it is one, and then twice as many each time."""
 
 MESSAGE_COST = 256
-"""Bytes of memory that a waiting message is taken to cost beyond its body."""
+"""Assumed memory cost of a waiting message in bytes, beyond its body."""
 
 Fetch = Callable[[int, int, int], Sequence[PackedMessage]]
-"""Messages of a message log by its number, from a position on, so many: at least one, if there is one."""
+"""Reader of a message log, by its number, a first position and a count: at least one message, if there is one."""
 
 
 Lost = Callable[[int, int, int | None], None]
-"""Called with how many messages are lost, the bytes of their bodies, and the position of one, or None."""
+"""Callback with the number of lost messages, the bytes of their bodies, and the position of one, or None."""
 
 
 def _ignore(messages: int, body_bytes: int, position: int | None) -> None:
-    """Losses are not counted."""
+    """Ignore losses."""
 
 
 class PageStore(Protocol):
-    """Where messages go that no message log has: a `PageFiles`."""
+    """Store for messages that no message log has: a `PageFiles`."""
 
     def put(self, rows: Sequence[PackedMessage]) -> PageBlock: ...
     def read(self, block: PageBlock) -> list[PackedMessage]: ...
@@ -50,11 +50,11 @@ class PageStore(Protocol):
 
 
 class PagedMessages:
-    """Messages in the order of their positions; what is added comes behind all that is here.
+    """Messages in the order of their positions; each addition goes behind all that are here.
 
-    `log_number` is the number of the message log that `fetch` reads; `messages` and `body_bytes` in it are from before.
-    `bytes_paged_out` is what not being in memory saves. What cannot be read any more is passed over, and `lost` is
-    called: with how many messages, the bytes of their bodies, and the position of one that the message log still has.
+    `log_number` is the number of the message log that `fetch` reads, with `messages` and `body_bytes` from before.
+    `bytes_paged_out` is the memory that paging saves. Messages that cannot be read any more are skipped, and `lost` is
+    called with their number, the bytes of their bodies, and the position of one that the message log still has.
     """
 
     __slots__ = (
@@ -93,15 +93,15 @@ class PagedMessages:
     def __len__(self) -> int:
         return self._count
 
-    # --- in
+    # --- adding
 
     def lead(self, row: PackedMessage, *, is_kept: bool) -> None:
-        """Let a message wait in memory: one of the first, before anything is paged out."""
+        """Add a message in memory: one of the first, before anything is paged out."""
         (self._kept if is_kept else self._paged_out).append(row)
         self._count += 1
 
     def put_kept(self, row: PackedMessage) -> None:
-        """A message is known to be on the disk, in the message log."""
+        """Count a message that is known to be on the disk, in the message log."""
         if not self._left:
             self._next = row.position
         self._left += 1
@@ -115,16 +115,16 @@ class PagedMessages:
         self._count += block.messages
         self.bytes_paged_out += block.body_bytes + block.messages * MESSAGE_COST
 
-    # --- out
+    # --- taking out
 
     @property
     def expires_at(self) -> float:
-        """When the time of the first is over; never, where none can be read any more."""
+        """Expiration of the first message; never, if none can be read any more."""
         first = self.first
         return NEVER if first is None else first.expires_at
 
     def pop(self) -> tuple[PackedMessage, bool] | None:
-        """Take the first out, and is it in the message log? None where none can be read any more."""
+        """Take the first message out; return it, and whether it is in the message log. None if none can be read."""
         row = self.first
         if row is None:
             return None
@@ -135,7 +135,10 @@ class PagedMessages:
 
     @property
     def first(self) -> PackedMessage | None:
-        """The first, which stays; None where none can be read any more. What is damaged before it is lost with this."""
+        """The first message, which stays; None if none can be read any more.
+
+        Damaged messages before it are lost by reading this.
+        """
         while not self._kept and self._left:
             self._read_log()
         while not self._paged_out and self._blocks:
@@ -179,7 +182,7 @@ class PagedMessages:
             page_store.drop(block)
 
     def clear(self) -> None:
-        """Drop everything; what the message log has is the caller's business."""
+        """Drop all messages; the caller deals with those in the message log."""
         for page_store, block in self._blocks:
             page_store.drop(block)
         self._blocks.clear()
@@ -187,14 +190,14 @@ class PagedMessages:
         self._paged_out.clear()
         self._count = self._left = self.bytes_paged_out = 0
 
-    # --- looking
+    # --- iterating
 
     def __iter__(self) -> Iterator[Message]:
-        """All messages, which stay."""
+        """Iterate over all messages, which stay."""
         return (row.message for row in self.rows())
 
     def rows(self) -> Iterator[PackedMessage]:
-        """The same, with their positions."""
+        """Iterate over all messages with their positions; they stay."""
         kept, paged_out = self._all_kept(), self._all_paged_out()
         first, second = next(kept, None), next(paged_out, None)
         while first is not None or second is not None:

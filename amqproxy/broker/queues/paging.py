@@ -1,8 +1,8 @@
-"""Lets waiting messages go from memory to the disk while more of it is used than messages are for.
+"""Paging: waiting messages move from memory to the disk while the broker uses more memory than they may take.
 
 The rule: once the broker uses half of the memory at which its publishers are blocked, the queue that holds most in
-memory pages out what is behind its head, or the channel what is out there, and then the next, until as much is free as
-was too much.
+memory pages out the messages behind its head, or the channel its unsettled messages, and then the next, until the
+surplus is freed.
 """
 
 from __future__ import annotations
@@ -16,17 +16,17 @@ from amqproxy.broker.queues.paged_messages import PageStore
 from amqproxy.broker.work import Job, WorkQueue
 
 SHARE = 0.5
-"""Of the limit for memory: where paging begins, as with RabbitMQ."""
+"""Share of the memory limit at which paging begins, as with RabbitMQ."""
 
 SLICE = 1024 * 1024
-"""Bytes that one `work` pages out, about: a few thousandths of a second, in which no client is served."""
+"""Approximate bytes that one `work` pages out: a few thousandths of a second, in which no client is served."""
 
 LEAST = 128 * 1024
-"""Bytes of a queue in memory that are worth a look: a head may stay anyway."""
+"""Bytes in memory above which a queue is worth paging: its head may stay anyway."""
 
 
 class Pageable(Protocol):
-    """A queue, or what a channel has not settled: it holds messages in memory, and can let them go to the disk."""
+    """A queue, or a channel's unsettled messages: it holds messages in memory, and can page them out."""
 
     @property
     def is_deleted(self) -> bool: ...
@@ -35,18 +35,18 @@ class Pageable(Protocol):
     def bytes_in_memory(self) -> int: ...
 
     def page_out(self, page_store: PageStore, most: int, /) -> int:
-        """Let about so many bytes go; how many that were. `OSError` when the disk does not take them."""
+        """Page out about `most` bytes; return the bytes that this frees. `OSError` if the disk does not take them."""
 
 
 class PageableInPassing(Protocol):
-    """What delayed exchanges hold."""
+    """The messages that delayed exchanges hold."""
 
     def paging_out(self) -> Iterable[tuple[int, int]]:
-        """Let go what is on the disk already: for each step what it cost, and the bytes that it freed."""
+        """Release messages that are on the disk already; yield each step's cost, and the bytes that it frees."""
 
 
 class PagedVhost(Protocol):
-    """A virtual host, as far as paging goes."""
+    """A virtual host as paging sees it."""
 
     @property
     def delayed(self) -> PageableInPassing: ...
@@ -56,12 +56,12 @@ class PagedVhost(Protocol):
 
 
 class Paging:
-    """`measured` is called with the memory in use (bytes), and `work` then pages out a slice of what is too much. To
-    find the largest of very many is left to later turns, too.
+    """Paging of all queues and channels: `measured` takes the memory in use (bytes), `work` pages out a slice.
 
-    `vhosts` and `unacked` give all there are. `page_store` takes what no message log has: until it is set, nothing is
-    done. `failed` is called with whether the disk has refused something, or has taken something again; `relieved` when
-    all is done for now.
+    The search for the largest of very many is left to later turns. `vhosts` and `unacked` give all queues and unsettled
+    messages. `page_store` takes messages that no message log has: until it is set, nothing is paged out. `failed` is
+    called with whether the disk has refused something, or has taken something again; `relieved` when all is done for
+    the time being.
     """
 
     def __init__(
@@ -85,11 +85,11 @@ class Paging:
 
     @property
     def is_due(self) -> bool:
-        """Is there something to do now?"""
+        """Whether there is a surplus to page out."""
         return self._surplus > 0
 
     def measured(self, memory: int, now: float) -> None:
-        """So many bytes of memory are in use now."""
+        """Take the measured memory use (bytes), and start to list the holders of messages if it is too high."""
         if self._is_listing:
             return
         self._surplus = 0
@@ -101,7 +101,7 @@ class Paging:
         self._later.do(self._listing(memory - int(self.threshold)), now)
 
     def _listing(self, surplus: int) -> Job:
-        """Find who holds what, in steps; and what is held and on the disk already need not be in memory."""
+        """List the holders of messages in steps, and release delayed messages that are on the disk already."""
         quantum = self._later.quantum
         try:
             for vhost in list(self._vhosts()):
@@ -126,7 +126,7 @@ class Paging:
                 yield
 
     def work(self, now: float) -> None:
-        """Park a slice of what is too much."""
+        """Page out a slice of the surplus."""
         room = SLICE
         while self._surplus > 0 and room > 0:
             if not self._holders or self.page_store is None:

@@ -1,4 +1,4 @@
-"""Policies: settings that an operator lays over queues and exchanges whose names match, and may take off again."""
+"""Policies: settings that an operator applies to queues and exchanges by their names, and can remove again."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ APPLY_TO = ("all", "queues", "exchanges")
 
 
 class Policy(NamedTuple):
-    """Of the policies that match, the one of highest priority holds. `apply_to` is one of APPLY_TO."""
+    """A policy; of those that match, the one of highest priority applies. `apply_to` is one of APPLY_TO."""
 
     name: str
     pattern: NamePattern
@@ -22,12 +22,12 @@ class Policy(NamedTuple):
     apply_to: str = "all"
 
     def matches(self, kind: str, name: str) -> bool:
-        """`kind` is "queues" or "exchanges"."""
+        """Return whether the policy applies to this name; `kind` is "queues" or "exchanges"."""
         return self.apply_to in ("all", kind) and self.pattern.fits(name)
 
 
 class EffectivePolicy(NamedTuple):
-    """What holds for one queue or exchange: the settings, and the names of the two policies they come from."""
+    """Settings that apply to one queue or exchange, and the names of the two policies they come from."""
 
     definition: Mapping[str, Any]
     policy: str | None
@@ -46,7 +46,7 @@ def make_policy(
     *,
     is_operator: bool = False,
 ) -> Policy:
-    """A policy, once checked; `ValueError` in RabbitMQ's words when it cannot be."""
+    """Return a checked policy; `ValueError` in RabbitMQ's words if it is invalid."""
     try:
         compiled = name_pattern(pattern)
     except ValueError as error:
@@ -70,7 +70,7 @@ def make_policy(
 
 
 def effect(kind: str, name: str, policies: Iterable[Policy], operator_policies: Iterable[Policy]) -> EffectivePolicy:
-    """What the policies make of one queue or exchange: the lower of two numbers, else the operator's word."""
+    """Return the effect of the policies on a queue or exchange: the lower of two numbers, else the operator's value."""
     policy = _highest(kind, name, policies)
     operator = _highest(kind, name, operator_policies)
     if policy is None and operator is None:
@@ -82,7 +82,7 @@ def effect(kind: str, name: str, policies: Iterable[Policy], operator_policies: 
 
 
 def effective_arguments(arguments: Mapping[str, Any], definition: Mapping[str, Any]) -> dict[str, Any]:
-    """A queue's arguments with its policy's settings laid under them: of two numbers the lower holds, else its own."""
+    """Return a queue's arguments merged with its policy's settings: the lower of two numbers, else its own value."""
     merged = dict(arguments)
     for key, value in definition.items():
         name = f"x-{key}"
@@ -133,7 +133,7 @@ LOWER_WINS = frozenset(
 """Numbers of which the lower applies, from either policy."""
 
 OPERATOR_SETTINGS = LOWER_WINS | {"queue-version"}
-"""What an operator policy may set."""
+"""Settings that an operator policy may have."""
 
 SETTINGS: dict[str, tuple[Callable[[Any], bool], str]] = {
     "alternate-exchange": (_text, "alternate exchange name"),
@@ -158,4 +158,4 @@ SETTINGS: dict[str, tuple[Callable[[Any], bool], str]] = {
     "queue-version": (_one_of(1, 2), "queue version"),
     "stream-max-segment-size-bytes": (_integer(0), "segment size"),
 }
-"""What a policy may set: which values, and what RabbitMQ calls them when it refuses others."""
+"""Settings that a policy may have: the accepted values, and RabbitMQ's name for them when it refuses others."""

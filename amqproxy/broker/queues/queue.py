@@ -1,9 +1,8 @@
 """One queue: its messages in order, and the consumers that they are delivered to in turn.
 
-Dead-lettering and the resolution of names are the virtual host's part; the queue notifies it through `QueueObserver`.
-Every message passes through publishing, delivering and settling, so this code is kept lean.
-
-One class, and so one long file: all ways into a queue and out of it share its counts, which C sees.
+The virtual host dead-letters messages and resolves names; the queue notifies it through `QueueObserver`. Every message
+passes through publishing, delivering and settling, so this code is kept lean. It is a single class, since all
+operations share the queue's counts, which are C fields once compiled.
 """
 
 from __future__ import annotations
@@ -36,20 +35,21 @@ except ImportError:  # a plain run does not need Cython
     from amqproxy.compiled import _cython as cython
 
 PART = 8
-"""Messages that are settled between two looks whether the turn is over."""
+"""Messages that are settled between two checks whether the turn is over."""
 
 LETTING_GO = 8
-"""What it costs of a turn to let a message go, which may be published elsewhere."""
+"""Quantum cost of dropping a message, which may be published elsewhere."""
 
 DELETED = "deleted"
 """The reason in x-death of messages that were sent on because their queue was deleted."""
 
 MOST_LOOKERS = 64
-"""What looks for messages is notified of each that comes, up to so many of one user in one queue: that is part of
-publishing it.
+"""Number of lookers of one user in one queue up to which they are notified of each new message.
+
+The notification is part of publishing the message.
 """
 
-_NEVER = NEVER  # these as C sees them
+_NEVER = NEVER  # these are typed in the .pxd file
 _UNLIMITED = UNLIMITED
 _LETTING_GO = LETTING_GO
 _FLAGS = FLAGS
@@ -58,15 +58,15 @@ _HAS_PRIORITY = HAS_PRIORITY
 
 
 Place = tuple[int, int]
-"""Where a message of a queue is: its priority, and its position among those of that."""
+"""Place of a message in a queue: its priority, and its position among the messages of that priority."""
 
 
 LockedEntries = dict[Place, QueueEntry | None]
-"""What transactions have accepted and not committed, by its places."""
+"""Entries that transactions have accepted and not committed, by their places."""
 
 
 class PeekedMessage(NamedTuple):
-    """A message that waits in a queue; `expires_at` (seconds) is when its time there is over."""
+    """A message that waits in a queue; `expires_at` (seconds) is its expiration there."""
 
     place: Place
     message: Message
@@ -81,14 +81,14 @@ class ExclusiveOwner(Protocol):
 
 
 class Looker(Protocol):
-    """What looks for messages in a queue."""
+    """An object that looks for messages in a queue."""
 
     def queue_changed(self, now: float, /) -> None:
-        """A message has come, which waits."""
+        """Handle a new message that waits in the queue."""
 
 
 class QueueObserver(Protocol):
-    """What a queue reports to its virtual host."""
+    """The events that a queue reports to its virtual host."""
 
     name: str
     work: WorkQueue
@@ -96,37 +96,38 @@ class QueueObserver(Protocol):
     def dead_letter(
         self, queue: Queue, message: Message, reason: str, now: float, letter: DeadLetter | None = None
     ) -> None:
-        """The queue has no more use for a message, for the reason that x-death will name.
+        """Dead-letter a message that the queue drops, for the reason that x-death will name.
 
-        With `letter`, its `letter_sent` is to be called.
+        With `letter`, its `letter_sent` has to be called.
         """
 
     def became_unused(self, queue: Queue) -> None:
-        """The queue has lost the last consumer it was for, or was not used for as long as it may."""
+        """Handle an auto-delete queue that has lost its last consumer, or a queue that was unused too long."""
 
     def look_at(self, queue: Queue, when: float) -> None:
-        """`Queue.tick` is to be called at that time."""
+        """Schedule a call of `Queue.tick` at that time."""
 
     def failed(self, queue: Queue, event: str, failure: Exception, **fields: object) -> None:
-        """Something has failed that is the queue's own trouble, and not the caller's."""
+        """Report a failure that is the queue's, and not its caller's."""
 
 
 class Queue:
-    """One classic queue; a subclass is another type.
+    """A classic queue; a subclass is another type.
 
-    `exclusive_to` is the connection that alone may use it. Times are in seconds. `settings` are what arguments and
-    policy come to; `policy_names` are the policy and the operator policy they come from. `unacked` counts what is
-    handed out and not settled.
+    `exclusive_to` is the connection that alone may use it. Times are in seconds. `settings` are the result of arguments
+    and policy; `policy_names` are the policy and the operator policy they come from. `unacked` counts the messages that
+    are delivered and not settled.
 
-    What does not fit into a turn of the loop is left to the `work` of the owner. Until then the queue `is_busy` where
-    a client could notice that it is not done, and nothing is handed out past what is still to come back.
+    Work that does not fit into a turn of the loop is left to the `work` of the owner. Until then, the queue `is_busy`
+    if a client could notice that it is not done, and nothing is delivered ahead of the messages that have yet to come
+    back.
     """
 
     type: ClassVar[str] = "classic"
     takes_back: ClassVar[bool] = True
-    """Does what is handed out and not wanted come back?"""
+    """Whether delivered messages that are not wanted come back."""
     _successor_waits: ClassVar[bool] = True
-    """Does the next single active consumer wait for what the one that was cancelled has not settled?"""
+    """Whether the next single active consumer waits until the messages of the cancelled one are settled."""
     __slots__ = (
         "_backlogs",
         "_count",
@@ -193,8 +194,7 @@ class Queue:
         self.policy_names: tuple[str | None, str | None] = (effect.policy, effect.operator_policy)
         self.consumers: dict[Consumer, None] = {}
         self.lookers: dict[str, dict[Looker, None]] = {}
-        """By the users whose they are."""
-        """What looks for messages in it, and takes no turns."""
+        """Lookers in the queue, which take no turns, by the name of their user."""
         self.unacked = 0
         self.body_bytes = (
             0 if storage is None else storage.body_bytes(owner.name, name, arguments.get("x-max-priority", 0))
@@ -202,7 +202,7 @@ class Queue:
         """Bytes of the ready messages' bodies."""
         self.is_deleted = False
         self.is_no_local = str(arguments.get("no-local")).lower() == "true"
-        """Whether it takes no message that its owner's own connection publishes: an argument of Qpid's."""
+        """Whether the queue refuses messages published on its owner's own connection: an argument of Qpid's."""
         self.is_orphaning = False
         """Whether messages that come back once the queue is deleted go to its dead-letter exchange."""
         self._orphans: HeldOrphans | None = None
@@ -232,29 +232,29 @@ class Queue:
         return DurableBacklog(message_log, self._storage.fetch, self._lost)
 
     def _lost(self, messages: int, body_bytes: int) -> None:
-        """Some of what waits on the disk cannot be read any more: it costs itself, and not the queue."""
+        """Report messages that cannot be read from the disk any more: they are lost, and the queue stays usable."""
         self._count -= messages
         self.body_bytes = max(0, self.body_bytes - body_bytes) if self._count else 0
         self._owner.failed(self, "messages lost", LookupError("they cannot be read back"), count=messages)
 
     def apply(self, settings: QueueSettings, now: float) -> None:
-        """Let other settings hold; what is over a limit now goes at once."""
+        """Apply other settings; messages over a limit are dropped at once."""
         self._follow(settings)
         if self._is_dropping and not self._holds:
             self._drop_surplus(now)
         self._look_ahead()
 
     def recovered(self, now: float, locked: LockedEntries | None = None) -> None:
-        """All is there that was there before a restart, and so where its dead letters go: it can begin.
+        """Start after a restart, once everything is recovered that was there before, dead letters' targets included.
 
-        What transactions have `locked` is out again.
+        The messages that transactions have `locked` are taken out again.
         """
         if locked:
             self._lock(locked)
         self._settle_down(now)
 
     def _lock(self, locked: LockedEntries) -> None:
-        """Take out what transactions have accepted. What was not found stays None."""
+        """Take out the messages that transactions have accepted. Those that were not found stay None."""
         for priority, backlog in self._backlogs:
             wanted = {position for each, position in locked if each == priority}
             last = max(wanted, default=0)
@@ -288,11 +288,11 @@ class Queue:
     def __str__(self) -> str:
         return f"queue '{self.name}' in vhost '{self._owner.name}'"
 
-    # --- what is in it
+    # --- messages
 
     @property
     def message_count(self) -> int:
-        """Messages that are ready: neither handed out nor gone."""
+        """Number of ready messages: neither delivered nor gone."""
         return self._count
 
     @property
@@ -301,30 +301,30 @@ class Queue:
 
     @property
     def entered(self) -> int:
-        """How many messages have come in so far: since the broker's start, or of a durable queue, since its own."""
+        """Number of messages that have come in: since the broker's start or, for a durable queue, since its own."""
         return sum(backlog.entered for _, backlog in self._backlogs)
 
     @property
     def left(self) -> int:
-        """How many of them have been handed out, or dropped; some may have come back since."""
+        """Number of messages that have been delivered or dropped; some may have come back since."""
         return sum(backlog.left for _, backlog in self._backlogs)
 
     def __iter__(self) -> Iterator[Message]:
-        """The ready messages, the next first."""
+        """Iterate over the ready messages, the next one first."""
         for _, backlog in self._backlogs:
             yield from backlog
 
     @property
     def peek_cost(self) -> int:
-        """How many messages a `peek` goes over, beside those that it returns."""
+        """Number of messages that a `peek` goes over in addition to those that it returns."""
         return sum([backlog.peek_cost for _, backlog in self._backlogs])
 
     def peek(
         self, seen: Mapping[int, SeenPositions], most: int, body_bytes: int, depth: int = UNLIMITED
     ) -> list[PeekedMessage]:
-        """The first of the ready messages that were not `seen` (by priority, their positions): they stay.
+        """Return the first ready messages that were not `seen` (their positions, by priority); they stay in the queue.
 
-        So many, or about so many bytes of bodies, of the first `depth`.
+        Up to `most` messages are returned, or about `body_bytes` of bodies, from among the first `depth`.
         """
         found: list[PeekedMessage] = []
         for priority, backlog in self._backlogs:
@@ -337,17 +337,17 @@ class Queue:
         return found
 
     def peeked_positions(self) -> Iterator[tuple[int, int, list[int]]]:
-        """What a `peek` goes over: of each priority, the last position that has gone out, and those that are back."""
+        """Yield, for each priority, the last position taken out, and the positions that have come back."""
         for priority, backlog in self._backlogs:
             yield priority, backlog.left, backlog.back
 
     def place_of(self, entry: QueueEntry) -> Place:
-        """Where a message was that has been taken out, as `peek` has it."""
+        """Return the place from which a message was taken out, as in `peek`."""
         message = entry.message
         return self._level(message, message.header[_FLAGS]) if self._max_priority else 0, entry.position
 
     def publish(self, message: Message, now: float, ticket: DurabilityTicket | None = None) -> bool:
-        """Take a message; False when the queue is full and rejects it. `ticket` counts it, if it is stored."""
+        """Publish a message; return False if the queue is full and rejects it. `ticket` counts it, if it is stored."""
         if self._is_refusing and self._refuses(message, now):
             return False
         flags: cython.int = message.header[_FLAGS]
@@ -375,17 +375,17 @@ class Queue:
         return True
 
     def keeps(self, message: Message) -> bool:
-        """Would it be there again after a restart?"""
+        """Return whether the message would be there again after a restart."""
         return self._storage is not None and message.is_persistent
 
     def admits(self, messages: int, body_bytes: int) -> bool:
-        """Would so many messages more, with so many bytes of bodies, all be taken?"""
+        """Return whether the queue would take `messages` more messages, with `body_bytes` of bodies."""
         if not self._is_refusing:
             return True
         return self._count + messages <= self._max_length and self.body_bytes + body_bytes <= self._max_bytes
 
     def admit(self, message: Message, now: float, ticket: DurabilityTicket | None = None) -> None:
-        """Take a message that was admitted before: it is not refused any more."""
+        """Publish a message that was admitted before: it is not refused any more."""
         is_refusing, self._is_refusing = self._is_refusing, False
         try:
             self.publish(message, now, ticket)
@@ -402,12 +402,12 @@ class Queue:
             entry = self._take()
         if entry is not None:
             if self._is_timed:
-                self.expire(now)  # so that the count of what is left is without what has expired behind it
+                self.expire(now)  # so that the remaining count excludes expired messages behind it
             self._look_ahead()
         return entry
 
     def purge(self) -> int:
-        """Drop what is ready; how many that was."""
+        """Drop the ready messages; return their number."""
         count = self._count
         for _, backlog in self._backlogs:
             for container in backlog.clear():
@@ -417,7 +417,7 @@ class Queue:
         return count
 
     def _take(self) -> QueueEntry | None:
-        """The first ready message; there must be one. None where it could not be read, and is lost."""
+        """Take the first ready message; there must be one. None if it could not be read, and is lost."""
         backlog: Backlog = self._backlogs[0][1]
         if len(self._backlogs) > 1:
             backlog = self._first_backlog()
@@ -431,11 +431,11 @@ class Queue:
         return entry
 
     def _first_backlog(self) -> Backlog:
-        """Where the first ready message is; there must be one."""
+        """Return the backlog of the first ready message; there must be one."""
         return next(backlog for _, backlog in self._backlogs if backlog)
 
     def _backlog_for(self, message: Message, flags: int) -> Backlog:
-        """Where messages of this one's priority wait. The backlogs are in order, the highest priority first."""
+        """Return the backlog for the message's priority. The backlogs are in order, the highest priority first."""
         priority = self._level(message, flags)
         for each, backlog in self._backlogs:
             if each == priority:
@@ -446,7 +446,7 @@ class Queue:
         return new
 
     def _level(self, message: Message, flags: cython.int) -> int:
-        """The priority, from 0 to the queue's highest, that a message has in it."""
+        """Return the message's priority in this queue, from 0 to the queue's highest."""
         priority: cython.int = self._usual_priority
         highest: cython.int = self._max_priority
         if flags & _HAS_PRIORITY:
@@ -454,34 +454,34 @@ class Queue:
         priority -= self._priority_offset
         return 0 if priority < 0 else highest if priority > highest else priority
 
-    # --- settling: what was handed out is done with, or is not
+    # --- settling
 
     def ack(self, entries: list[QueueEntry], now: float) -> None:
-        """What these were is done."""
+        """Acknowledge messages."""
         self._acked(entries)
         if self._count:
             self.pump(now)
 
     def reject(self, entries: Iterable[QueueEntry], now: float) -> None:
-        """Drop these, or dead-letter them: their consumer has rejected them."""
+        """Drop or dead-letter messages that their consumer has rejected."""
         self._rejected(entries, now)
         self.pump(now)
 
     def requeue(self, entries: Iterable[QueueEntry], now: float) -> None:
-        """Put messages back to their places, to be handed out again as redelivered."""
+        """Put messages back to their places, to be delivered again as redelivered."""
         self._requeued(entries, now)
         self._settle_down(now)
 
     def give_back(self, entries: Iterable[QueueEntry], now: float) -> None:
-        """Put back what a channel held when it went."""
+        """Put back the messages that a channel held when it was closed."""
         self._given_back(entries, now)
         self._settle_down(now)
 
     def settling(self, entries: list[QueueEntry], outcome: str, now: float) -> Generator[None, float, float]:
-        """The same in steps, for any number of messages: the list is used up. Returns the time it ends at.
+        """Settle any number of messages with one outcome in steps: the list is used up. Returns the time at its end.
 
-        What comes back is back as a whole before any of it, or of what came later, is handed out: the caller that lets
-        it come back has called `hold_back`, and this ends that.
+        Messages that come back are all back before any of them, or any later one, is delivered: the caller that lets
+        them come back has called `hold_back`, and this ends that.
         """
         comes_back = outcome is REQUEUE or outcome is GIVE_BACK
         quantum = self._quantum
@@ -511,11 +511,11 @@ class Queue:
         return now
 
     def hold_back(self) -> None:
-        """Deliver nothing, and answer no request, until what is coming back is there."""
+        """Deliver nothing, and answer no request, until the messages that are coming back are there."""
         self._holds += 1
 
     def hold_no_more(self, now: float) -> None:
-        """All is back."""
+        """End a `hold_back`: all messages are back."""
         self._holds -= 1
         self._settle_down(now)
 
@@ -558,7 +558,7 @@ class Queue:
         self._requeued(entries, now)
 
     def forget(self, entry: QueueEntry, *, is_used: bool = True) -> None:
-        """This is settled, or never will be: it will not come back, or not here."""
+        """Remove a message from storage: it is settled, or never will be, and does not come back to this place."""
         if self._storage is None:
             return
         message = entry.message
@@ -570,7 +570,7 @@ class Queue:
             self._orphans.done(priority, entry.position, is_used=is_used)
 
     def _let_go(self, entry: QueueEntry, reason: str, now: float) -> None:
-        """There is no more use for this here, for a reason that x-death will name."""
+        """Drop a message that the queue has no more use for, and dead-letter it for a reason that x-death will name."""
         self._quantum.left -= _LETTING_GO
         self._quantum.hasten()
         self.forget(entry, is_used=self.settings.dead_letter_exchange is None)
@@ -582,7 +582,7 @@ class Queue:
         self._owner.dead_letter(self, message, reason, now)
 
     def letter_sent(self, letter: DeadLetter, has_arrived: bool, now: float) -> None:
-        """A dead letter that the queue keeps until it has arrived was sent: has it?"""
+        """Take the result of sending a dead letter that the queue keeps until it has arrived."""
         raise NotImplementedError
 
     def _put_back(self, entry: QueueEntry) -> None:
@@ -595,28 +595,28 @@ class Queue:
             self._is_timed = True
 
     def _settle_down(self, now: float) -> None:
-        """After messages came back: drop what is too much and what is over, and hand out the rest."""
+        """After messages came back, drop those over a limit or expired, and deliver the rest."""
         if not self._holds:  # otherwise this is done when the hold ends
             self._round_robin.wait_no_more()
             self._settle_further(now)
 
     def _settle_further(self, now: float) -> None:
         if (self._is_dropping and not self._drop_surplus(now)) or (self._is_timed and not self.expire(now)):
-            return  # and the rest later
+            return  # a later turn does the rest
         self.pump(now)
         self._look_ahead()
 
-    # --- what a turn leaves to later ones
+    # --- work left to later turns
 
     def is_settled(self, now: float) -> bool:
-        """Is all work done whose absence a client could notice?"""
+        """Return whether all work is done whose absence a client could notice."""
         if self._is_timed and not self._holds:
             self.expire(now)
         return not self.is_busy
 
     @property
     def is_busy(self) -> bool:
-        """Is there work left to be done before the next request is answered?"""
+        """Whether there is work to be done before the next request is answered."""
         return self._holds > 0 or self._is_late
 
     def _go_on_later(self) -> None:
@@ -628,29 +628,32 @@ class Queue:
         self._is_listed = self._is_late = False
         if not self.is_deleted and not self._holds:
             self._settle_further(now)
-        return False  # it is in line again, if there is more
+        return False  # if there is more, the queue has been added again
 
     def _release(self, entry: QueueEntry) -> None:
-        """The consumer of a message holds it no more."""
+        """Release a message from the consumer that holds it."""
         self.unacked -= 1
         consumer = entry.consumer
         if consumer is not None:
-            entry.consumer = None  # a message that waits again is not to keep it
+            entry.consumer = None  # a requeued message must not keep its consumer alive
             consumer.unacked -= 1
             consumer.deliveries.held -= 1
             if consumer.is_blocked and consumer.is_ready() and consumer.deliveries.global_prefetch == _UNLIMITED:
                 self._round_robin.add(consumer)  # with a global prefetch, its channel decides whose turn it is
 
-    # --- who takes from it
+    # --- consumers
 
     def check_consumer(self, *, exclusive: bool, no_ack: bool, prefetch: int, is_limited: bool) -> None:
-        """`ProtocolError` for a consumer that cannot be; `is_limited` is whether its channel has a global prefetch."""
+        """Raise `ProtocolError` if there cannot be such a consumer.
+
+        `is_limited` is whether its channel has a global prefetch.
+        """
         is_taken = self._exclusive is not None or (exclusive and self.consumers)
         if is_taken or (exclusive and isinstance(self._round_robin, SingleActiveConsumer)):
             raise AccessRefused(f"{self} in exclusive use")
 
     def subscribe(self, consumer: Consumer, now: float) -> None:
-        """Add a consumer. It is handed nothing before the next `pump`."""
+        """Add a consumer. It gets no message before the next `pump`."""
         self.consumers[consumer] = None
         if consumer.exclusive:
             self._exclusive = consumer
@@ -669,13 +672,13 @@ class Queue:
     def _notify_lookers(self, now: float) -> None:
         for mine in list(self.lookers.values()):
             if len(mine) > MOST_LOOKERS:
-                continue  # they look by themselves, too, though later
+                continue  # they also look at intervals, though later
             self._quantum.left -= len(mine)
             for looker in list(mine):
                 looker.queue_changed(now)
 
     def unsubscribe(self, consumer: Consumer, now: float) -> None:
-        """Remove a consumer; the queue goes with its last one if it is auto-delete."""
+        """Remove a consumer; an auto-delete queue is deleted with its last one."""
         if self.consumers.pop(consumer, self) is self:
             return
         if consumer is self._exclusive:
@@ -691,7 +694,7 @@ class Queue:
             self._look_ahead()
 
     def rejoin(self, consumer: Consumer) -> bool:
-        """A consumer that was blocked may be able to take again. If so, the next `pump` counts it in."""
+        """Give a blocked consumer turns again if it can take messages; then the next `pump` includes it."""
         if not consumer.is_ready():
             return False
         self._round_robin.add(consumer)
@@ -739,17 +742,17 @@ class Queue:
     def hold(self, entry: QueueEntry, consumer: Consumer | None) -> None:
         """Record that a message is unacknowledged until it is settled; `consumer` is None for basic.get."""
         self.unacked += 1
-        entry.consumer = consumer  # and no longer its consumer before that
+        entry.consumer = consumer  # in place of an earlier consumer
         if consumer is not None:
             consumer.unacked += 1
             consumer.deliveries.held += 1
 
-    # --- how long, and how much
+    # --- expiry and limits
 
     def expire(self, now: float) -> bool:
-        """Let go of the messages at the head whose time is over. RabbitMQ looks at no others.
+        """Drop or dead-letter the expired messages at the head. RabbitMQ looks at no others.
 
-        False when the turn was over before all of them were gone.
+        False if the turn was over before all of them were gone.
         """
         while self._count and self._head_expires_at() <= now:
             if self._quantum.left <= 0 and self._quantum.is_over():
@@ -760,13 +763,13 @@ class Queue:
         return True
 
     def _leave_head(self) -> bool:
-        """Leave it to later turns to drop what is at the head: False, that is not done."""
+        """Leave the messages at the head to be dropped in later turns; return False, as it is not done."""
         self._is_late = True
         self._go_on_later()
         return False
 
     def tick(self, now: float) -> None:
-        """Do what is due."""
+        """Perform the work that is due: expiry of the queue, and of its messages."""
         self._looked_at = NEVER
         if self.is_deleted:
             return
@@ -783,20 +786,20 @@ class Queue:
 
     @property
     def expires_at(self) -> float:
-        """When the queue itself is to go for want of use."""
+        """Time at which the queue itself is deleted for want of use."""
         if self.settings.expires is None or self.consumers:
             return NEVER
         return self._used_at + self.settings.expires
 
     @property
     def next_deadline(self) -> float:
-        """When `tick` will next have something to do."""
+        """Time at which `tick` will next have work."""
         return min(self.expires_at, self._head_expires_at() if self._is_timed else NEVER)
 
     def _look_ahead(self) -> None:
-        """Ask for a look at the queue when something is due that was not foreseen."""
+        """Ask for a `tick` if something is due earlier than the time it is scheduled for."""
         if self.is_busy:
-            return  # then it is looked at anyway
+            return  # a later turn looks at it anyway
         if self._is_timed or self.settings.expires is not None:
             when = self.next_deadline
             if when < self._looked_at:
@@ -827,7 +830,7 @@ class Queue:
         return True
 
     def _drop_surplus(self, now: float) -> bool:
-        """Drop what is over the limits; False when the turn was over before that was all of it."""
+        """Drop the messages over the limits; return False if the turn was over before all of them were dropped."""
         while self._count and (self._count > self._max_length or self.body_bytes > self._max_bytes):
             if self._quantum.left <= 0 and self._quantum.is_over():
                 return self._leave_head()
@@ -836,18 +839,19 @@ class Queue:
                 self._let_go(entry, "maxlen", now)
         return True
 
-    # --- what memory has no room for
+    # --- paging
 
     @property
     def bytes_in_memory(self) -> int:
-        """About how many bytes of memory the ready messages take."""
+        """Approximate bytes of memory that the ready messages take."""
         return (
             self.body_bytes + self._count * MESSAGE_COST - sum(backlog.bytes_paged_out for _, backlog in self._backlogs)
         )
 
     def page_out(self, page_store: PageStore, most: int) -> int:
-        """Let messages wait on the disk, those of the lowest priority first; how many bytes, about `most`, that
-        gives back. `OSError` when the disk does not take them.
+        """Page out about `most` bytes, from the lowest priority up; return the bytes that this frees.
+
+        `OSError` if the disk does not take them.
         """
         freed = 0
         for _, backlog in reversed(self._backlogs):
@@ -855,10 +859,10 @@ class Queue:
                 freed += backlog.page_out(page_store, most - freed)
         return freed
 
-    # --- its end
+    # --- deletion
 
     def discard(self) -> None:
-        """The queue is deleted, with its messages; those that are out may still go to an alternate exchange."""
+        """Delete the queue's messages with it; unsettled ones may still go to an alternate exchange."""
         if self.is_orphaning and self._storage is not None:
             self._orphans = HeldOrphans(self, self._owner.name, self._storage.journal)
         for priority, backlog in self._backlogs:
@@ -871,7 +875,7 @@ class Queue:
         self._is_timed = False
 
     def check_delete(self, *, if_unused: bool, if_empty: bool) -> None:
-        """`ProtocolError` when the queue is not as the client that deletes it expects."""
+        """Raise `ProtocolError` if the queue is not as the client that deletes it expects."""
         if if_unused and self.consumers:
             raise PreconditionFailed(f"{self} in use")
         if if_empty and self._count:

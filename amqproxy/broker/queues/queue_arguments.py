@@ -1,4 +1,4 @@
-"""What a queue, or a consumer of it, is declared with: what RabbitMQ takes, what it refuses, and what it comes to."""
+"""Arguments of queues and consumers: those that RabbitMQ takes or refuses, and the settings they result in."""
 
 from __future__ import annotations
 
@@ -11,11 +11,11 @@ from amqproxy.amqp091.wire import Field, Table
 from amqproxy.broker.arguments import TYPE_NAMES, check_equivalent, field
 
 MAX_MILLISECONDS = 315_360_000_000
-"""Ten years."""
+"""Maximum of arguments in milliseconds: ten years."""
 
 MAX_SEGMENT_SIZE = 3_000_000_000
 SEGMENT_SIZE = 500_000_000
-"""Bytes of a stream's segment, where nothing else is asked for."""
+"""Bytes of a stream's segment, unless an argument asks for another size."""
 
 QUEUE_ARGUMENTS = {
     "classic": (
@@ -59,7 +59,7 @@ QUEUE_ARGUMENTS = {
         "x-queue-leader-locator",
     ),
 }
-"""What each type of queue takes. Its re-declarations are compared by these, in this order."""
+"""Arguments that each type of queue takes. Re-declarations are compared by these, in this order."""
 
 CONSUMER_ARGUMENTS = {
     "classic": ("x-cancel-on-ha-failover", "x-priority", "x-credit"),
@@ -69,7 +69,7 @@ CONSUMER_ARGUMENTS = {
 
 
 class QueueSettings(NamedTuple):
-    """What a queue's arguments and its policy come to. Times are in seconds; None is no limit."""
+    """Settings that a queue's arguments and its policy result in. Times are in seconds; None is unlimited."""
 
     message_ttl: float | None = None
     expires: float | None = None
@@ -85,7 +85,7 @@ class QueueSettings(NamedTuple):
 
     @classmethod
     def of(cls, arguments: Mapping[str, Any]) -> QueueSettings:
-        """From the arguments of a queue, or from what its policy has made of them."""
+        """Return the settings for the arguments of a queue, or for those merged with its policy."""
 
         def number(name: str) -> int | None:
             value = arguments.get(name)
@@ -113,11 +113,11 @@ class QueueSettings(NamedTuple):
 
 MIDDLE_PRIORITY = 5
 USUAL_PRIORITY = 4
-"""The priority of a message without one, in a queue with Qpid's arguments for priorities."""
+"""Priority of a message without one, in a queue with Qpid's arguments for priorities."""
 
 
 def priority_levels(arguments: Mapping[str, Any]) -> tuple[int, int]:
-    """The priority below which all share the lowest level, and that of messages without one.
+    """Return the priority below which all share the lowest level, and the priority of messages without one.
 
     With Qpid's arguments for priorities, fewer than ten levels lie around the middle, as JMS wants it (section 3.4.10):
     of four, the lowest has the priorities up to 3, and the highest those from 6 on. RabbitMQ counts from 0.
@@ -129,7 +129,7 @@ def priority_levels(arguments: Mapping[str, Any]) -> tuple[int, int]:
 
 
 def queue_type(arguments: Table) -> str:
-    """The type that a queue's arguments ask for."""
+    """Return the type that a queue's arguments ask for."""
     value = arguments.get("x-queue-type")
     return value if isinstance(value, str) else "classic"
 
@@ -137,7 +137,7 @@ def queue_type(arguments: Table) -> str:
 def check_declare(
     what: str, arguments: Table, *, durable: bool, exclusive: bool, auto_delete: bool, is_named: bool = True
 ) -> None:
-    """406 for a queue that cannot be; `what` is its name and vhost, as in `queue 'q' in vhost 'v'`."""
+    """Raise 406 for a queue that cannot be declared; `what` is its name and vhost, as in `queue 'q' in vhost 'v'`."""
     target = field(arguments, "x-dead-letter-exchange")
     if target is not None and target.type != "S":
         raise PreconditionFailed(f"invalid type '{TYPE_NAMES[target.type]}' for arg '{target.name}' in {what}")
@@ -157,15 +157,16 @@ def check_declare(
 
 
 def check_same(name: str, vhost: str, type_: str, received: Table, current: Table) -> None:
-    """406 when a queue of that type is declared again with other arguments."""
+    """Raise 406 if a queue of that type is declared again with other arguments."""
     names = QUEUE_ARGUMENTS[type_]
     if queue_type(received) == queue_type(current):
-        names = tuple(each for each in names if each != "x-queue-type")  # to ask for classic is to ask for nothing
+        # An explicit type of classic is equivalent to none.
+        names = tuple(each for each in names if each != "x-queue-type")
     check_equivalent(f"queue '{name}'", vhost, names, received, current)
 
 
 def check_consume(what: str, type_: str, arguments: Table) -> None:
-    """406 for arguments that no consumer of this type of queue can have."""
+    """Raise 406 for arguments that no consumer of this type of queue can have."""
     _check(what, CONSUMER_ARGUMENTS[type_], arguments)
     _check_known(what, type_, CONSUMER_ARGUMENTS, arguments)
 
@@ -178,14 +179,14 @@ def _check(what: str, names: tuple[str, ...], arguments: Table) -> None:
 
 
 def _check_known(what: str, type_: str, known: Mapping[str, tuple[str, ...]], arguments: Table) -> None:
-    """406 for what only other types take; unknown arguments are ignored."""
+    """Raise 406 for arguments that only other types take; unknown arguments are ignored."""
     foreign = {name for names in known.values() for name in names}.difference(known[type_])
     for each in arguments.fields:
         if each.name in foreign:
             raise PreconditionFailed(f"invalid arg '{each.name}' for {what} of queue type rabbit_{type_}_queue")
 
 
-# --- one check for each argument; what comes back is the fault, as Erlang prints it
+# --- one check for each argument, which returns the fault as Erlang prints it
 
 _INTEGERS = frozenset("bBsUuIilL")
 
@@ -258,7 +259,7 @@ def _stream_offset(found: Field, arguments: Table) -> str:
         return fault
     if found.value in OFFSETS or interval(found.value):
         return ""
-    # RabbitMQ's check does not survive a word that does not begin with a number.
+    # RabbitMQ's check crashes on a word that does not begin with a digit.
     is_answered = found.value[:1].isdecimal()
     return f'{{invalid_stream_offset_arg,{{longstr,<<"{found.value}">>}}}}' if is_answered else "invalid_offset"
 
@@ -269,7 +270,7 @@ _INTERVAL = re.compile(r"(\d+)([YMDhms])", re.ASCII)
 
 
 def interval(text: str) -> int | None:
-    """The seconds that an age such as 7D is, more than none; None when the text is no age."""
+    """Return the seconds of an age such as 7D, more than 0; None if the text is not an age."""
     found = _INTERVAL.fullmatch(text)
     return int(found[1]) * _SECONDS[found[2]] or None if found else None
 
@@ -301,4 +302,4 @@ _CHECKS: dict[str, Callable[[Field, Table], str]] = {
     "x-cancel-on-ha-failover": _boolean,
     "x-stream-offset": _stream_offset,
 }
-"""In RabbitMQ's order: of two errors, the first here is reported."""
+"""Checks of the arguments in RabbitMQ's order: of two errors, the first here is reported."""

@@ -1,4 +1,4 @@
-"""The types of queue; `QUEUE_TYPES` is how queue.declare finds them."""
+"""The queue types; queue.declare finds them in `QUEUE_TYPES`."""
 
 from amqproxy.broker.queues.queue import Queue
 from amqproxy.broker.queues.quorum import QuorumQueue

@@ -1,4 +1,4 @@
-"""Quorum queues, as they are on one node: deliveries are counted, and come to an end."""
+"""Quorum queues on one node: deliveries are counted, and limited."""
 
 from __future__ import annotations
 
@@ -26,19 +26,20 @@ if TYPE_CHECKING:
     from amqproxy.broker.queues.queue_arguments import QueueSettings
 
 PREFETCH = 2000
-"""What a consumer without a prefetch may hold."""
+"""Maximum prefetch of a consumer, also of one without a prefetch."""
 
 REASONS = ("rejected", "expired", "delivery_limit", "maxlen")
-"""Why a quorum queue lets a message go. The order is part of what the disk has."""
+"""Reasons why a quorum queue drops a message. The order is part of the format on the disk."""
 
 LOW_WATER = 0.8
-"""The part of its limits that a queue which refused must come down to before it takes messages again."""
+"""Fraction of its limits to which a queue that has refused must come down before it takes messages again."""
 
 
 class RequeueOrder(Backlog):
-    """What comes back waits in front of the rest, in the order it came back, or else behind the rest.
+    """A backlog in which requeued messages wait in front, in the order they came back, or else behind the rest.
 
-    In memory or on the disk: the two below it have `_again` and `_behind`, since two bases cannot both have slots.
+    It is in memory or on the disk: its two subclasses declare `_again` and `_behind`, since two bases cannot both have
+    slots.
     """
 
     __slots__ = ()
@@ -102,7 +103,7 @@ class RequeueOrder(Backlog):
 
 
 class RequeueFirst(RequeueOrder):
-    """In memory."""
+    """A requeue order in memory."""
 
     __slots__ = ("_again", "_behind")
 
@@ -112,18 +113,18 @@ class RequeueFirst(RequeueOrder):
         self._behind = {}
 
     def put_behind(self, entry: QueueEntry) -> None:
-        """Let a message that was taken out wait behind all others. An error of `UNREADABLE` where its body is lost."""
+        """Put a message that was taken out behind all others. An error of `UNREADABLE` if its body is lost."""
         page_in(entry)
         self.add(entry.message, entry.expires_at)
         entry.position = self._position + len(self._fresh)
         self._behind[entry.position] = entry
 
     def keep_letter(self, entry: QueueEntry, reason: str) -> None:
-        """Nothing is to be noted of a dead letter that waits: it is in memory alone."""
+        """Note nothing of a dead letter that waits: it is in memory alone."""
 
 
 class DurableRequeueFirst(RequeueOrder, DurableBacklog):
-    """On the disk too: all messages, and which have come back, in their order."""
+    """A requeue order on the disk: it logs all messages, and which of them have come back, in their order."""
 
     __slots__ = ("_again", "_behind", "_turn")
 
@@ -148,10 +149,10 @@ class DurableRequeueFirst(RequeueOrder, DurableBacklog):
         self._message_log.returned(entry.position, entry.delivery_count, -1 - REASONS.index(reason))
 
     def recover(self, queue: ConsumedQueue) -> tuple[list[QueueEntry], list[DeadLetter]]:
-        """Take out what was out when an earlier broker ended, or had come back: those that had, in their order, first.
+        """Take out the messages that were delivered or requeued when an earlier broker ended, and the dead letters.
 
-        Each has its count as if it were back now; it is yet to be put back. Dead letters that had not arrived are the
-        second list.
+        The requeued messages come first, in their order. Each of the messages has its count as if it were back, and has
+        yet to be put back. The second list has the dead letters that had not arrived.
         """
         back: list[tuple[int, QueueEntry]] = []
         out: list[QueueEntry] = []
@@ -220,10 +221,10 @@ class QuorumQueue(Queue):
             settings = settings._replace(overflow="drop-head")
         super()._follow(settings)
         is_asked = settings.dead_letter_strategy == "at-least-once" and settings.dead_letter_exchange is not None
-        # As with RabbitMQ, it needs this overflow, and is at-most-once without.
+        # As with RabbitMQ, at-least-once needs reject-publish, and is at-most-once without.
         self._keeps_letters = is_asked and settings.overflow == "reject-publish"
 
-    # --- letters that are kept until they have arrived
+    # --- dead letters kept until they have arrived
 
     def _let_go(self, entry: QueueEntry, reason: str, now: float) -> None:
         if not self._keeps_letters:
@@ -257,7 +258,7 @@ class QuorumQueue(Queue):
             self._look_ahead()
 
     def _sending_again(self, now: float) -> Job:
-        """Send all again that have not arrived, in steps; those that are not to be kept any more, for the last time."""
+        """Send all letters again that have not arrived, in steps; if letters need not be kept, for the last time."""
         letters = self._letters.pop_unsent()
         quantum = self._quantum
         while letters and not self.is_deleted:
@@ -297,7 +298,7 @@ class QuorumQueue(Queue):
             freed += page_out_bodies(entries, page_store, most - freed)
         return freed
 
-    # --- what is different in a quorum queue
+    # --- differences from a classic queue
 
     def get(self, now: float) -> QueueEntry | None:
         if isinstance(self._round_robin, SingleActiveConsumer):
@@ -311,7 +312,7 @@ class QuorumQueue(Queue):
         return entry
 
     def recovered(self, now: float, locked: LockedEntries | None = None) -> None:
-        """What was out when an earlier broker ended has come back once more, behind what had come back before."""
+        """Requeue the messages that were out when an earlier broker ended, behind those requeued before."""
         locked = locked or {}
         for _, backlog in self._backlogs:
             if isinstance(backlog, DurableRequeueFirst):
@@ -344,7 +345,7 @@ class QuorumQueue(Queue):
         return is_room and not self._is_full
 
     def _requeued(self, entries: Iterable[QueueEntry], now: float) -> None:
-        """Without a delivery limit messages go behind all others, with one before them."""
+        """Put messages behind all others or, with a delivery limit, in front of them."""
         self._return(entries, now, is_behind=self.settings.delivery_limit is None)
 
     def _given_back(self, entries: Iterable[QueueEntry], now: float) -> None:
@@ -399,7 +400,7 @@ class QuorumQueue(Queue):
         entry.header = header_with(entry.message, Field("x-delivery-count", "l", entry.delivery_count))
 
     def _refuses(self, message: Message, now: float) -> bool:
-        """A queue is full once it is over a limit, which it thus exceeds by one message, until it is well below."""
+        """Return whether the queue is full: once it is over a limit, by one message, and until it is well below."""
         self._note_fullness()
         return self._is_full
 

@@ -1,4 +1,4 @@
-"""Whose turn it is among the consumers of a queue. On the way of every delivery."""
+"""Turns of the consumers of a queue. On the path of every delivery."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from amqproxy.broker.queues.consumer import Consumer
 
 
 class RoundRobin:
-    """Those of the highest priority that can take, each in turn.
+    """Turns of the consumers of the highest priority that can take messages.
 
     A consumer that is found unable to take is left out, as `is_blocked`, until it is put back by `add`.
     """
@@ -19,7 +19,7 @@ class RoundRobin:
         self._lines: list[tuple[int, deque[Consumer]]] = []
 
     def add(self, consumer: Consumer) -> None:
-        """Let a consumer stand in line, behind all of its priority."""
+        """Add a consumer behind all of its priority."""
         consumer.is_blocked = False
         for place, (priority, line) in enumerate(self._lines):
             if priority == consumer.priority:
@@ -31,17 +31,17 @@ class RoundRobin:
         self._lines.append((consumer.priority, deque((consumer,))))
 
     def remove(self, consumer: Consumer) -> None:
-        """Forget a consumer, wherever it stands."""
+        """Remove a consumer, wherever it stands."""
         for priority, line in self._lines:
             if priority == consumer.priority and not consumer.is_blocked:
                 line.remove(consumer)
         consumer.is_blocked = False
 
     def wait_no_more(self) -> None:
-        """Let the next one have its turn, whatever another has not settled yet."""
+        """Give the next consumer its turn, whatever another one has not settled."""
 
     def next(self) -> Consumer | None:
-        """The consumer of the next message; it goes to the end of its line."""
+        """Return the consumer of the next message, and move it to the end of its line."""
         lines = self._lines
         while lines:
             line = lines[0][1]
@@ -58,10 +58,11 @@ class RoundRobin:
 
 
 class SingleActiveConsumer(RoundRobin):
-    """One consumer gets everything; when it goes, the next by priority, then by age. x-single-active-consumer.
+    """Turns for x-single-active-consumer: one gets everything until it is removed, then the next by priority and age.
 
-    As in RabbitMQ, where a consumer goes that has not settled all it was handed, the next one waits: until all of it is
-    settled, or the queue has a reason of its own to go on (`wait_no_more`). So what comes back is handed out in order.
+    As in RabbitMQ, if the removed consumer has not settled all of its messages, the next one waits: until all of them
+    are settled, or the queue has another reason to proceed (`wait_no_more`). So messages that come back are delivered
+    in order.
     """
 
     __slots__ = ("_predecessor", "_waiting", "active")
@@ -71,7 +72,7 @@ class SingleActiveConsumer(RoundRobin):
         self.active: Consumer | None = None
         self._predecessor: Consumer | None = None
         self._waiting: dict[int, dict[Consumer, None]] = {}
-        """By their priority."""
+        """Waiting consumers by priority."""
 
     def add(self, consumer: Consumer) -> None:
         consumer.is_blocked = False

@@ -1,4 +1,4 @@
-"""Streams: a log that is appended to, and read from any place by as many as want to."""
+"""Streams: a log that messages are appended to, and that any number of consumers read from any offset."""
 
 from __future__ import annotations
 
@@ -25,11 +25,11 @@ if TYPE_CHECKING:
     from amqproxy.broker.queues.consumer import Consumer
 
 LEAST_READ = 32
-"""Messages that are worth one reading of the disk, even for a consumer that takes fewer at a time."""
+"""Number of messages that are worth one read of the disk, even for a consumer that takes fewer at a time."""
 
 
 class StreamSegment:
-    """A part of the log that goes as a whole: its first offset, and the bytes of its bodies."""
+    """A part of the log that is dropped as a whole: its first offset, and the bytes of its bodies."""
 
     __slots__ = ("body_bytes", "first", "last_time")
 
@@ -37,14 +37,15 @@ class StreamSegment:
         self.first = first
         self.body_bytes = body_bytes
         self.last_time = 0.0
-        """When its last message came; known once there is another segment."""
+        """Arrival time of its last message; known once there is another segment."""
 
 
 class StreamQueue(Queue):
-    """Reading takes nothing away. Whole segments go, from the oldest, when a new one begins and a limit is exceeded.
+    """A stream, which is read without taking messages out.
 
-    As in RabbitMQ, what came together is a chunk, and a consumer that may be sent any of it is sent all of it: so it
-    can hold more than its prefetch.
+    Whole segments are dropped, from the oldest, when a new one begins and a limit is exceeded. As in RabbitMQ, messages
+    that arrived together are a chunk, and a consumer that may be sent any of it is sent all of it: so it can hold more
+    than its prefetch.
     """
 
     type: ClassVar[str] = "stream"
@@ -67,7 +68,7 @@ class StreamQueue(Queue):
 
     @property
     def consumer_count(self) -> int:
-        """RabbitMQ reports nothing."""
+        """Always 0, as RabbitMQ reports no consumers of a stream."""
         return 0
 
     @property
@@ -76,7 +77,7 @@ class StreamQueue(Queue):
 
     @property
     def left(self) -> int:
-        """None is taken out: these were too old, or too many."""
+        """Number of messages dropped because of their age or number; none is ever taken out."""
         return self._log.first
 
     def __iter__(self) -> Iterator[Message]:
@@ -108,7 +109,7 @@ class StreamQueue(Queue):
         return new
 
     def _retain(self, now: float) -> None:
-        """Drop the oldest segments that are too much, or too old. The one that is written stays."""
+        """Drop the oldest segments that are over a limit, or too old. The one that is written stays."""
         limit, age = self.settings.max_bytes, self.settings.max_age
         dropped = 0
         while dropped < len(self._segments) - 1:
@@ -149,11 +150,11 @@ class StreamQueue(Queue):
         )
 
     def durables(self) -> list[DurableSegment]:
-        """What is remembered of it beside its messages."""
+        """Return the records that are kept of the stream beside its messages."""
         return [self._durable(each, following.first) for each, following in pairwise(self._segments)]
 
     def recover(self, found: DurableSegment) -> None:
-        """Know a segment from before again. They must come in their order."""
+        """Restore a segment from before. Segments must come in their order."""
         last = self._segments[-1]
         ended, last = StreamSegment(found.first, found.octets), StreamSegment(found.end, last.body_bytes - found.octets)
         ended.last_time = found.last_time
@@ -171,7 +172,7 @@ class StreamQueue(Queue):
         self._places.clear()
         self._chunks.clear()
 
-    # --- settling: it gives room for more, and that is all
+    # --- settling: it only makes room for more deliveries
 
     def ack(self, entries: list[QueueEntry], now: float) -> None:
         consumers: dict[Consumer, None] = {}
@@ -212,10 +213,10 @@ class StreamQueue(Queue):
         return now
 
     def hold_back(self) -> None:
-        """Nothing comes back to a stream."""
+        """Hold nothing back: messages never come back to a stream."""
 
     def hold_no_more(self, now: float) -> None:
-        """Nor is it waited for."""
+        """Release nothing, as nothing is held back."""
 
     def _refusal(self) -> NotImplementedByServer:
         return NotImplementedByServer(f"basic.nack and basic.reject not supported by stream queues {self}")
@@ -262,7 +263,7 @@ class StreamQueue(Queue):
             self._feed(consumer, now)
 
     def _feed(self, consumer: Consumer, now: float) -> None:
-        """Send a consumer what comes next for it, as far as it can take that."""
+        """Send a consumer its next messages, as far as it can take them."""
         log = self._log
         try:
             self._feed_from(max(self._places[consumer], log.first), consumer, now)
@@ -299,7 +300,7 @@ class StreamQueue(Queue):
                 break
 
     def _offset(self, arguments: Table, now: float) -> int:
-        """Where a consumer begins: x-stream-offset; by default the end."""
+        """Return the first offset of a consumer: its x-stream-offset, by default the end."""
         found = field(arguments, "x-stream-offset")
         value: Any = "next" if found is None else found.value
         log = self._log
@@ -314,7 +315,7 @@ class StreamQueue(Queue):
         seconds = interval(value)
         return log.next if seconds is None else log.offset_at(now - seconds, log.first)
 
-    # --- its end
+    # --- deletion
 
     def check_delete(self, *, if_unused: bool, if_empty: bool) -> None:
-        """RabbitMQ deletes a stream whatever is asked."""
+        """Allow the deletion: RabbitMQ deletes a stream whatever the client asks for."""

@@ -1,7 +1,7 @@
-"""What is in a stream: messages by their offset, of which the newest are in memory, and the rest on the disk.
+"""Messages of a stream by their offset: the newest are in memory, and the rest on the disk.
 
-A message log, if there is one, has all of them, each at the position after its offset, and with the time it came in
-place of the one it expires at. Without one, they go to a page file when memory gets short.
+A message log, if there is one, has all of them, each at the position after its offset, and with its arrival time in
+place of its expiration. Without one, they go to a page file when memory gets short.
 """
 
 from __future__ import annotations
@@ -19,17 +19,17 @@ from amqproxy.broker.storage.page_file import PageBlock
 
 RUN_MESSAGES = 1024
 RUN_BYTES = 256 * 1024
-"""What leaves memory at once: so many messages, or so many bytes, whichever comes first."""
+"""Messages or bytes that leave memory at once, whichever comes first."""
 
 TAIL_BYTES = 4 * 1024 * 1024
-"""What may stay in memory of what the disk has."""
+"""Bytes that may stay in memory of messages that the disk has."""
 
 RUNS_READ = 16
-"""Runs of messages that were read back last, and are kept for other readers."""
+"""Number of runs that were read back last, and are kept for other readers."""
 
 
 class MessageRun:
-    """Successive messages in memory, and when they came. `batch` is the journal's that has the last of them."""
+    """Successive messages in memory with their arrival times. `batch` is the journal batch of the last one."""
 
     __slots__ = ("batch", "bytes_in_memory", "first", "messages", "times")
 
@@ -51,9 +51,9 @@ class MessageRun:
 
 
 class StreamLog:
-    """Offsets from `first` up to `next`, which is the next one's. Times (seconds) never go down.
+    """Messages at the offsets from `first` up to `next`, which the next one gets. Times (seconds) never go down.
 
-    `fetch` reads what the message log has.
+    `fetch` reads the content of the message log.
     """
 
     __slots__ = ("_fetch", "_last_time", "_message_log", "_paged_out", "_read", "_tail", "_tail_bytes", "first", "next")
@@ -78,7 +78,7 @@ class StreamLog:
 
     @property
     def last_time(self) -> float:
-        """When the last message came; there must be one."""
+        """Arrival time of the last message; there must be one."""
         if self._last_time is None:
             self._last_time = self.time(self.next - 1)
         return self._last_time
@@ -104,7 +104,7 @@ class StreamLog:
             run.batch = self._message_log.journal.number
 
     def trim(self, first: int, body_bytes: int) -> None:
-        """Drop all before an offset; the bodies of the rest have so many bytes."""
+        """Drop all messages before an offset; the bodies of the rest have `body_bytes`."""
         self.first = first
         while len(self._tail) > 1 and self._tail[0].end <= first:
             self._tail_bytes -= self._tail.popleft().bytes_in_memory
@@ -115,15 +115,15 @@ class StreamLog:
             self._message_log.trimmed(first, self.next - first, body_bytes)
 
     def discard(self) -> None:
-        """None of it is wanted any more."""
+        """Drop the blocks on the disk: the stream is deleted."""
         for block, page_store in self._paged_out:
             page_store.drop(block)
         self._paged_out.clear()
 
-    # --- what memory has no room for
+    # --- paging
 
     def forget_what_was_read(self) -> None:
-        """No consumer is left: keep nothing for further ones."""
+        """Drop the runs that were read back: no consumer is left for them."""
         self._read.clear()
 
     @property
@@ -131,9 +131,9 @@ class StreamLog:
         return self._tail_bytes + sum(run.bytes_in_memory for run in self._read)
 
     def page_out(self, page_store: PageStore, most: int) -> int:
-        """Let the older messages be on the disk alone; how many bytes of memory, about `most`, that gives back.
+        """Leave about `most` bytes of the older messages to the disk alone; return the bytes of memory that this frees.
 
-        `OSError` when the disk does not take them.
+        `OSError` if the disk does not take them.
         """
         before = self.bytes_in_memory
         self._read.clear()
@@ -149,7 +149,7 @@ class StreamLog:
         return before - self.bytes_in_memory
 
     def _forget_what_is_kept(self, limit: int) -> None:
-        """Let go of what is on the disk for good, until no more than so many bytes are left, or the newest run."""
+        """Remove committed messages from memory, down to `limit` bytes or the newest run."""
         assert self._message_log is not None
         committed = self._message_log.journal.last_committed
         refused = self._message_log.refused
@@ -161,7 +161,7 @@ class StreamLog:
     # --- reading
 
     def run(self, offset: int, most: int = READ_AHEAD) -> MessageRun:
-        """Messages among which is the one at an offset; `most` is how many are of use. The offset must be there."""
+        """Return a run of messages with the one at an offset, which must exist; `most` is how many are wanted."""
         found = self._in_memory(offset)
         if found is None:
             found = self._read_back(offset, most)
@@ -169,12 +169,12 @@ class StreamLog:
         return found
 
     def time(self, offset: int) -> float:
-        """When the message at an offset came."""
+        """Return the arrival time of the message at an offset."""
         run = self._in_memory(offset) or self._read_back(offset, 1)
         return run.times[offset - run.first]
 
     def offset_at(self, when: float, first: int) -> int:
-        """From an offset on, the first one of what came at that time or later."""
+        """Return the first offset, from `first` on, of a message that arrived at that time or later."""
         return first + bisect_left(range(first, self.next), when, key=self.time)
 
     def _in_memory(self, offset: int) -> MessageRun | None:
@@ -206,10 +206,10 @@ class StreamLog:
 
     @property
     def _shift(self) -> int:
-        """What a row's position is beyond its offset."""
+        """Difference between a row's position and its offset."""
         return 0 if self._message_log is None else 1
 
     def _fill(self, run: MessageRun, end: int, time: float) -> None:
-        """What is missing is damaged, so that all else stays at its offset."""
+        """Fill a gap with damaged messages, so that all others stay at their offsets."""
         while run.end < end:
             run.add(DAMAGED, time)
