@@ -1,4 +1,4 @@
-"""Shows a tap what a client and the broker send each other, as the proxy does with its sessions, and counts it."""
+"""Display of a client's traffic with the broker to a tap, as for the proxy's sessions, and its metrics."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ class ConnectionTap:
 
     @property
     def meter(self) -> Meter | None:
-        """What counts this connection, if there are metrics and it is not over."""
+        """The meter of this connection; `None` without metrics or once it is over."""
         return None if self._is_counted else self._reading.meter
 
     def show_to(self, tap: Tap | None) -> None:
@@ -53,7 +53,7 @@ class ConnectionTap:
             self._tap = tap
 
     def received(self, data: bytes) -> None:
-        """Take what the client has sent."""
+        """Process bytes received from the client."""
         self.byte_counts[CLIENT] += len(data)
         if self._is_over:
             return
@@ -63,14 +63,14 @@ class ConnectionTap:
             self._read(CLIENT, data)
 
     def sent(self, pieces: Iterable[bytes]) -> None:
-        """Take what is going to be sent to the client."""
+        """Process bytes about to be sent to the client."""
         for data in pieces:
             self.byte_counts[SERVER] += len(data)
             if self._is_greeted and not self._is_over:
                 self._read(SERVER, data)
 
     def ended(self, reason: str) -> None:
-        """The connection is over."""
+        """Show and count the end of the connection."""
         if not self._is_over:
             self._is_over = True
             self._show_end(reason)
@@ -80,7 +80,7 @@ class ConnectionTap:
                 meter.close()
 
     def _greet(self, data: bytes) -> bytes:
-        """Show the protocol header, once it is whole: what is behind it. Another protocol is not read any further."""
+        """Show the complete protocol header and return the bytes after it; unknown protocols are not read."""
         self._first += data
         protocol = recognise(self._first)
         if protocol is None:
@@ -99,7 +99,7 @@ class ConnectionTap:
         return self._first[_HEADER_BYTES:]
 
     def _read(self, sender: Peer, data: bytes) -> None:
-        """Make frames of what a peer sends, and show and count them. A fault of ours ends that, not the connection."""
+        """Read, show and count a peer's frames; an internal error ends only this reading, not the connection."""
         reading = self._reading
         with contained("connection not shown any further", then=self._stop_reading, client=self.name):
             if sender is SERVER:

@@ -1,4 +1,4 @@
-"""The broker that a config describes: with its limits, with what it keeps and with what it begins with."""
+"""Creation of the broker that a configuration describes, with its limits, stored data and definitions."""
 
 from __future__ import annotations
 

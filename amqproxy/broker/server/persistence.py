@@ -24,10 +24,10 @@ from amqproxy.process.malloc_trim import give_back
 from amqproxy.process.supervision import contained, guarded, report, supervised
 
 RETRY_DELAY = 0.1
-"""Seconds after which writing is tried again when it failed before it came to the disk."""
+"""Seconds after which a write is retried that failed before it reached the disk."""
 
 LULL = 0.002
-"""Seconds without anything new after which a batch that gathers is written."""
+"""Seconds without new changes after which a gathering batch is written."""
 
 
 @asynccontextmanager
@@ -84,7 +84,7 @@ class StoreWriter:
         self._group_commit = GroupCommit()
         self._gathering_since: float | None = None
         self._batch: JournalBatch | None = None
-        """What was taken from the journal and could not be handed over yet."""
+        """A batch taken from the journal but not submitted to the store."""
         self._is_writing = False
         self._is_waiting = False
         self._is_closed = False
@@ -172,7 +172,7 @@ class StoreWriter:
                 await trio.sleep(LULL)
         self._stop_waiting()
 
-    # --- what the store's thread reports
+    # --- reports of the store's thread
 
     def _note_written(self, batch: JournalBatch) -> None:
         """Called by the store's thread. A notice that fails is repeated: nothing else refers to the batch."""
@@ -205,6 +205,6 @@ class StoreWriter:
 
 
 def note_damage(broker: Broker, id_: int, error: Exception) -> None:
-    """A message in the store cannot be read any more, and is passed over."""
+    """Report an unreadable message in the store, which is skipped."""
     log_number, position = id_ >> POSITION_BITS, id_ & MAX_POSITION
     broker.events.fail("stored message damaged", error, message_log=log_number, position=position)

@@ -1,4 +1,4 @@
-"""Runs the model's timers when they are due, and reports memory and disk use to it."""
+"""Task that runs the model's due timers and reports memory and disk use to it."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from amqproxy.process.malloc_trim import give_back
 from amqproxy.process.supervision import contained
 
 MEASURING_INTERVAL = 1.0
-"""Seconds between two looks at memory and disk."""
+"""Seconds between two measurements of memory and disk."""
 
 LEAST_SLEEP = 0.005
 """Seconds between two looks for what is due, however much is."""
@@ -65,7 +65,7 @@ class TimerTask:
                 await trio.sleep_forever()
 
     def _turn(self, now: float) -> float:
-        """Do what is due, and send what comes of it; when something will be due next."""
+        """Run the due timers and send the resulting output; return the time of the next one."""
         self._send_scheduler.hold()
         self._broker.work.quantum.begin()
         if now >= self._next_look:
@@ -81,7 +81,7 @@ class TimerTask:
         self._sleep.deadline = min(self._sleep.deadline, max(self._earliest, trio_time(when)))
 
     def _wake(self) -> None:
-        """There is something to go on with, at once."""
+        """Wake the task at once, because unfinished work was added."""
         self._sleep.deadline = -math.inf
 
     def _measure(self, now: float) -> None:

@@ -104,7 +104,7 @@ class MessageLog:
     def enqueued(
         self, position: int, message: Message, expires_at: float = NEVER, ticket: DurabilityTicket | None = None
     ) -> None:
-        """A message waits, at a position above all others. `expires_at` is in model seconds; `ticket` counts it."""
+        """Record a message enqueued above all other positions; `expires_at` is in model seconds, `ticket` counts it."""
         journal = self.journal
         if ticket is not None:
             ticket.left += 1
@@ -128,14 +128,14 @@ class MessageLog:
             self._note()
 
     def delivered(self, position: int) -> None:
-        """A message has been handed out, as have all before it: should it be found again, it is redelivered."""
+        """Record the delivery of a message and all before it: after a restart they count as redelivered."""
         if position > self.delivered_to:
             self.delivered_to = position
             if not self._is_noted:
                 self._note()
 
     def returned(self, position: int, delivery_count: int, turn: int = 0) -> None:
-        """A message has come back so many times; `turn` is its place among those that wait to be handed out again."""
+        """Record a message's `delivery_count` of returns; `turn` is its place among those waiting for redelivery."""
         self._counts[self._first + position] = RedeliveryMark(delivery_count, turn)
         if not self._is_noted:
             self._note()
@@ -171,14 +171,14 @@ class MessageLog:
             self._note()
 
     def purged(self, kept: Mapping[int, int] = MappingProxyType({})) -> None:
-        """All messages so far are done with, but for those that are unacknowledged: their sizes by position."""
+        """Record a purge of all messages except the unacknowledged ones, given as their sizes by position."""
         self.journal.defined()
         self._clear_all(kept)
         self.messages = len(kept)
         self.body_bytes = sum(kept.values())
 
     def trimmed(self, position: int, messages: int, body_bytes: int) -> None:
-        """All messages up to a position are done with, and so many remain: a log loses its tail."""
+        """Record the removal of all messages up to a position; `messages` and `body_bytes` are those that remain."""
         last, rows = self._first + position, self._rows
         for id_ in [id_ for id_ in rows if id_ <= last]:
             self._count_rows(-(rows.pop(id_).size + ENTRY_COST))
@@ -192,7 +192,7 @@ class MessageLog:
             self._note()
 
     def _clear_all(self, kept: Mapping[int, int]) -> None:
-        """Drop all messages except these positions in constant time; their containers are freed later, in steps."""
+        """Drop all messages except these positions at once, however many there are; free their containers in steps."""
         journal, first = self.journal, self._first
         self._count_rows(-self._rows_bytes)
         journal.free(self._rows)
@@ -230,7 +230,7 @@ class MessageLog:
         self._rows[row.id] = row
 
     def forget(self) -> None:
-        """The message log is gone, with all changes that it had to report."""
+        """Discard all unreported changes of the deleted message log."""
         self._clear_all({})
         self._cleared = None
         self._settled = []

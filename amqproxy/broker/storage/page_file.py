@@ -40,7 +40,7 @@ class PageFile:
 
 
 class PageBlock(NamedTuple):
-    """Messages that were paged out together: where they are, the first and last position, how many, and how long."""
+    """Messages paged out together: their place in the file, first and last position, number, and size."""
 
     file: PageFile
     at: int
@@ -107,7 +107,7 @@ class PageFiles:
         return file
 
     def read(self, block: PageBlock) -> list[PackedMessage]:
-        """The messages of a block, which stay. What is wrong with one that cannot be read is logged, and raised."""
+        """Return the messages of a block, which stays in the file; a read failure is logged and raised."""
         try:
             return self._read(block)
         except Exception as error:
