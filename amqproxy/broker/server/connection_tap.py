@@ -18,11 +18,11 @@ _HEADER_BYTES = len(HEADER)
 
 
 class ConnectionTap:
-    """One connection, numbered `number`, as `tap` sees it, if there is one; its bytes are read once more for that.
+    """One connection with number `number` as seen by `tap`, if there is one; its bytes are read a second time for that.
 
-    What the client sends is shown before the broker takes it, and what the broker sends before it leaves: so each
-    answer is shown after what it answers. A tap that fails is shown no more of this connection. With `metrics`, what
-    passes is counted there, by the `meter`; `byte_counts` are of what each peer has sent.
+    Client bytes are shown before the broker processes them, and broker bytes before they are sent, so that each reply
+    is shown after its request. A tap that fails is not shown this connection any more. With `metrics`, the traffic is
+    counted there by the `meter`; `byte_counts` are the bytes that each peer has sent.
     """
 
     def __init__(
@@ -48,7 +48,7 @@ class ConnectionTap:
         return None if self._is_counted else self._reading.meter
 
     def show_to(self, tap: Tap | None) -> None:
-        """Show what passes to another tap from here on, or to none."""
+        """Show further traffic to another tap, or to none."""
         if not self._has_failed:
             self._tap = tap
 

@@ -19,7 +19,7 @@ from amqproxy.process.supervision import supervised
 from amqproxy.sockets.transport import Transport, TransportBroken
 
 MOST_UNSENT = 32 * 1024 * 1024
-"""Bytes waiting to be sent, above which nothing more is read. Deliveries end at a lower mark: these are answers."""
+"""Bytes waiting to be sent above which reading stops; deliveries stop at a lower limit, so these are replies."""
 
 
 BLOCKED_LOOK = 1.0
@@ -35,20 +35,20 @@ SLICE = 64 * 1024
 """Bytes that a client must take within that time."""
 
 OFFERED = 32
-"""Pieces that are offered to a socket at once: of large bodies it takes fewer, and each costs time."""
+"""Pieces offered to a socket at once: of large bodies it takes fewer, and each offered piece costs time."""
 
 
 READING = 8
-"""Turns in one for what was read at once, where all of it is publishes and acks: there is not much of that, and to
-begin anew costs the fastest publishers most."""
+"""Number of turns that may process the bytes of one read if all of them are publishes and acks: their amount is small,
+and splitting it over turns costs the fastest publishers most."""
 
 
 class ConnectionTask:
-    """One client's. Its one task reads, and what that brings for this client or another is sent there and then.
+    """Reading task of one client; the output that a read causes, for this client or others, is sent immediately.
 
-    Only what a socket does not take at once is for a task of its own, in `nursery`. No exception leaves any of them.
-    `is_ended` is set once everything is sent. `tap` is shown all that passes. `first` is the connection that
-    serves every client until its protocol header is known.
+    Output that a socket does not take at once is sent by a separate task in `nursery`. No exception leaves any of them.
+    `is_ended` is set once everything is sent. `tap` is shown all traffic. `first` is the connection that serves every
+    client until its protocol header is known.
     """
 
     __slots__ = (

@@ -46,12 +46,12 @@ SHUTDOWN = "broker forced connection closure with reason 'shutdown'"
 
 
 class BrokerServer:
-    """All the clients of one broker, wherever they come from. `run` must be running.
+    """Server of all clients of one broker, from listeners and from within the process; `run` must be running.
 
-    `most_connections` are served at a time; more are closed at once. `naming` reads the user from a client's
-    certificate. `directory` is where the disk must have room. `tap` is shown what passes on connections that come from
-    then on; with `metrics`, which count what passes, also on those that are there when it is applied. `served` has the
-    connections by their numbers.
+    `most_connections` are served at a time; further ones are closed at once. `naming` reads the user from a client's
+    certificate. `directory` is the place whose free disk space is checked. `tap` is shown the traffic of later
+    connections; with `metrics`, which count the traffic, also that of connections open when it is applied. `served` has
+    the connections by their numbers.
     """
 
     def __init__(

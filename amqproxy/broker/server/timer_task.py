@@ -21,13 +21,13 @@ MEASURING_INTERVAL = 1.0
 """Seconds between two measurements of memory and disk."""
 
 LEAST_SLEEP = 0.005
-"""Seconds between two looks for what is due, however much is."""
+"""Minimum seconds between two runs of the due timers."""
 
 
 class TimerTask:
-    """Sleeps until something in `broker` is due; `directory` is where the disk must have room.
+    """Task that sleeps until a timer of `broker` is due; the free disk space of `directory` is measured.
 
-    What memory has no room for goes to the system's directory for temporary files, unless there is a place for it.
+    Paged-out messages go to the system's directory for temporary files, unless the broker has a page store.
     """
 
     def __init__(self, broker: Broker, send_scheduler: SendScheduler, directory: Path | None = None) -> None:
@@ -55,7 +55,7 @@ class TimerTask:
             deadline = now + MEASURING_INTERVAL
             with contained("what was due failed"):
                 deadline = self._turn(now)
-            if deadline <= now:  # the rest of it is for the next turn
+            if deadline <= now:  # the remaining due work continues in the next turn
                 await trio.lowlevel.checkpoint()
                 continue
             self._earliest = trio_time(now) + LEAST_SLEEP

@@ -1,4 +1,4 @@
-"""The directory of a store: no other process may use it, and what is made in it outlasts a loss of power."""
+"""The directory of a store: locked against other processes, with files that survive a loss of power."""
 
 from __future__ import annotations
 

@@ -96,10 +96,10 @@ class DurableSegment(DefinitionRecord, frozen=True, kw_only=True):
 
 
 class DurableTransaction(DefinitionRecord, frozen=True, kw_only=True):
-    """A transaction that is prepared, or whose commit has begun: then it `is_decided`, and goes on.
+    """A prepared transaction, or one whose commit has begun: then it `is_decided` and continues after a restart.
 
-    Its message log has what it does. `global_id` and `branch_id`, in hexadecimal, and `format` are those of its xid,
-    where it has one. `gone` are the queues that were deleted since: it does nothing with what has their names now.
+    Its message log holds its operations. `global_id` and `branch_id`, in hexadecimal, and `format` are those of its
+    xid, if it has one. `gone` are the queues deleted since: later queues with their names are not affected.
     """
 
     identity: ClassVar[int] = 2

@@ -256,7 +256,7 @@ class Journal:
 
     @property
     def is_full(self) -> bool:
-        """Whether so many bytes wait for the disk that publishers must wait too."""
+        """Whether the bytes pending for the disk have reached the limit, so that publishers must wait."""
         return self.pending >= self.max_pending
 
     def take_batch(self) -> JournalBatch:

@@ -176,7 +176,7 @@ class Store:
             raise StoreError(f"{self.path} is damaged: {error}; {REMEDY}") from error
 
     def close(self) -> None:
-        """Write what has been submitted, as far as the disk takes it, and release the directory."""
+        """Write the submitted batches, as far as the disk takes them, and release the directory."""
         if self._is_closing.is_set():
             return
         self._is_closing.set()
@@ -304,7 +304,7 @@ class Store:
                     self._shrink()
 
     def _shrink(self) -> None:
-        """Give a little of what is free in the file back to the disk, if most of the file is."""
+        """Return some free pages of the file to the disk, if most of the file is free."""
         with suppress(sqlite3.Error):
             (free,) = self._writer.execute("pragma freelist_count").fetchone()
             (pages,) = self._writer.execute("pragma page_count").fetchone()
