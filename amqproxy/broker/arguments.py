@@ -1,4 +1,4 @@
-"""Tables of arguments as RabbitMQ reads them: what counts as equal, and what it calls the types of their values."""
+"""Argument tables as RabbitMQ reads them: equivalence of values, and RabbitMQ's names of their types."""
 
 from __future__ import annotations
 
@@ -29,13 +29,13 @@ TYPE_NAMES = {
     "F": "table",
     "V": "void",
 }
-"""RabbitMQ's names of the wire types, which its texts use."""
+"""RabbitMQ's names of the wire types, used in its reply texts."""
 
 MAX_SHORT_STRING = 255
 
 
 def check_short(what: str, text: str) -> None:
-    """406 for a name or key that no frame could carry: clients cannot send such, but definitions may have them."""
+    """Raise 406 for a name or key that no short string can hold; clients cannot send one, but definitions may."""
     try:
         size = len(text.encode("utf-8", "surrogateescape"))
     except UnicodeEncodeError:
@@ -48,30 +48,30 @@ _CLASSES = {**dict.fromkeys("bBsUuIilL", "integer"), **dict.fromkeys("fd", "floa
 
 
 def field(table: Table, name: str) -> Field | None:
-    """The first field of a name, with its wire type."""
+    """Return the first field with a name, including its wire type; `None` if there is none."""
     return next((each for each in table.fields if each.name == name), None)
 
 
 def in_order(table: Table) -> Table:
-    """The same fields sorted by name: the order of arguments means nothing."""
+    """Return the table with its fields sorted by name, because the order of arguments has no meaning."""
     fields = table.fields
     return table if len(fields) < 2 else Table(sorted(fields, key=lambda each: each.name))
 
 
 def comparable(value: Any) -> Any:
-    """What a value is compared as: bytes and text are one, numbers go by value, and no number is true."""
+    """Return a value's comparison key: bytes equal their text, numbers compare by value, booleans equal no number."""
     if isinstance(value, bool):
         return ("bool", value)
     return value.decode("utf-8", "surrogateescape") if isinstance(value, bytes) else value
 
 
 def erlang(value: object) -> str:
-    """A value as RabbitMQ's texts show it between quotes."""
+    """Return a value as RabbitMQ's reply texts show it between quotes."""
     return str(value).lower() if isinstance(value, bool) else str(value)
 
 
 def check_same(what: str, vhost: str, pairs: Mapping[str, tuple[object, object]]) -> None:
-    """406 for the first of `pairs` (received, current) that differ."""
+    """Raise 406 for the first of `pairs` (received, current) that differ."""
     for name, (received, current) in pairs.items():
         if received != current:
             raise PreconditionFailed(
@@ -81,7 +81,7 @@ def check_same(what: str, vhost: str, pairs: Mapping[str, tuple[object, object]]
 
 
 def check_equivalent(what: str, vhost: str, names: tuple[str, ...], received: Table, current: Table) -> None:
-    """406 for the first of `names` whose arguments differ."""
+    """Raise 406 for the first of `names` whose arguments differ."""
     for name in names:
         new, old = field(received, name), field(current, name)
         if new == old or (new is not None and old is not None and _are_equal(new, old)):

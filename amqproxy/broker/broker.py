@@ -1,4 +1,4 @@
-"""The broker as a whole: its virtual hosts and users, and what is the same for every connection."""
+"""The broker as a whole: its virtual hosts, its users, and the settings and limits of all connections."""
 
 from __future__ import annotations
 
@@ -32,13 +32,13 @@ MAX_MESSAGE_SIZE = 134_217_728
 CONSUMER_TIMEOUT = 1800.0
 DTX_TIMEOUT = 60
 TICKING = 2
-"""What it costs of a turn to let a connection do what is due."""
+"""Operations that the tick of a connection counts as."""
 
 HELD_SHARE = 0.5
-"""Of the limit for memory: what the broker itself must hold for memory to be short."""
+"""Share of the memory limit that the broker itself must hold, with its initial memory, to set the memory alarm."""
 
 CONNECTION_COST, CHANNEL_COST, QUEUE_COST, BINDING_COST = 24 * 1024, 4 * 1024, 4 * 1024, 1024
-"""Bytes that each of these is taken to cost in memory, with nothing in it."""
+"""Estimated bytes of memory of each of these when empty."""
 
 LOG_EXCHANGE = "amq.rabbitmq.log"
 
@@ -46,17 +46,17 @@ EVERYTHING = Permission(".*", ".*", ".*")
 
 
 class Broker:
-    """Everything that a client can reach.
+    """A broker: its virtual hosts, users and connections, and the limits for all of them.
 
-    `channel_max`, `frame_max` and `heartbeat` (seconds) are what tune offers; `max_message_size` bounds one body.
-    `consumer_timeout` is how long (seconds) a client may hold a message before its channel is closed, `dtx_timeout` how
-    long (0: for ever) it has to prepare a branch of a distributed transaction, where it sets no time.
-    `quotas` are what a user may have in each virtual host, where that outlives connections. `memory_limit`
-    and `disk_free_limit` (bytes) are compared with the arguments of `measure`. `events` reports all that happens;
-    `vhosts`, `users` and `connections` hold all there is. `paging` frees memory. `log_exchange` makes amq.rabbitmq.log.
-    `mechanisms` are those of SASL that are offered; `plugins` are RabbitMQ's plugins whose exchange types there are.
-    `refused` has the connections that could not log in, as long as they are kept. `sessions` has the named sessions,
-    by virtual host, user and name. `sooner` is called with a time when `next_deadline` may have become that.
+    connection.tune offers `channel_max`, `frame_max` and `heartbeat` (seconds); `max_message_size` bounds one body.
+    `consumer_timeout` is the time (seconds) for which a client may hold a message before its channel is closed,
+    `dtx_timeout` the time (0: unlimited) to prepare a branch of a distributed transaction if the client sets none.
+    `quotas` bound a user's objects that outlive connections, per virtual host. `memory_limit` and `disk_free_limit`
+    (bytes) are compared with the arguments of `check_limits`. `events` reports all events; `paging` frees memory.
+    `log_exchange` declares amq.rabbitmq.log. `mechanisms` are the offered SASL mechanisms; `plugins` are RabbitMQ's
+    plugins whose exchange types are available. `refused` holds the connections whose login was refused, until they are
+    cut. `sessions` holds the named sessions by virtual host, user and name. `sooner` is called with a time to which
+    `next_deadline` may have moved forward.
     """
 
     def __init__(
@@ -99,7 +99,7 @@ class Broker:
         self.alarms: set[str] = set()
         self._ticks = 0
         self._deletions: dict[str, float] = {}
-        """The virtual hosts that are being deleted, and since when."""
+        """The virtual hosts that are being deleted, with the time when the deletion began."""
         self._is_check_held_memory = False
         self.waiting = UnsentBytes(MOST_WAITING if memory_limit is None else min(MOST_WAITING, memory_limit // 4))
         self._causes: dict[str, set[str]] = {}
@@ -123,7 +123,7 @@ class Broker:
             self.vhosts["/"].exchanges[LOG_EXCHANGE] = TopicExchange(LOG_EXCHANGE, durable=True, internal=True)
 
     def use_storage(self, storage: QueueStorage) -> None:
-        """Let `storage` have what is to outlive the broker; before anything is declared."""
+        """Store durable state in `storage`; to be called before anything is declared."""
         self.storage = storage
         for vhost in self.vhosts.values():
             vhost.storage = storage
@@ -131,11 +131,11 @@ class Broker:
     # --- virtual hosts
 
     def add_vhost(self, name: str) -> VirtualHost:
-        """The virtual host of that name, made if it is not there; 406 for a name that cannot be sent."""
+        """Return the virtual host of a name, created if missing; raise 406 for a name that no short string can hold."""
         vhost = self.vhosts.get(name)
         if vhost is None:
             check_short("the virtual host's name", name)
-            while name in self._deletions:  # what is deleted of the old one must not be the new one's
+            while name in self._deletions:  # the pending deletion must not remove objects of the new virtual host
                 self.work.go_on(self._deletions[name])
             vhost = self.vhosts[name] = VirtualHost(
                 name, self.events, self._sooner, self.work, self.quotas, self._exchange_types
@@ -145,7 +145,7 @@ class Broker:
         return vhost
 
     def delete_vhost(self, name: str, now: float) -> bool:
-        """Delete a virtual host, with all in it, and close the connections to it; False when there is none."""
+        """Delete a virtual host with its contents and close the connections to it; return whether it existed."""
         vhost = self.vhosts.pop(name, None)
         if vhost is None:
             return False
@@ -154,7 +154,7 @@ class Broker:
         return True
 
     def _deleting_vhost(self, vhost: VirtualHost, now: float) -> Job:
-        """Close the connections to a virtual host that is there no more, and then delete what was in it."""
+        """Close the connections to a removed virtual host, and then delete its contents."""
         name, quantum = vhost.name, self.work.quantum
         connections = [each for each in self.connections if each.vhost is vhost]
         now = yield from self._doing(connections, lambda each, now: each.close(f"vhost '{name}' is deleted", now), now)
@@ -178,13 +178,13 @@ class Broker:
     # --- users
 
     def add_user(self, user: User) -> None:
-        """Add a user, or put it in the place of one with its name."""
+        """Add a user, replacing a user with the same name."""
         self.users[user.name] = user
         user.events = self.events
         self.events.report("user.created", "", user)
 
     def delete_user(self, name: str, now: float) -> bool:
-        """Delete a user, and close its connections; False when there is none."""
+        """Delete a user and close its connections; return whether it existed."""
         user = self.users.pop(name, None)
         if user is None:
             return False
@@ -195,7 +195,7 @@ class Broker:
         return True
 
     def _ending_sessions(self, ends: Callable[[str, str], bool], now: float) -> Generator[None, float, float]:
-        """End the named sessions of a virtual host or a user, also those whose client is gone."""
+        """End the named sessions of a virtual host or a user, including detached ones."""
         for (vhost, user, _), session in list(self.sessions.items()):
             if ends(vhost, user):
                 with self.events.contained("a session's end failed", vhost=vhost, user=user):
@@ -205,7 +205,7 @@ class Broker:
         return now
 
     def log_in(self, name: str, password: str, *, is_loopback: bool) -> User:
-        """The user, if the password is right and it may come from there; else `LoginRefused`."""
+        """Return the user; raise `LoginRefused` if the password is wrong or the origin is not allowed."""
         user = self.users.get(name)
         if user is None or not user.accepts(password):
             raise LoginRefused(f"user '{name}' - invalid credentials")
@@ -213,7 +213,7 @@ class Broker:
         return user
 
     def log_in_by_certificate(self, name: str, *, is_loopback: bool) -> User:
-        """The user that a TLS client's certificate names; "" names none."""
+        """Return the user that a TLS client's certificate names; raise `LoginRefused` for "" or an unknown user."""
         if not name:
             raise LoginRefused("connection peer presented no TLS (x.509) certificate")
         user = self.users.get(name)
@@ -222,7 +222,7 @@ class Broker:
         user.check_origin(is_loopback=is_loopback)
         return user
 
-    # --- parameters, which others than the broker make something of
+    # --- parameters, stored here and interpreted elsewhere
 
     def set_parameter(self, vhost: str, component: str, name: str, value: Any) -> None:
         """Set a parameter of a virtual host."""
@@ -231,7 +231,7 @@ class Broker:
         self.events.report("parameter.set", vhost, name, component=component, value=value)
 
     def clear_parameter(self, vhost: str, component: str, name: str) -> bool:
-        """Remove a parameter of a virtual host; False when there is none."""
+        """Remove a parameter of a virtual host; return whether it existed."""
         key = {"vhost": vhost, "component": component, "name": name}
         others = [each for each in self.parameters if {**each, **key} != each]
         is_there = len(others) < len(self.parameters)
@@ -247,7 +247,7 @@ class Broker:
         self.events.report("parameter.set", "", name, value=value)
 
     def clear_global_parameter(self, name: str) -> bool:
-        """Remove a parameter of all virtual hosts; False when there is none."""
+        """Remove a parameter of all virtual hosts; return whether it existed."""
         others = [each for each in self.global_parameters if each["name"] != name]
         is_there = len(others) < len(self.global_parameters)
         self.global_parameters = others
@@ -258,7 +258,7 @@ class Broker:
     # --- connections
 
     def close_connections(self, reason: str, now: float, vhost: str | None = None) -> int:
-        """Close all connections, or those to a virtual host, with 320 and a reason; how many there were."""
+        """Close all connections, or those to a virtual host, with 320 and a reason; return their number."""
         every = self.connections
         connections = [each for each in every if vhost is None or (each.vhost is not None and each.vhost.name == vhost)]
         self._for_each(connections, lambda each, now: each.close(reason, now), now)
@@ -267,7 +267,7 @@ class Broker:
     def _for_each(
         self, connections: list[ConnectedClient], act: Callable[[ConnectedClient, float], None], now: float
     ) -> None:
-        """Do something with each of these that is still there, in steps."""
+        """Apply `act` to each of these connections that is still open, in steps."""
         self.work.do(self._doing(connections, act, now), now)
 
     def _doing(
@@ -282,7 +282,7 @@ class Broker:
         return now
 
     def _act(self, connection: ConnectedClient, act: Callable[[ConnectedClient, float], None], now: float) -> None:
-        """Do something with a connection; where that fails it is closed with 541, and the others are not concerned."""
+        """Apply `act` to a connection; if that fails, close this connection with 541 without affecting others."""
         try:
             act(connection, now)
         except Exception as error:  # noqa: BLE001
@@ -291,11 +291,11 @@ class Broker:
 
     @property
     def bytes_in_memory(self) -> int:
-        """About how many bytes of memory all that the broker holds takes."""
+        """Approximate bytes of memory of everything that the broker holds."""
         return sum(self._costs())
 
     def _costs(self) -> Iterator[int]:
-        """The same for each thing; there may be others by the time of the next one."""
+        """Yield the approximate bytes of each part of the broker; parts may come and go between two steps."""
         yield self.waiting.count
         if self.storage is not None:
             yield self.storage.journal.pending
@@ -315,10 +315,10 @@ class Broker:
     def check_limits(
         self, now: float, *, memory: int | None = None, disk_free: int | None = None, base: int | None = None
     ) -> None:
-        """Hold the bytes in use, and those free on the disk, against the limits.
+        """Compare the bytes of memory in use and of free disk space with the limits, and set or clear the alarms.
 
-        What is in use may be free, and kept for later by the allocators: with `base`, the bytes that were in use
-        before there was anything, memory is only short where the broker holds a good part of the limit itself.
+        Memory in use may be free memory retained by the allocators: with `base`, the bytes in use before the broker
+        held anything, the memory alarm is set only if those and what the broker holds reach `HELD_SHARE` of the limit.
         """
         if memory is not None and self.memory_limit is not None:
             is_short = memory > self.memory_limit
@@ -333,7 +333,7 @@ class Broker:
             self.set_alarm("disk", disk_free < self.disk_free_limit, now)
 
     def _check_held_memory(self, most: float, now: float) -> Job:
-        """Find out in steps whether what the broker holds costs so much that memory is short."""
+        """Add up, in steps, the memory that the broker holds, and set or clear the memory alarm."""
         total, quantum = 0, self.work.quantum
         try:
             for cost in self._costs():
@@ -345,9 +345,9 @@ class Broker:
         self.set_alarm("memory", total >= most, now)
 
     def set_alarm(self, resource: str, is_on: bool, now: float, cause: str = "") -> None:
-        """`resource` ("memory" or "disk") is short, or is not any more: publishers are blocked for as long.
+        """Set or clear the alarm for a `resource` ("memory" or "disk"), during which publishers are blocked.
 
-        Where there are several causes, all of them must be gone.
+        An alarm with several causes ends when all of them are cleared.
         """
         causes = self._causes.setdefault(resource, set())
         if is_on:
@@ -368,7 +368,7 @@ class Broker:
         return (channel.deliveries.unacked for channel in self._channels())
 
     def _channels(self) -> Iterator[ClientChannel]:
-        """All there are; others may come and go between two of them."""
+        """Iterate over all channels; channels may come and go between two steps."""
         return (channel for connection in list(self.connections) for channel in list(connection.channels.values()))
 
     def _paging_failed(self, has_failed: bool, now: float) -> None:
@@ -377,7 +377,7 @@ class Broker:
     # --- the log
 
     def log(self, level: str, text: str, now: float) -> None:
-        """Publish a line of the log to amq.rabbitmq.log, if there is one; the routing key is the level."""
+        """Publish a log line to amq.rabbitmq.log, if it exists, with the level as routing key."""
         vhost = self.vhosts.get("/")
         exchange = vhost.exchanges.get(LOG_EXCHANGE) if vhost else None
         if vhost is not None and exchange is not None:
@@ -392,13 +392,13 @@ class Broker:
         self.sooner(when)
 
     def next_deadline(self) -> float:
-        """When `tick` will next have something to do."""
+        """Return the time of the next due work for `tick`."""
         if self.work or self.paging.is_due:
             return 0.0
         return min(self.timed_connections.next, *(vhost.next_deadline for vhost in self.vhosts.values()))
 
     def tick(self, now: float) -> None:
-        """Do what is due: let messages and queues expire, send heartbeats, hang up on the silent."""
+        """Run all due timers: expire messages and queues, send heartbeats, cut silent clients."""
         contained, quantum = self.events.contained, self.work.quantum
         while not quantum.is_over() and (connection := self.timed_connections.take_first(now)) is not None:
             quantum.left -= TICKING
@@ -407,7 +407,7 @@ class Broker:
             self.work.do(self._ending_overdue(self._overdue, now), now)
         vhosts = list(self.vhosts.values())
         self._ticks += 1
-        first = self._ticks % len(vhosts) if vhosts else 0  # where one has much that is due, another is first next time
+        first = self._ticks % len(vhosts) if vhosts else 0  # rotate, so that a busy virtual host does not starve others
         for vhost in vhosts[first:] + vhosts[:first]:
             with contained("a virtual host's tick failed", vhost=vhost.name):
                 vhost.tick(now)

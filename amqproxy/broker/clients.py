@@ -1,4 +1,4 @@
-"""What the broker knows of its clients' connections and their channels, which are floors above it."""
+"""Interfaces through which the broker sees its clients' connections and channels, implemented in higher packages."""
 
 from __future__ import annotations
 
@@ -12,14 +12,14 @@ from amqproxy.broker.vhost import VirtualHost
 
 
 class ClientUnacked(Pageable, Protocol):
-    """What the client has not settled on one channel."""
+    """Unacknowledged deliveries of one channel."""
 
     @property
     def oldest(self) -> int: ...
 
 
 class ClientDeliveries(Protocol):
-    """What the client was sent on one channel."""
+    """Deliveries of one channel."""
 
     @property
     def unacked(self) -> ClientUnacked: ...
@@ -29,7 +29,7 @@ class ClientDeliveries(Protocol):
 
     @property
     def bytes_in_memory(self) -> int:
-        """About how many bytes of memory its consumers and `unacked` take."""
+        """Approximate bytes of memory of its consumers and of `unacked`."""
 
 
 class ClientChannel(Protocol):
@@ -46,7 +46,7 @@ class ClientChannel(Protocol):
 
 
 class ConnectedClient(Protocol):
-    """One client's connection; `connections.client_connection` has what its methods do."""
+    """One client's connection; `connections.client_connection` documents its methods."""
 
     @property
     def name(self) -> str: ...
@@ -59,7 +59,7 @@ class ConnectedClient(Protocol):
 
     @property
     def bytes_arriving(self) -> int:
-        """Bytes of messages and commands that have come, and whose rest has not."""
+        """Bytes received of incomplete messages and commands."""
 
     @property
     def is_over(self) -> bool: ...
@@ -83,11 +83,11 @@ class ConnectedClient(Protocol):
 
 
 class NamedSession(Protocol):
-    """A session with a name, to which a client may attach again."""
+    """A named session, to which a client may attach again."""
 
     @property
     def bytes_kept(self) -> int:
-        """Bytes of memory that it takes beside what the channel of a connection does."""
+        """Bytes of memory of the session beyond those counted for a connection's channel."""
 
     def take_over(self, now: float, /) -> None:
-        """Detach it from its connection, and let it end."""
+        """Detach the session from its connection and end it."""

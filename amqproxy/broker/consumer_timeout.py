@@ -1,7 +1,7 @@
-"""Which channels hold a message for too long: RabbitMQ closes them, so that others get what a stuck consumer has.
+"""Detection of channels that hold a message for too long, which RabbitMQ closes to free a stuck consumer's messages.
 
-Nothing is noted when a message goes out. Once a minute it is, which delivery tag was the last one: what is not settled
-of those up to it has been out for as long as that is ago.
+Deliveries carry no timestamps. Instead, once a minute, the last delivery tag of each channel is noted with the time: an
+unacknowledged delivery up to that tag has been out at least since then.
 """
 
 from __future__ import annotations
@@ -12,19 +12,19 @@ from collections.abc import Iterable, Iterator
 from typing import Generic, Protocol, TypeVar
 
 INTERVAL = 60.0
-"""Seconds between two looks, by which a channel may be closed too late."""
+"""Seconds between two checks, and so the maximum delay with which a channel is closed."""
 
 
 class OldestDelivery(Protocol):
-    """What a client has not settled."""
+    """Unacknowledged deliveries with their oldest tag."""
 
     @property
     def oldest(self) -> int:
-        """Its lowest delivery tag; 0 where there is none."""
+        """The lowest unacknowledged delivery tag; 0 if there is none."""
 
 
 class TimedDeliveries(Protocol):
-    """What one channel's client was sent."""
+    """Deliveries of one channel with their last tag."""
 
     @property
     def unacked(self) -> OldestDelivery: ...
@@ -44,7 +44,7 @@ C = TypeVar("C", bound=TimedChannel)
 
 
 class ConsumerTimeout(Generic[C]):
-    """`timeout` is in seconds."""
+    """Check of all channels for deliveries that are unacknowledged for `timeout` seconds."""
 
     def __init__(self, timeout: float) -> None:
         self.timeout = timeout
@@ -52,12 +52,13 @@ class ConsumerTimeout(Generic[C]):
         self._marks: dict[C, deque[tuple[float, int]]] = {}
 
     def is_due(self, now: float) -> bool:
-        """Is it time for a look?"""
+        """Whether the next check is due."""
         return now >= self._next
 
     def find(self, channels: Iterable[C], now: float) -> Iterator[tuple[C, bool]]:
-        """Each of the channels, and whether it holds something for longer than it may. To be gone through to its end,
-        however long that takes: until then no other look is due.
+        """Yield each channel, and whether it holds a delivery for `timeout` seconds or longer.
+
+        The caller must exhaust the iterator, over any number of turns: until then no other check is due.
         """
         self._next = math.inf
         before, self._marks = self._marks, {}

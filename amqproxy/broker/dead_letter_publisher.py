@@ -1,4 +1,4 @@
-"""Publishes the dead letters of a virtual host's queues to their dead-letter exchanges."""
+"""Publisher of the dead letters of a virtual host's queues to their dead-letter exchanges."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from amqproxy.broker.work import WorkQueue
 
 
 class DeadLetterPublisher:
-    """Of one virtual host. A letter that fails is lost alone: neither those behind it nor its queue are concerned."""
+    """The dead letters of one virtual host; a failing letter is lost without affecting its queue or later letters."""
 
     def __init__(
         self, vhost: str, exchanges: Mapping[str, Exchange], router: Router, events: EventDispatcher, work: WorkQueue
@@ -32,9 +32,9 @@ class DeadLetterPublisher:
     def publish(
         self, queue: Queue, message: Message, reason: str, now: float, letter: DeadLetter | None = None
     ) -> None:
-        """Publish what a queue has dropped to its dead-letter exchange, if it has one.
+        """Publish a message that a queue has dropped to the queue's dead-letter exchange, if it has one.
 
-        With `letter`, its queue is notified whether it has arrived.
+        With `letter`, the queue is notified whether the letter has arrived.
         """
         if self._events.observers and (letter is None or letter.attempts == 1):
             self._events.report("message.dropped", self._vhost, message, queue=queue, reason=reason)
@@ -42,14 +42,14 @@ class DeadLetterPublisher:
             return
         self._waiting.append((queue, message, reason, letter))
         if self._is_publishing:
-            return  # called from within the loop below: a queue that took a dead letter has dropped one itself
+            return  # reentrant call from the loop below: a queue that took a dead letter has dropped one itself
         self._is_publishing = True
         try:
             while self._waiting:
                 queue, message, reason, letter = self._waiting.popleft()
                 arrived: set[str] = set() if letter is None else letter.arrived
                 has_arrived = False
-                # A letter that fails is lost alone: neither those behind it nor its queue are concerned.
+                # The failure of one letter must not affect the letters behind it or its queue.
                 with self._events.contained("dead letter lost", vhost=self._vhost, queue=queue.name, why=reason):
                     has_arrived = self._publish(queue, message, reason, now, arrived)
                 if letter is not None:
@@ -58,9 +58,9 @@ class DeadLetterPublisher:
             self._is_publishing = False
 
     def _publish(self, queue: Queue, message: Message, reason: str, now: float, arrived: set[str]) -> bool:
-        """Route a letter to all queues that it has not arrived in; is it in all of them, and at least one, now?
+        """Route a letter to its queues except those it has arrived in; return whether all of its queues have it.
 
-        One that would go in a circle is dropped, and that is its end, too.
+        Without any queue it has not arrived. A letter in a routing cycle is dropped, and that counts as arrived.
         """
         exchange = self._exchanges.get(queue.settings.dead_letter_exchange or "")
         if exchange is None:

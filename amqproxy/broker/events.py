@@ -1,4 +1,4 @@
-"""Dispatches the broker's events to observers, as they happen."""
+"""Dispatch of the broker's events to observers."""
 
 from __future__ import annotations
 
@@ -8,8 +8,10 @@ from typing import Any, NamedTuple
 
 
 class BrokerEvent(NamedTuple):
-    """`name` is RabbitMQ's name for it where it has one (queue.created), `subject` what it happened to (a `Queue`, a
-    `Message`, …), `details` its other fields.
+    """An event of the broker.
+
+    `name` is RabbitMQ's name of the event, if it has one (queue.created), `subject` the affected object (a `Queue`, a
+    `Message`, …), and `details` the other fields.
     """
 
     name: str
@@ -22,12 +24,12 @@ Observer = Callable[[BrokerEvent], None]
 
 
 class EventDispatcher:
-    """The observers. Where there are none, an event costs one look at `observers`: check that before calling `report`.
+    """The observers of a broker's events; check `observers` before calling `report`: unobserved events must be cheap.
 
-    `recorders` are notified of definitions only: for these, ask `is_recorded`. `on_failure` is called with each failure
-    that the model contains, as `supervision.report` is: what happened, the exception, and the fields of one log line.
-    `failures` counts them. `on_log` is given each line that the model has for the log: its level, what happened, the
-    address of the client that it is about, and the other fields.
+    `recorders` are notified of definitions only: for those events, check `is_recorded`. `on_failure` is called with
+    each failure that the model contains, with the arguments of `supervision.report`: the event, the exception, and the
+    fields of one log line. `failures` counts them. `on_log` is called with each log line of the model: its level, the
+    event, the address of the client concerned, and the other fields.
     """
 
     __slots__ = ("failures", "observers", "on_failure", "on_log", "recorders")
@@ -41,11 +43,11 @@ class EventDispatcher:
 
     @property
     def is_recorded(self) -> bool:
-        """Is there an observer of definitions?"""
+        """Whether definitions have an observer."""
         return bool(self.observers or self.recorders)
 
     def report(self, name: str, vhost: str, subject: Any, **details: Any) -> None:
-        """Notify all observers; an observer that raises is its own trouble."""
+        """Notify all observers; an exception of an observer is contained and reported."""
         event = BrokerEvent(name, vhost, subject, details)
         for observer in (*self.observers, *self.recorders):
             try:
@@ -55,14 +57,14 @@ class EventDispatcher:
 
     @contextmanager
     def contained(self, event: str, **fields: Any) -> Iterator[None]:
-        """Let an exception raised inside cost what is done inside, and one line in the log: the model's own door."""
+        """Contain an exception raised inside: it ends only this block and is reported in one log line."""
         try:
             yield
         except Exception as error:  # noqa: BLE001
             self.fail(event, error, **fields)
 
     def fail(self, event: str, failure: Exception, **fields: Any) -> None:
-        """Report a failure that is contained."""
+        """Count and report a contained failure."""
         self.failures += 1
         with suppress(Exception):  # a failing log must not harm the caller
             self.on_failure(event, failure, **fields)

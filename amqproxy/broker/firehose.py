@@ -1,4 +1,4 @@
-"""The firehose: while tracing is on in a virtual host, a copy of all that is published and delivered in it."""
+"""The firehose: a copy of every message published and delivered in a virtual host while tracing is on."""
 
 from __future__ import annotations
 
@@ -14,19 +14,19 @@ _WIRE_TYPES = {"headers": "F", "delivery_mode": "I", "priority": "I", "timestamp
 
 
 def traced_publish(message: Message, place: Table, queues: list[str]) -> Message:
-    """The trace message of a publish; `place` is where it came from."""
+    """Return the trace message of a publish; `place` names its origin."""
     routed = Field("routed_queues", "A", Array([Item("S", queue) for queue in queues]))
     return _traced(f"publish.{message.exchange}", message, [*place.fields, routed])
 
 
 def traced_delivery(message: Message, place: Table, queue: str, is_redelivered: bool) -> Message:
-    """The trace message of a delivery or a get."""
+    """Return the trace message of a delivery or a basic.get."""
     redelivered = Field("redelivered", "I", int(is_redelivered))
     return _traced(f"deliver.{queue}", message, [redelivered, *place.fields])
 
 
 def place(node: str, vhost: str, connection: str, channel: int, user: str) -> Table:
-    """Where a trace comes from. `connection` is written as RabbitMQ writes it: `127.0.0.1:40000 -> 127.0.0.1:5672`."""
+    """Return the headers that name a trace's origin; `connection` is written as `127.0.0.1:40000 -> 127.0.0.1:5672`."""
     return Table(
         [
             Field("node", "S", node),
@@ -52,5 +52,5 @@ def _traced(routing_key: str, message: Message, rest: list[Field]) -> Message:
 
 
 def _cut(routing_key: str) -> str:
-    """A routing key that fits a short string."""
+    """Return a routing key cut to the 255 bytes of a short string."""
     return routing_key.encode("utf-8", "surrogateescape")[:255].decode("utf-8", "ignore")

@@ -1,4 +1,4 @@
-"""A message on its way: what was published, once, however many queues hold it."""
+"""A published message, shared by all queues that hold it."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ PERSISTENT = 2
 MAX_EXPIRATION = 315_360_000_000
 """The longest time to live of a message, in milliseconds: ten years."""
 
-# Property flags, as C sees them: those of the delivery mode, and of what may be before it.
+# Property flags as C constants: the delivery mode, and the properties that precede it in the header.
 _CONTENT_TYPE = cython.declare(cython.int, 0x8000)
 _CONTENT_ENCODING = cython.declare(cython.int, 0x4000)
 _HEADERS = cython.declare(cython.int, 0x2000)
@@ -27,7 +27,7 @@ _DELIVERY_MODE = cython.declare(cython.int, 0x1000)
 @cython.cfunc
 @cython.exceptval(check=False)
 def _delivery_mode(header: bytes) -> cython.int:
-    """That in the payload of a content header, 0 where there is none; -1 where one should be, and is not there."""
+    """Return the delivery mode in a content header's payload; 0 if it has none, -1 if the payload is cut short."""
     p: cython.p_const_uchar = header
     end: cython.Py_ssize_t = len(header)
     at: cython.Py_ssize_t = 14
@@ -53,7 +53,7 @@ def _delivery_mode(header: bytes) -> cython.int:
 
 
 class Message:
-    """One publish. `header` is its content header's payload, `body` all of its bytes.
+    """One published message: `header` is its content header's payload, `body` its complete body.
 
     `more_keys` are the routing keys that CC and BCC add. The properties are decoded on first use.
     """
@@ -80,13 +80,13 @@ class Message:
     def made(
         cls, exchange: str, routing_key: str, properties: Properties, body: bytes, more_keys: tuple[str, ...] = ()
     ) -> Message:
-        """A message with other properties than it came with."""
+        """Return a message with an encoded header for these properties."""
         header = ContentHeader(len(body), properties).encode()
         return cls(exchange, routing_key, header, body, properties, more_keys)
 
     @property
     def properties(self) -> Properties:
-        """`ProtocolError` when they are malformed."""
+        """The decoded properties; raises a `ProtocolError` if they are malformed."""
         if self._properties is None:
             if self.has_properties:
                 self._properties = PROPERTIES.of_flagged(self.header, 12, len(self.header))
@@ -95,17 +95,17 @@ class Message:
         return self._properties
 
     def forget_properties(self) -> None:
-        """Keep nothing but the bytes: for a message that may wait for long."""
+        """Drop the decoded properties and keep only the bytes, for a message that may wait for a long time."""
         self._properties = None
 
     @property
     def has_properties(self) -> bool:
-        """Is there any property at all? Needs no decoding."""
+        """Whether any property is present; read from the flags without decoding."""
         return self.header[12:14] != b"\x00\x00"
 
     @property
     def is_persistent(self) -> bool:
-        """Needs no decoding either, unless the header is malformed."""
+        """Whether the delivery mode is persistent; read without decoding, unless the header is malformed."""
         if self._properties is None:
             mode = _delivery_mode(self.header)
             if mode >= 0:
@@ -118,7 +118,7 @@ class Message:
 
 
 def published(exchange: str, routing_key: str, header: bytes, body: bytes, properties: Properties | None) -> Message:
-    """A message as it came, made without a call: on the way of every publish."""
+    """Return a message as it was received, created without a call to `__init__`: on the hot path of every publish."""
     message: Message = Message.__new__(Message)
     message.exchange = exchange
     message.routing_key = routing_key
@@ -130,7 +130,7 @@ def published(exchange: str, routing_key: str, header: bytes, body: bytes, prope
 
 
 def header_with(message: Message, field: Field) -> bytes:
-    """The message's content header with one header more, or another in its place."""
+    """Return the message's content header with one header field added or replaced."""
     properties = message.properties
     fields = [each for each in properties.headers.fields if each.name != field.name] if properties.headers else []
     properties = msgspec.structs.replace(properties, headers=Table([*fields, field]))

@@ -1,7 +1,7 @@
-"""Regular expressions of an operator's, in permissions and policies, matched with names that clients choose.
+"""Operators' regular expressions in permissions and policies, matched with names that clients choose.
 
-RabbitMQ's are PCRE, which can take exponential time. These are RE2's, which take time linear in it. RE2 has no
-looking ahead, but many configurations have `^(?!amq\\.).*`: looking ahead from the beginning is done here.
+RabbitMQ uses PCRE, which can take exponential time; RE2, used here, takes time linear in the name. RE2 has no
+lookahead, but many configurations contain `^(?!amq\\.).*`: this module implements lookahead at the beginning.
 """
 
 from __future__ import annotations
@@ -16,7 +16,10 @@ _BEGINNING = re.compile(r"\\A|\^")
 
 
 class NamePattern:
-    """What fits a name that `expression` is found in, and each of `ahead` at its beginning, or not, as its flag is."""
+    """A pattern that fits a name if `expression` is found in it and each lookahead of `ahead` holds at its beginning.
+
+    The flag of each lookahead says whether it must match (`(?=`) or must not (`(?!`).
+    """
 
     __slots__ = ("ahead", "expression", "pattern")
 
@@ -26,7 +29,7 @@ class NamePattern:
         self.ahead = ahead
 
     def fits(self, name: str) -> bool:
-        """Is it found anywhere in a name?"""
+        """Whether the pattern is found anywhere in a name."""
         text = sound(name)
         if any((each.match(text) is None) is is_wanted for each, is_wanted in self.ahead):
             return False
@@ -35,7 +38,7 @@ class NamePattern:
 
 @lru_cache(1024)
 def name_pattern(pattern: str) -> NamePattern:
-    """A pattern; `ValueError` where it is no regular expression, or one that RE2 cannot have."""
+    """Return the compiled pattern; raise `ValueError` for an invalid regular expression or one that RE2 rejects."""
     begins = _BEGINNING.match(pattern)
     if begins is None:
         return NamePattern(pattern, regular_expression(pattern), ())
@@ -50,7 +53,7 @@ def name_pattern(pattern: str) -> NamePattern:
 
 
 def _end_of_group(pattern: str) -> int:
-    """Where the group ends that a pattern begins with; 0 where it does not."""
+    """Return the end offset of the group at the start of a pattern; 0 if the group is not closed."""
     return next((place + 1 for place, depth, char in _walk(pattern) if char == ")" and not depth), 0)
 
 
@@ -59,7 +62,7 @@ def _has_alternatives(pattern: str) -> bool:
 
 
 def _walk(pattern: str) -> list[tuple[int, int, str]]:
-    """The characters that mean something outside of classes: where, how deep in groups behind them, and which."""
+    """Return offset, group depth after it, and character of every unescaped character outside character classes."""
     found = []
     depth = place = 0
     in_class = False

@@ -1,4 +1,4 @@
-"""Finds where a message goes in one virtual host: from an exchange, along bindings, to queues."""
+"""Routing of messages in one virtual host: from an exchange, along bindings, to queues."""
 
 from __future__ import annotations
 
@@ -16,19 +16,19 @@ except ImportError:  # a plain run does not need Cython
     from amqproxy.compiled import _cython as cython
 
 MAX_ROUTES = 65_536
-"""Routes cached for one virtual host; above this, all are dropped and found again."""
+"""Routes cached for one virtual host; when the cache is full, it is cleared."""
 
 
 VISITED = 2
-"""Places that are gone over to find a route, for what one operation costs."""
+"""Number of bindings and destinations visited for a route that count as one operation."""
 
 
 class Route:
-    """Where a message goes: to `queues`, each once.
+    """The destinations of a message: `queues`, each once.
 
-    `is_cacheable` when nothing but the routing key decides it. `is_delayed` when an exchange holds the message for a
-    while, and `is_stored` when the disk is to have it meanwhile. `has_no_local` when one of the
-    queues is not for every publisher.
+    `is_cacheable` if only the routing key decides the route. `is_delayed` if an exchange holds the message for a while,
+    and `is_stored` if it is written to disk meanwhile. `has_no_local` if one of the queues does not take messages from
+    every publisher.
     """
 
     __slots__ = ("has_no_local", "is_cacheable", "is_delayed", "is_stored", "queues")
@@ -44,7 +44,7 @@ class Route:
 
 
 class Router:
-    """The routes among the `exchanges` and `queues` of a virtual host, which are theirs to change: then `forget`."""
+    """The routes among a virtual host's `exchanges` and `queues`; whoever changes those must call `forget`."""
 
     __slots__ = ("_delayed", "_exchanges", "_quantum", "_queues", "_routes")
 
@@ -58,7 +58,7 @@ class Router:
         self._routes: dict[tuple[str, str], Route] = {}
 
     def route(self, exchange: Exchange, message: Message, now: float) -> Route:
-        """Where a message goes from an exchange. A delayed exchange on its way takes it."""
+        """Return the route of a message from an exchange; a delayed exchange on the route takes the message."""
         if message.more_keys:
             return self._find(exchange, message, now)
         key = (exchange.name, message.routing_key)
@@ -72,7 +72,7 @@ class Router:
         return found
 
     def cached(self, exchange: Exchange, routing_key: str) -> tuple[Queue, ...] | None:
-        """Where a message with this key, and no others, goes, if that is known and the key alone decides it."""
+        """Return the cached queues for a message with only this routing key; `None` if no such route is cached."""
         found = self._routes.get((exchange.name, routing_key))
         return None if found is None else found.queues
 

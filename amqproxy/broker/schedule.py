@@ -1,4 +1,4 @@
-"""What is due, and when: a heap in which each thing stands once."""
+"""A timer heap that holds each thing at most once."""
 
 from __future__ import annotations
 
@@ -11,13 +11,13 @@ from typing import Any, Generic, TypeVar
 T = TypeVar("T")
 
 Slot = list[Any]
-"""When, a number that no other has, and the thing: None once it is due at another time, or never."""
+"""Due time, unique number, and thing; the thing is `None` once it was rescheduled or dropped."""
 
 
 class Schedule(Generic[T]):
-    """Things by the time (seconds) at which they want to be looked at.
+    """Things ordered by their due time in seconds.
 
-    `sooner` is called with the time whenever something becomes due before everything else.
+    `sooner` is called with the due time whenever a thing becomes the first.
     """
 
     def __init__(self, sooner: Callable[[float], None] = lambda when: None) -> None:
@@ -30,7 +30,7 @@ class Schedule(Generic[T]):
         return len(self._slots)
 
     def set(self, thing: T, when: float) -> None:
-        """Look at `thing` at `when`, and at no other time; never, if that is infinite."""
+        """Schedule `thing` at `when`, replacing its earlier time; remove it if `when` is infinite."""
         slot = self._slots.get(thing)
         if slot is not None:
             if slot[0] == when:
@@ -47,27 +47,27 @@ class Schedule(Generic[T]):
             self._sweep()
 
     def drop(self, thing: T) -> None:
-        """Do not look at `thing` any more, and keep nothing of it."""
+        """Remove `thing` from the schedule, with every reference to it."""
         slot = self._slots.pop(thing, None)
         if slot is not None:
             slot[2] = None
 
     @property
     def next(self) -> float:
-        """When the first is due."""
+        """The due time of the first thing; infinite if there is none."""
         while self._heap and self._heap[0][2] is None:
             heapq.heappop(self._heap)
         return self._heap[0][0] if self._heap else math.inf
 
     def pop_due(self, now: float) -> list[T]:
-        """Take out all that is due, in the order of their times."""
+        """Remove and return all due things in the order of their times."""
         due = []
         while (thing := self.take_first(now)) is not None:
             due.append(thing)
         return due
 
     def take_first(self, now: float) -> T | None:
-        """Take out the first, if it is due."""
+        """Remove and return the first thing if it is due, else `None`."""
         if self.next > now:
             return None
         thing: T = heapq.heappop(self._heap)[2]
@@ -75,6 +75,6 @@ class Schedule(Generic[T]):
         return thing
 
     def _sweep(self) -> None:
-        """Forget the places of what has been moved since."""
+        """Remove the slots of rescheduled and dropped things from the heap."""
         self._heap = [each for each in self._heap if each[2] is not None]
         heapq.heapify(self._heap)

@@ -1,11 +1,11 @@
-"""The server properties in connection.start, as RabbitMQ sends them. Clients decide by it what they may ask for."""
+"""Server properties in connection.start, as RabbitMQ sends them; clients choose the features they use by them."""
 
 from __future__ import annotations
 
 from amqproxy.amqp091.wire import Table
 
 RABBITMQ_VERSION = "3.10.8"
-"""The version whose behaviour this is."""
+"""The RabbitMQ version whose behaviour the broker implements."""
 
 CAPABILITIES = (
     "publisher_confirms",
@@ -21,7 +21,7 @@ CAPABILITIES = (
 
 
 def server_properties(version: str, node: str) -> Table:
-    """The server properties of a broker of this version of ours, whose node has this name."""
+    """Return the server properties for an amqproxy version and a node name."""
     return Table(
         {
             "capabilities": dict.fromkeys(CAPABILITIES, True),

@@ -1,6 +1,6 @@
 """One virtual host: its exchanges, queues, bindings and policies.
 
-One class, and so one long file: declaring, binding, deleting and policies change the same tables.
+All of this is one class because declaring, binding, deleting and policies change the same tables.
 """
 
 from __future__ import annotations
@@ -40,16 +40,16 @@ from amqproxy.broker.storage.packing import DAMAGED
 from amqproxy.broker.work import Job, WorkQueue
 
 UNBINDING = 4
-"""What it costs of a turn to remove a binding."""
+"""Operations that the removal of a binding counts as."""
 
 REMOVING = 16
-"""What it costs of a turn to remove a queue or an exchange."""
+"""Operations that the removal of a queue or an exchange counts as."""
 
 CANCELLING = 4
-"""What cancelling a consumer of a deleted queue costs of a turn."""
+"""Operations that cancelling a consumer of a deleted queue counts as."""
 
 RELEASING = 8
-"""What it costs of a turn to release a delayed message."""
+"""Operations that the release of a delayed message counts as."""
 
 PREDECLARED = {
     "": "direct",
@@ -63,19 +63,21 @@ PREDECLARED = {
 
 
 class ReplyTarget(Protocol):
-    """A channel whose client has asked by direct reply-to."""
+    """A channel with a direct reply-to consumer."""
 
     def deliver_reply(self, name: str, message: Message, /) -> None:
-        """Send it the answer that was published to this name."""
+        """Deliver a reply that was published to this name."""
 
 
 class Timed(Protocol):
-    """Something with a deadline: a branch of a distributed transaction that waits for its outcome, a detached session
-    that waits for its client, or a browser that waits for messages.
+    """An object with a deadline.
+
+    Examples are a branch of a distributed transaction that waits for its outcome, a detached session that waits for its
+    client, and a browser that waits for messages.
     """
 
     def tick(self, now: float, /) -> None:
-        """Its time is over."""
+        """Handle the deadline, which has passed."""
 
 
 class Branch(Timed, Protocol):
@@ -85,29 +87,29 @@ class Branch(Timed, Protocol):
     def is_prepared(self) -> bool: ...
 
     def discard(self) -> None:
-        """Its virtual host is deleted."""
+        """Discard the branch because its virtual host is deleted."""
 
 
 class InterruptedMessage(Timed, Protocol):
-    """A message of which a part has come."""
+    """A partially received message."""
 
     @property
     def size(self) -> int:
-        """Bytes of it that are there."""
+        """Bytes of it received so far."""
 
 
 class QueueUser(Protocol):
-    """What does something with a queue later, and not with another of its name."""
+    """An object with a pending operation on a queue, which must not affect a later queue of the same name."""
 
     def queue_deleted(self, queue: Queue, /) -> None: ...
 
 
 class VirtualHost:
-    """All that one name space holds. Errors are `ProtocolError`s with RabbitMQ's codes and texts.
+    """The exchanges, queues and other objects of one name space; errors have RabbitMQ's codes and texts.
 
-    `sooner` is called when `next_deadline` may have become earlier. `work` is for what does not fit into a turn.
-    `exchange_types` are the types that exchanges can be declared with, by their names.
-    `branches` are those of distributed transactions, by their names; `quotas` bound what a user may have.
+    `sooner` is called when `next_deadline` may have become earlier. `work` takes operations that exceed a turn.
+    `exchange_types` are the types that exchanges can be declared with, by name.
+    `branches` are the distributed transactions' branches by name; `quotas` bound a user's objects.
     """
 
     def __init__(
@@ -143,15 +145,15 @@ class VirtualHost:
         self.timed_queues: Schedule[Queue] = Schedule(sooner)
         self.branches: dict[bytes, Branch] = {}
         self.uncommitted_bytes = 0
-        """About how many bytes of memory transactions take, and messages of which a part has come."""
+        """Approximate bytes of memory of transactions and partially received messages."""
         self.queue_users: dict[Queue, dict[QueueUser, None]] = {}
         self.locked: dict[str, LockedEntries] = {}
-        """By queue, what transactions have locked: for `recovered`, which fills it in."""
+        """Entries locked by transactions, by queue name; read by `recovered` when it starts the queues."""
         self.timed: Schedule[Timed] = Schedule(sooner)
         self.interrupted: dict[tuple[str, str], InterruptedMessage] = {}
-        """By the user and the resume-id, those whose rest may still come in another session."""
+        """Partially received messages, which another session may complete, by user and resume-id."""
         self.detached: dict[Timed, None] = {}
-        """Sessions whose clients are gone and may come back."""
+        """Detached sessions, whose clients may return."""
         self.delayed = DelayedMessages(name, sooner)
         self.router = Router(self.exchanges, self.queues, self.delayed, self.work.quantum)
         self._dead_letters = DeadLetterPublisher(name, self.exchanges, self.router, self.events, self.work)
@@ -159,7 +161,7 @@ class VirtualHost:
 
     @property
     def storage(self) -> QueueStorage | None:
-        """Where durable state is stored, if anywhere."""
+        """The storage of durable state; `None` without persistence."""
         return self._storage
 
     @storage.setter
@@ -172,7 +174,7 @@ class VirtualHost:
         self.events.report("vhost.metadata.set", self.name, self)
 
     def set_limits(self, limits: Mapping[str, int]) -> None:
-        """Let these limits hold, in place of all before. `ValueError` where they cannot be."""
+        """Replace the limits of the virtual host; raise `ValueError` if they are invalid."""
         check_limits(limits, VHOST_LIMITS)
         self.limits = dict(limits)
         self.events.report("vhost.limits.set", self.name, self)
@@ -183,13 +185,13 @@ class VirtualHost:
         self.events.report("vhost.trace.set", self.name, self)
 
     def recovered(self, now: float) -> None:
-        """All is there that was there before a restart: let it begin."""
+        """Start delayed messages and queues once everything stored before the restart is restored."""
         self.delayed.recover(self.exchanges.values())
         for queue in list(self.queues.values()):
             queue.recovered(now, self.locked.get(queue.name))
 
     def clearing(self) -> Iterator[None]:
-        """Delete all there is, as its end: one after the other."""
+        """Delete the contents of the virtual host, one object per step."""
         for branch in list(self.branches.values()):
             self.work.quantum.left -= 1
             branch.discard()
@@ -217,11 +219,11 @@ class VirtualHost:
         return exchange
 
     def queue_not_found(self, name: str) -> NotFound:
-        """The 404 for a queue that is not there."""
+        """Return the 404 error for a missing queue."""
         return NotFound(f"no queue '{name}' in vhost '{self.name}'")
 
     def queue(self, name: str, connection: ExclusiveOwner | None = None) -> Queue:
-        """A queue that `connection` may use."""
+        """Return a queue; raise 404 if it is missing, 405 if `connection` may not use it."""
         queue = self.queues.get(name)
         if queue is None:
             raise self.queue_not_found(name)
@@ -265,12 +267,12 @@ class VirtualHost:
         return exchange
 
     def check_exchange_type(self, type_: str) -> None:
-        """503 for a type that there is not."""
+        """Raise 503 for an unknown exchange type."""
         if type_ not in self.exchange_types:
             raise CommandInvalid(f"{'unknown' if type_ else 'invalid'} exchange type '{type_}'")
 
     def delete_exchange(self, name: str, *, if_unused: bool = False) -> None:
-        """Delete an exchange that may be there."""
+        """Delete an exchange, if it exists; raise 406 with `if_unused` if it has bindings."""
         exchange = self.exchanges.get(name)
         if exchange is None:
             return
@@ -285,7 +287,7 @@ class VirtualHost:
         self._unbind_later(self._dissolving(exchange))
 
     def _dissolving(self, exchange: Exchange) -> Job:
-        """Remove what led from an exchange that is gone, and then what led there."""
+        """Remove the bindings from a deleted exchange, and then the bindings to it."""
         yield from self._unbinding((exchange, binding) for binding in list(exchange.bindings.values()))
         self.work.free(self.delayed.drop(exchange))
         if self.events.is_recorded:
@@ -295,15 +297,15 @@ class VirtualHost:
     # --- queues
 
     def new_queue_name(self) -> str:
-        """A name for a queue that its client does not name."""
+        """Return a generated name for a queue that is declared without one."""
         return "amq.gen-" + secrets.token_urlsafe(16)
 
     def check_queue_name(self, name: str) -> None:
-        """403 for a reserved name, even if a queue has it."""
+        """Raise 403 for a reserved name, even if a queue has it."""
         self._check_name("queue", name)
 
     def check_queue_limit(self, name: str) -> None:
-        """406 when the virtual host may have no further queue."""
+        """Raise 406 if the virtual host has reached its queue limit."""
         limit = self.limits.get("max-queues", -1)
         if 0 <= limit <= len(self.queues):
             raise PreconditionFailed(
@@ -361,7 +363,7 @@ class VirtualHost:
     def delete_queue(
         self, name: str, connection: ExclusiveOwner | None, *, if_unused: bool = False, if_empty: bool = False
     ) -> int:
-        """Delete a queue that may be there; how many messages were ready in it."""
+        """Delete a queue, if it exists, and return the number of messages that were ready in it."""
         if name not in self.queues:
             return 0
         queue = self.queue(name, connection)
@@ -369,7 +371,7 @@ class VirtualHost:
         return self.remove_queue(queue)
 
     def remove_queue(self, queue: Queue) -> int:
-        """Take a queue out, its bindings and consumers with it; how many messages were ready in it."""
+        """Remove a queue with its bindings and consumers, and return the number of messages that were ready in it."""
         if queue.is_deleted:
             return 0
         queue.is_deleted = True
@@ -391,7 +393,7 @@ class VirtualHost:
         return count
 
     def _cancelling(self, queue: Queue) -> Job:
-        """Cancel the consumers of a deleted queue, except those that end by themselves meanwhile."""
+        """Cancel the consumers of a deleted queue, except those that end meanwhile."""
         quantum = self.work.quantum
         consumers = list(reversed(queue.consumers))
         while consumers:
@@ -421,13 +423,13 @@ class VirtualHost:
 
     @property
     def next_deadline(self) -> float:
-        """When `tick` will next have something to do."""
+        """The time of the next due work for `tick`."""
         return min(self.timed_queues.next, self.timed.next, self.delayed.next)
 
     def tick(self, now: float) -> None:
-        """Do what is due: let messages and queues expire, and delayed messages go on.
+        """Run all due timers: expire messages and queues, and release delayed messages.
 
-        Of each kind one after the other, so that much of one does not keep the others waiting for turn after turn.
+        The kinds alternate, so that many due timers of one kind do not delay the others for several turns.
         """
         quantum = self.work.quantum
         is_due = True
@@ -439,7 +441,7 @@ class VirtualHost:
                 is_due |= act(now)
 
     def _tick_timed(self, now: float) -> bool:
-        """Let the first of what is timed do what is due; is there such?"""
+        """Run the first due object of `timed`; return whether there was one."""
         timed = self.timed.take_first(now)
         if timed is None:
             return False
@@ -449,7 +451,7 @@ class VirtualHost:
         return True
 
     def _tick_queue(self, now: float) -> bool:
-        """The same with the queues."""
+        """Run the first due queue timer; return whether there was one."""
         queue = self.timed_queues.take_first(now)
         if queue is None:
             return False
@@ -461,7 +463,7 @@ class VirtualHost:
     # --- bindings
 
     def bind(self, source: Exchange, destination: Queue | Exchange, routing_key: str, arguments: Table) -> None:
-        """Add a binding that may be there already."""
+        """Add a binding, unless it exists."""
         check_short("the routing key", routing_key)
         binding = Binding(destination, routing_key, in_order(arguments))
         if source.bind(binding):
@@ -478,7 +480,7 @@ class VirtualHost:
         arguments: Table,
         connection: ExclusiveOwner | None = None,
     ) -> None:
-        """Remove a binding that may be there; where it is a queue's, `connection` must be allowed to use that."""
+        """Remove a binding, if it exists; raise 405 if `connection` may not use the bound queue."""
         binding = Binding(destination, routing_key, in_order(arguments))
         if not source.has(binding):
             return
@@ -488,7 +490,7 @@ class VirtualHost:
         self._delete_if_unused(source)
 
     def bindings_to(self, destination: Queue | Exchange) -> list[tuple[Exchange, Binding]]:
-        """What leads to a queue or exchange, and from where."""
+        """Return the bindings to a queue or exchange with their source exchanges."""
         return list(self._bound.get(destination, ()))
 
     def _unbind(self, source: Exchange, binding: Binding) -> bool:
@@ -504,7 +506,7 @@ class VirtualHost:
         return True
 
     def _unbind_later(self, job: Job) -> None:
-        """Remove very many bindings or consumers, in steps: what they led to is gone, and gets nothing meanwhile."""
+        """Remove many bindings or consumers of a deleted object, in steps; it receives nothing meanwhile."""
         self._unbindings += 1
         self.work.do(self._counted(job), 0.0)
 
@@ -516,7 +518,7 @@ class VirtualHost:
 
     @property
     def is_unbinding(self) -> bool:
-        """Are there bindings left of something that is gone, or consumers?"""
+        """Whether bindings or consumers of deleted objects are still being removed."""
         return self._unbindings > 0
 
     def _unbinding_from(self, destination: Queue | Exchange) -> Job:
@@ -540,7 +542,7 @@ class VirtualHost:
     # --- routing
 
     def publish(self, exchange: Exchange, message: Message, now: float) -> None:
-        """Publish a message of the broker's own, without a permission check or a confirm."""
+        """Publish a message that the broker itself produces, without a permission check or a confirm."""
         for queue in self.router.route(exchange, message, now).queues:
             queue.publish(message, now)
 
@@ -551,7 +553,7 @@ class VirtualHost:
     # --- delayed messages
 
     def _release_one(self, now: float) -> bool:
-        """Publish the first delayed message, where it is due; is it?"""
+        """Publish the first delayed message if it is due; return whether it was."""
         if self.delayed.next > now:
             return False
         self.work.quantum.left -= RELEASING
@@ -564,14 +566,14 @@ class VirtualHost:
     # --- policies
 
     def set_policy(self, policy: Policy, now: float, *, is_operator: bool = False) -> None:
-        """Lay a policy over all it matches, in place of one of the same name."""
+        """Set a policy, replacing one of the same name, and apply it to all matching queues and exchanges."""
         (self.operator_policies if is_operator else self.policies)[policy.name] = policy
         self._apply_policies(now)
         if self.events.is_recorded:
             self.events.report("policy.set", self.name, policy, is_operator=is_operator)
 
     def clear_policy(self, name: str, now: float, *, is_operator: bool = False) -> bool:
-        """Take a policy off again; False when there is none of that name."""
+        """Remove a policy and apply the remaining ones; return whether it existed."""
         found = (self.operator_policies if is_operator else self.policies).pop(name, None)
         self._apply_policies(now)
         if found is not None and self.events.is_recorded:

@@ -1,8 +1,8 @@
-"""How much one turn of the loop may do, and the work that does not fit into one.
+"""Bounds for the work of one turn of the event loop, and a queue for the work beyond them.
 
-Code that may have much to do (a million messages that expire, or are rejected or requeued at once) works until the
-turn's `Quantum` is used up, and leaves the rest to the `WorkQueue`, which continues it in later turns, one job after
-the other, so that other clients are served in between.
+Code with a large amount of work (a million messages that expire, or are rejected or requeued at once) runs until the
+turn's `Quantum` is spent, and leaves the rest to the `WorkQueue`, which continues it in later turns, one job after the
+other, so that other clients are served in between.
 """
 
 from __future__ import annotations
@@ -20,30 +20,32 @@ except ImportError:  # a plain run does not need Cython
 UNBOUNDED = 1 << 62
 
 STEP = 64
-"""Operations between two looks at the clock: well under a millisecond of the usual ones."""
+"""Operations between two reads of the clock; usually well under a millisecond of work."""
 
 TURN = 0.0015
-"""Seconds that a turn may take. A client may have to wait for three: the one that continues when it sends something,
-another client's, and one of what is left to do.
+"""Time limit of a turn in seconds.
+
+A client may have to wait for three turns: the one in progress when it sends something, another client's, and one of the
+work queue.
 """
 
 SMALL = 256
-"""Things that a container may hold to be freed at once."""
+"""Number of items up to which a container is freed at once."""
 
 Job = Generator[None, float, Any]
-"""Work in steps: it yields where its turn may end, and is sent the time (seconds) when it continues."""
+"""Generator of work in steps: it yields where its turn may end, and is sent the time (seconds) when it continues."""
 
 Container = MutableSequence[Any] | set[Any] | dict[Any, Any]
 
 Part = Callable[[float], bool]
-"""Does a part of some work, given the time: is there more of it?"""
+"""Function that does one turn's part of some work, given the time, and returns whether work remains."""
 
 
 class Quantum:
-    """The operations that are `left` to a turn before it has to look whether it `is_over`.
+    """The operations `left` in a turn before it must check whether it `is_over`.
 
-    Work has to `spend` what it costs. A turn `begin`s with `step`, and is given as many again for as long as the clock
-    shows that it has not lasted `seconds`; without a clock it is not.
+    Work must `spend` its cost. A turn `begin`s with `step` operations, and gets as many again as long as the clock
+    shows that it has lasted less than `seconds`; without a clock it gets no more.
     """
 
     __slots__ = ("_clock", "_ends", "_seconds", "_usual_end", "left", "step")
@@ -54,14 +56,14 @@ class Quantum:
         self._seconds = self._ends = self._usual_end = 0.0
 
     def limit(self, step: int = STEP, seconds: float = TURN, clock: Callable[[], float] | None = None) -> None:
-        """From now on turns are bounded."""
+        """Bound the turns, beginning with the current one."""
         self._clock = clock
         self._seconds = seconds
         self.step = step
         self.begin()
 
     def begin(self, turns: int = 1) -> None:
-        """A turn begins, or so many in one, for as long as nothing has to `hasten`."""
+        """Begin a turn that may last as long as `turns` turns, unless `hasten` shortens it."""
         self.left = self.step
         if self._clock is not None:
             now = self._clock()
@@ -69,16 +71,16 @@ class Quantum:
             self._ends = now + turns * self._seconds
 
     def hasten(self) -> None:
-        """What is done is not the usual: this is to be one turn, and no longer."""
+        """Limit the current turn to the length of one turn, because of unusually expensive work."""
         self._ends = self._usual_end
 
     def spend(self, operations: cython.longlong) -> bool:
-        """Take from what is `left`: 1 for what takes about a microsecond. True when the turn is to end."""
+        """Deduct operations of about a microsecond each from `left`; return whether the turn must end."""
         self.left -= operations
         return self.left <= 0 and self.is_over()
 
     def is_over(self) -> bool:
-        """Is the turn to end? Asked when nothing is `left`."""
+        """Whether the turn must end; renews `left` if it was spent and time remains."""
         if self.left > 0:
             return False
         if self._clock is None or self._clock() >= self._ends:
@@ -88,10 +90,10 @@ class Quantum:
 
 
 class WorkQueue:
-    """What is unfinished, in line: each has a turn's part done, and stands behind the others again.
+    """Round-robin queue of unfinished work: each part runs for a turn and then moves to the end.
 
-    `wake` is called when there is something again where there was nothing, `failed` with an exception that ends one
-    piece of work and no other.
+    `wake` is called when the first work is added to an empty queue, `failed` with an exception, which ends only the
+    work that raised it.
     """
 
     def __init__(self, quantum: Quantum | None = None) -> None:
@@ -100,20 +102,20 @@ class WorkQueue:
         self.failed: Callable[[Exception], None] = _raise
         self._line: deque[Part] = deque()
         self._parts: dict[Hashable, deque[Part]] = {}
-        """Of those that have one place in the line for all their work."""
+        """Parts of the owners that have one place in the line for all their work."""
         self._heap: deque[Container] = deque()
 
     def __len__(self) -> int:
         return len(self._line)
 
     def add(self, part: Part) -> None:
-        """Do this in later turns."""
+        """Run this part in later turns."""
         self._line.append(part)
         if len(self._line) == 1:
             self.wake()
 
     def add_of(self, owner: Hashable, part: Part) -> None:
-        """The same, where all that is of one owner has one place in the line: however much it is, others come first."""
+        """Run this part in later turns, with one place in the line for all parts of the same owner."""
         parts = self._parts.get(owner)
         if parts is None:
             self._parts[owner] = parts = deque()
@@ -133,22 +135,22 @@ class WorkQueue:
         return bool(parts)
 
     def do(self, job: Job, now: float) -> None:
-        """Do a job: now, as far as this turn goes, and the rest later."""
+        """Run a job in this turn, and continue it in later turns if it does not finish."""
         steps = Steps(job)
         if steps.go_on(now):
             self.add(steps.go_on)
 
     def go_on(self, now: float) -> None:
-        """A turn for what is unfinished."""
+        """Run a turn of the unfinished work."""
         self.quantum.begin()
         for _ in range(len(self._line)):
             if not self._line:
-                break  # what was done there has done the rest
+                break  # a part may have finished the remaining work
             part = self._line.popleft()
             try:
                 if part(now):
                     self._line.append(part)
-            except Exception as error:  # noqa: BLE001 - whose work it is has seen to itself
+            except Exception as error:  # noqa: BLE001 - the owner of the work handles its state
                 self.failed(error)
             if self.quantum.is_over():
                 break
@@ -156,7 +158,7 @@ class WorkQueue:
     # --- containers to be freed
 
     def free(self, container: Container) -> None:
-        """Empty a container that is no longer used: to free a million things at once takes its time too."""
+        """Empty a large unused container in steps, because freeing a million objects at once takes long."""
         if self.quantum.step != UNBOUNDED and len(container) > min(SMALL, self.quantum.step):
             self._heap.append(container)
             if len(self._heap) == 1:
@@ -176,7 +178,7 @@ class WorkQueue:
 
 
 class Steps:
-    """A job that is done in parts."""
+    """A job that runs in steps."""
 
     __slots__ = ("_has_begun", "_job")
 
@@ -185,7 +187,7 @@ class Steps:
         self._has_begun = False
 
     def go_on(self, now: float) -> bool:
-        """Do a turn's part of it: is there more?"""
+        """Run the job's next step; return whether work remains."""
         try:
             if self._has_begun:
                 self._job.send(now)

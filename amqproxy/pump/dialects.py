@@ -20,8 +20,8 @@ from amqproxy.taps.metrics import Metrics
 def pump_dialects(metrics: Metrics, keeps: Mapping[Peer, bytes], amqp010_keeps: bytes) -> tuple[PumpDialect, ...]:
     """Return the dialects of pumps that count into `metrics`.
 
-    A pump gives a connection back at the methods that it keeps for the session: a 1 at the index of each, of each peer
-    in AMQP 0-9-1, of either in AMQP 0-10.
+    A pump gives a connection back at the methods that are kept for the session: `keeps` has a 1 at the index of each,
+    per peer in AMQP 0-9-1, and `amqp010_keeps` for both peers in AMQP 0-10.
     """
     return (
         PumpDialect(

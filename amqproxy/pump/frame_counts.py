@@ -1,4 +1,4 @@
-"""How many frames, and how many bytes of them, a pump has passed on of each peer, by their kind."""
+"""Counts of the frames, and of their bytes, that a pump has forwarded from each peer, by kind."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ def _collect(
 @cython.final
 @cython.cclass
 class FrameCounts:
-    """Frames of so many kinds, as a `Tally` has them. One thread counts; another one, at any time, collects."""
+    """Counts of `kinds` kinds of frames, as in a `Tally`; one thread counts, another may collect at any time."""
 
     def __init__(self, kinds: int) -> None:
         self._slots = kinds
@@ -47,7 +47,7 @@ class FrameCounts:
         free(self._collected_sizes)
 
     def collect(self, tallies: tuple) -> None:
-        """Add to the tallies of both peers what was counted since this was last asked."""
+        """Add the counts since the last call to the tallies of both peers."""
         place: cython.int
         at: cython.int
         for place in range(2):

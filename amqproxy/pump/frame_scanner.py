@@ -1,4 +1,4 @@
-"""Scans the frames that a pump has received: which may be sent on, and what is counted of them."""
+"""Scanner of the frames that a pump receives: decides which frames it may forward, and counts them."""
 
 from __future__ import annotations
 
@@ -14,8 +14,8 @@ except ImportError:  # a plain run does not need Cython
 class FrameScanner:
     """The scanner of one protocol in one pump; each folder of a protocol has a subclass.
 
-    It counts frames of so many `kinds`. One thread scans; another one, at any time, collects the counts into the
-    `tallies` of both peers, if there are any.
+    It counts frames by `kinds` kinds. One thread scans; another may at any time collect the counts into the `tallies`
+    of both peers, if there are any.
     """
 
     def __init__(self, kinds: int, tallies: tuple | None) -> None:
@@ -34,14 +34,14 @@ class FrameScanner:
         out: BytePointer,
         reason: IntPointer,
     ) -> cython.Py_ssize_t:
-        """Scan and count whole frames; return where the last of them ends that a pump may send on.
+        """Scan and count whole frames; return the end of the last one that a pump may forward.
 
-        `reason` is set to why the connection has to be given back there, or 0. Unless `out` is NULL, the frames are
-        written there as the protocol's meter takes them when cut, in `written` bytes, no more than the frames have.
+        `reason` is set to the reason for giving the connection back there, or 0. Unless `out` is NULL, the frames are
+        written to it in the shortened form that the protocol's meter accepts; `written` bytes, at most the frames' own.
         """
         return 0
 
     def collect(self) -> None:
-        """Add to the tallies of both peers what was counted since the last call."""
+        """Add the counts since the last call to the tallies of both peers."""
         if self._tallies is not None:
             self._counts.collect(self._tallies)

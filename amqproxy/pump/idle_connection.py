@@ -1,4 +1,4 @@
-"""An idle connection while an `IdlePump` has it: the plain form of a `PumpedConnection`."""
+"""An idle connection held by an `IdlePump`: the pure Python form of a `PumpedConnection`."""
 
 from __future__ import annotations
 
@@ -9,22 +9,22 @@ _NOTHING = b"", b""
 
 
 class AnyReader(Protocol):
-    """The reader of one direction, as far as it learns what it has not read."""
+    """The reader of one direction, which is told of bytes read elsewhere."""
 
     def skip(self, size: int, frames: int = 0) -> None:
         """Count bytes and frames that were read elsewhere."""
 
 
 Readers = tuple[AnyReader, AnyReader]
-"""The client's, and the server's."""
+"""The readers of client and server."""
 
 
 class IdleConnection:
     """A connection with the interface and arguments of a `PumpedConnection`; each folder of a protocol has a subclass.
 
-    The readers hold nothing of an incomplete frame. `received`, `taken` and `frames` count what has come of each peer
-    since; `reason`, `rest`, `unsent` and `error` are as its pump leaves them. `since` is when that took it, in seconds.
-    All that passes are frames as `heartbeat`, which a tally counts as its `heartbeat_kind`.
+    The readers must hold no incomplete frame. `received`, `taken` and `frames` count each peer's bytes and frames since
+    the hand-over; the pump sets `reason`, `rest`, `unsent` and `error`. `since` is the hand-over's time in seconds.
+    Only frames equal to `heartbeat` are forwarded, which a tally counts as kind `heartbeat_kind`.
     """
 
     heartbeat: ClassVar[bytes]
@@ -75,7 +75,7 @@ class IdleConnection:
         self._looked = (0, 0)
 
     def show(self) -> tuple[int, int]:
-        """As `PumpedConnection.show`."""
+        """Update the readers like `PumpedConnection.show`."""
         found = []
         for place in range(2):
             received, taken, frames = self.received_bytes[place], self.taken[place], self.frame_counts[place]
@@ -87,7 +87,7 @@ class IdleConnection:
         return found[0], found[1]
 
     def adopt(self, readers: Readers | None, frames: tuple[int, int] = (0, 0)) -> None:
-        """As `PumpedConnection.adopt`."""
+        """Replace the readers like `PumpedConnection.adopt`."""
         self.readers = readers
         for place in range(2):
             self._shown[place] = self._shown[place][0], 0, 0
@@ -96,27 +96,27 @@ class IdleConnection:
                 readers[place].skip(0, frames[place])
 
     def received(self, place: int) -> int:
-        """How many bytes came from a peer since the connection was handed over."""
+        """Return the number of bytes received from a peer since the connection was handed over."""
         return self.received_bytes[place]
 
     def frames(self) -> int:
-        """How many frames have passed."""
+        """Return the number of forwarded frames."""
         return sum(self.frame_counts)
 
     # --- silent peers
 
     def watch(self, holder: object, patience: tuple[float, float], heard: tuple[float, float]) -> None:
-        """As `PumpedConnection.watch`."""
+        """Watch for silent peers like `PumpedConnection.watch`."""
         self.holder = holder
         self._patience, self._heard = patience, heard
         self._looked = self.received_bytes[0], self.received_bytes[1]
 
     def heard(self, place: int) -> float | None:
-        """As `PumpedConnection.heard`."""
+        """Return the time of a peer's last byte like `PumpedConnection.heard`."""
         return self._heard[place] if self.received_bytes[place] == self._looked[place] else None
 
     def is_silent(self, now: float) -> bool:
-        """Has a peer that is watched been silent for too long?"""
+        """Whether a watched peer has been silent for longer than its patience."""
         received = self.received_bytes[0], self.received_bytes[1]
         if received != self._looked:
             heard = [now if received[place] != self._looked[place] else self._heard[place] for place in range(2)]
@@ -128,22 +128,22 @@ class IdleConnection:
     # --- once it is back
 
     def rest(self, place: int) -> bytes:
-        """What was received of a peer, and not taken."""
+        """Return the bytes received from a peer that the pump has not taken."""
         return self.rests[place]
 
     def unsent(self, place: int) -> bytes:
-        """What was taken of a peer, and is still to be sent to the other."""
+        """Return the bytes taken from a peer that are still to be sent to the other."""
         return self.unsents[place]
 
     def error(self, place: int) -> int:
-        """The system's error when a peer was read from; 0: none."""
+        """Return the errno of reading from a peer; 0 if there was none."""
         return self.errors[place]
 
     # --- for the protocols
 
     def _packed_states(self, reader: Any) -> bytes:
-        """Return what a reader knows of its channels between two messages; by default nothing."""
+        """Return a reader's channel states between two messages; empty by default."""
         return b""
 
     def _unpack_states(self, packed: bytes, reader: Any) -> None:
-        """Give another reader what `_packed_states` returned."""
+        """Restore the result of `_packed_states` into another reader."""

@@ -1,4 +1,4 @@
-"""Keeps idle connections where there is no compiled pump, so that their sessions can be parked."""
+"""Holder of idle connections without a compiled pump, so that their sessions can be parked."""
 
 from __future__ import annotations
 
@@ -14,17 +14,17 @@ from amqproxy.pump.return_reasons import ENDED, GONE, METHOD_COMES, RECALLED, ST
 from amqproxy.pump.tallies import Tallies
 
 MOST_READ = 64 * 1024
-"""Bytes received at once."""
+"""Maximum bytes received in one read."""
 
 EVENTS_A_TURN = 25
-"""Peers of which something is received in one turn of the event loop."""
+"""Maximum number of peers read from in one turn of the event loop."""
 
 
 class IdlePump:
-    """Has what a `Pump` has, and passes on heartbeats alone: whatever else comes, it gives the connection back.
+    """A pump with the interface of `Pump` that forwards only heartbeats and gives a connection back at any other data.
 
-    `tallies` count the frames, by the class of their connection. The event loop calls `turn` whenever `descriptor` is
-    readable; there, `returned` is called of what is given back. `OSError` where the system has no descriptor left.
+    `tallies` count the frames by the class of their connection. The event loop calls `turn` whenever `descriptor` is
+    readable, which calls `returned` of each connection given back. `OSError` if the system has no descriptor left.
     """
 
     is_threaded = False
@@ -39,21 +39,21 @@ class IdlePump:
 
     @property
     def descriptor(self) -> int:
-        """Readable when there is something for `turn`."""
+        """A descriptor that is readable when `turn` has work."""
         return self._epoll.fileno()
 
     @property
     def returns_descriptor(self) -> int:
-        """The same: all that is given back is given back in a turn."""
+        """Alias of `descriptor`, because connections are given back within a turn."""
         return self._epoll.fileno()
 
     @property
     def connections(self) -> int:
-        """How many it has."""
+        """The number of connections held."""
         return len(self._by_descriptor) // 2
 
     def take(self, connection: IdleConnection | PumpedConnection) -> None:
-        """Keep a connection from here on. `OSError` where the system cannot wait for one more."""
+        """Take over a connection; raise `OSError` if the system cannot poll another one."""
         assert isinstance(connection, IdleConnection)
         ours, theirs = connection.descriptors
         self._epoll.register(ours, select.EPOLLIN)
@@ -67,17 +67,17 @@ class IdlePump:
         connection.since = time.monotonic()
 
     def recall(self, connection: IdleConnection | PumpedConnection) -> None:
-        """Have a connection back at once: its `returned` has been called when this returns."""
+        """Give a connection back at once: its `returned` has been called when this returns."""
         if isinstance(connection, IdleConnection) and connection.is_pumped:
             self._give_back(connection, RECALLED)
 
     def recall_all(self) -> None:
-        """Have all connections back."""
+        """Give all connections back at once."""
         for connection in set(self._by_descriptor.values()):
             self.recall(connection)
 
     def silent(self, now: float) -> list[object]:
-        """The holders of connections of which a peer has been silent for too long; to be asked at intervals."""
+        """Return the holders of connections with a peer that was silent for too long; to be called at intervals."""
         return [
             each.holder
             for descriptor, each in self._by_descriptor.items()
@@ -85,24 +85,24 @@ class IdlePump:
         ]
 
     def turn(self) -> None:
-        """Pass on, or give back, what something has come on."""
+        """Read from ready connections, and forward heartbeats or give the connection back."""
         for descriptor, _ in self._epoll.poll(0, EVENTS_A_TURN):
             connection = self._by_descriptor.get(descriptor)
             if connection is not None:
                 self._receive(connection, connection.descriptors.index(descriptor))
 
     def receive_returned(self, most: int = 0) -> None:
-        """All is back already."""
+        """Return at once, because connections are given back within `turn`."""
 
     def read_journal(self) -> None:
-        """All is counted already."""
+        """Return at once, because frames are counted within `turn`."""
 
     def collect(self) -> tuple[list[int], float]:
-        """All is counted already."""
+        """Return no latencies; the tallies are updated within `turn`."""
         return [], 0.0
 
     def stop(self) -> None:
-        """The pump has no connection any more."""
+        """Close the pump's epoll descriptor, after all connections are given back."""
         self._epoll.close()
 
     def _receive(self, connection: IdleConnection, place: int) -> None:
@@ -147,7 +147,7 @@ class IdlePump:
     def _give_back(self, connection: IdleConnection, reason: int) -> None:
         for descriptor in connection.descriptors:
             del self._by_descriptor[descriptor]
-            with suppress(OSError):  # it is closed, and so is not waited for
+            with suppress(OSError):  # a closed descriptor is no longer registered
                 self._epoll.unregister(descriptor)
         connection.is_pumped = False
         connection.reason = reason
@@ -155,5 +155,5 @@ class IdlePump:
 
 
 def is_available() -> bool:
-    """Can there be one? Where the system has epoll."""
+    """Whether the system supports idle pumps, which need epoll."""
     return hasattr(select, "epoll")

@@ -1,4 +1,4 @@
-"""A ring of bytes with the frames that have passed through a pump, which its owner reads to count messages."""
+"""Ring buffer of the frames that a pump has forwarded, read by its owner to count messages."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ except ImportError:  # a plain run does not need Cython
 @cython.final
 @cython.cclass
 class Journal:
-    """Chunks of at most `largest` bytes, in `size` bytes. One thread writes, and another one reads."""
+    """Ring of `size` bytes with chunks of at most `largest` bytes; one thread writes and another reads."""
 
     def __init__(self, size: int, largest: int) -> None:
         self._size = size
@@ -27,19 +27,19 @@ class Journal:
     @cython.cfunc
     @cython.exceptval(check=False)
     def has_room(self) -> cython.bint:
-        """Whether there is room for another chunk, wherever in the journal it begins."""
+        """Whether there is room for another chunk, at any position in the ring."""
         return self._size - (self._end - load(cython.address(self._start))) > self._room
 
     @cython.nogil
     @cython.cfunc
     @cython.exceptval(check=False)
     def place_for(self, size: cython.Py_ssize_t) -> BytePointer:
-        """Return where the next chunk is written, with room for so many bytes; `write` makes it readable."""
+        """Return the address for the next chunk of at most `size` bytes; `write` makes it readable."""
         end: cython.ulonglong = self._end
         place: cython.ulonglong
         head: JournalHeadPointer
         if end == load(cython.address(self._start)):
-            # All is read: begin again at the start, whose pages are warm. The owner sees that once it has seen `end`.
+            # Everything is read: restart at the beginning, whose pages are warm. The owner sees it once it sees `end`.
             put(cython.address(self._base), end)
         place = (end - self._base) % self._size
         if self._size - place < cython.sizeof(JournalHead) + size:
@@ -56,7 +56,7 @@ class Journal:
     @cython.cfunc
     @cython.exceptval(check=False)
     def write(self, direction: DirectionPointer, written: cython.Py_ssize_t, now: cython.ulonglong) -> cython.bint:
-        """Make a chunk readable that was written at `place_for`; return whether the journal is half full after that."""
+        """Make the chunk written at `place_for` readable; return whether the journal is more than half full then."""
         end: cython.ulonglong = self._begin
         head: JournalHeadPointer = cython.cast(JournalHeadPointer, self._bytes + (end - self._base) % self._size)
         head.connection = cython.cast(PumpedPointer, direction.owner)
@@ -68,10 +68,10 @@ class Journal:
         return end - load(cython.address(self._start)) > self._size // 2
 
     def read(self) -> None:
-        """Give the connections' `note` what has passed on them so far.
+        """Pass all unread chunks to their connections' `note`.
 
-        All of it, also where one fails: of a connection that is gone after this, nothing may be left. The last failure
-        is raised in the end.
+        Reading continues after a failure, because no chunk of a connection that is freed afterwards may remain. The
+        last failure is raised at the end.
         """
         start: cython.ulonglong = self._start
         end: cython.ulonglong

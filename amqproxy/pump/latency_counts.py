@@ -1,4 +1,4 @@
-"""How long what a pump relays is in the proxy, counted by bounds."""
+"""Histogram of the time that a pump's bytes spend in the proxy."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ except ImportError:  # a plain run does not need Cython
 @cython.final
 @cython.cclass
 class LatencyCounts:
-    """One thread observes; another one, at any time, collects. `bounds` are in seconds."""
+    """Latency counts by `bounds` in seconds; one thread observes, another may collect at any time."""
 
     def __init__(self, bounds: tuple) -> None:
         place: cython.int
@@ -33,7 +33,7 @@ class LatencyCounts:
     @cython.cfunc
     @cython.exceptval(check=False)
     def observe(self, nanoseconds: cython.ulonglong) -> cython.void:
-        """Something took so long."""
+        """Count one latency."""
         slot: cython.int = 0
         while slot < self._bound_count and nanoseconds > self._bounds[slot]:
             slot += 1
@@ -41,7 +41,7 @@ class LatencyCounts:
         add(cython.address(self._total), nanoseconds)
 
     def collect(self) -> tuple[list[int], float]:
-        """What was observed since this was last asked: the counts by their bounds, and the sum in seconds."""
+        """Return the counts by bound and the sum in seconds since the last call."""
         slot: cython.int
         count: cython.ulonglong
         delta: cython.ulonglong

@@ -1,8 +1,8 @@
-"""Relays connections in their steady state, in C and without the interpreter; `amqproxy.pump` has the design.
+"""Relaying of connections in their steady state, in C without the interpreter; `amqproxy.pump` describes the design.
 
-What is compiled here and in what this imports speaks to the system directly (epoll, recv, send), and so has no plain
-form: `IS_AVAILABLE` says whether this is the compiled one. The `.pyi` files have the types, since no type checker reads
-C.
+This module and those that it imports call the system directly (epoll, recv, send) and have no pure Python form:
+`IS_AVAILABLE` says whether this is the compiled one. The `.pyi` files contain the types, because type checkers do not
+read C.
 """
 
 from __future__ import annotations
@@ -23,25 +23,25 @@ except ImportError:  # a plain run does not need Cython
 IS_AVAILABLE = bool(cython.compiled and AMQPROXY_HAS_EPOLL)
 
 JOURNAL = 4 * 1024 * 1024
-"""Bytes of one pump's journal."""
+"""Size of one pump's journal in bytes."""
 
 STUCK_AFTER = 0.1
-"""Seconds in which a peer takes nothing, or its frame of more than 4096 bytes does not become whole, after which the
-connection is given back: the session has the right bounds for both."""
+"""Seconds after which a connection is given back if a peer takes nothing or leaves a frame of more than 4096 bytes
+incomplete; the session has the proper time limits for both."""
 
 
 @cython.final
 @cython.cclass
 class Pump:
-    """Relays the connections that it is given, until it gives them back.
+    """A pump: relays the connections that it takes until it gives them back.
 
-    `scanners` go over what is received, by the class of its connection, and `bounds`, in seconds, are those of the
-    latencies. After `most_frames` frames a connection is given back, if that is not 0; and when a peer has taken
-    nothing, or has not completed a larger frame, for `stuck_after` seconds.
+    `scanners` scan the received bytes, by the class of the connection, and `bounds` are those of the latencies in
+    seconds. A connection is given back after `most_frames` frames, if that is not 0, and when a peer has taken nothing,
+    or has not completed a larger frame, for `stuck_after` seconds.
 
-    All but `run` and `turn` is for one thread, the owner's. With `is_threaded`, another thread calls `run`; else the
-    owner calls `turn` whenever `descriptor` is readable. Where the thread `has_ended`, connections can still be
-    recalled. `OSError` where the system has no descriptors left, `MemoryError` where it has no memory.
+    All methods except `run` and `turn` belong to one thread, the owner's. With `is_threaded`, another thread calls
+    `run`; otherwise the owner calls `turn` whenever `descriptor` is readable. After the thread `has_ended`, connections
+    can still be recalled. `OSError` if the system has no descriptors left, `MemoryError` if it has no memory.
     """
 
     def __init__(
@@ -88,31 +88,31 @@ class Pump:
 
     @property
     def descriptor(self) -> int:
-        """Readable when there is something for `turn`."""
+        """A descriptor that is readable when `turn` has work."""
         return self._loop.epoll
 
     @property
     def returns_descriptor(self) -> int:
-        """Readable when there is something for `receive_returned`."""
+        """A descriptor that is readable when `receive_returned` has work."""
         return self._returns[0]
 
     @property
     def connections(self) -> int:
-        """How many it has."""
+        """The number of connections held."""
         return len(self._connections)
 
     @property
     def has_deadline(self) -> bool:
-        """Is `turn` to be called within `STUCK_AFTER` though nothing is readable?"""
+        """Whether `turn` must be called within `STUCK_AFTER` seconds even if its descriptor is not readable."""
         return self._loop.has_stalled
 
     @property
     def has_ended(self) -> bool:
-        """Has `run` returned, or is about to?"""
+        """Whether `run` has returned or is about to return."""
         return load(cython.address(self._loop.has_ended)) != 0
 
     def take(self, connection: PumpedConnection) -> None:
-        """Relay a connection from here on."""
+        """Take over a connection and relay it."""
         scanner: FrameScanner = self._scanners[type(connection)]
         connection._pumped.scanner = cython.cast(VoidPointer, scanner)
         connection._pumped.frames_left = self._most_frames if self._most_frames else -1
@@ -121,8 +121,9 @@ class Pump:
         self._command(connection._pumped, BEGIN)
 
     def recall(self, connection: PumpedConnection) -> None:
-        """Have a connection back at once: its `returned` has been called when this returns, or raises what counting has
-        raised meanwhile.
+        """Take a connection back at once: its `returned` has been called when this returns.
+
+        An exception of counting messages meanwhile is raised at the end.
         """
         descriptor: cython.int = self._returns[0]
         number: cython.ulonglong
@@ -134,8 +135,8 @@ class Pump:
             number = self._recalls
             store(cython.address(self._loop.has_recall), 1)
             self._command(connection._pumped, RECALL)
-            # The answer is waited for even if the connection comes sooner: until then, the pump may look at it. They
-            # come in the order of the recalls.
+            # Wait for the acknowledgement even if the connection arrives sooner: until then the pump may access it.
+            # Acknowledgements arrive in the order of the recalls.
             while self._answered < number:
                 if self._turns_itself():
                     with cython.nogil:
@@ -151,22 +152,22 @@ class Pump:
             raise failure
 
     def ask_back(self) -> None:
-        """Ask for all connections, which then come with `receive_returned`."""
+        """Request all connections, which then arrive through `receive_returned`."""
         connection: PumpedConnection
         for connection in list(self._connections):
             if not connection._has_arrived:
                 self._recalls += 1
-                self._asked.append(connection)  # until the answer comes, the pump may look at it
+                self._asked.append(connection)  # until the acknowledgement arrives, the pump may access it
                 store(cython.address(self._loop.has_recall), 1)
                 self._command(connection._pumped, RECALL)
 
     def recall_all(self) -> None:
-        """Have all connections back."""
+        """Take all connections back at once."""
         for connection in list(self._connections):
             self.recall(connection)
 
     def silent(self, now: float) -> list[object]:
-        """The holders of connections of which a peer has been silent for too long; to be asked at intervals."""
+        """Return the holders of connections with a peer that was silent for too long; to be called at intervals."""
         connection: PumpedConnection
         found: list = []
         for connection in self._connections:
@@ -176,11 +177,11 @@ class Pump:
 
     @property
     def has_returned(self) -> bool:
-        """Is there more for `receive_returned`, though its descriptor is not readable?"""
+        """Whether `receive_returned` has work although its descriptor is not readable."""
         return len(self._arrived) > 0
 
     def receive_returned(self, most: int = 1_000_000) -> None:
-        """Call `returned` of the connections that are back, `most` of them at a time; read the journal before."""
+        """Read the journal, and then call `returned` of at most `most` connections that are back."""
         connection: PumpedConnection
         left: cython.Py_ssize_t = most
         self._read_returns()
@@ -195,7 +196,7 @@ class Pump:
 
     @cython.cfunc
     def _finish(self, connection: PumpedConnection) -> object:
-        """A connection that has arrived is the owner's from here on."""
+        """Release an arrived connection to its owner."""
         connection.is_pumped = connection._has_arrived = False
         self._connections.discard(connection)
         connection.returned()
@@ -203,7 +204,7 @@ class Pump:
 
     @cython.cfunc
     def _read_returns(self) -> object:
-        """Note which connections are back, and have counted what has passed on them."""
+        """Read the pump's messages: note returned connections and count the messages that passed on them."""
         message: PumpMessage
         connection: PumpedConnection
         while read_pipe(self._returns[0], cython.address(message), cython.sizeof(PumpMessage)) == cython.sizeof(
@@ -222,20 +223,21 @@ class Pump:
         return None
 
     def read_journal(self) -> None:
-        """Give the connections' `note` what has passed on them so far."""
+        """Pass the forwarded frames to the connections' `note`."""
         store(cython.address(self._loop.has_called), 0)
         self._journal.read()
 
     def collect(self) -> tuple[list[int], float]:
-        """Add to the tallies what was counted since this was last asked; the latencies since then: by their bounds, and
-        their sum in seconds. For any thread that holds the interpreter's lock.
+        """Add the counts since the last call to the tallies; return the latencies since then by bound and their sum.
+
+        The sum is in seconds. Any thread that holds the interpreter's lock may call this.
         """
         for scanner in self._scanners.values():
             scanner.collect()
         return self._latencies.collect()
 
     def stop(self) -> None:
-        """Have `run` return. The pump has no connection any more."""
+        """Make `run` return, after all connections are given back."""
         self._command(cython.NULL, STOP)
 
     @cython.cfunc
@@ -258,17 +260,17 @@ class Pump:
     @cython.cfunc
     @cython.exceptval(check=False)
     def _turns_itself(self) -> cython.bint:
-        """Is there a thread that turns it?"""
+        """Whether a thread runs the loop."""
         return self.is_threaded and not load(cython.address(self._loop.has_ended))
 
     # --- in the pump's thread
 
     def run(self) -> None:
-        """Relay until `stop`. It holds no lock of the interpreter's meanwhile."""
+        """Relay until `stop`, without holding the interpreter's lock."""
         loop: RelayLoop = self._loop
         with cython.nogil:
             loop.run()
 
     def turn(self) -> None:
-        """Relay what can be relayed now, once round."""
+        """Run one turn of the loop without waiting."""
         self._loop.turn(0)

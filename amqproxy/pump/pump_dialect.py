@@ -1,4 +1,4 @@
-"""What pumps need of one protocol."""
+"""The classes and tallies that pumps need for one protocol."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from amqproxy.pump.tallies import Tallies
 
 
 class PumpDialect(NamedTuple):
-    """A protocol's classes of connections, the scanner of each pump, and the tallies that it adds to."""
+    """A protocol's connection classes, the factory of each pump's scanner, and the tallies that it adds to."""
 
     pumped: type[PumpedConnection]
     idle: type[IdleConnection]

@@ -1,1 +1,1 @@
-"""What goes through the pipes between a pump's owner and its loop. All of it is C, in the `.pxd`."""
+"""Messages in the pipes between a pump's owner and its loop; the `.pxd` contains all of it, in C."""

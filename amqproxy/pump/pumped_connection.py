@@ -22,13 +22,13 @@ def _free_direction(direction: DirectionPointer) -> cython.void:
 
 @cython.cclass
 class PumpedConnection:
-    """A connection that a pump is to relay; once it is given back, it has what its pump has received and not used.
+    """A connection relayed by a pump; once given back, it holds the bytes that the pump has received but not used.
 
     Each folder of a protocol has a subclass. `readers` and `descriptors` are the client's and the server's: the readers
-    know no content that has to be shown, and what they hold of an incomplete frame is the pump's from here on.
-    `returned` is called once the connection is back. `note` is given what has passed, if it is metered: whether the
-    server sent it, the bytes, the time in seconds of the monotonic clock, and whether bodies are left out. `holder` is
-    what watches for silent peers, if something does: see `watch`.
+    must have no content to show, and their bytes of an incomplete frame move to the pump. `returned` is called once the
+    connection is back. `note`, if the connection is metered, is called with the forwarded frames: whether the server
+    sent them, the bytes, the time in seconds of the monotonic clock, and whether bodies are left out. `holder` is the
+    object that watches for silent peers, if any: see `watch`.
     """
 
     def __init__(self, readers: tuple, descriptors: tuple, returned: object, note: object = None) -> None:
@@ -52,7 +52,7 @@ class PumpedConnection:
             direction.target = descriptors[1 - place]
             self._load_rest(readers[place].held, direction)
             self._load(readers[place], direction)
-        for place in range(2):  # only now, that nothing can fail any more
+        for place in range(2):  # last, because nothing can fail from here
             self._empty(readers[place])
 
     def __dealloc__(self) -> None:
@@ -64,12 +64,12 @@ class PumpedConnection:
 
     @cython.cfunc
     def _load(self, reader: object, direction: DirectionPointer) -> object:
-        """Copy a reader's limits, and its state of each channel, into its direction."""
+        """Copy a reader's limits and channel states into its direction."""
         return None
 
     @cython.cfunc
     def _new_channels(self, direction: DirectionPointer, count: cython.int) -> object:
-        """Make room for the states of so many channels."""
+        """Allocate the states of `count` channels."""
         direction.channel_count = count
         if count:
             direction.channels = cython.cast(ChannelContentPointer, calloc(count, cython.sizeof(ChannelContent)))
@@ -79,7 +79,7 @@ class PumpedConnection:
 
     @cython.cfunc
     def _load_rest(self, held: bytes, direction: DirectionPointer) -> object:
-        """Copy what a reader holds of an incomplete frame."""
+        """Copy a reader's bytes of an incomplete frame."""
         size: cython.Py_ssize_t = len(held)
         p: cython.p_const_uchar = held
         direction.is_read = True
@@ -93,13 +93,13 @@ class PumpedConnection:
 
     @cython.cfunc
     def _empty(self, reader: object) -> object:
-        """Discard what a reader holds of an incomplete frame, which is the pump's."""
+        """Discard a reader's bytes of an incomplete frame, which the pump has taken over."""
         return None
 
     def show(self) -> tuple[int, int]:
-        """Have the readers know what has passed so far; how many bytes came from each peer since this was last asked.
+        """Update the readers with the forwarded frames; return the bytes received from each peer since the last call.
 
-        While the connection is pumped, that is as it was a moment ago.
+        While the connection is pumped, the counts lag by a moment.
         """
         found: list = []
         place: cython.int
@@ -123,12 +123,13 @@ class PumpedConnection:
 
     @cython.cfunc
     def _show_channels(self, reader: object, direction: DirectionPointer) -> object:
-        """Copy the state of each channel back into a reader."""
+        """Copy the channel states back into a reader."""
         return None
 
     def adopt(self, readers: tuple | None, frames: tuple = (0, 0)) -> None:
-        """Give the connection new readers, or None; from the next `show` on, they know all that passed since it was
-        handed over. Before that, there were so many frames.
+        """Set new readers or `None`; the next `show` tells them of everything forwarded since the hand-over.
+
+        `frames` are the numbers of each peer's frames before the hand-over.
         """
         place: cython.int
         direction: DirectionPointer
@@ -140,19 +141,21 @@ class PumpedConnection:
                 readers[place].skip(0, frames[place])
 
     def received(self, place: cython.int) -> int:
-        """How many bytes came from a peer since the connection was handed over."""
+        """Return the number of bytes received from a peer since the connection was handed over."""
         return look(cython.address(self._pumped.directions[place].received))
 
     # --- silent peers
 
     def watch(self, holder: object, patience: tuple, heard: tuple) -> None:
-        """Have `Pump.silent` name `holder` when a peer has sent nothing for longer than its `patience`, where that is
-        not 0; each was `heard` last at that time. In seconds, of the clock that `silent` is given.
+        """Make `Pump.silent` report `holder` when a peer has sent nothing for longer than its `patience`.
+
+        A patience of 0 disables this; `heard` are the times of each peer's last byte. All in seconds of the clock that
+        `silent` is given.
         """
         place: cython.int
         direction: DirectionPointer
         self.holder = holder
-        # Without heartbeats, ten thousand connections are not to cost as many looks at cold memory every second.
+        # Without heartbeats, checking ten thousand connections would mean as many reads of cold memory every second.
         self._is_watched = patience[0] > 0 or patience[1] > 0
         for place in range(2):
             direction = cython.address(self._pumped.directions[place])
@@ -161,7 +164,7 @@ class PumpedConnection:
             direction.looked_received = look(cython.address(direction.received))
 
     def heard(self, place: cython.int) -> float | None:
-        """When a watched peer was heard last, as far as `Pump.silent` knows; None where it has been since."""
+        """Return the time of a watched peer's last byte known to `Pump.silent`; `None` if bytes have arrived since."""
         direction: DirectionPointer = cython.address(self._pumped.directions[place])
         return direction.heard_at if look(cython.address(direction.received)) == direction.looked_received else None
 
@@ -186,29 +189,29 @@ class PumpedConnection:
 
     @property
     def reason(self) -> int:
-        """Why it was given back."""
+        """The reason for which the connection was given back, one of `return_reasons`."""
         return self._pumped.reason
 
     def rest(self, place: cython.int) -> bytes:
-        """What was received of a peer, and not taken: from the bound of a frame on."""
+        """Return the bytes received from a peer that the pump has not taken; they begin at a frame boundary."""
         direction: DirectionPointer = cython.address(self._pumped.directions[place])
         if direction.rest_size == 0:
             return b""
         return cython.cast(CharPointer, direction.rest)[: direction.rest_size]
 
     def unsent(self, place: cython.int) -> bytes:
-        """What was taken of a peer, and is still to be sent to the other."""
+        """Return the bytes taken from a peer that are still to be sent to the other."""
         direction: DirectionPointer = cython.address(self._pumped.directions[place])
         if direction.unsent_from == direction.unsent_end:
             return b""
         return cython.cast(CharPointer, direction.unsent)[direction.unsent_from : direction.unsent_end]
 
     def error(self, place: cython.int) -> int:
-        """The system's error when a peer was read from; 0: none."""
+        """Return the errno of reading from a peer; 0 if there was none."""
         return self._pumped.directions[place].error
 
     def frames(self) -> int:
-        """How many frames have passed."""
+        """Return the number of forwarded frames."""
         return look(cython.address(self._pumped.directions[0].frames)) + look(
             cython.address(self._pumped.directions[1].frames)
         )

@@ -1,4 +1,4 @@
-"""The pumps of one proxy, each in a thread of its own, and how connections are spread over them."""
+"""The pumps of one proxy, each in a separate thread, and the distribution of connections over them."""
 
 from __future__ import annotations
 
@@ -24,45 +24,45 @@ from amqproxy.pump.return_reasons import FORCED, REASONS, RECALLED
 from amqproxy.taps.metrics import LATENCY_BUCKETS, Metrics
 
 READ_EVERY = 0.25
-"""Seconds after which what pumps have written down is counted; sooner where their journals are half full."""
+"""Seconds between two reads of the pumps' journals; a journal that is half full is read sooner."""
 
 AnyPump = Pump | IdlePump
 AnyPumped = PumpedConnection | IdleConnection
 
 MANY_FRAMES = 256
-"""Frames after which it was worth while to hand a connection over."""
+"""Frames relayed by a pump from which handing the connection over was worth while."""
 
 IDLE_AFTER = 0.1
-"""Seconds without a byte after which a connection is handed over, however little has passed."""
+"""Seconds without a byte after which a connection is handed over, however few chunks were relayed."""
 
 NEVER = 1 << 40
-"""Chunks that no session relays."""
+"""A number of chunks that no session reaches."""
 
 LONG = 10.0
-"""Seconds after which it was worth while to have an idle pump keep a connection."""
+"""Seconds with an idle pump from which handing the connection over was worth while."""
 
 FIRST_CHUNKS = 8
-"""Chunks that a session relays itself before it hands its connection over."""
+"""Chunks that a session relays before it hands its connection over."""
 
 MOST_CHUNKS = 1024
-"""The same, where pumps have given the connection back soon time and again."""
+"""Maximum of `FIRST_CHUNKS` after pumps have repeatedly given the connection back soon."""
 
 OFFERS_A_TURN = 25
 RETURNS_A_TURN = 25
-"""Connections that are looked at in one turn of the loop, whether they are idle; and that are given back in one."""
+"""Maximum number of connections checked for idleness, and of those given back, in one turn of the loop."""
 
 
 class Pumps:
-    """So many `threads`, or with 0 none: then there is one pump, which the event loop runs.
+    """Pumps in `threads` threads; with 0 there is one pump, which the event loop runs.
 
-    With `is_idle_only`, it is an `IdlePump`, which a plain run has too: sessions hand over what is idle, and no more.
+    With `is_idle_only`, that is an `IdlePump`, which a plain run has too: sessions hand over only idle connections.
 
-    There are fewer, or none, where the system refuses a thread, a descriptor or memory, or where a thread ends: then
-    the log has a line, and the event loop relays what they would have. `count` is how many there are just now.
+    There are fewer, or none, if the system refuses a thread, a descriptor or memory, or if a thread ends: then this is
+    logged, and the event loop relays their connections. `count` is the current number.
 
-    Each relays connections of all the `dialects`. `most_frames` gives a connection back after so many frames, and then
-    a session offers it again with every `first_chunks`, at most `most_chunks`: so tests have connections change hands
-    all the time. To be used from one thread.
+    Each relays connections of all `dialects`. A connection is given back after `most_frames` frames, and then a session
+    offers it again after `first_chunks` chunks, rising to at most `most_chunks`: with these, tests make connections
+    change owners all the time. To be used from one thread.
     """
 
     def __init__(
@@ -112,7 +112,7 @@ class Pumps:
 
     @property
     def count(self) -> int:
-        """How many pumps there are."""
+        """The current number of pumps."""
         return len(self._pumps)
 
     @property
@@ -122,19 +122,19 @@ class Pumps:
 
     @property
     def connections(self) -> int:
-        """How many they have."""
+        """The number of connections that all pumps hold."""
         return sum(pump.connections for pump in self._pumps)
 
     def was_worth_while(self, connection: AnyPumped) -> bool:
-        """Was it worth while to hand a connection over that is back?"""
+        """Whether handing over a connection that is back was worth while: it stayed or relayed long enough."""
         if isinstance(connection, IdleConnection):
             return time.monotonic() - connection.since >= LONG
         return connection.reason in (FORCED, RECALLED) or connection.frames() >= MANY_FRAMES
 
     def take(self, connection: AnyPumped) -> AnyPump | None:
-        """Relay a connection, until its `returned` is called; the pump that does. There must be one.
+        """Hand a connection to the least loaded pump until its `returned` is called, and return the pump.
 
-        None where an idle pump cannot, since the system does not wait for one more.
+        There must be a pump. Returns `None` if an idle pump cannot take it because the system cannot poll another one.
         """
         pump = min(self._pumps, key=lambda each: each.connections)
         try:
@@ -145,9 +145,9 @@ class Pumps:
         return pump
 
     def end(self) -> None:
-        """Take no more connections, and give back those that there are, some in each turn of the loop.
+        """Stop taking connections, and give back all connections, some in each turn of the loop.
 
-        The thread of a pump is waited for once and not a thousand times: on a busy machine, each wait takes 5 ms.
+        This waits for a pump's thread once, not for each connection: on a busy machine, each wait takes 5 ms.
         """
         self._is_ending = True
         for pump in self._pumps:
@@ -155,18 +155,19 @@ class Pumps:
                 pump.ask_back()
 
     def note_return(self, connection: AnyPumped) -> None:
-        """Count that a connection is back."""
+        """Count a returned connection by its reason."""
         if not self.is_idle_only:
             self._returns[connection.reason].inc()
 
     def read_journals(self) -> None:
-        """Have counted what has passed so far."""
+        """Count the messages that the pumps have forwarded so far."""
         for pump in self._pumps:
             pump.read_journal()
 
     def watch(self, offer: Callable[[], float | None], seconds: float) -> None:
-        """Call `offer`, of a connection that is not with a pump, after so many seconds, and again after as many as it
-        returns, until that is None.
+        """Call the `offer` of a connection that no pump holds after `seconds`.
+
+        It is called again after each number of seconds that it returns, until that is `None`.
         """
         self._push(trio.current_time() + seconds, offer)
         if self._watched[0][2] is offer:
@@ -176,11 +177,11 @@ class Pumps:
         heapq.heappush(self._watched, (due, next(self._numbers), offer))
 
     def silent(self, now: float) -> list[object]:
-        """The holders of connections of which a peer has been silent for too long; see `PumpedConnection.watch`."""
+        """Return the holders of connections with a peer that was silent for too long; see `PumpedConnection.watch`."""
         return [holder for pump in self._pumps for holder in pump.silent(now)]
 
     def collect(self) -> None:
-        """Add to the metrics what the pumps have counted since; for any thread."""
+        """Add the pumps' counts since the last call to the metrics; any thread may call this."""
         for pump in self._pumps.copy():
             self._collect_of(pump)
 
@@ -191,11 +192,11 @@ class Pumps:
             latency.counts[place] += count
         latency.total += total
 
-    # --- from beginning to end
+    # --- running
 
     @contextmanager
     def started(self) -> Iterator[None]:
-        """Their threads run, until the block ends. Then no connection is with them."""
+        """Run the pumps' threads for the duration of the block, and recall all connections at its end."""
         for number, pump in enumerate(self._pumps.copy(), 1):
             if not isinstance(pump, IdlePump) and pump.is_threaded:
                 thread = Thread(target=pump.run, name=f"pump {number}", daemon=True)
@@ -218,14 +219,14 @@ class Pumps:
             self.collect()
 
     async def run(self) -> None:
-        """Take back what they give back, until cancelled."""
+        """Offer idle connections and receive returned ones, until cancelled."""
         async with trio.open_nursery() as nursery:
             nursery.start_soon(self._offer)
             for pump in self._pumps.copy():
                 nursery.start_soon(self._serve if pump.is_threaded else self._turn, pump)
 
     async def _offer(self) -> None:
-        """Have idle connections handed over, some in each turn of the loop."""
+        """Call the due offers of idle connections, some in each turn of the loop."""
         while True:
             self._is_sooner = trio.Event()
             with trio.move_on_at(self._watched[0][0] if self._watched else math.inf):
@@ -248,7 +249,7 @@ class Pumps:
         self._do_without(pump)
 
     def _do_without(self, pump: AnyPump) -> None:
-        """A pump's thread has ended, though nothing has stopped it: the event loop relays what it had."""
+        """Remove a pump whose thread has ended unexpectedly; the event loop relays its connections."""
         had = pump.connections
         pump.recall_all()
         self._collect_of(pump)
@@ -257,7 +258,7 @@ class Pumps:
         logger().error("pump ended", connections=had, left=len(self._pumps))
 
     async def _turn(self, pump: AnyPump) -> None:
-        """Run a pump that has no thread."""
+        """Run a pump without a thread."""
         while True:
             await trio.lowlevel.wait_readable(pump.descriptor)
             pump.turn()
@@ -266,15 +267,15 @@ class Pumps:
 
 
 def _report_missing(error: Exception) -> None:
-    """A pump cannot be had."""
+    """Log that a pump could not be created or started."""
     logger().error("a pump less", reason=str(error) or type(error).__name__)
 
 
 def are_available() -> bool:
-    """Can there be pumps? They are compiled, and for Linux."""
+    """Whether pumps are available: they must be compiled, on Linux."""
     return IS_AVAILABLE
 
 
 def may_be_idle() -> bool:
-    """Can there be idle pumps? Where the system has epoll."""
+    """Whether idle pumps are available, which need epoll."""
     return idle_pump.is_available()

@@ -1,4 +1,4 @@
-"""The loop of a pump's thread: it waits, receives, has frames scanned, sends, and gives back, all without Python."""
+"""The loop of a pump's thread: waits, receives, scans, sends and gives connections back, all without Python."""
 
 from __future__ import annotations
 
@@ -14,13 +14,13 @@ except ImportError:  # a plain run does not need Cython
     from amqproxy.compiled import _cython as cython
 
 SCRATCH = 256 * 1024
-"""Bytes received at once, what is held of an incomplete frame included; a larger frame is for the session."""
+"""Receive buffer in bytes, including those held of an incomplete frame; a larger frame is left to the session."""
 
 MOST_HELD = 64 * 1024 * 1024
-"""Bytes that one pump holds of incomplete frames and of what is not sent yet; beyond, connections are given back."""
+"""Maximum bytes that one pump holds of incomplete frames and unsent data; beyond that, connections are given back."""
 
 SMALL = 4096
-"""Bytes of an incomplete frame that may be held for long: frames of this size are allowed whatever peers agree on."""
+"""Bytes of an incomplete frame that may be held for long: frames of this size are allowed in any negotiation."""
 
 _EVENTS = cython.declare(cython.int, 64)
 
@@ -41,11 +41,11 @@ _LOOK_NS = cython.declare(cython.ulonglong, 10_000_000)
 @cython.final
 @cython.cclass
 class RelayLoop:
-    """The loop of one pump. It reads from the pipe `commands`, and writes to `returns`; see `pump_message`.
+    """The loop of one pump, which reads from the pipe `commands` and writes to `returns`; see `pump_message`.
 
-    The scanner of a connection counts its frames, and writes them into the `journal`; `latencies` has how long they
-    took. A connection is given back when a peer has taken nothing, or has not completed a larger frame, for
-    `stuck_after` seconds. `OSError` where the system has no descriptor left.
+    The scanner of a connection counts its frames and writes them into the `journal`; `latencies` counts their time in
+    the proxy. A connection is given back when a peer has taken nothing, or has not completed a larger frame, for
+    `stuck_after` seconds. `OSError` if the system has no descriptor left.
     """
 
     def __init__(
@@ -82,14 +82,14 @@ class RelayLoop:
 
     @property
     def has_stalled(self) -> bool:
-        """Is there a direction that makes no progress?"""
+        """Whether a direction makes no progress."""
         return self._stalled.first != cython.NULL
 
     @cython.nogil
     @cython.cfunc
     @cython.exceptval(check=False)
     def run(self) -> cython.void:
-        """Relay until asked to stop, or until there is nothing to wait with any more; `has_ended` from then on."""
+        """Relay until asked to stop or until waiting fails; then set `has_ended`."""
         while not self.is_stopping and self.turn(-1) >= 0:
             pass
         store(cython.address(self.has_ended), 1)
@@ -98,9 +98,9 @@ class RelayLoop:
     @cython.cfunc
     @cython.exceptval(check=False)
     def turn(self, milliseconds: cython.int) -> cython.int:
-        """Relay what can be relayed, once round; wait so long for it, -1: for ever.
+        """Run one turn, waiting at most `milliseconds` for events (-1: without limit).
 
-        Below 0: nothing can be waited for any more.
+        Returns a negative number if waiting has failed.
         """
         count: cython.int
         i: cython.int
@@ -117,11 +117,11 @@ class RelayLoop:
             milliseconds = _STUCK_MS
         count = epoll_wait(self.epoll, self._events, _EVENTS, milliseconds)
         if count < 0:
-            has_commands = True  # whatever is wrong, what is recalled is given back
+            has_commands = True  # recalled connections are given back even if waiting has failed
             if errno == EINTR:
                 count = 0
         for i in range(count):
-            if load(cython.address(self.has_recall)):  # its owner waits; other events are reported again
+            if load(cython.address(self.has_recall)):  # the owner waits; epoll reports the other events again
                 has_commands = True
                 break
             if self._events[i].data.ptr == cython.NULL:
@@ -172,7 +172,7 @@ class RelayLoop:
     @cython.cfunc
     @cython.exceptval(check=False)
     def _register(self, direction: DirectionPointer, operation: cython.int) -> cython.int:
-        """Wait for what is to be waited for at the source of a direction, which is the target of the other one."""
+        """Register the epoll events of a direction's source, which is also the target of the other direction."""
         event: epoll_event
         connection: PumpedPointer = cython.cast(PumpedPointer, direction.owner)
         event.events = 0
@@ -207,9 +207,9 @@ class RelayLoop:
     @cython.cfunc
     @cython.exceptval(check=False)
     def _send_back(self) -> cython.void:
-        """Hand over what is to be given back; from then on, it is the owner's, and may be gone.
+        """Send leaving connections to the owner, which may free them afterwards.
 
-        That is only done once no event of this turn is left, which could be about it.
+        This happens only once no event of this turn is left that could concern them.
         """
         message: PumpMessage
         rest: PumpedPointer
@@ -231,7 +231,7 @@ class RelayLoop:
     @cython.cfunc
     @cython.exceptval(check=False)
     def _handle(self, direction: DirectionPointer, events: cython.uint) -> cython.void:
-        """Do what the source of a direction is ready for."""
+        """Process the events of a direction's source."""
         connection: PumpedPointer = cython.cast(PumpedPointer, direction.owner)
         other: DirectionPointer = cython.address(connection.directions[1 - direction.place])
         if connection.is_here and events & EPOLLOUT and other.is_waiting:
@@ -247,7 +247,7 @@ class RelayLoop:
     @cython.cfunc
     @cython.exceptval(check=False)
     def _receive(self, direction: DirectionPointer) -> cython.void:
-        """Receive once, and send on the whole frames."""
+        """Receive once and forward the whole frames."""
         connection: PumpedPointer = cython.cast(PumpedPointer, direction.owner)
         scratch: BytePointer = self._scratch
         size: cython.Py_ssize_t = direction.rest_size
@@ -261,7 +261,7 @@ class RelayLoop:
         cut: BytePointer = cython.NULL
         written: cython.Py_ssize_t
         if not self._journal.has_room():
-            return  # it is readable still, when there is
+            return  # the socket stays readable until there is room
         if size:
             memcpy(scratch, direction.rest, size)
         got = receive_bytes(direction.source, scratch + size, _SCRATCH - size)
@@ -330,7 +330,7 @@ class RelayLoop:
     @cython.cfunc
     @cython.exceptval(check=False)
     def _wait_for_room(self, direction: DirectionPointer, now: cython.ulonglong) -> cython.void:
-        """Read no more of a direction until its target has taken what is unsent."""
+        """Stop reading a direction until its target has taken the unsent bytes."""
         connection: PumpedPointer = cython.cast(PumpedPointer, direction.owner)
         put_int(cython.address(direction.is_read), False)
         direction.is_waiting = True
@@ -343,7 +343,7 @@ class RelayLoop:
     @cython.cfunc
     @cython.exceptval(check=False)
     def _flush(self, direction: DirectionPointer) -> cython.void:
-        """Send on what is unsent of a direction, and read again once that is all."""
+        """Send a direction's unsent bytes, and resume reading once all are sent."""
         connection: PumpedPointer = cython.cast(PumpedPointer, direction.owner)
         left: cython.Py_ssize_t = direction.unsent_end - direction.unsent_from
         sent: cython.longlong = send_bytes(direction.target, direction.unsent + direction.unsent_from, left)
@@ -372,7 +372,7 @@ class RelayLoop:
     @cython.cfunc
     @cython.exceptval(check=False)
     def _give_back_slow(self, now: cython.ulonglong) -> cython.void:
-        """Give back the connections of which a peer has taken nothing, or has left a frame incomplete, for long."""
+        """Give back the connections with a peer that took nothing, or left a frame incomplete, for `stuck_after`."""
         direction: DirectionPointer = self._stalled.first
         following: DirectionPointer
         if self._stuck_ns and now - self._looked_at < _LOOK_NS:
@@ -392,12 +392,12 @@ class RelayLoop:
     @cython.cfunc
     @cython.exceptval(check=False)
     def _call(self) -> cython.void:
-        """Ask the owner to read the journal, once until it does."""
+        """Ask the owner to read the journal, once until it has read it."""
         message: PumpMessage
         if not load(cython.address(self.has_called)):
             message.connection = cython.NULL
             message.kind = MUCH_WRITTEN
-            # Before the call: the owner may read it, and clear this, at once.
+            # Set before the message is sent: the owner may read it and clear the flag at once.
             store(cython.address(self.has_called), 1)
             if write_pipe(self._returns, cython.address(message), cython.sizeof(PumpMessage)) < 0:
                 store(cython.address(self.has_called), 0)

@@ -1,9 +1,9 @@
-"""Why a pump gives a connection back, as numbers that C has too."""
+"""Reasons for which a pump gives a connection back, as numbers shared with C."""
 
 METHOD_COMES, ENDED, GONE, STUCK, RECALLED, FORCED, LARGE, WRONG, CROWDED, TRICKLING = range(1, 11)
-"""A frame that it does not know; a peer has closed its half; one is gone; one takes nothing; it was asked to; it has
-had `most_frames`; a frame larger than its buffer; a frame that may not come; too much is held of all; a frame that does
-not become whole."""
+"""An unknown frame or one kept for the session; a peer closed its half; a peer is gone; a peer takes nothing; a recall;
+`most_frames` were relayed; a frame larger than the buffer; an invalid frame; too many bytes held for all connections; a
+frame that stays incomplete."""
 
 REASONS = {
     METHOD_COMES: "method",
@@ -17,4 +17,4 @@ REASONS = {
     CROWDED: "memory",
     TRICKLING: "incomplete",
 }
-"""The same as metrics call them."""
+"""The reasons by their label values in metrics."""

@@ -1,4 +1,4 @@
-"""The directions of connections that make no progress, so that they can be given back."""
+"""Directions of connections that make no progress, listed so that the connections can be given back."""
 
 from __future__ import annotations
 
@@ -11,15 +11,16 @@ except ImportError:  # a plain run does not need Cython
 @cython.final
 @cython.cclass
 class StalledDirections:
-    """A list that runs through the directions themselves: those whose target takes nothing, or whose source has left a
-    larger frame incomplete. Newest first, each with the time since when.
+    """Intrusive list of the directions whose target takes nothing, or whose source has left a larger frame incomplete.
+
+    The newest is first; each has the time since when it is listed.
     """
 
     @cython.nogil
     @cython.cfunc
     @cython.exceptval(check=False)
     def add(self, direction: DirectionPointer, now: cython.ulonglong) -> cython.void:
-        """One that is not there yet."""
+        """Add a direction that is not listed."""
         direction.is_listed = True
         direction.listed_at = now
         direction.last_listed = cython.NULL
@@ -32,7 +33,7 @@ class StalledDirections:
     @cython.cfunc
     @cython.exceptval(check=False)
     def discard(self, direction: DirectionPointer) -> cython.void:
-        """One that may be there."""
+        """Remove a direction, if it is listed."""
         if not direction.is_listed:
             return
         direction.is_listed = False

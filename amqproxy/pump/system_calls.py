@@ -1,1 +1,1 @@
-"""What a pump asks of the system, and what its threads share without a lock. All of it is C, in the `.pxd`."""
+"""System calls of a pump and lock-free operations between its threads; the `.pxd` contains all of it, in C."""

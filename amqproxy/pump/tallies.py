@@ -1,4 +1,4 @@
-"""Tallies of frames, of either peer of a connection, as pumps add to them."""
+"""Tallies of both peers' frames, to which pumps add their counts."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from typing import Protocol
 
 
 class AnyTally(Protocol):
-    """Frames of one peer, and their bytes, by kind of frame."""
+    """Counts of one peer's frames, and of their bytes, by kind."""
 
     @property
     def frames(self) -> MutableSequence[int]: ...
@@ -17,4 +17,4 @@ class AnyTally(Protocol):
 
 
 Tallies = tuple[AnyTally, AnyTally]
-"""The client's, and the server's."""
+"""The tallies of client and server."""

@@ -1,4 +1,4 @@
-"""Limits of virtual hosts and of users: how much of something there may be."""
+"""Limits of virtual hosts and of users on connections, queues and channels."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ USER_LIMITS = ("max-connections", "max-channels")
 
 
 def check_limits(limits: Mapping[str, int], known: tuple[str, ...]) -> None:
-    """`ValueError`, in RabbitMQ's words, where one is unknown or no whole number; a negative one is none."""
+    """Raise `ValueError`, with RabbitMQ's text, for an unknown limit or a value other than an integer."""
     strange = [name for name in limits if name not in known]
     if strange:
         raise ValueError(f"Unrecognised terms {strange} in limits")
@@ -19,6 +19,6 @@ def check_limits(limits: Mapping[str, int], known: tuple[str, ...]) -> None:
 
 
 def limit(limits: Mapping[str, int], name: str) -> int | None:
-    """A limit of a user's or virtual host's; None where there is none, which a negative one means too."""
+    """Return a limit of a user or virtual host; `None` if it is missing or negative, which means no limit."""
     value = limits.get(name, -1)
     return value if value >= 0 else None

@@ -1,4 +1,4 @@
-"""What a user may do: patterns of names, for each virtual host, and of routing keys for topic exchanges."""
+"""Permissions of a user: patterns of names per virtual host, and of routing keys for topic exchanges."""
 
 from __future__ import annotations
 
@@ -19,14 +19,14 @@ class Permission(NamedTuple):
 
 
 class TopicPermission(NamedTuple):
-    """Patterns of routing keys; {username} and {vhost} stand for the user's own."""
+    """Patterns of routing keys; {username} and {vhost} are replaced by the user's name and the virtual host."""
 
     write: str
     read: str
 
 
 def check_patterns(patterns: Iterable[str]) -> None:
-    """`ValueError` where one is no regular expression."""
+    """Raise `ValueError` for a pattern that is not a valid regular expression."""
     for pattern in patterns:
         if not isinstance(pattern, str):
             raise ValueError(f"{pattern!r} is no regular expression")
@@ -34,5 +34,5 @@ def check_patterns(patterns: Iterable[str]) -> None:
 
 
 def fits(pattern: str, text: str) -> bool:
-    """Does the pattern fit anywhere in the text?"""
+    """Whether the pattern is found anywhere in the text; an empty pattern fits only an empty text."""
     return name_pattern(pattern or "^$").fits(text)

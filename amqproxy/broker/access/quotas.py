@@ -1,4 +1,4 @@
-"""How much of what outlives a client's connection each user may have in a virtual host: so that none fills it alone."""
+"""Quotas per user and virtual host for objects that outlive a connection, so that no user exhausts a virtual host."""
 
 from __future__ import annotations
 
@@ -9,8 +9,8 @@ from typing import NamedTuple
 class UserQuotas(NamedTuple):
     """Bounds for one user in one virtual host, on named sessions and what they leave behind.
 
-    `branches` are those of distributed transactions, `interrupted` messages (and `interrupted_bytes` of them) those of
-    which a part has come, and `detached` sessions those that wait for their clients.
+    `branches` are branches of distributed transactions, `interrupted` partially received messages (`interrupted_bytes`
+    in total), and `detached` sessions without a client.
     """
 
     branches: int = 10_000
@@ -20,32 +20,32 @@ class UserQuotas(NamedTuple):
 
 
 class Quota:
-    """How much of one thing each user has: no more than `most`."""
+    """Usage of one resource by each user, at most `most`."""
 
     def __init__(self, most: int) -> None:
         self.most = most
         self._used: Counter[str] = Counter()
 
     def used(self, user: str) -> int:
-        """How much that user has."""
+        """Return the amount that a user holds."""
         return self._used[user]
 
     def take(self, user: str, amount: int = 1) -> bool:
-        """Let a user have more; False, and nothing is changed, where that is too much."""
+        """Add to a user's amount; return False without any change if that exceeds the quota."""
         if self._used[user] + amount > self.most:
             return False
         self._used[user] += amount
         return True
 
     def give_back(self, user: str, amount: int = 1) -> None:
-        """A user has less."""
+        """Deduct from a user's amount."""
         self._used[user] -= amount
         if not self._used[user]:
             del self._used[user]
 
 
 class VhostQuotas:
-    """The quotas of one virtual host, with what each user has of them."""
+    """The quotas of one virtual host with each user's usage."""
 
     def __init__(self, most: UserQuotas) -> None:
         self.branches = Quota(most.branches)

@@ -1,4 +1,4 @@
-"""Connections whose login was refused, and that are kept for a while before they are cut: a brake on guessing."""
+"""Connections whose login was refused, kept open for a while before they are cut, to slow down password guessing."""
 
 from __future__ import annotations
 
@@ -9,16 +9,16 @@ from typing import Generic, TypeVar
 L = TypeVar("L")
 
 MOST_OF_ADDRESS = 100
-"""Refused connections of one address that are kept; of more, the oldest is cut."""
+"""Refused connections kept for one address; beyond that, the oldest is cut."""
 
 MOST = 1000
-"""Those of all addresses."""
+"""Refused connections kept for all addresses together; beyond that, the oldest is cut."""
 
 
 class RefusedLogins(Generic[L]):
-    """The connections that are kept, by address. `cut` is called with each that is to go before its time.
+    """Refused connections by address; `cut` is called with each that exceeds the limits.
 
-    So a client that tries many passwords at once occupies no more than this, at no other client's cost.
+    This bounds the connections of a client that tries many passwords at once, without affecting other clients.
     """
 
     def __init__(self, cut: Callable[[L], None], *, most_of_address: int = MOST_OF_ADDRESS, most: int = MOST) -> None:
@@ -32,7 +32,7 @@ class RefusedLogins(Generic[L]):
         return len(self._kept)
 
     def add(self, connection: L, address: str) -> None:
-        """Keep a connection whose login was refused just now."""
+        """Add a connection whose login was just refused, and cut the oldest one beyond the limits."""
         self._kept[connection] = address
         theirs = self._by_address.setdefault(address, OrderedDict())
         theirs[connection] = None
@@ -47,7 +47,7 @@ class RefusedLogins(Generic[L]):
         self._cut(connection)
 
     def discard(self, connection: L) -> None:
-        """Forget a connection, which need not be kept."""
+        """Remove a connection, if it is kept."""
         address = self._kept.pop(connection, None)
         if address is not None:
             theirs = self._by_address[address]

@@ -1,4 +1,4 @@
-"""Logins by SASL mechanism: the SASL mechanisms that RabbitMQ has."""
+"""RabbitMQ's SASL mechanisms: PLAIN, AMQPLAIN and EXTERNAL."""
 
 from __future__ import annotations
 
@@ -11,23 +11,23 @@ PLAIN, AMQPLAIN, EXTERNAL = "PLAIN", "AMQPLAIN", "EXTERNAL"
 
 
 USUAL = (PLAIN, AMQPLAIN)
-"""What RabbitMQ offers unless its `auth_mechanisms` are set."""
+"""RabbitMQ's default mechanisms, unless its `auth_mechanisms` are set."""
 
 
 def offered(mechanisms: Iterable[str], certificate_name: str | None) -> bytes:
-    """Those mechanisms that a client may choose from: EXTERNAL only where it has shown a certificate."""
+    """Return the mechanisms offered to a client, separated by spaces: EXTERNAL only if it presented a certificate."""
     return " ".join([each for each in mechanisms if each != EXTERNAL or certificate_name]).encode()
 
 
 def check(mechanism: str, mechanisms: Iterable[str], certificate_name: str | None) -> None:
-    """503, as in RabbitMQ, for a mechanism that cannot be used here. With TLS, EXTERNAL can, and fails by itself."""
+    """Raise 503, as RabbitMQ does, for a mechanism that is not available; with TLS, EXTERNAL is, and may fail later."""
     if mechanism not in mechanisms or (mechanism == EXTERNAL and certificate_name is None):
         kind = "invalid" if mechanism in (PLAIN, AMQPLAIN, EXTERNAL) else "unknown"
         raise CommandInvalid(f"{kind} authentication mechanism '{mechanism}'")
 
 
 def credentials(mechanism: str, response: bytes) -> tuple[str, str]:
-    """The name and password of a response to PLAIN or AMQPLAIN; a `ProtocolError` when it holds none."""
+    """Return user name and password from a PLAIN or AMQPLAIN response; raise a `ProtocolError` if it holds none."""
     if mechanism == PLAIN:
         parts = response.decode("utf-8", "surrogateescape").split("\0")
         if len(parts) == 3 and not parts[0]:

@@ -1,4 +1,4 @@
-"""Users: names, passwords as RabbitMQ keeps them, tags, and what each may do."""
+"""Users: names, password hashes in RabbitMQ's format, tags, and permissions."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ ALGORITHMS: dict[str, Callable[[bytes], Any]] = {
     "rabbit_password_hashing_sha512": hashlib.sha512,
     "rabbit_password_hashing_md5": hashlib.md5,
 }
-"""RabbitMQ's names of how passwords are hashed."""
+"""Hash functions by RabbitMQ's names of the password hashing algorithms."""
 
 USUAL_ALGORITHM = "rabbit_password_hashing_sha256"
 SALT = 4
@@ -30,22 +30,22 @@ MAX_VERDICTS = 1024
 
 
 def hash_password(password: str, algorithm: str = USUAL_ALGORITHM, salt: bytes | None = None) -> str:
-    """A password as definitions.json holds it: base64 of the salt, then the hash of both."""
+    """Return a password hash as in definitions.json: base64 of the salt followed by the hash of salt and password."""
     salt = secrets.token_bytes(SALT) if salt is None else salt
     return b64encode(salt + ALGORITHMS[algorithm](salt + password.encode()).digest()).decode()
 
 
 class LoginRefused(Exception):
-    """A refused login; the text is RabbitMQ's reason, and is for the log only."""
+    """A refused login; the text is RabbitMQ's reason and must appear only in the log."""
 
 
 class User:
-    """A user who may log in. `only_from_loopback` is RabbitMQ's rule for guest.
+    """A user who may log in; `only_from_loopback` is RabbitMQ's rule for guest.
 
-    Without a hash (an empty one) no password is right. `permissions` are by virtual host, `topic_permissions` by
-    virtual host and exchange; `limits` are RabbitMQ's max-connections and max-channels. Change them through the
-    methods, which report that to `events` once the user is a broker's. With `generation` what it may do changes.
-    `channels` is how many its clients have, named sessions among them.
+    With an empty hash, no password is accepted. `permissions` are by virtual host, `topic_permissions` by virtual host
+    and exchange; `limits` are RabbitMQ's max-connections and max-channels. Change them through the methods, which
+    report the change to `events` once the user belongs to a broker. `generation` rises with every change of
+    permissions. `channels` is the number of channels of the user's clients, including named sessions.
     """
 
     events: EventDispatcher | None = None
@@ -78,7 +78,7 @@ class User:
         return cls(name, hash_password(password), tags=tags, **options)
 
     def accepts(self, password: str) -> bool:
-        """Is this the password? Takes as long for every wrong one."""
+        """Whether this is the password; the hashes are compared in constant time."""
         try:
             data = b64decode(self.password_hash, validate=True)
         except binascii.Error:
@@ -88,7 +88,7 @@ class User:
         return bool(expected) and hmac.compare_digest(expected, found)
 
     def check_origin(self, *, is_loopback: bool) -> None:
-        """`LoginRefused` unless the user may log in from there."""
+        """Raise `LoginRefused` unless the user may log in from this origin."""
         if self.only_from_loopback and not is_loopback:
             raise LoginRefused(f"user '{self.name}' can only connect via localhost")
 
@@ -102,13 +102,13 @@ class User:
         self._report("user.tags.set")
 
     def set_limits(self, limits: Mapping[str, int]) -> None:
-        """Let these limits hold, in place of all before. `ValueError` where they cannot be."""
+        """Replace the limits of the user; raise `ValueError` if they are invalid."""
         check_limits(limits, USER_LIMITS)
         self.limits = dict(limits)
         self._report("user.limits.set")
 
     def permit(self, vhost: str, permission: Permission | None) -> None:
-        """Set, or with None take away, what the user may do in a virtual host. `ValueError` for what is no pattern."""
+        """Set, or with `None` remove, the permission in a virtual host; raise `ValueError` for an invalid pattern."""
         if permission is not None:
             check_patterns(permission)
         self._verdicts.clear()
@@ -120,7 +120,7 @@ class User:
             self._report("permission.deleted", vhost)
 
     def permit_topic(self, vhost: str, exchange: str, permission: TopicPermission | None) -> None:
-        """The same for the keys that the user may use on a topic exchange."""
+        """Set, or with `None` remove, the permission for routing keys of a topic exchange; raise like `permit`."""
         if permission is not None:
             check_patterns(permission)
         self.generation += 1
@@ -135,7 +135,7 @@ class User:
             self.events.report(name, vhost, self, **details)
 
     def may(self, vhost: str, operation: str, name: str) -> bool:
-        """May the user do this to what bears the name?"""
+        """Whether the user's permission allows the operation on a name."""
         key = (vhost, operation, name)
         verdict = self._verdicts.get(key)
         if verdict is None:
@@ -147,7 +147,7 @@ class User:
         return verdict
 
     def may_use_topic(self, vhost: str, operation: str, exchange: str, routing_key: str) -> bool:
-        """May the user use this key on a topic exchange? Yes where nothing is set for the exchange."""
+        """Whether the user may use a routing key on a topic exchange; true if no topic permission is set for it."""
         permission = self.topic_permissions.get((vhost, exchange))
         if permission is None:
             return True
@@ -155,14 +155,14 @@ class User:
         return fits(pattern.replace("{username}", self.name).replace("{vhost}", vhost), routing_key)
 
     def check(self, vhost: str, operation: str, kind: str, name: str) -> None:
-        """403 unless the user may do it; `operation` is CONFIGURE, WRITE or READ, `kind` "queue" or "exchange"."""
+        """Raise 403 without permission; `operation` is CONFIGURE, WRITE or READ, `kind` "queue" or "exchange"."""
         if kind == "exchange" and not name:
             name = "amq.default"
         if not self.may(vhost, operation, name):
             raise AccessRefused(f"access to {kind} '{name}' in vhost '{vhost}' refused for user '{self.name}'")
 
     def check_topic(self, vhost: str, operation: str, exchange: str, routing_key: str) -> None:
-        """403 unless the user may use this key on a topic exchange."""
+        """Raise 403 unless the user may use this routing key on a topic exchange."""
         if self.topic_permissions and not self.may_use_topic(vhost, operation, exchange, routing_key):
             raise AccessRefused(
                 f"access to topic '{routing_key}' in exchange '{exchange}' in vhost '{vhost}' "

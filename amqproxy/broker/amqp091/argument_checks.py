@@ -1,4 +1,4 @@
-"""Arguments that RabbitMQ's parser refuses, though the codec, which the proxy shares, takes them."""
+"""Checks for arguments that RabbitMQ's parser refuses, although the codec, shared with the proxy, accepts them."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ _TABLES = {
 
 
 def check(frame: Frame) -> None:
-    """Decode a method; 501 for a short string that is not UTF-8, 502 for a table value that Erlang does not have.
+    """Decode a method; raise 501 for a short string that is not UTF-8, 502 for a table value that Erlang lacks.
 
     RabbitMQ does this first, also on a channel where the method would be discarded.
     """
@@ -45,6 +45,6 @@ def _check(method: Method) -> None:
 
 
 def check_arguments(table: Table) -> None:
-    """502 for a value that is of the type `U`, which RabbitMQ does not know, or not a finite number."""
+    """Raise 502 for a value of the type `U`, which RabbitMQ does not know, or for a number that is not finite."""
     octets = table.octets
     check_table(octets, 0, len(octets), is_erlang=True)

@@ -1,6 +1,6 @@
-"""One channel as the broker sees it: what its client asks for, and what it is answered.
+"""One 0-9-1 channel of the broker: a handler for each method that its client may send, and the replies.
 
-It is long as there is a short method for each of the protocol's, in the order of the specification's classes.
+The handlers are in the order of the specification's classes.
 """
 
 from __future__ import annotations
@@ -83,7 +83,7 @@ if TYPE_CHECKING:
 
 
 class ClosedChannel:
-    """What is left of a channel for what comes too late."""
+    """The facts of a closed channel for disk confirmations and deliveries that are still pending when it closes."""
 
     __slots__ = ("connection", "number", "place", "reply_name", "reply_tag")
 
@@ -100,8 +100,8 @@ class ClosedChannel:
 class BrokerChannel:
     """One open channel. Replies go to its `Amqp091Connection`; a `ProtocolError` closes the channel or the connection.
 
-    What is on the way of every message is done by its `publisher` and its `deliveries`. `reply_tag` is that of its
-    consumer of answers (direct reply-to), if it has one, and `reply_name` where they are to be sent.
+    Its `publisher` and its `deliveries` process everything that belongs to each message. `reply_tag` is the consumer
+    tag of its direct reply-to consumer, if it has one, and `reply_name` the routing key of the replies.
     """
 
     def __init__(self, number: int, connection: OwningConnection, vhost: VirtualHost) -> None:
@@ -124,30 +124,34 @@ class BrokerChannel:
 
     @property
     def place(self) -> Table:
-        """Where this channel's traces come from."""
+        """The firehose headers that name this channel as the origin of a trace."""
         if self._place is None:
             node, connection = self.connection.broker.node, self.connection.name
             self._place = firehose.place(node, self.vhost.name, connection, self.number, self.user.name)
         return self._place
 
     def deliver_reply(self, name: str, message: Message) -> None:
-        """Send an answer to the client of this channel, which asked by direct reply-to."""
+        """Deliver a direct reply-to reply to the client of this channel."""
         assert self.reply_tag is not None
         self.deliveries.reply(self.reply_tag, name, message)
 
     def closing(self, now: float) -> Generator[None, float, float]:
-        """The channel is gone: what it holds goes back, and its consumers end; in steps."""
+        """Requeue the unacknowledged messages of the closed channel and end its consumers, in steps."""
         self._end_replies()
         next_time = yield from self.deliveries.closing(now)
-        # What still waits for the disk knows the end of this, and not this: a circle would keep all of it in memory.
+        # Tickets still waiting for the disk refer to the `ClosedChannel`: a reference to the channel itself would be a
+        # cycle that keeps all of it in memory.
         self.deliveries.channel = ended = ClosedChannel(self)
         self.publisher.end(ended)
         return next_time
 
-    # --- everything else a client asks for
+    # --- all other methods
 
     def handle(self, method: Method, now: float) -> None:
-        """Take any other method."""
+        """Process a method that neither the `publisher` nor the `deliveries` handle.
+
+        A method that reads the content of a queue waits until the queue's unfinished work is done.
+        """
         if isinstance(method, _LOOKING):
             queue = self.vhost.queues.get(_named_queue(method) or self.last_queue)
             if queue is not None and not queue.is_settled(now):
@@ -156,7 +160,7 @@ class BrokerChannel:
         _HANDLERS[type(method)](self, method, now)
 
     def _handling(self, method: Method, queue: Queue, now: float) -> Generator[None, float, None]:
-        """The same, once the queue has no unfinished work that the client could notice."""
+        """Process a method once the queue has no unfinished work that the client could notice."""
         while not (queue.is_deleted or queue.is_settled(now)):
             now = yield
         _HANDLERS[type(method)](self, method, now)
@@ -166,7 +170,10 @@ class BrokerChannel:
             self.connection.send_method(self.number, reply)
 
     def _reply_kept(self, method: Any, reply: Method, *places: Queue | Exchange | None) -> None:
-        """Answer once the disk has it, if all of these outlive the broker: it is not to be undone by a power cut."""
+        """Send the reply unless the method has `no_wait`; with durable `places`, wait until the definition is on disk.
+
+        A power cut must not undo what was confirmed to the client.
+        """
         journal = self._journal
         if getattr(method, "no_wait", False):
             return
@@ -176,7 +183,7 @@ class BrokerChannel:
             self.connection.send_method(self.number, reply)
 
     def _queue_name(self, method: Any) -> str:
-        """Name of the queue that a method is about; an empty one stands for the last declared. Section 1.7.2.1."""
+        """Return the method's queue name; an empty one stands for the last declared queue (section 1.7.2.1)."""
         if method.queue:
             return _named_queue(method)
         if not self.last_queue:
@@ -236,7 +243,7 @@ class BrokerChannel:
         self._reply_kept(method, ExchangeDeleteOk(), exchange)
 
     def _check_binding(self, kind: str, destination: str, source: str, routing_key: str) -> None:
-        """May the user bind, or unbind, these two?"""
+        """Raise 403 unless the user may bind or unbind this destination and source."""
         self._check(WRITE, kind, destination)
         check_not_default(source)
         if kind == "exchange":
@@ -386,7 +393,7 @@ class BrokerChannel:
         return f"amq.ctag-{secrets.token_urlsafe(16)}"
 
     def _consume_replies(self, method: BasicConsume) -> None:
-        """Let answers come to this channel: direct reply-to."""
+        """Register this channel's direct reply-to consumer."""
         tag = method.consumer_tag
         if tag and tag in self.deliveries.consumers:
             raise NotAllowed(f"attempt to reuse consumer tag '{tag}'")
@@ -400,7 +407,7 @@ class BrokerChannel:
         self._reply(method, BasicConsumeOk(self.reply_tag))
 
     def _end_replies(self) -> None:
-        """Let no more answers come."""
+        """Remove this channel's direct reply-to consumer."""
         self.reply_tag = None
         self.vhost.reply_consumers.pop(self.reply_name, None)
 
@@ -413,7 +420,7 @@ class BrokerChannel:
             self.deliveries.end(consumer, now)
 
     def _basic_cancel_ok(self, method: BasicCancelOk, now: float) -> None:
-        """A client's answer to a notice that needed none."""
+        """Ignore basic.cancel-ok: the broker's own basic.cancel has `no_wait` set."""
 
     def _basic_get(self, method: BasicGet, now: float) -> None:
         self._check(READ, "queue", self._queue_name(method))
@@ -427,7 +434,7 @@ class BrokerChannel:
             self.deliveries.answer(queue, entry, now, no_ack=method.no_ack)
 
     def _answering(self, queue: Queue, entry: QueueEntry, no_ack: bool, now: float) -> Job:
-        """Answer once those that have expired behind it are gone, which are not to be counted."""
+        """Send basic.get-ok once expired messages behind this one are gone: `message_count` must not include them."""
         while not (queue.is_deleted or queue.is_settled(now)):
             now = yield
         self.deliveries.answer(queue, entry, now, no_ack=no_ack)
@@ -471,7 +478,7 @@ class BrokerChannel:
             self.connection.send_method(self.number, TxCommitOk())
 
     def _basic_credit(self, method: BasicCredit, now: float) -> None:
-        """Refuse credit, which RabbitMQ's AMQP 1.0 plugin alone asks for; 406, as there, for a tag not in use."""
+        """Refuse basic.credit, which only RabbitMQ's AMQP 1.0 plugin sends; like RabbitMQ, 406 for an unknown tag."""
         if method.consumer_tag not in self.deliveries.consumers:
             raise PreconditionFailed(f"unknown consumer tag '{method.consumer_tag}'")
         raise NotImplementedByServer("basic.credit")
@@ -491,12 +498,12 @@ class BrokerChannel:
 
 
 def stripped(name: str) -> str:
-    """A name without line ends, which RabbitMQ drops wherever it declares, binds, unbinds or deletes."""
+    """Return a name without line ends, which RabbitMQ drops wherever it declares, binds, unbinds or deletes."""
     return name.translate(_LINE_ENDS) if "\n" in name or "\r" in name else name
 
 
 def _named_queue(method: Any) -> str:
-    """The queue that a method names. RabbitMQ 3.10 keeps line ends, and answers 404, where messages are taken."""
+    """Return a method's queue name. RabbitMQ 3.10 keeps line ends, and answers 404, for the methods in `_TAKING`."""
     return method.queue if isinstance(method, _TAKING) else stripped(method.queue)
 
 
@@ -504,13 +511,13 @@ _TAKING = (BasicGet, BasicConsume, QueuePurge)
 """Methods that take messages out of a queue."""
 
 _LOOKING = (BasicGet, QueueDeclare, QueueDelete, QueuePurge)
-"""Methods that find out what is in a queue."""
+"""Methods whose reply depends on the messages in a queue."""
 
 _LINE_ENDS = dict.fromkeys(map(ord, "\r\n"))
 
 
 def check_not_default(exchange: str) -> None:
-    """403 for the default exchange, with which nothing can be done but publish to it."""
+    """Raise 403 for the default exchange, to which clients can only publish."""
     if not exchange:
         raise AccessRefused("operation not permitted on the default exchange")
 

@@ -1,4 +1,4 @@
-"""Frames that a client sends behind a frame that the reader refused, for which it is being sent connection.close."""
+"""Reader for the frames that follow a refused frame, while connection.close for that one is under way."""
 
 from __future__ import annotations
 
@@ -13,10 +13,10 @@ _CLOSING = {struct.pack(">HH", cls.class_id, cls.method_id) for cls in (Connecti
 
 
 class ClosingReader:
-    """Finds connection.close and connection.close-ok among frames that are otherwise discarded.
+    """Filter that discards all frames except connection.close and connection.close-ok.
 
-    As with RabbitMQ, reading goes on behind a refused frame whose end is where its size says. It `is_lost` where
-    it is not, or where a frame is larger than `payload_max` bytes: where the next frame begins is unknown then.
+    Like RabbitMQ, it continues after a refused frame whose end octet is where its size says. Otherwise, or if a frame
+    is larger than `payload_max` bytes, it `is_lost`: the start of the next frame is unknown then.
     """
 
     __slots__ = ("_kept", "_payload_max", "_to_come", "is_lost")
@@ -24,13 +24,13 @@ class ClosingReader:
     def __init__(self, payload_max: int) -> None:
         self._payload_max = payload_max
         self._kept = bytearray()
-        """The beginning of a frame until its method is known; a closing method as a whole."""
+        """The first bytes of a frame until its method is known; all bytes of a closing method."""
         self._to_come = 0
-        """Bytes of a discarded frame that have not come yet; the last of them is its end."""
+        """Bytes of a discarded frame still to be received; the last of them is its end octet."""
         self.is_lost = False
 
     def feed(self, data: bytes) -> list[Frame]:
-        """Take the next bytes, from the first of the refused frame on; return the closing methods in them."""
+        """Take the next bytes, starting with the refused frame, and return the closing methods in them."""
         frames: list[Frame] = []
         place = 0
         while place < len(data) and not self.is_lost:
@@ -46,13 +46,13 @@ class ClosingReader:
         return frames
 
     def _whole(self) -> list[Frame]:
-        """Return the kept frame, if it is a closing method; nothing if it is discarded or lost."""
+        """Return the kept frame if it is a closing method; an empty list if it is discarded or lost."""
         kept = bytes(self._kept)
         self._kept.clear()
         return [] if self._to_come or self.is_lost else [Frame(kept)]
 
     def _missing(self) -> int:
-        """Return how many more bytes to keep before the frame can be told; 0 once it is discarded, lost, or whole."""
+        """Return the number of bytes missing to identify the frame; 0 once it is discarded, lost, or complete."""
         kept = self._kept
         if len(kept) < _HEAD.size:
             return _HEAD.size - len(kept)

@@ -71,7 +71,7 @@ CHANNEL_OPEN = ChannelOpen.index
 
 
 class Amqp091Connection(ClientConnection):
-    """Plays SERVER to one client, as RabbitMQ does."""
+    """Server side of one client's 0-9-1 connection, with RabbitMQ's behaviour."""
 
     faults = (ProtocolError,)
 
@@ -94,7 +94,7 @@ class Amqp091Connection(ClientConnection):
 
     @property
     def bytes_arriving(self) -> int:
-        """Bytes of bodies of which the rest is to come."""
+        """Bytes received of bodies that are incomplete."""
         return sum([channel.publisher.bytes_arriving for channel in self.channels.values()])
 
     @property
@@ -112,7 +112,7 @@ class Amqp091Connection(ClientConnection):
     # --- bytes
 
     def _read(self, data: bytes, now: float) -> list[Frame]:
-        """Return the frames to take next. What is behind a refused one waits until that has been answered."""
+        """Return the next frames to process; frames after a refused one wait until connection.close is sent."""
         if self.protocol.state is ConnectionState.NEW:
             data = self._greet(data)
         if not data:
@@ -135,22 +135,22 @@ class Amqp091Connection(ClientConnection):
         return frames
 
     def _answer_fault(self, fault: ProtocolError, now: float) -> None:
-        """Close for a refused frame; then take what is behind it."""
+        """Close the connection for a refused frame; then process the frames that followed it."""
         behind, self._behind_fault = self._behind_fault, []
         self._close(fault, now)
         self._cut_if_lost(now)
         self._unread, self._place = [] if self.is_over else behind, 0
 
     def _cut_if_lost(self, now: float) -> None:
-        """Cut a client that is being closed soon, where its frames can no longer be told apart, as RabbitMQ does."""
+        """Cut a closing client after `PENALTY` if its frame boundaries are lost, as RabbitMQ does."""
         reader = self._closing_reader
         if reader is not None and reader.is_lost and self.protocol.state in CONNECTION_CLOSING and not self.is_over:
             self._end_within(PENALTY, now)
 
     def _take(self, frames: Frames, now: float) -> None:
-        """Do what the frames ask for, in their order, as far as this turn goes: the others are `_unread` then.
+        """Process frames in order until the turn's quantum is spent; the rest becomes `_unread`.
 
-        A client that is blocked waits at its next publish.
+        A blocked client waits at its next publish.
         """
         channels, alarms, quantum = self.channels, self.broker.alarms, self._quantum
         channel: BrokerChannel | None = None
@@ -184,9 +184,9 @@ class Amqp091Connection(ClientConnection):
             except ProtocolError as error:
                 if error.offset is None:
                     self._refuse(frame, error, now)
-                else:  # the frame's own bytes are at fault
+                else:  # the error is in the frame's own bytes
                     self._refuse_as(frame, reworded(error, frame, self.protocol.state), now)
-            number = -1  # what it asked for may have opened or closed the channel
+            number = -1  # the frame may have opened or closed the channel
             if self.is_over:
                 break
         self._leave(frames, place, now)
@@ -201,7 +201,7 @@ class Amqp091Connection(ClientConnection):
         self._refuse(cause, error, now)
 
     def _greet(self, data: bytes) -> bytes:
-        """Answer the protocol header; what is behind it."""
+        """Answer the protocol header and return the bytes that follow it."""
         handshake = self._handshake
         if not handshake.has_begun:
             self.log("info", "connection accepted")
@@ -218,18 +218,18 @@ class Amqp091Connection(ClientConnection):
         return handshake.behind_header
 
     def write(self, data: bytes) -> None:
-        """Send bytes, in their turn."""
+        """Append bytes to the output."""
         self.output.put(data)
 
     def send_method(self, channel: int, method: Method) -> None:
-        """Send a method."""
+        """Send a method; all except those of the class basic also change the protocol state."""
         if method.class_id != 60:
             self.write(self.protocol.send(SERVER, channel, method))
         else:
             self.write(encode_method(channel, method))
 
     def notify_cancelled(self, channel: int, consumer_tag: str) -> None:
-        """Send the client basic.cancel because a consumer's queue is gone, if it supports that."""
+        """Send basic.cancel for a consumer whose queue is gone, if the client supports that."""
         if not self.takes_cancel:
             return
         if self._held_notices is None:
@@ -238,12 +238,12 @@ class Amqp091Connection(ClientConnection):
             self._held_notices.append((channel, consumer_tag))
 
     def answer_when_kept(self, journal: Journal, channel: int, answer: Method) -> None:
-        """Send an answer, and do what the client asks for after it, once the disk has all that was done so far."""
+        """Send a reply once everything done so far is on disk; the client's later frames wait until then."""
         self.is_awaiting = self._is_busy = True
         journal.when_committed(partial(self._answer_kept, channel, answer), self._answer_failed)
 
     def _answer_failed(self) -> None:
-        """The answer cannot be given: the client is not to wait for it."""
+        """Close the connection because the journal has failed: the reply that the client awaits cannot be sent."""
         self._await_no_more()
         self.fail_soon()
         self._wake()
@@ -269,7 +269,7 @@ class Amqp091Connection(ClientConnection):
 
     @contextmanager
     def notices_held(self) -> Iterator[None]:
-        """Whatever consumers end meanwhile, let the client know afterwards, and after the answer."""
+        """Hold back basic.cancel notices within this context, until the reply is sent."""
         self._held_notices = []
         try:
             yield
@@ -278,11 +278,11 @@ class Amqp091Connection(ClientConnection):
                 self._release_notices()
 
     def to_confirm(self, publisher: Confirming) -> None:
-        """Confirm these once all that came with them is done."""
+        """Confirm this publisher's messages at the end of the turn."""
         self._confirming.append(publisher)
 
     def _is_to_wait(self) -> bool:
-        """The broker is short of something, and a publish has come: it waits, and so does all that comes after it."""
+        """Whether an alarm holds back a publish and all later frames; if so, block the client and notify it."""
         if self.protocol.state is not ConnectionState.OPEN:
             return False
         self.is_blocked = True
@@ -310,7 +310,7 @@ class Amqp091Connection(ClientConnection):
             self._refuse_as(frame, reworded(error, frame, self.protocol.state), now)
             return
         if frame.channel and (frame.kind != METHOD or frame.index == _PUBLISH):
-            self.channels[frame.channel].publisher.receive(frame, now)  # which came together with its channel.open
+            self.channels[frame.channel].publisher.receive(frame, now)  # received in one read with its channel.open
             return
         if frame.kind != METHOD:
             return
@@ -335,7 +335,7 @@ class Amqp091Connection(ClientConnection):
                 self.channels[frame.channel].handle(method, now)
 
     def _is_full(self, number: int, now: float) -> bool:
-        """Is there no room for a further channel? Then the connection is closed, with no method at fault."""
+        """Whether channel.open exceeds the channel limits; if so, close the connection without naming a method."""
         protocol = self.protocol
         if number == 0 or number in protocol.channels or protocol.state is not ConnectionState.OPEN:
             return False
@@ -374,9 +374,9 @@ class Amqp091Connection(ClientConnection):
                 raise AssertionError(method)
 
     def _close_for_client(self, method: ConnectionClose, now: float) -> None:
-        """Close as the client wants it, and let it close the socket; a stranger is not answered."""
+        """Close at the client's request and let it close the socket; before connection.tune-ok, send no reply."""
         if self.protocol.state is ConnectionState.CLOSED_BY_BOTH:
-            self.send_method(0, ConnectionCloseOk())  # its close-ok to our close is still to come
+            self.send_method(0, ConnectionCloseOk())  # the client's close-ok for our close is still outstanding
             return
         if not self._is_agreed:
             self._refuse_stranger("connection.close before connection.tune-ok")
@@ -393,7 +393,7 @@ class Amqp091Connection(ClientConnection):
             self._user = self._login.log_in(mechanism, method.response)
         except LoginRefused as error:
             self._refuse_login(mechanism, str(error))
-            # Either way the client is cut after a while.
+            # Either way the client is cut after `PENALTY`.
             if able.get("authentication_failure_close"):
                 text = f"Login was refused using authentication mechanism {mechanism}. "
                 text += "For details see the broker logfile."
@@ -407,7 +407,7 @@ class Amqp091Connection(ClientConnection):
         self.send_method(0, ConnectionTune(broker.channel_max, broker.frame_max, broker.heartbeat))
 
     def _refuse_stranger(self, reason: str) -> None:
-        """Cut a client that did something wrong before it had agreed to anything: after a while, without a word."""
+        """Cut a client that made an error before connection.tune-ok: after `PENALTY`, without sending a method."""
         self.log("warning", "handshake failed", reason=reason)
         self._closing_line = "debug", {"by": "broker", "reason": "handshake failed"}
         self._end(SocketClosing.REFUSED, PENALTY)
@@ -423,7 +423,7 @@ class Amqp091Connection(ClientConnection):
     # --- the end
 
     def fail(self, now: float) -> None:
-        """Close the connection with 541: the broker is at fault."""
+        """Close the connection with 541 for an error of the broker."""
         self._close(InternalError("the broker failed; its log says how"), now)
 
     def _answer_failures(self, now: float) -> None:
@@ -432,12 +432,12 @@ class Amqp091Connection(ClientConnection):
             self._close(InternalError(""), now)
 
     def fail_soon(self) -> None:
-        """Close the connection with 541 at the next tick: what has failed did so in the middle of something else."""
+        """Close the connection with 541 at the next tick, for a failure in the middle of another operation."""
         self._has_failed = True
         self.broker.timed_connections.set(self, 0.0)
 
     def end_channel(self, number: int, error: ProtocolError, now: float) -> None:
-        """Close one channel, with no method at fault."""
+        """Close one channel without naming a method."""
         self.do(self._ending_channel(number, error, now), now)
 
     def _ending_channel(self, number: int, error: ProtocolError, now: float) -> Job:
@@ -450,7 +450,7 @@ class Amqp091Connection(ClientConnection):
         self._close(ConnectionForced(reason), now)
 
     def _refuse(self, frame: Frame, error: ProtocolError, now: float) -> None:
-        """Close the channel or the connection, whichever the error's scope is."""
+        """Close the channel or the connection, depending on the error's scope."""
         if not isinstance(error, InternalError):
             at_fault = frame.method if frame.kind == METHOD else BasicPublish
             error.class_id, error.method_id = at_fault.class_id, at_fault.method_id
@@ -465,7 +465,7 @@ class Amqp091Connection(ClientConnection):
             self._close(error, now)
 
     def _closing_channel(self, number: int, last: Method, now: float) -> Job:
-        """Remove a channel, and send its last method."""
+        """Remove a channel and send its last method: channel.close or channel.close-ok."""
         yield from self._losing_channel(number, now)
         self.send_method(number, last)
 
@@ -505,7 +505,7 @@ class Amqp091Connection(ClientConnection):
         self.send_method(0, ConnectionCloseOk())
 
     def _emptying(self, queue: Queue, now: float) -> Generator[None, float, float]:
-        """Return at once: the messages of a deleted queue are gone, as in RabbitMQ."""
+        """Return at once: the messages of a deleted queue are discarded, as in RabbitMQ."""
         yield from ()
         return now
 
@@ -515,6 +515,6 @@ class Amqp091Connection(ClientConnection):
 
 
 def _operation(error: ProtocolError) -> str | None:
-    """The method at fault, if one is."""
+    """Return the name of the method at fault; `None` if the error names none."""
     method = METHODS.get(error.class_id << 16 | error.method_id)
     return None if method is None else method.name

@@ -1,4 +1,4 @@
-"""What one channel is sent, and has not settled. On the way of every delivery and of every ack."""
+"""Deliveries of one 0-9-1 channel and their acknowledgements: on the hot path of every delivery and every ack."""
 
 from __future__ import annotations
 
@@ -36,21 +36,21 @@ except ImportError:  # a plain run does not need Cython
     from amqproxy.compiled import _cython as cython
 
 AT_ONCE = 64
-"""Messages up to which settling them is not worth steps."""
+"""Number of messages up to which they are settled at once, not in steps."""
 
 TAKEN = 1024
-"""Messages that are taken between two looks whether the turn is over."""
+"""Messages taken out between two checks whether the turn is over."""
 
 TAKING = 32
-"""Messages that are taken for what one operation costs."""
+"""Messages whose removal counts as one operation."""
 
 EVERY_TAG = 1 << 62
 
 LOOKING = 16
-"""Consumers that are looked at for what one operation costs."""
+"""Consumers whose check counts as one operation."""
 
 ENDING = 4
-"""What it costs of a turn to end a consumer."""
+"""Operations that the end of a consumer counts as."""
 
 _UNLIMITED = UNLIMITED  # these as C sees them
 _AT_ONCE = AT_ONCE
@@ -60,7 +60,7 @@ _MULTIPLE, _REQUEUE = 1, 2
 
 
 class Deliveries(Receiver):
-    """Of one channel: its consumers by their tags, and what they, and basic.get, were handed and have not settled.
+    """Consumers of one channel by their tags, and the unacknowledged messages of those and of basic.get.
 
     A `ProtocolError` closes the channel or its connection.
     """
@@ -81,18 +81,18 @@ class Deliveries(Receiver):
 
     @property
     def last_tag(self) -> int:
-        """The delivery tag that was given last."""
+        """The delivery tag that was assigned last."""
         return self._last_tag
 
     @property
     def bytes_in_memory(self) -> int:
-        """About how many bytes of memory all of it takes."""
+        """Approximate bytes of memory of the consumers and the unacknowledged messages."""
         return CONSUMER_COST * len(self.consumers) + self.unacked.bytes_in_memory
 
-    # --- what goes out
+    # --- deliveries
 
     def takes(self, consumer: Consumer) -> bool:
-        """May the channel be sent one more message?"""
+        """Whether the channel can be sent one more message: room in the output, and below its prefetch limit."""
         return self.output.has_room and self.held < self.global_prefetch
 
     def deliver(self, consumer: Consumer, entry: QueueEntry, now: float) -> None:
@@ -121,10 +121,11 @@ class Deliveries(Receiver):
             self._delivered(entry, now)
 
     def _cannot_deliver(self, entry: QueueEntry, error: Exception) -> None:
-        """A delivery cannot be written, as with a routing key that a dead letter got and no short string holds.
+        """Fail the connection for a delivery that cannot be encoded, such as a dead letter's too long routing key.
 
-        That costs its receiver's connection, as with RabbitMQ, and not the client that published it or gave it back. It
-        ends by itself, and not in the middle of this: then what it holds is requeued.
+        Like RabbitMQ, this closes the receiver's connection, not that of the client that published or requeued the
+        message. The connection closes at the next tick, not in the middle of the delivery, and its messages are
+        requeued then.
         """
         connection = self.channel.connection
         self.events.fail("delivery failed", error, queue=str(entry.queue), client=connection.name)
@@ -132,14 +133,14 @@ class Deliveries(Receiver):
         connection.fail_soon()
 
     def _has_had_its_turn(self, consumer: Consumer) -> None:
-        """Where all consumers share one prefetch, the one that was sent a message stands behind the others."""
+        """Move a consumer that was sent a message behind the others that share the channel's prefetch."""
         consumers = self.consumers
         if len(consumers) > 1 and consumers.get(consumer.tag) is consumer:
             del consumers[consumer.tag]
             consumers[consumer.tag] = consumer
 
     def answer(self, queue: Queue, entry: QueueEntry, now: float, *, no_ack: bool) -> None:
-        """Send the message that a basic.get took out of a queue."""
+        """Send basic.get-ok with the message that a basic.get took from a queue."""
         self._last_tag += 1
         if no_ack:
             queue.forget(entry)
@@ -160,14 +161,14 @@ class Deliveries(Receiver):
             self._delivered(entry, now)
 
     def reply(self, consumer_tag: str, name: str, message: Any) -> None:
-        """Send an answer that came to a name of this channel's, by direct reply-to."""
+        """Deliver a message that was published to this channel's direct reply-to name."""
         tag = short_string(consumer_tag)
         self.output.deliver(
             self.number, tag, self._last_tag + 1, False, message.exchange, name, message.header, message.body
         )
 
     def _delivered(self, entry: QueueEntry, now: float) -> None:
-        """Report it to observers. Of what the firehose brings nothing is traced."""
+        """Report a delivery to observers, and trace it unless it is a firehose message itself."""
         vhost, message, queue = self.vhost, entry.message, entry.queue
         if vhost.is_traced and message.exchange != firehose.EXCHANGE:
             with vhost.events.contained("tracing failed", vhost=vhost.name):
@@ -178,18 +179,18 @@ class Deliveries(Receiver):
             vhost.events.report("message.delivered", vhost.name, message, **details)
 
     def queue_deleted(self, consumer: Consumer) -> None:
-        """The queue of a consumer is gone: send basic.cancel, if the client supports that."""
+        """Remove a consumer whose queue is deleted, and send basic.cancel if the client supports that."""
         self.consumers.pop(consumer.tag, None)
         if self.events.observers:
             self.events.report("consumer.deleted", self.vhost.name, consumer)
         self.channel.connection.notify_cancelled(self.number, consumer.tag)
 
-    # --- what is settled
+    # --- acknowledgements
 
     def settle(self, frame: Frame, now: float) -> None:
-        """Take a basic.ack, nack or reject."""
+        """Process a basic.ack, basic.nack or basic.reject."""
         if frame.index == _ACK and frame.length() == _SETTLEMENT:
-            # The one that comes as often as messages do is not worth a method.
+            # basic.ack comes as often as messages do: its fields are read from the frame without decoding a method.
             self._take(frame.long_long_at(11), frame.byte_at(19) & _MULTIPLE != 0, ACK, now)
             return
         method: BasicAck | BasicNack | BasicReject = frame.method
@@ -208,7 +209,7 @@ class Deliveries(Receiver):
             self.apply(entries, outcome, now)
 
     def _taking(self, tag: int, outcome: str, now: float) -> Generator[None, float, float]:
-        """The same in steps, for what may be very many."""
+        """Settle every delivery up to a tag, in steps."""
         if tag:
             self.unacked.find(tag)
         if not self.is_transactional:
@@ -222,11 +223,11 @@ class Deliveries(Receiver):
         return now
 
     def _parts(self, tag: int) -> Iterable[list[QueueEntry]]:
-        """Take out what there is up to a tag, a part at a time."""
+        """Remove the unacknowledged messages up to a tag and return them in parts."""
         return self.unacked.parts(tag, min(TAKEN, self._quantum.step))
 
     def apply(self, entries: list[QueueEntry], outcome: str, now: float) -> None:
-        """Let an outcome be that of these few."""
+        """Apply an outcome to a few messages at once, and deliver more if the channel's prefetch is limited."""
         if self.events.observers:
             self._settled(entries, outcome)
         self._quantum.left -= len(entries)
@@ -239,10 +240,10 @@ class Deliveries(Receiver):
             self.pump(now)
 
     def _settling(self, parts: Iterable[list[QueueEntry]], outcome: str, now: float) -> Generator[None, float, float]:
-        """Let an outcome be that of any number, in steps: all of one queue's, then all of the next one's.
+        """Apply an outcome to any number of messages in steps, queue by queue.
 
-        What comes back to a queue is waited for from the moment it is known of. A queue that cannot settle so does not
-        keep the others from it.
+        A queue holds back deliveries from the moment the first of its returning messages is found. A queue that fails
+        to settle does not prevent the others from settling.
         """
         comes_back = outcome is REQUEUE or outcome is GIVE_BACK
         quantum = self._quantum
@@ -279,13 +280,13 @@ class Deliveries(Receiver):
         return now
 
     def _contained(self, outcome: str, queue: ConsumedQueue) -> AbstractContextManager[None]:
-        """A queue that fails while a channel ends is not to keep the others from getting back what is theirs."""
+        """Contain the failure of one queue while a channel ends, so that the other queues get their messages back."""
         if outcome is GIVE_BACK:
             return self.events.contained("requeueing failed", queue=str(queue))
         return nullcontext()
 
     def _settled(self, entries: list[QueueEntry], outcome: str) -> None:
-        """Report it to observers."""
+        """Report settled messages to observers."""
         for entry in entries:
             details = {"queue": entry.queue, "channel": self.channel, "outcome": outcome}
             self.events.report("message.settled", self.vhost.name, entry.message, **details)
@@ -299,14 +300,14 @@ class Deliveries(Receiver):
             queue.reject(entries, now)
 
     def recover(self, now: float) -> None:
-        """Put everything back, to be delivered again."""
+        """Requeue all unacknowledged messages, to be delivered again."""
         self.channel.connection.do(self._recovering(now), now)
 
     def _recovering(self, now: float) -> Generator[None, float, float]:
         return (yield from self._settling(self._parts(self._last_tag), REQUEUE, now))
 
     def pump(self, now: float) -> None:
-        """Let the consumers be sent what waits for them, those first that were sent something longest ago."""
+        """Deliver waiting messages to blocked consumers, the least recently served consumers first."""
         self._quantum.left -= len(self.consumers) // LOOKING
         queues: dict[ConsumedQueue, None] = {}
         for consumer in list(self.consumers.values()):
@@ -318,7 +319,7 @@ class Deliveries(Receiver):
     # --- transactions
 
     def committing(self, now: float) -> Generator[None, float, float]:
-        """Let everything be settled, in steps."""
+        """Apply the transaction's acknowledgements, in steps."""
         pending, self._pending = self._pending, []
         pending.reverse()
         while pending:
@@ -328,7 +329,7 @@ class Deliveries(Receiver):
         return now
 
     def rolling_back(self, now: float) -> Generator[None, float, float]:
-        """Let what was settled be out again, in steps."""
+        """Return the messages that the transaction settled to the unacknowledged ones, in steps."""
         pending, self._pending = self._pending, []
         pending.reverse()
         quantum = self._quantum
@@ -341,16 +342,15 @@ class Deliveries(Receiver):
     # --- the end
 
     def end(self, consumer: Consumer, now: float) -> None:
-        """Nothing more is for a consumer, which this channel has released."""
+        """Unsubscribe a consumer that this channel has released, and report its end."""
         consumer.queue.unsubscribe(consumer, now)
         if self.events.observers:
             self.events.report("consumer.deleted", self.vhost.name, consumer)
 
     def closing(self, now: float) -> Generator[None, float, float]:
-        """What was not settled goes back, before anything that came later is delivered, and all consumers end; in
-        steps.
+        """Requeue unacknowledged messages, before any later message is delivered, and end all consumers; in steps.
 
-        A queue that goes with them gets nothing back.
+        An auto-delete queue that ends with its last consumers gets nothing back.
         """
         self.global_prefetch = 0  # its own consumers get nothing more
         now = yield from self.rolling_back(now)

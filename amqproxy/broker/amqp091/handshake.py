@@ -24,17 +24,17 @@ class Handshake:
         return bool(self._received)
 
     def protocol(self, data: bytes) -> str | None:
-        """Return the name of the client's protocol; None as long as its header is not whole."""
+        """Return the name of the client's protocol; `None` while its header is incomplete."""
         self._received += data
         return recognise(self._received)
 
     @property
     def behind_header(self) -> bytes:
-        """The bytes that came with the protocol header, and are behind it."""
+        """The bytes received after the protocol header."""
         return self._received[len(HEADER) :]
 
 
 def start(protocol: str, properties: Table, mechanisms: bytes) -> ConnectionStart:
-    """Return the answer to the header of one of `VERSIONS`."""
+    """Return connection.start, the answer to the protocol header of one of `VERSIONS`."""
     major, minor = VERSIONS[protocol]
     return ConnectionStart(major, minor, properties, mechanisms, b"en_US")

@@ -1,4 +1,4 @@
-"""What a channel knows of its connection, and what a channel's parts know of the channel: the way back up."""
+"""Interfaces through which a channel sees its connection, and a channel's parts see the channel."""
 
 from __future__ import annotations
 
@@ -17,13 +17,13 @@ from amqproxy.broker.work import Job
 
 
 class Confirming(Protocol):
-    """What has publishes to confirm at the end of a turn."""
+    """A publisher with messages to confirm at the end of a turn."""
 
     def confirm(self) -> None: ...
 
 
 class OwningConnection(ConnectedClient, Protocol):
-    """The connection of a channel; `connection` has what its methods do."""
+    """The connection of a channel; the module `connection` documents its methods."""
 
     @property
     def broker(self) -> Broker: ...
@@ -53,7 +53,7 @@ class OwningConnection(ConnectedClient, Protocol):
 
 
 class OwningChannel(Protocol):
-    """The channel of a publisher and of deliveries, or what is left of it once it is closed."""
+    """The channel of a publisher and of deliveries; a `ClosedChannel` once it is closed."""
 
     @property
     def connection(self) -> OwningConnection: ...

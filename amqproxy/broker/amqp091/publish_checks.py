@@ -1,4 +1,4 @@
-"""What a publish must be like to be taken, and what becomes of its properties on the way in."""
+"""Checks of a publish's properties, and the changes made to them before the message is routed."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ _INTEGER = re.compile(r"[+-]?\d+", re.ASCII)
 
 
 def properties_of(header: Frame) -> Properties:
-    """The properties of a content header; 541, as in RabbitMQ, when they are malformed."""
+    """Return the properties of a content header; raise 541, as RabbitMQ does, if they are malformed."""
     try:
         properties: Properties = header.header.properties
         if properties.headers is not None:
@@ -33,7 +33,7 @@ def properties_of(header: Frame) -> Properties:
 
 
 def check(properties: Properties, user: User) -> None:
-    """406 for a user-id that is not the sender's own, an expiration that is no time, or an unknown delivery mode."""
+    """Raise 406 for another user's user-id, an invalid expiration, or an unknown delivery mode."""
     if properties.user_id is not None and properties.user_id != user.name and "impersonator" not in user.tags:
         raise PreconditionFailed(
             f"user_id property set to '{properties.user_id}' but authenticated user was '{user.name}'"
@@ -60,7 +60,7 @@ def _fault_of_expiration(text: str) -> str:
 
 
 def more_keys(headers: Table) -> tuple[str, ...]:
-    """The routing keys that the CC and BCC headers add; 406 when they are not arrays."""
+    """Return the routing keys that the CC and BCC headers add; raise 406 if one of them is not an array."""
     keys: list[str] = []
     for name in ("CC", "BCC"):
         found = field(headers, name)
@@ -74,7 +74,7 @@ def more_keys(headers: Table) -> tuple[str, ...]:
 
 
 def without_bcc(properties: Properties) -> Properties:
-    """The properties as receivers see them."""
+    """Return the properties without the BCC header, as receivers see them."""
     assert properties.headers is not None
     kept = Table([each for each in properties.headers.fields if each.name != "BCC"])
     return msgspec.structs.replace(properties, headers=kept)

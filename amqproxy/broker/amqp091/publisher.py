@@ -1,6 +1,6 @@
-"""What a client publishes on one channel: put together, checked, routed, and confirmed. On the way of every publish.
+"""Publishes of one 0-9-1 channel: assembled, checked, routed and confirmed; on the hot path of every publish.
 
-One class, and so one long file: content, routing and confirms share one state, which C sees.
+Content, routing and confirms are one class because they share one state, whose fields C accesses directly.
 """
 
 from __future__ import annotations
@@ -40,16 +40,16 @@ SETTLEMENT = struct.Struct(">BHIHHQBB")
 
 ACK, NACK = BasicAck.method_id, BasicNack.method_id
 MULTIPLE, REQUEUE = 1, 2
-"""The bits of either; a publisher's nack has `REQUEUE` set, as RabbitMQ sends it."""
+"""Flag bits of basic.ack and basic.nack; a nack for a publisher has `REQUEUE` set, as RabbitMQ sends it."""
 
 MAX_ROUTES = 256
-"""Routes cached for one channel; above this, all are dropped and found again."""
+"""Routes cached for one channel; when the cache is full, it is cleared."""
 
 AT_ONCE = 64
-"""Queues up to which a message is given to all in one turn."""
+"""Number of queues up to which a message is enqueued to all of them in one turn."""
 
 MANY = 16
-"""Queues from which on a message is more than the usual."""
+"""Number of queues above which a message shortens the turn."""
 
 _MANY = MANY
 _AT_ONCE = AT_ONCE  # these as C sees them
@@ -59,9 +59,10 @@ _MAX_ROUTES = MAX_ROUTES
 
 
 class CachedRoute:
-    """Where the publishes of one kind go, and that they may: true for as long as nothing changes.
+    """Authorised route of all publishes with the same method frame, valid while both generations are unchanged.
 
-    `queues` is None where that depends on the message. `is_answer` is whether its key may name a channel that asked.
+    `queues` is `None` if they depend on the message. `is_answer` is whether its routing key may be a direct reply-to
+    name.
     """
 
     __slots__ = (
@@ -89,10 +90,10 @@ class CachedRoute:
 
 
 class Publisher:
-    """Of one channel. A `ProtocolError` closes the channel or its connection.
+    """The publishes of one channel; a `ProtocolError` closes the channel or its connection.
 
-    What was published before is not looked at twice: a method or a header that is as one before it, to the byte, is
-    known, and so is the route of the publish that it begins.
+    A method frame or content header that equals an earlier one byte for byte is not decoded or checked again, and
+    reuses its cached route or properties.
     """
 
     def __init__(self, channel: OwningChannel, vhost: VirtualHost, user: User, output: OutputBuffer) -> None:
@@ -131,11 +132,11 @@ class Publisher:
 
     @property
     def bytes_arriving(self) -> int:
-        """Bytes of a body of which the rest is to come."""
+        """Bytes received of a body that is incomplete."""
         return 0 if self._bodies is None else self._announced - self._remaining
 
     def receive(self, frame: Frame, now: float) -> None:
-        """Take a basic.publish, or a header or body that belongs to one; the reader has checked their order."""
+        """Take a basic.publish frame or a frame of its content; the reader has checked their order."""
         kind = frame.kind
         if kind == _BODY:
             size = frame.length() - 8
@@ -164,7 +165,7 @@ class Publisher:
         self._accept(now)
 
     def _begin(self, frame: Frame) -> None:
-        """Take the method of a publish, and its cached route if there is one."""
+        """Take a basic.publish method and its cached route, if there is one."""
         if frame.is_as(self._method):
             return
         raw = frame.raw
@@ -179,7 +180,7 @@ class Publisher:
     # --- checks
 
     def _accept(self, now: float) -> None:
-        """Check a publish and find its route; what is refused is not routed, and the order of checks is RabbitMQ's."""
+        """Check a complete publish in RabbitMQ's order of checks, then route it; a refused publish is not routed."""
         vhost = self.vhost
         route = self._route
         if self._announced > self._largest:
@@ -193,7 +194,7 @@ class Publisher:
         self._header_frame = None
         self._body = b""
         if header.is_as(self._known_header):
-            # Equal to the one before, which was accepted.
+            # The same header as that of the previous publish, which was accepted.
             message = published(route.exchange_name, route.routing_key, self._header, body, self._properties)
         else:
             message = self._with_properties_checked(route, header, body)
@@ -224,7 +225,7 @@ class Publisher:
             raise NotImplementedByServer("immediate=true")
 
     def _find_route(self) -> CachedRoute:
-        """The route of what `_publish` begins, if the client may publish there."""
+        """Return the route of the current publish; raise a `ProtocolError` if the client may not publish there."""
         publish, vhost, user = self._publish, self.vhost, self.user
         assert publish is not None
         self._route = None
@@ -243,7 +244,7 @@ class Publisher:
         return route
 
     def _with_properties_checked(self, route: CachedRoute, frame: Frame, body: bytes) -> Message:
-        """A message whose header is not known yet. `ProtocolError` where it is refused."""
+        """Return a message whose header differs from the previous one; raise a `ProtocolError` if it is refused."""
         self._known_header = b""
         header = frame.payload_bytes()
         properties = publish_checks.properties_of(frame)
@@ -271,10 +272,10 @@ class Publisher:
         self._known_header = frame.raw
         return message
 
-    # --- where it goes
+    # --- enqueueing
 
     def _enqueue(self, is_mandatory: cython.bint, message: Message, queues: Queues, now: float) -> None:
-        """Give a message to its queues; return it, and confirm it, where that was asked for."""
+        """Enqueue a message to its queues; return or confirm it if the client asked for that."""
         if self._are_many(queues):
             self.channel.connection.do(self._enqueueing(message, queues, now), now)
             return
@@ -300,7 +301,7 @@ class Publisher:
         return len(queues) > _AT_ONCE or len(queues) > self._quantum.step
 
     def _enqueueing(self, message: Message, queues: Queues, now: float) -> Generator[None, float, float]:
-        """The same in steps, for very many queues."""
+        """Enqueue a message to a large number of queues, in steps."""
         quantum = self._quantum
         quantum.hasten()
         is_taken = True
@@ -319,9 +320,9 @@ class Publisher:
         return now
 
     def _enqueue_nowhere(self, is_mandatory: cython.bint, message: Message) -> None:
-        """Return a message that no queue is to have, where that was asked for, and confirm it.
+        """Return an unroutable message if it is mandatory, and confirm it.
 
-        It is confirmed by itself, before the next method is handled, and ahead of those that wait for a confirm.
+        Its confirm is sent separately, before the next method is handled, and ahead of earlier pending confirms.
         """
         if is_mandatory:
             self._return(message)
@@ -335,7 +336,7 @@ class Publisher:
             self._settle(ACK, self._count, 0)
 
     def _to_confirm(self, is_taken: cython.bint) -> None:
-        """Settle the last publish at the end of this turn: with an ack, or with a nack."""
+        """Schedule a basic.ack or basic.nack of the last publish for the end of this turn."""
         if is_taken:
             self._acks += 1
             self._last_ack = self._count
@@ -354,14 +355,14 @@ class Publisher:
             self.vhost.events.report("message.returned", self.vhost.name, message, channel=self.channel)
 
     def _answer(self, message: Message) -> None:
-        """Hand a message to the channels that asked, where its keys name such."""
+        """Deliver a message to the channels whose direct reply-to names are among its routing keys."""
         for key in {message.routing_key, *message.more_keys}:
             asking = self.vhost.reply_consumers.get(key)
             if asking is not None:
                 asking.deliver_reply(key, message)
 
     def _published(self, exchange: Exchange, message: Message, queues: Queues, now: float) -> None:
-        """Report it to observers."""
+        """Report a publish to the firehose and to observers."""
         vhost = self.vhost
         if vhost.is_traced:
             with vhost.events.contained("tracing failed", vhost=vhost.name):
@@ -373,7 +374,7 @@ class Publisher:
             vhost.events.report("message.published", vhost.name, message, exchange=exchange, queues=queues)
 
     def end(self, channel: OwningChannel) -> None:
-        """The channel is gone, and so is what it has not published to the end."""
+        """Discard the incomplete publish and the open transaction of the closed channel."""
         self.channel = channel
         self.roll_back()
         self._cached_routes.clear()
@@ -390,9 +391,9 @@ class Publisher:
             self._count = 0
 
     def confirm(self) -> None:
-        """Confirm what was published in this turn, batched: one basic.ack with `multiple` for all of it.
+        """Confirm the publishes of this turn in a batch: one basic.ack with `multiple` for all of them.
 
-        What is to be kept is acked as soon as it is safe.
+        Publishes with persistent messages are acked as soon as the journal has them on disk.
         """
         self._is_to_confirm = False
         acks, last = self._acks, self._last_ack
@@ -414,9 +415,9 @@ class Publisher:
             self._settle(ACK, last, MULTIPLE if acks > 1 else 0)
 
     def _settle_in_order(self, acks: int) -> int:
-        """Send the nacks of this turn, and the acks that come before one: how many acks are left.
+        """Send the nacks of this turn and the acks before them; return the number of acks left to send.
 
-        Nothing older waits, so that one frame settles each run of the same outcome.
+        No older confirm is pending, so that one frame settles each run of the same outcome.
         """
         rejected, self._rejected = self._rejected, []
         sent = 0
@@ -430,10 +431,10 @@ class Publisher:
         return acks - sent
 
     def _confirm_safe(self) -> None:
-        """Confirm what is safe, up to the first that is not.
+        """Confirm the publishes that are on disk, up to the first that is not.
 
-        The store calls this, or the connection that settled the last of it: a failure concerns our own client only,
-        which would never get its confirm.
+        The caller is the store, or the connection that settled the last message of a ticket. A failure closes only this
+        publisher's connection, which would never get its confirm.
         """
         last = acks = 0
         is_refused = False
@@ -449,19 +450,19 @@ class Publisher:
             self._confirm_failed()
 
     def _confirm_failed(self) -> None:
-        """The client is not to wait for a confirm that does not come: its connection is closed with 541."""
+        """Close the connection with 541 because a confirm that the client awaits cannot be sent."""
         self.channel.connection.fail_soon()
 
     def _settle(self, method_id: cython.int, tag: cython.ulonglong, bits: cython.int) -> None:
         self.output.put(SETTLEMENT.pack(METHOD, self.number, 13, 60, method_id, tag, bits, FRAME_END))
 
     def committing(self, now: float) -> Generator[None, float, float]:
-        """Publish what the transaction has gathered, in steps."""
+        """Publish the messages of the transaction, in steps."""
         pending, self._pending = self._pending, []
         pending.reverse()
         while pending:
             is_mandatory, message, queues = pending.pop()
-            # By their names: what is deleted and made again gets them too, as with RabbitMQ.
+            # Queues are looked up by name: one that was deleted and declared again gets the message, as in RabbitMQ.
             still_there = tuple(self.vhost.queues[queue.name] for queue in queues if queue.name in self.vhost.queues)
             if self._are_many(still_there):
                 now = yield from self._enqueueing(message, still_there, now)
@@ -472,11 +473,11 @@ class Publisher:
         return now
 
     def take_ticket(self) -> DurabilityTicket:
-        """What of a transaction that was published is to be kept."""
+        """Return the durability ticket of the published transaction, and start a new one."""
         ticket, self._ticket = self._ticket, DurabilityTicket()
         return ticket
 
     def roll_back(self) -> None:
-        """What the transaction has gathered is not to be published."""
+        """Discard the messages of the transaction."""
         pending, self._pending = self._pending, []
         self.vhost.work.free(pending)

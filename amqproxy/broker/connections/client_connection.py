@@ -1,6 +1,6 @@
 """A client's connection to the broker, without its protocol: turns, jobs, blocking, timers, closing, output, log.
 
-One class, and so one long file: all of this shares one state, which C sees.
+All of this is one class because it shares one state, whose fields C accesses directly.
 """
 
 from __future__ import annotations
@@ -31,10 +31,10 @@ if TYPE_CHECKING:
     Frames = list[Any]  # unknown to Cython, which takes the type of the .pxd
 
 HANDSHAKE_TIME = 10.0
-"""Seconds that a client has to open its connection."""
+"""Seconds within which a client must open its connection."""
 
 METHOD_COST = 16
-"""Operations that a method counts as, unless it belongs to every message."""
+"""Operations that a method counts as, except the methods that come with every message."""
 
 
 class Liveness(Protocol):
@@ -51,11 +51,11 @@ class Liveness(Protocol):
 
 
 class ClientFacts(TypedDict):
-    """The transport of a client, as its connection is told.
+    """Transport facts of a client, passed to its connection.
 
-    `name` is the connection's as RabbitMQ writes it (`127.0.0.1:40000 -> 127.0.0.1:5672`), `certificate_name` the
-    subject of a TLS client's certificate, "" where it has shown none, and `now` when it came, in seconds; without that,
-    it may take its time for the handshake. `wake` is called whenever there is output, or the connection is over.
+    `name` is the connection's name in RabbitMQ's notation (`127.0.0.1:40000 -> 127.0.0.1:5672`), `certificate_name` the
+    subject of a TLS client's certificate, "" if it presented none, and `now` the time of the accept in seconds; without
+    it, the handshake has no time limit. `wake` is called whenever there is output, or the connection is over.
     """
 
     is_loopback: bool
@@ -66,20 +66,20 @@ class ClientFacts(TypedDict):
 
 
 class ClientConnection:
-    """Plays SERVER to one client. A dialect derives from it, and has what differs between protocols.
+    """Server side of one client's connection; each protocol's dialect derives from it.
 
-    `feed` takes its bytes; `take_output` returns what is to be sent, and `sent` is called once it is; `waiting` bytes
-    are not known to be sent. Once `is_over`, nothing more is taken: `end` is what is to become of the socket when the
-    output is sent, and `patience` for how many seconds the client may keep it; `lose` is to be called in any case.
-    While it `is_blocked` or `is_behind`, nothing is to be read. `wake` is called whenever any of this has changed.
-    Work that does not fit into a turn of the loop is done in later ones, before anything more that the client asks for.
+    `feed` takes received bytes; `take_output` returns the bytes to send, and `sent` is called once they are sent;
+    `waiting` bytes are not confirmed as sent. Once `is_over`, no more input is taken: `end` says how to close the
+    socket when the output is sent, and `patience` for how many seconds the client may keep it open; `lose` must be
+    called in any case. While it `is_blocked` or `is_behind`, the socket must not be read. `wake` is called whenever any
+    of this has changed. Work that exceeds a turn of the loop continues in later turns, before the client's next frame.
     """
 
     channel_noun: ClassVar[str] = "channel"
     name_property: ClassVar[str] = "connection_name"
     """The client property that names the connection in the log."""
     faults: ClassVar[tuple[type[Exception], ...]]
-    """The exceptions that are answered with a reply code."""
+    """The exceptions that are reported to the client with a reply code."""
 
     def __init__(self, broker: Broker, liveness: Liveness, frame_max: int, **client: Unpack[ClientFacts]) -> None:
         self.broker = broker
@@ -91,28 +91,28 @@ class ClientConnection:
         self.output = OutputBuffer(frame_max, client["wake"], broker.waiting)
         self.client_properties: Mapping[str, Any] = {}
         self.exclusive_queues: dict[Queue, None] = {}
-        """The queues that are deleted with the connection."""
+        """The queues to delete with the connection."""
         self.is_over = False
         self.end: SocketClosing | None = None
         self.patience = 0.0
         self.is_blocked = False
         self.is_paused = False
-        """Whether the client is not read just now, for no fault of its own."""
+        """Whether reading from the client is suspended, so that its silence does not count as missed heartbeats."""
         self.is_awaiting = False
-        """Whether an answer waits until what it confirms is on disk."""
+        """Whether a reply is held back until the change that it confirms is on disk."""
         self._user: User | None = None
         self._login = Login(broker, is_loopback=client["is_loopback"], certificate_name=client.get("certificate_name"))
         self._is_lost = False
         self._closing_line: tuple[str, dict[str, Any]] | None = None
         self._wake = client["wake"]
         self._fault: Any = None
-        """The refused frame's error, until the frames before it are done."""
+        """The refused frame's error, until the frames before it are processed."""
         self._unread: list[Any] = []
         self._place = 0
         self._is_busy = self._is_listed = False
         self._jobs: deque[tuple[Steps, Any]] = deque()
         self._cause: Any = None
-        """The frame or command that asks for what is being done."""
+        """The frame or command that caused the current operation."""
         self._quantum = broker.work.quantum
         self._ends_at: float | None = None
         broker.connections[self] = None
@@ -134,16 +134,16 @@ class ClientConnection:
         """Whether this user has logged in."""
         return self._user is user
 
-    # --- what a dialect has of its own
+    # --- implemented by a dialect
 
     @property
     def bytes_arriving(self) -> int:
-        """Bytes of messages and commands that have come, and whose rest has not."""
+        """Bytes received of incomplete messages and commands."""
         raise NotImplementedError
 
     @property
     def _is_open(self) -> bool:
-        """Whether the handshake is done, and nobody is closing."""
+        """Whether the handshake is done and neither peer is closing."""
         raise NotImplementedError
 
     @property
@@ -157,38 +157,38 @@ class ClientConnection:
         return True
 
     def _read(self, data: bytes, now: float) -> list[Any]:
-        """Return the frames in what the client sent; a reader's error becomes the `_fault`."""
+        """Return the frames in the received bytes; a reader's error becomes the `_fault`."""
         raise NotImplementedError
 
     def _take(self, frames: Frames, now: float) -> None:
-        """Do what the frames from `_place` on ask for, as far as this turn goes, and `_leave` the others."""
+        """Process the frames from `_place` on until the turn ends, and `_leave` the rest."""
         raise NotImplementedError
 
     def _end_turn(self) -> None:
-        """Send the confirms or completions of what this turn has done."""
+        """Send the confirms or completions of this turn's work."""
         raise NotImplementedError
 
     def _answer_fault(self, fault: Any, now: float) -> None:
-        """Close for a frame that the reader refused."""
+        """Close the connection for a frame that the reader refused."""
         raise NotImplementedError
 
     def _answer(self, error: Any, cause: Any, now: float) -> None:
-        """Close the channel or the connection for an error of the job that `cause` has asked for."""
+        """Close the channel or the connection for an error of the job that `cause` started."""
         raise NotImplementedError
 
     def _answer_failures(self, now: float) -> None:
-        """Close for what has failed in the middle of something else, since the last tick."""
+        """Close the connection for a failure noted by `fail_soon` since the last tick."""
         raise NotImplementedError
 
     def _has_unblocked(self) -> None:
-        """Let the client know that it may publish again, if its protocol has a method for it."""
+        """Notify the client that it may publish again, if its protocol has a method for that."""
 
     def _losing_channel(self, number: int, now: float, *, may_come_back: bool) -> Generator[None, float, float]:
-        """Remove a channel, and give back what it holds; in steps."""
+        """Remove a channel and requeue its unacknowledged messages, in steps."""
         raise NotImplementedError
 
     def _emptying(self, queue: Queue, now: float) -> Generator[None, float, float]:
-        """Take the messages of an exclusive queue elsewhere before it is deleted; in steps."""
+        """Move the messages of an exclusive queue elsewhere before it is deleted, in steps."""
         raise NotImplementedError
 
     def _send_heartbeat(self) -> None:
@@ -198,7 +198,7 @@ class ClientConnection:
         raise NotImplementedError
 
     def fail(self, now: float) -> None:
-        """Close the connection: the broker is at fault."""
+        """Close the connection for an error of the broker."""
         raise NotImplementedError
 
     def close(self, reason: str, now: float) -> None:
@@ -206,13 +206,13 @@ class ClientConnection:
         raise NotImplementedError
 
     def end_channel(self, number: int, error: ProtocolError, now: float) -> None:
-        """Close one channel, with no method at fault."""
+        """Close one channel without naming a method."""
         raise NotImplementedError
 
     # --- bytes
 
     def feed(self, data: bytes, now: float) -> None:
-        """Take what the client sent. Whatever is wrong with it is answered; nothing is raised."""
+        """Process bytes from the client; every error in them is answered, none is raised."""
         if self.is_over:
             return
         self.liveness.note_received(CLIENT, now)
@@ -225,7 +225,7 @@ class ClientConnection:
                 self._go_on_later()
 
     def _leave(self, frames: Frames, place: cython.Py_ssize_t, now: float) -> None:
-        """End a turn's part: the frames from `place` on are for later turns."""
+        """End this turn's processing and keep the frames from `place` on for later turns."""
         if self.is_over:
             self._unread, self._place = [], 0
             return
@@ -235,17 +235,17 @@ class ClientConnection:
             fault, self._fault = self._fault, None
             self._answer_fault(fault, now)
 
-    # --- what a turn leaves to later ones
+    # --- work left to later turns
 
     @property
     def is_behind(self) -> bool:
-        """Whether something is to be done before more is read."""
+        """Whether work is pending that must be done before more is read."""
         return self._is_busy or (self._place < len(self._unread) and not self.is_blocked)
 
     def do(self, job: Job, now: float) -> None:
-        """Do a job before anything more that the client asks for: now, as far as this turn goes, and then later.
+        """Run a job before the client's next frame: start it in this turn, and continue it in later ones.
 
-        One of the `faults` that ends it is answered as one of the frame or command that asked for it.
+        If one of the `faults` ends the job, it is answered as an error of the frame or command that caused the job.
         """
         self._quantum.hasten()
         steps = Steps(job)
@@ -261,7 +261,7 @@ class ClientConnection:
             self.broker.work.add(self._go_on)
 
     def _go_on(self, now: float) -> bool:
-        """Do a turn's part of what is left; True if there is more."""
+        """Run a turn of the pending jobs and frames; return whether work remains."""
         self._do_jobs(now)
         if not self._is_busy and not self.is_blocked and not self.is_over:
             self._take(self._unread, now)
@@ -297,26 +297,26 @@ class ClientConnection:
 
     @property
     def waiting(self) -> int:
-        """Bytes that are not known to be sent."""
+        """Bytes of output that are not confirmed as sent."""
         return self.output.waiting
 
     def take_output(self) -> bytes:
-        """Return all that is to be sent now."""
+        """Return the pending output."""
         return self.output.take_bytes()
 
     def take_pieces(self) -> list[bytes]:
-        """Return all that is to be sent now in pieces: large bodies are not copied."""
+        """Return the pending output in pieces, so that large bodies are not copied."""
         return self.output.take_pieces()
 
     def sent(self, now: float) -> None:
-        """Note that what was taken is sent: there may be room for deliveries again."""
+        """Note that the taken output is sent, and deliver more messages if that has made room."""
         self.liveness.note_received(SERVER, now)
         if self.output.sent():
             for channel in list(self.channels.values()):
                 channel.deliveries.pump(now)
 
     def alarms_changed(self, now: float) -> None:
-        """Let a blocked client go on, if nothing is short any more."""
+        """Unblock a blocked client once no alarm is left."""
         if not self.is_blocked or self.broker.alarms:
             return
         self.is_blocked = False
@@ -330,14 +330,14 @@ class ClientConnection:
     # --- the login
 
     def _refuse_login(self, mechanism: str, reason: str) -> None:
-        """Count a refused login, and write its line."""
+        """Count and log a refused login."""
         user = self._login.user_name or None
         self.log("warning", "login refused", mechanism=mechanism, user=user, reason=reason)
         self._closing_line = "debug", {"by": "broker", "reason": "login refused"}
         self.broker.refused.add(self, self.address)
 
     def _opened(self, now: float, **fields: Any) -> None:
-        """Report that the handshake is done."""
+        """Log and report that the connection is open, and start its timer."""
         self._ends_at = None
         self._set_timer(now)
         product = _text(self.client_properties, "product")
@@ -345,7 +345,7 @@ class ClientConnection:
         self.report("connection.created", self)
 
     def report(self, name: str, subject: object) -> None:
-        """Report to observers what has become of this connection, or of a channel."""
+        """Report an event of this connection or of one of its channels to observers."""
         events = self.broker.events
         if events.observers and self.vhost is not None:
             events.report(name, self.vhost.name, subject, connection=self)
@@ -353,7 +353,7 @@ class ClientConnection:
     # --- time
 
     def tick(self, now: float) -> None:
-        """Do what is due: hang up on a client that takes too long or has fallen silent, or send a heartbeat."""
+        """Run the due timers: cut a client that is too slow or silent, or send a heartbeat."""
         if not self.is_over:
             self._answer_failures(now)
         if self.is_over:
@@ -372,7 +372,7 @@ class ClientConnection:
         self._set_timer(now)
 
     def _end_within(self, time: float, now: float) -> None:
-        """Cut the client after `time` seconds, unless it is to be cut earlier."""
+        """Cut the client after `time` seconds, unless an earlier time is set."""
         if self._ends_at is None or self._ends_at > now + time:
             self._end_by(now + time)
 
@@ -393,7 +393,7 @@ class ClientConnection:
     # --- the end
 
     def give_up(self, now: float) -> None:
-        """Close the connection for a fault of the broker's; where not even that can be done, cut it."""
+        """Close the connection for an error of the broker; if closing fails too, cut it."""
         try:
             self.fail(now)
         except Exception as error:  # noqa: BLE001
@@ -406,19 +406,19 @@ class ClientConnection:
         self._end(SocketClosing.CLOSED, closing_time(self.liveness.heartbeat))
 
     def _note_client_close(self, code: int, text: str) -> None:
-        """Keep the line for the client's close. Some clients close with no code at all, as py-amqp does."""
+        """Prepare the log line for the client's close; some clients, such as py-amqp, close without a code."""
         fields = {"by": "client", "code": code or None, "reason": text or None}
         self._closing_line = "info" if code in (0, 200) else "warning", fields
 
     def _await_close_ok(self, ends_at: float) -> None:
-        """Wait for the answer to a close that was sent, until `ends_at`."""
+        """Wait until `ends_at` for the client's answer to the broker's close."""
         self.is_blocked = False
         self._end_by(ends_at)
-        if self._unread:  # which may hold the client's own close
+        if self._unread:  # these frames may include the client's own close
             self._go_on_later()
 
     def cut(self, reason: str = "") -> None:
-        """Have the socket reset at once, whatever is still to be sent. A reason is logged as a warning."""
+        """Reset the socket at once and discard unsent output; a reason is logged as a warning."""
         if reason:
             self._closing_line = "warning", {"by": "broker", "reason": reason}
         self._end(SocketClosing.LOST)
@@ -430,7 +430,7 @@ class ClientConnection:
         self._wake()
 
     def lose(self, now: float, *, is_gone: bool = True) -> None:
-        """End the channels and exclusive queues of a client that is gone, or as good as.
+        """End the channels and exclusive queues of a client that is gone or about to be disconnected.
 
         `is_gone` is true when the client has closed the socket.
         """
@@ -448,10 +448,10 @@ class ClientConnection:
             self.report("connection.closed", self)
         self._unread = []
         self.output.close()
-        self._wake = _do_nothing  # the task that is woken refers to this connection: no circle is to remain
+        self._wake = _do_nothing  # the woken task refers to this connection: this breaks the reference cycle
 
     def _losing_channels(self, now: float, *, may_come_back: bool = True) -> Generator[None, float, float]:
-        self.output.has_room = False  # what one channel gives back is not for another
+        self.output.has_room = False  # messages requeued by one channel must not be delivered to another
         contained = self.broker.events.contained
         for number in list(self.channels):
             with contained(f"a {self.channel_noun}'s end failed", client=self.name, channel=number):
@@ -461,7 +461,7 @@ class ClientConnection:
         return now
 
     def step_aside(self) -> None:
-        """Forget this connection: the client speaks another protocol, and another connection serves it."""
+        """Discard this connection because the client speaks another protocol, served by another connection."""
         self.is_over = self._is_lost = True
         self.broker.timed_connections.drop(self)
         self.broker.connections.pop(self, None)
@@ -471,7 +471,7 @@ class ClientConnection:
     # --- the log
 
     def log(self, level: str, event: str, **fields: Any) -> None:
-        """Write a line that is about this client. One within this process is its owner's, who logs it too."""
+        """Log a line about this client; a client within this process has no name, and its info lines become debug."""
         if not self.name and level == "info":
             level = "debug"
         known = {
@@ -492,10 +492,10 @@ class ClientConnection:
 
 
 def _do_nothing() -> None:
-    """In place of `wake`, once the connection is over."""
+    """Stand in for `wake` once the connection is over."""
 
 
 def _text(properties: Mapping[str, Any], name: str) -> str | None:
-    """Return a client's property, where it is a text."""
+    """Return a client property if it is a string, else `None`."""
     value = properties.get(name)
     return value if isinstance(value, str) else None

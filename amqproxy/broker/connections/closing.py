@@ -1,29 +1,29 @@
-"""How RabbitMQ ends a connection after the last method."""
+"""Socket closing after a connection's last method, and its time limits, as in RabbitMQ."""
 
 from __future__ import annotations
 
 from enum import Enum, auto
 
 CLOSING_TIME = 30.0
-"""Seconds that a client has to answer connection.close, or to close its socket after close-ok."""
+"""Seconds within which a client must answer connection.close, or close its socket after close-ok."""
 
 PENALTY = 3.0
-"""Seconds until a client is cut that could not log in, or did anything else wrong before connection.open."""
+"""Seconds until the broker cuts a client that failed to log in or made another error before connection.open."""
 
 
 class SocketClosing(Enum):
-    """What becomes of the socket."""
+    """The ways to close a client's socket."""
 
     CLOSED = auto()
-    """The client asked for it and was answered: the socket stays open until the client closes it."""
+    """The client asked for the close and was answered: the socket stays open until the client closes it."""
     AGREED = auto()
-    """The client has agreed to our close, or speaks another protocol: we close our half."""
+    """The client has agreed to the broker's close, or speaks another protocol: the broker closes its half."""
     REFUSED = auto()
-    """Nothing more is sent or read, until the socket is closed."""
+    """A refused client: the broker sends and reads nothing more until it closes the socket."""
     LOST = auto()
-    """It is cut at once, by a reset: what was on its way is lost, and nothing more is taken."""
+    """Immediate reset: bytes in flight are lost, and no more input is taken."""
 
 
 def closing_time(heartbeat: int) -> float:
-    """The seconds that a client has for its part in a close, as with RabbitMQ."""
+    """Return the client's time limit for its part in a close, in seconds, as in RabbitMQ."""
     return float(heartbeat) if 0 < heartbeat < CLOSING_TIME else CLOSING_TIME

@@ -1,4 +1,4 @@
-"""The exclusive queues of a connection or session that is gone."""
+"""Removal of the exclusive queues of a closed connection or session."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ def removing(
     ordered = list(reversed(queues))
     queues.clear()
     while ordered:
-        queue = ordered.pop()  # and not all of them at the end: to free one takes its time
+        queue = ordered.pop()  # one at a time, not all at the end: freeing a queue takes time
         with vhost.events.contained("an exclusive queue's end failed", client=client, queue=queue.name):
             now = yield from emptying(queue, now)
             vhost.remove_queue(queue)

@@ -1,15 +1,15 @@
-"""The heartbeats of a connection whose protocol has no state machine of its own to count them."""
+"""Heartbeat timing for a connection whose protocol state machine does not track it."""
 
 from __future__ import annotations
 
 from amqproxy.peer import Peer
 
 SILENCE = 2
-"""Heartbeat intervals without a byte after which a peer counts as gone."""
+"""Number of heartbeat intervals without a byte after which a peer counts as gone."""
 
 
 class Heartbeats:
-    """When each peer was last heard; `heartbeat` is the interval in seconds, 0 without heartbeats."""
+    """Times of the last bytes from each peer; `heartbeat` is the interval in seconds, 0 without heartbeats."""
 
     __slots__ = ("_heard", "heartbeat")
 
@@ -26,7 +26,7 @@ class Heartbeats:
         return self._silence(sender, now) >= self.heartbeat / 2 > 0
 
     def is_silent(self, sender: Peer, now: float) -> bool:
-        """Whether `sender` has been silent for so long that the other may hang up."""
+        """Whether `sender` has been silent for more than `SILENCE` intervals, so that the other peer may disconnect."""
         return self._silence(sender, now) > SILENCE * self.heartbeat > 0
 
     def _silence(self, sender: Peer, now: float) -> float:

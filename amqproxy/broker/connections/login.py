@@ -1,4 +1,4 @@
-"""What a client must get right before its connection is open, in either protocol: its login and its virtual host."""
+"""Login and virtual host checks before a client's connection is open, for both protocols."""
 
 from __future__ import annotations
 
@@ -11,9 +11,9 @@ from amqproxy.broker.vhost import VirtualHost
 
 
 class Login:
-    """The login of one connection: checks what the client sends, and changes nothing but itself.
+    """The login of one connection: checks the client's credentials and changes only its own state.
 
-    `user_name` is the user that the client last tried to log in as, "" where it named none.
+    `user_name` is the user name of the client's last login attempt, "" if it sent none.
     """
 
     __slots__ = ("_broker", "_certificate_name", "_is_loopback", "user_name")
@@ -30,7 +30,7 @@ class Login:
         return sasl.offered(self._broker.mechanisms, self._certificate_name)
 
     def log_in(self, mechanism: str, response: bytes) -> User:
-        """Return the user that logs in. `LoginRefused`; a `ProtocolError` where the mechanism is not offered."""
+        """Return the user that logs in; raise `LoginRefused`, or a `ProtocolError` if the mechanism is not offered."""
         broker = self._broker
         sasl.check(mechanism, broker.mechanisms, self._certificate_name)
         if mechanism == sasl.EXTERNAL:
@@ -40,7 +40,7 @@ class Login:
         return broker.log_in(self.user_name, password, is_loopback=self._is_loopback)
 
     def enter(self, name: str, user: User) -> VirtualHost:
-        """Return the virtual host, if the user may use it and there is room for a further connection; else 530."""
+        """Return the virtual host; raise 530 if the user may not use it or a connection limit is reached."""
         connections = self._broker.connections
         vhost = self._broker.vhosts.get(name)
         if vhost is None:

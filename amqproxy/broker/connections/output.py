@@ -1,4 +1,4 @@
-"""What waits to be sent to one client: frames, written where they will leave from. On the way of every delivery."""
+"""Output buffer of one client: frames are encoded into it in place; on the hot path of every delivery."""
 
 from __future__ import annotations
 
@@ -13,32 +13,32 @@ except ImportError:  # a plain run does not need Cython
     from amqproxy.compiled import _cython as cython
 
 HIGH_WATER = 4 * 1024 * 1024
-"""Bytes waiting to be sent, above which nothing more is to be delivered to the client."""
+"""Bytes waiting to be sent above which no more messages are delivered to the client."""
 
 LARGE = 16 * 1024
-"""Bytes from which a body is not copied to the others, but waits beside them."""
+"""Size in bytes from which a body is queued as a separate piece instead of being copied into the buffer."""
 
 PIECE = 256 * 1024
-"""Bytes in one piece, at most, unless something is larger by itself."""
+"""Maximum bytes of one piece, unless a single frame is larger."""
 
 _LARGE = cython.declare(cython.Py_ssize_t, LARGE)
 _PIECE = cython.declare(cython.Py_ssize_t, PIECE)
 _HIGH_WATER = cython.declare(cython.Py_ssize_t, HIGH_WATER)
 
 SHARE = 64 * 1024
-"""Bytes waiting for one client that it may have however many wait for the others (`unsent_bytes`)."""
+"""Bytes that may always wait for one client, however many wait for all clients together (`unsent_bytes`)."""
 
 _SHARE = cython.declare(cython.Py_ssize_t, SHARE)
 
 
 short_strings: dict[str, bytes] = {}
-"""Encoded names of exchanges and routing keys, which come again and again."""
+"""Cache of encoded exchange names and routing keys, which repeat in most deliveries."""
 
 MAX_SHORT_STRINGS = 65_536
 
 
 def short_string(text: str) -> bytes:
-    """`text` as a short string, remembered."""
+    """Return `text` encoded as a short string, from the cache if possible."""
     data = short_strings.get(text)
     if data is None:
         if len(short_strings) >= MAX_SHORT_STRINGS:
@@ -48,14 +48,14 @@ def short_string(text: str) -> bytes:
 
 
 def _nobody() -> None:
-    """Wakes no one."""
+    """Wake no task: stands in for `wake` after `close`."""
 
 
 @cython.cfunc
 @cython.inline
 @cython.exceptval(check=False)
 def _write(out: cython.p_uchar, at: cython.Py_ssize_t, data: bytes) -> cython.Py_ssize_t:
-    """Write bytes at a place; the place behind them."""
+    """Write bytes at an offset and return the offset after them."""
     size: cython.Py_ssize_t = len(data)
     if not cython.compiled:
         out[at : at + size] = data
@@ -71,7 +71,7 @@ def _write(out: cython.p_uchar, at: cython.Py_ssize_t, data: bytes) -> cython.Py
 def _write_head(
     out: cython.p_uchar, at: cython.Py_ssize_t, kind: cython.int, channel: cython.int, size: cython.Py_ssize_t
 ) -> cython.Py_ssize_t:
-    """Write what a frame begins with; the place behind it."""
+    """Write a frame's seven-byte head and return the offset after it."""
     out[at] = kind
     out[at + 1] = (channel >> 8) & 0xFF
     out[at + 2] = channel & 0xFF
@@ -83,11 +83,10 @@ def _write_head(
 
 
 class OutputBuffer:
-    """Bytes in their order. `waiting` is how many are not known to be sent; for as long as they are too many, there is
-    no room (`has_room`).
+    """Ordered output of one client; `waiting` bytes are not confirmed as sent, and `has_room` is false above the limit.
 
-    `frame_max` bounds the frames of a body (0: no limit). `wake` is called when there is something to take again.
-    `all_waiting` is what all clients of the broker share.
+    `frame_max` bounds the frames of a body (0: no limit). `wake` is called when output becomes available after none
+    was. `all_waiting` counts the unsent bytes of all clients of the broker.
     """
 
     def __init__(self, frame_max: int, wake: Callable[[], None], all_waiting: UnsentBytes | None = None) -> None:
@@ -103,7 +102,7 @@ class OutputBuffer:
         self._usual = 256
 
     def put(self, data: bytes) -> None:
-        """Send bytes, in their turn."""
+        """Append bytes to the output."""
         before: cython.Py_ssize_t = self.waiting
         size: cython.Py_ssize_t = len(data)
         if size >= _LARGE:
@@ -124,7 +123,7 @@ class OutputBuffer:
         header: bytes,
         body: bytes,
     ) -> None:
-        """Send a basic.deliver and its content; `consumer_tag` is a short string already, `header` a payload."""
+        """Append a basic.deliver and its content; `consumer_tag` is an encoded short string, `header` a payload."""
         before: cython.Py_ssize_t = self.waiting
         encoded_exchange: bytes = short_string(exchange)
         encoded_key: bytes = short_string(routing_key)
@@ -149,18 +148,18 @@ class OutputBuffer:
         self._added(before)
 
     def content(self, channel: cython.int, header: bytes, body: bytes) -> None:
-        """Send a content header's payload and a body, in frames none of which is over `frame_max` bytes."""
+        """Append a content header, given as its payload, and a body in frames of at most `frame_max` bytes."""
         before: cython.Py_ssize_t = self.waiting
         self._lay_content(channel, header, body)
         self._added(before)
 
     def take_bytes(self) -> bytes:
-        """All there is, which leaves with this."""
+        """Take and return the pending output."""
         pieces = self.take_pieces()
         return pieces[0] if len(pieces) == 1 else b"".join(pieces)
 
     def take_pieces(self) -> list[bytes]:
-        """The same, without joining what is large."""
+        """Take and return the pending output in pieces, so that large bodies are not copied."""
         self._cut()
         pieces = self._pieces
         self._pieces = []
@@ -170,7 +169,7 @@ class OutputBuffer:
         return pieces
 
     def sent(self) -> bool:
-        """What was taken is sent. Is there room that was not there before?"""
+        """Note that the taken output is sent; return whether that has made room after there was none."""
         self.waiting -= self._taken
         self._all.count -= self._taken
         self._taken = 0
@@ -180,16 +179,16 @@ class OutputBuffer:
         return True
 
     def is_over(self, most: cython.longlong) -> bool:
-        """Do more bytes than that wait, or more than a share of what all clients may have together?"""
+        """Whether more than `most` bytes wait, or more than `SHARE` while all clients together exceed their limit."""
         return self.waiting > most or (self._all.count > self._all.most and self.waiting > _SHARE)
 
     def close(self) -> None:
-        """Nothing will be sent any more: unsent bytes no longer count, and no task is woken."""
+        """Stop counting unsent bytes and waking the task, because nothing will be sent any more."""
         self._all.count -= self.waiting
         self._all = UnsentBytes()
         self._wake = _nobody
 
-    # --- where it is written
+    # --- buffer space
 
     def _is_full(self) -> cython.bint:
         return self.waiting > _HIGH_WATER or (self._all.count > self._all.most and self.waiting > _SHARE)
@@ -202,7 +201,7 @@ class OutputBuffer:
             self._wake()
 
     def _room_for(self, size: cython.Py_ssize_t) -> cython.Py_ssize_t:
-        """Where the next `size` bytes, which count as there, are to be written."""
+        """Reserve the next `size` bytes of the buffer and return their offset."""
         at: cython.Py_ssize_t = self._used
         room: cython.Py_ssize_t = len(self._data)
         if at + size > room:
@@ -236,7 +235,7 @@ class OutputBuffer:
             self._lay_body(channel, body[start : start + most])
 
     def _lay_body(self, channel: cython.int, body: bytes) -> None:
-        """A body frame."""
+        """Append a body frame; a body of `LARGE` bytes or more becomes a piece without being copied."""
         size: cython.Py_ssize_t = len(body)
         at: cython.Py_ssize_t
         out: cython.p_uchar
@@ -260,7 +259,7 @@ class OutputBuffer:
         self.waiting += len(data)
 
     def _cut(self) -> None:
-        """End a piece."""
+        """Close the current piece: move the bytes in the buffer to the list of pieces."""
         if self._used:
             data: cython.p_uchar = self._data
             self._pieces.append(bytes(data[: self._used]))

@@ -1,4 +1,4 @@
-"""What a channel has handed out and its client has not settled, by delivery tag."""
+"""Unacknowledged deliveries of one channel by delivery tag."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from amqproxy.broker.queues.paged_bodies import page_out_bodies
 from amqproxy.broker.queues.paged_messages import MESSAGE_COST, PageStore
 
 SPARSE = 1024
-"""Places in the line from which on most of them must be taken."""
+"""Length of the line above which at least a quarter of its places must hold a delivery."""
 
 try:
     import cython
@@ -23,11 +23,11 @@ _SPARSE = cython.declare(cython.Py_ssize_t, SPARSE)
 
 
 class UnackedDeliveries:
-    """Tags come in rising order. Taking some costs what is taken, not what is left.
+    """Unacknowledged deliveries in ascending tag order; removal costs time for the removed ones only.
 
-    The newest are in a line, a place for each tag from `_first` on, those before `_start` empty. What stays for so long
-    that the line grows sparse is one of the old, which are in the order of their tags too. `body_bytes` is what the
-    bodies of all come to that are in memory.
+    The newest are in a line with a place for each tag from `_first` on; the places before `_start` are empty. When the
+    line grows sparse, its deliveries move to the old ones, a dictionary in tag order. `body_bytes` is the total size of
+    the bodies in memory.
     """
 
     __slots__ = ("_count", "_first", "_line", "_old", "_paged_to", "_start", "body_bytes")
@@ -46,7 +46,7 @@ class UnackedDeliveries:
 
     @property
     def oldest(self) -> int:
-        """The lowest tag there is; 0 where there is none."""
+        """The lowest unacknowledged delivery tag; 0 if there is none."""
         if self._old:
             return next(iter(self._old))
         entry: QueueEntry | None
@@ -58,7 +58,7 @@ class UnackedDeliveries:
         return 0
 
     def most_up_to(self, tag: cython.ulonglong) -> cython.Py_ssize_t:
-        """How many there can be, at most, up to a tag, or with 0 at all."""
+        """Return an upper bound of the number of deliveries up to a tag, or of all with 0."""
         count: cython.Py_ssize_t = len(self._old)
         if not tag:
             return count + self._count
@@ -85,9 +85,9 @@ class UnackedDeliveries:
         self.body_bytes += len(entry.message.body)
 
     def settle(self, tag: cython.ulonglong, multiple: cython.bint) -> list[QueueEntry]:
-        """Take out what a client settles: with `multiple` all up to `tag`, which is all there is if that is 0.
+        """Remove and return the deliveries that a client settles: with `multiple` all up to `tag`, or all if it is 0.
 
-        406 for a tag that is not there.
+        406 for an unknown delivery tag.
         """
         if multiple and not tag:
             return self.take_all()
@@ -113,7 +113,7 @@ class UnackedDeliveries:
         return taken
 
     def take_range(self, first: cython.ulonglong, last: cython.ulonglong) -> list[QueueEntry]:
-        """Take out what there is of the tags from `first` to `last`, which are not many."""
+        """Remove and return the deliveries with tags from `first` to `last`, which must be a small range."""
         taken: list[QueueEntry] = []
         entry: QueueEntry | None
         tag: cython.ulonglong = first
@@ -140,7 +140,7 @@ class UnackedDeliveries:
         return taken
 
     def find(self, tag: cython.ulonglong) -> QueueEntry:
-        """What has a tag; 406 for one that is not there."""
+        """Return the delivery with a tag; raise 406 for an unknown tag."""
         entry: QueueEntry | None = None
         if tag < self._first:
             entry = self._old.get(tag)
@@ -151,7 +151,7 @@ class UnackedDeliveries:
         return entry
 
     def parts(self, tag: cython.ulonglong, most: cython.Py_ssize_t) -> Iterator[list[QueueEntry]]:
-        """Take out what there is up to a tag, so many at a time. More may be added meanwhile, and nothing taken."""
+        """Remove deliveries up to a tag, at most `most` at a time; others may be added meanwhile, but not removed."""
         while True:
             if self._old and next(iter(self._old)) <= tag:
                 yield from self._old_parts(tag, most)
@@ -184,7 +184,7 @@ class UnackedDeliveries:
             self.body_bytes -= len(entry.message.body)
 
     def _take_line(self, end: cython.Py_ssize_t, taken: list[QueueEntry]) -> None:
-        """Take out what is in the line before a place."""
+        """Move the deliveries before a place in the line to `taken`."""
         entry: QueueEntry | None
         i: cython.Py_ssize_t
         for i in range(self._start, end):
@@ -197,7 +197,7 @@ class UnackedDeliveries:
         self._start = end
 
     def take_all(self) -> list[QueueEntry]:
-        """Take out everything, the oldest first."""
+        """Remove and return all deliveries, the oldest first."""
         self._thin_out()
         taken = list(self._old.values())
         self._old.clear()
@@ -205,8 +205,9 @@ class UnackedDeliveries:
         return taken
 
     def putting_back(self, entries: Iterable[QueueEntry], most: cython.Py_ssize_t) -> Iterator[int]:
-        """Undo the taking of these, for a transaction that is rolled back: how many were put back, about `most`
-        at a time. More may be added meanwhile, and nothing taken.
+        """Put back removed deliveries after a rollback, about `most` at a time; yield the number of each part.
+
+        Deliveries may be added meanwhile, but not removed.
         """
         entry: QueueEntry
         left = iter(entries)
@@ -233,7 +234,7 @@ class UnackedDeliveries:
         self._count += 1
 
     def _merging(self, older: list[list[QueueEntry]], most: cython.Py_ssize_t) -> Iterator[int]:
-        """Let these, each part of which is in order, be among the old ones in their order."""
+        """Merge sorted parts into the old deliveries in tag order."""
         merged: dict[int, QueueEntry] = {}
         for entry in merge(*older, list(self._old.values()), key=_by_tag):
             merged[entry.tag] = entry
@@ -244,7 +245,7 @@ class UnackedDeliveries:
         self._old = merged
 
     def _thin_out(self) -> None:
-        """Let all in the line be old."""
+        """Move all deliveries in the line to the old ones."""
         entry: QueueEntry | None
         for entry in self._line:
             if entry is not None:
@@ -253,26 +254,27 @@ class UnackedDeliveries:
         self._line = []
         self._start = self._count = 0
 
-    # --- what memory has no room for
+    # --- paging to disk
 
     is_deleted = False
-    """It is there for as long as its channel."""
+    """Always false: it lives as long as its channel."""
 
     @property
     def bytes_in_memory(self) -> int:
-        """About how many bytes of memory it takes."""
+        """Approximate bytes of memory of all deliveries."""
         return self.body_bytes + len(self) * MESSAGE_COST
 
     def page_out(self, page_store: PageStore, most: int) -> int:
-        """Let the bodies of what is out wait on the disk, about `most` bytes, the oldest first; how many that gives
-        back. `OSError` when the disk does not take them.
+        """Move about `most` bytes of bodies to disk, the oldest first, and return the number of bytes freed.
+
+        `OSError` when they cannot be written.
         """
         freed: int = page_out_bodies(self._in_memory(), page_store, most)
         self.body_bytes -= freed
         return freed
 
     def _in_memory(self) -> Iterator[QueueEntry]:
-        """What has not been looked at yet, the oldest first."""
+        """Iterate over the deliveries that paging has not reached, the oldest first, whose bodies are in memory."""
         for entry in [*self._old.values(), *self._line[self._start :]]:
             if entry is not None and entry.tag > self._paged_to and entry.paged_body is None:
                 self._paged_to = entry.tag
@@ -284,7 +286,7 @@ def _by_tag(entry: QueueEntry) -> int:
 
 
 def by_queue(entries: list[QueueEntry]) -> Iterable[tuple[ConsumedQueue, list[QueueEntry]]]:
-    """Entries, each queue's together and in their order."""
+    """Group entries by queue, keeping their order."""
     if len(entries) == 1:
         return ((entries[0].queue, entries),)
     queues: dict[ConsumedQueue, list[QueueEntry]] = {}

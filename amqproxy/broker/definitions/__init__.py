@@ -1,5 +1,5 @@
-"""Everything that is declared in a broker, exported, imported and recovered.
+"""Export, import and recovery of everything declared in a broker.
 
 - `definitions_json`: definitions.json, as RabbitMQ exports and imports it.
-- `recovery`: what the journal keeps of definitions, and how a restart declares them again.
+- `recovery`: definitions as records of the journal, and their restoration after a restart.
 """

@@ -1,6 +1,6 @@
 """definitions.json: users, virtual hosts, permissions, policies, queues, exchanges and bindings, as RabbitMQ writes it.
 
-What is there already stays; users and permissions are replaced. Messages are no definitions.
+An import keeps existing objects, except that users and permissions are replaced. Messages are not included.
 """
 
 from __future__ import annotations
@@ -26,18 +26,18 @@ Entry = Mapping[str, Any]
 
 
 class DefinitionError(ValueError):
-    """An entry that cannot be: which one, and why."""
+    """An invalid entry of definitions.json; the text names the entry and the reason."""
 
 
 # --- import
 
 
 def load(broker: Broker, definitions: Entry, now: float, vhost: str | None = None) -> list[str]:
-    """Make all that `definitions` list; `vhost` is the default virtual host of entries without one.
+    """Create all objects of `definitions`; `vhost` is the default virtual host of entries without one.
 
-    Returned is which bindings are left out because what they bind is not there: RabbitMQ exports those of
-    exclusive queues and of internal exchanges too. `DefinitionError` at the first entry that cannot be; those before
-    it, in the order below, are made.
+    Returns the bindings that are left out because their source or destination does not exist: RabbitMQ exports those of
+    exclusive queues and of internal exchanges too. Raises `DefinitionError` at the first invalid entry; the entries
+    before it, in the order of `_SECTIONS`, are created.
     """
     left_out = []
     for section, make in _SECTIONS.items():
@@ -55,7 +55,7 @@ def load(broker: Broker, definitions: Entry, now: float, vhost: str | None = Non
                 left_out.append(f"{place}: {error.text}")
             except ProtocolError as error:
                 raise DefinitionError(f"{place}: {error.text}") from None
-            except Exception as error:  # noqa: BLE001 - whatever else an entry that cannot be leads to
+            except Exception as error:  # noqa: BLE001 - any other error that an invalid entry causes
                 raise DefinitionError(f"{place}: {error}") from None
     return left_out
 
@@ -208,14 +208,14 @@ _SECTIONS: dict[str, Callable[[Broker, Entry, float], None]] = {
     "exchanges": _load_exchange,
     "bindings": _load_binding,
 }
-"""What is made of each section, in the order in which they are made."""
+"""The loader of each section's entries, in the order of loading."""
 
 
 # --- export
 
 
 def export(broker: Broker) -> dict[str, Any]:
-    """All there is, but for exclusive queues, which are their connections'."""
+    """Return all definitions of a broker except exclusive queues, which belong to their connections."""
     vhosts = list(broker.vhosts.values())
     return {
         "rabbit_version": RABBITMQ_VERSION,
@@ -331,7 +331,7 @@ def _binding_entries(vhost: VirtualHost) -> Iterable[dict[str, Any]]:
 
 
 def arguments_of(value: Mapping[str, Any]) -> Table:
-    """Arguments from JSON, with the wire types that RabbitMQ gives them: every whole number is a long."""
+    """Return an argument table from JSON with RabbitMQ's wire types: every integer is a long."""
     return Table([Field(name, *_typed(each)) for name, each in value.items()])
 
 
@@ -352,7 +352,7 @@ def _typed(value: Any) -> tuple[str, Any]:
 
 
 def definition_value(value: Any) -> Any:
-    """A table's value as JSON; bytes that are no text, in base64."""
+    """Return a table's value as JSON; bytes that are not UTF-8 become base64."""
     if isinstance(value, Mapping):
         return {_text(name): definition_value(each) for name, each in value.items()}
     if isinstance(value, Array):
@@ -368,5 +368,5 @@ def definition_value(value: Any) -> Any:
 
 
 def _text(value: str) -> str:
-    """Text that JSON can hold: what was no UTF-8 is replaced."""
+    """Return text that JSON can hold, with invalid UTF-8 replaced."""
     return value.encode("utf-8", "surrogateescape").decode("utf-8", "replace")

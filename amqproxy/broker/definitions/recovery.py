@@ -1,4 +1,4 @@
-"""Between the broker and its journal: what is worth remembering of definitions, and how a restart makes them again."""
+"""Recording of a broker's definitions in its journal, and their restoration after a restart."""
 
 from __future__ import annotations
 
@@ -42,8 +42,8 @@ GLOBAL = "global"
 class DefinitionRecorder:
     """Writes a broker's definitions to a journal.
 
-    It is an observer of the broker's events. What an operator has set is compared with what the disk has, once in each
-    batch that follows such an event, or when `compare` is called.
+    It observes the broker's events. Operator settings are compared with the stored ones once per batch after such an
+    event, or when `compare` is called.
     """
 
     def __init__(self, broker: Broker, journal: Journal) -> None:
@@ -53,7 +53,7 @@ class DefinitionRecorder:
         self._is_stale = False
 
     def begin(self, durables: Iterable[DefinitionRecord]) -> None:
-        """Know what the disk has, and listen from now on."""
+        """Take over the stored settings and start observing events."""
         self._known = {each.key: each for each in durables if not isinstance(each, TOPOLOGY)}
         self._broker.events.recorders.append(self)
         self.journal.gather = self._gather
@@ -91,7 +91,7 @@ class DefinitionRecorder:
             self.compare()
 
     def compare(self) -> None:
-        """Note all that has changed in vhosts, users, permissions, policies and parameters."""
+        """Record changes of virtual hosts, users, permissions, policies and parameters since the last comparison."""
         self._is_stale = False
         now = {each.key: each for each in settings(self._broker)}
         for key in self._known.keys() - now.keys():
@@ -111,17 +111,17 @@ class DefinitionRecorder:
 
 
 SETTINGS = ("vhost", "user", "permission", "topic", "policy", "parameter")
-"""What the events of what an operator sets begin with."""
+"""First words of the names of events about operator settings."""
 
 TOPOLOGY = (DurableExchange, DurableQueue, DurableBinding, DurableSegment, DurableTransaction, DurableOrphans)
-"""What clients declare, and what comes of it: there may be very many, and each is noted when it changes."""
+"""Records of objects that clients declare or cause; they may be numerous, so each is recorded when it changes."""
 
 
-# --- what there is, as values
+# --- definitions as records
 
 
 def settings(broker: Broker) -> Iterator[DefinitionRecord]:
-    """Everything but what clients declare."""
+    """Iterate over the records of all settings, excluding what clients declare."""
     for vhost in broker.vhosts.values():
         yield DurableVhost(
             name=vhost.name,
@@ -161,7 +161,7 @@ def settings(broker: Broker) -> Iterator[DefinitionRecord]:
 
 
 def topology(vhost: VirtualHost) -> Iterator[DefinitionRecord]:
-    """What clients have declared in a virtual host, and is to outlive the broker."""
+    """Iterate over the records of a virtual host's durable exchanges, queues and bindings."""
     found = (
         *(durable_exchange(vhost.name, exchange) for exchange in vhost.exchanges.values()),
         *(durable_queue(vhost.name, queue) for queue in vhost.queues.values()),
@@ -207,20 +207,20 @@ def durable_binding(vhost: str, source: Exchange, binding: Binding) -> DurableBi
 
 
 def lasts(place: Queue | Exchange) -> bool:
-    """Is it to outlive the broker? What is exclusive does not outlive its connection."""
+    """Whether a queue or exchange outlives the broker: it is durable and not exclusive to a connection."""
     return place.durable and (not isinstance(place, Queue) or place.exclusive_to is None)
 
 
-# --- and made again
+# --- restoration
 
 
 def restore(
     broker: Broker, durables: Iterable[AnyDurable], now: float, made: Callable[[], None] = lambda: None
 ) -> list[str]:
-    """Make a new broker what it was; what could not be made again, and why.
+    """Restore the definitions of a new broker, and return a text for each that could not be restored.
 
-    What a new broker has by itself is there only if it was there. `made` is called before the queues begin.
-    Transactions are left to it, and what is kept of deleted queues to `recover_orphans`.
+    A new broker's default objects are kept only if they were stored. `made` is called before the queues start;
+    transactions are left to it, and messages of deleted queues to `recover_orphans`.
     """
     definitions = (each for each in durables if not isinstance(each, (DurableTransaction, DurableOrphans)))
     ordered = sorted(definitions, key=lambda each: (ORDER.index(type(each)), each.key))
@@ -313,4 +313,4 @@ ORDER: tuple[type[DefinitionRecord], ...] = (
     DurableSegment,
     DurableBinding,
 )
-"""Each needs those before it."""
+"""Order of restoration: each kind may need those before it."""

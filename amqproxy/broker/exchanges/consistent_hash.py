@@ -1,6 +1,6 @@
-"""x-consistent-hash: each message goes to one binding, chosen by the hash of its key, a header or a property.
+"""x-consistent-hash: each message goes to one binding, chosen by the hash of its routing key, a header or a property.
 
-The binding's key is its weight. When a binding comes or goes, few messages change their place.
+The binding's key is its weight. When a binding is added or removed, few messages change their destination.
 """
 
 from __future__ import annotations
@@ -20,11 +20,11 @@ if TYPE_CHECKING:
 
 PROPERTIES = ("correlation_id", "message_id", "timestamp")
 MAX_WEIGHT = 10_000
-"""How many places one binding may take; each costs memory."""
+"""Maximum number of places for one binding; each costs memory."""
 
 
 class ConsistentHashExchange(Exchange):
-    """`_places` has a binding's destination once for every unit of its weight; a hash picks one of them."""
+    """Consistent-hash exchange: `_places` lists a destination once per unit of its weight, and a hash picks one."""
 
     type = "x-consistent-hash"
 
@@ -61,7 +61,7 @@ class ConsistentHashExchange(Exchange):
             raise PreconditionFailed(f"The binding key must not be greater than {MAX_WEIGHT}")
 
     def added(self, binding: Binding) -> None:
-        """The first binding to a place gives its weight; RabbitMQ lets further ones be, too."""
+        """Add places for the first binding to a destination, which sets its weight; RabbitMQ ignores others, too."""
         if binding.destination not in self._chosen:
             self._chosen[binding.destination] = binding
             self._places += [binding.destination] * int(binding.routing_key)
@@ -86,7 +86,7 @@ class ConsistentHashExchange(Exchange):
 
 
 def jump(key: int, count: int) -> int:
-    """Which of `count` places a 64-bit key falls on, by Lamping and Veach's jump consistent hash."""
+    """Return the place of a 64-bit key among `count`, by Lamping and Veach's jump consistent hash."""
     place, following = -1, 0
     while following < count:
         place = following

@@ -1,4 +1,4 @@
-"""x-delayed-message: holds a message for its x-delay, in milliseconds, then routes it as another type would."""
+"""x-delayed-message: holds a message for its x-delay, in milliseconds, then routes it like another exchange type."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ MAX_DELAY = 2**32 - 1
 
 
 class DelayedMessageExchange(Exchange):
-    """Bindings and routing are those of the type that x-delayed-type names; `types` are the types there are."""
+    """Delayed exchange with the bindings and routing of the type that x-delayed-type names; `types` are all types."""
 
     type = "x-delayed-message"
     types: ClassVar[dict[str, Any]]
@@ -58,7 +58,7 @@ class DelayedMessageExchange(Exchange):
 
 
 def released(message: Message) -> Message:
-    """The message once its time has come: the sign of x-delay shows that it must not be delayed again."""
+    """Return a delayed message for routing: its negated x-delay shows that it must not be delayed again."""
     properties = message.properties
     headers = properties.headers or Table()
     fields = [Field(each.name, "l", -each.value) if each.name == "x-delay" else each for each in headers.fields]

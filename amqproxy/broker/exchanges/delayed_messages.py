@@ -1,6 +1,6 @@
-"""What the delayed exchanges of a virtual host hold, until each message is due.
+"""Messages that the delayed exchanges of a virtual host hold until each is due.
 
-What a durable exchange holds is in a message log of its own too, persistent or not, as with RabbitMQ's plugin.
+A durable exchange also stores its messages, persistent or not, in a message log, as RabbitMQ's plugin does.
 """
 
 from __future__ import annotations
@@ -22,18 +22,18 @@ from amqproxy.broker.storage.packing import DAMAGED
 from amqproxy.broker.work import Container
 
 PART = 16
-"""Messages that are looked at between two looks whether the turn is over."""
+"""Messages processed between two checks whether the turn is over."""
 
 READ_AHEAD = 256
-"""Messages that are read back at once: what came together is due together, more often than not."""
+"""Messages read back at once, because messages that arrived together are usually due together."""
 
 
 AGAIN_AFTER = 1.0
-"""Seconds until a message that cannot be read back is tried again."""
+"""Seconds until reading back a message is retried after a failure."""
 
 
 class DelayedMessage:
-    """One message that is held. With a message log, `message` may be None: then it is on the disk alone."""
+    """One held message; with a message log, `message` may be `None`: then it is only on disk."""
 
     __slots__ = ("batch", "exchange", "message", "message_log", "position")
 
@@ -48,7 +48,7 @@ class DelayedMessage:
 
 
 class ExchangeDelayedMessages:
-    """What one exchange holds, by the time when each is due, and about what that costs in memory."""
+    """Messages that one exchange holds, by due time, and their approximate bytes of memory."""
 
     __slots__ = ("bytes_in_memory", "heap")
 
@@ -58,10 +58,10 @@ class ExchangeDelayedMessages:
 
 
 class DelayedMessages:
-    """Messages by the time (seconds) when each is due. `sooner` is called with the time of one that is due before all
-    others.
+    """Delayed messages of a virtual host by due time in seconds.
 
-    `bytes_in_memory` is about what those that are held cost.
+    `sooner` is called with the due time of a message that becomes the first. `bytes_in_memory` is the approximate
+    memory of all held messages.
     """
 
     def __init__(self, vhost: str, sooner: Callable[[float], None] = lambda when: None) -> None:
@@ -69,7 +69,7 @@ class DelayedMessages:
         self.bytes_in_memory = 0
         self._vhost = vhost
         self._exchanges: dict[Exchange, ExchangeDelayedMessages] = {}
-        """Those that hold something."""
+        """The exchanges that hold messages."""
         self._due: Schedule[Exchange] = Schedule(sooner)
         self._numbers = itertools.count()
         self._read: tuple[int, dict[int, Message]] = (0, {})
@@ -80,12 +80,12 @@ class DelayedMessages:
         return sum(len(each.heap) for each in self._exchanges.values())
 
     def __iter__(self) -> Iterator[tuple[float, Exchange, Message]]:
-        """What is held, and when each is due; the next one first."""
+        """Iterate over due time, exchange and message of all held messages in the order of their times."""
         found = sorted((held for each in self._exchanges.values() for held in each.heap), key=_by_time)
         return ((when, each.exchange, self._message(each)) for when, _, each in found)
 
     def hold(self, when: float, exchange: Exchange, message: Message) -> bool:
-        """Hold a message for an exchange until `when`. Is it to be stored, too?"""
+        """Hold a message for an exchange until `when`; return whether it is also stored on disk."""
         message_log = None
         if self.storage is not None and exchange.durable:
             message_log = self.storage.journal.message_log(LogOwner("exchange", self._vhost, exchange.name))
@@ -94,7 +94,7 @@ class DelayedMessages:
         return message_log is not None
 
     def recover(self, exchanges: Iterable[Exchange]) -> None:
-        """Hold again what the message logs of these have from before."""
+        """Hold the messages stored in the message logs of these exchanges before the restart."""
         if self.storage is None:
             return
         for exchange in exchanges:
@@ -112,7 +112,7 @@ class DelayedMessages:
                     self._due.set(exchange, here.heap[0][0])
 
     def drop(self, exchange: Exchange) -> Container:
-        """An exchange is gone, and what it held, which is returned; its message log is the caller's business."""
+        """Remove a deleted exchange and return its held messages; the caller must delete its message log."""
         here = self._exchanges.pop(exchange, None)
         if here is None:
             return []
@@ -123,13 +123,14 @@ class DelayedMessages:
 
     @property
     def next(self) -> float:
-        """When the next one is due."""
+        """The due time of the next message."""
         return self._due.next
 
     def pop_due(self, now: float = 0.0) -> tuple[Exchange, Message]:
-        """Take out the next one; there must be one. It is `DAMAGED` where the disk has lost it.
+        """Remove and return the next message, which must exist; it is `DAMAGED` if it is lost on disk.
 
-        Where the disk cannot be read at all, the one is due again later, and the failure is raised.
+        If the disk cannot be read at all, the message is due again `AGAIN_AFTER` seconds later and the failure is
+        raised.
         """
         exchange = self._due.take_first(math.inf)
         assert exchange is not None
@@ -151,8 +152,9 @@ class DelayedMessages:
         return held.exchange, message
 
     def paging_out(self) -> Iterator[tuple[int, int]]:
-        """Let what is on the disk for good be there alone, a part at a time: how many were looked at, and how many
-        bytes of memory that gives back.
+        """Drop messages that are safely on disk from memory, in parts.
+
+        Yields the number of messages processed and of bytes freed for each part.
         """
         for exchange, here in list(self._exchanges.items()):
             found = list(here.heap)
@@ -186,7 +188,7 @@ class DelayedMessages:
         assert self.storage is not None
         log_number, position = held.message_log.number, held.position
         if self._read[0] != log_number or position not in self._read[1]:
-            # Reading ahead is worth it where messages are due in the order in which they came, and there only.
+            # Reading ahead only pays if messages are due in the order of their arrival: adapt its length to the hits.
             unused = len(self._read[1])
             if not unused:
                 self._ahead = min(2 * self._ahead, READ_AHEAD)

@@ -1,4 +1,4 @@
-"""direct: the routing key equals the binding's. Section 3.1.3.1."""
+"""direct: the routing key equals the binding's key. Section 3.1.3.1."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What all exchange types share: a name, what it was declared with, and its bindings."""
+"""The base class of all exchange types: name, declared properties, and bindings."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ NO_ARGUMENTS = Table()
 
 
 class Binding(NamedTuple):
-    """From an exchange (which holds it) to a queue or another exchange, for what fits."""
+    """Binding from the exchange that holds it to a queue or another exchange."""
 
     destination: Queue | Exchange
     routing_key: str
@@ -26,7 +26,7 @@ class Binding(NamedTuple):
 
 
 class Destinations(dict["Queue | Exchange", int]):
-    """Where some bindings lead, and how many of them lead to each place."""
+    """Destinations of bindings, with the number of bindings to each."""
 
     def add(self, destination: Queue | Exchange) -> None:
         self[destination] = self.get(destination, 0) + 1
@@ -38,11 +38,11 @@ class Destinations(dict["Queue | Exchange", int]):
 
 
 class Exchange:
-    """One exchange. A subclass is a type: it decides which bindings match a message.
+    """One exchange; each subclass is an exchange type and decides which bindings match a message.
 
-    `routes_by_key_only` is true when the routing key alone decides, so that routes may be cached. `policy` is the
-    definition of the policy that matches, if one does. `visited` is how many places the last `route` went over, beside
-    those that it found.
+    `routes_by_key_only` is true if only the routing key decides, so that routes may be cached. `policy` is the
+    definition of the matching policy, if any. `visited` is the number of places that the last `route` examined besides
+    those it returned.
     """
 
     type: ClassVar[str]
@@ -70,7 +70,7 @@ class Exchange:
 
     @classmethod
     def check(cls, what: str, arguments: Table) -> None:
-        """406 when an exchange of this type cannot be declared with these arguments; `what` is its name and vhost."""
+        """Raise 406 for arguments that this type cannot be declared with; `what` is the exchange's name and vhost."""
         alternate = field(arguments, "alternate-exchange")
         if alternate is not None and alternate.type != "S":
             kind = TYPE_NAMES[alternate.type]
@@ -78,16 +78,16 @@ class Exchange:
 
     @property
     def alternate(self) -> str | None:
-        """The exchange that takes what none of the bindings fits."""
+        """The name of the alternate exchange, which takes messages that match no binding."""
         value = self.arguments.get("alternate-exchange", self.policy.get("alternate-exchange"))
         return value if isinstance(value, str) else None
 
     def has(self, binding: Binding) -> bool:
-        """Is it there?"""
+        """Whether the binding exists."""
         return _key(binding) in self.bindings
 
     def bind(self, binding: Binding) -> bool:
-        """Add a binding; False when it is there already. `ProtocolError` when the type does not take such a one."""
+        """Add a binding and return whether it is new; raise a `ProtocolError` if the type does not accept it."""
         if self.has(binding):
             return False
         self.check_binding(binding)
@@ -96,7 +96,7 @@ class Exchange:
         return True
 
     def unbind(self, binding: Binding) -> bool:
-        """Remove a binding; False when it is not there."""
+        """Remove a binding; return whether it existed."""
         found = self.bindings.pop(_key(binding), None)
         if found is None:
             return False
@@ -104,26 +104,26 @@ class Exchange:
         return True
 
     def check_topic(self, user: User, vhost: str, operation: str, routing_key: str) -> None:
-        """403 unless the user may use this routing key here; only topic exchanges have permissions for keys."""
+        """Raise 403 unless the user may use this routing key; only topic exchanges have permissions for keys."""
 
     def check_binding(self, binding: Binding) -> None:
-        """406 when this type takes no such binding."""
+        """Raise 406 for a binding that this type does not accept."""
 
     def added(self, binding: Binding) -> None:
-        """A new binding; for what a type keeps of its own."""
+        """Update the type's index for a new binding."""
 
     def removed(self, binding: Binding) -> None:
-        """A binding is gone; for what a type keeps of its own."""
+        """Update the type's index for a removed binding."""
 
     def route(self, routing_key: str, message: Message) -> Iterable[Queue | Exchange]:
-        """Where a message with this key goes, in any order; twins do no harm."""
+        """Return the destinations of a message with this routing key, in any order; duplicates are harmless."""
         raise NotImplementedError
 
     def delay(self, message: Message) -> int:
-        """Milliseconds for which a message is to be held before it is routed."""
+        """Return the milliseconds for which a message must be held before it is routed."""
         return 0
 
 
 def _key(binding: Binding) -> tuple[int, str, Table]:
-    """The identity of a binding within its exchange."""
+    """Return the identity of a binding within its exchange."""
     return id(binding.destination), binding.routing_key, binding.arguments

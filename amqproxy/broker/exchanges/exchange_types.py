@@ -1,4 +1,4 @@
-"""The types of exchange; `EXCHANGE_TYPES` is how exchange.declare finds them."""
+"""Exchange types by the names that exchange.declare uses."""
 
 from collections.abc import Collection
 
@@ -27,10 +27,10 @@ PLUGINS = {
     "rabbitmq_consistent_hash_exchange": ConsistentHashExchange.type,
     "rabbitmq_delayed_message_exchange": DelayedMessageExchange.type,
 }
-"""The exchange types that RabbitMQ has in plugins, none of which it enables by itself."""
+"""Exchange types of RabbitMQ plugins, none of which RabbitMQ enables by default."""
 
 
 def types_with(plugins: Collection[str]) -> dict[str, type[Exchange]]:
-    """RabbitMQ's own exchange types, and those of these plugins."""
+    """Return RabbitMQ's built-in exchange types and those of these plugins."""
     left_out = {type_ for plugin, type_ in PLUGINS.items() if plugin not in plugins}
     return {name: cls for name, cls in EXCHANGE_TYPES.items() if name not in left_out}

@@ -1,4 +1,4 @@
-"""fanout: every binding fits. Section 3.1.3.2."""
+"""fanout: every binding matches. Section 3.1.3.2."""
 
 from __future__ import annotations
 

@@ -18,16 +18,16 @@ MATCHES = ("all", "any", "all-with-x", "any-with-x")
 
 
 Want = tuple[str, Any]
-"""A header's name, and its value: ANY, where that does not matter."""
+"""A header's name and wanted value; `ANY` if the value does not matter."""
 
 ANY = object()
 
 
 class HeadersExchange(Exchange):
-    """Each pattern is looked at for those messages only that have a header it asks for.
+    """Headers exchange that checks a pattern only for messages with a header that it asks for.
 
-    One that asks for all of several lies where the fewest others do; one that asks for any of them, at each. A value
-    that a look-up cannot distinguish (a table or an array) is taken for ANY.
+    A pattern that requires all of several headers is indexed under the one with the fewest other patterns; one that
+    requires any of them, under each. A value that a look-up cannot distinguish (a table or an array) counts as `ANY`.
     """
 
     type = "headers"
@@ -86,15 +86,15 @@ class HeadersExchange(Exchange):
 
 
 def _lookup_key(value: Any) -> Any:
-    """A value as it can be looked up by: equal ones are one. None asks for the name alone."""
+    """Return the look-up key of a value, equal for equal values; `ANY` for `None`, which requires only the name."""
     return ANY if value is None or isinstance(value, (Table, Array)) else value
 
 
 class HeadersPattern:
-    """What a binding asks of headers.
+    """Header conditions of a binding.
 
-    A void value asks only that the name be there. Names that begin with x- count for the -with-x forms alone. Nothing
-    asked for is all that is asked for, but not any of it.
+    A void value requires only the presence of the name. Names that begin with x- count only for the -with-x forms. An
+    empty set of conditions matches with `all` but not with `any`.
     """
 
     __slots__ = ("takes_any", "wanted")
@@ -109,6 +109,6 @@ class HeadersPattern:
         ]
 
     def fits(self, headers: Mapping[str, Any]) -> bool:
-        """Do the headers have all, or any, of it?"""
+        """Whether the headers meet all conditions or, with `takes_any`, any of them."""
         matches = (name in headers and (value is None or headers[name] == value) for name, value in self.wanted)
         return any(matches) if self.takes_any else all(matches)

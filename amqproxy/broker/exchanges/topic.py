@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 
 
 class _Node:
-    """One word's place in the tree of patterns."""
+    """Node of one word in the tree of patterns."""
 
     __slots__ = ("children", "destinations")
 
@@ -24,7 +24,7 @@ class _Node:
 
 
 class TopicExchange(Exchange):
-    """Patterns lie in a tree by their words, so that a key is matched in steps of its own length."""
+    """Topic exchange with its patterns in a tree of words, so that a match takes steps of the key's length."""
 
     type = "topic"
 
@@ -55,10 +55,10 @@ class TopicExchange(Exchange):
 
     def route(self, routing_key: str, message: Message) -> Iterable[Queue | Exchange]:
         words = words_of(routing_key)
-        # A place is a node, and how many words of the key may be behind it: bit n for n words. So each node is visited
-        # once, where a pattern with many `#` could be walked in as many ways as they can share the words among them.
+        # A place is a node with a bit set of the possible numbers of consumed words (bit n: n words). So each node is
+        # visited once; otherwise a pattern with several `#` would be walked once per distribution of words among them.
         every = (2 << len(words)) - 1
-        steps: dict[str, int] = {}  # by a pattern's word, how many words may be behind it
+        steps: dict[str, int] = {}  # by pattern word, the bit set of possible numbers of words consumed after it
         for position, word in enumerate(words):
             steps[word] = steps.get(word, 0) | 2 << position
         steps["*"] = every - 1
@@ -83,5 +83,5 @@ class TopicExchange(Exchange):
 
 
 def words_of(key: str) -> list[str]:
-    """An empty key has no words; between, before and after dots there is always one, which may be empty."""
+    """Split a key into words; an empty key has none, and a word before, between or after dots may be empty."""
     return key.split(".") if key else []

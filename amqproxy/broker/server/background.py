@@ -1,4 +1,4 @@
-"""The broker in a thread of its own, for programs and tests that know nothing of trio."""
+"""A broker in a separate thread, for programs and tests without trio."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ Answer = TypeVar("Answer")
 
 
 class Background:
-    """A broker that runs, on `port` of `host`. Its model is the other thread's: reach for it through `do` only."""
+    """A running broker on `port` of `host`; its model belongs to the other thread: access it only through `do`."""
 
     def __init__(self, broker: Broker, host: str, port: int, thread: TrioThread[int]) -> None:
         self.host = host
@@ -26,12 +26,12 @@ class Background:
 
     @property
     def url(self) -> str:
-        """Where clients connect, as the user guest."""
+        """The URL for clients, with the user guest."""
         host = f"[{self.host}]" if ":" in self.host else self.host
         return f"amqp://guest:guest@{host}:{self.port}/%2F"
 
     def do(self, action: Callable[[Broker, float], Answer]) -> Answer:
-        """What `action` returns or raises, of the broker and the time in seconds; nothing else happens meanwhile."""
+        """Call `action` with broker and time (seconds) in the broker's thread, uninterrupted, and return its result."""
         return self._thread.call(lambda: action(self._broker, current_time()))
 
 
@@ -39,9 +39,9 @@ class Background:
 def serve_in_thread(
     broker: Broker | None = None, host: str = "127.0.0.1", port: int = 0, *, context: ssl.SSLContext | None = None
 ) -> Iterator[Background]:
-    """Be `broker`, or a new one, on HOST:PORT for the while, over TLS where there is a context.
+    """Serve `broker`, or a new one, on HOST:PORT for the duration of the block, over TLS with a context.
 
-    Port 0 takes a free one. `OSError` when the address cannot be had. In the end, connections that are left are cut.
+    Port 0 takes a free one. `OSError` if the address is not available. At the end, open connections are cut.
     """
     served = Broker() if broker is None else broker
     thread = TrioThread(lambda: serve(served, host, port, context=context), "broker")

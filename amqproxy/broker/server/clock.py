@@ -1,4 +1,4 @@
-"""The model's clock: the time of day at first, and from then on trio's clock, which never goes back."""
+"""The model's clock: it starts at the time of day and advances with trio's clock, which never goes back."""
 
 from __future__ import annotations
 
@@ -10,12 +10,12 @@ _offset: trio.lowlevel.RunVar[float] = trio.lowlevel.RunVar("seconds from trio's
 
 
 def current_time() -> float:
-    """Seconds since 1970."""
+    """Return the seconds since 1970."""
     return trio.current_time() + _to_time_of_day()
 
 
 def trio_time(when: float) -> float:
-    """The time of trio's clock at which `current_time` is `when`."""
+    """Return the time of trio's clock at which `current_time` is `when`."""
     return when - _to_time_of_day()
 
 

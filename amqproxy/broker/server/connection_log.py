@@ -1,4 +1,4 @@
-"""What the broker's clients do, in the log: some lines about each address at a time, and how many others."""
+"""Log lines about the broker's clients, limited per address and interval, with the number of omitted lines."""
 
 from __future__ import annotations
 
@@ -10,10 +10,10 @@ import trio
 from amqproxy.process.log import logger
 
 MOST_LINES = 100
-"""Lines about one address that are logged in an interval; of the others, their number is."""
+"""Lines logged about one address in an interval; of further lines, only the number is logged."""
 
 INTERVAL = 10.0
-"""Seconds after which there may be as many lines again."""
+"""Length of an interval in seconds."""
 
 MOST_ADDRESSES = 1000
 """Addresses that are counted separately in an interval; all others count as one."""
@@ -53,7 +53,7 @@ class ConnectionLog:
         return False
 
     def flush(self) -> None:
-        """Log how much was left out in the intervals that are over."""
+        """Log the number of omitted lines of the elapsed intervals."""
         now = self._now()
         for address, window in list(self._windows.items()):
             if now >= window.until:
@@ -65,7 +65,7 @@ class ConnectionLog:
             logger().warning("more lines about connections", address=address or None, count=window.count - MOST_LINES)
 
     async def run(self) -> None:
-        """Log in time how much was left out, until cancelled."""
+        """Log the numbers of omitted lines after each interval, until cancelled."""
         while True:
             await self._has_more.wait()
             self._has_more = trio.Event()

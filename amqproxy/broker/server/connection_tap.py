@@ -1,4 +1,4 @@
-"""Shows a tap what a client and the broker send each other, as the proxy does with its sessions, and counts it."""
+"""Display of a client's traffic with the broker to a tap, as for the proxy's sessions, and its metrics."""
 
 from __future__ import annotations
 
@@ -18,11 +18,11 @@ _HEADER_BYTES = len(HEADER)
 
 
 class ConnectionTap:
-    """One connection, numbered `number`, as `tap` sees it, if there is one; its bytes are read once more for that.
+    """One connection with number `number` as seen by `tap`, if there is one; its bytes are read a second time for that.
 
-    What the client sends is shown before the broker takes it, and what the broker sends before it leaves: so each
-    answer is shown after what it answers. A tap that fails is shown no more of this connection. With `metrics`, what
-    passes is counted there, by the `meter`; `byte_counts` are of what each peer has sent.
+    Client bytes are shown before the broker processes them, and broker bytes before they are sent, so that each reply
+    is shown after its request. A tap that fails is not shown this connection any more. With `metrics`, the traffic is
+    counted there by the `meter`; `byte_counts` are the bytes that each peer has sent.
     """
 
     def __init__(
@@ -44,16 +44,16 @@ class ConnectionTap:
 
     @property
     def meter(self) -> Meter | None:
-        """What counts this connection, if there are metrics and it is not over."""
+        """The meter of this connection; `None` without metrics or once it is over."""
         return None if self._is_counted else self._reading.meter
 
     def show_to(self, tap: Tap | None) -> None:
-        """Show what passes to another tap from here on, or to none."""
+        """Show further traffic to another tap, or to none."""
         if not self._has_failed:
             self._tap = tap
 
     def received(self, data: bytes) -> None:
-        """Take what the client has sent."""
+        """Process bytes received from the client."""
         self.byte_counts[CLIENT] += len(data)
         if self._is_over:
             return
@@ -63,14 +63,14 @@ class ConnectionTap:
             self._read(CLIENT, data)
 
     def sent(self, pieces: Iterable[bytes]) -> None:
-        """Take what is going to be sent to the client."""
+        """Process bytes about to be sent to the client."""
         for data in pieces:
             self.byte_counts[SERVER] += len(data)
             if self._is_greeted and not self._is_over:
                 self._read(SERVER, data)
 
     def ended(self, reason: str) -> None:
-        """The connection is over."""
+        """Show and count the end of the connection."""
         if not self._is_over:
             self._is_over = True
             self._show_end(reason)
@@ -80,7 +80,7 @@ class ConnectionTap:
                 meter.close()
 
     def _greet(self, data: bytes) -> bytes:
-        """Show the protocol header, once it is whole: what is behind it. Another protocol is not read any further."""
+        """Show the complete protocol header and return the bytes after it; unknown protocols are not read."""
         self._first += data
         protocol = recognise(self._first)
         if protocol is None:
@@ -99,7 +99,7 @@ class ConnectionTap:
         return self._first[_HEADER_BYTES:]
 
     def _read(self, sender: Peer, data: bytes) -> None:
-        """Make frames of what a peer sends, and show and count them. A fault of ours ends that, not the connection."""
+        """Read, show and count a peer's frames; an internal error ends only this reading, not the connection."""
         reading = self._reading
         with contained("connection not shown any further", then=self._stop_reading, client=self.name):
             if sender is SERVER:

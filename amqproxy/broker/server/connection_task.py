@@ -1,4 +1,4 @@
-"""Serves one client: carries bytes between its transport and its connection, which is that of its protocol."""
+"""Task of one client: carries bytes between its transport and its protocol's connection."""
 
 from __future__ import annotations
 
@@ -19,36 +19,36 @@ from amqproxy.process.supervision import supervised
 from amqproxy.sockets.transport import Transport, TransportBroken
 
 MOST_UNSENT = 32 * 1024 * 1024
-"""Bytes waiting to be sent, above which nothing more is read. Deliveries end at a lower mark: these are answers."""
+"""Bytes waiting to be sent above which reading stops; deliveries stop at a lower limit, so these are replies."""
 
 
 BLOCKED_LOOK = 1.0
-"""Seconds between two looks whether a client that is blocked, and so is not read, is still there."""
+"""Seconds between two checks whether a blocked client, which is not read, is still connected."""
 
 STALLED_INTERVALS = 3
-"""Heartbeat intervals in which a client takes nothing of what is sent to it, after which it is reset."""
+"""Number of heartbeat intervals after which a client that takes no output is reset."""
 
 STALLED_TIME = 30.0
-"""The most seconds for that, and those for a client without heartbeats, as with RabbitMQ."""
+"""Maximum of that time in seconds, and its value for a client without heartbeats, as in RabbitMQ."""
 
 SLICE = 64 * 1024
 """Bytes that a client must take within that time."""
 
 OFFERED = 32
-"""Pieces that are offered to a socket at once: of large bodies it takes fewer, and each costs time."""
+"""Pieces offered to a socket at once: of large bodies it takes fewer, and each offered piece costs time."""
 
 
 READING = 8
-"""Turns in one for what was read at once, where all of it is publishes and acks: there is not much of that, and to
-begin anew costs the fastest publishers most."""
+"""Number of turns that may process the bytes of one read if all of them are publishes and acks: their amount is small,
+and splitting it over turns costs the fastest publishers most."""
 
 
 class ConnectionTask:
-    """One client's. Its one task reads, and what that brings for this client or another is sent there and then.
+    """Reading task of one client; the output that a read causes, for this client or others, is sent immediately.
 
-    Only what a socket does not take at once is for a task of its own, in `nursery`. No exception leaves any of them.
-    `is_ended` is set once everything is sent. `tap` is shown all that passes. `first` is the connection that
-    serves every client until its protocol header is known.
+    Output that a socket does not take at once is sent by a separate task in `nursery`. No exception leaves any of them.
+    `is_ended` is set once everything is sent. `tap` is shown all traffic. `first` is the connection that serves every
+    client until its protocol header is known.
     """
 
     __slots__ = (
@@ -123,7 +123,7 @@ class ConnectionTask:
                 await self._close_socket()
 
     async def _close_socket(self) -> None:
-        """Close it, by a reset where the client was to do it and has not, or is to be cut."""
+        """Close the socket, by a reset if the client is cut or has not closed it in time."""
         if self._scope.cancelled_caught:
             await self._transport.reset()
         else:
@@ -132,13 +132,13 @@ class ConnectionTask:
     # --- reading
 
     async def _read(self) -> None:
-        """Until the client has closed its half, and all output is sent."""
+        """Read until the client has closed its half and all output is sent."""
         receive = self._transport.receive
         connection = self.connection
         while data := await receive():
             if self._tap is not None:
                 self._tap.received(data)
-            # A client may go on after its close, as amqplib does: to be reset for it might cost it our answer.
+            # A client may send more after its close, as amqplib does: a reset for that might lose the broker's reply.
             if not connection.is_over:
                 self._feed(data)
                 connection = self.connection
@@ -179,7 +179,7 @@ class ConnectionTask:
         return storage is not None and storage.journal.is_full
 
     async def _wait(self) -> None:
-        """Until the client may be read from again."""
+        """Wait until the client may be read again."""
         connection = self.connection
         while not connection.is_over:
             self._may_read = trio.Event()
@@ -202,7 +202,7 @@ class ConnectionTask:
     # --- sending
 
     def _wake(self) -> None:
-        """The connection has something to send, or is over, or may be read again."""
+        """Schedule sending and resume reading, because the connection has output, is over, or may be read again."""
         if not self._is_listed and not self._is_sending:
             self._is_listed = True
             self._send_scheduler.add(self)
@@ -211,7 +211,7 @@ class ConnectionTask:
             self._scope.cancel()
 
     def send(self, now: float) -> None:
-        """Send what there is, as far as that goes without waiting; a task of its own sends the rest."""
+        """Send as much output as the socket takes without waiting; a separate task sends the rest."""
         self._is_listed = False
         if self._is_sending:
             return
@@ -257,7 +257,7 @@ class ConnectionTask:
             self._wake()
 
     async def _send_all(self, pieces: list[bytes | memoryview]) -> bool:
-        """Send pieces to a client that takes them; False where it has stopped to, and is reset."""
+        """Send pieces to a client; return False if it has stopped reading and is reset."""
         heartbeat = self.connection.liveness.heartbeat
         patience = min(STALLED_TIME, STALLED_INTERVALS * heartbeat) if heartbeat else STALLED_TIME
         taken = SLICE
@@ -281,7 +281,7 @@ class ConnectionTask:
     # --- the end
 
     async def _end(self) -> None:
-        """All is sent. The client has a while to receive it, and to close."""
+        """Start the client's time limit for closing, after all output is sent."""
         self._scope.deadline = trio.current_time() + self.connection.patience
         if self.connection.end is not SocketClosing.REFUSED:  # which may yet be cut before its time
             self._lose()
@@ -300,7 +300,7 @@ class ConnectionTask:
         self._send_scheduler.flush(now)
 
     def _fail(self, error: Exception) -> None:
-        """An exception of our own ends this connection and no other; a second one without a word."""
+        """End this connection for an internal error; after a second error, cut it without a close method."""
         self._broker.events.fail("connection failed", error, client=self.connection.name)
         if self._has_failed:
             self._scope.cancel()
@@ -309,7 +309,7 @@ class ConnectionTask:
 
 
 def remaining(pieces: Sequence[bytes | memoryview], sent: int) -> Sequence[bytes | memoryview]:
-    """The pieces without their first `sent` bytes."""
+    """Return the pieces without their first `sent` bytes."""
     for place, piece in enumerate(pieces):
         if sent < len(piece):
             return [memoryview(piece)[sent:], *pieces[place + 1 :]] if sent or place else pieces

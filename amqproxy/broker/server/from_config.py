@@ -1,4 +1,4 @@
-"""The broker that a config describes: with its limits, with what it keeps and with what it begins with."""
+"""Creation of the broker that a configuration describes, with its limits, stored data and definitions."""
 
 from __future__ import annotations
 
@@ -24,9 +24,9 @@ from amqproxy.sockets.certificate import NAMINGS
 
 @asynccontextmanager
 async def configured(settings: config.BrokerConfig, version: str = "") -> AsyncIterator[BrokerServer]:
-    """A running server that listens nowhere yet. In the end, what is durable is on the disk.
+    """Run a server without listeners for the duration of the block; at its end, durable state is on disk.
 
-    `ConfigError` when the definitions are not right, `StoreError` when the data cannot be had.
+    `ConfigError` if the definitions are invalid, `StoreError` if the data cannot be opened.
     """
     limits = settings.limits
     broker = Broker(

@@ -39,7 +39,7 @@ class _LogPublisher:
         self._is_publishing = False
 
     def __call__(self, logger: Any, method: str, event: MutableMapping[str, Any]) -> MutableMapping[str, Any]:
-        # What publishing itself has to log is not published: that might have no end.
+        # Lines logged by the publishing itself are not published, because that might never end.
         if not self._is_publishing and threading.get_ident() == self._thread:
             self._is_publishing = True
             try:

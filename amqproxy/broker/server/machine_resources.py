@@ -1,4 +1,4 @@
-"""What the broker uses of the machine: memory, and room on the disk."""
+"""Memory in use and free disk space."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ import os
 from pathlib import Path
 
 MEMORY_SHARE = 0.4
-"""Of all memory: what a broker may use before publishers are blocked, as with RabbitMQ."""
+"""Share of the physical memory that a broker may use before publishers are blocked, as in RabbitMQ."""
 
 
 def memory_in_use() -> int | None:
@@ -24,7 +24,7 @@ def usual_memory_limit() -> int:
 
 
 def disk_free(directory: Path) -> int | None:
-    """Bytes that we may still write where the directory is; None if the system does not report it."""
+    """Return the bytes that may still be written in the directory; `None` if the system does not report it."""
     try:
         found = os.statvfs(directory)
     except OSError:

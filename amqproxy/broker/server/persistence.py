@@ -24,10 +24,10 @@ from amqproxy.process.malloc_trim import give_back
 from amqproxy.process.supervision import contained, guarded, report, supervised
 
 RETRY_DELAY = 0.1
-"""Seconds after which writing is tried again when it failed before it came to the disk."""
+"""Seconds after which a write is retried that failed before it reached the disk."""
 
 LULL = 0.002
-"""Seconds without anything new after which a batch that gathers is written."""
+"""Seconds without new changes after which a gathering batch is written."""
 
 
 @asynccontextmanager
@@ -77,14 +77,14 @@ class StoreWriter:
     def __init__(self, broker: Broker) -> None:
         self._broker = broker
         self._token = trio.lowlevel.current_trio_token()
-        # Not at once: a batch is to have all that this turn of the loop brings.
+        # Not immediately: a batch should contain all changes of this turn of the loop.
         wake = partial(guarded, "cannot hand over what is to be written", self._write, then=self._retry)
         wake_soon = partial(self._token.run_sync_soon, wake, idempotent=True)
         self.journal = Journal(wake=wake_soon, events=broker.events, work=broker.work)
         self._group_commit = GroupCommit()
         self._gathering_since: float | None = None
         self._batch: JournalBatch | None = None
-        """What was taken from the journal and could not be handed over yet."""
+        """A batch taken from the journal but not submitted to the store."""
         self._is_writing = False
         self._is_waiting = False
         self._is_closed = False
@@ -103,7 +103,7 @@ class StoreWriter:
         return self._store
 
     def finish(self) -> None:
-        """Hand what is left to the store, which is closed next; nothing more is written."""
+        """Submit the remaining changes to the store before it is closed; later changes are not written."""
         self._is_closed = True
         if self._batch is not None:
             self._store.submit(self._batch)
@@ -113,12 +113,12 @@ class StoreWriter:
     # --- writing
 
     def _write(self, *, is_due: bool = False) -> None:
-        """Write what has gathered; what fails for another reason than the disk is tried again in a while."""
+        """Write the gathered changes; a failure other than of the disk is retried after `RETRY_DELAY`."""
         with contained("cannot hand over what is to be written", then=self._retry):
             self._write_gathered(is_due=is_due)
 
     def _write_gathered(self, *, is_due: bool) -> None:
-        """Write what has gathered, one batch at a time: what comes meanwhile is the next one."""
+        """Write the gathered changes, one batch at a time; changes made meanwhile form the next batch."""
         journal = self.journal
         if not (journal.is_dirty or self._batch is not None) or self._is_closed:
             return
@@ -158,7 +158,7 @@ class StoreWriter:
         self._write(is_due=True)
 
     async def _write_later(self, seconds: float) -> None:
-        """Wait, but not when all wait for us: then nothing comes, and nothing is done with."""
+        """Wait for more changes, unless all clients wait for this batch: then none arrives and none is settled."""
         journal = self.journal
         with contained("cannot wait for more to write"):
             end = trio.current_time() + seconds
@@ -172,7 +172,7 @@ class StoreWriter:
                 await trio.sleep(LULL)
         self._stop_waiting()
 
-    # --- what the store's thread reports
+    # --- reports of the store's thread
 
     def _note_written(self, batch: JournalBatch) -> None:
         """Called by the store's thread. A notice that fails is repeated: nothing else refers to the batch."""
@@ -205,6 +205,6 @@ class StoreWriter:
 
 
 def note_damage(broker: Broker, id_: int, error: Exception) -> None:
-    """A message in the store cannot be read any more, and is passed over."""
+    """Report an unreadable message in the store, which is skipped."""
     log_number, position = id_ >> POSITION_BITS, id_ & MAX_POSITION
     broker.events.fail("stored message damaged", error, message_log=log_number, position=position)

@@ -25,17 +25,17 @@ class Meter(Protocol):
 
 
 class Reading(Protocol):
-    """One connection, from behind the client's protocol header on; frames are counted in the tallies of the metrics."""
+    """Frames of one connection after the client's protocol header, counted in the tallies of the metrics."""
 
     @property
     def meter(self) -> Meter | None:
         """The meter, if there are metrics."""
 
     def take_header(self, data: bytes, /) -> tuple[bytes, bytes]:
-        """Return the protocol header in what the broker sends, once it is whole, and the bytes behind it."""
+        """Return the broker's protocol header, once it is complete, and the bytes after it."""
 
     def read(self, sender: Peer, data: bytes, /) -> tuple[bool, Any]:
-        """Return whether frames are whole now, and the error behind them, after which a peer is not read any more."""
+        """Return whether whole frames were read, and the error after them, which ends the reading of this peer."""
 
     def show(self, tap: Tap, connection: TappedSession, sender: Peer, /) -> None:
         """Show a tap the frames that were read last."""

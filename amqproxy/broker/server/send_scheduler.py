@@ -1,4 +1,4 @@
-"""The connections that have something to send: all that one turn causes is sent together at its end."""
+"""Scheduler of the connections with pending output, which is sent together at the end of each turn."""
 
 from __future__ import annotations
 
@@ -12,14 +12,14 @@ from amqproxy.broker.work import Quantum
 from amqproxy.process.supervision import contained
 
 SENDING = 8
-"""What it costs of a turn to let one client's socket take what there is for it."""
+"""Operations that sending to one client's socket counts as."""
 
 
 class ScheduledSender(Protocol):
     """A connection that may have something to send."""
 
     def send(self, now: float) -> None:
-        """Send what there is, as far as that goes without waiting."""
+        """Send as much output as the socket takes without waiting."""
 
 
 class SendScheduler:
@@ -36,19 +36,19 @@ class SendScheduler:
         self._something = trio.Event()
 
     def add(self, sender: ScheduledSender) -> None:
-        """Let `sender` send at the next flush, once."""
+        """Schedule `sender` to send once at the next flush."""
         self._senders.append(sender)
         if not self._is_held:
             self._something.set()
 
     def hold(self) -> None:
-        """A flush is going to follow in this very turn."""
+        """Announce a flush later in this turn."""
         self._is_held = True
 
     def flush(self, now: float) -> None:
-        """Let each send once. What they then still have waits for the next turn: others have theirs meanwhile.
+        """Call each sender once; output that remains waits for the next turn, after the other connections'.
 
-        Connections that this turn has no time for do, too.
+        Connections for which this turn has no time also wait for the next one.
         """
         self._is_held = True
         quantum = self._quantum
@@ -65,7 +65,7 @@ class SendScheduler:
             self._something.set()
 
     async def run(self) -> None:
-        """Flush what is left, until cancelled."""
+        """Flush the remaining senders, until cancelled."""
         while True:
             await self._something.wait()
             self._something = trio.Event()

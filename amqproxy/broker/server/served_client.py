@@ -1,4 +1,4 @@
-"""What a connection task does with a client's connection, whichever protocol that speaks."""
+"""Interface of a client's connection for the connection task, independent of the protocol."""
 
 from __future__ import annotations
 
@@ -10,13 +10,13 @@ from amqproxy.broker.connections.closing import SocketClosing
 
 
 class Output(Protocol):
-    """What waits to be sent to a client."""
+    """Output waiting to be sent to a client."""
 
     def is_over(self, most: int, /) -> bool: ...
 
 
 class ServedClient(ConnectedClient, Protocol):
-    """One client's connection; `connections.client_connection` has what its methods do."""
+    """One client's connection; `connections.client_connection` documents its methods."""
 
     is_paused: bool
 

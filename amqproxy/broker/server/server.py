@@ -30,10 +30,10 @@ from amqproxy.taps.metrics import Metrics
 from amqproxy.taps.tap import Tap
 
 MOST_READ = 512 * 1024
-"""Bytes taken from one client before the others have their turn: a few milliseconds of work."""
+"""Maximum bytes read from one client before the others have their turn: a few milliseconds of work."""
 
 TLS_HANDSHAKE_TIME = 5.0
-"""Seconds that a client has for TLS before it can begin to speak AMQP."""
+"""Time limit of a client's TLS handshake in seconds."""
 
 BACKLOG = 1024
 """Clients that may wait to be accepted."""
@@ -42,16 +42,16 @@ BREATHER = 0.1
 """Seconds to wait when the system has no file descriptor left for another client."""
 
 SHUTDOWN = "broker forced connection closure with reason 'shutdown'"
-"""The reply text of RabbitMQ when it is stopped."""
+"""RabbitMQ's reply text when it is stopped."""
 
 
 class BrokerServer:
-    """All the clients of one broker, wherever they come from. `run` must be running.
+    """Server of all clients of one broker, from listeners and from within the process; `run` must be running.
 
-    `most_connections` are served at a time; more are closed at once. `naming` reads the user from a client's
-    certificate. `directory` is where the disk must have room. `tap` is shown what passes on connections that come from
-    then on; with `metrics`, which count what passes, also on those that are there when it is applied. `served` has the
-    connections by their numbers.
+    `most_connections` are served at a time; further ones are closed at once. `naming` reads the user from a client's
+    certificate. `directory` is the place whose free disk space is checked. `tap` is shown the traffic of later
+    connections; with `metrics`, which count the traffic, also that of connections open when it is applied. `served` has
+    the connections by their numbers.
     """
 
     def __init__(
@@ -106,7 +106,7 @@ class BrokerServer:
     # --- clients
 
     def apply_tap(self, tap: Tap | None) -> None:
-        """Show what passes to this tap from here on, or to none."""
+        """Show further traffic to this tap or to none, also that of existing connections with a `ConnectionTap`."""
         self.tap = tap
         for each in self.served.values():
             if each.tap is not None:
@@ -118,7 +118,7 @@ class BrokerServer:
         self._nursery.start_soon(self._accept, listener, context)
 
     def open(self) -> socket.socket:
-        """A new connection from within this process: the client's end, non-blocking."""
+        """Open a connection within this process and return the client's non-blocking socket."""
         assert self._nursery is not None
         ours, theirs = socket.socketpair()
         for end in (ours, theirs):
@@ -158,7 +158,7 @@ class BrokerServer:
 
     @property
     def _occupied(self) -> int:
-        """Connections that count. Those that are kept though their login was refused are a bounded number of others."""
+        """The number of connections that count towards the limit; refused logins that are kept open do not."""
         return self._clients - len(self.broker.refused)
 
     async def _accept(self, listener: trio.SocketListener, context: ssl.SSLContext | None) -> None:
@@ -232,7 +232,7 @@ class BrokerServer:
 async def serve(
     broker: Broker, host: str = "127.0.0.1", port: int = 0, *, context: ssl.SSLContext | None = None
 ) -> AsyncIterator[int]:
-    """Be `broker` on HOST:PORT for the while, over TLS where there is a context; gives the port."""
+    """Serve `broker` on HOST:PORT for the duration of the block, over TLS with a context; yields the port."""
     server = BrokerServer(broker)
     listeners = await trio.open_tcp_listeners(port, host=host, backlog=BACKLOG)
     async with trio.open_nursery() as nursery:

@@ -1,4 +1,4 @@
-"""Runs the model's timers when they are due, and reports memory and disk use to it."""
+"""Task that runs the model's due timers and reports memory and disk use to it."""
 
 from __future__ import annotations
 
@@ -18,16 +18,16 @@ from amqproxy.process.malloc_trim import give_back
 from amqproxy.process.supervision import contained
 
 MEASURING_INTERVAL = 1.0
-"""Seconds between two looks at memory and disk."""
+"""Seconds between two measurements of memory and disk."""
 
 LEAST_SLEEP = 0.005
-"""Seconds between two looks for what is due, however much is."""
+"""Minimum seconds between two runs of the due timers."""
 
 
 class TimerTask:
-    """Sleeps until something in `broker` is due; `directory` is where the disk must have room.
+    """Task that sleeps until a timer of `broker` is due; the free disk space of `directory` is measured.
 
-    What memory has no room for goes to the system's directory for temporary files, unless there is a place for it.
+    Paged-out messages go to the system's directory for temporary files, unless the broker has a page store.
     """
 
     def __init__(self, broker: Broker, send_scheduler: SendScheduler, directory: Path | None = None) -> None:
@@ -55,7 +55,7 @@ class TimerTask:
             deadline = now + MEASURING_INTERVAL
             with contained("what was due failed"):
                 deadline = self._turn(now)
-            if deadline <= now:  # the rest of it is for the next turn
+            if deadline <= now:  # the remaining due work continues in the next turn
                 await trio.lowlevel.checkpoint()
                 continue
             self._earliest = trio_time(now) + LEAST_SLEEP
@@ -65,7 +65,7 @@ class TimerTask:
                 await trio.sleep_forever()
 
     def _turn(self, now: float) -> float:
-        """Do what is due, and send what comes of it; when something will be due next."""
+        """Run the due timers and send the resulting output; return the time of the next one."""
         self._send_scheduler.hold()
         self._broker.work.quantum.begin()
         if now >= self._next_look:
@@ -81,7 +81,7 @@ class TimerTask:
         self._sleep.deadline = min(self._sleep.deadline, max(self._earliest, trio_time(when)))
 
     def _wake(self) -> None:
-        """There is something to go on with, at once."""
+        """Wake the task at once, because unfinished work was added."""
         self._sleep.deadline = -math.inf
 
     def _measure(self, now: float) -> None:

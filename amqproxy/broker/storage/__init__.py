@@ -1,7 +1,7 @@
-"""What survives a restart, and what leaves memory when there is too little of it.
+"""Durable state, and page files for messages that do not fit into memory.
 
-- `journal`: what is to be made durable, noted by the model as values: definitions, messages and their settlements.
-- `message_log`: the durable messages of one queue in the journal. `batch`: what the store writes at once.
+- `journal`: durable changes recorded by the model as values: definitions, messages and their settlements.
+- `message_log`: the durable messages of one queue in the journal. `batch`: the unit that the store writes at once.
 - `definition_records`: virtual hosts, exchanges, queues, bindings, users, policies and transactions, as the records of
   a journal.
 - `packing`: a message as it is stored on disk.

@@ -1,4 +1,4 @@
-"""What the journal gives the store: batches of messages, settlements and definitions, as values."""
+"""Batches of messages, settlements and definitions that the journal gives to the store, as values."""
 
 from __future__ import annotations
 
@@ -16,9 +16,7 @@ MAX_MESSAGE_LOGS = (1 << (63 - POSITION_BITS)) - 1
 
 
 class LogOwner(NamedTuple):
-    """Whose messages a message log holds: those of one priority of a "queue", or what an "exchange" delays, or what a
-    "transaction" does.
-    """
+    """The owner of a message log: one priority of a "queue", a delaying "exchange", or a "transaction"."""
 
     kind: str
     vhost: str
@@ -27,10 +25,10 @@ class LogOwner(NamedTuple):
 
 
 class DurabilityTicket:
-    """Messages of a publish that is confirmed when all of them are safe: on the disk, or done with before that.
+    """Messages whose publishes are confirmed when all of them are safe: on disk, or settled before that.
 
-    `left` counts those that are not; `call` is called when none is. `acks` and `last` are for its owner: how many
-    publishes are then to be acked, and the last one's number.
+    `left` counts those that are not safe; `call` is called when it reaches 0. `acks` and `last` belong to the owner:
+    the number of publishes to ack then, and the number of the last one.
     """
 
     __slots__ = ("acks", "call", "is_refused", "last", "left")
@@ -40,17 +38,17 @@ class DurabilityTicket:
         self.acks = 0
         self.last = 0
         self.is_refused = False
-        """Can one of them never be safe?"""
+        """Whether one of them can never be written."""
         self.call: Callable[[], None] | None = None
 
     def used(self) -> None:
-        """One of the messages was consumed before it was on disk."""
+        """Count a message that was consumed before it was on disk."""
         self.left -= 1
         if not self.left and self.call is not None:
             self.call()
 
     def kept(self) -> None:
-        """All that was left is on disk."""
+        """Count all remaining messages as on disk."""
         if self.left:
             self.left = 0
             if self.call is not None:
@@ -69,7 +67,7 @@ class JournalRow(NamedTuple):
 
 
 class ClearedRange(NamedTuple):
-    """All rows from `first` to `last` are gone, but for those at the positions in `kept`, `first` being at 0."""
+    """A range of deleted rows from `first` to `last`, except the positions in `kept`, which count from `first`."""
 
     first: int
     last: int
@@ -77,8 +75,9 @@ class ClearedRange(NamedTuple):
 
 
 class LogState(NamedTuple):
-    """The state of a message log: how many messages it has, and bytes of their bodies; the last position that it has
-    seen, and the last that was handed out. A restart needs no more than this to open it.
+    """The state of a message log: its numbers of messages and body bytes, and its last and last delivered positions.
+
+    A restart needs only this to open the log.
     """
 
     number: int
@@ -89,14 +88,14 @@ class LogState(NamedTuple):
 
 
 class RedeliveryMark(NamedTuple):
-    """How often a message has come back, and its place among those of its log that wait again, from 1; 0 for none."""
+    """Number of a message's returns, and its place among the log's returned messages, from 1; 0 for none."""
 
     delivery_count: int
     turn: int
 
 
 class JournalBatch(NamedTuple):
-    """What the store writes at once, or not at all; in this order."""
+    """The changes that the store writes in one transaction, in this order."""
 
     number: int
     size: int
@@ -111,7 +110,7 @@ class JournalBatch(NamedTuple):
     delivery_counts: dict[int, RedeliveryMark]
     durables: dict[str, DefinitionRecord | None]
     refused: list[RejectedWrite]
-    """What cannot be written, whatever the disk does: the store's to fill, and empty until then."""
+    """Parts that can never be written, filled in by the store."""
 
     @property
     def is_empty(self) -> bool:
@@ -119,14 +118,14 @@ class JournalBatch(NamedTuple):
 
 
 class RejectedWrite(NamedTuple):
-    """What of a batch can never be written: a message by its id, or a definition by its key."""
+    """A part of a batch that can never be written: a message by its id, or a definition by its key."""
 
     what: int | str
     error: Exception
 
 
 class RecoveredLog(NamedTuple):
-    """A message log as it is found again."""
+    """A message log recovered from the store."""
 
     owner: LogOwner
     state: LogState

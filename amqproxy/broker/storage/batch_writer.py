@@ -1,4 +1,4 @@
-"""Writes the parts of a batch that come from clients: all of them together, or, where that fails, one by one."""
+"""Writers for the parts of a batch that come from clients: all together or, if that fails, one by one."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ def insert(writer: sqlite3.Connection, table: str, width: int, rows: Sequence[An
 
 
 class WriteTogether:
-    """The parts of a batch that come from clients, written together: if one cannot be, none is."""
+    """Writer of the parts of a batch that come from clients, all together: if one cannot be written, none is."""
 
     def __init__(self, writer: sqlite3.Connection, batch: JournalBatch) -> None:
         self.writer = writer
@@ -54,8 +54,9 @@ class WriteTogether:
 
 
 class WriteOneByOne(WriteTogether):
-    """Writes the same one by one, so that only what cannot be written is rejected. Slow: used after `WriteTogether`
-    failed.
+    """Writer of the same parts one by one, so that only unwritable parts are rejected.
+
+    It is slow, and used after `WriteTogether` failed.
     """
 
     def create_log(self, number: int, owner: LogOwner) -> None:
@@ -87,7 +88,7 @@ class WriteOneByOne(WriteTogether):
             self.batch.refused.append(RejectedWrite(key, error))
 
     def _try(self, write: Callable[[], None]) -> Exception | None:
-        """Write something, and what keeps it from ever being written. What the disk does is raised."""
+        """Call `write` and return the error that makes the part unwritable, if any; errors of the disk are raised."""
         try:
             write()
         except Exception as error:
@@ -98,23 +99,23 @@ class WriteOneByOne(WriteTogether):
 
 
 def values_of(row: JournalRow) -> tuple[Any, ...]:
-    """A row for its table."""
+    """Return the column values of a row."""
     id_, size, expires_at, shared, message, _ = row
     return id_, size, expires_at, shared, pack(message) if shared is None else None
 
 
 def is_of_the_disk(error: Exception) -> bool:
-    """Is it the disk, or what the system has to spare, that does not take something, and may take it later?"""
-    # What SQLite finds damaged is its plain error, and what is wrong with values one of the others.
+    """Whether the error comes from the disk or from scarce system resources, so that a retry may succeed."""
+    # SQLite reports damage as a plain `DatabaseError`, and invalid values as other subclasses.
     return isinstance(error, (sqlite3.OperationalError, OSError, MemoryError)) or type(error) is sqlite3.DatabaseError
 
 
 RUN = 256
-"""Ids in a row that are worth a statement of their own."""
+"""Length of a run of consecutive ids that is deleted by a separate statement."""
 
 
 def runs(ids: Iterable[int]) -> Iterator[tuple[int, int]]:
-    """The first and last of each run of successive numbers, in their order."""
+    """Yield first and last number of each run of consecutive numbers, in ascending order."""
     first = last = None
     for id_ in sorted(ids):
         if first is None or last is None:

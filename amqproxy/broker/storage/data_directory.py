@@ -1,4 +1,4 @@
-"""The directory of a store: no other process may use it, and what is made in it outlasts a loss of power."""
+"""The directory of a store: locked against other processes, with files that survive a loss of power."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ class StoreError(Exception):
 
 
 def lock(directory: Path) -> int:
-    """Keep other processes out, as long as this one lives or the descriptor is open."""
+    """Lock the directory against other processes while the returned descriptor is open and this process lives."""
     try:
         directory.mkdir(mode=0o700, parents=True, exist_ok=True)
         descriptor = os.open(directory / LOCK_NAME, os.O_CREAT | os.O_RDWR, 0o600)
@@ -40,7 +40,7 @@ def lock(directory: Path) -> int:
 
 
 def sync(directory: Path) -> None:
-    """Make what was made in a directory outlast a loss of power."""
+    """Flush a directory, so that files created in it survive a loss of power."""
     descriptor = os.open(directory, os.O_RDONLY)
     try:
         os.fsync(descriptor)
@@ -49,7 +49,7 @@ def sync(directory: Path) -> None:
 
 
 def mark(directory: Path) -> None:
-    """Leave a sign on the directory that a database was made in it, where the file system can."""
+    """Mark the directory as having contained a database, if the file system supports extended attributes."""
     with suppress(OSError, AttributeError):  # the attribute is missing outside Linux
         os.setxattr(directory, _MARK, b"")
 

@@ -1,4 +1,4 @@
-"""What a broker remembers beside its messages, one small value each; a restart finds them again.
+"""Records of a broker's durable definitions, one small value each, which a restart recovers.
 
 Each has a `key`, and replaces the record that was stored under the same key. Arguments are a field table's
 bytes, since their types on the wire matter; the rest is as in RabbitMQ's definitions.json.
@@ -25,7 +25,7 @@ class DefinitionRecord(msgspec.Struct, frozen=True, tag=True, tag_field="kind", 
 
 
 def key(kind: type[DefinitionRecord], *identity: str) -> str:
-    """The key of the one that has this identity."""
+    """Return the key of the record with this identity."""
     return KEY_SEPARATOR.join((kind.__name__, *identity))
 
 
@@ -96,10 +96,10 @@ class DurableSegment(DefinitionRecord, frozen=True, kw_only=True):
 
 
 class DurableTransaction(DefinitionRecord, frozen=True, kw_only=True):
-    """A transaction that is prepared, or whose commit has begun: then it `is_decided`, and goes on.
+    """A prepared transaction, or one whose commit has begun: then it `is_decided` and continues after a restart.
 
-    Its message log has what it does. `global_id` and `branch_id`, in hexadecimal, and `format` are those of its xid,
-    where it has one. `gone` are the queues that were deleted since: it does nothing with what has their names now.
+    Its message log holds its operations. `global_id` and `branch_id`, in hexadecimal, and `format` are those of its
+    xid, if it has one. `gone` are the queues deleted since: later queues with their names are not affected.
     """
 
     identity: ClassVar[int] = 2
@@ -173,7 +173,7 @@ class DurablePolicy(DefinitionRecord, frozen=True, kw_only=True):
 
 
 class DurableParameter(DefinitionRecord, frozen=True, kw_only=True):
-    """Of a virtual host, or with "" of all."""
+    """A parameter of a virtual host, or a global one with "" as `vhost`."""
 
     identity: ClassVar[int] = 3
 
@@ -200,16 +200,16 @@ AnyDurable = (
 
 
 def encode(durable: DefinitionRecord) -> bytes:
-    """As JSON, in ASCII: names are bytes to AMQP, and need not be UTF-8."""
+    """Encode a record as JSON in ASCII, because AMQP names are bytes and need not be UTF-8."""
     return json.dumps(msgspec.to_builtins(durable), separators=(",", ":")).encode()
 
 
 class UnreadableRecord(ValueError):
-    """These bytes are nothing that `encode` wrote."""
+    """Bytes that are not the output of `encode`."""
 
 
 def decode(data: bytes) -> AnyDurable:
-    """What `encode` was given, or `UnreadableRecord`."""
+    """Decode the output of `encode`; raise `UnreadableRecord` for other bytes."""
     try:
         durable: AnyDurable = msgspec.convert(json.loads(data), AnyDurable)
     except (ValueError, RecursionError) as error:

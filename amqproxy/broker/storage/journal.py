@@ -31,15 +31,15 @@ from amqproxy.broker.storage.message_log import MessageLog
 from amqproxy.broker.work import Container, Job, WorkQueue
 
 MAX_PENDING = 64 * 1024 * 1024
-"""Bytes that may wait for the disk; beyond them, nothing more is to be read from publishers."""
+"""Bytes that may wait for the disk before reading from publishers stops."""
 
 
 def _nothing() -> None:
-    """Nothing is to be done."""
+    """Stand in for a missing callback."""
 
 
 class Waiting(NamedTuple):
-    """What is called once a batch is on the disk; `given_up`, if it has it, where the disk does not take that."""
+    """Callback for a batch that reaches the disk; `given_up`, if set, is called instead when writing fails."""
 
     number: int
     call: Callable[[], None]
@@ -48,7 +48,7 @@ class Waiting(NamedTuple):
 
 
 class SharedBody(NamedTuple):
-    """A long body that this batch has seen: where first, and its number once it was seen again."""
+    """A long body seen in this batch: its first row, and its number once a second row has it."""
 
     message: Message
     message_log: MessageLog
@@ -57,13 +57,12 @@ class SharedBody(NamedTuple):
 
 
 class Journal:
-    """Everything durable, as it happens. `wake` is called when there is something to take, and `gather` when it is.
+    """Collector of durable changes; `wake` is called when a batch can be taken, and `gather` when one is taken.
 
     `events` is notified of failures of callbacks.
-    `epoch` is what the model's clock has to be given to become the wall's. `rows` counts the messages that ever came,
-    `spared` those that were done with before a batch had them.
-    `waiting_bytes` wait to be taken; `is_full` is true when these and those on their way to the disk are MAX_PENDING or
-    more.
+    `epoch` is added to the model's clock to get the wall clock. `rows` counts all messages ever enqueued, `spared`
+    those settled before a batch contained them.
+    `waiting_bytes` wait to be taken; `is_full` is true when these and those on their way to the disk reach MAX_PENDING.
     """
 
     def __init__(
@@ -106,7 +105,7 @@ class Journal:
         self._waiting: list[Waiting] = []
 
     def recover(self, message_logs: Iterable[RecoveredLog], shared: Mapping[int, int]) -> None:
-        """Begin where an earlier journal has ended; `shared` is which rows have which body."""
+        """Continue an earlier journal; `shared` maps row ids to the numbers of their shared bodies."""
         self.message_logs = {kept.owner: MessageLog(self, kept.owner, kept.state) for kept in message_logs}
         numbers = {message_log.number for message_log in self.message_logs.values()}
         self._last_log_number = max(numbers, default=0)
@@ -120,29 +119,29 @@ class Journal:
     # --- definitions
 
     def remember(self, durable: DefinitionRecord) -> None:
-        """Something is declared, or has changed."""
+        """Record a definition that is new or has changed."""
         self._durables[durable.key] = durable
         self.defined()
 
     def forget(self, key: str) -> None:
-        """What has this key is gone."""
+        """Record the deletion of the definition with this key."""
         self._durables[key] = None
         self.defined()
 
     def defined(self) -> None:
-        """What there is has changed, and not only what waits in it: this is answered once it is on disk."""
+        """Note a change of definitions, whose reply waits until it is on disk."""
         self._last_defined = self.number
         self.stir()
 
     @property
     def is_defining(self) -> bool:
-        """Has something changed that the disk does not have yet?"""
+        """Whether a change of definitions is not on disk."""
         return self._last_defined > self.last_committed
 
     # --- message logs
 
     def message_log(self, owner: LogOwner) -> MessageLog:
-        """The message log of an owner, made if it has none; `OverflowError` when there can be no more."""
+        """Return an owner's message log, created if missing; raise `OverflowError` if there are too many."""
         message_log = self.message_logs.get(owner)
         if message_log is None:
             if self._free:
@@ -157,7 +156,7 @@ class Journal:
         return message_log
 
     def rename_log(self, message_log: MessageLog, owner: LogOwner) -> None:
-        """Let another owner have a message log, whose state is reported anew."""
+        """Transfer a message log to another owner and report its state again."""
         del self.message_logs[message_log.owner]
         message_log.owner = owner
         self.message_logs[owner] = message_log
@@ -165,7 +164,7 @@ class Journal:
         message_log.restate()
 
     def delete_log(self, message_log: MessageLog) -> None:
-        """A queue, or what else has a message log, is gone with all in it."""
+        """Delete a message log with its contents."""
         del self.message_logs[message_log.owner]
         message_log.forget()
         if self._created.pop(message_log.number, None) is None:
@@ -174,19 +173,19 @@ class Journal:
         self.stir()
 
     def delete_logs(self, kind: str, vhost: str, name: str, priorities: int = 1) -> None:
-        """All message logs of a queue, or of what else has them, are gone; it had so many priorities."""
+        """Delete all message logs of a queue or other owner with this number of priorities."""
         for priority in range(priorities):
             message_log = self.message_logs.get(LogOwner(kind, vhost, name, priority))
             if message_log is not None:
                 self.delete_log(message_log)
 
     def note(self, message_log: MessageLog) -> None:
-        """A message log has changes to report."""
+        """Add a message log that has changes to the next batch."""
         self._noted.append(message_log)
         self.stir()
 
     def stir(self) -> None:
-        """There is something to take."""
+        """Mark the journal as dirty and wake the writer."""
         if not self.is_dirty:
             self.is_dirty = True
             self._wake()
@@ -194,7 +193,7 @@ class Journal:
     # --- bodies that several message logs have
 
     def share(self, message_log: MessageLog, id_: int, message: Message) -> int | None:
-        """The number of a long body; None as long as only one row of this batch has it, which then embeds it."""
+        """Return the number of a long body; `None` while only one row of this batch has it, which then embeds it."""
         seen = self._seen.get(id(message))
         first = seen.message_log.row(seen.id) if seen is not None else None
         if seen is None or (seen.number is None and first is None):
@@ -213,7 +212,7 @@ class Journal:
         return number
 
     def unsee(self, row: JournalRow) -> None:
-        """A row is gone whose long body need not be remembered for it alone."""
+        """Forget the long body of a removed row, if no other row has it."""
         seen = self._seen.get(id(row.message))
         if seen is not None and seen.id == row.id and seen.number is None:
             del self._seen[id(row.message)]
@@ -223,7 +222,7 @@ class Journal:
         self._uses[number] += 1
 
     def unshare_all(self, shared: dict[int, int]) -> None:
-        """Very many rows are gone. Should the disk fail before all their bodies are, a start drops those."""
+        """Release the bodies of many removed rows in steps; after a crash, the next start drops the remaining ones."""
         if shared:
             self._work.do(self._unsharing(shared), 0.0)
 
@@ -237,7 +236,7 @@ class Journal:
         self.stir()
 
     def unshare(self, number: int) -> None:
-        """A row is gone that had a shared body: that goes with the last one."""
+        """Release a removed row's shared body, which is dropped with its last row."""
         self._uses[number] -= 1
         if not self._uses[number]:
             del self._uses[number]
@@ -245,23 +244,23 @@ class Journal:
                 self._bodies_dropped.append(number)
 
     def free(self, container: Container) -> None:
-        """Let go of what very much was in."""
+        """Free a large container in steps."""
         self._work.free(container)
 
     # --- to the disk
 
     @property
     def pending(self) -> int:
-        """Bytes that wait for the disk, or are on their way to it."""
+        """Bytes that wait for the disk or are being written."""
         return self.waiting_bytes + self._on_the_way
 
     @property
     def is_full(self) -> bool:
-        """Is so much waiting for the disk that publishers are to wait too?"""
+        """Whether the bytes pending for the disk have reached the limit, so that publishers must wait."""
         return self.pending >= self.max_pending
 
     def take_batch(self) -> JournalBatch:
-        """All that has gathered. It may be empty: then it is as good as committed."""
+        """Take all changes gathered; an empty batch counts as committed."""
         self.gather()
         number, waiting_bytes = self.number, self.waiting_bytes
         batch = JournalBatch(
@@ -298,7 +297,7 @@ class Journal:
         return batch
 
     def committed(self, batch: JournalBatch) -> None:
-        """A batch, and so all before it, is on the disk, but for what the store has refused."""
+        """Note that a batch and all before it are on disk, except the parts that the store refused."""
         self._on_the_way -= batch.size
         if batch.refused:
             self._refuse(batch)
@@ -309,7 +308,7 @@ class Journal:
             self._notify(each.call, each.failed)
 
     def cannot_write(self, reason: str) -> None:
-        """The disk does not take a batch, which is tried again: what need not wait for that is notified."""
+        """Notify the callbacks with `given_up` that writing a batch has failed and is retried."""
         impatient = [each for each in self._waiting if each.given_up is not None]
         self._waiting = [each for each in self._waiting if each.given_up is None]
         for each in impatient:
@@ -317,7 +316,7 @@ class Journal:
             self._notify(partial(each.given_up, reason), each.failed)
 
     def _refuse(self, batch: JournalBatch) -> None:
-        """Some of a batch will never be written: its tickets are refused, and it stays in memory."""
+        """Refuse the tickets of the parts of a batch that will never be written; those parts stay in memory."""
         rows = {row.id: row for row in batch.rows}
         message_logs = {message_log.number: message_log for message_log in self.message_logs.values()}
         for what, error in batch.refused:
@@ -338,10 +337,10 @@ class Journal:
         failed: Callable[[], None] = _nothing,
         given_up: Callable[[str], None] | None = None,
     ) -> None:
-        """Call, once, when all that has been noted so far is on the disk, which is urgent: now, if it is.
+        """Call `call` once all changes so far are on disk, and hasten that; call it at once if they are.
 
-        Where `call` is called later, and fails, `failed` is called. `given_up` is called in place of `call`, with the
-        reason, as soon as the disk does not take something; what was noted is still tried to be written.
+        If a later `call` fails, `failed` is called. `given_up` is called instead of `call`, with the reason, as soon as
+        writing fails; writing is still retried.
         """
         if self.is_dirty and not self.is_urgent:
             self.is_urgent = True
@@ -351,7 +350,7 @@ class Journal:
     def when_safe(
         self, ticket: DurabilityTicket, call: Callable[[], None], failed: Callable[[], None] = _nothing
     ) -> None:
-        """The same when all that belongs to a ticket is safe. Nothing may be added to it after."""
+        """Call `call` once all messages of a ticket are safe; none may be added to it afterwards."""
         if ticket.left:
             ticket.call = partial(self._notify, call, failed)
             self._call_after(self.number, ticket.kept, failed)

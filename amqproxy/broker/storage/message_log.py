@@ -1,4 +1,4 @@
-"""The durable messages of one queue, as the journal notes them: what comes, is delivered and is done with."""
+"""The durable messages of one queue in the journal: enqueued, delivered and settled."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ EMBEDDED = 4096
 """Bytes of a body up to which each queue has its own copy on the disk; longer ones are shared."""
 
 ENTRY_COST = 256
-"""Bytes that a row without its body is taken to cost, while it waits."""
+"""Estimated bytes of a waiting row without its body."""
 
 SETTLEMENT_COST = 40
 
@@ -92,19 +92,19 @@ class MessageLog:
         self._is_noted = False
         self._rows: dict[int, JournalRow] = {}
         self._rows_bytes = 0
-        """What `_rows` count as, of what waits for the disk."""
+        """Share of `_rows` in the bytes that wait for the disk."""
         self._settled: list[int] = []
         self._counts: dict[int, RedeliveryMark] = {}
         self._cleared: ClearedRange | None = None
         self.refused: set[int] = set()
-        """Positions of messages that the store has refused: they are in memory alone."""
+        """Positions of messages that the store has refused: they are only in memory."""
         self.shared: dict[int, int] = {}
-        """The rows that have a body which others may have, and its number."""
+        """Numbers of shared bodies by row id."""
 
     def enqueued(
         self, position: int, message: Message, expires_at: float = NEVER, ticket: DurabilityTicket | None = None
     ) -> None:
-        """A message waits, at a position above all others. `expires_at` is in model seconds; `ticket` counts it."""
+        """Record a message enqueued above all other positions; `expires_at` is in model seconds, `ticket` counts it."""
         journal = self.journal
         if ticket is not None:
             ticket.left += 1
@@ -128,22 +128,22 @@ class MessageLog:
             self._note()
 
     def delivered(self, position: int) -> None:
-        """A message has been handed out, as have all before it: should it be found again, it is redelivered."""
+        """Record the delivery of a message and all before it: after a restart they count as redelivered."""
         if position > self.delivered_to:
             self.delivered_to = position
             if not self._is_noted:
                 self._note()
 
     def returned(self, position: int, delivery_count: int, turn: int = 0) -> None:
-        """A message has come back so many times; `turn` is its place among those that wait to be handed out again."""
+        """Record a message's `delivery_count` of returns; `turn` is its place among those waiting for redelivery."""
         self._counts[self._first + position] = RedeliveryMark(delivery_count, turn)
         if not self._is_noted:
             self._note()
 
     def settled(self, position: int, size: int, *, is_used: bool = True) -> None:
-        """A message is done with, whose body has so many bytes.
+        """Record the settlement of a message whose body has `size` bytes.
 
-        Unless it was used for what it was meant, what becomes of it instead is to be on the disk first.
+        With `is_used` false, its ticket still waits for the disk, because the message is moved elsewhere.
         """
         journal = self.journal
         id_ = self._first + position
@@ -171,14 +171,14 @@ class MessageLog:
             self._note()
 
     def purged(self, kept: Mapping[int, int] = MappingProxyType({})) -> None:
-        """All messages so far are done with, but for those that are unacknowledged: their sizes by position."""
+        """Record a purge of all messages except the unacknowledged ones, given as their sizes by position."""
         self.journal.defined()
         self._clear_all(kept)
         self.messages = len(kept)
         self.body_bytes = sum(kept.values())
 
     def trimmed(self, position: int, messages: int, body_bytes: int) -> None:
-        """All messages up to a position are done with, and so many remain: a log loses its tail."""
+        """Record the removal of all messages up to a position; `messages` and `body_bytes` are those that remain."""
         last, rows = self._first + position, self._rows
         for id_ in [id_ for id_ in rows if id_ <= last]:
             self._count_rows(-(rows.pop(id_).size + ENTRY_COST))
@@ -192,7 +192,7 @@ class MessageLog:
             self._note()
 
     def _clear_all(self, kept: Mapping[int, int]) -> None:
-        """Let go of all but what is at these positions: in a moment, however much it is, and what it was in later."""
+        """Drop all messages except these positions at once, however many there are; free their containers in steps."""
         journal, first = self.journal, self._first
         self._count_rows(-self._rows_bytes)
         journal.free(self._rows)
@@ -222,21 +222,21 @@ class MessageLog:
         self.journal.note(self)
 
     def row(self, id_: int) -> JournalRow | None:
-        """A row that no batch has taken yet."""
+        """Return a row that no batch has taken; `None` if there is none."""
         return self._rows.get(id_)
 
     def replace(self, row: JournalRow) -> None:
-        """Put a row in the place of what it was."""
+        """Replace a row that no batch has taken."""
         self._rows[row.id] = row
 
     def forget(self) -> None:
-        """The message log is gone, with all changes that it had to report."""
+        """Discard all unreported changes of the deleted message log."""
         self._clear_all({})
         self._cleared = None
         self._settled = []
 
     def report(self, batch: JournalBatch) -> None:
-        """Add what has happened to a batch, and begin anew."""
+        """Add the recorded changes to a batch, and start recording again."""
         self._is_noted = False
         if self._cleared is not None:
             batch.cleared.append(self._cleared)
@@ -255,7 +255,7 @@ class MessageLog:
 
 
 def _only(table: dict[int, T], first: int, positions: Mapping[int, int]) -> dict[int, T]:
-    """What of a table is at some of these positions; it takes as long as the shorter of both."""
+    """Return the entries of a table at these positions, in time proportional to the smaller of both."""
     if len(positions) < len(table):
         return {first + each: table[first + each] for each in positions if first + each in table}
     return {id_: each for id_, each in table.items() if id_ - first in positions}

@@ -13,7 +13,7 @@ _WIDE = 0xFFFF
 """In place of the exchange's length: lengths follow that have room for any text, as a dead letter's key."""
 
 DAMAGED = Message("", "", b"", b"")
-"""Stands for a stored message that cannot be read any more."""
+"""Placeholder for a stored message that is unreadable."""
 
 
 class PackedMessage(NamedTuple):
@@ -32,7 +32,7 @@ class PackedMessage(NamedTuple):
 
 
 def pack(message: Message) -> bytes:
-    """A message as it is stored: the lengths of exchange, key and header, how many more keys, then all of these."""
+    """Encode a message for storage: lengths of exchange, key and header, the number of more keys, then all of these."""
     exchange, key = encoded(message.exchange), encoded(message.routing_key)
     more_keys = message.more_keys
     sizes = len(exchange), len(key), len(message.header), len(more_keys)
@@ -48,7 +48,7 @@ def pack(message: Message) -> bytes:
 
 
 def unpack(content: bytes) -> Message:
-    """The message that `pack` was given. `ValueError` or `struct.error` where these are not its bytes."""
+    """Decode the output of `pack`; raise `ValueError` or `struct.error` for other bytes."""
     exchange, key, header, more = _LENGTHS.unpack_from(content)
     at = _LENGTHS.size
     if exchange == _WIDE:

@@ -16,7 +16,7 @@ from amqproxy.broker.storage.packing import PackedMessage, pack, unpack
 from amqproxy.process.log import logger
 
 FILE_BYTES = 64 * 1024 * 1024
-"""How long one file grows. It goes when all in it is gone, so files that are too long hold too much of what is not."""
+"""Size in bytes at which a file is full; a file is freed only with its last block, so it must not be too large."""
 
 _ROW = struct.Struct(">QdQI")
 
@@ -40,7 +40,7 @@ class PageFile:
 
 
 class PageBlock(NamedTuple):
-    """Messages that were paged out together: where they are, the first and last position, how many, and how long."""
+    """Messages paged out together: their place in the file, first and last position, number, and size."""
 
     file: PageFile
     at: int
@@ -107,7 +107,7 @@ class PageFiles:
         return file
 
     def read(self, block: PageBlock) -> list[PackedMessage]:
-        """The messages of a block, which stay. What is wrong with one that cannot be read is logged, and raised."""
+        """Return the messages of a block, which stays in the file; a read failure is logged and raised."""
         try:
             return self._read(block)
         except Exception as error:
@@ -131,7 +131,7 @@ class PageFiles:
         return rows
 
     def drop(self, block: PageBlock) -> None:
-        """A block is not wanted any more."""
+        """Drop a block, and close its file after the last one."""
         file = block.file
         file.blocks -= 1
         if file.blocks or file not in self._files:
@@ -142,7 +142,7 @@ class PageFiles:
         file.close()
 
     def close(self) -> None:
-        """All is gone."""
+        """Close all files, which discards their contents."""
         for file in self._files:
             file.close()
         self._files.clear()

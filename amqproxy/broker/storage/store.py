@@ -45,7 +45,7 @@ from amqproxy.broker.storage.schema import SCHEMA
 from amqproxy.process.supervision import contained
 
 FORMAT = 3
-"""The version of the file. A newer one is not touched."""
+"""Format version of the database; a newer one is not opened."""
 
 APPLICATION_ID = 0x616D7178
 NAME = "broker.sqlite"
@@ -76,7 +76,7 @@ REMEDY = "it is left as it is: put a copy from a backup in its place, or move it
 
 
 class StoreContents(NamedTuple):
-    """All that a store holds, but the messages: of these no more than how many there are. `shared` is for `Journal`."""
+    """Contents of a store without the messages, of which it has only the numbers; `shared` is for `Journal.recover`."""
 
     durables: list[definition_records.AnyDurable]
     message_logs: list[RecoveredLog]
@@ -139,7 +139,7 @@ class Store:
         return connection
 
     def _tune(self, connection: sqlite3.Connection) -> None:
-        """Set what each connection to the database wants."""
+        """Set the pragmas of a connection."""
         connection.execute("pragma page_size = 16384")
         connection.execute("pragma auto_vacuum = incremental")
         connection.execute("pragma journal_mode = wal")
@@ -149,7 +149,7 @@ class Store:
         connection.execute("pragma journal_size_limit = 67108864")
 
     def _check_format(self) -> bool:
-        """Make the database ready; True where there was none in the file."""
+        """Check or create the database's tables; return whether they were created."""
         try:
             (found,) = self._writer.execute("pragma user_version").fetchone()
             (application,) = self._writer.execute("pragma application_id").fetchone()
@@ -176,7 +176,7 @@ class Store:
             raise StoreError(f"{self.path} is damaged: {error}; {REMEDY}") from error
 
     def close(self) -> None:
-        """Write what has been submitted, as far as the disk takes it, and release the directory."""
+        """Write the submitted batches, as far as the disk takes them, and release the directory."""
         if self._is_closing.is_set():
             return
         self._is_closing.set()
@@ -189,7 +189,7 @@ class Store:
     # --- reading
 
     def load(self) -> StoreContents:
-        """All there is but the messages, so that it takes as long for one as for a million. Orphans are dropped."""
+        """Load everything except the messages, in time independent of their number, and drop orphans."""
         execute = self._reader.execute
         try:
             self._drop_orphans()
@@ -241,7 +241,7 @@ class Store:
         return found
 
     def _fetch_each(self, edges: tuple[int, int, int, int]) -> list[PackedMessage]:
-        """The same one by one, where a part of the file is damaged."""
+        """Fetch messages one by one from a damaged file."""
         first = edges[0]
         try:
             ids = self._reader.execute(_SELECT_IDS, edges[1:]).fetchall()
@@ -269,7 +269,7 @@ class Store:
             return PackedMessage(at, when, 0, DAMAGED, 0, size if isinstance(size, int) else 0)
 
     def times(self, log_number: int) -> Iterator[tuple[int, float]]:
-        """The positions of a message log's messages, and when each expires."""
+        """Iterate over position and expiry time of a message log's messages."""
         first = log_number << POSITION_BITS
         select = "select id - ?, coalesce(expires_at, 9e999) from entry where id between ? and ? order by id"
         try:
@@ -284,7 +284,7 @@ class Store:
         self._batches.put(batch)
 
     def _run(self) -> None:
-        """What the thread does: nothing but `close` ends it, or nothing more would ever be kept."""
+        """Run the thread; only `close` may end it, because otherwise nothing would be stored any more."""
         while (batch := self._batches.get()) is not None:
             is_written = False
             while not is_written:
@@ -304,7 +304,7 @@ class Store:
                     self._shrink()
 
     def _shrink(self) -> None:
-        """Give a little of what is free in the file back to the disk, if most of the file is."""
+        """Return some free pages of the file to the disk, if most of the file is free."""
         with suppress(sqlite3.Error):
             (free,) = self._writer.execute("pragma freelist_count").fetchone()
             (pages,) = self._writer.execute("pragma page_count").fetchone()
@@ -313,7 +313,7 @@ class Store:
                 self._writer.executescript(f"pragma incremental_vacuum({SHRINK_PAGES})")
 
     def _write(self, batch: JournalBatch) -> bool:
-        """Write a batch, but for what can never be; False when that is the disk's fault, and worth another attempt."""
+        """Write a batch except its unwritable parts; return False if the disk failed and a retry is needed."""
         batch.refused.clear()
         for parts in (WriteTogether, WriteOneByOne):
             try:
@@ -374,7 +374,7 @@ class Store:
         execute("commit")
 
     def _delete_settled(self, settled: list[int]) -> None:
-        """What was first in is most often first out, so most ids come in runs."""
+        """Delete settled messages; queues are mostly first in, first out, so most ids come in runs."""
         single: list[int] = []
         for first, last in runs(settled):
             if last - first < RUN:

@@ -1,4 +1,4 @@
-"""Scans AMQP 0-10 frames that a pump has received."""
+"""Scanner of the AMQP 0-10 frames that a pump receives."""
 
 from __future__ import annotations
 
@@ -30,10 +30,10 @@ _WRONG = cython.declare(cython.int, WRONG)
 @cython.final
 @cython.cclass
 class Amqp010FrameScanner(FrameScanner):
-    """Checks the order of frames as the `FrameReader` does, but stops before whatever is not for a pump.
+    """Scanner that checks the order of frames like the `FrameReader` and stops before frames that a pump cannot relay.
 
-    Those are unknown controls and commands, those that are kept, controls in more than one frame, and all frames on a
-    channel without an attached session. `keeps` has a 1 at the index of each control or command that is kept.
+    Those are unknown controls and commands, those kept for the session, controls in more than one frame, and all frames
+    on a channel without an attached session. `keeps` has a 1 at the index of each control or command that is kept.
     """
 
     def __init__(self, keeps: bytes, tallies: tuple | None = None) -> None:
@@ -66,7 +66,7 @@ class Amqp010FrameScanner(FrameScanner):
         out: BytePointer,
         reason: IntPointer,
     ) -> cython.Py_ssize_t:
-        """Scan as `FrameScanner.scan`; write frames as an `Amqp010Meter` takes them when cut."""
+        """Scan like `FrameScanner.scan`; write frames in the shortened form that an `Amqp010Meter` accepts."""
         end: cython.Py_ssize_t = self._scan(direction, p, length, reason)
         if out != cython.NULL:
             self.written = self._condense(direction.place, out, p, end)
@@ -78,7 +78,7 @@ class Amqp010FrameScanner(FrameScanner):
     def _scan(
         self, direction: DirectionPointer, p: ConstBytePointer, length: cython.Py_ssize_t, reason: IntPointer
     ) -> cython.Py_ssize_t:
-        """Check and count whole frames; what would be an error in the `FrameReader` is left to it."""
+        """Check and count whole frames; stop before frames in which the `FrameReader` would find an error."""
         position: cython.Py_ssize_t = 0
         size: cython.Py_ssize_t
         flags: cython.int
@@ -133,7 +133,7 @@ class Amqp010FrameScanner(FrameScanner):
                 break
             if index >= 0:
                 slot = index
-            else:  # of the command that it belongs to, if that is known
+            else:  # counted for the command that the frame belongs to, if that is known
                 slot = (on.expects >> 8) - 1
                 if slot < 0:
                     slot = 3 * _METHOD_COUNT + kind
@@ -158,7 +158,7 @@ class Amqp010FrameScanner(FrameScanner):
     def _condense(
         self, is_server: cython.bint, out: BytePointer, data: ConstBytePointer, size: cython.Py_ssize_t
     ) -> cython.Py_ssize_t:
-        """Write frames in fewer bytes; return their number."""
+        """Write the frames in shortened form and return the number of bytes written."""
         position: cython.Py_ssize_t = 0
         written: cython.Py_ssize_t = 0
         end: cython.Py_ssize_t

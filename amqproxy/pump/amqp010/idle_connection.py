@@ -8,7 +8,7 @@ from amqproxy.pump.idle_connection import IdleConnection
 
 
 class Amqp010IdleConnection(IdleConnection):
-    """It is handed over between two assemblies of each track, so that no state of a track is kept."""
+    """Idle 0-10 connection, handed over between two assemblies of each track, so that no track state is kept."""
 
     __slots__ = ()
 

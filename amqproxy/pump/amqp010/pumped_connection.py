@@ -13,7 +13,7 @@ except ImportError:  # a plain run does not need Cython
 @cython.final
 @cython.cclass
 class Amqp010PumpedConnection(PumpedConnection):
-    """Sessions are attached to its `channels`, each of which has two tracks.
+    """Pumped 0-10 connection with sessions attached to its `channels`, each of which has two tracks.
 
     The number of a track is twice that of its channel, plus 1 for commands. `expects` is its state in the reader,
     `index` its state when it was handed over, and `contents` counts the commands that have begun on it. Once the
@@ -30,7 +30,7 @@ class Amqp010PumpedConnection(PumpedConnection):
         note: object = None,
     ) -> None:
         self._numberings = numberings
-        # Controls of the connection's own come on channel 0, whether a session is attached to that or not.
+        # The connection's controls come on channel 0, whether a session is attached to it or not.
         self._tracks = sorted({0} | {track for channel in channels for track in (2 * channel, 2 * channel + 1)})
         super().__init__(readers, descriptors, returned, note)
 

@@ -1,4 +1,4 @@
-"""Scans AMQP 0-9-1 frames that a pump has received."""
+"""Scanner of the AMQP 0-9-1 frames that a pump receives."""
 
 from __future__ import annotations
 
@@ -32,10 +32,10 @@ _WRONG = cython.declare(cython.int, WRONG)
 @cython.final
 @cython.cclass
 class Amqp091FrameScanner(FrameScanner):
-    """Checks the order of frames as the `FrameReader` does, but stops before whatever is not for a pump.
+    """Scanner that checks the order of frames like the `FrameReader` and stops before frames that a pump cannot relay.
 
-    Those are frames of more than `largest` bytes, and the methods that are kept: `keeps` has, for the client and for
-    the server, a 1 at the index of each.
+    Those are frames of more than `largest` bytes, and the methods kept for the session: `keeps` has, for the client and
+    for the server, a 1 at the index of each.
     """
 
     def __init__(self, keeps: tuple, largest: int, tallies: tuple | None = None) -> None:
@@ -70,9 +70,10 @@ class Amqp091FrameScanner(FrameScanner):
         out: BytePointer,
         reason: IntPointer,
     ) -> cython.Py_ssize_t:
-        """Scan as `FrameScanner.scan`; write frames as a `MessageMeter` takes them when cut.
+        """Scan like `FrameScanner.scan`; write frames in the shortened form that a `MessageMeter` accepts.
 
-        What would be an error in the `FrameReader` is left to it. Nearly all frames are of runs, which are taken whole.
+        Scanning stops before frames in which the `FrameReader` would find an error. Nearly all frames belong to runs,
+        which are taken as a whole.
         """
         position: cython.Py_ssize_t = 0
         whole: cython.longlong
@@ -189,7 +190,7 @@ class Amqp091FrameScanner(FrameScanner):
         position: cython.Py_ssize_t,
         length: cython.Py_ssize_t,
     ) -> cython.Py_ssize_t:
-        """Count a run that begins with a method of that index; return where it ends, or `position` if there is none.
+        """Count a run that begins with a method of this index; return its end, or `position` without a run.
 
         `_taken` is the number of its frames.
         """
@@ -238,7 +239,7 @@ class Amqp091FrameScanner(FrameScanner):
         written: cython.Py_ssize_t,
         p: ConstBytePointer,
     ) -> cython.Py_ssize_t:
-        """Write the run that was taken last behind what was written before; return how many bytes there are then."""
+        """Append the run that was taken last to the `written` bytes, and return the new number of bytes."""
         if self._carries[index]:
             return self._run.condense(is_server, p, out, written)
         return self._acknowledgements.condense(out, written)

@@ -9,12 +9,12 @@ from amqproxy.amqp091.frame_reader import FrameReader
 from amqproxy.pump.idle_connection import IdleConnection
 
 _STATE = struct.Struct("=HBiQQ")
-"""A channel's number, what it expects, the index of its content's method, what is left of that content's body, and how
-many contents have begun."""
+"""Reader state of one channel: its number, the expected frame type, the index of the current content's method, the
+remaining bytes of that content's body, and the number of contents that have begun."""
 
 
 class Amqp091IdleConnection(IdleConnection):
-    """Between two frames of the same channel, a content may be under way: each channel's state is kept."""
+    """Idle 0-9-1 connection that keeps the state of each channel, whose current content may be incomplete."""
 
     __slots__ = ()
 

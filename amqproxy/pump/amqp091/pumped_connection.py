@@ -13,7 +13,7 @@ except ImportError:  # a plain run does not need Cython
 @cython.final
 @cython.cclass
 class Amqp091PumpedConnection(PumpedConnection):
-    """Its channels are those whose order of frames the readers check."""
+    """Pumped 0-9-1 connection with the channels whose frame order the readers check."""
 
     @cython.cfunc
     def _load(self, reader: object, direction: DirectionPointer) -> object:

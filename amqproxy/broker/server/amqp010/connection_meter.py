@@ -1,4 +1,4 @@
-"""Counts what passes on one connection of the broker that speaks AMQP 0-10, as the proxy counts its sessions."""
+"""Metrics of one 0-10 connection of the broker, counted as the proxy counts its sessions."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ _COUNTED = frozenset(
 
 
 class Amqp010ConnectionMeter:
-    """One connection, from its first frame on. Frames themselves are counted where they are read."""
+    """Metrics of one connection from its first frame on; the frames themselves are counted by the reading."""
 
     def __init__(self, metrics: Metrics) -> None:
         self._metrics = metrics
@@ -61,17 +61,17 @@ class Amqp010ConnectionMeter:
                     self._count_method(sender, frame.channel, frame.method)
 
     def lose(self) -> None:
-        """Messages can no longer be counted."""
+        """Stop counting messages."""
         messages, self._messages = self._messages, None
         if messages is not None:
             messages.close()
 
     def count_violation(self, sender: Peer, error: ProtocolError) -> None:
-        """Count what cannot be read."""
+        """Count a protocol error."""
         self._metrics.protocol_errors.labels(str(sender), code_label(int(error.code))).inc()
 
     def close(self) -> None:
-        """The connection is over."""
+        """Count the end of the connection."""
         by, code = self._end or ("client", 0)
         self._metrics.closes.labels(by, code_label(code) if code else "none").inc()
         self.lose()

@@ -1,4 +1,4 @@
-"""Reads once more what a client of AMQP 0-10 and the broker send each other, for taps and counters."""
+"""Second reading of the bytes between a 0-10 client and the broker, for taps and counters."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from amqproxy.taps.tap import Tap, TappedSession
 
 
 class Amqp010Reading:
-    """One connection, from behind the client's protocol header on."""
+    """Frames of one 0-10 connection after the client's protocol header."""
 
     def __init__(self, metrics: Metrics | None) -> None:
         self.meter = None if metrics is None else Amqp010ConnectionMeter(metrics)
@@ -36,7 +36,7 @@ class Amqp010Reading:
         client.skip(SIZE)
 
     def take_header(self, data: bytes) -> tuple[bytes, bytes]:
-        """Of what the broker sends, its protocol header, once it is whole, and what is behind it."""
+        """Return the broker's protocol header, once it is complete, and the bytes after it."""
         if self._has_header:
             return b"", data
         missing = SIZE - len(self._header)
@@ -50,7 +50,7 @@ class Amqp010Reading:
         return HEADER, data[missing:]
 
     def read(self, sender: Peer, data: bytes) -> tuple[bool, ProtocolError | None]:
-        """Return whether frames are whole now, and the error behind them."""
+        """Return whether whole frames were read, and the error after them."""
         reader = self._readers[sender]
         if reader is None:
             return False, None

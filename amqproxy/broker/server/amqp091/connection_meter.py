@@ -1,4 +1,4 @@
-"""Counts what passes on one connection of the broker, as the proxy counts its sessions."""
+"""Metrics of one 0-9-1 connection of the broker, counted as the proxy counts its sessions."""
 
 from __future__ import annotations
 
@@ -14,11 +14,11 @@ from amqproxy.taps.metering.amqp091.message_meter import MessageMeter
 from amqproxy.taps.metrics import Metrics, code_label
 
 _COUNTED = frozenset(each.index for each in (ConnectionOpenOk, ConnectionClose, ChannelOpenOk, ChannelClose))
-"""The methods that count for more than a frame."""
+"""The methods with metrics beyond the frame counts."""
 
 
 class ConnectionMeter:
-    """One connection, from its first frame on. Frames themselves are counted where they are read."""
+    """Metrics of one connection from its first frame on; the frames themselves are counted by the reading."""
 
     def __init__(self, metrics: Metrics) -> None:
         self._metrics = metrics
@@ -28,7 +28,7 @@ class ConnectionMeter:
         self._has_end = False
 
     def channel(self, number: int) -> ChannelMeter | None:
-        """What is open on a channel; None where that is not counted."""
+        """Return the meter of a channel's open messages; `None` if messages are not counted."""
         return None if self._messages is None or self._messages.is_lost else self._messages.channel(number)
 
     def count(self, sender: Peer, frames: Sequence[Frame], now: float) -> None:
@@ -41,17 +41,17 @@ class ConnectionMeter:
                     self._count_method(sender, frame.method)
 
     def lose(self) -> None:
-        """Messages can no longer be counted."""
+        """Stop counting messages."""
         messages, self._messages = self._messages, None
         if messages is not None:
             messages.close()
 
     def count_violation(self, sender: Peer, error: ProtocolError) -> None:
-        """Count what cannot be read."""
+        """Count a protocol error."""
         self._metrics.protocol_errors.labels(str(sender), str(error.code)).inc()
 
     def close(self) -> None:
-        """The connection is over."""
+        """Count the end of the connection."""
         by, code = self._end
         self._metrics.closes.labels(by, code_label(code) if code else "none").inc()
         self.lose()

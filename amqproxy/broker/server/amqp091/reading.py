@@ -1,4 +1,4 @@
-"""Reads once more what a client of AMQP 0-9-1 and the broker send each other, for taps and counters."""
+"""Second reading of the bytes between a 0-9-1 client and the broker, for taps and counters."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from amqproxy.taps.tap import Tap, TappedSession
 
 
 class Amqp091Reading:
-    """One connection, from behind the client's protocol header on; the broker keeps the limits."""
+    """Frames of one 0-9-1 connection after the client's protocol header; the broker enforces the limits."""
 
     def __init__(self, metrics: Metrics | None) -> None:
         self.meter = None if metrics is None else ConnectionMeter(metrics)
@@ -26,7 +26,7 @@ class Amqp091Reading:
         return b"", data
 
     def read(self, sender: Peer, data: bytes) -> tuple[bool, ProtocolError | None]:
-        """Return whether frames are whole now, and the error behind them."""
+        """Return whether whole frames were read, and the error after them."""
         reader = self._readers.get(sender)
         if reader is None:
             return False, None
