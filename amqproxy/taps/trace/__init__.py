@@ -1,4 +1,4 @@
-"""What happened on one connection: the frames of both directions, turned into events that link a command to its answer.
+"""Trace of one connection: events, made from the frames of both directions, that link each command to its answer.
 
     frames and times → `amqp091` or `amqp010` → events
 
@@ -6,13 +6,13 @@
 - `events`: what comes out, in the order in which it happened.
 - `event_queue`: events until they are returned, and the listener that is shown them.
 - `equivalents`: requests of either protocol as methods of 0-9-1.
-- `handshake_facts`: what the peers say of themselves and agree on.
+- `handshake_facts`: the peers' properties and the limits they agree on.
 - `requests`: requests that await their replies.
-- `consumers`: the consumers of a channel, and the queues that they are of.
+- `consumers`: the consumers of a channel, and the queue of each.
 - `content`: a method with its header and body, from their frames.
 - `open_tags`: ranges of publishes or deliveries that are not settled, with the time of each.
-- `activity`: when each peer has sent anything.
-- `budget`: what the channels of a connection may hold, all together.
+- `activity`: the times of each peer's last frame.
+- `budget`: limits on the memory of all channels of a connection together.
 
 Who reads events does not ask which protocol they are of. What carries a message has `exchange`, `routing_key`,
 `mandatory`, `redelivered`, `delivery_tag` and `consumer_tag` in `event.method`, and its properties have the names of

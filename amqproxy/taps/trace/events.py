@@ -1,4 +1,4 @@
-"""What happened on a connection, as values.
+"""Events of a connection, as immutable values.
 
 Each event has the time of the read in which it was completed, in nanoseconds since 1970, and its channel; 0 is the
 connection's own. `latency_ns` is the time since the read that had what the event answers.
@@ -31,22 +31,22 @@ from amqproxy.taps.amqp010.transfers import TransferDelivery, TransferProperties
 from amqproxy.taps.trace.open_tags import Span
 
 Method: TypeAlias = Amqp091Method | Amqp010Method
-"""What was sent, of either protocol."""
+"""A method, command or control of either protocol."""
 
 PublishMethod: TypeAlias = BasicPublish | TransferPublish
 DeliveryMethod: TypeAlias = BasicDeliver | BasicGetOk | TransferDelivery
 ReturnMethod: TypeAlias = BasicReturn | TransferReturn
 CommandMethod: TypeAlias = Method | TransferPublish | TransferDelivery | TransferReturn
-"""What a message or a request was sent with."""
+"""The method or command that carried a message or a request."""
 MessageProperties: TypeAlias = Properties | TransferProperties
 
 
 PROXY = "proxy"
-"""The proxy as the one that closed a connection or channel."""
+"""Name of the proxy as the closer of a connection or channel."""
 
 
 class Settlement(StrEnum):
-    """What became of publishes, or of deliveries."""
+    """Outcome of publishes or deliveries."""
 
     CONFIRMED = "confirmed"
     """The broker has confirmed publishes: basic.ack; of 0-10, it has completed or accepted them."""
@@ -62,13 +62,13 @@ class Settlement(StrEnum):
     RECOVERED = "recovered"
     """The client has given back deliveries: all of the channel with basic.recover, some with message.release."""
     OPEN = "open"
-    """Nothing became of them before the end of their channel."""
+    """They were still open when their channel ended."""
     UNKNOWN = "unknown"
     """They were open when the trace lost sight of them."""
 
 
 class EventBase(msgspec.Struct, frozen=True, kw_only=True, gc=False):
-    """What all events share."""
+    """Fields common to all events."""
 
     ts_ns: int
     channel: int = 0
@@ -76,12 +76,12 @@ class EventBase(msgspec.Struct, frozen=True, kw_only=True, gc=False):
 
     @property
     def on_channel(self) -> int | None:
-        """The channel, or None for the connection itself."""
+        """The channel; `None` for the connection itself."""
         return self.channel or None
 
 
 class ChannelEventBase(EventBase, frozen=True, kw_only=True):
-    """What events share that are never of the connection itself."""
+    """Base of events that always belong to a channel, which for 0-10 may be channel 0."""
 
     @property
     def on_channel(self) -> int | None:
@@ -89,7 +89,7 @@ class ChannelEventBase(EventBase, frozen=True, kw_only=True):
 
 
 class MixedEventBase(EventBase, frozen=True, kw_only=True):
-    """What events share that may be of the connection itself, or of a session on its channel 0."""
+    """Base of events that belong to the connection itself, or to a channel, which for 0-10 may be channel 0."""
 
     @property
     def on_channel(self) -> int | None:
@@ -150,7 +150,7 @@ class ChannelOpened(ChannelEventBase, frozen=True, kw_only=True):
 
 
 class ChannelClosed(ChannelEventBase, frozen=True, kw_only=True):
-    """channel.close; its fields are as those of `ConnectionClosed`.
+    """channel.close; its fields have the same meaning as those of `ConnectionClosed`.
 
     Of 0-10: execution.exception, with its error code; or, without one, session.detach, or session.detached that answers
     none, whose code is the one of section 9.2, 0 where it is normal.
@@ -167,7 +167,7 @@ class ChannelClosed(ChannelEventBase, frozen=True, kw_only=True):
 
 
 def closer(event: ConnectionClosed | ChannelClosed) -> str | None:
-    """Who sent a close: "client", "server" or "proxy"; None where the connection ended without one."""
+    """Return who sent a close: "client", "server" or "proxy"; `None` if the connection ended without one."""
     return PROXY if event.is_by_proxy else None if event.by is None else str(event.by)
 
 
@@ -233,7 +233,7 @@ class MessageReturned(ChannelEventBase, frozen=True, kw_only=True):
 
 
 class PublishesSettled(ChannelEventBase, frozen=True, kw_only=True):
-    """What became of publishes, whose numbers and times are in `spans`.
+    """Outcome of publishes, whose numbers and times are in `spans`.
 
     `is_unknown_tag` is whether the broker named a tag that is not open; None where that cannot be known. With
     `multiple` it has still confirmed what came before.
@@ -260,18 +260,18 @@ class MessageDelivered(ChannelEventBase, frozen=True, kw_only=True):
     awaits: bool | None
     is_browsed: bool = False
     latency_ns: int | None = None
-    """Of a basic.get: the time since it was sent."""
+    """Time since the basic.get that the message answers, in nanoseconds; `None` for other deliveries."""
 
     @property
     def outcome(self) -> str | None:
-        """What became of it as it was sent: auto-acked or browsed; None where that is not all."""
+        """Final outcome of a delivery that needs no settlement: auto-acked or browsed; `None` if it may need one."""
         if self.awaits is not False:
             return None
         return "browsed" if self.is_browsed else "auto-acked"
 
 
 class DeliveriesSettled(ChannelEventBase, frozen=True, kw_only=True):
-    """What became of deliveries, whose tags and times are in `spans`.
+    """Outcome of deliveries, whose tags and times are in `spans`.
 
     `tag` and `multiple` are as the client sent them; of 0-10, where it names a set, `tag` is the first that is not
     open, or else the last, and `command` is its name. `is_unknown_tag` is whether it named a tag that is not open; None
@@ -298,9 +298,9 @@ class FlowChanged(ChannelEventBase, frozen=True, kw_only=True):
 
 
 class HistoryLost(MixedEventBase, frozen=True, kw_only=True):
-    """Bytes of `sender` could not be read, or the connection was joined in its middle: what was open is unknown.
+    """Loss of history: unreadable bytes of `sender`, or a connection joined in its middle. What was open is unknown.
 
-    On a channel of its own: what passes there cannot be followed.
+    For a single channel: its traffic cannot be followed.
     """
 
     sender: Peer | None

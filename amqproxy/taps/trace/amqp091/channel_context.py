@@ -1,4 +1,4 @@
-"""What the parts of a channel's trace share: its number, its mode, what may be known of it, and where events go."""
+"""State shared by the parts of a channel's trace: its number, mode and epoch, what is known of it, and its events."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from amqproxy.taps.trace.events import TraceEvent
 
 
 class ChannelContext:
-    """The facts about one channel on which the claims of all its parts depend. What happens is appended to `events`.
+    """The facts about one channel on which the claims of all its parts depend. Events are appended to `events`.
 
     `knows_start` is whether all frames since channel.open were seen; `is_unread` whether the broker does not read what
     the client sends any more, since the channel or the connection is closing; `has_forgotten` whether ranges of open
@@ -31,19 +31,19 @@ class ChannelContext:
         self.mode: ChannelMode | None = ChannelMode.NORMAL if knows_start else None
 
     def select_mode(self, mode: ChannelMode) -> bool:
-        """The client asks for confirms or for transactions; False if the broker will refuse to switch the mode."""
+        """Switch to the mode that the client asks for; return `False` if the broker will refuse to switch."""
         if self.mode is not ChannelMode.NORMAL:
             return False
         self.mode = mode
         return True
 
     def learn_mode(self, mode: ChannelMode) -> None:
-        """The broker has sent what only a channel of this mode gets."""
+        """Note an unknown mode, since the broker has sent a method that only a channel in this mode gets."""
         if self.mode is None:
             self.mode = mode
 
     def lose(self) -> None:
-        """Frames of the channel are missing."""
+        """Reset the facts that depend on frames which were missed."""
         self.knows_start = False
         self.is_unread = False
         self.mode = None
