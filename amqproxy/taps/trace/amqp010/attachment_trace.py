@@ -352,7 +352,7 @@ class AttachmentTrace:
 
     def _settle_open(self, outcome: Settlement, ts_ns: int) -> None:
         for work in self._branches.forget(self):
-            # What has been prepared may yet be committed; what is under way is rolled back.
+            # A prepared branch may yet be committed; the current one is rolled back.
             ending = outcome if work is self._branch else Settlement.UNKNOWN
             self._end_work(work, ending, ts_ns)
         self._branch = None

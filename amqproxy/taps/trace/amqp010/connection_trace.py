@@ -432,7 +432,7 @@ class Amqp010Trace:
             )
         )
 
-    # --- what was seen too early
+    # --- frames that were seen too early
 
     def _is_early(self, sender: Peer, frame: Frame) -> bool:
         """Whether a frame answers, or is about, one that was not seen. If that is unknown, the frame is not early."""

@@ -82,7 +82,7 @@ class DeliveredTransfers:
         if awaits and position is None:
             awaits = None
         if awaits and position is not None and position in self._unaccepted:
-            # Sent again: which of the two is settled cannot be known.
+            # Sent again: it cannot be known which of the two is settled.
             self._report(Settlement.UNKNOWN, self._unaccepted.settle(range(position, position + 1)), ts_ns)
         context.events.append(
             MessageDelivered(
@@ -153,7 +153,7 @@ class DeliveredTransfers:
             if position < positions.stop:
                 has_missed = self._numbers.is_before(position)
                 if not self._context.knows_start and not self._numbers.has_sent(position):
-                    has_missed = True  # what is missing may not have been noticed yet
+                    has_missed = True  # missing bytes may not have been noticed
                 if self._context.has_forgotten or has_missed:
                     return None, position
                 return True, position
@@ -163,7 +163,7 @@ class DeliveredTransfers:
         """Reopen deliveries accepted in a transaction that was rolled back: the client holds them as before."""
         self._unaccepted.reopen([run for each in accepted for run in each.runs])
 
-    # --- the end, and what is forgotten
+    # --- the end, and forgetting
 
     def give_up(self, accepted: list[Accepted], outcome: Settlement, ts_ns: int) -> None:
         """Report deliveries that were accepted in a transaction which has not ended."""

@@ -49,7 +49,7 @@ class HeldFrames:
         """Hold a frame that was just seen; return `False` if the budget is exhausted."""
         if not self._budget.take(HELD_COST + frame.size):
             return False
-        _ = frame.raw  # of its own, not a part of the read that it came with
+        _ = frame.raw  # copies the frame, so that it does not keep the whole read in memory
         self._held[sender].append(HeldAmqp010Frame(frame, ts_ns, is_by_proxy))
         return True
 

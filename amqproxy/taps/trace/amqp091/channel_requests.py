@@ -119,7 +119,7 @@ class RequestTrace:
         if found is not None:
             self.consumers.end(reply.consumer_tag, found.number)
 
-    # --- the end, and what is forgotten
+    # --- the end, and forgetting
 
     def end(self, ts_ns: int) -> None:
         """Report the unanswered requests."""

@@ -302,7 +302,7 @@ class ChannelTrace:
                 self._stop_reading_content(f"{name} {FROM_CLIENT}", ts_ns)
             return False
         if self._contents:
-            self._contents.pop(sender, None)  # what has come of it is all that comes
+            self._contents.pop(sender, None)  # an incomplete content gets no more frames
         if sender is CLIENT:
             if self._context.is_unread:
                 self._feed_unread(method, size, ts_ns)

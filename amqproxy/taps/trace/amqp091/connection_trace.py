@@ -383,7 +383,7 @@ class Trace:
             case _:
                 pass
 
-    # --- what was seen too early
+    # --- frames that were seen too early
 
     def _missing(self, sender: Peer, frame: Frame) -> Missing | None:
         """Return the methods that a frame answers, or is about; `None` if they were seen, or if that is unknown."""
@@ -434,7 +434,7 @@ class Trace:
         for channel in self._all_channels():
             channel.stop_reading()
         if self._is_closed:
-            return  # both close at once; the first one counts
+            return  # closes of both peers crossed: the first one counts
         self._is_closed = True
         self._events.append(
             ConnectionClosed(

@@ -216,7 +216,7 @@ class DeliveryTrace:
                 )
             )
 
-    # --- the end, and what is forgotten
+    # --- the end, and forgetting
 
     def end(self, outcome: Settlement, ts_ns: int) -> None:
         """Report all open deliveries with this outcome, since nothing more is seen of them."""

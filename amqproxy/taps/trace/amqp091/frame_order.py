@@ -66,7 +66,7 @@ class FrameOrder:
         """Hold a frame that was just seen; return `False` if the budget is exhausted."""
         if not self._budget.take(_cost(frame)):
             return False
-        _ = frame.raw  # of its own, not a part of the read that it came with
+        _ = frame.raw  # copies the frame, so that it does not keep the whole read in memory
         self._held[sender].append(HeldFrame(frame, ts_ns, is_by_proxy))
         self.count += 1
         return True
