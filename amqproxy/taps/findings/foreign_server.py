@@ -10,7 +10,7 @@ from amqproxy.taps.findings.finding import Severity
 from amqproxy.taps.trace.events import HistoryLost
 
 _SPEAKS = re.compile(r"the server (?:speaks|does not speak) .*", re.DOTALL)
-"""What `foreign_answer` in `amqproxy.amqp091.protocol_header` says, within the reason for which reading ended."""
+"""Finds the text of `foreign_answer` in `amqproxy.amqp091.protocol_header` within the reason of lost history."""
 
 
 class ForeignServer(Detector):

@@ -56,7 +56,7 @@ class AckOnWrongChannel(Detector):
 
 
 def _other_channel(observed: ObservedConnection, event: DeliveriesSettled) -> int | None:
-    """The only other channel on which the tag is open."""
+    """Return the only other channel on which the tag is open; `None` if there is none, or several."""
     if event.command:
         return None  # command ids begin alike on every session
     tag = event.tag or 0
