@@ -48,7 +48,7 @@ class FrameTap:
             shown = min(frame.size, body) if frame.kind == BODY else frame.size
             cost = RECORD_COST + DECODED_FACTOR * shown
             if not queue.has_room(cost, len(chunk) - made):
-                break  # the rest is not even made
+                break  # the other records are not even made
             queue.add(next(records), cost)
         queue.wake()
 

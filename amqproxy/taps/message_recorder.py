@@ -74,8 +74,8 @@ SelectorOf = Callable[[int, str], CommandSelector]
 class MessageRecorder:
     """Makes the records of one connection, numbered `stream` and named `connection`.
 
-    They contain the first `body` bytes of each body, as far as the events do. With a `selector`, only the commands that
-    it selects are reported, and errors.
+    They contain the first `body` bytes of each body, if the events have as many. With a `selector`, only the commands
+    that it selects are reported, and errors.
     """
 
     def __init__(

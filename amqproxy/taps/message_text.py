@@ -68,7 +68,7 @@ def _message(record: MessageRecord) -> str:
     flags = [flag for flag in ("mandatory", "redelivered") if getattr(record, flag)]
     parts = [f"{record.type:<8}", pairs({name: value for name, value in named.items() if value is not None})]
     parts += [*flags, "" if record.size is None else f"{record.size} bytes"]
-    if record.properties:  # which have some of these, too
+    if record.properties:  # without those shown already
         shown = {name: value for name, value in record.properties.items() if named.get(name) != value}
         parts.append(pairs({name: value for name, value in shown.items() if name not in flags}))
     if record.body is not None:

@@ -152,7 +152,7 @@ class Metrics:
             ["reason"],
             registry=new,
         )
-        # There from the start, at 0: Prometheus does not see that a counter goes up to its first value.
+        # Exported from the start, at 0: Prometheus does not see a counter rise to its first value.
         for reason in REFUSALS:
             self.refused.labels(reason)
         for reason in PUMP_RETURNS:

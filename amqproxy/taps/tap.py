@@ -61,7 +61,7 @@ class Tap(Protocol):
     def saw_violation(self, session: TappedSession, sender: Peer, error: AnyProtocolError) -> None:
         """Take a violation by `sender`, after which the session ends, or its frames are no longer shown.
 
-        If the bytes are not shown as frames, the error contains them, as far as they were received.
+        If the bytes are not shown as frames, the error contains those that were received.
         """
 
     def saw_end(self, session: TappedSession, reason: str) -> None:

@@ -21,7 +21,7 @@ class SpanQueue:
 
     def __init__(self, budget: SpanBudget) -> None:
         self._budget = budget
-        self._spans: deque[MessageSpan] = deque()  # its ends may be used by two threads
+        self._spans: deque[MessageSpan] = deque()  # safe for one thread at each end
         self._something = Event()
         self.is_closed = False
 

@@ -37,7 +37,7 @@ def _deaths(properties: MessageProperties) -> list[tuple[int, str, str]]:
     """Return the count, queue and reason of each entry of x-death."""
     headers = properties.headers
     if headers is None or b"x-death" not in (headers.encoded if isinstance(headers, Map) else headers.octets):
-        return []  # the rule: nothing is decoded
+        return []  # the usual case, in which nothing is decoded
     deaths = headers.get("x-death")
     return [
         (count, str(each.get("queue", "")), str(each.get("reason", "")))

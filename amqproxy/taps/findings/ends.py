@@ -36,7 +36,7 @@ def is_reset(event: ConnectionClosed) -> bool:
 
 
 def silent_peer(event: ConnectionClosed, trace: ObservedTrace) -> Peer | None:
-    """Return the peer whose missed heartbeats made the other end the connection, as far as its silence shows it."""
+    """Return the peer whose missed heartbeats made the other end the connection; `None` if its silence was shorter."""
     ending, interval = ended_by(event), trace.facts.heartbeat
     if ending is None or not interval or not event.is_open:
         return None

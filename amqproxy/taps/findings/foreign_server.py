@@ -28,5 +28,5 @@ class ForeignServer(Detector):
         found = _SPEAKS.search(event.reason) if event.sender is SERVER and not self._is_found else None
         if found is None:
             return None
-        self._is_found = True  # a recording of the proxy has the header, and the proxy's word for it
+        self._is_found = True  # a recording of the proxy has both the header and the proxy's text about it
         return found[0].removesuffix(" at byte 0")

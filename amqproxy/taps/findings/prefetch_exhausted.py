@@ -25,7 +25,7 @@ QUIET = 60
 """Seconds within which a consumer with several open deliveries should settle at least one."""
 
 QUIET_OF_ONE = 300
-"""The same limit in seconds for a consumer with a prefetch of 1, whose only delivery may be a long job."""
+"""Like `QUIET`, for a consumer with a prefetch of 1, whose only delivery may be a long job."""
 
 SHARED = None
 """Tag that stands for all consumers of a channel, for a global basic.qos."""

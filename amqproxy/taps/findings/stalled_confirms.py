@@ -71,7 +71,7 @@ class StalledConfirms(Detector):
     @on(MessagePublished)
     def _on_published(self, event: MessagePublished) -> None:
         if not event.awaits or event.confirm_tag is None:
-            # No event shows that the broker has stopped reading: look later whether this still waits to be sent.
+            # No event shows that the broker has stopped reading: check later whether this still waits to be sent.
             self._is_unconfirmed = True
             self.due_ns = min(self.due_ns, event.ts_ns + QUIET * 1_000_000_000)
             return

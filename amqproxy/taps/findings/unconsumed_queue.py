@@ -89,7 +89,7 @@ class UnconsumedQueue(ProcessDetector):
 
     def __init__(self) -> None:
         self._queues: dict[QueueKey, ObservedQueue] = {}
-        self._waiting: dict[QueueKey, ObservedQueue] = {}  # in the order of their first messages
+        self._waiting: dict[QueueKey, ObservedQueue] = {}  # ordered by their first messages
         self._bindings: dict[BindingKey, set[str]] = {}
         self._vhosts: dict[int, str] = {}
         self._unknown: set[int] = set()
@@ -280,7 +280,7 @@ class UnconsumedQueue(ProcessDetector):
             if self._unknown:
                 queue.messages = 0  # its next message begins another minute
                 continue
-            queue.is_consumed = True  # once is enough
+            queue.is_consumed = True  # reported once
             text = f"queue {key[1]} has got {queue.messages} messages, and nothing has consumed it for a minute"
             evidence = tuple(each for each in (queue.declared, queue.published) if each is not None)
             sightings.append(Sighting(queue.connection, queue.channel, text, evidence))

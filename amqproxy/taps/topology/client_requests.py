@@ -201,7 +201,7 @@ class ClientRequests:
                 channel = self._channels[number] = ChannelView()
             self._begin_consumer(client, channel, request.consumer_tag, request, shown, None, 0)
             return
-        if isinstance(request, QueueBind):  # its key is all that identifies it: exchange.unbind has no arguments
+        if isinstance(request, QueueBind):  # only the key identifies a 0-10 binding: exchange.unbind has no arguments
             request = msgspec.structs.replace(request, arguments=Table())
         self._carry_out(client, request, shown, None, session=number)
 
@@ -260,7 +260,7 @@ class ClientRequests:
             channel.pending = None
         if found is None:
             if isinstance(reply, BasicConsumeOk):
-                channel.prefetches = None  # too many consumers are asked for at once to tell which this is
+                channel.prefetches = None  # too many consumers are pending to tell which this is
             return
         self._make_sure(client, channel, found.number)
         request = found.request

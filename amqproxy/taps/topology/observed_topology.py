@@ -1,4 +1,4 @@
-"""Exchanges, queues and bindings of all virtual hosts, as far as clients of this proxy have made or used them."""
+"""Exchanges, queues and bindings of all virtual hosts that clients of this proxy have made or used."""
 
 from __future__ import annotations
 
@@ -96,7 +96,7 @@ class ObservedTopology:
         """Return the deleted objects of one virtual host or of all, the newest last."""
         return (kept.observed for kept in list(self._deleted) if vhost in (None, kept.observed.vhost))
 
-    # --- what clients do
+    # --- requests of clients
 
     def carry_out(
         self, seen: Observation, request: Method, shown: Method, queue: str | None = None, *, is_sure: bool = True
@@ -195,7 +195,7 @@ class ObservedTopology:
         self, seen: Observation, request: QueueDeclare, shown: QueueDeclare, name: str, *, is_sure: bool
     ) -> None:
         if not name:
-            return  # with no_wait: the broker chooses the name, and does not tell
+            return  # with no_wait, the broker chooses the name without reporting it
         key = _queue(seen, name)
         if request.passive:
             if is_sure:
@@ -341,7 +341,7 @@ class ObservedTopology:
             source = (binding[0], "exchange", binding[2])
             if _discard(self._bindings_from, source, binding):
                 sources.append(source)
-            found = kept.pop(binding, None)  # a binding of an exchange to itself is gone already
+            found = kept.pop(binding, None)  # a binding of an exchange to itself is removed already
             self._bytes -= 0 if found is None else found.cost
         return sources
 

@@ -1,4 +1,4 @@
-"""The consumers of one channel, as far as they are known from its frames."""
+"""Consumers of one channel, to the extent known from its frames."""
 
 from __future__ import annotations
 
@@ -51,9 +51,9 @@ class ObservedConsumer(NamedTuple):
 
 
 class Consumers:
-    """Consumers by their tags.
+    """Consumers by tag.
 
-    With `no_wait` nothing shows when the broker begins or ends a consumer: then a tag may stand for one of several
+    With `no_wait`, no frame shows when the broker begins or ends a consumer: a tag may then stand for one of several
     consumers, until a reply to a later request shows which.
     """
 
@@ -86,7 +86,7 @@ class Consumers:
 
     def may_begin(self, tag: str, number: int, consume: BasicConsume, last: LastQueue) -> None:
         """Record a basic.consume with `no_wait`; without a tag, the broker chooses one and does not send it."""
-        if self._is_complete:  # else an unknown one may have the same tag
+        if self._is_complete:  # else an unknown consumer may have the same tag
             self._add(tag, number, consume, last)
 
     def _add(self, tag: str, number: int, consume: BasicConsume, last: LastQueue) -> None:

@@ -49,7 +49,7 @@ class EventQueue:
             self._show(self._listener, None, 0)
             self._shown = 0
         self._ended = 0
-        events = self.events.copy()  # the list itself is that of all parts
+        events = self.events.copy()  # all parts of the trace share the list itself
         self.events.clear()
         return events
 

@@ -1,18 +1,18 @@
 """Events of a connection, as immutable values.
 
 Each event has the time of the read in which it was completed, in nanoseconds since 1970, and its channel; 0 is the
-connection's own. `latency_ns` is the time since the read that had what the event answers.
+connection itself. `latency_ns` is the time since the read with the frame that the event answers.
 
 `epoch` counts the openings of the channel's number on the connection, from 1: it tells events of one channel from those
 of the next that has the same number. It is 0 for a channel that was open before the first frame that was seen.
 
-Publishes of a channel are numbered from 1 as they are seen, whatever the channel's mode; deliveries have their delivery
-tag. None stands for what the trace cannot know.
+Publishes of a channel are numbered from 1 as they are seen, in any mode of the channel; deliveries have their delivery
+tag. `None` stands for facts that the trace cannot know.
 
-Of AMQP 0-10, a session that is attached to a channel is what the channel is here, and a command id the delivery tag;
-the methods of messages are in `transfers`, under the same names of fields. Requests, replies and causes are the
-commands and controls themselves: `equivalents` has, for what both protocols have, the method of 0-9-1. There, a session
-may be on channel 0, and not only the connection itself: see `EventBase.on_channel`.
+For 0-10, a session attached to a channel takes the place of the channel, and a command id that of the delivery tag; the
+methods of messages are in `transfers`, with the same field names. Requests, replies and causes are the commands and
+controls themselves: `equivalents` has the 0-9-1 methods for those that both protocols have. A session, and not only the
+connection itself, may be on channel 0: see `EventBase.on_channel`.
 """
 
 from __future__ import annotations
@@ -155,7 +155,7 @@ class ChannelClosed(ChannelEventBase, frozen=True, kw_only=True):
     Of 0-10: execution.exception, with its error code; or, without one, session.detach, or session.detached that answers
     none, whose code is the one of section 9.2, 0 where it is normal.
 
-    What was still open on the channel is reported after close-ok, since confirms and deliveries may come until then.
+    Messages still open on the channel are reported after close-ok, since confirms and deliveries may come until then.
     """
 
     by: Peer
@@ -298,7 +298,7 @@ class FlowChanged(ChannelEventBase, frozen=True, kw_only=True):
 
 
 class HistoryLost(MixedEventBase, frozen=True, kw_only=True):
-    """Loss of history: unreadable bytes of `sender`, or a connection joined in its middle. What was open is unknown.
+    """Loss of history: unreadable bytes of `sender`, or a connection joined in its middle. All open state is unknown.
 
     For a single channel: its traffic cannot be followed.
     """

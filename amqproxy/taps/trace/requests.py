@@ -1,4 +1,4 @@
-"""Requests that await their replies, on one channel, from one peer."""
+"""Unanswered requests of one peer on one channel."""
 
 from __future__ import annotations
 
@@ -77,7 +77,7 @@ class PendingRequests:
         cost = REQUEST_COST + TABLE_COST * size
         if count >= MAX_PENDING or name in self._beyond or not self._budget.take(cost):
             self._beyond[name] = self._beyond.get(name, 0) + 1
-            if is_consume:  # replies to these may come out of turn
+            if is_consume:  # replies to basic.consume may come out of turn
                 self._put_consumes_beyond()
             return
         timed = TimedRequest(ts_ns, request, last, number, cost)
@@ -126,13 +126,13 @@ class PendingRequests:
     def _consume(self, tag: str) -> TimedRequest | None:
         """Remove and return the basic.consume answered with this tag, which the client or the broker has chosen."""
         if "basic.consume" in self._beyond:
-            self._put_consumes_beyond()  # it may be to one of those that are not remembered
+            self._put_consumes_beyond()  # the reply may be to a request that is not remembered
         key = tag if tag in self._by_tag else ""
         alike = self._by_tag.get(key)
         if alike is None:
             return None
         if 0 < alike.for_replies < len(alike.requests):
-            self._put_beyond(key)  # RabbitMQ answers those for direct replies at once: which one is this?
+            self._put_beyond(key)  # RabbitMQ answers those for direct replies at once: the request is ambiguous
             return None
         found = alike.requests.popleft()
         alike.for_replies = max(0, alike.for_replies - 1)

@@ -127,7 +127,7 @@ class OpenTransfers:
         runs: list[TimedRun] = self._runs
         low: cython.Py_ssize_t = 0
         high: cython.Py_ssize_t = len(runs)
-        middle: cython.Py_ssize_t = 0  # mostly it is the oldest
+        middle: cython.Py_ssize_t = 0  # mostly the oldest run
         run: TimedRun
         while low < high:
             run = runs[middle]

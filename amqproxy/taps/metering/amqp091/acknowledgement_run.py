@@ -18,7 +18,7 @@ ACKNOWLEDGEMENTS = 0xFF
 """Kind of the frame that stands for a run; no AMQP frame has it."""
 
 SIZE = 26
-"""Size in bytes of the frame that stands for a run: 7, the number of tags, first tag, method, its bits and the end."""
+"""Size in bytes of that frame: a 7-byte header, the number of tags, the first tag, the method, its bits and the end."""
 
 _KIND = cython.declare(cython.int, ACKNOWLEDGEMENTS)
 _SIZE = cython.declare(cython.Py_ssize_t, SIZE)

@@ -93,7 +93,7 @@ class MessageMeter:
     is complete. `frames` is the number of frames.
     """
 
-    # Contents of one peer's channels hardly ever interleave: `_interleaved` has those that another one has overtaken.
+    # Contents of one peer's channels rarely interleave: `_interleaved` has those interrupted by another channel's.
 
     def __init__(self, counts: MessageCounts) -> None:
         self._counts = counts

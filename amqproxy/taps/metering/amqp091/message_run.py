@@ -66,7 +66,7 @@ class MessageRun:
 
         A run ends before a frame above its limit: `header_max` for content headers, `payload_max` for others.
         """
-        like: cython.Py_ssize_t = at  # a message that was parsed: the next one mostly has the same layout
+        like: cython.Py_ssize_t = at  # the last parsed message: the next one mostly has the same layout
         header: cython.Py_ssize_t = 0
         body: cython.Py_ssize_t = 0
         end: cython.Py_ssize_t = 0

@@ -246,7 +246,7 @@ class AttachmentTrace:
     def _point(self, sender: Peer, control: SessionCommandPoint) -> None:
         self._numbers[sender].point(control.command_id or 0)
         if control.command_id and sender is CLIENT and self._context.knows_start:
-            self._context.lose()  # it has been attached before
+            self._context.lose()  # the session was attached before
 
     # --- the life of the session
 
@@ -517,7 +517,7 @@ class AttachmentTrace:
         if outcome is Settlement.COMMITTED:
             for each in accepted:
                 self._context.events.append(msgspec.structs.replace(each.event, ts_ns=ts_ns))
-        else:  # peers differ in who holds them now
+        else:  # brokers differ in who holds the deliveries after that
             ending = Settlement.OPEN if outcome is Settlement.OPEN else Settlement.UNKNOWN
             self._deliveries.give_up(accepted, ending, ts_ns)
 

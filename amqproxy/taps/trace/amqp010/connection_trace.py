@@ -204,12 +204,12 @@ class Amqp010Trace:
         """Report a loss of history: bytes of `sender` are missing, or could not be read as frames."""
         self._lose(sender, reason, ts_ns)
         if self._held is not None and self._held.count:
-            self._feed_held(self._held)  # what these are about may have been missed
+            self._feed_held(self._held)  # the frames that these wait for may have been missed
             self._forget(ts_ns)
         return self._queue.take()
 
     def end(self, ts_ns: int, reason: str) -> list[TraceEvent]:
-        """Report everything still open, since the connection, or what is seen of it, has ended."""
+        """Report everything still open, since the connection, or its visible part, has ended."""
         if self._held is not None:
             self._feed_held(self._held)
             ts_ns = max(self._latest_ts_ns, ts_ns)
@@ -332,7 +332,7 @@ class Amqp010Trace:
         channel = self._channel(number)
         current = channel.sessions[sender]
         if current is not None and not current.is_closing and (current.name == name or current.name is None):
-            return  # to what it is attached to already
+            return  # the session is attached already
         session = self._new_session(number, name, ts_ns)
         channel.sessions[sender] = session
         if session is None:
@@ -418,7 +418,7 @@ class Amqp010Trace:
             for session in channel.all():
                 session.stop_reading()
         if self._is_closed:
-            return  # both close at once; the first one counts
+            return  # closes of both peers crossed: the first one counts
         self._is_closed = True
         is_answer = sender is SERVER and self._is_open is False
         self._events.append(

@@ -20,7 +20,7 @@ from amqproxy.taps.trace.handshake_facts import HandshakeFacts
 
 
 class Amqp010Handshake:
-    """Handshake of one connection, as far as it was seen; `facts` are those that it has shown.
+    """Handshake of one connection, or the part of it that was seen; `facts` are those that it has shown.
 
     `answered` is the client's last control, which the server's next one answers; `unanswered` counts the server's
     controls that the client has not answered.

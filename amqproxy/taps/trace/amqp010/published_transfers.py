@@ -55,7 +55,7 @@ class PublishedTransfers:
             else:
                 awaits = self._open.add(position, number, ts_ns) or None
                 tag = id_of(position)
-        may_return = method.mandatory or method.transfer.accept_mode is None  # which some brokers read as explicit
+        may_return = method.mandatory or method.transfer.accept_mode is None  # for some brokers, none is explicit
         if awaits and may_return and position is not None:
             self._remember(position, method, properties, command)
         context.events.append(

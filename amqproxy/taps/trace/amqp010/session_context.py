@@ -1,4 +1,4 @@
-"""State shared by the parts of one session's trace: its channel, what is known of it, and its events."""
+"""State shared by the parts of one session's trace: its channel, the certainty of its facts, and its events."""
 
 from __future__ import annotations
 

@@ -52,7 +52,7 @@ class RecentMethods:
         """Remember a method of the client, sent in a frame of `size` bytes."""
         methods = self._methods
         if methods and methods[-1][0] is method:
-            return  # a publish just as the one before it
+            return  # a publish equal to the previous one
         cost = REQUEST_COST + TABLE_COST * size
         if len(methods) >= MAX_RECENT:
             dropped, given = methods.pop(0)
@@ -107,7 +107,7 @@ class RecentMethods:
             if unanswered is None:
                 return None
             no_wait = [each for each in sent if getattr(each, "no_wait", False)]
-            if not no_wait and name != "basic.consume":  # RabbitMQ does not always get to reply to that one
+            if not no_wait and name != "basic.consume":  # RabbitMQ may close before it replies to that
                 unanswered = unanswered[:1]
             sent = [*unanswered, *no_wait] or sent
         return _different([each for each in sent if _is_named(each, close.reply_text)] or sent)

@@ -1,4 +1,4 @@
-"""State shared by the parts of a channel's trace: its number, mode and epoch, what is known of it, and its events."""
+"""State shared by the parts of a channel's trace: its number, mode and epoch, the certainty of facts, and events."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ class ChannelContext:
     `knows_start` is whether all frames since channel.open were seen; `is_unread` whether the broker does not read what
     the client sends any more, since the channel or the connection is closing; `has_forgotten` whether ranges of open
     tags were forgotten, so that a tag which is not open may still be known to the broker. `mode` is None while it is
-    not known. `epoch` counts the openings of its number, from 1; 0 is what was open before the first frame.
+    not known. `epoch` counts the openings of its number, from 1; 0 if it was open before the first frame.
     """
 
     __slots__ = ("budgets", "epoch", "events", "has_forgotten", "is_unread", "knows_start", "mode", "number")

@@ -54,10 +54,10 @@ OnFrame = Callable[[Peer, Frame, int], None]
 class Trace:
     """Trace of one connection, from its protocol header, or from the first frame that was seen of it.
 
-    Frames are fed in the order in which they passed, with the time of the read that they came with, in nanoseconds;
-    each call returns what has happened with them. `body` is how many bytes of each body the events contain, and
-    `digests` whether they have a digest of all of it; `max_spans` bounds the ranges of open publishes and deliveries
-    (`open_tags`), `max_memory` the bytes of all else.
+    Frames are fed in the order in which they passed, with the time of their read, in nanoseconds; each call returns
+    the events that they have caused. `body` is the number of bytes of each body that events contain, and `digests`
+    whether they have a digest of the whole body; `max_spans` bounds the ranges of open publishes and deliveries
+    (`open_tags`), `max_memory` the bytes of all other state.
 
     Unless it `is_ordered`, as in a capture, only the frames of each peer are fed in the order in which they passed:
     those that come before what they answer are held, and taken at the time of the frame that they were held for.
@@ -218,12 +218,12 @@ class Trace:
         """Report a loss of history: bytes of `sender` are missing, or could not be read as frames."""
         self._lose(sender, reason, ts_ns)
         if self._order is not None and self._order.count:
-            self._feed_held(self._order)  # what these are about may have been missed
+            self._feed_held(self._order)  # the frames that these wait for may have been missed
             self._forget(ts_ns)
         return self._queue.take()
 
     def end(self, ts_ns: int, reason: str) -> list[TraceEvent]:
-        """Report everything still open, since the connection, or what is seen of it, has ended."""
+        """Report everything still open, since the connection, or its visible part, has ended."""
         if self._order is not None:
             self._feed_held(self._order)
             ts_ns = max(self._latest_ts_ns, ts_ns)
@@ -282,7 +282,7 @@ class Trace:
             return
         channel = self.channels.get(number)
         if channel is None:
-            if not self._is_joined:  # of a channel that is closed already, or was never opened
+            if not self._is_joined:  # the channel is closed already, or was never opened
                 if sender is CLIENT and frame.kind == METHOD:
                     self._stray.add(frame.method, frame.size)
                 return
@@ -307,7 +307,7 @@ class Trace:
                 self._previous.pop(number).lose(ts_ns)
                 channel.lose(ts_ns)
                 return
-            self._previous[number] = channel  # the client has not waited for close-ok, or it was not seen
+            self._previous[number] = channel  # the client has not waited for close-ok, or close-ok was not seen
         self._add_channel(number, knows_start=True)
 
     def _feed_previous(self, number: int, frame: Frame, ts_ns: int) -> None:

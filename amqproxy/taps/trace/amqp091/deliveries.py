@@ -111,7 +111,7 @@ class DeliveryTrace:
             self._last_tag = tag
         if awaits is False:
             return False
-        if tag <= self._unacked.last:  # direct replies repeat their tag: which of the two this is cannot be known
+        if tag <= self._unacked.last:  # direct replies repeat their tag: it cannot be known which of the two this is
             context.has_forgotten = True
             spans = self._unacked.settle(tag)
             if spans:
@@ -148,7 +148,7 @@ class DeliveryTrace:
 
     def missing_for_settlement(self, tag: int) -> Missing | None:
         """Return the deliveries, numbered from 1, that a settlement of this tag waits for; `None` if seen."""
-        if tag <= self._unacked.last:  # others are not settled; and direct replies have the tag of the next delivery
+        if tag <= self._unacked.last:  # only these are settled; direct replies have the tag of the next delivery
             return None
         return Missing(_DELIVERIES, max(1, tag - self._last_tag))
 
@@ -158,7 +158,7 @@ class DeliveryTrace:
         tag, multiple = method.delivery_tag, getattr(method, "multiple", False)
         unknown: bool | None = False
         if self._recovering:
-            spans = None  # the broker takes them back before it reads this
+            spans = None  # the broker requeues the deliveries before it reads this
         else:
             spans = self._unacked.settle(tag, multiple=multiple)
         if spans is None and (tag or not multiple):

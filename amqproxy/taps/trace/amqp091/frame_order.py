@@ -85,7 +85,7 @@ class FrameOrder:
                 return self._take(SERVER)
         if not (client and server):
             return None
-        if client_waits is None:  # the client closes what the broker's next frame waits for
+        if client_waits is None:  # the client closes the channel on which the broker's next frame waits
             return self._take(SERVER)
         if server_waits is None:
             return self._take(CLIENT)
@@ -122,7 +122,7 @@ class FrameOrder:
         name = _name(last)
         if name not in _LAST_NAMES or (last.channel and last.channel != waiting.channel):
             return False
-        if last.channel in self._reused:  # the broker closes the channel that was before the client's
+        if last.channel in self._reused:  # the broker closes the previous channel with this number
             return False
         missing = self._waits(closer.other, waiting)
         if missing is None or name in missing.names or (last.channel and "channel.open" in missing.names):

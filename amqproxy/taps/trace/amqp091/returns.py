@@ -71,7 +71,7 @@ class MandatoryPublishes:
         if not publishes:
             return
         before = len(publishes)
-        if publishes[0].number >= first:  # in order, as brokers mostly do
+        if publishes[0].number >= first:  # brokers mostly settle in order
             while publishes and publishes[0].number <= last:
                 publishes.popleft()
         else:
