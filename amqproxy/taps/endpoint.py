@@ -1,7 +1,7 @@
 """HTTP server of /metrics, in a few threads, so that no idle or slow scraper keeps others from scraping.
 
-Beside it, /healthz answers 200 for as long as the process runs, and /readyz 200 while it takes new clients, else 503.
-Any other path is answered with 404, so that a wrong one in a scraper's configuration is noticed.
+Besides, /healthz answers 200 while the process runs, and /readyz 200 while it takes new clients, else 503. Any other
+path is answered with 404, so that a wrong one in a scraper's configuration is noticed.
 """
 
 from __future__ import annotations

@@ -160,7 +160,7 @@ class _ObservedSession:
 
 
 class ObjectTap:
-    """Counts into `metrics` what sessions do, as the client sends and receives it.
+    """Adds the messages of sessions to `metrics`, in the form sent and received by the client.
 
     A session whose trace fails is no longer counted, without an effect on others: `contain` is `supervision.contained`.
     """

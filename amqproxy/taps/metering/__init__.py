@@ -1,4 +1,4 @@
-"""Counts messages and measures how long they were open, for metrics: without an object per message.
+"""Counts of messages and of the times for which they were open, for metrics, without an object per message.
 
     bytes of both directions → a meter of the protocol, one per connection → `MessageCounts`, one per process
 

@@ -88,7 +88,7 @@ class ObservedClient(Protocol):
 class ConsumerView(NamedTuple):
     """A consumer: its basic.consume in the form shown to people, its queue, and its prefetch.
 
-    The prefetch is the channel's when the client asked for the consumer, as RabbitMQ has it; 0 is no limit.
+    The prefetch is the channel's at the time of the basic.consume, as in RabbitMQ; 0 is no limit.
     """
 
     consume: BasicConsume

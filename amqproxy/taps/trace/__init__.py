@@ -3,7 +3,7 @@
     frames and times → `amqp091` or `amqp010` → events
 
 - `amqp091` and `amqp010`: the trace of a connection of each protocol; both make the same events.
-- `events`: what comes out, in the order in which it happened.
+- `events`: the output of a trace, in the order in which it happened.
 - `event_queue`: events until they are returned, and the listener that is shown them.
 - `equivalents`: requests of either protocol as methods of 0-9-1.
 - `handshake_facts`: the peers' properties and the limits they agree on.
@@ -32,7 +32,7 @@ keeps no object per message, and its state is bounded for the connection: `open_
 `budget.MAX_MEMORY` bytes of all other state.
 
 Times and order are those of the wire: a delivery is acked if its ack was seen before the channel was closed, even if
-the broker did not read it any more.
+the broker no longer read it.
 
 In a capture, only the order within each direction is certain: frames that may merely be early are held, and nothing is
 claimed to be unknown or lost before that is certain. Frames of the client and the broker that crossed stay in the order

@@ -7,7 +7,7 @@ from typing import NamedTuple
 MAX_MEMORY = 8 << 20
 """Limit in bytes on the requests, consumers and recent methods of one connection; what exceeds it is not remembered.
 
-Ranges of open tags have a limit of their own, `open_tags.MAX_SPANS`."""
+Ranges of open tags have a separate limit, `open_tags.MAX_SPANS`."""
 
 SPAN_COST = 200
 """Approximate memory of a range of open tags, in bytes."""

@@ -18,8 +18,8 @@ DIGEST_BLOCK = 8192
 class BodyDigest:
     """Incremental digest of a body, independent of how it is split; unlike a hash of hashlib, it can be pickled.
 
-    A body of no more than DIGEST_BLOCK bytes has its BLAKE2b. Of a longer one each block but the last is digested with
-    the digest of those before it in front, and so is the rest.
+    The digest of a body of up to DIGEST_BLOCK bytes is its BLAKE2b. In a longer one, each block, and the rest of at most
+    a block, is digested with the digest of the preceding blocks prefixed to it.
     """
 
     __slots__ = ("_before", "_rest")
@@ -51,7 +51,7 @@ class BodyDigest:
 class PartialContent:
     """A method whose content is incomplete. Section 4.2.6.
 
-    Of the body, the first `most` bytes are kept, and a digest of all of it where it `is_digested`.
+    The first `most` bytes of the body are kept, and if it `is_digested`, a digest of the whole body.
     """
 
     __slots__ = ("_body", "_hash", "_most", "_remaining", "method", "properties", "size")

@@ -3,8 +3,8 @@
 Each event has the time of the read in which it was completed, in nanoseconds since 1970, and its channel; 0 is the
 connection itself. `latency_ns` is the time since the read with the frame that the event answers.
 
-`epoch` counts the openings of the channel's number on the connection, from 1: it tells events of one channel from those
-of the next that has the same number. It is 0 for a channel that was open before the first frame that was seen.
+`epoch` counts the openings of the channel's number on the connection, from 1: it distinguishes successive channels with
+the same number. It is 0 for a channel that was open before the first frame that was seen.
 
 Publishes of a channel are numbered from 1 as they are seen, in any mode of the channel; deliveries have their delivery
 tag. `None` stands for facts that the trace cannot know.
@@ -49,9 +49,9 @@ class Settlement(StrEnum):
     """Outcome of publishes or deliveries."""
 
     CONFIRMED = "confirmed"
-    """The broker has confirmed publishes: basic.ack; of 0-10, it has completed or accepted them."""
+    """The broker has confirmed publishes: basic.ack; for 0-10, it has completed or accepted them."""
     NACKED = "nacked"
-    """The broker has refused publishes, or the client deliveries: basic.nack; of 0-10, it has rejected publishes."""
+    """The broker has refused publishes, or the client deliveries: basic.nack; for 0-10, it has rejected publishes."""
     COMMITTED = "committed"
     """Publishes whose transaction was committed."""
     ROLLED_BACK = "rolled back"
@@ -60,7 +60,7 @@ class Settlement(StrEnum):
     REJECTED = "rejected"
     """The client has refused deliveries: basic.reject, message.reject."""
     RECOVERED = "recovered"
-    """The client has given back deliveries: all of the channel with basic.recover, some with message.release."""
+    """The client has given back deliveries: all of the channel by basic.recover, some by message.release."""
     OPEN = "open"
     """They were still open when their channel ended."""
     UNKNOWN = "unknown"
@@ -99,7 +99,7 @@ class MixedEventBase(EventBase, frozen=True, kw_only=True):
 class ConnectionOpened(EventBase, frozen=True, kw_only=True):
     """connection.open-ok. The two tables are the peers' properties; limits are as agreed in tune-ok.
 
-    Of 0-10, `frame_max` is max-frame-size.
+    For 0-10, `frame_max` is max-frame-size.
     """
 
     virtual_host: str | None
@@ -120,7 +120,7 @@ class BlockingStarted(EventBase, frozen=True, kw_only=True):
 
 
 class BlockingEnded(EventBase, frozen=True, kw_only=True):
-    """connection.unblocked; `latency_ns` is for how long it was blocked."""
+    """connection.unblocked; `latency_ns` is the time for which the connection was blocked."""
 
     latency_ns: int | None
 
@@ -143,7 +143,7 @@ class ConnectionClosed(EventBase, frozen=True, kw_only=True):
 
 
 class ChannelOpened(ChannelEventBase, frozen=True, kw_only=True):
-    """channel.open-ok; of 0-10 session.attached, with the session's name."""
+    """channel.open-ok; for 0-10, session.attached, with the session's name."""
 
     latency_ns: int | None
     session_name: str | None = None
@@ -152,8 +152,8 @@ class ChannelOpened(ChannelEventBase, frozen=True, kw_only=True):
 class ChannelClosed(ChannelEventBase, frozen=True, kw_only=True):
     """channel.close; its fields have the same meaning as those of `ConnectionClosed`.
 
-    Of 0-10: execution.exception, with its error code; or, without one, session.detach, or session.detached that answers
-    none, whose code is the one of section 9.2, 0 where it is normal.
+    For 0-10: execution.exception, with its error code; or, without one, session.detach, or a session.detached that
+    answers none, whose code is the one of section 9.2, 0 if it is normal.
 
     Messages still open on the channel are reported after close-ok, since confirms and deliveries may come until then.
     """
@@ -172,7 +172,7 @@ def closer(event: ConnectionClosed | ChannelClosed) -> str | None:
 
 
 class RequestSent(MixedEventBase, frozen=True, kw_only=True):
-    """A method with `no_wait`, which gets no reply; of 0-10, a command about credit."""
+    """A method with `no_wait`, which gets no reply; for 0-10, a command about credit."""
 
     sender: Peer
     request: Method
@@ -181,8 +181,8 @@ class RequestSent(MixedEventBase, frozen=True, kw_only=True):
 class RequestAnswered(MixedEventBase, frozen=True, kw_only=True):
     """A synchronous method and its reply. A basic.get that got a message is a `MessageDelivered`, too.
 
-    Of 0-10, a command that carries no message and settles none, with its execution.result, or with session.completed,
-    of whose commands only this one is named.
+    For 0-10, a command that carries no message and settles none, with its execution.result, or with a session.completed
+    that is reduced to this command.
     """
 
     sender: Peer
@@ -192,7 +192,7 @@ class RequestAnswered(MixedEventBase, frozen=True, kw_only=True):
 
 
 class RequestUnanswered(MixedEventBase, frozen=True, kw_only=True):
-    """The channel, or the connection, has ended, and this request had no reply."""
+    """A request without a reply when its channel or connection ended."""
 
     sender: Peer
     request: Method
@@ -200,12 +200,12 @@ class RequestUnanswered(MixedEventBase, frozen=True, kw_only=True):
 
 
 class MessagePublished(ChannelEventBase, frozen=True, kw_only=True):
-    """basic.publish, complete. `confirm_tag` is the tag by which the broker will confirm it: of 0-10, the command id.
+    """basic.publish, complete. `confirm_tag` is the tag by which the broker will confirm it; for 0-10, the command id.
 
-    `awaits` is whether anything becomes of it: a confirm, the end of a transaction, or, as the broker does not read it
-    any more, the end of the channel. `body` is the beginning of the body, as much as the trace keeps, `digest` that of
-    all of it, if the trace makes digests: so it is in the other events, too. `size` is None where not even the header
-    was shown, since a rule let the publish go no further.
+    `awaits` is whether an outcome follows: a confirm, the end of a transaction, or, if the broker no longer reads the
+    publish, the end of the channel. `body` is the part of the body that the trace keeps, `digest` is that of the whole
+    body, if the trace makes digests, as in the other events. `size` is `None` if not even the header was shown, since a
+    rule did not forward the publish.
     """
 
     number: int
@@ -221,7 +221,7 @@ class MessagePublished(ChannelEventBase, frozen=True, kw_only=True):
 class MessageReturned(ChannelEventBase, frozen=True, kw_only=True):
     """basic.return, complete; `number` is that of the publish, if only one can be meant.
 
-    Of 0-10, a publish that the broker rejects since no queue takes it.
+    For 0-10, a publish that the broker rejects since no queue takes it.
     """
 
     number: int | None
@@ -235,8 +235,8 @@ class MessageReturned(ChannelEventBase, frozen=True, kw_only=True):
 class PublishesSettled(ChannelEventBase, frozen=True, kw_only=True):
     """Outcome of publishes, whose numbers and times are in `spans`.
 
-    `is_unknown_tag` is whether the broker named a tag that is not open; None where that cannot be known. With
-    `multiple` it has still confirmed what came before.
+    `is_unknown_tag` is whether the broker named a tag that is not open; `None` if that cannot be known. With
+    `multiple`, it has still confirmed the earlier publishes.
     """
 
     outcome: Settlement
@@ -247,8 +247,8 @@ class PublishesSettled(ChannelEventBase, frozen=True, kw_only=True):
 class MessageDelivered(ChannelEventBase, frozen=True, kw_only=True):
     """basic.deliver or basic.get-ok, complete. `queue` is the consumer's, or the one that basic.get named.
 
-    `awaits` is whether the client has to settle it: of 0-10, whether its accept-mode is explicit. `is_browsed` is
-    whether it stays in its queue, which is only shown (acquire-mode not-acquired).
+    `awaits` is whether the client has to settle it; for 0-10, whether its accept-mode is explicit. `is_browsed` is
+    whether the message stays in its queue, since the client only browses it (acquire-mode not-acquired).
     """
 
     method: DeliveryMethod
@@ -273,11 +273,11 @@ class MessageDelivered(ChannelEventBase, frozen=True, kw_only=True):
 class DeliveriesSettled(ChannelEventBase, frozen=True, kw_only=True):
     """Outcome of deliveries, whose tags and times are in `spans`.
 
-    `tag` and `multiple` are as the client sent them; of 0-10, where it names a set, `tag` is the first that is not
-    open, or else the last, and `command` is its name. `is_unknown_tag` is whether it named a tag that is not open; None
-    where that cannot be known. `requeue` is whether the queue gets them back. Unless `is_certain`, the beginning of the
-    channel, or of a consumer, was not seen: this may be in a transaction, or of deliveries that need no
-    acknowledgement.
+    `tag` and `multiple` are as the client sent them; for 0-10, where a command names a set, `tag` is the first one that
+    is not open, or else the last, and `command` is the command's name. `is_unknown_tag` is whether the client named a
+    tag that is not open; `None` if that cannot be known. `requeue` is whether the deliveries return to their queue.
+    Unless `is_certain`, the beginning of the channel, or of a consumer, was not seen: the settlement may be in a
+    transaction, or of deliveries that need no acknowledgement.
     """
 
     outcome: Settlement
@@ -291,7 +291,7 @@ class DeliveriesSettled(ChannelEventBase, frozen=True, kw_only=True):
 
 
 class FlowChanged(ChannelEventBase, frozen=True, kw_only=True):
-    """channel.flow: `sender` asks the other to go on, or to stop, sending contents."""
+    """channel.flow: `sender` asks the other peer to resume, or to stop, sending contents."""
 
     sender: Peer
     is_active: bool

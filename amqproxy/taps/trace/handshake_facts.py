@@ -15,8 +15,8 @@ STEPS = frozenset(
 class HandshakeFacts:
     """Facts of a handshake; `None` for each that was not seen.
 
-    `greeted_ts_ns` is when the client sent its protocol header. Properties are as records have them; limits as agreed.
-    `step` is the last method that either peer has sent of it.
+    `greeted_ts_ns` is the time of the client's protocol header. Properties have the form used by records; limits are
+    those agreed. `step` is the last handshake method of either peer.
     """
 
     __slots__ = (

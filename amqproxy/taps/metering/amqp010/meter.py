@@ -1,8 +1,8 @@
 """Counter of the messages of one 0-10 connection, from its frames as the client sends and receives them.
 
 A client's message.transfer is a publish, confirmed when the server has completed or accepted it, unless it is in a
-transaction; a server's is a delivery, which the client accepts, rejects, or releases. A command of the client's other
-than these is a request, and its result or its completion the reply. This module may be compiled.
+transaction; a server's is a delivery, which the client accepts, rejects, or releases. Any other command of the client
+is a request, and its result or its completion the reply. This module may be compiled.
 
 All of it is in one module, because the compiler inlines only within a module, and all of it runs for every frame.
 """

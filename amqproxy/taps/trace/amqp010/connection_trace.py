@@ -94,8 +94,8 @@ class ChannelSessions:
 class Amqp010Trace:
     """Trace of one 0-10 connection, from its protocol header, or from the first frame that was seen of it.
 
-    It is used as `trace.connection_trace.Trace` is, and its options are the same. `channels` are the sessions that the
-    client uses, by the numbers of their channels.
+    Its interface and its options are those of the 0-9-1 `Trace`. `channels` are the sessions that the client uses, by
+    channel number.
     """
 
     __slots__ = (
@@ -250,7 +250,7 @@ class Amqp010Trace:
             self._feed_late(found[0], *found[1])
 
     def _feed_late(self, sender: Peer, frame: Frame, ts_ns: int, is_by_proxy: bool) -> None:
-        """Take a frame at its time, but never before one that was taken before it."""
+        """Take a frame at its time, or at the time of the last frame taken, if that is later."""
         if ts_ns > self._latest_ts_ns:
             self._latest_ts_ns = ts_ns
         self._feed(sender, frame, self._latest_ts_ns, is_by_proxy)

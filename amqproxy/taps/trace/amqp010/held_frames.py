@@ -1,7 +1,7 @@
 """Frames seen before those that they answer, as in a capture, whose two directions have no common order.
 
-Each direction is in order itself: a frame that is early holds up all that its sender sent after it. Two frames each of
-which waits for the other's direction show that one of them answers nothing: the earlier one is let through.
+Each direction is in order itself: an early frame holds up all later frames of its sender. If the next frames of both
+peers wait for each other's direction, one of them answers nothing: the earlier one is let through.
 """
 
 from __future__ import annotations

@@ -16,8 +16,8 @@ MAX_SEGMENT = 1024 * 1024
 class PartialCommand:
     """A command assembled from its frames, which come in order. Section 4.4.1.
 
-    Of the body, the first `most` bytes are kept, and a digest of all of it where it `is_digested`. `size` counts the
-    body's bytes, `wire_size` those of the command and its header. `position` is the command's, None if not known.
+    The first `most` bytes of the body are kept, and if it `is_digested`, a digest of the whole body. `size` counts the
+    body's bytes, `wire_size` those of the command and its header. `position` is the command's, `None` if unknown.
     """
 
     __slots__ = ("_body", "_hash", "_most", "_pieces", "header", "method", "position", "size", "wire_size")

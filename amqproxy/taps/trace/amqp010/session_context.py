@@ -1,4 +1,4 @@
-"""State shared by the parts of one session's trace: its channel, the certainty of its facts, and its events."""
+"""State shared by the parts of one session's trace: its channel, mode, epoch, limits of knowledge, and events."""
 
 from __future__ import annotations
 

@@ -36,7 +36,7 @@ _NAMES_SOMETHING = re.compile(rf"\b(?:{'|'.join(sorted(set(_NOUNS.values())))}) 
 class RecentMethods:
     """The client's last methods on a channel that no reply has shown to be carried out.
 
-    A broker works through the methods of a channel in order: what came before a request with a reply did not fail.
+    A broker works through the methods of a channel in order: those before an answered request did not fail.
     """
 
     __slots__ = ("_budget", "_dropped", "_is_lost", "_methods", "_refused")

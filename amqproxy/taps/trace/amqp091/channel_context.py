@@ -1,4 +1,4 @@
-"""State shared by the parts of a channel's trace: its number, mode and epoch, the certainty of facts, and events."""
+"""State shared by the parts of a channel's trace: its number, mode, epoch, limits of knowledge, and events."""
 
 from __future__ import annotations
 
@@ -10,10 +10,10 @@ from amqproxy.taps.trace.events import TraceEvent
 class ChannelContext:
     """The facts about one channel on which the claims of all its parts depend. Events are appended to `events`.
 
-    `knows_start` is whether all frames since channel.open were seen; `is_unread` whether the broker does not read what
-    the client sends any more, since the channel or the connection is closing; `has_forgotten` whether ranges of open
-    tags were forgotten, so that a tag which is not open may still be known to the broker. `mode` is None while it is
-    not known. `epoch` counts the openings of its number, from 1; 0 if it was open before the first frame.
+    `knows_start` is whether all frames since channel.open were seen; `is_unread` whether the broker no longer reads
+    what the client sends, since the channel or the connection is closing; `has_forgotten` whether ranges of open tags
+    were forgotten, so that a tag which is not open may still be known to the broker. `mode` is `None` while it is
+    unknown. `epoch` counts the openings of its number, from 1; 0 if it was open before the first frame.
     """
 
     __slots__ = ("budgets", "epoch", "events", "has_forgotten", "is_unread", "knows_start", "mode", "number")
@@ -38,7 +38,7 @@ class ChannelContext:
         return True
 
     def learn_mode(self, mode: ChannelMode) -> None:
-        """Note an unknown mode, since the broker has sent a method that only a channel in this mode gets."""
+        """Set the mode if it was unknown: the broker has sent a method that only a channel in this mode gets."""
         if self.mode is None:
             self.mode = mode
 

@@ -331,7 +331,7 @@ class ChannelTrace:
         self._add(HistoryLost(ts_ns=ts_ns, channel=context.number, epoch=context.epoch, sender=CLIENT, reason=reason))
 
     def _feed_unread(self, method: Method, size: int, ts_ns: int) -> None:
-        """Take a method of the client that the broker does not read any more. Section 1.5.2.5."""
+        """Take a method of the client that the broker no longer reads. Section 1.5.2.5."""
         if isinstance(method, BasicPublish):
             self._contents[CLIENT] = PartialContent(method, self._body, is_digested=self._digests)
         elif isinstance(method, ChannelClose):

@@ -59,9 +59,9 @@ class Trace:
     whether they have a digest of the whole body; `max_spans` bounds the ranges of open publishes and deliveries
     (`open_tags`), `max_memory` the bytes of all other state.
 
-    Unless it `is_ordered`, as in a capture, only the frames of each peer are fed in the order in which they passed:
-    those that come before what they answer are held, and taken at the time of the frame that they were held for.
-    `on_frame` is given each frame when it is taken.
+    Unless it `is_ordered`, as in a capture, only the frames of each peer are fed in the order in which they passed: a
+    frame that comes before the one it answers is held, and taken at the time of that frame. `on_frame` is given each
+    frame when it is taken.
 
     `channels` are the client's open channels, by number; `facts` are those of the handshake, `activity` the times of
     the peers' last frames.
@@ -196,7 +196,7 @@ class Trace:
             self._feed_late(found[0], *found[1])
 
     def _feed_late(self, sender: Peer, frame: Frame, ts_ns: int, is_by_proxy: bool) -> None:
-        """Take a frame at its time, but never before one that was taken before it."""
+        """Take a frame at its time, or at the time of the last frame taken, if that is later."""
         if ts_ns > self._latest_ts_ns:
             self._latest_ts_ns = ts_ns
         self._feed(sender, frame, self._latest_ts_ns, is_by_proxy)

@@ -186,7 +186,7 @@ class DeliveryTrace:
     def reopen(self, settled: list[DeliveriesSettled]) -> None:
         """Reopen deliveries that the client settled in a transaction which it has rolled back.
 
-        The broker works in order: what the client settles after it may be what it had settled before.
+        The broker works in order: after the rollback, the client may settle the same deliveries again.
         """
         for each in settled:
             self._unacked.reopen(each.spans)

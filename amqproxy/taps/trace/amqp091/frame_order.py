@@ -1,7 +1,7 @@
 """Frames that were seen before those that they answer, as in a capture, whose two directions have no common order.
 
 A packet that was captured late, or was sent again, makes an acknowledgement come before its delivery, and a reply
-before its request. Each direction is in order itself: a frame that is early holds up all that its sender sent after it.
+before its request. Each direction is in order itself: an early frame holds up all later frames of its sender.
 """
 
 from __future__ import annotations
@@ -44,7 +44,7 @@ class FrameOrder:
     `count` is the number of held frames; `reused` are the numbers of channels that the client has reopened before the
     broker closed them.
 
-    Two frames of which each waits for the other's direction show that one of them answers nothing: it is let through.
+    If the next frames of both peers wait for each other's direction, one of them answers nothing: it is let through.
     """
 
     __slots__ = ("_budget", "_held", "_missing", "_reused", "count")

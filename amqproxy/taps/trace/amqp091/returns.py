@@ -28,7 +28,7 @@ class _Publish(NamedTuple):
 class MandatoryPublishes:
     """Publishes of one channel that may still be returned, with the number of each.
 
-    A publish that the broker has settled cannot be returned any more: it sends the return first.
+    A publish that the broker has settled can no longer be returned: the broker sends the return first.
     """
 
     __slots__ = ("_budget", "_forgotten", "_is_lost", "_publishes")
