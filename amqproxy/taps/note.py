@@ -23,7 +23,7 @@ class Note(NamedTuple):
 
     @property
     def ends_content(self) -> bool:
-        """Whether no more of the command's content is shown, since the command is not forwarded."""
+        """Whether the rest of the command's content is not shown, since the command is not forwarded."""
         return self.leg == "client" and self.verdict in ("refused", "dropped")
 
     def is_of_proxy(self, sender: Peer) -> bool:

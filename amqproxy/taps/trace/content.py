@@ -18,8 +18,8 @@ DIGEST_BLOCK = 8192
 class BodyDigest:
     """Incremental digest of a body, independent of how it is split; unlike a hash of hashlib, it can be pickled.
 
-    The digest of a body of up to DIGEST_BLOCK bytes is its BLAKE2b. In a longer one, each block, and the rest of at most
-    a block, is digested with the digest of the preceding blocks prefixed to it.
+    The digest of a body of up to DIGEST_BLOCK bytes is its BLAKE2b. In a longer one, each block, and the rest of at
+    most a block, is digested with the digest of the preceding blocks prefixed to it.
     """
 
     __slots__ = ("_before", "_rest")
@@ -92,7 +92,7 @@ class PartialContent:
     def add_body(self, size: int, payload: bytes | None) -> bool:
         """Take `size` more body bytes; return whether the content is complete. `payload` may be `None` if none is kept.
 
-        If `payload` is shorter than `size`, the rest is unknown: no more is kept, and there is no digest.
+        If `payload` is shorter than `size`, the rest is unknown: later bytes are not kept, and the digest stays empty.
         """
         remaining = self._remaining = self._remaining - size if size < self._remaining else 0
         if payload is not None and len(payload) < size:

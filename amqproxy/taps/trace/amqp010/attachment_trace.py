@@ -202,7 +202,7 @@ class AttachmentTrace:
             self._complete(sender, ts_ns)
 
     def end_content(self, sender: Peer, ts_ns: int) -> None:
-        """Complete the transfer that `sender` has begun, if there is one: no more of it is shown."""
+        """Complete the transfer that `sender` has begun, if there is one, since its rest is not shown."""
         if sender in self._partial and self._partial[sender].method is not None:
             self._complete(sender, ts_ns)
 

@@ -186,7 +186,7 @@ class Amqp010Trace:
         return self._queue.take()
 
     def end_content(self, sender: Peer, number: int, ts_ns: int) -> list[TraceEvent]:
-        """Complete the transfer that `sender` has begun on a channel, if there is one: no more of it is shown."""
+        """Complete the transfer that `sender` has begun on a channel, if there is one, since its rest is not shown."""
         session = self._session(sender, number)
         if session is not None:
             session.end_content(sender, ts_ns)

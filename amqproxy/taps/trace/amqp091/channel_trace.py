@@ -184,7 +184,7 @@ class ChannelTrace:
         return False
 
     def end_content(self, sender: Peer, ts_ns: int) -> None:
-        """Complete the content that `sender` has begun, if there is one: no more of it is shown."""
+        """Complete the content that `sender` has begun, if there is one, since its rest is not shown."""
         if sender in self._contents:
             self._complete(sender, ts_ns)
 

@@ -158,7 +158,7 @@ class Trace:
         return self._queue.take()
 
     def end_content(self, sender: Peer, number: int, ts_ns: int) -> list[TraceEvent]:
-        """Complete the content that `sender` has begun on a channel, if there is one: no more of it is shown."""
+        """Complete the content that `sender` has begun on a channel, if there is one, since its rest is not shown."""
         channel = self.channels.get(number)
         if channel is not None:
             channel.end_content(sender, ts_ns)

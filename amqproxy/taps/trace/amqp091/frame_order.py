@@ -59,7 +59,7 @@ class FrameOrder:
         self._held: dict[Peer, deque[HeldFrame]] = {CLIENT: deque(), SERVER: deque()}
 
     def may_pass(self, sender: Peer, frame: Frame) -> bool:
-        """Whether a frame just seen may pass: it waits for nothing, and no frame is held."""
+        """Whether a frame just seen may pass: it does not wait for others, and no frame is held."""
         return not self.count and (frame.kind != METHOD or self._missing(sender, frame) is None)
 
     def hold(self, sender: Peer, frame: Frame, ts_ns: int, is_by_proxy: bool = False) -> bool:
