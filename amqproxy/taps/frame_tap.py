@@ -22,7 +22,7 @@ DECODED_FACTOR = 4
 
 
 class FrameTap:
-    """Puts the records of frames into `queue`; they contain the first `body` bytes of each body frame.
+    """Tap that puts a record of each frame into `queue`, with the first `body` bytes of body frames.
 
     `clock` returns the time at which the frames shown have passed, in nanoseconds since 1970.
     """

@@ -47,7 +47,7 @@ _OPENING = {True: "resumed", False: "stopped"}
 
 
 class CommandSelector(Protocol):
-    """Chooses the messages and requests of one connection that are reported."""
+    """Choice of the messages and requests of one connection that are reported."""
 
     def learn(self, sender: Peer, frame: Frame | Amqp010Frame) -> None:
         """Take a method of channel 0, or a control of 0-10, which shows who the client is."""
@@ -72,7 +72,7 @@ SelectorOf = Callable[[int, str], CommandSelector]
 
 
 class MessageRecorder:
-    """Makes the records of one connection, numbered `stream` and named `connection`.
+    """Maker of the records of one connection, numbered `stream` and named `connection`.
 
     They contain the first `body` bytes of each body, if the events have as many. With a `selector`, only the commands
     that it selects are reported, and errors.

@@ -160,7 +160,7 @@ class _ObservedSession:
 
 
 class ObjectTap:
-    """Adds the messages of sessions to `metrics`, in the form sent and received by the client.
+    """Tap that counts the messages and findings of sessions in `metrics`, as seen on the client's leg.
 
     A session whose trace fails is no longer counted, without an effect on others: `contain` is `supervision.contained`.
     """

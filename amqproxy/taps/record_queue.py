@@ -18,7 +18,7 @@ Queued = TypeVar("Queued")
 
 
 class RecordQueue(Generic[Queued]):
-    """Takes records without ever blocking their producer, and hands them out in batches.
+    """Queue of records that never blocks their producer, and hands them out in batches.
 
     `backlog` bounds the waiting records, `memory` the bytes of these and of the last batch taken. `wake` is called when
     there are records to take. Dropped records are counted for the tap named `reader`. When the queue is full, new

@@ -22,7 +22,7 @@ OBSERVERS_A_STEP = 100
 
 
 class TraceTap:
-    """Puts reports into `queue`. Commands that rules changed are reported as the client sent or received them.
+    """Tap that puts reports into `queue`. Commands that rules changed are reported as the client sent or received them.
 
     With `selector_of`, only the messages that it selects are reported, and errors. The records of open messages take at
     most `memory` bytes, and so do the traces at each check, once a second. `clock` returns the time at which the frames

@@ -8,7 +8,7 @@ from amqproxy.telemetry.trace_context import TraceContext
 
 
 class Sampler:
-    """Samples the share `ratio` of the traces.
+    """Sampler of the share `ratio` of the traces.
 
     For a message with a trace context, its trace id decides, as in OpenTelemetry's TraceIdRatioBased, and only if its
     publisher has sampled it. For any other message, chance decides: `random` returns numbers in [0, 1).

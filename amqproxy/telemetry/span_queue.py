@@ -14,7 +14,7 @@ BATCH = 512
 
 
 class SpanQueue:
-    """Takes spans without ever blocking, and hands them out in batches.
+    """Queue of spans that never blocks their producer, and hands them out in batches.
 
     Their room in the `budget` has been taken; the consumer of the queue gives it back.
     """

@@ -46,7 +46,7 @@ OpenSpans = dict[int, dict[int, MessageSpan]]
 
 
 class SpanRecorder:
-    """Makes the spans of one connection; `attributes` are common to all of them.
+    """Maker of the spans of one connection; `attributes` are common to all of them.
 
     A message for which `budget` has no room gets no span; `count_dropped` is called with the number of those.
     """

@@ -48,7 +48,7 @@ class TracedSession:
 
 
 class SpanTap:
-    """Puts the spans of messages into `queue`, as the client sent and received them.
+    """Tap that puts the spans of messages into `queue`, in the form that the client sent and received.
 
     `upstream` is the broker's address, or "broker" for the integrated one. `count_dropped` is called with the number of
     spans that were dropped for lack of room. A session whose trace fails is no longer traced, without an effect on

@@ -27,7 +27,7 @@ FLUSH_TIMEOUT = 3.0
 
 
 class Telemetry:
-    """Exports the spans of the sessions shown to its `tap`: by OTLP, unless there is another `exporter`."""
+    """Export of the spans of the sessions shown to its `tap`: by OTLP, unless there is another `exporter`."""
 
     def __init__(
         self,

@@ -14,7 +14,7 @@ from amqproxy.taps.trace.events import TraceEvent
 
 
 class ConnectionFindings:
-    """Listens to `trace`, of the connection numbered `stream` and named `connection`, whose client's end comes first.
+    """Listener to `trace`, of the connection numbered `stream` and named `connection`, whose client's end comes first.
 
     `is_tls` is whether it is encrypted, if that is known; `process_inspector` is shared by the connections of a run;
     `is_counting` is as in `Inspector`.

@@ -89,7 +89,7 @@ DETECTORS: tuple[type[Detector], ...] = (
 
 
 class Inspector:
-    """Runs all detectors on one connection, numbered `stream` and named `connection`.
+    """All detectors of one connection, numbered `stream` and named `connection`, and their findings.
 
     With `is_counting`, each finding is reported, and not only the first, the tenth, the hundredth ….
     """

@@ -17,7 +17,7 @@ PROCESS_DETECTORS: tuple[type[ProcessDetector], ...] = (ConnectionPerMessage, Co
 
 
 class ProcessInspector:
-    """Runs all process detectors."""
+    """All process detectors, and their findings."""
 
     def __init__(self) -> None:
         self._detectors = [each() for each in PROCESS_DETECTORS]

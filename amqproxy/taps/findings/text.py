@@ -9,7 +9,7 @@ _COLOURS = {Severity.ERROR: RED, Severity.WARNING: YELLOW, Severity.INFO: ""}
 
 
 class FindingLines:
-    """Formats findings as lines; the first of a kind gets two more, with why it matters and the remedy."""
+    """Formatter of findings as lines; the first of a kind gets two more, with why it matters and the remedy."""
 
     def __init__(self, *, is_coloured: bool = False) -> None:
         self._is_coloured = is_coloured

@@ -14,7 +14,7 @@ except ImportError:  # a plain run does not need Cython
 @cython.final
 @cython.cclass
 class Distribution:
-    """Counts values by `bounds`, each the largest value of its bucket; the last bucket has no bound.
+    """Histogram with the buckets `bounds`, each the largest value of its bucket; the last bucket has no bound.
 
     `counts` are the counts of the buckets, one more than the bounds; `total` is the sum of all values.
     """

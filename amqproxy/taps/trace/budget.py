@@ -1,4 +1,4 @@
-"""Bounds that the channels of one connection share."""
+"""Budgets that the channels of one connection share."""
 
 from __future__ import annotations
 

@@ -9,7 +9,7 @@ from amqproxy.amqp010.sequence import SequenceSet
 
 
 class CommandNumbers:
-    """Numbers commands, beginning at session.command-point.
+    """Numbering of the commands of one peer, beginning at session.command-point.
 
     `first` and `next` are the positions of the first and of the next command of the attachment, `None` while unknown;
     `begun` is the position of the command that is incomplete.

@@ -23,7 +23,7 @@ _stop = attrgetter("stop")
 
 
 class DeliveredTransfers:
-    """Links deliveries to the queues of their subscriptions, and to the client's settlements."""
+    """Deliveries of one session, linked to the queues of their subscriptions, and to the client's settlements."""
 
     __slots__ = ("_context", "_numbers", "_queues", "_transactions", "_unaccepted")
 

@@ -27,7 +27,7 @@ class HeldAmqp010Frame(NamedTuple):
 
 
 class HeldFrames:
-    """Holds frames back while they are early; `is_early` returns whether a peer's next frame is."""
+    """Frames held back while they are early; `is_early` returns whether a peer's next frame is."""
 
     __slots__ = ("_budget", "_held", "_is_early")
 

@@ -18,7 +18,7 @@ MAX_RETURNABLE = 1024
 
 
 class PublishedTransfers:
-    """Numbers publishes, and links them to completions, accepts, rejects and the ends of transactions.
+    """Publishes of one session, numbered, and linked to completions, accepts, rejects and the ends of transactions.
 
     `count` is the number of publishes that the client has sent. Publishes in a transaction are kept apart from others.
     """

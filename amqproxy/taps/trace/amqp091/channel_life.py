@@ -14,7 +14,7 @@ _CLOSE_OK = Missing(frozenset(("channel.close-ok",)))
 
 
 class ChannelLife:
-    """Links channel.open and channel.close to their replies.
+    """State of one channel, from channel.open and channel.close and their replies.
 
     `is_opened` is whether the broker has answered channel.open.
     """

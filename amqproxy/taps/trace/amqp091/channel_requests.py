@@ -25,7 +25,7 @@ _CONSUME = Missing(frozenset(("basic.consume",)))
 
 
 class RequestTrace:
-    """Links replies to requests, and remembers the client's methods that the broker may refuse.
+    """Requests linked to their replies, and the client's recent methods that the broker may refuse.
 
     `consumers` are the consumers that the client has asked for.
     """

@@ -34,7 +34,7 @@ _DELIVERIES = frozenset(("basic.deliver", "basic.get-ok"))
 
 
 class DeliveryTrace:
-    """Links deliveries to their consumers, and to the client's settlements."""
+    """Deliveries of one channel, linked to their consumers, and to the client's settlements."""
 
     __slots__ = (
         "_all_unsure",

@@ -39,7 +39,7 @@ class HeldFrame(NamedTuple):
 
 
 class FrameOrder:
-    """Holds frames back until the methods that they answer were seen; `missing` returns those of a peer's next frame.
+    """Frames held back until the methods that they answer were seen; `missing` returns those of a peer's next frame.
 
     `count` is the number of held frames; `reused` are the numbers of channels that the client has reopened before the
     broker closed them.

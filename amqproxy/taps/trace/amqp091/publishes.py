@@ -16,7 +16,7 @@ _PUBLISH = frozenset(("basic.publish",))
 
 
 class PublishTrace:
-    """Numbers publishes, and links them to confirms, returns and the ends of transactions.
+    """Publishes of one channel, numbered, and linked to confirms, returns and the ends of transactions.
 
     `count` is the number of publishes that the client has sent.
     """
