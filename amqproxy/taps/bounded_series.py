@@ -1,4 +1,4 @@
-"""A counter with labels whose values come from outside, and that has a bounded number of series."""
+"""A counter with a bounded number of series, for labels whose values come from outside."""
 
 from __future__ import annotations
 
@@ -7,13 +7,13 @@ from collections.abc import Sequence
 from prometheus_client import CollectorRegistry, Counter
 
 OTHER = "other"
-"""The value of each label of what there is no series for."""
+"""Label value for all values beyond the limit of series."""
 
 
 class BoundedSeries:
-    """Counts by `fixed`, labels with few values, and by `labels`, of which it makes at most `most` combinations.
+    """Counter by `fixed`, labels with few values, and by `labels`, with at most `most` combinations of values.
 
-    What is beyond that is counted with "other" as the value of each of `labels`, and once more in `beyond`.
+    Further combinations are counted with "other" as the value of each of `labels`, and once more in `beyond`.
     """
 
     def __init__(
@@ -46,5 +46,5 @@ class BoundedSeries:
 
 
 def _printable(value: str) -> str:
-    """A value as Prometheus takes it: what was no UTF-8 is replaced, since one wrong label fails a whole scrape."""
+    """Return a valid label value: invalid UTF-8 is replaced, since one bad label fails a whole scrape."""
     return value.encode("utf-8", "surrogateescape").decode("utf-8", "replace")

@@ -1,7 +1,7 @@
-"""Serves /metrics over HTTP, in a few threads: no scraper, be it idle or slow, keeps others from scraping.
+"""HTTP server of /metrics, in a few threads, so that no idle or slow scraper keeps others from scraping.
 
-Beside it, /healthz answers 200 for as long as the process runs, and /readyz 200 while it takes new clients, else 503.
-Any other path is answered with 404, so that a wrong one in a scraper's configuration is noticed.
+Besides, /healthz answers 200 while the process runs, and /readyz 200 while it takes new clients, else 503. Any other
+path is answered with 404, so that a wrong one in a scraper's configuration is noticed.
 """
 
 from __future__ import annotations
@@ -21,13 +21,13 @@ PATIENCE = 10.0
 """Seconds that a scraper has to send its request and to read the response."""
 
 MOST_SCRAPERS = 16
-"""Scrapers at a time; for one more, the one that has been there for longest has to go."""
+"""Limit on concurrent scrapers; a further one displaces the oldest."""
 
 POLL_INTERVAL = 0.25
 """Seconds between two checks for scrapers that have timed out."""
 
 Failed = Callable[[Exception], None]
-"""Is called when a scrape failed on our side."""
+"""Callback for a scrape that failed on our side."""
 
 
 @contextmanager
@@ -38,7 +38,7 @@ def serve(
     failed: Failed = lambda error: None,
     is_ready: Callable[[], bool] = lambda: True,
 ) -> Iterator[int]:
-    """Serve what `registry` holds, on HOST:PORT, for the while; gives the port. `OSError` when that cannot be had.
+    """Serve `registry` on HOST:PORT within the context, and yield the port. Raises `OSError` if it cannot be bound.
 
     `is_ready` is whether new clients are taken; it is called in another thread.
     """
@@ -58,8 +58,8 @@ class _MetricsHandler(prometheus_client.MetricsHandler):
     timeout = PATIENCE
     server: _MetricsServer
 
-    def do_GET(self) -> None:  # noqa: N802 - so it is called
-        """Make the whole answer, and send it only then: while it is made, others have to wait."""
+    def do_GET(self) -> None:  # noqa: N802 - the name that http.server calls
+        """Render the whole answer before sending it, since other scrapes wait during the rendering."""
         path = self.path.partition("?")[0]
         if path == "/healthz":
             self._send_state(True)
@@ -114,10 +114,10 @@ class _MetricsServer(ThreadingMixIn, TCPServer):
         self.failed = failed
         self.is_ready = is_ready
         self.rendering = threading.Lock()
-        """One at a time: each that runs takes the interpreter from the proxy."""
+        """Lock that admits one rendering at a time, since each takes the interpreter from the proxy."""
         self._lock = threading.Lock()
         self._began: dict[Any, float] = {}
-        """When each connection that is served was accepted, in that order."""
+        """Time at which each served connection was accepted, the oldest first."""
         self.address_family, *_, address = socket.getaddrinfo(
             host, port, type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE
         )[0]
@@ -146,10 +146,10 @@ class _MetricsServer(ThreadingMixIn, TCPServer):
                 _hang_up(request)
 
     def handle_error(self, request: Any, client_address: Any) -> None:
-        """It was slow, or has gone: no trouble of ours."""
+        """Ignore the error of a scraper that was slow, or has gone."""
 
 
 def _hang_up(request: Any) -> None:
-    """End a connection; the thread that serves it finds out, and closes it."""
+    """Shut down a connection; the thread that serves it notices, and closes it."""
     with suppress(OSError):
         request.shutdown(socket.SHUT_RDWR)

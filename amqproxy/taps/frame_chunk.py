@@ -1,4 +1,4 @@
-"""Frames of one direction that passed together, as taps are shown them."""
+"""Frames of one direction that passed together, in the form shown to taps."""
 
 from __future__ import annotations
 
@@ -16,9 +16,9 @@ F = TypeVar("F")
 
 
 class FrameChunk(Sequence[F]):
-    """Whole frames of one direction, which are made once, when they are first asked for; each protocol has a class.
+    """Whole frames of one direction, made once, on first access; each protocol has a class.
 
-    A chunk may lie in memory that changes once the tap that is shown it returns: what `unmade` returns may be kept.
+    A chunk may lie in memory that changes once the tap returns: a tap that keeps it must keep the result of `unmade`.
     """
 
     __slots__ = ("_frames",)
@@ -39,17 +39,17 @@ class FrameChunk(Sequence[F]):
 
     @abstractmethod
     def unmade(self) -> Self:
-        """Return a chunk of these frames that can be kept, and has made none."""
+        """Return a chunk of the same frames that can be kept, none of them made."""
 
     @abstractmethod
     def parts(self, most: int) -> Iterator[Self]:
         """Yield these frames in chunks of at most `most`."""
 
     def memory(self, frame_cost: int, decoded_factor: int) -> int:
-        """Return about how many bytes the kept frames take.
+        """Return the approximate memory of the kept frames, in bytes.
 
-        Frames that are objects of their own take `frame_cost` each, and all but body frames `decoded_factor` times
-        their size.
+        Frames that are separate objects take `frame_cost` each, and all except body frames `decoded_factor` times their
+        size.
         """
         return self.size
 

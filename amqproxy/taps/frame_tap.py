@@ -1,4 +1,4 @@
-"""A tap that makes a record of each frame that sessions relay."""
+"""A tap that records each frame that sessions relay."""
 
 from __future__ import annotations
 
@@ -15,16 +15,16 @@ from amqproxy.taps.record_queue import PrintedRecord, RecordQueue
 from amqproxy.taps.tap import TappedSession, present
 
 RECORD_COST = 1024
-"""Bytes that a record takes, about, besides its fields."""
+"""Approximate memory of a record, in bytes, in addition to its fields."""
 
 DECODED_FACTOR = 4
-"""How many times the bytes of a method or header its decoded form takes, about."""
+"""Approximate ratio of a decoded method or header to its encoded size."""
 
 
 class FrameTap:
-    """Puts the records of frames into `queue`; they contain the first `body` bytes of each body frame.
+    """Tap that puts a record of each frame into `queue`, with the first `body` bytes of body frames.
 
-    `clock` is when what is shown has passed, in nanoseconds since 1970.
+    `clock` returns the time at which the frames shown have passed, in nanoseconds since 1970.
     """
 
     requires_decoding = True
@@ -48,7 +48,7 @@ class FrameTap:
             shown = min(frame.size, body) if frame.kind == BODY else frame.size
             cost = RECORD_COST + DECODED_FACTOR * shown
             if not queue.has_room(cost, len(chunk) - made):
-                break  # the rest is not even made
+                break  # the other records are not even made
             queue.add(next(records), cost)
         queue.wake()
 
@@ -62,7 +62,7 @@ class FrameTap:
         self._queue.wake()
 
     def saw_end(self, session: TappedSession, reason: str) -> None:
-        """There is no record of it."""
+        """Ignore the end of a session, which has no record."""
 
     def _where(self, session: TappedSession) -> _Where:
         return {"ts_ns": self._clock(), "stream": session.number, "connection": session.name}

@@ -1,4 +1,4 @@
-"""What happened to one message, or one request, as others see it: the JSON contract of `--messages`."""
+"""Record of one message or one request with its outcome: the JSON contract of `--messages`."""
 
 from __future__ import annotations
 
@@ -73,5 +73,5 @@ class MessageRecord(msgspec.Struct, rename={"sender": "from"}, omit_defaults=Tru
     verdict: str | None = None
 
     def to_json(self) -> bytes:
-        """One line of JSON, without the line's end."""
+        """Return one line of JSON, without a newline."""
         return encoded(self)

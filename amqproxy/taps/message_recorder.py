@@ -1,4 +1,4 @@
-"""From the events of a trace to one record a message, reported when it is known what became of it."""
+"""Records made from the events of a trace, one per message, reported once its outcome is known."""
 
 from __future__ import annotations
 
@@ -41,13 +41,13 @@ from amqproxy.taps.trace.events import (
 )
 
 NORMAL_CODES = (0, 200)
-"""Reply codes of a close that is no error: 200, and 0 as py-amqp and Kombu send it."""
+"""Reply codes of a close without an error: 200, and 0 as py-amqp and Kombu send it."""
 
 _OPENING = {True: "resumed", False: "stopped"}
 
 
 class CommandSelector(Protocol):
-    """Chooses the messages and requests of one connection that are reported."""
+    """Choice of the messages and requests of one connection that are reported."""
 
     def learn(self, sender: Peer, frame: Frame | Amqp010Frame) -> None:
         """Take a method of channel 0, or a control of 0-10, which shows who the client is."""
@@ -64,18 +64,18 @@ class CommandSelector(Protocol):
         ts_ns: int,
         tags: tuple[str, ...],
     ) -> bool:
-        """Is this command to be reported? Of its body, which has `size` bytes, only the beginning is given."""
+        """Return whether this command should be reported; `body` is the beginning of its body of `size` bytes."""
 
 
 SelectorOf = Callable[[int, str], CommandSelector]
-"""Given the number and the name of a connection, what selects its messages."""
+"""Makes the selector of a connection's messages from the connection's number and name."""
 
 
 class MessageRecorder:
-    """Makes the records of one connection, numbered `stream` and named `connection`.
+    """Maker of the records of one connection, numbered `stream` and named `connection`.
 
-    They contain the first `body` bytes of each body, as far as the events do. With `selector`, only what it selects is
-    reported, and what went wrong.
+    They contain the first `body` bytes of each body, if the events have as many. With a `selector`, only the commands
+    that it selects are reported, and errors.
     """
 
     def __init__(
@@ -96,25 +96,25 @@ class MessageRecorder:
         self._pending = PendingMessages(budget or PendingBudget())
 
     def learn(self, sender: Peer, frames: Iterable[Frame | Amqp010Frame]) -> None:
-        """Show the selector, before they are fed to the trace, what frames say about the client."""
+        """Show the selector the frames that identify the client, before they are fed to the trace."""
         if self._selector is not None:
             for frame in frames:
                 if frame.channel == 0 and frame.kind == (METHOD if isinstance(frame, Frame) else CONTROL):
                     self._selector.learn(sender, frame)
 
     def record(self, events: Iterable[TraceEvent], note: Note = NOTHING) -> list[MessageRecord]:
-        """The records that events complete; `note` is what rules did to the commands that these events are about."""
+        """Return the records that events complete; `note` is the effect of rules on the commands of these events."""
         self._note = note
         for event in events:
             _HANDLERS[type(event)](self, event)
         return self._taken()
 
     def overdue(self, now_ns: int) -> list[MessageRecord]:
-        """The messages that have been open for long, as pending; each once, and again when something becomes of it."""
+        """Return the messages that have been open for long as pending, each once; its outcome is reported later."""
         return self._pending.overdue(now_ns)
 
     def pending(self) -> list[MessageRecord]:
-        """The messages that are open now, as pending; what is reported of them later does not depend on it."""
+        """Return all open messages as pending; this does not affect later reports."""
         return self._pending.all()
 
     def _taken(self) -> list[MessageRecord]:
@@ -226,7 +226,7 @@ class MessageRecorder:
 
     def _on_answered(self, event: RequestAnswered) -> None:
         if isinstance(event.reply, BasicGetOk):
-            return  # the message has a record of its own
+            return  # the message is recorded separately
         if not self._is_selected(event, event.sender, event.request or event.reply):
             return
         record = self._new(event, event.sender, "request", "answered")
@@ -288,7 +288,7 @@ class MessageRecorder:
 
 
 def handshake(event: ConnectionOpened) -> dict[str, Any]:
-    """What the peers have agreed on, as far as it is known, as records have it."""
+    """Return the known results of the handshake, in the form used by records."""
     found = {
         "virtual_host": json_value(event.virtual_host),
         "mechanism": event.mechanism,

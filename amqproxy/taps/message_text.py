@@ -1,4 +1,4 @@
-"""What happened to messages, as lines for a person."""
+"""Records of messages as lines for people."""
 
 from __future__ import annotations
 
@@ -11,14 +11,14 @@ from amqproxy.taps.message_recorder import NORMAL_CODES
 from amqproxy.taps.text import ARROWS, RED, RESET, YELLOW, clock, pairs, printable, value_text
 
 _BAD = frozenset({"nacked", "rejected", "returned", "open", "rolled back", "unanswered", "blocked", "stopped"})
-"""Outcomes that are worth a look, where they are no error."""
+"""Outcomes that deserve attention, though they are not errors."""
 
 _SETS = frozenset({"commands", "transfers"})
-"""Arguments that are sets of ids."""
+"""Names of arguments that are sets of command ids."""
 
 
 def message_line(record: MessageRecord, *, is_coloured: bool = False) -> str:
-    """One line: the time (UTC), the connection's number, the sender, the channel, what it was and what became of it.
+    """Return one line: the time (UTC), the connection's number, the sender, the channel, the command and its outcome.
 
     → is from the client, ← from the server.
     """
@@ -68,7 +68,7 @@ def _message(record: MessageRecord) -> str:
     flags = [flag for flag in ("mandatory", "redelivered") if getattr(record, flag)]
     parts = [f"{record.type:<8}", pairs({name: value for name, value in named.items() if value is not None})]
     parts += [*flags, "" if record.size is None else f"{record.size} bytes"]
-    if record.properties:  # which have some of these, too
+    if record.properties:  # without those shown already
         shown = {name: value for name, value in record.properties.items() if named.get(name) != value}
         parts.append(pairs({name: value for name, value in shown.items() if name not in flags}))
     if record.body is not None:
@@ -77,7 +77,7 @@ def _message(record: MessageRecord) -> str:
 
 
 def _outcome(record: MessageRecord) -> str:
-    """What became of it, and how long that took: ⇒ confirmed, 0.31 ms"""
+    """Return the outcome and its latency, as in: ⇒ confirmed, 0.31 ms."""
     parts = []
     if record.code:
         parts.append(f"returned {record.code} {printable(record.reason or '')}".rstrip())
@@ -120,7 +120,7 @@ def _event(record: MessageRecord) -> str:
 
 
 def _given(arguments: Mapping[str, Any] | None) -> str:
-    """NAME=VALUE for each that is not empty."""
+    """Return NAME=VALUE for each argument that is not empty."""
     return pairs(
         {
             name: _ids(value) if name in _SETS and isinstance(value, list) else value
@@ -131,12 +131,12 @@ def _given(arguments: Mapping[str, Any] | None) -> str:
 
 
 def _ids(ranges: list[Any]) -> str:
-    """A set of ids of commands, as a person writes it: 0-3,7."""
+    """Return a set of command ids as people write it: 0-3,7."""
     return ",".join(str(first) if first == last else f"{first}-{last}" for first, last in ranges)
 
 
 def _folded(arguments: Mapping[str, Any]) -> str:
-    """What was agreed, and of the peers' properties only who they are."""
+    """Return the results of a handshake, with the peers' properties reduced to product, version and connection name."""
     values = {name: value for name, value in arguments.items() if not name.endswith("_properties")}
     for peer in ("client", "server"):
         properties = arguments.get(f"{peer}_properties") or {}
@@ -158,7 +158,7 @@ def _rules(record: MessageRecord) -> str:
 
 
 def duration(seconds: float) -> str:
-    """Some seconds as a person reads them: 12 µs, 0.31 ms, 2.5 s."""
+    """Return a duration in a readable unit: 12 µs, 0.31 ms, 2.5 s."""
     for unit, size in (("s", 1.0), ("ms", 1e-3), ("µs", 1e-6)):
         if seconds >= size or unit == "µs":
             return f"{seconds / size:.3g} {unit}"

@@ -1,4 +1,4 @@
-"""The arguments of a method of either protocol, as JSON can hold them."""
+"""Arguments of methods of either protocol, in JSON form."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from amqproxy.taps.trace.events import CommandMethod
 
 
 def method_arguments(method: CommandMethod) -> dict[str, Any]:
-    """A method's fields under its specification's names, with secrets masked."""
+    """Return a method's fields under the names of its specification, in JSON form, with secrets masked."""
     if isinstance(method, TransferBase):
         method = method.transfer
     if isinstance(method, Amqp010Method):

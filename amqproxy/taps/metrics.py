@@ -30,28 +30,28 @@ from amqproxy.taps.metering.distribution import Distribution
 from amqproxy.taps.metering.message_counts import Count, MessageCounts
 
 LATENCY_BUCKETS = (10e-6, 25e-6, 50e-6, 100e-6, 250e-6, 500e-6, 1e-3, 2.5e-3, 5e-3, 10e-3, 25e-3, 100e-3, 1.0)
-"""Upper bounds in seconds."""
+"""Upper bounds of the relay latency, in seconds."""
 
 CONNECT_BUCKETS = (250e-6, 1e-3, 2.5e-3, 5e-3, 10e-3, 25e-3, 100e-3, 0.25, 1.0, 2.5, 10.0)
-"""The same, for connecting to an upstream."""
+"""Upper bounds of the time to connect to an upstream, in seconds."""
 
 REFUSALS = ("limit", "resources", "protocol")
-"""Why client connections are closed before a session."""
+"""Reasons for closing client connections before a session."""
 
 PUMP_RETURNS = ("method", "end", "gone", "stuck", "recall", "test", "large", "error", "memory", "incomplete")
-"""Why pumps give connections back."""
+"""Reasons for which pumps give connections back."""
 
 UPSTREAM_FAILURES = ("refused", "timeout", "tls", "unreachable", "lost")
-"""What goes wrong with upstreams."""
+"""Kinds of upstream failures."""
 
 
 def code_label(code: int) -> str:
-    """A reply code as a label: what is no code of AMQP's becomes "other"."""
+    """Return the label of a reply code: "other" if it is not an AMQP code."""
     return str(code) if code in BY_CODE or code == 200 else "other"
 
 
 def kind_labels(slot: int) -> tuple[str, str]:
-    """The `type` and `method` that a slot of a `Tally` counts."""
+    """Return the `type` and `method` labels of a slot of a `Tally`."""
     if slot == KINDS - 1:
         return "heartbeat", ""
     group, index = divmod(slot, METHOD_COUNT)
@@ -61,7 +61,7 @@ def kind_labels(slot: int) -> tuple[str, str]:
 
 
 def amqp010_kind_labels(slot: int) -> tuple[str, str]:
-    """The same of a tally of AMQP 0-10, whose types are `control`, `command`, `header` and `body`."""
+    """Return the labels of a slot of a 0-10 tally, whose types are `control`, `command`, `header` and `body`."""
     group, index = divmod(slot, amqp010.METHOD_COUNT)
     if group == 3:
         return SegmentType(index).name.lower(), ""
@@ -72,8 +72,8 @@ def amqp010_kind_labels(slot: int) -> tuple[str, str]:
 class Metrics:
     """All counters of one proxy, in a separate registry.
 
-    `messages` are what meters count into, if they are wanted. What counts elsewhere adds to the tallies and the latency
-    in one of `before_scrape`, which a scrape calls first, from whatever thread it is in.
+    `messages` are the counts that meters add to, if they are enabled. Components that count elsewhere add to the
+    tallies and the latency in one of `before_scrape`, which a scrape calls first, in its own thread.
     """
 
     def __init__(self, *, counts_messages: bool = True) -> None:
@@ -139,7 +139,7 @@ class Metrics:
             registry=new,
         )
         for state in ("open", "prepared"):
-            self.dtx_branches.labels(state)  # 0 where there is no such broker, as for other figures
+            self.dtx_branches.labels(state)  # 0 without an integrated broker, as for other metrics
         self.logins_refused = Counter(
             "amqproxy_authentication_failures", "Logins that the broker has refused.", registry=new
         )
@@ -152,7 +152,7 @@ class Metrics:
             ["reason"],
             registry=new,
         )
-        # There from the start, at 0: Prometheus does not see that a counter goes up to its first value.
+        # Exported from the start, at 0: Prometheus does not see a counter rise to its first value.
         for reason in REFUSALS:
             self.refused.labels(reason)
         for reason in PUMP_RETURNS:
@@ -180,7 +180,7 @@ class Metrics:
 
 
 class RuleCounts(Protocol):
-    """How often a rule did something, would have in shadow mode, and failed."""
+    """Counts of a rule's hits, of its hits in shadow mode, and of its errors."""
 
     @property
     def hits(self) -> int: ...
@@ -193,7 +193,7 @@ class RuleCounts(Protocol):
 
     @property
     def verdicts(self) -> Mapping[str, int]:
-        """How often each outcome was."""
+        """Count of each outcome."""
 
 
 class RelayLatency:
@@ -332,6 +332,6 @@ def _histogram(name: str, text: str, distribution: Distribution) -> Metric:
 
 
 def _buckets(bounds: Iterable[float], counts: Iterable[int]) -> list[tuple[str, float]]:
-    """The cumulated counts, by the upper bounds as Prometheus writes them."""
+    """Return the cumulative counts, by upper bound in Prometheus's notation."""
     names = [*map(floatToGoString, bounds), "+Inf"]
     return [(name, float(total)) for name, total in zip(names, accumulate(counts), strict=True)]

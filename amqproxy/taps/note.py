@@ -1,4 +1,4 @@
-"""What rules have made of the command that frames belong to, for taps that are shown the frames."""
+"""Effect of rules on the command that frames belong to, for taps that are shown the frames."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from typing import NamedTuple
 from amqproxy.peer import CLIENT, SERVER, Peer
 
 LEGS = {CLIENT: "client", SERVER: "upstream"}
-"""Names of the leg to each peer, as taps are told them."""
+"""Name of the leg to each peer, in the form shown to taps."""
 
 
 class Note(NamedTuple):
@@ -23,7 +23,7 @@ class Note(NamedTuple):
 
     @property
     def ends_content(self) -> bool:
-        """Is nothing shown of the command's content but what comes with it? So it is where it goes no further."""
+        """Whether the rest of the command's content is not shown, since the command is not forwarded."""
         return self.leg == "client" and self.verdict in ("refused", "dropped")
 
     def is_of_proxy(self, sender: Peer) -> bool:
@@ -41,4 +41,4 @@ _PASSED = frozenset(("held", "delayed", "changed", "impaired", "shadow"))
 """Verdicts of commands that were forwarded, perhaps changed: the frames of the two legs may differ."""
 
 NOTHING = Note()
-"""Of a frame that passed as it came, and that no rule acted on."""
+"""Note of a frame that passed unchanged, and that no rule acted on."""

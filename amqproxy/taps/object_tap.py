@@ -1,4 +1,4 @@
-"""A tap that counts messages by who sends them and where to, and findings by their kind, for Prometheus."""
+"""A tap that counts messages by user, virtual host, exchange and queue, and findings by kind, for Prometheus."""
 
 from __future__ import annotations
 
@@ -32,10 +32,10 @@ from amqproxy.taps.trace.events import (
 )
 
 MAX_MEMORY = 64 << 20
-"""Bytes that the traces of all sessions may take for what is open."""
+"""Limit in bytes on the open state of the traces of all sessions."""
 
 MAX_CONSUMERS = 1024
-"""Consumers of one connection whose queues are known, the newest; acknowledgements of others count for the queue ""."""
+"""Limit on one connection's consumers with a known queue, the newest; others' settlements count for the queue ""."""
 
 _SETTLED = {
     Settlement.CONFIRMED: "confirmed",
@@ -46,9 +46,9 @@ _SETTLED = {
 
 
 class ObjectMetrics:
-    """What is counted. `by` are labels: some of "user", "vhost", "exchange" and "queue".
+    """Counters of messages by the labels `by`, some of "user", "vhost", "exchange" and "queue", and of findings.
 
-    `series` is None where `by` is empty, `findings` where these are not wanted.
+    `series` is `None` if `by` is empty, `findings` if they are disabled.
     """
 
     def __init__(self, by: Sequence[str], *, max_series: int, findings: bool, registry: CollectorRegistry) -> None:
@@ -70,14 +70,14 @@ class ObjectMetrics:
             self.findings = Counter("amqproxy_findings", text, ["kind", "severity"], registry=registry)
 
     def count_findings(self, findings: Iterable[Finding]) -> None:
-        """Count findings, of which the first was reported, the tenth, the hundredth ...: all up to these."""
+        """Count findings, of which only the first, the tenth, the hundredth … is reported: add all up to each."""
         if self.findings is not None:
             for each in findings:
                 self.findings.labels(each.kind, str(each.severity)).inc(each.count - each.count // 10)
 
 
 class _ObservedSession:
-    """One session: its trace, and what is counted of it."""
+    """One session: its trace, and the labels of its counts."""
 
     def __init__(self, session: TappedSession, metrics: ObjectMetrics, process_inspector: ProcessInspector) -> None:
         self.number = session.number
@@ -98,11 +98,11 @@ class _ObservedSession:
 
     @property
     def memory_used(self) -> int:
-        """The bytes that the trace takes for what is open, about."""
+        """Approximate memory of the trace's open state, in bytes."""
         return self.trace.memory_used
 
     def count(self, events: list[TraceEvent]) -> None:
-        """Count what has happened."""
+        """Count events, and the findings made from them."""
         if self._metrics.series is not None:
             for event in events:
                 self._count_event(event)
@@ -110,7 +110,7 @@ class _ObservedSession:
             self._metrics.count_findings(self._findings.take())
 
     def look(self, now_ns: int) -> None:
-        """Count what the time alone has made worth a look."""
+        """Count the findings that are due by the passage of time alone."""
         if self._findings is not None:
             self._metrics.count_findings(self._findings.look(now_ns, self._session.stalled_ns))
 
@@ -160,9 +160,9 @@ class _ObservedSession:
 
 
 class ObjectTap:
-    """Counts into `metrics` what sessions do, as the client sends and receives it.
+    """Tap that counts the messages and findings of sessions in `metrics`, as seen on the client's leg.
 
-    A session that cannot be counted is counted no further, and no other notices: `contain` is `supervision.contained`.
+    A session whose trace fails is no longer counted, without an effect on others: `contain` is `supervision.contained`.
     """
 
     requires_decoding = False
@@ -201,7 +201,7 @@ class ObjectTap:
             del self._sessions[session.number]
 
     def relieve(self) -> Iterator[None]:
-        """Make traces forget what is open where they take too much memory together: one at a step."""
+        """Make the largest traces forget their open state if all exceed the limit; yield between steps."""
         yield from relieve_in_steps(self._all_observed, self._memory, self._forget)
         now_ns = time.time_ns()
         for looked_at, each in enumerate(self._all_observed(), 1):
@@ -228,5 +228,5 @@ class ObjectTap:
                 count(observed)
 
     def _give_up(self, number: int) -> None:
-        if number in self._sessions:  # it has not ended meanwhile
+        if number in self._sessions:  # unless it has ended meanwhile
             self._sessions[number] = None

@@ -1,4 +1,4 @@
-"""What is reported of one connection from its trace: messages, findings, or both."""
+"""Reports on one connection from its trace: messages, findings, or both."""
 
 from __future__ import annotations
 
@@ -22,11 +22,11 @@ from amqproxy.taps.trace.events import TraceEvent
 Report: TypeAlias = MessageRecord | Finding
 
 OnEvents: TypeAlias = Callable[[Sequence[TraceEvent], Note], None]
-"""Is shown the events of one connection as they happen, with what rules did to the command that they are about."""
+"""Callback for the events of one connection as they happen, with the effect of rules on their command."""
 
 
 class ObserverSettings(msgspec.Struct, frozen=True, kw_only=True):
-    """What is reported: `messages`, `findings`, or both.
+    """Settings of the reports: `messages`, `findings`, or both.
 
     Messages contain the first `body` bytes of each body; their selector is given the first `kept_body` bytes.
     With `digests`, events have a digest of each body.
@@ -46,9 +46,9 @@ class ObserverSettings(msgspec.Struct, frozen=True, kw_only=True):
 class Observer:
     """Reports on one connection, numbered `stream` and named `connection`, whose client's end comes first.
 
-    With a `selector`, only the messages that it selects are reported, and what went wrong. `is_tls` is whether the
-    connection is encrypted, if that is known. `process_inspector` is shared by the connections of a run. `on_events`
-    is shown the events that the reports are made from.
+    With a `selector`, only the messages that it selects are reported, and errors. `is_tls` is whether the connection is
+    encrypted, if that is known. `process_inspector` is shared by the connections of a run. `on_events` is shown the
+    events that the reports are made from.
     """
 
     def __init__(
@@ -85,7 +85,7 @@ class Observer:
 
     @property
     def memory_used(self) -> int:
-        """The bytes that the trace takes for what is open, about."""
+        """Approximate memory of the trace's open state, in bytes."""
         return self._trace.memory_used
 
     def feed_protocol_header(self, ts_ns: int, protocol: str = "") -> None:
@@ -100,23 +100,23 @@ class Observer:
         return self.gap(SERVER, ts_ns, foreign_answer(header, self._asked))
 
     def feed(self, sender: Peer, frames: Frames, ts_ns: int, note: Note = NOTHING) -> list[Report]:
-        """Take frames of either protocol, with what rules did to their command; what is to be reported now."""
+        """Take frames of either protocol, with the effect of rules on their command; return the reports due."""
         if self._recorder is not None:
             self._recorder.learn(sender, frames)
         return self._reports(self._trace.feed_noted(sender, frames, ts_ns, note), note)
 
     def gap(self, sender: Peer, ts_ns: int, reason: str) -> list[Report]:
-        """Bytes of `sender` are missing, or could not be read."""
+        """Note that bytes of `sender` are missing or unreadable; return the reports that are due."""
         return self._reports(self._trace.gap(sender, ts_ns, reason))
 
     def end(self, ts_ns: int, reason: str, stalled_ns: int = 0) -> list[Report]:
-        """Take the end of the connection, whose broker had received nothing for `stalled_ns`."""
+        """Take the end of the connection, whose broker had received nothing for `stalled_ns`; return reports."""
         if stalled_ns:
             self._trace.activity.stalled_ns = stalled_ns
         return self._reports(self._trace.end(ts_ns, reason))
 
     def overdue(self, now_ns: int, stalled_ns: int = 0) -> list[Report]:
-        """The messages that have been open for long, and what the time alone has made worth a look.
+        """Return the messages that have been open for long, and the findings due by the passage of time alone.
 
         `stalled_ns` is as in `TappedSession`.
         """
@@ -128,7 +128,7 @@ class Observer:
         return reports
 
     def pending(self) -> list[MessageRecord]:
-        """The messages that are open now."""
+        """Return the open messages, as pending."""
         return [] if self._recorder is None else self._recorder.pending()
 
     def _reports(self, events: list[TraceEvent], note: Note = NOTHING) -> list[Report]:

@@ -1,4 +1,4 @@
-"""The messages of one connection of which it is not known yet what becomes of them, as records."""
+"""Records of the open messages of one connection, whose outcome is not known."""
 
 from __future__ import annotations
 
@@ -11,17 +11,17 @@ from amqproxy.taps.message_record import MessageRecord
 from amqproxy.taps.trace.events import DeliveriesSettled, PublishesSettled, Settlement
 
 MAX_PENDING_MESSAGES = 4096
-"""Messages of one connection of which it is not known yet what becomes of them; the oldest is reported as pending."""
+"""Limit on the open messages of one connection; beyond it, the oldest is reported as pending, and forgotten."""
 
 PATIENCE_NS = 5_000_000_000
-"""Messages that are open for longer are reported as pending, where they are to be seen while they happen."""
+"""Time in nanoseconds after which a live report shows an open message as pending."""
 
 RECORD_COST = 1024
-"""Bytes that a record takes, about, besides its texts and tables."""
+"""Approximate memory of a record, in bytes, in addition to its texts and tables."""
 
 
 class PendingBudget:
-    """The bytes that messages may take of which it is not known what becomes, for all recorders that share it."""
+    """Budget in bytes of the open messages of all recorders that share it."""
 
     __slots__ = ("left",)
 
@@ -30,9 +30,9 @@ class PendingBudget:
 
 
 class PendingMessages:
-    """Records by their channels and numbers: those of publishes, and those of deliveries.
+    """Records of open publishes and of open deliveries, by channel and number.
 
-    A record must be the same when it leaves as it was when it was added, but for its outcome.
+    A record must not be changed while it is kept, except in its outcome.
     """
 
     def __init__(self, budget: PendingBudget) -> None:
@@ -42,22 +42,22 @@ class PendingMessages:
         self._count = 0
 
     def add_publish(self, number: int, record: MessageRecord) -> list[MessageRecord]:
-        """Keep a publish; those that go for it, as pending."""
+        """Keep a publish; return the messages forgotten to make room, as pending."""
         return self._add(self._published, number, record)
 
     def add_delivery(self, tag: int, record: MessageRecord) -> list[MessageRecord]:
-        """Keep a delivery; those that go for it, as pending."""
+        """Keep a delivery; return the messages forgotten to make room, as pending."""
         return self._add(self._delivered, tag, record)
 
     def find_publish(self, channel: int, number: int | None) -> MessageRecord | None:
         return self._published.get(channel, {}).get(number or 0)
 
     def settle_publishes(self, event: PublishesSettled) -> list[MessageRecord]:
-        """The publishes of the event's spans, with what became of them."""
+        """Remove and return the publishes in the event's spans, with their outcome."""
         return self._settle(self._published, event)
 
     def settle_deliveries(self, event: DeliveriesSettled, *, requeue: bool | None) -> list[MessageRecord]:
-        """The deliveries of the event's spans, with what became of them."""
+        """Remove and return the deliveries in the event's spans, with their outcome."""
         settled = self._settle(self._delivered, event)
         if requeue is not None:
             for record in settled:
@@ -65,19 +65,19 @@ class PendingMessages:
         return settled
 
     def overdue(self, now_ns: int) -> list[MessageRecord]:
-        """Those that have been open for long, as pending; each once, and again when something becomes of it."""
+        """Return the messages that have been open for long as pending, each once; its outcome is reported later."""
         overdue = []
         for open_messages in self._open_messages():
             for record in open_messages.values():
                 if now_ns - record.ts_ns < PATIENCE_NS:
-                    break  # they are in the order of their times
+                    break  # they are ordered by time
                 if not record.outcome:
                     record.outcome = "pending"
                     overdue.append(msgspec.structs.replace(record))
         return overdue
 
     def all(self) -> list[MessageRecord]:
-        """All of them, as pending; what is reported of them later does not depend on it."""
+        """Return all open messages as pending; this does not affect later reports."""
         return [
             msgspec.structs.replace(record, outcome="pending")
             for open_messages in self._open_messages()
@@ -133,7 +133,7 @@ class PendingMessages:
 
 
 def cost_of(record: MessageRecord) -> int:
-    """The bytes that a record takes, about."""
+    """Return the approximate memory of a record, in bytes."""
     return RECORD_COST + sum(
         _size(each) for each in (record.properties, record.arguments, record.reply_arguments, record.body)
     )

@@ -1,4 +1,4 @@
-"""A peer's violation of its protocol, as taps are shown it."""
+"""A peer's violation of its protocol, in the form shown to taps."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from typing import Any, Protocol
 
 
 class AnyProtocolError(Protocol):
-    """The error of any protocol, whose name is `protocol`; all else is as in each protocol's `ProtocolError`."""
+    """The error of any protocol, whose name is `protocol`; the other fields are those of its `ProtocolError`."""
 
     @property
     def protocol(self) -> str: ...

@@ -1,6 +1,6 @@
-"""One frame as the world outside sees it: the JSON contract that other tools build on.
+"""Record of one frame: the JSON contract that other tools build on.
 
-Secrets never get this far: what start-ok, secure-ok and update-secret hold of them is masked here.
+Secrets never leave here: those in start-ok, secure-ok and update-secret are masked.
 """
 
 from __future__ import annotations
@@ -67,7 +67,7 @@ class Record(msgspec.Struct, rename={"sender": "from"}, omit_defaults=True, kw_o
     flags: str | None = None
 
     def to_json(self) -> bytes:
-        """One line of JSON, without the line's end."""
+        """Return one line of JSON, without a newline."""
         return encoded(self)
 
 
@@ -75,7 +75,7 @@ _encoder = msgspec.json.Encoder()
 
 
 def encoded(value: Any) -> bytes:
-    """A value as JSON. Texts that UTF-8 cannot hold, as peers send them, have the bytes in question escaped."""
+    """Return a value as JSON. In a peer's text that is not valid UTF-8, the invalid bytes are escaped."""
     try:
         return _encoder.encode(value)
     except UnicodeEncodeError:
@@ -95,7 +95,7 @@ def _escaped(value: Any) -> Any:
 def record_frame(
     frame: Frame, *, ts_ns: int, stream: int, connection: str, sender: str, note: Note = NOTHING, body: int = 0
 ) -> Record:
-    """The record of a 0-9-1 frame; of type "error" when its payload turns out to be malformed.
+    """Return the record of a 0-9-1 frame; its type is "error" if the payload is malformed.
 
     It contains the first `body` bytes of a body frame.
     """
@@ -134,9 +134,9 @@ def record_frame(
 
 
 def excerpt(payload: bytes, most: int, size: int | None = None) -> Any:
-    """The first bytes of a payload: text where they are UTF-8 that can be printed, else `{"base64": "…"}`.
+    """Return the first bytes of a payload: as text if they are printable UTF-8, else as `{"base64": "…"}`.
 
-    `size` is the payload's, where the rest of it is not given.
+    `size` is the size of the whole payload, if only its beginning is given.
     """
     start = payload[:most]
     try:
@@ -145,14 +145,14 @@ def excerpt(payload: bytes, most: int, size: int | None = None) -> Any:
         is_whole = len(start) == (len(payload) if size is None else size)
         if is_whole or error.reason != "unexpected end of data" or not error.start:
             return _base64(start)
-        text = start[: error.start].decode()  # the last character is not all within what is shown
+        text = start[: error.start].decode()  # the excerpt cuts the last character
     if text.isprintable() or all(each.isprintable() or each in "\t\n\r" for each in text):
         return text
     return _base64(start)
 
 
 def record_protocol_header(data: bytes, *, ts_ns: int, stream: int, connection: str, sender: str) -> Record:
-    """The record of the first bytes of a direction, whatever protocol they are of."""
+    """Return the record of the first bytes of a direction, of any protocol."""
     return Record(
         ts_ns=ts_ns,
         stream=stream,
@@ -167,7 +167,7 @@ def record_protocol_header(data: bytes, *, ts_ns: int, stream: int, connection: 
 def record_error(
     error: AnyProtocolError, *, ts_ns: int, stream: int, connection: str, sender: str, lost: int = 0
 ) -> Record:
-    """The record of what a peer did wrong, or of bytes that could not be read."""
+    """Return the record of a peer's protocol violation, or of unreadable bytes."""
     return Record(
         ts_ns=ts_ns,
         stream=stream,
@@ -184,7 +184,7 @@ def record_error(
 
 
 def arguments(method: Method) -> dict[str, Any]:
-    """A method's fields as JSON can hold them, with secrets masked."""
+    """Return a method's fields in JSON form, with secrets masked."""
     found = {name: json_value(value) for name, value in method.to_dict().items()}
     secret = SECRETS.get(method.name)
     if secret:
@@ -193,10 +193,10 @@ def arguments(method: Method) -> dict[str, Any]:
 
 
 def json_value(value: Any) -> Any:
-    """A value of a method or table as JSON can hold it.
+    """Return the JSON form of a value of a method or table.
 
-    Bytes that are not text become `{"base64": "…"}`; decimals become strings, timestamps seconds, and numbers that JSON
-    does not have "NaN", "Infinity" and "-Infinity". Of a name that a table has several times, see `json_entries`.
+    Bytes that are not text become `{"base64": "…"}`; decimals become strings, timestamps seconds, and numbers without a
+    JSON form "NaN", "Infinity" and "-Infinity". Names that a table has several times are as in `json_entries`.
     """
     kind = type(value)
     if kind is float:
@@ -216,14 +216,14 @@ def json_value(value: Any) -> Any:
 
 
 def json_mapping(mapping: Mapping[str, Any]) -> dict[str, Any]:
-    """The same for names and their values."""
+    """Return the JSON form of names and their values."""
     return {_json_name(name): json_value(value) for name, value in mapping.items()}
 
 
 def json_entries(entries: Iterable[tuple[str, Any]]) -> dict[str, Any]:
-    """The entries of a table as an object; of a name that is there several times, `{"repeated": […]}` has all values.
+    """Return the entries of a table as an object; the values of a repeated name become `{"repeated": […]}`.
 
-    `entries` are names with their values as JSON can hold them.
+    `entries` are names with their values in JSON form.
     """
     found: dict[str, Any] = {}
     repeated: dict[str, list[Any]] = {}
@@ -254,7 +254,7 @@ def _is_text(text: str) -> bool:
 
 
 def _bytes_of(text: str) -> bytes:
-    """The bytes of a text that UTF-8 cannot hold: as they came, or of half a surrogate pair those UTF-8 would have."""
+    """Return the original bytes of a text that is not valid UTF-8; half a surrogate pair is encoded as UTF-8 would."""
     try:
         return text.encode("utf-8", "surrogateescape")
     except UnicodeEncodeError:

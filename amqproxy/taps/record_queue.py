@@ -1,4 +1,4 @@
-"""Records that wait to be read: in order, and bounded; those for which there is no room are dropped and counted."""
+"""Bounded queue of records that wait to be read; records that do not fit are dropped and counted."""
 
 from __future__ import annotations
 
@@ -14,15 +14,15 @@ from amqproxy.taps.record import Record
 PrintedRecord: TypeAlias = Record | MessageRecord | Finding
 
 Queued = TypeVar("Queued")
-"""A record, or what records are made of later."""
+"""A record, or an item from which records are made later."""
 
 
 class RecordQueue(Generic[Queued]):
-    """Takes records without ever holding up who makes them, and hands them out in batches.
+    """Queue of records that never blocks their producer, and hands them out in batches.
 
-    `backlog` bounds the records that wait, `memory` the bytes that they and those that were taken last may take. `wake`
-    is called when there is something to take. What is dropped is counted for the tap named `reader`. When there is no
-    room, new records are dropped; if it `keeps_newest`, the oldest that wait. What is added may count for several.
+    `backlog` bounds the waiting records, `memory` the bytes of these and of the last batch taken. `wake` is called when
+    there are records to take. Dropped records are counted for the tap named `reader`. When the queue is full, new
+    records are dropped, or if it `keeps_newest`, the oldest waiting ones. An item may count for several records.
     """
 
     def __init__(
@@ -39,7 +39,7 @@ class RecordQueue(Generic[Queued]):
         self._keeps_newest = keeps_newest
         self._backlog = backlog
         self._memory = memory
-        self._drops = metrics.records_dropped.labels(reader)  # shown from now on, at 0
+        self._drops = metrics.records_dropped.labels(reader)  # exported from the start, at 0
         self._waiting: deque[tuple[Queued, int, int]] = deque()
         self._waiting_count = 0
         self._waiting_size = 0
@@ -49,17 +49,17 @@ class RecordQueue(Generic[Queued]):
 
     @property
     def is_half_full(self) -> bool:
-        """Is it time to take what waits, before there is no room?"""
+        """Whether the waiting records should be taken soon, before the queue is full."""
         return 2 * self._waiting_count >= self._backlog or 2 * self._waiting_size >= self._memory
 
     def close(self) -> None:
-        """Take no more records: nothing reads them."""
+        """Discard the waiting records, and take no more, since nothing reads them."""
         self._is_closed = True
         self._waiting.clear()
         self._waiting_count = self._waiting_size = self._taken_size = 0
 
     def take_records(self) -> deque[Queued]:
-        """The records that wait. Those that were taken before are assumed to be printed by now."""
+        """Remove and return the waiting records. The previous batch is assumed to be printed."""
         records = deque(record for record, _, _ in self._waiting)
         self._waiting.clear()
         self._waiting_count = 0
@@ -67,16 +67,16 @@ class RecordQueue(Generic[Queued]):
         return records
 
     def waiting_records(self) -> list[Queued]:
-        """The records that wait, which they go on doing."""
+        """Return the waiting records without removing them."""
         return [record for record, _, _ in self._waiting]
 
     def take_dropped(self) -> int:
-        """How many records there was no room for since the last call."""
+        """Return the number of records dropped since the last call."""
         dropped, self._dropped = self._dropped, 0
         return dropped
 
     def has_room(self, cost: int, count: int = 1) -> bool:
-        """Is there room for one more record, of `cost` bytes? Else `count` are dropped."""
+        """Return whether a record of `cost` bytes fits; if not, count `count` records as dropped."""
         if self._is_closed:
             return False
         while True:
@@ -92,12 +92,12 @@ class RecordQueue(Generic[Queued]):
             self.drop(dropped)
 
     def drop(self, count: int) -> None:
-        """Count records that are not to be had."""
+        """Count dropped records."""
         self._dropped += count
         self._drops.inc(count)
 
     def add(self, record: Queued, cost: int, count: int = 1) -> None:
-        """Take a record for which there is room; it counts for so many."""
+        """Add a record, for which there must be room; it counts for `count` records."""
         self._waiting.append((record, cost, count))
         self._waiting_count += count
         self._waiting_size += cost

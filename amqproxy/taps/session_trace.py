@@ -1,4 +1,4 @@
-"""The trace of one connection, from what taps are shown of it."""
+"""Trace of one connection, from the frames shown to taps."""
 
 from __future__ import annotations
 
@@ -24,14 +24,14 @@ Frames: TypeAlias = Sequence[Frame] | Sequence[Amqp010Frame]
 
 
 OnAnyFrame: TypeAlias = Callable[[Peer, Frame | Amqp010Frame, int], None]
-"""Takes a frame of a sender, and its time, in nanoseconds."""
+"""Takes a frame of either protocol, its sender, and its time in nanoseconds."""
 
 
 class SessionTrace:
-    """A trace that takes frames of either protocol, with what rules did to the command that they belong to.
+    """A trace that takes frames of either protocol, with the effect of rules on the command that they belong to.
 
-    The first frames show which it is. Of commands that differ between the two legs, the frames of one leg only are to
-    be fed. The options are those of `Trace`.
+    The first frames show the protocol. If a command differs between the two legs, only the frames of one leg must be
+    fed. The options are those of `Trace`.
     """
 
     __slots__ = (
@@ -56,7 +56,7 @@ class SessionTrace:
         self._greeted_ts_ns: int | None = None
         self._listener: Listener | None = None
         self._rewritten: set[int] = set()
-        """Channels of 0-9-1 on which a rule has changed the publish that is under way."""
+        """0-9-1 channels on which a rule has changed the incomplete publish."""
 
     @property
     def _trace(self) -> Trace | Amqp010Trace:
@@ -64,31 +64,31 @@ class SessionTrace:
 
     @property
     def channels(self) -> Mapping[int, ChannelTrace | AttachmentTrace]:
-        """The channels, or sessions, that the client has open, by their numbers."""
+        """The client's open channels or sessions, by number."""
         return self._trace.channels
 
     @property
     def reopened_channels(self) -> list[int]:
-        """Channels that the broker has closed, and that the client has opened again without channel.close-ok."""
+        """Numbers of channels that the broker has closed and the client has reopened without channel.close-ok."""
         return self._trace.reopened_channels
 
     @property
     def facts(self) -> HandshakeFacts:
-        """What the handshake has shown."""
+        """Facts that the handshake has shown."""
         return self._trace.facts
 
     @property
     def activity(self) -> Activity:
-        """When each peer has sent anything."""
+        """Times of the peers' last frames."""
         return self._trace.activity
 
     @property
     def memory_used(self) -> int:
-        """The bytes that what is open takes, about."""
+        """Approximate memory of all open state, in bytes."""
         return self._trace.memory_used
 
     def listen(self, listener: Listener) -> None:
-        """Show events to `listener`, as `Trace.listen` has it."""
+        """Show events to `listener` after each frame, as `Trace.listen` does."""
         self._listener = listener
         self._trace.listen(listener)
 
@@ -98,7 +98,7 @@ class SessionTrace:
         self._trace.feed_protocol_header(ts_ns)
 
     def feed_noted(self, sender: Peer, frames: Frames, ts_ns: int, note: Note = NOTHING) -> list[TraceEvent]:
-        """Take frames, and end what they end since the proxy did that itself."""
+        """Take frames; end the contents and channels whose rest is not shown, since the proxy answered them itself."""
         if not self._is_known and frames:
             self._is_known = True
             if isinstance(frames[0], Amqp010Frame):
@@ -135,7 +135,7 @@ class SessionTrace:
         return events
 
     def _note_rewritten(self, frames: Sequence[Frame], events: Sequence[TraceEvent], note: Note) -> None:
-        """Publishes whose method or header differs between the legs; their bodies, which come last, may not."""
+        """Note the publishes whose method or header differs between the legs; their bodies may not differ."""
         rewritten = self._rewritten
         if note.leg == "client":
             rewritten.update(each.channel for each in frames if each.kind != METHOD or each.index == BasicPublish.index)
@@ -146,33 +146,33 @@ class SessionTrace:
                     self._amqp091.rewrite_publish(event)
 
     def gap(self, sender: Peer, ts_ns: int, reason: str) -> list[TraceEvent]:
-        """Bytes of `sender` are missing, or could not be read as frames."""
+        """Report a loss of history: bytes of `sender` are missing, or could not be read as frames."""
         if not self._is_known:
             self._greeted_ts_ns = None
         return self._trace.gap(sender, ts_ns, reason)
 
     def end(self, ts_ns: int, reason: str) -> list[TraceEvent]:
-        """The connection is over, or what is seen of it: report all that was still open."""
+        """Report everything still open, since the connection, or its visible part, has ended."""
         return self._trace.end(ts_ns, reason)
 
 
 SESSIONS_A_STEP = 100
-"""Sessions whose memory is added up in one step."""
+"""Number of sessions whose memory is added up in one step."""
 
 
 class MemoryUser(Protocol):
-    """What takes memory for one connection."""
+    """An object that takes memory for one connection."""
 
     @property
     def memory_used(self) -> int:
-        """Bytes, about."""
+        """Approximate memory, in bytes."""
 
 
 U = TypeVar("U", bound=MemoryUser)
 
 
 def to_relieve(users: Iterable[U], most: int) -> Iterator[U]:
-    """Those that take the most memory, one after the other, until all together take no more than `most` bytes.
+    """Yield the users with the most memory, one by one, until all together take no more than `most` bytes.
 
     The caller makes each of them forget something before it asks for the next.
     """
@@ -187,9 +187,9 @@ def to_relieve(users: Iterable[U], most: int) -> Iterator[U]:
 
 
 def relieve_in_steps(users: Callable[[], Sequence[U]], most: int, forget: Callable[[U], None]) -> Iterator[None]:
-    """Have the users `forget` what is open where all together take more than `most` bytes.
+    """Make the largest users `forget` their open state while all together take more than `most` bytes.
 
-    Some are looked at in each step, so that others have their turn; `users` is asked again after that.
+    Yields after every `SESSIONS_A_STEP` users, so that other tasks can run; `users` is called again after that.
     """
     total = 0
     for looked_at, each in enumerate(users(), 1):

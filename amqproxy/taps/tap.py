@@ -1,4 +1,4 @@
-"""What a tap is to the proxy: an observer of what passes, without influence on it."""
+"""Interface of taps: observers of the traffic without influence on it."""
 
 from __future__ import annotations
 
@@ -12,17 +12,17 @@ from amqproxy.taps.protocol_error import AnyProtocolError
 
 
 def present() -> int:
-    """The time of day in nanoseconds since 1970: when a tap is shown what passes, unless it is shown later."""
+    """Return the time in nanoseconds since 1970: the clock of taps that are shown the traffic as it passes."""
     return time.time_ns()
 
 
 class TappedSession(Protocol):
-    """What a tap may know of a session.
+    """The facts about a session that are available to taps.
 
     `number` counts the sessions of this run; `name` is both ends' addresses, the client's first. `is_tls` is whether
     the client's connection is encrypted. `upstream_name` is both ends' addresses of the connection to the broker, ours
-    first; "" for as long as there is none, and where it has no addresses. `stalled_ns` is for how long the broker has
-    taken nothing of what waits to be sent to it, as of the last look; 0 while it takes something.
+    first; "" while there is none, and if it has no addresses. `stalled_ns` is for how long the broker has taken none of
+    the bytes that wait to be sent to it, as of the last check; 0 while it takes some.
     """
 
     number: int
@@ -35,34 +35,34 @@ class TappedSession(Protocol):
 
 
 class Tap(Protocol):
-    """Is shown what a session relays, once it is decided and before it is sent on. Must not wait."""
+    """Observer of the frames that a session relays, called after rules and before forwarding. Must not block."""
 
     @property
     def requires_decoding(self) -> bool:
-        """Is a client whose protocol is not decoded to be refused, rather than to pass unseen?"""
+        """Whether a client whose protocol is not decoded must be refused rather than relayed unseen."""
 
     @property
     def may_miss_frames(self) -> bool:
-        """Need it not be shown every frame, where that takes too much time?"""
+        """Whether frames may be withheld from the tap if showing them takes too much time."""
 
     def saw_protocol_header(self, session: TappedSession, data: bytes, sender: Peer = CLIENT) -> None:
-        """Take a peer's first bytes: eight, or fewer when they are of no AMQP. Not every server sends some."""
+        """Take a peer's first bytes: eight, or fewer if they are not AMQP. Not every server sends a protocol header."""
 
     def saw_frames(self, session: TappedSession, sender: Peer, frames: Sequence[Any], note: Note = NOTHING) -> None:
-        """Take frames of `sender`, in order. `note` is what rules did to the command that they belong to.
+        """Take frames of `sender`, in order. `note` is the effect of rules on the command that they belong to.
 
         Frames that were read together come as a `FrameChunk`, which is valid during this call only: a tap that keeps it
-        keeps what `unmade` returns. `dialects.chunk_of` makes a chunk of those that come one by one.
+        must keep the result of `unmade`. `dialects.chunk_of` makes a chunk of frames that come one by one.
         """
 
     def saw_gap(self, session: TappedSession, frames: int) -> None:
-        """So many frames, of both peers, were not shown, since that would have taken too much time."""
+        """Note that `frames` frames of both peers were withheld, since showing them would have taken too much time."""
 
     def saw_violation(self, session: TappedSession, sender: Peer, error: AnyProtocolError) -> None:
-        """Take what `sender` did wrong, for which the session ends, or its frames are not shown any more.
+        """Take a violation by `sender`, after which the session ends, or its frames are no longer shown.
 
-        The error has the bytes, as far as they were received, where they are not shown as frames.
+        If the bytes are not shown as frames, the error contains those that were received.
         """
 
     def saw_end(self, session: TappedSession, reason: str) -> None:
-        """The session is over; nothing more comes of it."""
+        """Take the end of the session, after which nothing more is shown of it."""

@@ -1,4 +1,4 @@
-"""Records as lines for a person."""
+"""Records as lines for people."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ ARROWS = {"client": "→", "server": "←"}
 
 
 def line(record: Record) -> str:
-    """One line: the time (UTC), the connection's number, the sender, the channel, and the content.
+    """Return one line: the time (UTC), the connection's number, the sender, the channel, and the content.
 
     → is from the client, ← from the server.
     """
@@ -25,7 +25,7 @@ def line(record: Record) -> str:
 
 
 def _note(record: Record) -> str:
-    """What rules made of it, in brackets: [client leg; refused by no-guests; tags: slow]"""
+    """Return the effect of rules in brackets, as in: [client leg; refused by no-guests; tags: slow]."""
     parts = [f"{record.leg} leg"] if record.leg else []
     if record.rules:
         parts.append(f"{record.verdict} by {', '.join(value_text(rule) for rule in record.rules)}")
@@ -35,18 +35,18 @@ def _note(record: Record) -> str:
 
 
 def clock(ts_ns: int) -> str:
-    """The time of day, in UTC, to the microsecond."""
+    """Return the time of day in UTC, to the microsecond."""
     return f"{_time_of_day(ts_ns // 1_000_000_000)}.{ts_ns // 1000 % 1_000_000:06d}"
 
 
 def counted(count: int, noun: str) -> str:
-    """A number of things: "1 line", "2,000 lines"."""
+    """Return a number with its noun: "1 line", "2,000 lines"."""
     return f"{count:,} {noun}" if count == 1 else f"{count:,} {noun}s"
 
 
 @lru_cache(maxsize=16)
 def _time_of_day(seconds: int) -> str:
-    minutes, second = divmod(seconds % 86_400, 60)  # whatever day it is: captures name impossible ones
+    minutes, second = divmod(seconds % 86_400, 60)  # without the date: captures contain impossible ones
     return f"{minutes // 60:02d}:{minutes % 60:02d}:{second:02d}"
 
 
@@ -72,7 +72,7 @@ def _what(record: Record) -> str:
 
 
 def _segment(record: Record) -> str:
-    """A control, a command with its id, or the header of one."""
+    """Return the text of a control, of a command with its id, or of a header."""
     number = "" if record.command_id is None else f"{record.command_id}: "
     if record.type == "header":
         return f"  header  {pairs(record.properties or {})}"
@@ -84,14 +84,14 @@ def printable(text: str) -> str:
 
 
 def pairs(values: Mapping[str, Any]) -> str:
-    """NAME=VALUE for each that is not empty."""
+    """Return NAME=VALUE for each value that is not empty."""
     return " ".join(
         f"{name}={value_text(value)}" for name, value in values.items() if value is not False and value != ""
     )
 
 
 def value_text(value: Any) -> str:
-    """What a terminal can be trusted with: a peer's control characters are shown, and never obeyed."""
+    """Return a value as text that is safe on a terminal: control characters from a peer are escaped."""
     if isinstance(value, str) and value and value.isprintable() and " " not in value:
         return value
     text = _in_any_script(value)

@@ -1,4 +1,4 @@
-"""A tap that reports what happens in sessions: messages with what became of them, and findings."""
+"""A tap that reports on sessions: messages with their outcomes, and findings."""
 
 from __future__ import annotations
 
@@ -18,15 +18,15 @@ from amqproxy.taps.session_trace import to_relieve
 from amqproxy.taps.tap import TappedSession, present
 
 OBSERVERS_A_STEP = 100
-"""Connections looked at in one step of a look for what has been open for long."""
+"""Number of connections checked for overdue messages in one step."""
 
 
 class TraceTap:
-    """Puts reports into `queue`. What rules changed is reported as the client sent or received it.
+    """Tap that puts reports into `queue`. Commands that rules changed are reported as the client sent or received them.
 
-    With `selector_of`, only the messages that it selects are reported, and what went wrong. The records of messages
-    that are open take at most `memory` bytes, and so do the traces, when they are looked at, once a second. `clock` is
-    when what is shown has passed, in nanoseconds since 1970.
+    With `selector_of`, only the messages that it selects are reported, and errors. The records of open messages take at
+    most `memory` bytes, and so do the traces at each check, once a second. `clock` returns the time at which the frames
+    shown have passed, in nanoseconds since 1970.
     """
 
     requires_decoding = True
@@ -91,7 +91,7 @@ class TraceTap:
             self._add(observer.end(self._clock(), reason))
 
     def note_gap(self, reason: str) -> None:
-        """Something was not shown, of any of the sessions, which may have ended: what is open is unknown."""
+        """Report everything open as unknown: frames of any session were withheld, and sessions may have ended."""
         now_ns = self._clock()
         observers, self._observers = self._observers, {}
         self._sessions.clear()
@@ -100,11 +100,11 @@ class TraceTap:
                 self._add(observer.gap(peer, now_ns, reason))
 
     def report_overdue(self) -> Iterator[None]:
-        """Report what has been open for long as pending: some connections a step, so that others have their turn."""
+        """Report overdue messages as pending; yield after every `OBSERVERS_A_STEP` connections to let others run."""
         now_ns = self._clock()
         total = 0
         for looked_at, (number, observer) in enumerate(list(self._observers.items()), 1):
-            if number in self._observers:  # its session has not ended meanwhile
+            if number in self._observers:  # unless its session has ended meanwhile
                 self._add(observer.overdue(now_ns, self._sessions[number].stalled_ns))
                 total += observer.memory_used
             if not looked_at % OBSERVERS_A_STEP:
@@ -115,12 +115,12 @@ class TraceTap:
             self._add(self._process_inspector.look(now_ns))
 
     def _relieve(self, now_ns: int) -> None:
-        """Forget what is open on the connections on which most is, until the rest is within the bound."""
+        """Forget the open state of the largest connections until the rest is within the limit."""
         for observer in to_relieve(self._observers.values(), self._memory):
             self._add(observer.gap(CLIENT, now_ns, "too much is open on all connections"))
 
     def pending(self) -> list[MessageRecord]:
-        """The messages that are open now, as pending."""
+        """Return the open messages of all connections, as pending."""
         return [record for observer in self._observers.values() for record in observer.pending()]
 
     def _add(self, reports: Sequence[Report]) -> None:

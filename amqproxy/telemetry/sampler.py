@@ -1,4 +1,4 @@
-"""Which messages get a span: the decision is made once for a trace, so that publish and delivery share it."""
+"""Choice of the messages that get a span: the decision is per trace, so that publish and delivery share it."""
 
 from __future__ import annotations
 
@@ -8,10 +8,10 @@ from amqproxy.telemetry.trace_context import TraceContext
 
 
 class Sampler:
-    """Takes the share `ratio` of the traces.
+    """Sampler of the share `ratio` of the traces.
 
-    Of a message with a trace context, its trace id decides, in the way of OpenTelemetry's TraceIdRatioBased; none is
-    taken that its publisher has not sampled. Of another, chance: `random` gives numbers from 0 up to 1.
+    For a message with a trace context, its trace id decides, as in OpenTelemetry's TraceIdRatioBased, and only if its
+    publisher has sampled it. For any other message, chance decides: `random` returns numbers in [0, 1).
     """
 
     __slots__ = ("_bound", "_random", "_ratio")
@@ -22,7 +22,7 @@ class Sampler:
         self._random = random
 
     def takes(self, context: TraceContext | None) -> bool:
-        """Is the message with this trace context to get a span?"""
+        """Return whether the message with this trace context gets a span."""
         if context is None:
             return self._random() < self._ratio
         return context.is_sampled and int(context.trace_id[16:], 16) < self._bound

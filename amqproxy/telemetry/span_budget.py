@@ -1,4 +1,4 @@
-"""How many spans may be open or wait to be exported, and how many bytes they may take."""
+"""Limits on the number and the memory of the spans that are open or wait to be exported."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from threading import Lock
 
 
 class SpanBudget:
-    """`most` spans in `memory` bytes, of all connections; the thread that exports gives back what it has exported."""
+    """Budget of `most` spans in `memory` bytes for all connections; the exporting thread returns their room."""
 
     __slots__ = ("_lock", "_memory", "_most", "_size", "_spans")
 
@@ -19,14 +19,14 @@ class SpanBudget:
 
     @property
     def spans(self) -> int:
-        """How many there are."""
+        """Number of spans taken."""
         return self._spans
 
     def take(self, cost: int, spans: int, size: int) -> bool:
-        """Take room for one more span of `cost` bytes, for a connection that has so many, in `size` bytes.
+        """Take room for a span of `cost` bytes for a connection with `spans` in `size` bytes; return whether it fits.
 
-        No connection may have more than is left free for the others: one that leaves many messages open does not take
-        the others' spans.
+        No connection may have more than is left free for the others, so that one that leaves many messages open does
+        not use up their spans.
         """
         with self._lock:
             if spans >= self._most - self._spans or size + cost > self._memory - self._size:
@@ -36,7 +36,7 @@ class SpanBudget:
         return True
 
     def give(self, spans: int, size: int) -> None:
-        """Give back what was taken for spans."""
+        """Return the room of `spans` spans of `size` bytes together."""
         with self._lock:
             self._spans -= spans
             self._size -= size

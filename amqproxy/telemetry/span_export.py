@@ -1,6 +1,6 @@
-"""Exports spans, in a thread: with OpenTelemetry's SDK, whose tracer and exporter may take what time they want.
+"""Export of spans in a thread, with OpenTelemetry's SDK, whose tracer and exporter may take any amount of time.
 
-The SDK's BatchSpanProcessor would drop spans without a count, and let a hanging collector hold up our end.
+The SDK's BatchSpanProcessor would drop spans without counting them, and let a hanging collector delay our shutdown.
 """
 
 from __future__ import annotations
@@ -44,16 +44,16 @@ from amqproxy.telemetry.span_queue import SpanQueue
 from amqproxy.telemetry.trace_context import TraceContext
 
 EXPORT_INTERVAL = 1.0
-"""Seconds that a span waits at most for its batch to become full."""
+"""Longest time in seconds that a span waits for its batch to fill."""
 
 EXPORT_SHARE = 0.5
-"""Of one processor's time: what the thread may take for itself; what is more is dropped, and counted."""
+"""Share of one processor's time that the thread may use; spans beyond it are dropped, and counted."""
 
 TRACES_PATH = "/v1/traces"
-"""What OTLP over HTTP adds to an endpoint without a path."""
+"""Path that OTLP over HTTP adds to an endpoint without one."""
 
 LONGEST_REASON = 500
-"""Characters of why a batch was not exported."""
+"""Limit in characters on the reason why a batch was not exported."""
 
 LOGGERS = (
     trace_exporter.__name__,
@@ -62,7 +62,7 @@ LOGGERS = (
     "opentelemetry.sdk.trace",
     "opentelemetry.trace.span",
 )
-"""Those of the SDK and of its exporter, which would log what messages make of them."""
+"""Loggers of the SDK and of its exporter, which would log a line for each bad span or batch."""
 
 SCOPE = "amqproxy"
 
@@ -70,7 +70,7 @@ SCHEMA = "https://opentelemetry.io/schemas/1.30.0"
 
 
 def otlp_exporter(config: OpenTelemetryConfig) -> SpanExporter:
-    """Sends spans to the endpoint of the config, by OTLP over HTTP, in protobuf."""
+    """Return an exporter to the configured endpoint, by OTLP over HTTP, in protobuf."""
     endpoint = config.endpoint
     if urlsplit(endpoint).path in ("", "/"):
         endpoint = endpoint.rstrip("/") + TRACES_PATH
@@ -90,16 +90,16 @@ class _VerifyingAdapter(HTTPAdapter):
 
 
 def resource(config: OpenTelemetryConfig) -> Resource:
-    """Who the spans are of: as OTEL_RESOURCE_ATTRIBUTES has it, but for what is in the config."""
+    """Return the resource of all spans: OTEL_RESOURCE_ATTRIBUTES, overridden by the configuration."""
     attributes = {SERVICE_VERSION: __version__, **config.resource_attributes}
     return Resource.create({**attributes, "service.name": config.service_name})
 
 
 class SpanExport:
-    """The thread that takes spans from `queue` and gives them to `exporter`.
+    """Thread that takes spans from `queue` and gives them to `exporter`.
 
-    What is not exported is dropped: `count_dropped` is called with how many these are. Of exports that fail, the first
-    is logged, and the first that succeeds again.
+    Spans that are not exported are dropped: `count_dropped` is called with their number. In a series of failing
+    exports, the first is logged, and the first success after it.
     """
 
     def __init__(
@@ -113,20 +113,20 @@ class SpanExport:
         self._is_abandoned = False
         self._complaints = _Complaints()
         self._collected = _Collected()
-        ids = _Ids(random.Random())  # the chance of rules is another, which may be seeded
+        ids = _Ids(random.Random())  # separate from the random numbers of rules, which may be seeded
         provider = TracerProvider(ALWAYS_ON, resource, shutdown_on_exit=False, id_generator=ids)
         provider.add_span_processor(self._collected)
         self._tracer = provider.get_tracer(SCOPE, __version__, SCHEMA)
-        # It must not hold up the end of the program, whatever the exporter waits for.
+        # A daemon, since it must not delay the exit of the program, whatever the exporter waits for.
         self._thread = threading.Thread(target=self._run, name="amqproxy-opentelemetry", daemon=True)
 
     def start(self) -> None:
-        """Begin to export."""
+        """Start the exporting thread."""
         self._complaints.hush(self._thread)
         self._thread.start()
 
     def stop(self, timeout: float) -> None:
-        """Export what waits, for `timeout` seconds at most; the rest is dropped. Blocks for so long."""
+        """Export the waiting spans, and drop the rest after `timeout` seconds. Blocks until then."""
         self._queue.close()
         self._thread.join(timeout)
         if self._thread.is_alive():
@@ -155,16 +155,16 @@ class SpanExport:
                 self._exporter.shutdown()
 
     def _rest(self, seconds: float) -> None:
-        """Leave the interpreter to the proxy, after having used it for so long."""
+        """Sleep after `seconds` of CPU time, to leave the interpreter to the proxy."""
         if not self._queue.is_closed:
             time.sleep(seconds * (1 / EXPORT_SHARE - 1))
 
     def _export(self, batch: list[MessageSpan]) -> None:
-        """Export spans; what cannot be is dropped, and nothing is raised."""
+        """Export spans; those that cannot be exported are dropped, and nothing is raised."""
         for each in batch:
             try:
                 self._make(each)
-            except Exception as failure:  # noqa: BLE001 - one span's failure is not the others'
+            except Exception as failure:  # noqa: BLE001 - the failure of one span must not affect others
                 self._note_unmade(failure)
         spans = self._collected.taken()
         self._complaints.texts.clear()
@@ -176,7 +176,7 @@ class SpanExport:
         self._note(is_exported, reason or self._complaints.text, len(spans))
 
     def _note_unmade(self, failure: Exception) -> None:
-        """The SDK refuses a span: all are counted, the first is logged."""
+        """Count a span that the SDK has refused, and log the first one."""
         self._count_dropped(1)
         if not self._has_unmade:
             self._has_unmade = True
@@ -193,7 +193,7 @@ class SpanExport:
             self._lost = 0
 
     def _make(self, span: MessageSpan) -> None:
-        """Make the SDK's span; `_collected` has it then."""
+        """Make the SDK's span, which `_collected` then holds."""
         made = self._tracer.start_span(
             span.name,
             context=_parent(span.context),
@@ -207,7 +207,7 @@ class SpanExport:
 
 
 def _parent(context: TraceContext | None) -> contexts.Context:
-    """The context that a span begins in: the message's, or none."""
+    """Return the parent context of a span: the message's, or none."""
     if context is None:
         return contexts.Context()
     parent = SpanContext(
@@ -221,7 +221,7 @@ def _parent(context: TraceContext | None) -> contexts.Context:
 
 
 class _Ids(IdGenerator):
-    """Numbers of traces and spans, never 0."""
+    """Generator of trace and span ids, never 0."""
 
     def __init__(self, random: random.Random) -> None:
         self._random = random
@@ -234,7 +234,7 @@ class _Ids(IdGenerator):
 
 
 class _Collected(SpanProcessor):
-    """Spans of the SDK that have ended."""
+    """Collector of the SDK's ended spans."""
 
     def __init__(self) -> None:
         self._spans: list[ReadableSpan] = []
@@ -248,7 +248,7 @@ class _Collected(SpanProcessor):
 
 
 class _Complaints(logging.Filter):
-    """Keeps what the SDK says in our thread out of the log, where it would be a line for each batch, or each span."""
+    """Filter that keeps the SDK's messages in our thread out of the log: there is one for each bad batch or span."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -256,13 +256,13 @@ class _Complaints(logging.Filter):
         self._thread: threading.Thread | None = None
 
     def hush(self, thread: threading.Thread) -> None:
-        """Keep out of the log what this thread's loggers are given."""
+        """Keep the SDK's messages in this thread out of the log."""
         self._thread = thread
         for name in LOGGERS:
             logging.getLogger(name).addFilter(self)
 
     def end(self) -> None:
-        """Let all be logged as before."""
+        """Stop filtering the SDK's log messages."""
         for name in LOGGERS:
             logging.getLogger(name).removeFilter(self)
 
@@ -274,5 +274,5 @@ class _Complaints(logging.Filter):
 
     @property
     def text(self) -> str:
-        """The first thing that was said, and the last."""
+        """The first and the last message, shortened to `LONGEST_REASON`."""
         return "; ".join(dict.fromkeys((*self.texts[:1], *self.texts[-1:])))[:LONGEST_REASON]

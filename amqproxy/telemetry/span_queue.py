@@ -1,4 +1,4 @@
-"""Spans that wait to be exported, between the loop that makes them and the thread that exports them."""
+"""Queue of spans between the event loop that makes them and the thread that exports them."""
 
 from __future__ import annotations
 
@@ -10,23 +10,23 @@ from amqproxy.telemetry.message_span import MessageSpan
 from amqproxy.telemetry.span_budget import SpanBudget
 
 BATCH = 512
-"""Spans that are exported at a time, as OpenTelemetry's OTEL_BSP_MAX_EXPORT_BATCH_SIZE."""
+"""Number of spans exported at a time, as OpenTelemetry's OTEL_BSP_MAX_EXPORT_BATCH_SIZE."""
 
 
 class SpanQueue:
-    """Takes spans without ever waiting, and hands them out in batches.
+    """Queue of spans that never blocks their producer, and hands them out in batches.
 
-    Their room in the `budget` has been taken; what takes them gives it back.
+    Their room in the `budget` has been taken; the consumer of the queue gives it back.
     """
 
     def __init__(self, budget: SpanBudget) -> None:
         self._budget = budget
-        self._spans: deque[MessageSpan] = deque()  # its ends may be used by two threads
+        self._spans: deque[MessageSpan] = deque()  # safe for one thread at each end
         self._something = Event()
         self.is_closed = False
 
     def add(self, spans: Iterable[MessageSpan]) -> None:
-        """Let spans wait."""
+        """Add spans, or return their room to the budget if the queue is closed."""
         if self.is_closed:
             self.give_back(list(spans))
             return
@@ -35,28 +35,28 @@ class SpanQueue:
             self._something.set()
 
     def close(self) -> None:
-        """No spans are added any more; those that wait may still be taken."""
+        """Accept no more spans; the waiting ones may still be taken."""
         self.is_closed = True
         self._something.set()
 
     def take(self) -> list[MessageSpan]:
-        """The next spans, BATCH at most."""
+        """Remove and return the next spans, at most `BATCH`."""
         spans = self._spans
         return [spans.popleft() for _ in range(min(BATCH, len(spans)))]
 
     def wait(self, seconds: float) -> None:
-        """Wait until a batch is full or the queue is closed, but no longer than this."""
+        """Wait until a batch is full or the queue is closed, at most `seconds`."""
         if len(self._spans) < BATCH and not self.is_closed:
             self._something.clear()
             if len(self._spans) < BATCH and not self.is_closed:
                 self._something.wait(seconds)
 
     def give_back(self, spans: list[MessageSpan]) -> None:
-        """Give back the room of spans that were taken."""
+        """Return the room of spans to the budget."""
         self._budget.give(len(spans), sum(span.cost for span in spans))
 
     def clear(self) -> int:
-        """Drop those that wait; how many these are."""
+        """Drop the waiting spans, and return their number."""
         dropped = 0
         while batch := self.take():
             self.give_back(batch)

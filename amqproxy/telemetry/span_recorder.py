@@ -1,4 +1,4 @@
-"""From the events of a connection's trace to one span a message, complete when it is known what became of it."""
+"""Spans made from the events of a connection's trace, one per message, complete once its outcome is known."""
 
 from __future__ import annotations
 
@@ -42,13 +42,13 @@ from amqproxy.telemetry.span_budget import SpanBudget
 from amqproxy.telemetry.trace_context import trace_context
 
 OpenSpans = dict[int, dict[int, MessageSpan]]
-"""By their channels, and there by their numbers or delivery tags."""
+"""Open spans by channel, and there by publish number or delivery tag."""
 
 
 class SpanRecorder:
-    """Makes the spans of one connection; `attributes` are those that all of them have.
+    """Maker of the spans of one connection; `attributes` are common to all of them.
 
-    A message for which `budget` has no room gets no span; `count_dropped` is called with how many these are.
+    A message for which `budget` has no room gets no span; `count_dropped` is called with the number of those.
     """
 
     def __init__(
@@ -71,9 +71,9 @@ class SpanRecorder:
         self._closes: dict[int, SpanFailure] = {}
 
     def record(self, events: Iterable[TraceEvent], note: Note = NOTHING) -> list[MessageSpan]:
-        """The spans that events complete; `note` is what rules did to the commands that these events are about.
+        """Return the spans that events complete; `note` is the effect of rules on the commands of these events.
 
-        What gets them gives their costs back to the budget.
+        The consumer of the spans returns their costs to the budget.
         """
         self._note = note
         for event in events:
@@ -84,12 +84,12 @@ class SpanRecorder:
         return finished
 
     def note_end(self, reason: str) -> None:
-        """The connection is about to end: why what is still open then stays so."""
+        """Note why the connection is about to end, as the failure of messages that are still open then."""
         if not self._closes.get(0):
             self._closes[0] = SpanFailure(f"open when its connection ended: {text(reason)}", "open")
 
     def forget(self) -> None:
-        """Make no more spans, and give back the room of those that are open."""
+        """Drop the open spans, and return their room to the budget."""
         self._budget.give(self._open, self._open_size)
         self._count_dropped(self._open)
         self._open = self._open_size = 0
@@ -105,7 +105,7 @@ class SpanRecorder:
         method: PublishMethod | DeliveryMethod | ReturnMethod,
         properties: MessageProperties,
     ) -> MessageSpan | None:
-        """A span that begins with the event, if its message is to have one and there is room."""
+        """Return a span that begins with the event; `None` if its message is not sampled."""
         context = trace_context(properties.headers)
         if not self._sampler.takes(context):
             return None
@@ -126,7 +126,7 @@ class SpanRecorder:
         )
 
     def _has_room(self, span: MessageSpan) -> bool:
-        """Take room for the span, if there is some."""
+        """Take room for the span; return whether there was some, and count it as dropped if not."""
         cost = cost_of(span)
         if self._budget.take(cost, self._open, self._open_size):
             span.cost = cost
@@ -135,7 +135,7 @@ class SpanRecorder:
         return False
 
     def _open_span(self, spans: OpenSpans, number: int, span: MessageSpan) -> None:
-        """Wait for what becomes of the message."""
+        """Keep the span open until the outcome of its message."""
         if not self._has_room(span):
             return
         by_number = spans.setdefault(span.channel, {})
@@ -147,14 +147,14 @@ class SpanRecorder:
         self._open_size += span.cost
 
     def _finish_at_once(self, span: MessageSpan, outcome: str) -> None:
-        """Nothing becomes of the message any more."""
+        """Finish the span of a message whose outcome is known at once."""
         if self._has_room(span):
             span.end_ns = span.start_ns
             span.outcome = outcome
             self._finished.append(span)
 
     def _close_span(self, span: MessageSpan, outcome: str, ts_ns: int) -> None:
-        """What became of the message is known."""
+        """Finish an open span with the outcome of its message."""
         self._open -= 1
         self._open_size -= span.cost
         span.end_ns = ts_ns
@@ -162,7 +162,7 @@ class SpanRecorder:
         self._finished.append(span)
 
     def _settle(self, spans: OpenSpans, event: PublishesSettled | DeliveriesSettled) -> list[MessageSpan]:
-        """The spans of the messages that an event is about, which are complete with it."""
+        """Finish and return the spans of the messages that an event settles."""
         by_number = spans.get(event.channel)
         if not by_number:
             return []
@@ -236,7 +236,7 @@ class SpanRecorder:
             span.failure = self._failure(event, f"{event.outcome} by the consumer")
 
     def _failure(self, event: PublishesSettled | DeliveriesSettled, refused: str) -> SpanFailure | None:
-        """What is wrong with how messages ended, if anything is."""
+        """Return the failure that the outcome of messages stands for; `None` if it is not one."""
         if event.outcome in (Settlement.NACKED, Settlement.REJECTED):
             return SpanFailure(refused, str(event.outcome))
         if event.outcome is Settlement.OPEN:

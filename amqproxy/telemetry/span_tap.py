@@ -1,4 +1,4 @@
-"""The tap that traces sessions for OpenTelemetry."""
+"""Tap that traces sessions for OpenTelemetry."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ from amqproxy.telemetry.span_recorder import SpanRecorder
 
 
 class TracedSession:
-    """One session: its trace, and the spans that are made of it."""
+    """One session: its trace, and the recorder of its spans."""
 
     def __init__(self, recorder: SpanRecorder) -> None:
         self.trace = SessionTrace()
@@ -30,28 +30,29 @@ class TracedSession:
 
     @property
     def memory_used(self) -> int:
-        """The bytes that the trace takes for what is open, about."""
+        """Approximate memory of the trace's open state, in bytes."""
         return self.trace.memory_used
 
     def feed(self, sender: Peer, frames: Frames, note: Note) -> list[MessageSpan]:
-        """Take frames; the spans that are complete with them."""
+        """Take frames; return the spans that they complete."""
         return self.recorder.record(self.trace.feed_noted(sender, frames, time.time_ns(), note), note)
 
     def gap(self, sender: Peer, reason: str) -> list[MessageSpan]:
-        """Bytes could not be read, or what was open is to be forgotten."""
+        """Forget the open state, since bytes were unreadable or memory is short; return the spans ended by that."""
         return self.recorder.record(self.trace.gap(sender, time.time_ns(), reason))
 
     def end(self, reason: str) -> list[MessageSpan]:
-        """The session is over."""
+        """Take the end of the session; return its last spans."""
         self.recorder.note_end(reason)
         return self.recorder.record(self.trace.end(time.time_ns(), reason))
 
 
 class SpanTap:
-    """Puts the spans of messages into `queue`, as the client sent and received them.
+    """Tap that puts the spans of messages into `queue`, in the form that the client sent and received.
 
-    `upstream` is the broker's address, or "broker" for the integrated one. `count_dropped` is called with how many
-    spans there was no room for. A session that cannot be traced is traced no further, and no other notices.
+    `upstream` is the broker's address, or "broker" for the integrated one. `count_dropped` is called with the number of
+    spans that were dropped for lack of room. A session whose trace fails is no longer traced, without an effect on
+    others.
     """
 
     requires_decoding = False
@@ -97,9 +98,9 @@ class SpanTap:
             del self._sessions[session.number]
 
     def relieve(self, memory: int) -> Iterator[None]:
-        """Make traces forget what is open where they take more than `memory` bytes together.
+        """Make the largest traces forget their open state while all take more than `memory` bytes together.
 
-        Some are looked at in each step, so that others have their turn.
+        Yields after every few traces, so that other tasks can run.
         """
         return relieve_in_steps(self._all_traced, memory, self._forget)
 
@@ -118,7 +119,7 @@ class SpanTap:
         return self._sessions[number]
 
     def _take(self, session: TappedSession, spans_of: Callable[[TracedSession], list[MessageSpan]]) -> None:
-        """Let the spans that a session's trace gives wait for their export."""
+        """Queue the completed spans of a session; stop tracing the session if its trace fails."""
         traced = self._traced(session)
         if traced is None:
             return
@@ -134,7 +135,7 @@ class SpanTap:
 
 
 def server_attributes(upstream: str) -> dict[str, AttributeValue]:
-    """The broker's address as attributes: none of the integrated broker."""
+    """Return the broker's address as attributes; none for the integrated broker."""
     if upstream == "broker":
         return {}
     host, port = split_address(upstream)
@@ -147,7 +148,7 @@ def server_attributes(upstream: str) -> dict[str, AttributeValue]:
 
 
 def client_attributes(session: TappedSession) -> dict[str, AttributeValue]:
-    """The client as attributes, and the number of its session, as in the log."""
+    """Return the client's address as attributes, with the number of its session, as in the log."""
     found: dict[str, AttributeValue] = {"amqproxy.session": session.number}
     host, _, port = session.name.partition("-")[0].rpartition(":")
     if port.isdecimal():

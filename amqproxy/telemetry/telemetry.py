@@ -17,17 +17,17 @@ from amqproxy.telemetry.span_queue import SpanQueue
 from amqproxy.telemetry.span_tap import SpanTap
 
 READER = "opentelemetry"
-"""The name under which dropped spans are counted."""
+"""Name under which dropped spans are counted."""
 
 RELIEF_INTERVAL = 1.0
-"""Seconds between two looks at how much memory the traces take."""
+"""Seconds between two checks of the traces' memory."""
 
 FLUSH_TIMEOUT = 3.0
-"""Seconds that the last spans may take to be exported."""
+"""Limit in seconds on the export of the last spans."""
 
 
 class Telemetry:
-    """Exports the spans of what its `tap` is shown: by OTLP, unless there is another `exporter`."""
+    """Export of the spans of the sessions shown to its `tap`: by OTLP, unless there is another `exporter`."""
 
     def __init__(
         self,
@@ -41,17 +41,17 @@ class Telemetry:
         dropped = metrics.records_dropped.labels(READER)
         budget = SpanBudget(limits.opentelemetry_spans, limits.opentelemetry_memory)
         queue = SpanQueue(budget)
-        chance = random.Random()  # that of rules is another, which may be seeded
+        chance = random.Random()  # separate from the random numbers of rules, which may be seeded
         self._memory = limits.opentelemetry_memory
         self._export = SpanExport(queue, exporter or otlp_exporter(config), resource(config), dropped.inc)
         self.tap = SpanTap(queue, Sampler(config.sample, chance.random), budget, dropped.inc, upstream=upstream)
 
     def start(self) -> None:
-        """Export from here on, until `finish`."""
+        """Start exporting, until `finish`."""
         self._export.start()
 
     async def run(self) -> None:
-        """Bound what the traces take, until cancelled."""
+        """Keep the memory of the traces within its limit, until cancelled."""
         while True:
             await trio.sleep(RELIEF_INTERVAL)
             with contained("traces not relieved"):
@@ -59,5 +59,5 @@ class Telemetry:
                     await trio.lowlevel.checkpoint()
 
     async def finish(self) -> None:
-        """Export what waits, unless that takes too long."""
+        """Export the waiting spans, within `FLUSH_TIMEOUT`."""
         await trio.to_thread.run_sync(self._export.stop, FLUSH_TIMEOUT, abandon_on_cancel=True)

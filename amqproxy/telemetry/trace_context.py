@@ -1,4 +1,4 @@
-"""The trace that a message belongs to, as its publisher wrote it into the headers: W3C Trace Context.
+"""Trace that a message belongs to, from the headers that its publisher wrote: W3C Trace Context.
 
 https://www.w3.org/TR/trace-context/ and https://w3c.github.io/trace-context-amqp/
 """
@@ -10,14 +10,14 @@ from collections.abc import Mapping
 from typing import Any, NamedTuple
 
 MAX_TRACESTATE = 512
-"""Characters of a `tracestate`; a longer one is left out, as section 3.3.1.5 allows."""
+"""Limit in characters on a `tracestate`; a longer one is left out, as section 3.3.1.5 allows."""
 
 _TRACEPARENT = re.compile(r"([0-9a-f]{2})-([0-9a-f]{32})-([0-9a-f]{16})-([0-9a-f]{2})(-.*)?", re.DOTALL)
 _NO_TRACE, _NO_SPAN = "0" * 32, "0" * 16
 
 
 class TraceContext(NamedTuple):
-    """The trace, and the span in it of which the message comes; both in hexadecimal digits, as in `traceparent`."""
+    """Trace, and the span in it that the message comes from, in hexadecimal digits as in `traceparent`."""
 
     trace_id: str
     span_id: str
@@ -26,7 +26,7 @@ class TraceContext(NamedTuple):
 
 
 def trace_context(headers: Mapping[str, Any] | None) -> TraceContext | None:
-    """The trace context in a message's headers; None where there is none, or it is malformed."""
+    """Return the trace context in a message's headers; `None` if there is none, or it is malformed."""
     if not headers:
         return None
     found = _TRACEPARENT.fullmatch(_text(headers.get("traceparent")).strip(" \t"))
@@ -42,7 +42,7 @@ def trace_context(headers: Mapping[str, Any] | None) -> TraceContext | None:
 
 
 def _text(value: object) -> str:
-    """A header as text: clients write it as a string, some as bytes."""
+    """Return a header as text: clients write it as a string, some as bytes."""
     if isinstance(value, bytes):
         return value.decode("ascii", "replace")
     return value if isinstance(value, str) else ""

@@ -1,4 +1,4 @@
-"""0-10 frames as taps are shown them, with the ids of their commands."""
+"""0-10 frames in the form shown to taps, with the ids of their commands."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from amqproxy.taps.record import Record
 class Amqp010Chunk(FrameChunk[Frame]):
     """The whole frames in `data`, which lie at `offset`.
 
-    `command_ids` has the id of each frame's command, or None for a control, and where the id is not known.
+    `command_ids` has the id of each frame's command; `None` for a control, and if the id is unknown.
     """
 
     __slots__ = ("_bytes", "command_ids", "offset")

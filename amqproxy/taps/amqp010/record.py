@@ -1,7 +1,7 @@
-"""A frame of AMQP 0-10 as a `Record`.
+"""0-10 frames as `Record`s.
 
-What of a login is secret is masked, as for 0-9-1. Sets of commands become pairs of the first and the last of each
-range, structs objects of what they have; of a header, all properties are in one object.
+The secrets of a login are masked, as for 0-9-1. Sets of commands become pairs of the first and the last of each range,
+structs become objects of the fields present; all properties of a header are in one object.
 """
 
 from __future__ import annotations
@@ -27,8 +27,8 @@ TYPES = {each: each.name.lower() for each in SegmentType}
 _LETTERS = ((8, "B"), (4, "E"), (2, "b"), (1, "e"))
 
 FLAGS = tuple("".join([letter for bit, letter in _LETTERS if bits & bit]) for bits in range(16))
-"""A frame's place by its flags: B and E in the first and the last segment, b and e if it is the first and the last
-frame of that."""
+"""Letters of a frame's flags: B and E in the first and the last segment, b and e if it is the first and the last frame
+of its segment."""
 
 
 def record_amqp010_frame(
@@ -42,9 +42,9 @@ def record_amqp010_frame(
     note: Note = NOTHING,
     body: int = 0,
 ) -> Record:
-    """The record of a frame; of type "error" when its payload turns out to be malformed.
+    """Return the record of a frame; its type is "error" if the payload is malformed.
 
-    Of a control, command or header in several frames, the first has its name, and none what it holds. The record
+    If a control, command or header spans several frames, the first has its name, and none its fields. The record
     contains the first `body` bytes of a body frame.
     """
     record = Record(
@@ -85,7 +85,7 @@ def record_amqp010_frame(
 
 
 def arguments(method: Method) -> dict[str, Any]:
-    """A method's fields as JSON can hold them, with secrets masked."""
+    """Return a method's fields in JSON form, with secrets masked."""
     found = {name: plain(value) for name, value in method.to_dict().items()}
     secret = SECRETS.get(method.name)
     if secret in found:
@@ -94,7 +94,7 @@ def arguments(method: Method) -> dict[str, Any]:
 
 
 def properties(header: Header) -> dict[str, Any]:
-    """All properties in a header as JSON can hold them."""
+    """Return all properties in a header, in JSON form."""
     found: dict[str, Any] = {}
     for entry in header.entries:
         if isinstance(entry, Struct):
@@ -105,7 +105,7 @@ def properties(header: Header) -> dict[str, Any]:
 
 
 def plain(value: Any) -> Any:
-    """A value of a method or header as JSON can hold it."""
+    """Return the JSON form of a value of a method or header."""
     match value:
         case Map():
             return json_entries((key, plain(each)) for key, _, each in value.entries)

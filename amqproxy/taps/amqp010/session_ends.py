@@ -1,4 +1,4 @@
-"""With which code sessions of AMQP 0-10 end on their channels, as counters have it."""
+"""Codes with which 0-10 sessions end on their channels, for counters."""
 
 from __future__ import annotations
 
@@ -8,11 +8,11 @@ from amqproxy.amqp010.methods import Method
 from amqproxy.peer import Peer
 
 NORMAL_CODE = 200
-"""What a detach counts as that no exception came before."""
+"""Code of a detach without a preceding exception."""
 
 
 class SessionEnds:
-    """One connection's. An exception comes before the detach that it causes; a detach is counted, its answer is not."""
+    """Session ends of one connection. An exception precedes the detach it causes; a detach counts, its answer not."""
 
     __slots__ = ("_detaching", "_failures")
 
@@ -22,17 +22,17 @@ class SessionEnds:
 
     @property
     def are_awaited(self) -> bool:
-        """Is a detach to come, or the answer to one?"""
+        """Whether a detach after an exception, or the answer to a detach, is still due."""
         return bool(self._failures or self._detaching)
 
     def code(self, sender: Peer, channel: int, method: Method) -> int | None:
-        """The code with which `sender` ends a session, if it does with this."""
+        """Return the code with which `sender` ends a session by this method; `None` if it does not end one."""
         match method:
             case ExecutionException():
                 self._failures[channel] = method.error_code or 0
                 return None
             case SessionDetach():
-                if channel in self._detaching:  # both at once
+                if channel in self._detaching:  # the detaches of both peers crossed
                     return None
                 self._detaching.add(channel)
                 return self._failures.pop(channel, NORMAL_CODE)

@@ -1,6 +1,6 @@
-"""Messages of AMQP 0-10 as events have them: what a transfer says, under the names that 0-9-1 has for the same.
+"""0-10 messages in the form used by events: the facts of a transfer under their 0-9-1 names.
 
-The methods of 0-9-1 that carry a message have these fields themselves: `exchange`, `routing_key` and so on. A transfer
+The 0-9-1 methods that carry a message have these fields themselves: `exchange`, `routing_key` and so on. A transfer
 has them in its destination, its modes and its header.
 """
 
@@ -17,17 +17,17 @@ from amqproxy.amqp010.wire import Map
 from amqproxy.taps.amqp010.record import properties as shown_properties
 
 REJECT_TEXTS = {0: "rejected", 1: "unroutable", 2: "no consumer took it at once"}
-"""What the code of a message.reject means, where it has no text. Section 10.2, reject-code."""
+"""Meaning of the code of a message.reject without a text. Section 10.2, reject-code."""
 
 JMS_TYPE = "x-jms-type"
-"""The header in which Qpid's clients have a message's type."""
+"""Header in which Qpid's clients send a message's type."""
 
 MILLISECONDS = 100_000_000_000
-"""A datetime from here on is in milliseconds, as Qpid's Java peers send it, and not in seconds."""
+"""Least datetime taken as milliseconds, as Qpid's Java peers send it; lower ones are seconds."""
 
 
 class TransferBase(msgspec.Struct, frozen=True, kw_only=True, gc=False):
-    """What the three kinds below share; `name` is the command's."""
+    """Fields common to publishes, returns and deliveries; `name` is the command's name."""
 
     name: ClassVar[str] = MessageTransfer.name
     carries_content: ClassVar[bool] = True
@@ -38,7 +38,7 @@ class TransferBase(msgspec.Struct, frozen=True, kw_only=True, gc=False):
 
 
 class TransferPublish(TransferBase, frozen=True, kw_only=True):
-    """A client's message.transfer; it is `mandatory` where it has to be accepted and may not be discarded."""
+    """A client's message.transfer; it is `mandatory` if it must be accepted and must not be discarded as unroutable."""
 
     mandatory: bool
     immediate: bool
@@ -73,7 +73,7 @@ class TransferReturn(TransferBase, frozen=True, kw_only=True):
 
 
 class TransferDelivery(TransferBase, frozen=True, kw_only=True):
-    """A server's message.transfer; its delivery tag is its command id, None where it is not known.
+    """A server's message.transfer; its delivery tag is its command id, `None` if that is unknown.
 
     `consumer_tag` is the subscription's destination.
     """
@@ -96,17 +96,17 @@ class TransferDelivery(TransferBase, frozen=True, kw_only=True):
 
 
 class TransferProperties(msgspec.Struct, frozen=True, gc=False):
-    """The properties in the header of a transfer, under the names that 0-9-1 has for the same.
+    """Properties in the header of a transfer, under their 0-9-1 names.
 
     Texts of bytes that are not UTF-8 have surrogates. `reply_to` is the routing key, `expiration` the `ttl`, in
-    milliseconds, `timestamp` is in seconds, `type` what Qpid's clients have in a header; there is no `cluster_id`.
+    milliseconds, `timestamp` is in seconds, `type` is the header `JMS_TYPE` of Qpid's clients; `cluster_id` is `None`.
     `headers` are a `Map`.
     """
 
     header: Header = NO_PROPERTIES
 
     def present(self) -> dict[str, Any]:
-        """The properties that the message has, under the names of 0-10, as JSON can hold them."""
+        """Return the message's properties under their 0-10 names, in JSON form."""
         return shown_properties(self.header)
 
     @property

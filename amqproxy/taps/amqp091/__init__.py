@@ -1,4 +1,4 @@
-"""0-9-1 frames as taps are shown them: `chunk` has the frames of one read.
+"""0-9-1 frames in the form shown to taps: `chunk` has the frames of one read.
 
 Imports: `amqproxy.amqp091`.
 """

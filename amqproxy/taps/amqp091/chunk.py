@@ -1,4 +1,4 @@
-"""0-9-1 frames as taps are shown them."""
+"""0-9-1 frames in the form shown to taps."""
 
 from __future__ import annotations
 
@@ -15,9 +15,9 @@ from amqproxy.taps.record import Record, record_frame
 class Amqp091Chunk(FrameChunk[Frame]):
     """The whole frames in `data`, which lie at `offset`.
 
-    `is_in_order` as in `Frame`, for all of them; `zero_copy` as in `every_frame`. Of a memoryview, whose bytes may be
-    others once the call is over that is given this, the bytes are copied when they are first asked for: that nothing
-    but their number is asked for costs next to nothing.
+    `is_in_order` is as in `Frame`, for all of them; `zero_copy` as in `every_frame`. The bytes of a memoryview, which
+    may change once the call that is given the chunk returns, are copied on first access: asking only for their number
+    costs next to nothing.
     """
 
     __slots__ = ("_bytes", "_count", "_is_in_order", "_zero_copy", "offset")
@@ -73,7 +73,7 @@ class Amqp091Chunk(FrameChunk[Frame]):
 
 
 class Amqp091Frames(FrameChunk[Frame]):
-    """Frames that are made already, and need not follow one another."""
+    """Frames that are made already, and need not be contiguous."""
 
     __slots__ = ()
 

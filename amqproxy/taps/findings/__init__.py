@@ -1,12 +1,12 @@
-"""What an expert would point out: findings, from the events of traces.
+"""Findings: faults and risks that an expert would point out, from the events of traces.
 
     events of a trace → `Inspector`, `ProcessInspector` → `Finding`s
 
 - `finding`: one of them, with its severity, why it matters, and what to do.
-- `connection_findings`: what listens to a trace, and asks both inspectors.
-- `inspector`: all detectors on one connection; `detector`: what each of them is.
-- `process_inspector`: those that look at all connections together; `process_detector`: what each of these is.
+- `connection_findings`: the listener of a trace, which passes events to both inspectors.
+- `inspector`: all detectors on one connection; `detector`: the base class of each.
+- `process_inspector`: the detectors that see all connections together; `process_detector`: the base class of each.
 - one file for each kind: see the inspectors for the list, docs/findings.md for what they mean.
 
-A detector sees what happened, never frames; what the trace does not know is no finding.
+A detector sees events, never frames; facts that the trace does not know make no finding.
 """

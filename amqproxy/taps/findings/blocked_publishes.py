@@ -7,7 +7,7 @@ from amqproxy.taps.findings.finding import Severity
 from amqproxy.taps.trace.events import BlockingEnded, BlockingStarted, MessagePublished
 
 GRACE_NS = 1_000_000_000
-"""What a client sends within a second of connection.blocked may have been under way."""
+"""Time in nanoseconds after connection.blocked in which a publish may have been in flight already."""
 
 
 class PublishWhileBlocked(Detector):

@@ -9,7 +9,7 @@ from amqproxy.taps.findings.finding import Severity
 from amqproxy.taps.trace.events import ChannelClosed, ChannelOpened, MessagePublished, RequestAnswered
 
 IN_A_ROW = 10
-"""So many channels in a row, each with one message, are a habit."""
+"""Number of successive channels with one message each that counts as a habit."""
 
 
 class ChannelPerMessage(Detector):

@@ -19,23 +19,23 @@ from amqproxy.taps.trace.events import (
 )
 
 IN_A_ROW = 10
-"""So many connections of a client in a row, each with one message, are a habit."""
+"""Number of a client's successive connections with one message each that counts as a habit."""
 
 WITHIN_NS = 60_000_000_000
-"""If they come within a minute: a program that runs now and then, and sends something, is right."""
+"""Time in nanoseconds within which they must come: a program that runs now and then, and sends a message, is fine."""
 
 MAX_CONNECTIONS = 20_000
-"""Open connections whose messages are counted."""
+"""Limit on the open connections whose messages are counted."""
 
 MAX_CLIENTS = 1000
-"""Clients whose connections are remembered, the newest."""
+"""Limit on the clients whose connections are remembered, the newest."""
 
 ClientKey = tuple[str, str, str, str]
-"""Address, user, virtual host and product, which take a connection to be of the same client."""
+"""Address, user, virtual host and product: connections with the same ones count as the same client's."""
 
 
 class OpenConnection:
-    """What has passed on a connection."""
+    """Count of the messages on an open connection, and the record of the last."""
 
     __slots__ = ("client", "messages", "record")
 
@@ -46,7 +46,7 @@ class OpenConnection:
 
 
 class ClientRow(msgspec.Struct):
-    """The last connections of a client with one message each: when they ended, and which record was the message."""
+    """Last successive connections of a client with one message each: their end times, and the messages' records."""
 
     row: deque[tuple[int, RecordNumber | None]] = msgspec.field(default_factory=lambda: deque(maxlen=IN_A_ROW))
     count: int = 0
@@ -93,7 +93,7 @@ class ConnectionPerMessage(ProcessDetector):
         self, connection: ConnectionPlace, event: ConnectionClosed, record: RecordNumber | None
     ) -> list[Sighting] | None:
         ended = self._open.pop(connection.stream, None)
-        if ended is None or not ended.messages:  # such as a check whether the broker is there
+        if ended is None or not ended.messages:  # such as a health check of the broker
             return None
         client = self._clients.pop(ended.client, None) or ClientRow()
         if ended.messages > 1:

@@ -1,4 +1,4 @@
-"""What is found on one connection as its trace goes on: by itself, and among all of the run."""
+"""Findings of one connection as its trace proceeds, by itself and together with all others of the run."""
 
 from __future__ import annotations
 
@@ -14,10 +14,10 @@ from amqproxy.taps.trace.events import TraceEvent
 
 
 class ConnectionFindings:
-    """Listens to `trace`, of the connection numbered `stream` and named `connection`, whose client's end comes first.
+    """Listener to `trace`, of the connection numbered `stream` and named `connection`, whose client's end comes first.
 
     `is_tls` is whether it is encrypted, if that is known; `process_inspector` is shared by the connections of a run;
-    `is_counting` is as an `Inspector` has it.
+    `is_counting` is as in `Inspector`.
     """
 
     def __init__(
@@ -39,12 +39,12 @@ class ConnectionFindings:
         trace.listen(self._inspect)
 
     def take(self) -> list[Finding]:
-        """What was found since the last call."""
+        """Remove and return the findings made since the last call."""
         found, self._found = self._found, []
         return found
 
     def look(self, now_ns: int, stalled_ns: int = 0) -> list[Finding]:
-        """Findings that are due by time alone; `stalled_ns` is for how long the broker has read nothing."""
+        """Return findings that are due by time alone; `stalled_ns` is for how long the broker has read nothing."""
         self._observed.trace.activity.stalled_ns = stalled_ns
         return self._inspector.look(now_ns)
 

@@ -1,4 +1,4 @@
-"""Consumers that the broker has ended, and what ended them."""
+"""Consumers that the broker has cancelled, and the causes."""
 
 from __future__ import annotations
 
@@ -23,19 +23,19 @@ from amqproxy.taps.trace.events import (
 )
 
 MAX_CONNECTIONS = 20_000
-"""Connections whose consumers are remembered."""
+"""Limit on the connections whose consumers are remembered."""
 
 MAX_CONSUMERS = 10_000
-"""Consumers of all connections that are remembered."""
+"""Limit on the remembered consumers of all connections."""
 
 MAX_DELETIONS = 1000
-"""Deletions of queues that are remembered, the newest."""
+"""Limit on the remembered deletions of queues, the newest."""
 
 MAX_HELD = 1000
-"""Cancellations whose cause may still be seen."""
+"""Limit on the cancellations whose cause may still be seen."""
 
 WITHIN_NS = 1_000_000_000
-"""A cancellation and its queue.delete are seen within a second of each other."""
+"""Longest time in nanoseconds between a cancellation and its queue.delete."""
 
 Place = tuple[int, str]
 """A channel, and the tag of a consumer on it."""
@@ -45,9 +45,9 @@ QueueKey = tuple[str, str]
 
 
 class ConsumerClient(msgspec.Struct):
-    """A connection, the queues of its consumers, and whether the broker tells it when one of them ends.
+    """A connection, the queues of its consumers, and whether the broker notifies it of their cancellation.
 
-    `cancelled` counts the consumers that the broker has ended.
+    `cancelled` counts the consumers that the broker has cancelled.
     """
 
     connection: ConnectionPlace
@@ -59,7 +59,7 @@ class ConsumerClient(msgspec.Struct):
 
 
 class Deletion(msgspec.Struct, frozen=True):
-    """A queue.delete: when it was seen, and on which connection."""
+    """A queue.delete, with its time and its connection."""
 
     ts_ns: int
     connection: ConnectionPlace
@@ -67,7 +67,7 @@ class Deletion(msgspec.Struct, frozen=True):
 
 
 class Cancellation(msgspec.Struct, frozen=True):
-    """A basic.cancel of the broker's whose cause was not seen."""
+    """A basic.cancel of the broker whose cause was not seen."""
 
     ts_ns: int
     connection: ConnectionPlace
@@ -96,7 +96,7 @@ class ConsumerCancelled(ProcessDetector):
         self._clients: dict[int, ConsumerClient] = {}
         self._consumers = 0
         self._untold: dict[QueueKey, set[tuple[int, Place]]] = {}
-        """The consumers of each queue whose client is not told of their end, with their connections' numbers."""
+        """Consumers of each queue whose client is not notified of their end, with their connections' numbers."""
         self._deletions: dict[QueueKey, Deletion] = {}
         self._held: deque[Cancellation] = deque()
 
@@ -183,7 +183,7 @@ class ConsumerCancelled(ProcessDetector):
                 self._untold.setdefault(queue, set()).add((client.connection.stream, place))
 
     def _end(self, client: ConsumerClient, place: Place) -> QueueKey | None:
-        """Forget a consumer; the queue that it had."""
+        """Forget a consumer, and return its queue; `None` if it is unknown."""
         queue = client.consumers.pop(place, None)
         if queue is None:
             return None
@@ -202,7 +202,7 @@ class ConsumerCancelled(ProcessDetector):
         return self._cancelled(self._held.popleft(), None) if len(self._held) > MAX_HELD else []
 
     def _delete(self, queue: QueueKey, deletion: Deletion) -> list[Sighting]:
-        """A queue is deleted: what it ends is either held since its cancellation, or is not told the client."""
+        """Report the consumers that a deletion ends: those cancelled before, and those whose client is not told."""
         self._deletions.pop(queue, None)
         self._deletions[queue] = deletion
         if len(self._deletions) > MAX_DELETIONS:
@@ -216,10 +216,10 @@ class ConsumerCancelled(ProcessDetector):
             found += self._cancelled(Cancellation(deletion.ts_ns, client.connection, *place, queue, None), deletion)
         return found
 
-    # --- what was found
+    # --- findings
 
     def look(self, now_ns: int) -> list[Sighting]:
-        """The cancellations whose cause was not seen in time."""
+        """Report the cancellations whose cause was not seen in time."""
         found: list[Sighting] = []
         while self._held and now_ns - self._held[0].ts_ns > WITHIN_NS:
             found += self._cancelled(self._held.popleft(), None)

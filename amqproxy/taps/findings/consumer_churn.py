@@ -17,10 +17,10 @@ from amqproxy.taps.trace.events import (
 )
 
 IN_A_ROW = 10
-"""So many consumers in a row, each with one message at most, are a habit."""
+"""Number of successive consumers with at most one message each that counts as a habit."""
 
 MAX_CONSUMERS = 1000
-"""Consumers of one connection whose messages are counted, and that are judged at once."""
+"""Limit on the consumers of one connection whose messages are counted."""
 
 
 class ConsumerPerMessage(Detector):
@@ -34,9 +34,9 @@ class ConsumerPerMessage(Detector):
     def __init__(self, observed: ObservedConnection) -> None:
         super().__init__(observed)
         self._done: dict[tuple[int, str], int] = {}
-        """How many messages each consumer has worked off."""
+        """Number of messages that each consumer has processed."""
         self._cancelled: dict[int, dict[str, None]] = {}
-        """Consumers of each channel that may yet settle what they had when they were cancelled."""
+        """Cancelled consumers of each channel that may still settle their deliveries."""
         self._in_a_row = 0
 
     @on(MessageDelivered)
@@ -47,7 +47,7 @@ class ConsumerPerMessage(Detector):
     @on(DeliveriesSettled)
     def _on_settled(self, event: DeliveriesSettled) -> None:
         if event.tag is None or (event.outcome is not Settlement.ACKED and event.requeue):
-            return  # what is requeued was not worked off
+            return  # a requeued message was not processed
         for span in event.spans:
             if span.consumer_tag is not None:
                 self._count(event.channel, span.consumer_tag, span.count)
@@ -80,7 +80,7 @@ class ConsumerPerMessage(Detector):
         return found
 
     def _judge(self, channel: int) -> str | None:
-        """Judge the cancelled consumers of a channel, which settle nothing more."""
+        """Return a finding about the cancelled consumers of a channel, which settle nothing more, if there is one."""
         found = None
         for tag in self._cancelled.pop(channel, ()):
             self._in_a_row = self._in_a_row + 1 if self._done.pop((channel, tag)) <= 1 else 0

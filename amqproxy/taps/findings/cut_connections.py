@@ -24,7 +24,7 @@ class CutConnection(Detector):
 
     @on(PublishesSettled, DeliveriesSettled)
     def _on_settled(self, event: PublishesSettled | DeliveriesSettled) -> None:
-        """Count what was open at the end of the connection, which comes just before it."""
+        """Count the messages open at the end of the connection; they are reported just before it."""
         if event.outcome is not Settlement.OPEN:
             return
         if event.ts_ns != self._at_ns:
@@ -41,7 +41,7 @@ class CutConnection(Detector):
         if ending is None or event.ts_ns != self._at_ns or not (self._publishes or self._deliveries):
             return None
         if "heartbeat" in event.text.lower() or silent_peer(event, self.observed.trace) is not None:
-            return None  # missed heartbeats have a finding of their own
+            return None  # MissedHeartbeats reports these
         how = "reset" if is_reset(event) else "ended"
         return (
             f"the {ending} {how} the connection without connection.close, with {self._publishes} publishes "

@@ -11,7 +11,7 @@ from amqproxy.taps.findings.finding import Severity
 from amqproxy.taps.trace.events import MessageDelivered, MessageProperties
 
 MANY = 20
-"""Times that a message has come back; retries that end do before."""
+"""Number of returns of a message that counts as a loop; finite retries end before."""
 
 
 class DeadLetterLoop(Detector):
@@ -34,10 +34,10 @@ class DeadLetterLoop(Detector):
 
 
 def _deaths(properties: MessageProperties) -> list[tuple[int, str, str]]:
-    """The count, queue and reason of each entry of x-death."""
+    """Return the count, queue and reason of each entry of x-death."""
     headers = properties.headers
     if headers is None or b"x-death" not in (headers.encoded if isinstance(headers, Map) else headers.octets):
-        return []  # the rule: nothing is decoded
+        return []  # the usual case, in which nothing is decoded
     deaths = headers.get("x-death")
     return [
         (count, str(each.get("queue", "")), str(each.get("reason", "")))

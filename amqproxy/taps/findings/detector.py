@@ -1,4 +1,4 @@
-"""What finds one kind of thing in the events of a connection."""
+"""Detector of one kind of finding in the events of a connection."""
 
 from __future__ import annotations
 
@@ -13,25 +13,25 @@ from amqproxy.taps.trace.open_tags import Span
 
 
 class ObservedChannel(Protocol):
-    """What a detector may know of a channel, or of the session on it, beside its events."""
+    """Facts about a channel, or the session on it, that a detector may use besides its events."""
 
     @property
     def knows_start(self) -> bool:
-        """Were all frames since it was opened seen?"""
+        """Whether all frames since it was opened were seen."""
 
     @property
     def unacked(self) -> int:
-        """How many deliveries are open."""
+        """Number of open deliveries."""
 
     @property
     def oldest_unacked(self) -> Span | None:
-        """The oldest deliveries that are open."""
+        """The range of the oldest open delivery."""
 
     def is_unacked(self, tag: int) -> bool:
-        """Is the delivery with that tag open?"""
+        """Return whether the delivery with this tag is open."""
 
     def queue_of(self, consumer_tag: str) -> str | None:
-        """The queue of a consumer, if it is known."""
+        """Return the queue of a consumer; `None` if it is unknown."""
 
 
 class ObservedTrace(Protocol):
@@ -39,35 +39,35 @@ class ObservedTrace(Protocol):
 
     @property
     def channels(self) -> Mapping[int, ObservedChannel]:
-        """Those that the client has open, by their numbers."""
+        """The client's open channels, by number."""
 
     @property
     def reopened_channels(self) -> list[int]:
-        """Channels that the broker has closed, and that the client has opened again without channel.close-ok."""
+        """Numbers of channels that the broker has closed and the client has reopened without channel.close-ok."""
 
     @property
     def facts(self) -> HandshakeFacts:
-        """What the handshake has shown."""
+        """Facts that the handshake has shown."""
 
     @property
     def activity(self) -> Activity:
-        """When each peer has sent anything."""
+        """Times of the peers' last frames."""
 
     def listen(self, listener: Listener) -> None:
         """Show events to `listener` after each frame."""
 
 
 class ObservedConnection(NamedTuple):
-    """The connection whose events a detector is given: its trace, and whether it is encrypted, if that is known."""
+    """Connection whose events a detector is given: its trace, and whether it is encrypted, if that is known."""
 
     trace: ObservedTrace
     is_tls: bool | None = None
     address: str = ""
-    """The client's, without its port."""
+    """Address of the client, without its port."""
 
 
 class Overdue(NamedTuple):
-    """A finding due by time alone: when (nanoseconds since 1970), on which channel if on one, and its text."""
+    """A finding due by time alone: its time (nanoseconds since 1970), its channel, if any, and its text."""
 
     ts_ns: int
     channel: int | None
@@ -75,14 +75,14 @@ class Overdue(NamedTuple):
 
 
 NEVER = 1 << 63
-"""A time in nanoseconds that does not come."""
+"""Time in nanoseconds that is never reached."""
 
 Handler = Callable[[Any, Any], str | None]
 H = TypeVar("H", bound=Callable[..., object])
 
 
 def on(*events: type[Any]) -> Callable[[H], H]:
-    """Marks a method of a detector as what is given events of these types."""
+    """Mark a method of a detector as the handler of events of these types."""
 
     def mark(method: H) -> H:
         method.events = events  # type: ignore[attr-defined]
@@ -92,11 +92,11 @@ def on(*events: type[Any]) -> Callable[[H], H]:
 
 
 class Detector:
-    """Finds one kind of thing on one connection.
+    """Detector of one kind of finding on one connection.
 
-    A subclass names its `kind`, how bad it is, why it matters and what to do. Its methods that are marked by `on` are
-    given events after the trace has taken them, and return what was seen, or None. One that waits for something not to
-    happen sets `due_ns`, and has a `look`. All that a detector remembers must be bounded.
+    A subclass defines its `kind`, its severity, why it matters and a remedy. Its methods that are marked by `on` are
+    given events after the trace has taken them, and return the text of a finding, or `None`. A detector that waits for
+    an event to be absent sets `due_ns`, and has a `look`. The memory of a detector must be bounded.
     """
 
     kind: ClassVar[str]
@@ -106,7 +106,7 @@ class Detector:
     handlers: ClassVar[Mapping[type[Any], Handler]]
 
     due_ns = NEVER
-    """When it wants to look again, at the latest before the next event after that."""
+    """Time at which `look` is due; it is called at the latest before the next event after that."""
 
     def __init_subclass__(cls) -> None:
         cls.handlers = {event: each for each in vars(cls).values() for event in getattr(each, "events", ())}
@@ -115,6 +115,6 @@ class Detector:
         self.observed = observed
 
     def look(self, now_ns: int) -> Iterable[Overdue]:
-        """What has become overdue; sets `due_ns` anew."""
+        """Return overdue findings, and set the next `due_ns`."""
         self.due_ns = NEVER
         return ()

@@ -1,4 +1,4 @@
-"""Which queues a connection has declared durable."""
+"""Queues that a connection has declared durable."""
 
 from __future__ import annotations
 
@@ -6,11 +6,11 @@ from amqproxy.amqp091.methods import QueueDeclare, QueueDeclareOk
 from amqproxy.taps.trace.events import Method
 
 MAX_QUEUES = 10_000
-"""Queues that are remembered for one connection; those after are not known to be durable."""
+"""Limit on the queues remembered for one connection; later ones are not known to be durable."""
 
 
 class DurableQueues:
-    """The names of the queues that a connection has declared durable."""
+    """Set of the names of the queues that a connection has declared durable."""
 
     def __init__(self) -> None:
         self._names: set[str] = set()
@@ -19,7 +19,7 @@ class DurableQueues:
         return name in self._names
 
     def note(self, declare: QueueDeclare, reply: Method | None) -> None:
-        """Take a declaration that went well; a passive one does not show whether the queue is durable."""
+        """Take a successful declaration; a passive one does not show whether the queue is durable."""
         name = reply.queue if isinstance(reply, QueueDeclareOk) else declare.queue
         if declare.durable and not declare.passive and not declare.exclusive and len(self._names) < MAX_QUEUES:
             self._names.add(name)

@@ -1,4 +1,4 @@
-"""Ends of connections and channels: without a close, and the text of a close with an error."""
+"""Ends of connections without a close, and the text of closes with an error."""
 
 from __future__ import annotations
 
@@ -10,20 +10,20 @@ MISSED_INTERVALS = 2
 """Heartbeat intervals without a frame after which a peer may end the connection. Section 4.2.7."""
 
 MISSED = "missed its heartbeats"
-"""The reason of the proxy, behind the name of the silent peer, whose connection it ends in place of the other peer."""
+"""Text after the silent peer's name in the proxy's reason, when it ends the connection in place of the other peer."""
 
 LEEWAY = 0.95
-"""Part of these that a peer must have been silent: clocks and timers differ."""
+"""Fraction of `MISSED_INTERVALS` for which a peer must have been silent: clocks and timers differ."""
 
 
 def refusal_text(event: ConnectionClosed | ChannelClosed) -> str:
-    """The reply code and text of a close with an error, its cause, and whether the proxy sent it."""
+    """Return the reply code and text of a close with an error, its cause, and whether the proxy sent it."""
     cause = f" after {event.method}" if event.method else ""
     return f"{event.code} {event.text}{cause}{', by the proxy' if event.is_by_proxy else ''}"
 
 
 def ended_by(event: ConnectionClosed) -> Peer | None:
-    """The peer that ended the connection without connection.close; None where it was neither, or that is not known."""
+    """Return the peer that ended the connection without connection.close; `None` if neither did, or if unknown."""
     if event.by is not None:
         return None
     named = next((peer for peer in (CLIENT, SERVER) if event.text.startswith(f"{peer} ")), None)
@@ -36,7 +36,7 @@ def is_reset(event: ConnectionClosed) -> bool:
 
 
 def silent_peer(event: ConnectionClosed, trace: ObservedTrace) -> Peer | None:
-    """The peer whose missed heartbeats made the other end the connection, as far as its silence shows it."""
+    """Return the peer whose missed heartbeats made the other end the connection; `None` if its silence was shorter."""
     ending, interval = ended_by(event), trace.facts.heartbeat
     if ending is None or not interval or not event.is_open:
         return None

@@ -1,4 +1,4 @@
-"""Connections that the broker closed because of what the client sent."""
+"""Connections that the broker closed because of the client's frames."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from amqproxy.taps.findings.tuning import is_refused_tuning
 from amqproxy.taps.trace.events import ConnectionClosed
 
 _NOT_THE_CLIENTS = frozenset((0, 200, ConnectionForced.code))
-"""Codes with which a broker closes for reasons of its own."""
+"""Reply codes of closes that the client has not caused."""
 
 
 class FrameAfterClose(Detector):
@@ -31,7 +31,7 @@ class FrameAfterClose(Detector):
         if event.by is not SERVER or event.code != ChannelError.code:
             return None
         if unanswered_closes(event, self.observed.trace):
-            return None  # it has a finding of its own
+            return None  # MissingCloseOk reports this
         return refusal_text(event)
 
 
@@ -48,7 +48,7 @@ class FailedConnection(Detector):
         if event.by is not SERVER or event.code in _NOT_THE_CLIENTS or event.code == ChannelError.code:
             return None
         if is_refused_login(event) or is_interleaved(event) or is_oversized(event):
-            return None  # they have findings of their own
+            return None  # other detectors report these
         if is_refused_tuning(event, self.observed.trace.facts):
             return None
         return refusal_text(event)

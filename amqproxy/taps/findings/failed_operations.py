@@ -1,4 +1,4 @@
-"""Channels that the broker closed because of what the client asked for."""
+"""Channels that the broker closed because of the client's requests."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ class FailedOperation(Detector):
             "basic.nack",
             "basic.reject",
         }:
-            return None  # they have a finding of their own
+            return None  # other detectors report these
         if is_ack_timeout(event):
             return None
         return refusal_text(event)

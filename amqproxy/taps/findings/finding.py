@@ -1,4 +1,4 @@
-"""What an expert would point out about a connection."""
+"""Finding: a fault or a risk that an expert would point out about a connection."""
 
 from __future__ import annotations
 
@@ -58,12 +58,12 @@ class Finding(msgspec.Struct, frozen=True, omit_defaults=True, kw_only=True):
     remedy: str
 
     def to_json(self) -> bytes:
-        """One line of JSON, without the line's end."""
+        """Return one line of JSON, without a newline."""
         return encoded(self)
 
 
 def is_reported(count: int) -> bool:
-    """Is what has been found so often to be reported? The first is, the tenth, the hundredth ...."""
+    """Return whether the finding with this count is reported: the first, the tenth, the hundredth … are."""
     while count % 10 == 0:
         count //= 10
     return count == 1

@@ -10,7 +10,7 @@ from amqproxy.taps.findings.finding import Severity
 from amqproxy.taps.trace.events import HistoryLost
 
 _SPEAKS = re.compile(r"the server (?:speaks|does not speak) .*", re.DOTALL)
-"""What `foreign_answer` in `amqproxy.amqp091.protocol_header` says, within the reason for which reading ended."""
+"""Finds the text of `foreign_answer` in `amqproxy.amqp091.protocol_header` within the reason of lost history."""
 
 
 class ForeignServer(Detector):
@@ -28,5 +28,5 @@ class ForeignServer(Detector):
         found = _SPEAKS.search(event.reason) if event.sender is SERVER and not self._is_found else None
         if found is None:
             return None
-        self._is_found = True  # a recording of the proxy has the header, and the proxy's word for it
+        self._is_found = True  # a recording of the proxy has both the header and the proxy's text about it
         return found[0].removesuffix(" at byte 0")

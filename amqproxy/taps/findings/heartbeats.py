@@ -34,7 +34,7 @@ class HeartbeatsOff(Detector):
     def _on_request(self, event: RequestAnswered | RequestSent) -> str | None:
         if not self._is_off or not isinstance(equivalent(event.request), BasicConsume):
             return None
-        self._is_off = False  # once is enough
+        self._is_off = False  # reported once
         return "the heartbeat interval is 0: heartbeats are off"
 
 

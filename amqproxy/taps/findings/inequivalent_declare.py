@@ -1,4 +1,4 @@
-"""Declarations that differ from what is there."""
+"""Declarations that differ from the existing object."""
 
 from __future__ import annotations
 
@@ -31,10 +31,10 @@ def is_refused_declare(event: ChannelClosed) -> bool:
 
 
 def is_inequivalent(event: ChannelClosed) -> bool:
-    """Whether a refused declare differs from what is there, as RabbitMQ's and LavinMQ's texts begin then."""
+    """Whether a refused declare differs from the existing object, by the prefix of RabbitMQ's or LavinMQ's text."""
     return declare_refusal(event).lower().startswith(("inequivalent ", "existing "))
 
 
 def declare_refusal(event: ChannelClosed) -> str:
-    """The broker's text about a refused declare, without the name of the code."""
+    """Return the broker's text about a refused declare, without the name of the code."""
     return event.text.removeprefix(f"{PreconditionFailed.name} - ")

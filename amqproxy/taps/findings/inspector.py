@@ -89,9 +89,9 @@ DETECTORS: tuple[type[Detector], ...] = (
 
 
 class Inspector:
-    """Finds what there is to find on one connection, numbered `stream` and named `connection`.
+    """All detectors of one connection, numbered `stream` and named `connection`, and their findings.
 
-    With `is_counting`, each is reported, and not only the first, the tenth, the hundredth ….
+    With `is_counting`, each finding is reported, and not only the first, the tenth, the hundredth ….
     """
 
     def __init__(
@@ -109,7 +109,7 @@ class Inspector:
                 self._handlers.setdefault(kind, []).append((detector, handler))
 
     def inspect(self, events: Iterable[TraceEvent], record: RecordNumber | None = None) -> list[Finding]:
-        """What is found with these events, which the trace has just given, and which `record` has completed."""
+        """Return the findings in these events, just made by the trace; `record` is the frame that completed them."""
         findings: list[Finding] = []
         for event in events:
             findings += self.look(event.ts_ns)
@@ -120,7 +120,7 @@ class Inspector:
         return findings
 
     def look(self, now_ns: int) -> list[Finding]:
-        """What the time alone has made worth a look."""
+        """Return the findings that are due by the passage of time alone."""
         findings: list[Finding] = []
         for detector in self._waiting:
             if detector.due_ns <= now_ns:
@@ -131,7 +131,7 @@ class Inspector:
     def _findings(
         self, detector: Detector, ts_ns: int, channel: int | None, text: str, record: RecordNumber | None
     ) -> list[Finding]:
-        """The finding, if it is to be reported: each is counted."""
+        """Count a finding, and return it if it should be reported."""
         count = self._counts[detector.kind] = self._counts.get(detector.kind, 0) + 1
         if not (self._is_counting or is_reported(count)):
             return []

@@ -1,4 +1,4 @@
-"""Frames of one channel that come between those of a message."""
+"""Frames that interrupt the content of a message on the same channel."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ class InterleavedContent(Detector):
     remedy = "Give each thread a channel of its own, or hold a lock for each publish: channels are not thread-safe."
 
     _is_explained = False
-    """Whether the broker was still reading an earlier content, which has a finding of its own."""
+    """Whether the broker was still reading an earlier content, which `UnreadContent` reports."""
 
     @on(HistoryLost)
     def _on_lost(self, event: HistoryLost) -> None:

@@ -1,4 +1,4 @@
-"""Messages and headers that are too large for a broker's good."""
+"""Messages and headers that are too large for a broker to handle well."""
 
 from __future__ import annotations
 
@@ -8,10 +8,10 @@ from amqproxy.taps.findings.finding import Severity
 from amqproxy.taps.trace.events import MessagePublished
 
 LARGE_BODY = 16 * 1024 * 1024
-"""Bytes; RabbitMQ 4 refuses more by default."""
+"""Largest body in bytes that is not reported; RabbitMQ 4 refuses larger ones by default."""
 
 LARGE_HEADERS = 16 * 1024
-"""Bytes."""
+"""Largest headers table in bytes that is not reported."""
 
 
 class LargeMessage(Detector):

@@ -1,4 +1,4 @@
-"""Acknowledgements that come near the broker's timeout, or after it."""
+"""Acknowledgements that come close to the broker's timeout, or after it."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from amqproxy.taps.findings.finding import Severity
 from amqproxy.taps.trace.events import DeliveriesSettled
 
 CONSUMER_TIMEOUT = 30 * 60
-"""Seconds after which RabbitMQ closes a channel with a delivery that is not settled; its `consumer_timeout`."""
+"""Seconds after which RabbitMQ closes a channel with an unsettled delivery: its default `consumer_timeout`."""
 
 NEAR = CONSUMER_TIMEOUT / 2
 

@@ -1,4 +1,4 @@
-"""Channels that are opened and left."""
+"""Channels that are opened and never closed."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from amqproxy.taps.findings.finding import Severity
 from amqproxy.taps.trace.events import ChannelClosed, ChannelOpened
 
 MANY = 100
-"""Open channels of one connection that are reported, and each ten times that."""
+"""Number of open channels of one connection that is reported, as is each tenfold of it."""
 
 
 class LeakedChannels(Detector):

@@ -1,4 +1,4 @@
-"""How clients log in."""
+"""Logins of clients."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from amqproxy.taps.trace.events import ConnectionClosed, ConnectionOpened
 
 CONNECTION_FORCED = 320
 LOGIN_CONTROLS = frozenset({"connection.start-ok", "connection.secure-ok"})
-"""The steps of a handshake that hold what a client logs in with."""
+"""Handshake steps that carry the client's credentials."""
 
 
 class PlainWithoutTLS(Detector):
@@ -71,7 +71,7 @@ class RefusedLogin(Detector):
 
 
 def is_refused_login(event: ConnectionClosed) -> bool:
-    """Was the login wrong? Not every protocol has a code for that: there it is known by where the broker closes."""
+    """Whether the broker refused the login; without a code for that, as in 0-10, by the step at which it closes."""
     if event.is_open is not False:
         return False
     return event.code == AccessRefused.code or (event.code == CONNECTION_FORCED and event.method in LOGIN_CONTROLS)
@@ -81,4 +81,4 @@ def _is_loopback(observed: ObservedConnection) -> bool:
     try:
         return ip_address(observed.address.partition("%")[0]).is_loopback
     except ValueError:
-        return True  # not known: nothing is held against it
+        return True  # an unknown address is given the benefit of the doubt

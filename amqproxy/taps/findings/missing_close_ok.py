@@ -1,4 +1,4 @@
-"""Channels that the broker has closed, and that the client opens again without channel.close-ok."""
+"""Channels that the broker has closed, and the client reopens without channel.close-ok."""
 
 from __future__ import annotations
 
@@ -28,9 +28,9 @@ class MissingCloseOk(Detector):
 
 
 def unanswered_closes(event: ConnectionClosed, trace: ObservedTrace) -> list[int]:
-    """The channels that a connection is closed for since the client has opened them again without close-ok.
+    """Return the channels for which a connection is closed because the client has reopened them without close-ok.
 
-    RabbitMQ ignores all else that it gets on such a channel: tests/behaviours/test_channels.py.
+    RabbitMQ ignores all other methods on such a channel: tests/behaviours/test_channels.py.
     """
     if event.by is not SERVER or event.code != ChannelError.code or event.method != ChannelOpen.name:
         return []

@@ -10,7 +10,7 @@ from amqproxy.taps.findings.finding import Severity
 from amqproxy.taps.trace.events import ConnectionOpened, MessageDelivered, MessageReturned
 
 _OTHER_PROPERTIES = 20 + 11 * 256 + OVERHEAD
-"""The most bytes of a content header's frame beside the headers table."""
+"""Largest size in bytes of a content header's frame without the headers table."""
 
 
 class HeaderOverFrameMax(Detector):

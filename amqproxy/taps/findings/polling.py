@@ -1,4 +1,4 @@
-"""Queues that are asked for messages again and again."""
+"""Queues that are polled with basic.get."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from amqproxy.taps.findings.finding import Severity
 from amqproxy.taps.trace.events import RequestAnswered
 
 IN_A_ROW = 20
-"""So many empty answers are polling."""
+"""Number of empty answers that counts as polling."""
 
 
 class GetPolling(Detector):

@@ -1,4 +1,4 @@
-"""Consumers to which a broker sends all that it has."""
+"""Consumers to which a broker sends the whole queue."""
 
 from __future__ import annotations
 
@@ -10,10 +10,10 @@ from amqproxy.taps.findings.finding import Severity
 from amqproxy.taps.trace.events import ChannelClosed, RequestAnswered, RequestSent
 
 INFINITE = 0xFFFFFFFF
-"""The credit of 0-10 that is never used up. Section 10.2, message.flow."""
+"""0-10 credit that is never used up. Section 10.2, message.flow."""
 
 MAX_SUBSCRIPTIONS = 1000
-"""Subscriptions of one connection whose credit is remembered."""
+"""Limit on the subscriptions of one connection whose credit is remembered."""
 
 
 class UnlimitedPrefetch(Detector):
@@ -31,9 +31,9 @@ class UnlimitedPrefetch(Detector):
         super().__init__(observed)
         self._prefetch: dict[int, int] = {}
         self._queues: dict[tuple[int, str], str] = {}
-        """The queue of each subscription of 0-10 whose messages are its own until it accepts them."""
+        """Queue of each 0-10 subscription that acquires messages and has to accept them."""
         self._infinite: dict[tuple[int, str], set[int]] = {}
-        """The units of which a destination's credit is infinite, also where its subscription is not answered yet."""
+        """Units in which a destination's credit is infinite, even before its subscription is answered."""
 
     @on(RequestAnswered, RequestSent)
     def _on_request(self, event: RequestAnswered | RequestSent) -> str | None:
@@ -64,7 +64,7 @@ class UnlimitedPrefetch(Detector):
         return None
 
     def _judge(self, place: tuple[int, str]) -> str | None:
-        """Has a subscription credit without end? It is reported once."""
+        """Return a finding if a subscription has infinite credit in all units; it is reported once."""
         if place not in self._queues or not self._infinite.get(place, set()).issuperset(CreditUnit):
             return None
         del self._infinite[place]

@@ -1,4 +1,4 @@
-"""Consumers that have as many deliveries open as they may, and settle none."""
+"""Consumers that have used up their prefetch, and settle nothing."""
 
 from __future__ import annotations
 
@@ -16,26 +16,26 @@ from amqproxy.taps.trace.equivalents import equivalent
 from amqproxy.taps.trace.events import ChannelClosed, DeliveriesSettled, MessageDelivered, RequestAnswered, RequestSent
 
 MAX_WINDOWS = 1000
-"""Consumers of one connection whose open deliveries are counted."""
+"""Limit on the consumers of one connection whose open deliveries are counted."""
 
 MAX_CHANNELS = 1000
-"""Channels of one connection whose prefetch for later consumers is remembered."""
+"""Limit on the channels of one connection whose prefetch for later consumers is remembered."""
 
 QUIET = 60
-"""Seconds in which a consumer with several deliveries open settles at least one."""
+"""Seconds within which a consumer with several open deliveries should settle at least one."""
 
 QUIET_OF_ONE = 300
-"""Seconds for a consumer whose prefetch is 1: its only delivery may be a long job."""
+"""Like `QUIET`, for a consumer with a prefetch of 1, whose only delivery may be a long job."""
 
 SHARED = None
-"""Stands for all consumers of a channel, where basic.qos is global."""
+"""Tag that stands for all consumers of a channel, for a global basic.qos."""
 
 Place = tuple[int, str | None]
 """A channel, and the tag of a consumer on it."""
 
 
 class Window(msgspec.Struct):
-    """Prefetch and open deliveries of a consumer; `since_ns` is when the last one came or was settled."""
+    """Prefetch and open deliveries of a consumer; `since_ns` is the time of the last delivery or settlement."""
 
     prefetch: int
     open: int = 0
@@ -138,7 +138,7 @@ class PrefetchExhausted(Detector):
         self._windows = {place: window for place, window in self._windows.items() if place[0] != event.channel}
 
     def look(self, now_ns: int) -> Iterable[Overdue]:
-        """The consumers that have become stuck."""
+        """Report the consumers that have become stuck."""
         found = []
         for (channel, tag), window in self._windows.items():
             due_ns = window.due_ns

@@ -1,4 +1,4 @@
-"""What finds one kind of thing in the events of all connections together."""
+"""Detector of one kind of finding in the events of all connections together."""
 
 from __future__ import annotations
 
@@ -17,9 +17,9 @@ class ConnectionPlace(NamedTuple):
 
 
 class Sighting(NamedTuple):
-    """What was seen, and on which connection; `times` is how often, of the same client or queue.
+    """A finding on one connection; `times` counts the findings about the same client or queue.
 
-    `ts_ns` is when it was, where that is not now.
+    `ts_ns` is its time, if that is not the time of the event.
     """
 
     connection: ConnectionPlace
@@ -34,11 +34,11 @@ ProcessHandler = Callable[[Any, ConnectionPlace, Any, RecordNumber | None], list
 
 
 class ProcessDetector:
-    """Finds one kind of thing that no single connection shows.
+    """Detector of one kind of finding that no single connection shows.
 
-    A subclass is as one of `Detector`; its methods that are marked by `on` are given the connection, the event, and the
-    record that has completed it, if there is one, whose `stream` is the connection's. They return sightings, or None.
-    All that a detector remembers must be bounded.
+    A subclass is like one of `Detector`; its methods that are marked by `on` are given the connection, the event, and
+    the record that has completed it, if there is one, whose `stream` is the connection's. They return sightings, or
+    `None`. The memory of a detector must be bounded.
     """
 
     kind: ClassVar[str]
@@ -51,5 +51,5 @@ class ProcessDetector:
         cls.handlers = {event: each for each in vars(cls).values() for event in getattr(each, "events", ())}
 
     def look(self, now_ns: int) -> list[Sighting]:
-        """What the time alone has made worth a look."""
+        """Return the sightings that are due by the passage of time alone."""
         return []

@@ -1,4 +1,4 @@
-"""All detectors that look at the connections of a run, or of a capture, together."""
+"""All detectors that see the connections of a run, or of a capture, together."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ PROCESS_DETECTORS: tuple[type[ProcessDetector], ...] = (ConnectionPerMessage, Co
 
 
 class ProcessInspector:
-    """Finds what there is to find across connections."""
+    """All process detectors, and their findings."""
 
     def __init__(self) -> None:
         self._detectors = [each() for each in PROCESS_DETECTORS]
@@ -29,7 +29,7 @@ class ProcessInspector:
     def inspect(
         self, connection: ConnectionPlace, events: Iterable[TraceEvent], record: RecordNumber | None = None
     ) -> list[Finding]:
-        """What is found with these events of a connection, which `record` has completed."""
+        """Return the findings in these events of a connection; `record` is the frame that completed them."""
         findings: list[Finding] = []
         for event in events:
             for detector, handler in self._handlers.get(type(event), ()):
@@ -38,7 +38,7 @@ class ProcessInspector:
         return findings
 
     def look(self, now_ns: int) -> list[Finding]:
-        """What the time alone has made worth a look."""
+        """Return the findings that are due by the passage of time alone."""
         return [_finding(detector, each, now_ns) for detector in self._detectors for each in detector.look(now_ns)]
 
 

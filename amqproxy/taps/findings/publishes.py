@@ -17,7 +17,7 @@ from amqproxy.taps.trace.events import (
 )
 
 PERSISTENT = 2
-"""The delivery_mode of messages that are to survive a restart of the broker."""
+"""delivery_mode of messages that survive a restart of the broker."""
 
 
 class UnconfirmedPublish(Detector):

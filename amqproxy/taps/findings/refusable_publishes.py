@@ -1,4 +1,4 @@
-"""Publishes that the broker may still refuse, and the queues that have counted them."""
+"""Publishes that the broker may still refuse, and the queues for which they were counted."""
 
 from __future__ import annotations
 
@@ -8,13 +8,13 @@ from typing import NamedTuple
 from amqproxy.taps.trace.open_tags import Span
 
 REFUSAL_NS = 10_000_000_000
-"""A publish that nothing confirms is refused within ten seconds, by the end of its channel, or has been taken."""
+"""Time in nanoseconds after which an unrefused publish without confirms counts as accepted by the broker."""
 
 MAX_PUBLISHES = 20_000
-"""Publishes that are remembered, of all channels."""
+"""Limit on the remembered publishes of all channels."""
 
 MAX_OF_CHANNEL = 1_000
-"""Publishes that are remembered of one channel, the last ones."""
+"""Limit on the remembered publishes of one channel, the last ones."""
 
 ChannelKey = tuple[int, int]
 """The number of a connection, and of a channel on it."""
@@ -24,7 +24,7 @@ QueueKey = tuple[str, str]
 
 
 class RefusablePublish(NamedTuple):
-    """A publish: its time, the queues that have counted it, and whether it awaits a confirm."""
+    """A publish: its time, the queues for which it was counted, and whether it awaits a confirm."""
 
     ts_ns: int
     queues: Sequence[QueueKey]
@@ -32,7 +32,7 @@ class RefusablePublish(NamedTuple):
 
 
 class RefusablePublishes:
-    """The publishes of each channel by their numbers, oldest first; a connection's channels are found at once."""
+    """Publishes of each channel by number, the oldest first, with an index of the channels by connection."""
 
     def __init__(self) -> None:
         self._streams: dict[int, dict[ChannelKey, dict[int, RefusablePublish]]] = {}
@@ -42,7 +42,7 @@ class RefusablePublishes:
         return self._count
 
     def add(self, channel: ChannelKey, number: int, publish: RefusablePublish) -> None:
-        """Remember a publish; forget those that cannot be refused any more."""
+        """Remember a publish, and forget older ones that can no longer be refused, or exceed the limits."""
         channels = self._streams.setdefault(channel[0], {})
         known = channels.setdefault(channel, {})
         while known:
@@ -59,7 +59,7 @@ class RefusablePublishes:
             self._take(channel)
 
     def settle(self, channel: ChannelKey, spans: Iterable[Span]) -> list[QueueKey]:
-        """Forget the publishes of these ranges; the queues that have counted them, once for each."""
+        """Forget the publishes in these ranges; return the queues for which they were counted, once per publish."""
         known = self._streams.get(channel[0], {}).get(channel)
         if known is None:
             return []
@@ -67,24 +67,24 @@ class RefusablePublishes:
         return list(self._forget(channel, known, numbers))
 
     def refuse(self, channel: ChannelKey, ts_ns: int) -> list[QueueKey]:
-        """Forget the channel, which the broker has closed for a publish; the queues of those that it may have refused.
+        """Forget a channel that the broker has closed for a publish; return the queues of those it may have refused.
 
-        Which one it was is not certain, and of those behind it the broker has taken none.
+        It is not certain which publish was refused, and the broker has accepted none of those after it.
         """
         known = self._take(channel)
         late = [each for each in known.values() if each.awaits or ts_ns - each.ts_ns <= REFUSAL_NS]
         return [queue for each in late for queue in each.queues]
 
     def channels_of(self, stream: int) -> list[ChannelKey]:
-        """The channels of a connection."""
+        """Return the channels of a connection."""
         return list(self._streams.get(stream, ()))
 
     def forget(self, channel: ChannelKey) -> None:
-        """Forget a channel that is closed."""
+        """Forget a closed channel."""
         self._take(channel)
 
     def _take(self, channel: ChannelKey) -> dict[int, RefusablePublish]:
-        """Return the publishes of a channel, which are forgotten."""
+        """Forget and return the publishes of a channel."""
         channels = self._streams.get(channel[0], {})
         known = channels.pop(channel, {})
         if not channels:

@@ -7,7 +7,7 @@ from amqproxy.taps.findings.finding import Severity
 from amqproxy.taps.trace.events import DeliveriesSettled, MessageDelivered, Settlement
 
 IN_A_ROW = 20
-"""So many redelivered messages in a row that are requeued again are a loop."""
+"""Number of successive redelivered messages requeued again that counts as a loop."""
 
 
 class RequeueLoop(Detector):

@@ -1,4 +1,4 @@
-"""One consumer that holds up the others of its channel."""
+"""Consumers that delay the others of their channel."""
 
 from __future__ import annotations
 
@@ -7,16 +7,16 @@ from amqproxy.taps.findings.finding import Severity
 from amqproxy.taps.trace.events import ChannelClosed, DeliveriesSettled
 
 MAX_CONSUMERS = 1000
-"""Consumers of one connection that are timed."""
+"""Limit on the consumers of one connection that are timed."""
 
 LEAST = 20
-"""Deliveries that two consumers must have settled, each, before they are compared."""
+"""Number of deliveries that each of two consumers must have settled before they are compared."""
 
 FACTOR = 20
-"""So many times slower than the fastest consumer of its channel is slow."""
+"""Ratio to the fastest consumer of its channel from which a consumer counts as slow."""
 
 SLOW_NS = 100_000_000
-"""What takes less is never slow."""
+"""Time per delivery in nanoseconds below which a consumer is never slow."""
 
 
 class SlowConsumer(Detector):

@@ -1,4 +1,4 @@
-"""Publishes that the broker leaves unconfirmed, all of them, for long."""
+"""Publishes of which the broker confirms none for a long time."""
 
 from __future__ import annotations
 
@@ -19,17 +19,17 @@ from amqproxy.taps.trace.events import (
 )
 
 QUIET = 30
-"""Seconds in which a broker that reads and stores publishes confirms at least one."""
+"""Seconds within which a broker that reads and stores publishes confirms at least one."""
 
 LOOK_NS = 1_000_000_000
-"""Between two looks at a broker that has begun to stall."""
+"""Nanoseconds between two checks of a broker that has begun to stall."""
 
 MAX_CHANNELS = 10_000
-"""Channels of one connection whose open publishes are counted."""
+"""Limit on the channels of one connection whose open publishes are counted."""
 
 
 class OpenPublishes(msgspec.Struct):
-    """Number of publishes of a channel that wait for a confirm; `since_ns` is when the last confirm came."""
+    """Number of publishes of a channel that await a confirm; `since_ns` is the time of the last confirm."""
 
     count: int = 0
     since_ns: int = 0
@@ -71,7 +71,7 @@ class StalledConfirms(Detector):
     @on(MessagePublished)
     def _on_published(self, event: MessagePublished) -> None:
         if not event.awaits or event.confirm_tag is None:
-            # No event shows that the broker has stopped reading: look later whether this still waits to be sent.
+            # No event shows that the broker has stopped reading: check later whether this still waits to be sent.
             self._is_unconfirmed = True
             self.due_ns = min(self.due_ns, event.ts_ns + QUIET * 1_000_000_000)
             return
@@ -102,7 +102,7 @@ class StalledConfirms(Detector):
         self._open.pop(event.channel, None)
 
     def look(self, now_ns: int) -> Iterable[Overdue]:
-        """The channels on which no confirm has come for long."""
+        """Report the channels without a confirm for `QUIET` seconds, or else a stalled broker."""
         found = []
         for channel, publishes in self._open.items():
             due_ns = publishes.due_ns
@@ -113,7 +113,7 @@ class StalledConfirms(Detector):
         return found or self._stalled(now_ns)
 
     def _stalled(self, now_ns: int) -> Iterable[Overdue]:
-        """A broker that takes nothing of what the client publishes without confirms."""
+        """Report a broker that reads none of the client's publishes without confirms."""
         stalled_ns = self.observed.trace.activity.stalled_ns
         if not stalled_ns or self._open:
             self._is_stall_reported = False
@@ -124,7 +124,7 @@ class StalledConfirms(Detector):
 
     @on(ConnectionClosed)
     def _on_ended(self, event: ConnectionClosed) -> str | None:
-        """The end of a connection in a capture, which shows only then that the broker has received nothing more."""
+        """Report a stalled broker at the end of a capture's connection, which shows the stall only then."""
         return self._stall_text() if self._is_unconfirmed and not self._open else None
 
     def _stall_text(self) -> str | None:

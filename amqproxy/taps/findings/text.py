@@ -1,4 +1,4 @@
-"""Findings as lines for a person."""
+"""Findings as lines for people."""
 
 from __future__ import annotations
 
@@ -9,14 +9,14 @@ _COLOURS = {Severity.ERROR: RED, Severity.WARNING: YELLOW, Severity.INFO: ""}
 
 
 class FindingLines:
-    """Makes lines of findings; the first of a kind has two more, which say why it matters and what to do."""
+    """Formatter of findings as lines; the first of a kind gets two more, with why it matters and the remedy."""
 
     def __init__(self, *, is_coloured: bool = False) -> None:
         self._is_coloured = is_coloured
         self._explained: set[str] = set()
 
     def line(self, finding: Finding) -> str:
-        """The time (UTC), the connection's number, the channel, the severity and the kind, and what was seen."""
+        """Return a finding's time (UTC), connection number, channel, severity, kind and text, and the explanation."""
         channel = "" if finding.channel is None else f"ch {finding.channel}"
         count = f" ({finding.count} times)" if finding.count > 1 else ""
         text = f"{clock(finding.ts_ns)} #{finding.stream:<3} ! {channel:<7} {finding.severity.upper()} {finding.kind}: "

@@ -12,13 +12,13 @@ from amqproxy.taps.trace.events import ConnectionClosed
 from amqproxy.taps.trace.handshake_facts import HandshakeFacts
 
 _TUNING = frozenset({"connection.tune", "connection.tune-ok", "connection.open"})
-"""Steps of a handshake after which an end is about limits: a broker that refuses a virtual host says so.
+"""Handshake steps after which the end of a connection is about limits: a refused virtual host has its own close.
 
-RabbitMQ 3.10 answers limits that it does not take with RST alone. Some clients send connection.open with tune-ok.
+RabbitMQ 3.10 answers limits that it refuses with RST alone. Some clients send connection.open with tune-ok.
 """
 
 _REFUSED_BY_PROXY = re.compile(r"the client broke the protocol: (530 .*)")
-"""The reason of the proxy, which refuses the limits that RabbitMQ refuses."""
+"""Reason given by the proxy, which refuses the same limits as RabbitMQ."""
 
 
 class RefusedTuning(Detector):
@@ -47,7 +47,7 @@ class RefusedTuning(Detector):
 
 
 def is_refused_tuning(event: ConnectionClosed, facts: HandshakeFacts) -> bool:
-    """Whether the connection ended since its limits were refused."""
+    """Whether the connection ended because its limits were refused."""
     if event.by is not None:
         return event.by is SERVER and event.is_open is False and event.method == "connection.tune-ok"
     if _REFUSED_BY_PROXY.match(event.text):

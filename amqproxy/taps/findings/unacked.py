@@ -1,4 +1,4 @@
-"""Deliveries that pile up at a client."""
+"""Deliveries that accumulate at a client."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from amqproxy.taps.findings.finding import Severity
 from amqproxy.taps.trace.events import MessageDelivered
 
 MANY = 10_000
-"""Open deliveries of one channel that are reported, and each ten times that."""
+"""Number of open deliveries of one channel that is reported, as is each tenfold of it."""
 
 
 class UnackedGrowth(Detector):

@@ -1,4 +1,4 @@
-"""Queues that get messages, and that nothing consumes."""
+"""Queues that receive messages, and have no consumer."""
 
 from __future__ import annotations
 
@@ -35,32 +35,32 @@ from amqproxy.taps.trace.events import (
 from amqproxy.taps.trace.open_tags import Span
 
 QUIET_NS = 60_000_000_000
-"""If nothing consumes a queue for a minute after its first message, nothing is going to."""
+"""Time in nanoseconds after its first message within which a queue should be consumed."""
 
 MAX_QUEUES = 10_000
-"""Queues that are remembered, those that were declared last."""
+"""Limit on the remembered queues, those declared last."""
 
 MAX_BINDINGS = 10_000
-"""Bindings to them that are remembered."""
+"""Limit on the remembered bindings to these queues."""
 
 MAX_CONNECTIONS = 20_000
-"""Connections whose virtual host is remembered."""
+"""Limit on the connections whose virtual host is remembered."""
 
 BOUNDED = ("x-message-ttl", "x-expires", "x-max-length", "x-max-length-bytes")
-"""Arguments with which a queue does not grow without end, as one in which messages only wait."""
+"""Arguments that keep a queue from growing without bound, such as a delay queue in which messages only wait."""
 
 REFUSED = (Settlement.NACKED, Settlement.ROLLED_BACK)
-"""Outcomes of publishes that no queue got."""
+"""Outcomes of publishes that reached no queue."""
 
 PUBLISHES = ("basic.publish", "message.transfer", None)
-"""Methods for which a broker closes a channel and refuses a publish; not every broker names one."""
+"""Methods named by a close that refuses a publish; not every broker names one."""
 
 BindingKey = tuple[str, str, str]
 """A virtual host, an exchange and a routing key."""
 
 
 class ObservedQueue:
-    """A queue that was declared: where, and how many messages it is known to have got since nothing consumes it."""
+    """A declared queue: its connection and channel, and the number of messages it has received while unconsumed."""
 
     __slots__ = ("bindings", "channel", "connection", "declared", "first_ts_ns", "is_consumed", "messages", "published")
 
@@ -89,7 +89,7 @@ class UnconsumedQueue(ProcessDetector):
 
     def __init__(self) -> None:
         self._queues: dict[QueueKey, ObservedQueue] = {}
-        self._waiting: dict[QueueKey, ObservedQueue] = {}  # in the order of their first messages
+        self._waiting: dict[QueueKey, ObservedQueue] = {}  # ordered by their first messages
         self._bindings: dict[BindingKey, set[str]] = {}
         self._vhosts: dict[int, str] = {}
         self._unknown: set[int] = set()
@@ -113,7 +113,7 @@ class UnconsumedQueue(ProcessDetector):
         self._vhosts.pop(connection.stream, None)
         self._unknown.discard(connection.stream)
 
-    # --- what is asked for
+    # --- requests
 
     @on(RequestAnswered, RequestSent)
     def _on_request(
@@ -169,7 +169,7 @@ class UnconsumedQueue(ProcessDetector):
             if found is not None:
                 self._mark_consumed((vhost, name), found)
             return
-        for key, each in self._queues.items():  # the one that the channel has declared last, or in any virtual host
+        for key, each in self._queues.items():  # the queue that the channel declared last, or one in any virtual host
             if key[1] == name or (not name and each.connection.stream == connection.stream):
                 self._mark_consumed(key, each)
 
@@ -261,7 +261,7 @@ class UnconsumedQueue(ProcessDetector):
             self._refusable.forget(channel)
 
     def _take_back(self, queues: Iterable[QueueKey]) -> None:
-        """Messages that these queues were counted to have got were refused."""
+        """Uncount messages of these queues, since the broker refused them."""
         for key in queues:
             queue = self._queues.get(key)
             if queue is not None and queue.messages:
@@ -270,7 +270,7 @@ class UnconsumedQueue(ProcessDetector):
                     self._waiting.pop(key, None)
 
     def look(self, now_ns: int) -> list[Sighting]:
-        """The queues whose first message came a minute ago."""
+        """Report the queues whose first message came at least a minute ago."""
         sightings: list[Sighting] = []
         while self._waiting:
             key, queue = next(iter(self._waiting.items()))
@@ -278,9 +278,9 @@ class UnconsumedQueue(ProcessDetector):
                 break
             del self._waiting[key]
             if self._unknown:
-                queue.messages = 0  # it is looked at again after its next message
+                queue.messages = 0  # its next message begins another minute
                 continue
-            queue.is_consumed = True  # once is enough
+            queue.is_consumed = True  # reported once
             text = f"queue {key[1]} has got {queue.messages} messages, and nothing has consumed it for a minute"
             evidence = tuple(each for each in (queue.declared, queue.published) if each is not None)
             sightings.append(Sighting(queue.connection, queue.channel, text, evidence))
@@ -288,6 +288,6 @@ class UnconsumedQueue(ProcessDetector):
 
 
 def _is_bounded(declare: QueueDeclare) -> bool:
-    """Does the queue let go of messages by itself, or is it a stream, which is read and not consumed?"""
+    """Whether the queue drops messages by itself, or is a stream, which is read but not consumed."""
     arguments = declare.arguments
     return any(name in arguments for name in BOUNDED) or arguments.get("x-queue-type") == "stream"

@@ -56,9 +56,9 @@ class AckOnWrongChannel(Detector):
 
 
 def _other_channel(observed: ObservedConnection, event: DeliveriesSettled) -> int | None:
-    """The only other channel on which the tag is open."""
+    """Return the only other channel on which the tag is open; `None` if there is none, or several."""
     if event.command:
-        return None  # command ids begin alike on every session
+        return None  # command ids begin at the same value on every session
     tag = event.tag or 0
     found = [number for number, channel in observed.trace.channels.items() if channel.is_unacked(tag)]
     return found[0] if len(found) == 1 else None

@@ -1,4 +1,4 @@
-"""Content of a client that RabbitMQ reads and never carries out."""
+"""Content of a client that RabbitMQ reads and never processes."""
 
 from __future__ import annotations
 
@@ -26,5 +26,5 @@ class UnreadContent(Detector):
 
 
 def is_unread_content(event: HistoryLost) -> bool:
-    """Whether the client has begun a content that the broker reads and does not carry out."""
+    """Whether the client has begun a content that the broker reads but does not process."""
     return event.sender is CLIENT and (event.reason.startswith(BODY_TOO_LONG) or event.reason.endswith(FROM_CLIENT))

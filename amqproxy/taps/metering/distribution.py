@@ -1,4 +1,4 @@
-"""How often values were how large."""
+"""Histogram of values, such as latencies and body sizes."""
 
 from __future__ import annotations
 
@@ -14,9 +14,9 @@ except ImportError:  # a plain run does not need Cython
 @cython.final
 @cython.cclass
 class Distribution:
-    """Counts values by `bounds`, each the largest value of its bucket; the last bucket has no bound.
+    """Histogram with the buckets `bounds`, each the largest value of its bucket; the last bucket has no bound.
 
-    `counts` are those of the buckets, one more than the bounds; `total` is the sum of all values.
+    `counts` are the counts of the buckets, one more than the bounds; `total` is the sum of all values.
     """
 
     def __init__(self, bounds: Sequence[float]) -> None:
@@ -28,7 +28,7 @@ class Distribution:
         self._size = len(bounds)
 
     def observe(self, value: cython.double, count: cython.longlong = 1) -> None:
-        """Count one value, or so many that are the same."""
+        """Count a value, `count` times."""
         low: cython.Py_ssize_t = 0
         high: cython.Py_ssize_t = self._size
         middle: cython.Py_ssize_t

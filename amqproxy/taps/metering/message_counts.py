@@ -1,4 +1,4 @@
-"""What became of the messages of all connections, counted."""
+"""Counts of the messages of all connections, by outcome."""
 
 from __future__ import annotations
 
@@ -33,33 +33,33 @@ SECONDS = (
     30.0,
     60.0,
 )
-"""The bounds of latencies."""
+"""Bounds of latencies, in seconds."""
 
 BYTES = tuple(4.0**power for power in range(3, 15))
-"""The bounds of the sizes of bodies: 64 bytes to 256 MiB."""
+"""Bounds of body sizes: 64 bytes to 256 MiB."""
 
 
 class Count(IntEnum):
-    """What is counted, by its place in `MessageCounts.values`: the last three of now, all others since the start."""
+    """Counters and gauges by their index in `MessageCounts.values`: the last three are gauges, all others counters."""
 
     PUBLISHED = 0
     CONFIRMED = 1
     NACKED = 2
-    """By the broker."""
+    """Publishes refused by the broker."""
     RETURNED = 3
     DELIVERED = 4
     """Sent to a consumer, or got with basic.get."""
     REDELIVERED = 5
-    """Of the delivered: those marked as such."""
+    """Delivered messages marked as redelivered."""
     AUTO_ACKED = 6
-    """Of the delivered: those that need no acknowledgement."""
+    """Delivered messages that need no acknowledgement."""
     ACKED = 7
     REJECTED = 8
-    """By the client, with basic.reject or basic.nack, for good."""
+    """Deliveries refused by the client with basic.reject or basic.nack, without requeue."""
     REQUEUED = 9
-    """By the client: rejected, to be delivered again, or recovered."""
+    """Deliveries given back by the client: rejected with requeue, or recovered."""
     UNTIMED = 10
-    """Settled, and it is not known how long they were open, since too many were."""
+    """Messages settled without a latency, since too many were open to keep their times."""
     UNCONFIRMED = 11
     UNACKED = 12
     CONSUMERS = 13
@@ -68,10 +68,10 @@ class Count(IntEnum):
 @cython.final
 @cython.cclass
 class MessageCounts:
-    """What all meters of a process have counted.
+    """Counts of all meters of a process.
 
     `values` has a number for each `Count`. The distributions are of seconds from a publish to its confirm or nack,
-    from a delivery to its settlement, and of bytes of the bodies; `requests` are of seconds from a request to its
+    and from a delivery to its settlement, and of body sizes in bytes; `requests` are of seconds from a request to its
     reply, by the request's method.
     """
 
@@ -85,7 +85,7 @@ class MessageCounts:
         self.requests: dict[str, Distribution] = {}
 
     def observe_request(self, method: str, seconds: float) -> None:
-        """Count a reply to `method`, of which there are as many as the protocol has."""
+        """Count a reply to `method`, a name of the protocol, so that there are few."""
         distribution = self.requests.get(method)
         if distribution is None:
             distribution = self.requests[method] = Distribution(SECONDS)

@@ -1,4 +1,4 @@
-"""A command of AMQP 0-10 that declares, deletes, binds or subscribes, until the broker has answered it."""
+"""An unanswered 0-10 command that declares, deletes, binds or subscribes."""
 
 from __future__ import annotations
 
@@ -28,13 +28,13 @@ OBSERVED_COMMANDS = (
     MessageSubscribe,
     MessageCancel,
 )
-"""The commands of a client from which the topology follows."""
+"""The client's commands from which the topology follows."""
 
 
 class AskedCommand:
-    """A command that awaits its completion, as its counterpart of 0-9-1; what it holds counts for the `requests`.
+    """A command that awaits its completion, as its 0-9-1 counterpart; its memory is charged to `requests`.
 
-    Either of `complete` and `drop` is called, once.
+    Exactly one of `complete` and `drop` is called, once.
     """
 
     __slots__ = ("_channel", "_client", "_cost", "_request", "_requests")
@@ -52,16 +52,16 @@ class AskedCommand:
     def of(
         cls, requests: ClientRequests, client: ObservedClient, channel: int, command: Amqp010Method, size: int
     ) -> AskedCommand | None:
-        """What a client asks for with a command of `size` bytes; None where there is no room for it."""
+        """Return the request of a command of `size` bytes; `None` without a counterpart, or beyond the budget."""
         request = method_view(CLIENT, command)
         cost = None if request is None else requests.hold(size)
         return None if request is None or cost is None else cls(requests, client, channel, request, cost)
 
     def complete(self) -> None:
-        """The broker has carried it out."""
+        """Apply the request: the broker has carried it out."""
         self.drop()
         self._requests.complete(self._client, self._channel, self._request)
 
     def drop(self) -> None:
-        """The broker has refused it, or its session is over."""
+        """Release the request: the broker has refused it, or its session has ended."""
         self._requests.drop(self._cost)

@@ -1,4 +1,4 @@
-"""What one client has asked for on its channels, and was answered: prefetch, consumers, and what it declared."""
+"""One client's requests and their answers on its channels: prefetch, consumers, and declarations."""
 
 from __future__ import annotations
 
@@ -34,16 +34,16 @@ from amqproxy.taps.trace.consumers import DeclaredQueue, LastQueue, queue_name
 from amqproxy.taps.trace.requests import REQUEST_COST, TABLE_COST, PendingRequests
 
 MAX_BYTES = 16 * 1024 * 1024
-"""Bytes that the consumers and requests of one client take, about; those beyond are not remembered."""
+"""Approximate limit in bytes on the consumers and requests of one client; those beyond it are not remembered."""
 
 CONSUMER_COST = 1024
-"""Bytes that a consumer is counted as, besides `TABLE_COST` times its size."""
+"""Memory charged for a consumer, in bytes, in addition to `TABLE_COST` times its size."""
 
 EXCLUSIVE_COST = 512
-"""Bytes that the name of an exclusive queue is counted as."""
+"""Memory charged for the name of an exclusive queue, in bytes."""
 
 MAX_UNSURE = 64
-"""Requests with `no_wait` of a channel of which it may still be found out that the broker has carried them out."""
+"""Limit on a channel's `no_wait` requests that a later reply may show to have been carried out."""
 
 _REQUESTS = (
     "exchange.declare",
@@ -72,23 +72,23 @@ OBSERVED = {
     CLIENT: _table(*_REQUESTS, *_CLOSING, "basic.qos"),
     SERVER: _table(*_REPLIES, *_CLOSING, "basic.cancel"),
 }
-"""Of each sender, the methods that `ClientRequests` is to be given."""
+"""Tables of the methods that `ClientRequests` must be given, by sender."""
 
 
 class ObservedClient(Protocol):
-    """The client that `ClientRequests` are of."""
+    """The client whose requests `ClientRequests` observes."""
 
     def observation(self) -> Observation:
-        """Where, by whom and when something is observed just now."""
+        """Return the virtual host, the actor and the time of an observation made now."""
 
     def cover(self, sender: Peer, channel: int, method: Method) -> Method | None:
-        """A method as people may see it; None: not at all."""
+        """Return a method as it may be shown to people; `None` if it must not be."""
 
 
 class ConsumerView(NamedTuple):
-    """A consumer: its basic.consume as people may see it, its queue, and its prefetch.
+    """A consumer: its basic.consume in the form shown to people, its queue, and its prefetch.
 
-    The prefetch is the channel's when the client asked for the consumer, as RabbitMQ has it; 0 is no limit.
+    The prefetch is the channel's at the time of the basic.consume, as in RabbitMQ; 0 is no limit.
     """
 
     consume: BasicConsume
@@ -103,7 +103,7 @@ class ConsumerView(NamedTuple):
 
 
 class _Unsure(NamedTuple):
-    """A request with `no_wait`: its number, and what it means."""
+    """A request with `no_wait`, with its number, its shown form, and the last declared queue."""
 
     number: int
     request: Method
@@ -112,7 +112,7 @@ class _Unsure(NamedTuple):
 
 
 class ChannelView:
-    """What is set on a channel: the prefetch of consumers to come, that of the whole channel, and consumers by tag."""
+    """Settings of a channel: the prefetch of later consumers, that of the whole channel, and its consumers by tag."""
 
     __slots__ = ("consumers", "global_prefetch", "last", "pending", "prefetch", "prefetches", "sent", "unsure")
 
@@ -121,17 +121,17 @@ class ChannelView:
         self.consumers: dict[str, ConsumerView] = {}
         self.last: LastQueue = None
         self.pending: PendingRequests | None = None
-        """None while no request awaits its reply: channels may be many, and idle."""
+        """Unanswered requests; `None` if there are none, since channels may be many, and idle."""
         self.prefetches: dict[int, int] | None = None
-        """The prefetch that a basic.consume came under which is not answered yet, by its number."""
+        """Prefetch that applies to each unanswered basic.consume, by its number."""
         self.unsure: list[_Unsure] | None = None
         self.sent = 0
 
 
 class ClientRequests:
-    """The channels of one client on which it has asked for anything, by number.
+    """Channels on which one client has sent requests, by number.
 
-    It is given the methods that the client's leg has taken, in their order; those that it ignores may be left out.
+    It is given the methods that the client's leg has taken, in order; those not in `OBSERVED` may be left out.
     """
 
     __slots__ = ("_budget", "_channels", "_exclusive", "_topology")
@@ -148,11 +148,11 @@ class ClientRequests:
 
     @property
     def memory_used(self) -> int:
-        """The bytes that all this takes, about."""
+        """Approximate memory of the consumers and requests, in bytes."""
         return self._budget.used
 
     def take(self, client: ObservedClient, sender: Peer, number: int, method: Method, size: int = 0) -> None:
-        """Take a method on a channel; `size` is that of its frame."""
+        """Take a method on a channel; `size` is the size of its frame."""
         if isinstance(method, (ChannelClose, ChannelCloseOk)):
             self._close(client, sender, number, method)
             return
@@ -167,7 +167,7 @@ class ClientRequests:
             self._reply(client, channel, number, method)
 
     def end(self, client: ObservedClient) -> None:
-        """The connection has ended, and with it all consumers and exclusive queues."""
+        """End all consumers and exclusive queues, since the connection has ended."""
         for channel in self._channels.values():
             self._end_consumers(client, channel)
             if channel.pending is not None:
@@ -178,16 +178,16 @@ class ClientRequests:
     # --- commands of other protocols, which come as their counterparts, and only once the broker has completed them
 
     def hold(self, size: int) -> int | None:
-        """What a command that awaits its completion is counted as, from here to `drop`; None: there is no room."""
+        """Charge a command that awaits its completion, until `drop`; return its cost in bytes, `None` if too high."""
         cost = REQUEST_COST + TABLE_COST * size
         return cost if self._budget.take(cost) else None
 
     def drop(self, cost: int) -> None:
-        """Nothing is awaited any more for what was held."""
+        """Release the cost of a held command."""
         self._budget.give(cost)
 
     def complete(self, client: ObservedClient, number: int, request: Method) -> None:
-        """The broker has carried out a command on the session of a channel."""
+        """Apply a command that the broker has carried out on the session of a channel."""
         channel = self._channels.get(number)
         if isinstance(request, BasicCancel):
             if channel is not None:
@@ -201,12 +201,12 @@ class ClientRequests:
                 channel = self._channels[number] = ChannelView()
             self._begin_consumer(client, channel, request.consumer_tag, request, shown, None, 0)
             return
-        if isinstance(request, QueueBind):  # its key is all that identifies it: exchange.unbind has no arguments
+        if isinstance(request, QueueBind):  # only the key identifies a 0-10 binding: exchange.unbind has no arguments
             request = msgspec.structs.replace(request, arguments=Table())
         self._carry_out(client, request, shown, None, session=number)
 
     def end_session(self, client: ObservedClient, number: int) -> None:
-        """The session on a channel has ended, and with it its consumers, and the queues that are to go with it."""
+        """End the consumers of a channel's session, and the exclusive queues that last as long as the session."""
         channel = self._channels.pop(number, None)
         if channel is not None:
             self._end_consumers(client, channel)
@@ -235,7 +235,7 @@ class ClientRequests:
         channel.pending.add(0, method, size=size, last=channel.last, number=channel.sent)
 
     def _send(self, client: ObservedClient, channel: ChannelView, number: int, method: Method, size: int) -> None:
-        """Take a request that gets no reply."""
+        """Take a request without a reply."""
         if isinstance(method, BasicCancel):
             self._end_consumer(client.observation(), channel, method.consumer_tag)
             return
@@ -260,7 +260,7 @@ class ClientRequests:
             channel.pending = None
         if found is None:
             if isinstance(reply, BasicConsumeOk):
-                channel.prefetches = None  # too many consumers are asked for at once to tell which this is
+                channel.prefetches = None  # too many consumers are pending to tell which this is
             return
         self._make_sure(client, channel, found.number)
         request = found.request
@@ -283,7 +283,7 @@ class ClientRequests:
     def _named(
         self, client: ObservedClient, number: int, last: LastQueue, reply: QueueDeclareOk, shown: Method
     ) -> Method | None:
-        """A queue.declare as people may see it, with the name that the broker has chosen, if it has."""
+        """Return a queue.declare as it may be shown, with the name that the broker has chosen, if any."""
         if not isinstance(last, DeclaredQueue):
             return shown
         last.name = reply.queue
@@ -313,18 +313,18 @@ class ClientRequests:
             self._disown(queue)
 
     def _own(self, queue: str, session: int | None) -> None:
-        """An exclusive queue of the client, which ends with it, or with the session on that channel."""
+        """Remember an exclusive queue, which ends with the client, or with the session on this channel."""
         if queue not in self._exclusive and self._budget.take(EXCLUSIVE_COST):
             self._exclusive[queue] = session
 
     def _disown(self, queue: str) -> None:
-        """A queue that is gone before the client."""
+        """Forget an exclusive queue, which was deleted before its owner ended."""
         if queue in self._exclusive:
             del self._exclusive[queue]
             self._budget.give(EXCLUSIVE_COST)
 
     def _end_exclusive(self, client: ObservedClient, queues: list[str]) -> None:
-        """These are gone with their owner."""
+        """Delete exclusive queues, whose owner has ended."""
         if queues:
             seen = client.observation()
             for queue in queues:
@@ -332,7 +332,7 @@ class ClientRequests:
                 self._disown(queue)
 
     def _make_sure(self, client: ObservedClient, channel: ChannelView, number: int) -> None:
-        """The broker has come as far as the request of that number: it has carried out what was sent before."""
+        """Apply the `no_wait` requests sent before this number: the broker has answered a later one."""
         while channel.unsure and channel.unsure[0].number < number:
             _, request, shown, last = channel.unsure.pop(0)
             self._carry_out(client, request, shown, last)
@@ -382,12 +382,12 @@ class ClientRequests:
     # --- the end of a channel
 
     def _close(self, client: ObservedClient, sender: Peer, number: int, method: ChannelClose | ChannelCloseOk) -> None:
-        """A channel is closed by either; close-ok of the broker shows that all before was carried out."""
+        """Close a channel for either peer; the broker's close-ok shows that all earlier requests were carried out."""
         channel = self._channels.get(number)
         if channel is None:
             return
         if sender is CLIENT and isinstance(method, ChannelClose):
-            return  # what is under way is still answered
+            return  # requests sent before it are still answered
         if sender is SERVER and isinstance(method, ChannelCloseOk):
             self._make_sure(client, channel, channel.sent + 1)
         self._end_consumers(client, channel)

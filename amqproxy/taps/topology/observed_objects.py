@@ -7,15 +7,15 @@ from typing import Any, Literal, NamedTuple, TypeAlias
 import msgspec
 
 State = Literal["declared", "unsure", "deleted"]
-"""`unsure`: asked for, or to be deleted, with `no_wait`, and nothing has shown yet that the broker did it."""
+"""State of an object; `unsure` if its declaration or deletion had `no_wait`, and no reply has shown its success."""
 
 DeletedFor = Literal["deleted", "unbound", "auto-delete", "exclusive"]
-"""Why something is deleted: a client asked for it, or what it depends on ended: its consumers or bindings, or, of
-exclusive queues, the connection."""
+"""Cause of a deletion: a client's request, or the end of the object's last consumer or binding, or of the connection
+that an exclusive queue belongs to."""
 
 
 class Actor(msgspec.Struct, frozen=True):
-    """Who did something: the number of a session, its user, and the client's address."""
+    """Originator of an observation: the number of a session, its user, and the client's address."""
 
     session: int
     user: str
@@ -23,7 +23,7 @@ class Actor(msgspec.Struct, frozen=True):
 
 
 class Observation(NamedTuple):
-    """Where, by whom and when something was observed; `shown_vhost` is the virtual host as people may see it.
+    """Place, originator and time of an observation; `shown_vhost` is the virtual host as it may be shown to people.
 
     `at` is in seconds since 1970.
     """
@@ -35,7 +35,7 @@ class Observation(NamedTuple):
 
 
 class ObservedBase(msgspec.Struct, kw_only=True, tag_field="kind", omit_defaults=True):
-    """What all share. `declared_by` is None for what was there before, and was only referred to.
+    """Fields common to all objects. `declared_by` is `None` for an object that clients only referred to.
 
     `seen_at` is when a client last declared it or referred to it; times are in seconds since 1970.
     """
@@ -51,7 +51,7 @@ class ObservedBase(msgspec.Struct, kw_only=True, tag_field="kind", omit_defaults
 
 
 class ObservedExchange(ObservedBase, kw_only=True, tag="exchange"):
-    """An exchange. What is not known, since its declaration was not observed, is None."""
+    """An exchange. Fields are `None` if its declaration was not observed."""
 
     name: str
     type: str | None
@@ -62,7 +62,7 @@ class ObservedExchange(ObservedBase, kw_only=True, tag="exchange"):
 
 
 class ObservedQueue(ObservedBase, kw_only=True, tag="queue"):
-    """A queue, and how many consumers it has here."""
+    """A queue, with the number of its observed consumers."""
 
     name: str
     durable: bool | None

@@ -1,7 +1,4 @@
-"""The exchanges, queues and bindings of all virtual hosts, as far as clients of this proxy have made or used them.
-
-Somewhat long, since what one deletion takes along is all kinds of objects.
-"""
+"""Exchanges, queues and bindings of all virtual hosts that clients of this proxy have made or used."""
 
 from __future__ import annotations
 
@@ -33,41 +30,41 @@ from amqproxy.taps.topology.observed_objects import (
 from amqproxy.taps.trace.budget import Budget
 
 MAX_OBJECTS = 20_000
-"""Exchanges, queues and bindings that are kept; beyond, those that were not seen for longest are forgotten."""
+"""Limit on the exchanges, queues and bindings kept; beyond it, those not seen for longest are forgotten."""
 
 MAX_BYTES = 32 * 1024 * 1024
-"""The same in bytes, about."""
+"""Approximate limit in bytes on the objects kept, deleted ones included."""
 
 MAX_CLIENT_BYTES = 64 * 1024 * 1024
-"""Bytes that the requests and consumers of all clients take, about; those beyond are not remembered."""
+"""Approximate limit in bytes on the requests and consumers of all clients; those beyond it are not remembered."""
 
 MAX_DELETED = 1_000
-"""Deleted objects that are remembered, the newest."""
+"""Limit on the deleted objects that are remembered, the newest."""
 
 OBJECT_COST = 1024
-"""Bytes that an object is counted as, besides its arguments."""
+"""Memory charged for an object, in bytes, in addition to its arguments."""
 
 TABLE_COST = 8
-"""Bytes that a byte of an encoded table is counted as."""
+"""Memory charged for each byte of an encoded table."""
 
 DIRECT_REPLY_TO = "amq.rabbitmq.reply-to"
-"""How the names of RabbitMQ's pseudo-queues begin."""
+"""Prefix of the names of RabbitMQ's pseudo-queues."""
 
 Key = tuple[str, ...]
-"""The virtual host, the kind, and what identifies an object there."""
+"""Key of an object: the virtual host, the kind, and the names that identify it there."""
 
 
 class _Kept(NamedTuple):
-    """An object, and what it is counted as."""
+    """An object, and its memory charge in bytes."""
 
     observed: ObservedObject
     cost: int
 
 
 class ObservedTopology:
-    """Objects by what identifies them. `forgotten` counts those that there was no room for.
+    """Observed objects by key. `forgotten` counts those forgotten because of the limits.
 
-    `client_budget` is what the requests and consumers of all clients may take, in bytes.
+    `client_budget` is the budget of the requests and consumers of all clients, in bytes.
     """
 
     def __init__(self, max_objects: int = MAX_OBJECTS, max_bytes: int = MAX_BYTES) -> None:
@@ -86,27 +83,27 @@ class ObservedTopology:
 
     @property
     def memory_used(self) -> int:
-        """The bytes that all this takes, about."""
+        """Approximate memory of all objects, in bytes."""
         return self._bytes
 
     def entries(self, vhost: str | None = None) -> Iterator[ObservedObject]:
-        """What there is, in one virtual host or in all: exchanges, then queues, then bindings."""
+        """Yield the existing objects of one virtual host or of all: exchanges, then queues, then bindings."""
         there = [kept.observed for kept in self._kept.values()]
         for kind in (ObservedExchange, ObservedQueue, ObservedBinding):
             yield from (each for each in there if isinstance(each, kind) and vhost in (None, each.vhost))
 
     def deleted(self, vhost: str | None = None) -> Iterator[ObservedObject]:
-        """What was deleted, in one virtual host or in all; the newest last."""
+        """Return the deleted objects of one virtual host or of all, the newest last."""
         return (kept.observed for kept in list(self._deleted) if vhost in (None, kept.observed.vhost))
 
-    # --- what clients do
+    # --- requests of clients
 
     def carry_out(
         self, seen: Observation, request: Method, shown: Method, queue: str | None = None, *, is_sure: bool = True
     ) -> None:
-        """The broker has carried out a request; unless `is_sure`, it was asked with `no_wait`, and may do so.
+        """Apply a request that the broker has carried out; unless `is_sure`, it had `no_wait`, and may yet be.
 
-        `shown` is the request as people may see it, `queue` the queue that it means, where it is about one.
+        `shown` is the request as it may be shown to people, `queue` the queue that it means, if it is about one.
         """
         match request:
             case ExchangeDeclare():
@@ -138,7 +135,7 @@ class ObservedTopology:
                 pass
 
     def begin_consumer(self, seen: Observation, queue: str, shown: str) -> None:
-        """A client consumes from a queue, which people may know by the name `shown`."""
+        """Count a consumer of a queue, which may be shown to people by the name `shown`."""
         key = _queue(seen, queue)
         self._meet(seen, key, shown)
         kept = self._kept.get(key)
@@ -146,10 +143,9 @@ class ObservedTopology:
             kept.observed.consumers += 1
 
     def end_consumer(self, seen: Observation, queue: str, *, may_delete: bool = True) -> bool:
-        """A consumer has ended; if the queue was to be deleted with the last of them, so is the queue, if it
-        `may_delete`.
+        """Remove a consumer of a queue; return whether the queue is still known.
 
-        Is the queue still known?
+        An auto-delete queue is deleted with its last consumer, if `may_delete`.
         """
         key = _queue(seen, queue)
         kept = self._kept.get(key)
@@ -163,7 +159,7 @@ class ObservedTopology:
         return True
 
     def end_exclusive(self, seen: Observation, queue: str) -> None:
-        """The connection that an exclusive queue belongs to has ended."""
+        """Delete an exclusive queue, whose owner has ended."""
         kept = self._kept.get(_queue(seen, queue))
         if kept is not None and isinstance(kept.observed, ObservedQueue) and kept.observed.exclusive:
             self._remove(seen, _queue(seen, queue), "exclusive")
@@ -199,7 +195,7 @@ class ObservedTopology:
         self, seen: Observation, request: QueueDeclare, shown: QueueDeclare, name: str, *, is_sure: bool
     ) -> None:
         if not name:
-            return  # with no_wait: the broker chooses the name, and does not tell
+            return  # with no_wait, the broker chooses the name without reporting it
         key = _queue(seen, name)
         if request.passive:
             if is_sure:
@@ -258,7 +254,7 @@ class ObservedTopology:
         self._add(key, bound, _cost(shown.arguments))
 
     def _is_declared(self, seen: Observation, key: Key, *, is_sure: bool) -> bool:
-        """Is it there already, declared by some client? Then it was seen again."""
+        """Return whether a client has already declared the object, and if so, note that it was seen again."""
         kept = self._kept.get(key)
         if kept is None or kept.observed.declared_by is None:
             return False
@@ -269,7 +265,7 @@ class ObservedTopology:
         return True
 
     def _meet(self, seen: Observation, key: Key, shown: str) -> None:
-        """A client has referred to an exchange or a queue, which therefore exists."""
+        """Note that an exchange or a queue exists, since a client has referred to it."""
         kept = self._kept.get(key)
         if kept is not None:
             self._kept.move_to_end(key)
@@ -310,7 +306,7 @@ class ObservedTopology:
         self._add(key, met, OBJECT_COST)
 
     def _shown_name(self, key: Key, otherwise: str) -> str:
-        """The name by which people may know a queue that a client means without naming it."""
+        """Return the shown name of a queue that a client means without naming it."""
         kept = self._kept.get(key)
         return kept.observed.name if kept is not None and isinstance(kept.observed, ObservedQueue) else otherwise
 
@@ -323,7 +319,7 @@ class ObservedTopology:
             self._kept[key].observed.state = "unsure"
 
     def _remove(self, seen: Observation, key: Key, why: DeletedFor) -> None:
-        """Remove an object, with its bindings, and with what is deleted automatically then."""
+        """Remove an object with its bindings, and the auto-delete exchanges that lose their last binding."""
         remaining = [key]
         while remaining:
             key = remaining.pop()
@@ -335,7 +331,7 @@ class ObservedTopology:
             why = "auto-delete"
 
     def _remove_bindings(self, key: Key) -> list[Key]:
-        """Remove all bindings of an exchange or a queue; the exchanges that have no other binding now."""
+        """Remove all bindings of an exchange or a queue; return the exchanges whose last binding that was."""
         kept = self._kept
         for binding in self._bindings_from.pop(key, ()):
             _discard(self._bindings_to, (binding[0], binding[3], binding[4]), binding)
@@ -345,12 +341,12 @@ class ObservedTopology:
             source = (binding[0], "exchange", binding[2])
             if _discard(self._bindings_from, source, binding):
                 sources.append(source)
-            found = kept.pop(binding, None)  # a binding of an exchange to itself is gone already
+            found = kept.pop(binding, None)  # a binding of an exchange to itself is removed already
             self._bytes -= 0 if found is None else found.cost
         return sources
 
     def _unlink(self, key: Key) -> tuple[Key, ...]:
-        """Take a binding from its ends; its source, if that has no other binding."""
+        """Remove a binding from both ends; return its source if that has no other binding."""
         vhost, _, source, kind, destination, *_ = key
         source_key, destination_key = (vhost, "exchange", source), (vhost, kind, destination)
         _discard(self._bindings_to, destination_key, key)
@@ -361,7 +357,7 @@ class ObservedTopology:
         return kept is not None and isinstance(kept.observed, ObservedExchange) and bool(kept.observed.auto_delete)
 
     def _bury(self, kept: _Kept, seen: Observation, why: DeletedFor) -> None:
-        """Remember an object that is deleted."""
+        """Remember a deleted object."""
         observed = kept.observed
         observed.state, observed.deleted_by, observed.deleted_at, observed.deleted_for = (
             "deleted",
@@ -405,7 +401,7 @@ def _binding(source: Key, destination: Key, routing_key: str, arguments: Table) 
 
 
 def _discard(bindings: dict[Key, dict[Key, None]], end: Key, key: Key) -> bool:
-    """Remove a binding of one end; True if it was the last there."""
+    """Remove a binding from one end; return whether it was the last there."""
     found = bindings.get(end)
     if found is None or key not in found:
         return False
@@ -420,6 +416,6 @@ def _cost(arguments: Table) -> int:
 
 
 def _text(name: str) -> str:
-    """A name as JSON can hold it."""
+    """Return a name as JSON can represent it."""
     shown = json_value(name)
     return shown if isinstance(shown, str) else name.encode("utf-8", "backslashreplace").decode()

@@ -1,4 +1,4 @@
-"""A bound of one connection, within that of all."""
+"""Budget of one connection, within that of all."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from amqproxy.taps.trace.budget import Budget
 
 
 class PartialBudget(Budget):
-    """What one may hold; what it holds counts for the `whole`, too."""
+    """Budget of one holder, whose amounts are charged to the `whole` as well."""
 
     __slots__ = ("_whole",)
 
@@ -15,12 +15,12 @@ class PartialBudget(Budget):
         self._whole = whole
 
     def take(self, amount: int) -> bool:
-        """Take this much, if it is there, of both."""
+        """Take `amount` from both budgets if both have as much left; return whether they had."""
         if amount > self.left or not self._whole.take(amount):
             return False
         return super().take(amount)
 
     def give(self, amount: int) -> None:
-        """Give back what was taken, to both."""
+        """Return `amount` to both budgets."""
         super().give(amount)
         self._whole.give(amount)

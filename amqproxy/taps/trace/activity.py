@@ -1,11 +1,11 @@
-"""When each peer of a connection last sent anything, heartbeats included."""
+"""Times of the last frame of each peer of a connection, heartbeats included."""
 
 from __future__ import annotations
 
 from amqproxy.peer import Peer
 
 PAUSE_NS = 60_000_000_000
-"""What lasts less is not remembered as a pause: firewalls and load balancers wait for a minute at least."""
+"""Least silence that is remembered as a pause: firewalls and load balancers wait for a minute at least."""
 
 
 class Activity:
@@ -24,18 +24,21 @@ class Activity:
         self.stalled_ns = 0
 
     def note(self, sender: Peer, ts_ns: int) -> None:
-        """`sender` has sent frames."""
+        """Record that `sender` sent frames at `ts_ns`."""
         pause_ns = self._since_last(ts_ns)
         if pause_ns >= PAUSE_NS:
             self._pause_ns, self._resumed_ns = pause_ns, ts_ns
         self._last[sender] = ts_ns
 
     def silence_ns(self, peer: Peer, now_ns: int) -> int:
-        """For how long `peer` has sent nothing; 0 where no frame of it was seen."""
+        """Return for how long `peer` has sent nothing; 0 if no frame of it was seen."""
         return now_ns - self._last.get(peer, now_ns)
 
     def pause_ns(self, now_ns: int) -> int:
-        """For how long neither peer has sent anything, or had until one did, which the other has not answered."""
+        """Return how long both peers have been silent, or how long the last pause was if one peer alone has sent since.
+
+        0 if the silence was shorter than `PAUSE_NS`, or if both peers have sent frames since it ended.
+        """
         lasting_ns = self._since_last(now_ns)
         if lasting_ns >= PAUSE_NS:
             return lasting_ns

@@ -1,19 +1,20 @@
-"""Bounds that the channels of one connection share."""
+"""Budgets that the channels of one connection share."""
 
 from __future__ import annotations
 
 from typing import NamedTuple
 
 MAX_MEMORY = 8 << 20
-"""Bytes that one connection may hold for what is not a range: requests, consumers and recent methods. What goes beyond
-it is not remembered."""
+"""Limit in bytes on the requests, consumers and recent methods of one connection; what exceeds it is not remembered.
+
+Ranges of open tags have a separate limit, `open_tags.MAX_SPANS`."""
 
 SPAN_COST = 200
-"""Bytes that a range of open tags takes, about."""
+"""Approximate memory of a range of open tags, in bytes."""
 
 
 class Budget:
-    """How much more of something the channels of one connection may hold, all together.
+    """Remaining amount that the channels of one connection may hold, all together.
 
     `left` is below 0 while a channel holds more than it may, until it has forgotten something.
     """
@@ -29,24 +30,24 @@ class Budget:
         return self.most - self.left
 
     def take(self, amount: int) -> bool:
-        """Take this much, if it is there."""
+        """Take `amount` from the budget if as much is left; return whether it was."""
         if amount > self.left:
             return False
         self.left -= amount
         return True
 
     def give(self, amount: int) -> None:
-        """Give back what was taken."""
+        """Return `amount` to the budget."""
         self.left += amount
 
 
 class Budgets(NamedTuple):
-    """What the channels of one connection may hold, all together: ranges of open tags, and bytes of all else."""
+    """Budgets that the channels of one connection share: ranges of open tags, and bytes of all other state."""
 
     spans: Budget
     memory: Budget
 
     @property
     def bytes_used(self) -> int:
-        """The bytes that what is open takes, about."""
+        """Approximate memory of all open state, in bytes."""
         return self.memory.used + SPAN_COST * self.spans.used

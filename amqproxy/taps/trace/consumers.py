@@ -1,4 +1,4 @@
-"""The consumers of one channel, as far as they are known from its frames."""
+"""Consumers of one channel, to the extent known from its frames."""
 
 from __future__ import annotations
 
@@ -8,13 +8,13 @@ from amqproxy.amqp091.methods import BasicConsume
 from amqproxy.taps.trace.budget import Budget
 
 CONSUMER_COST = 1024
-"""Bytes that a consumer is counted as: its tag and the name of its queue have up to 255 each."""
+"""Memory charged for a consumer, in bytes: its tag and the name of its queue have up to 255 each."""
 
 REPLY_TO = "amq.rabbitmq.reply-to"
-"""RabbitMQ's queue for direct replies, of which a channel consumes without asking a queue."""
+"""RabbitMQ's pseudo-queue for direct replies: consuming from it involves no queue."""
 
 MAX_ENDING = 64
-"""Consumers of one channel that are remembered after a basic.cancel with `no_wait`."""
+"""Limit on the consumers of one channel that are remembered after a basic.cancel with `no_wait`."""
 
 
 class DeclaredQueue:
@@ -31,7 +31,7 @@ LastQueue = str | DeclaredQueue | None
 
 
 def queue_name(name: str, last: LastQueue) -> str | None:
-    """The queue that a method means by `name`, if it is known."""
+    """Return the queue that a method means by `name`, if empty the last declared queue; `None` if it is unknown."""
     if name:
         return name
     return last.name if isinstance(last, DeclaredQueue) else last
@@ -51,9 +51,9 @@ class ObservedConsumer(NamedTuple):
 
 
 class Consumers:
-    """Consumers by their tags.
+    """Consumers by tag.
 
-    With `no_wait` nothing shows when the broker begins or ends a consumer: then a tag may stand for one of several
+    With `no_wait`, no frame shows when the broker begins or ends a consumer: a tag may then stand for one of several
     consumers, until a reply to a later request shows which.
     """
 
@@ -66,17 +66,17 @@ class Consumers:
         self._is_complete = True
         self._sent = 0
         self.count = 0
-        """How many there may be."""
+        """Number of consumers that may exist."""
 
     def number(self) -> int:
-        """A number for a basic.consume or a basic.cancel that the client sends now."""
+        """Return the number of the basic.consume or basic.cancel that the client sends: the next one."""
         self._sent += 1
         return self._sent
 
     def begin(self, tag: str, number: int, consume: BasicConsume, last: LastQueue) -> None:
-        """The broker has begun a consumer: whatever had its tag before has ended.
+        """Record that the broker has begun a consumer: every consumer that had its tag before has ended.
 
-        RabbitMQ answers those for direct replies at once, though deliveries to another may still be under way.
+        RabbitMQ answers consumers of direct replies at once, though deliveries to an earlier one may be under way.
         """
         if consume.queue == REPLY_TO:
             self.may_begin(tag, number, consume, last)
@@ -85,8 +85,8 @@ class Consumers:
             self._add(tag, number, consume, last)
 
     def may_begin(self, tag: str, number: int, consume: BasicConsume, last: LastQueue) -> None:
-        """The client has asked for a consumer with `no_wait`; with no tag, the broker chooses one, and does not say."""
-        if self._is_complete:  # else an unknown one may have the same tag
+        """Record a basic.consume with `no_wait`; without a tag, the broker chooses one and does not send it."""
+        if self._is_complete:  # else an unknown consumer may have the same tag
             self._add(tag, number, consume, last)
 
     def _add(self, tag: str, number: int, consume: BasicConsume, last: LastQueue) -> None:
@@ -97,16 +97,16 @@ class Consumers:
             self.begin_unknown(tag)
 
     def begin_unknown(self, tag: str) -> None:
-        """The broker has begun a consumer, and it is not known which."""
+        """Record that the broker has begun a consumer whose basic.consume is unknown."""
         self._is_complete = False
         self._keep(tag, after=self._sent)
 
     def end(self, tag: str, number: int) -> None:
-        """The broker has answered the basic.cancel with that number."""
+        """Record that the broker has answered the basic.cancel with this number."""
         self._keep(tag, after=number)
 
     def may_end(self, tag: str, number: int) -> None:
-        """The client has cancelled a consumer with `no_wait`: deliveries to it may still be under way."""
+        """Record a basic.cancel with `no_wait`: deliveries to the consumer may still be under way."""
         if tag not in self._by_tag:
             return
         self._ending.append((tag, number))
@@ -116,23 +116,23 @@ class Consumers:
             self._keep(oldest, after=number)
 
     def end_by_broker(self, tag: str) -> None:
-        """The broker has ended a consumer."""
+        """Record that the broker has cancelled a consumer; ignored if the tag may stand for several."""
         if len(self._by_tag.get(tag, ())) == 1:
             self._keep(tag, after=self._sent)
 
     def find(self, tag: str) -> tuple[ObservedConsumer, ...]:
-        """The consumers that a delivery with this tag may be for; none if they are not known."""
+        """Return the consumers that a delivery with this tag may be for; empty if they are unknown."""
         found = self._by_tag.get(tag)
         if found is None and self._is_complete:
             found = self._by_tag.get("")
         return found or ()
 
     def may_have(self, tag: str) -> bool:
-        """May there be a consumer with that tag?"""
+        """Whether a consumer with this tag may exist."""
         return not self._is_complete or tag in self._by_tag or "" in self._by_tag
 
     def lose(self) -> None:
-        """Consumers may have begun and ended unseen."""
+        """Forget all consumers, since frames were missed: others may have begun and ended unseen."""
         self.clear()
         self._is_complete = False
 
@@ -142,7 +142,7 @@ class Consumers:
             self._keep(tag, after=self._sent)
 
     def _keep(self, tag: str, *, after: int) -> None:
-        """Keep only consumers with that tag that were asked for after that number."""
+        """Forget the consumers with this tag, except those whose basic.consume has a number above `after`."""
         found = self._by_tag.pop(tag, ())
         kept = tuple(each for each in found if each.number > after)
         self.count -= len(found) - len(kept)

@@ -8,18 +8,18 @@ from amqproxy.amqp091.methods import Method
 from amqproxy.amqp091.properties import NO_PROPERTIES, Properties
 
 DIGEST_SIZE = 16
-"""Bytes of the digest of a body."""
+"""Size of the digest of a body, in bytes."""
 
 
 DIGEST_BLOCK = 8192
-"""Bytes of a body that are digested at once, and may be kept until then."""
+"""Size in bytes of the blocks in which a body is digested; up to one block is kept until it is complete."""
 
 
 class BodyDigest:
-    """The digest of a body, from its pieces, wherever it is cut; it can be pickled, as a hash of hashlib cannot.
+    """Incremental digest of a body, independent of how it is split; unlike a hash of hashlib, it can be pickled.
 
-    A body of no more than DIGEST_BLOCK bytes has its BLAKE2b. Of a longer one each block but the last is digested with
-    the digest of those before it in front, and so is the rest.
+    The digest of a body of up to DIGEST_BLOCK bytes is its BLAKE2b. In a longer one, each block, and the rest of at
+    most a block, is digested with the digest of the preceding blocks prefixed to it.
     """
 
     __slots__ = ("_before", "_rest")
@@ -29,7 +29,7 @@ class BodyDigest:
         self._rest = b""
 
     def update(self, piece: bytes) -> None:
-        """Take the next bytes."""
+        """Add the next bytes of the body."""
         data = self._rest + piece if self._rest else piece
         if len(data) <= DIGEST_BLOCK:
             self._rest = data
@@ -44,14 +44,14 @@ class BodyDigest:
         self._before, self._rest = before, bytes(view[last:])
 
     def digest(self) -> bytes:
-        """The digest of all bytes until now."""
+        """Return the digest of all bytes added so far."""
         return blake2b(self._before + self._rest, digest_size=DIGEST_SIZE).digest()
 
 
 class PartialContent:
-    """A method that carries content, of which not all has come. Section 4.2.6.
+    """A method whose content is incomplete. Section 4.2.6.
 
-    Of the body, the first `most` bytes are kept, and a digest of all of it where it `is_digested`.
+    The first `most` bytes of the body are kept, and if it `is_digested`, a digest of the whole body.
     """
 
     __slots__ = ("_body", "_hash", "_most", "_remaining", "method", "properties", "size")
@@ -75,7 +75,7 @@ class PartialContent:
 
     @property
     def remaining(self) -> int:
-        """Bytes of the body that have not come; negative before the header."""
+        """Number of body bytes still missing; negative before the header."""
         return self._remaining
 
     @property
@@ -84,15 +84,15 @@ class PartialContent:
         return bytes(self._body)
 
     def add_header(self, size: int, properties: Properties) -> bool:
-        """Take the header; is the content complete with it?"""
+        """Take the header; return whether the content is complete, since it has no body."""
         self.size = self._remaining = size
         self.properties = properties
         return not size
 
     def add_body(self, size: int, payload: bytes | None) -> bool:
-        """Take `size` more bytes; `payload` may be None where none of them is kept. Is the content complete now?
+        """Take `size` more body bytes; return whether the content is complete. `payload` may be `None` if none is kept.
 
-        Where it is shorter than `size`, the rest is not known: no more is kept, and there is no digest.
+        If `payload` is shorter than `size`, the rest is unknown: later bytes are not kept, and the digest stays empty.
         """
         remaining = self._remaining = self._remaining - size if size < self._remaining else 0
         if payload is not None and len(payload) < size:
@@ -114,5 +114,5 @@ class PartialContent:
 
     @property
     def digest(self) -> bytes:
-        """The digest of the body that has come, if one is made."""
+        """Digest of the body received so far; empty if none is made."""
         return b"" if self._hash is None else self._hash.digest()

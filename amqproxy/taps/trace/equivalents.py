@@ -1,6 +1,6 @@
-"""The method of 0-9-1 that asks for the same as a command of 0-10, so that who looks at requests need not know both.
+"""0-9-1 methods equivalent to 0-10 commands, so that code that inspects requests need only know the methods.
 
-Only what both protocols have is here, and only the fields that mean the same.
+Only requests that both protocols have are covered, and only the fields that mean the same.
 """
 
 from __future__ import annotations
@@ -14,13 +14,13 @@ from amqproxy.amqp091.methods import Method as Amqp091Method
 from amqproxy.amqp091.wire import Table
 
 _BOUNDS = {"qpid.max_count": "x-max-length", "qpid.max_size": "x-max-length-bytes"}
-"""Qpid's arguments of queues that bound them, and RabbitMQ's for the same."""
+"""RabbitMQ's queue length arguments, by Qpid's names for the same limits."""
 
 
 def equivalent(method: Amqp091Method | Amqp010Method | None) -> Amqp091Method | None:
-    """What a request is in 0-9-1, where it is anything there; one of 0-9-1 is itself.
+    """Return the 0-9-1 method equivalent to a request; `None` if 0-9-1 has none. A 0-9-1 method is returned as it is.
 
-    A subscription that only browses, and takes no message, is no `no_ack`.
+    A browsing subscription, which acquires no message, does not count as `no_ack`.
     """
     match method:
         case None:
@@ -71,7 +71,7 @@ def equivalent(method: Amqp091Method | Amqp010Method | None) -> Amqp091Method | 
 
 
 def _arguments(arguments: Map | None) -> Table:
-    """Those that are RabbitMQ's already, and those that have a name there."""
+    """Return the queue arguments that RabbitMQ knows by the same name, or by one of `_BOUNDS`."""
     found = {_BOUNDS.get(name, name): value for name, value in (arguments or Map()).items()}
     return Table({name: value for name, value in found.items() if name.startswith("x-") and _is_plain(value)})
 

@@ -1,4 +1,4 @@
-"""The events of one connection until its trace returns them, and its listener."""
+"""Queue of one connection's events, up to the call that returns them, and its listener."""
 
 from __future__ import annotations
 
@@ -14,11 +14,11 @@ Listener = Callable[[Sequence[TraceEvent], Peer | None, int], None]
 
 
 class EventQueue:
-    """What happens is appended to `events`, by all parts of a trace, and taken at the end of each call.
+    """Events that all parts of a trace append to `events`; `take` returns them at the end of each call.
 
-    A listener is shown events before: those of a frame after that frame, while the trace is as it has left it. So what
-    it sees does not depend on which frames are fed together. Frames are numbered from 1 for each sender, without
-    heartbeats; events that no frame has caused come with no sender, and 0.
+    A listener is shown them earlier: the events of each frame right after that frame, while the trace is as the frame
+    has left it. So what it sees does not depend on which frames are fed together. Frames are numbered from 1 for each
+    sender, without heartbeats; events that no frame has caused come without a sender, and with the number 0.
     """
 
     __slots__ = ("_ended", "_listener", "_numbers", "_shown", "events")
@@ -31,11 +31,11 @@ class EventQueue:
         self._numbers = {CLIENT: 0, SERVER: 0}
 
     def listen(self, listener: Listener) -> None:
-        """Show events to `listener` from here on."""
+        """Show all later events to `listener`."""
         self._listener = listener
 
     def end_frame(self, sender: Peer, *, is_heartbeat: bool, is_by_proxy: bool = False) -> None:
-        """A frame of `sender`, or of the proxy in its name, has been taken, and what it has caused is there."""
+        """End a frame of `sender`, or of the proxy in its name: show the listener the events that it has caused."""
         if is_by_proxy:
             self._name_proxy()
         self._ended = len(self.events)
@@ -44,17 +44,17 @@ class EventQueue:
             self._show(self._listener, sender, self._numbers[sender])
 
     def take(self) -> list[TraceEvent]:
-        """All events since this was last called."""
+        """Return the events added since the last call, and clear the queue."""
         if self._listener is not None:
             self._show(self._listener, None, 0)
             self._shown = 0
         self._ended = 0
-        events = self.events.copy()  # the list itself is that of all parts
+        events = self.events.copy()  # all parts of the trace share the list itself
         self.events.clear()
         return events
 
     def _name_proxy(self) -> None:
-        """Name the proxy in the closes of the last frame."""
+        """Mark the proxy as the closer in the close events of the last frame."""
         for place in range(self._ended, len(self.events)):
             event = self.events[place]
             if isinstance(event, ConnectionClosed | ChannelClosed):

@@ -1,18 +1,18 @@
-"""What happened on a connection, as values.
+"""Events of a connection, as immutable values.
 
 Each event has the time of the read in which it was completed, in nanoseconds since 1970, and its channel; 0 is the
-connection's own. `latency_ns` is the time since the read that had what the event answers.
+connection itself. `latency_ns` is the time since the read with the frame that the event answers.
 
-`epoch` counts the openings of the channel's number on the connection, from 1: it tells events of one channel from those
-of the next that has the same number. It is 0 for a channel that was open before the first frame that was seen.
+`epoch` counts the openings of the channel's number on the connection, from 1: it distinguishes successive channels with
+the same number. It is 0 for a channel that was open before the first frame that was seen.
 
-Publishes of a channel are numbered from 1 as they are seen, whatever the channel's mode; deliveries have their delivery
-tag. None stands for what the trace cannot know.
+Publishes of a channel are numbered from 1 as they are seen, in any mode of the channel; deliveries have their delivery
+tag. `None` stands for facts that the trace cannot know.
 
-Of AMQP 0-10, a session that is attached to a channel is what the channel is here, and a command id the delivery tag;
-the methods of messages are in `transfers`, under the same names of fields. Requests, replies and causes are the
-commands and controls themselves: `equivalents` has, for what both protocols have, the method of 0-9-1. There, a session
-may be on channel 0, and not only the connection itself: see `EventBase.on_channel`.
+For 0-10, a session attached to a channel takes the place of the channel, and a command id that of the delivery tag; the
+methods of messages are in `transfers`, with the same field names. Requests, replies and causes are the commands and
+controls themselves: `equivalents` has the 0-9-1 methods for those that both protocols have. A session, and not only the
+connection itself, may be on channel 0: see `EventBase.on_channel`.
 """
 
 from __future__ import annotations
@@ -31,27 +31,27 @@ from amqproxy.taps.amqp010.transfers import TransferDelivery, TransferProperties
 from amqproxy.taps.trace.open_tags import Span
 
 Method: TypeAlias = Amqp091Method | Amqp010Method
-"""What was sent, of either protocol."""
+"""A method, command or control of either protocol."""
 
 PublishMethod: TypeAlias = BasicPublish | TransferPublish
 DeliveryMethod: TypeAlias = BasicDeliver | BasicGetOk | TransferDelivery
 ReturnMethod: TypeAlias = BasicReturn | TransferReturn
 CommandMethod: TypeAlias = Method | TransferPublish | TransferDelivery | TransferReturn
-"""What a message or a request was sent with."""
+"""The method or command that carried a message or a request."""
 MessageProperties: TypeAlias = Properties | TransferProperties
 
 
 PROXY = "proxy"
-"""The proxy as the one that closed a connection or channel."""
+"""Name of the proxy as the closer of a connection or channel."""
 
 
 class Settlement(StrEnum):
-    """What became of publishes, or of deliveries."""
+    """Outcome of publishes or deliveries."""
 
     CONFIRMED = "confirmed"
-    """The broker has confirmed publishes: basic.ack; of 0-10, it has completed or accepted them."""
+    """The broker has confirmed publishes: basic.ack; for 0-10, it has completed or accepted them."""
     NACKED = "nacked"
-    """The broker has refused publishes, or the client deliveries: basic.nack; of 0-10, it has rejected publishes."""
+    """The broker has refused publishes, or the client deliveries: basic.nack; for 0-10, it has rejected publishes."""
     COMMITTED = "committed"
     """Publishes whose transaction was committed."""
     ROLLED_BACK = "rolled back"
@@ -60,15 +60,15 @@ class Settlement(StrEnum):
     REJECTED = "rejected"
     """The client has refused deliveries: basic.reject, message.reject."""
     RECOVERED = "recovered"
-    """The client has given back deliveries: all of the channel with basic.recover, some with message.release."""
+    """The client has given back deliveries: all of the channel by basic.recover, some by message.release."""
     OPEN = "open"
-    """Nothing became of them before the end of their channel."""
+    """They were still open when their channel ended."""
     UNKNOWN = "unknown"
     """They were open when the trace lost sight of them."""
 
 
 class EventBase(msgspec.Struct, frozen=True, kw_only=True, gc=False):
-    """What all events share."""
+    """Fields common to all events."""
 
     ts_ns: int
     channel: int = 0
@@ -76,12 +76,12 @@ class EventBase(msgspec.Struct, frozen=True, kw_only=True, gc=False):
 
     @property
     def on_channel(self) -> int | None:
-        """The channel, or None for the connection itself."""
+        """The channel; `None` for the connection itself."""
         return self.channel or None
 
 
 class ChannelEventBase(EventBase, frozen=True, kw_only=True):
-    """What events share that are never of the connection itself."""
+    """Base of events that always belong to a channel, which for 0-10 may be channel 0."""
 
     @property
     def on_channel(self) -> int | None:
@@ -89,7 +89,7 @@ class ChannelEventBase(EventBase, frozen=True, kw_only=True):
 
 
 class MixedEventBase(EventBase, frozen=True, kw_only=True):
-    """What events share that may be of the connection itself, or of a session on its channel 0."""
+    """Base of events that belong to the connection itself, or to a channel, which for 0-10 may be channel 0."""
 
     @property
     def on_channel(self) -> int | None:
@@ -99,7 +99,7 @@ class MixedEventBase(EventBase, frozen=True, kw_only=True):
 class ConnectionOpened(EventBase, frozen=True, kw_only=True):
     """connection.open-ok. The two tables are the peers' properties; limits are as agreed in tune-ok.
 
-    Of 0-10, `frame_max` is max-frame-size.
+    For 0-10, `frame_max` is max-frame-size.
     """
 
     virtual_host: str | None
@@ -120,7 +120,7 @@ class BlockingStarted(EventBase, frozen=True, kw_only=True):
 
 
 class BlockingEnded(EventBase, frozen=True, kw_only=True):
-    """connection.unblocked; `latency_ns` is for how long it was blocked."""
+    """connection.unblocked; `latency_ns` is the time for which the connection was blocked."""
 
     latency_ns: int | None
 
@@ -143,19 +143,19 @@ class ConnectionClosed(EventBase, frozen=True, kw_only=True):
 
 
 class ChannelOpened(ChannelEventBase, frozen=True, kw_only=True):
-    """channel.open-ok; of 0-10 session.attached, with the session's name."""
+    """channel.open-ok; for 0-10, session.attached, with the session's name."""
 
     latency_ns: int | None
     session_name: str | None = None
 
 
 class ChannelClosed(ChannelEventBase, frozen=True, kw_only=True):
-    """channel.close; its fields are as those of `ConnectionClosed`.
+    """channel.close; its fields have the same meaning as those of `ConnectionClosed`.
 
-    Of 0-10: execution.exception, with its error code; or, without one, session.detach, or session.detached that answers
-    none, whose code is the one of section 9.2, 0 where it is normal.
+    For 0-10: execution.exception, with its error code; or, without one, session.detach, or a session.detached that
+    answers none, whose code is the one of section 9.2, 0 if it is normal.
 
-    What was still open on the channel is reported after close-ok, since confirms and deliveries may come until then.
+    Messages still open on the channel are reported after close-ok, since confirms and deliveries may come until then.
     """
 
     by: Peer
@@ -167,12 +167,12 @@ class ChannelClosed(ChannelEventBase, frozen=True, kw_only=True):
 
 
 def closer(event: ConnectionClosed | ChannelClosed) -> str | None:
-    """Who sent a close: "client", "server" or "proxy"; None where the connection ended without one."""
+    """Return who sent a close: "client", "server" or "proxy"; `None` if the connection ended without one."""
     return PROXY if event.is_by_proxy else None if event.by is None else str(event.by)
 
 
 class RequestSent(MixedEventBase, frozen=True, kw_only=True):
-    """A method with `no_wait`, which gets no reply; of 0-10, a command about credit."""
+    """A method with `no_wait`, which gets no reply; for 0-10, a command about credit."""
 
     sender: Peer
     request: Method
@@ -181,8 +181,8 @@ class RequestSent(MixedEventBase, frozen=True, kw_only=True):
 class RequestAnswered(MixedEventBase, frozen=True, kw_only=True):
     """A synchronous method and its reply. A basic.get that got a message is a `MessageDelivered`, too.
 
-    Of 0-10, a command that carries no message and settles none, with its execution.result, or with session.completed,
-    of whose commands only this one is named.
+    For 0-10, a command that carries no message and settles none, with its execution.result, or with a session.completed
+    that is reduced to this command.
     """
 
     sender: Peer
@@ -192,7 +192,7 @@ class RequestAnswered(MixedEventBase, frozen=True, kw_only=True):
 
 
 class RequestUnanswered(MixedEventBase, frozen=True, kw_only=True):
-    """The channel, or the connection, has ended, and this request had no reply."""
+    """A request without a reply when its channel or connection ended."""
 
     sender: Peer
     request: Method
@@ -200,12 +200,12 @@ class RequestUnanswered(MixedEventBase, frozen=True, kw_only=True):
 
 
 class MessagePublished(ChannelEventBase, frozen=True, kw_only=True):
-    """basic.publish, complete. `confirm_tag` is the tag by which the broker will confirm it: of 0-10, the command id.
+    """basic.publish, complete. `confirm_tag` is the tag by which the broker will confirm it; for 0-10, the command id.
 
-    `awaits` is whether anything becomes of it: a confirm, the end of a transaction, or, as the broker does not read it
-    any more, the end of the channel. `body` is the beginning of the body, as much as the trace keeps, `digest` that of
-    all of it, if the trace makes digests: so it is in the other events, too. `size` is None where not even the header
-    was shown, since a rule let the publish go no further.
+    `awaits` is whether an outcome follows: a confirm, the end of a transaction, or, if the broker no longer reads the
+    publish, the end of the channel. `body` is the part of the body that the trace keeps, `digest` is that of the whole
+    body, if the trace makes digests, as in the other events. `size` is `None` if not even the header was shown, since a
+    rule did not forward the publish.
     """
 
     number: int
@@ -221,7 +221,7 @@ class MessagePublished(ChannelEventBase, frozen=True, kw_only=True):
 class MessageReturned(ChannelEventBase, frozen=True, kw_only=True):
     """basic.return, complete; `number` is that of the publish, if only one can be meant.
 
-    Of 0-10, a publish that the broker rejects since no queue takes it.
+    For 0-10, a publish that the broker rejects since no queue takes it.
     """
 
     number: int | None
@@ -233,10 +233,10 @@ class MessageReturned(ChannelEventBase, frozen=True, kw_only=True):
 
 
 class PublishesSettled(ChannelEventBase, frozen=True, kw_only=True):
-    """What became of publishes, whose numbers and times are in `spans`.
+    """Outcome of publishes, whose numbers and times are in `spans`.
 
-    `is_unknown_tag` is whether the broker named a tag that is not open; None where that cannot be known. With
-    `multiple` it has still confirmed what came before.
+    `is_unknown_tag` is whether the broker named a tag that is not open; `None` if that cannot be known. With
+    `multiple`, it has still confirmed the earlier publishes.
     """
 
     outcome: Settlement
@@ -247,8 +247,8 @@ class PublishesSettled(ChannelEventBase, frozen=True, kw_only=True):
 class MessageDelivered(ChannelEventBase, frozen=True, kw_only=True):
     """basic.deliver or basic.get-ok, complete. `queue` is the consumer's, or the one that basic.get named.
 
-    `awaits` is whether the client has to settle it: of 0-10, whether its accept-mode is explicit. `is_browsed` is
-    whether it stays in its queue, which is only shown (acquire-mode not-acquired).
+    `awaits` is whether the client has to settle it; for 0-10, whether its accept-mode is explicit. `is_browsed` is
+    whether the message stays in its queue, since the client only browses it (acquire-mode not-acquired).
     """
 
     method: DeliveryMethod
@@ -260,24 +260,24 @@ class MessageDelivered(ChannelEventBase, frozen=True, kw_only=True):
     awaits: bool | None
     is_browsed: bool = False
     latency_ns: int | None = None
-    """Of a basic.get: the time since it was sent."""
+    """Time since the basic.get that the message answers, in nanoseconds; `None` for other deliveries."""
 
     @property
     def outcome(self) -> str | None:
-        """What became of it as it was sent: auto-acked or browsed; None where that is not all."""
+        """Final outcome of a delivery that needs no settlement: auto-acked or browsed; `None` if it may need one."""
         if self.awaits is not False:
             return None
         return "browsed" if self.is_browsed else "auto-acked"
 
 
 class DeliveriesSettled(ChannelEventBase, frozen=True, kw_only=True):
-    """What became of deliveries, whose tags and times are in `spans`.
+    """Outcome of deliveries, whose tags and times are in `spans`.
 
-    `tag` and `multiple` are as the client sent them; of 0-10, where it names a set, `tag` is the first that is not
-    open, or else the last, and `command` is its name. `is_unknown_tag` is whether it named a tag that is not open; None
-    where that cannot be known. `requeue` is whether the queue gets them back. Unless `is_certain`, the beginning of the
-    channel, or of a consumer, was not seen: this may be in a transaction, or of deliveries that need no
-    acknowledgement.
+    `tag` and `multiple` are as the client sent them; for 0-10, where a command names a set, `tag` is the first one that
+    is not open, or else the last, and `command` is the command's name. `is_unknown_tag` is whether the client named a
+    tag that is not open; `None` if that cannot be known. `requeue` is whether the deliveries return to their queue.
+    Unless `is_certain`, the beginning of the channel, or of a consumer, was not seen: the settlement may be in a
+    transaction, or of deliveries that need no acknowledgement.
     """
 
     outcome: Settlement
@@ -291,16 +291,16 @@ class DeliveriesSettled(ChannelEventBase, frozen=True, kw_only=True):
 
 
 class FlowChanged(ChannelEventBase, frozen=True, kw_only=True):
-    """channel.flow: `sender` asks the other to go on, or to stop, sending contents."""
+    """channel.flow: `sender` asks the other peer to resume, or to stop, sending contents."""
 
     sender: Peer
     is_active: bool
 
 
 class HistoryLost(MixedEventBase, frozen=True, kw_only=True):
-    """Bytes of `sender` could not be read, or the connection was joined in its middle: what was open is unknown.
+    """Loss of history: unreadable bytes of `sender`, or a connection joined in its middle. All open state is unknown.
 
-    On a channel of its own: what passes there cannot be followed.
+    For a single channel: its traffic cannot be followed.
     """
 
     sender: Peer | None

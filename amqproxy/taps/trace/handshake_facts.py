@@ -1,4 +1,4 @@
-"""What a handshake shows of both peers, in either protocol."""
+"""Facts about both peers that a handshake shows, in either protocol."""
 
 from __future__ import annotations
 
@@ -9,14 +9,14 @@ from amqproxy.taps.trace.events import ConnectionOpened
 STEPS = frozenset(
     f"connection.{step}" for step in ("start", "start-ok", "secure", "secure-ok", "tune", "tune-ok", "open", "open-ok")
 )
-"""The methods of a handshake, which both protocols have."""
+"""Names of the handshake methods, the same in both protocols."""
 
 
 class HandshakeFacts:
-    """What was seen of a handshake; None is what was not.
+    """Facts of a handshake; `None` for each that was not seen.
 
-    `greeted_ts_ns` is when the client sent its protocol header. Properties are as records have them; limits as agreed.
-    `step` is the last method that either peer has sent of it.
+    `greeted_ts_ns` is the time of the client's protocol header. Properties have the form used by records; limits are
+    those agreed. `step` is the last handshake method of either peer.
     """
 
     __slots__ = (
@@ -57,12 +57,12 @@ class HandshakeFacts:
         return isinstance(capabilities, dict) and capabilities.get(name) is True
 
     def greet(self, ts_ns: int) -> None:
-        """The client sends its protocol header; the first one counts."""
+        """Record the time of the client's protocol header; only the first one counts."""
         if self.greeted_ts_ns is None:
             self.greeted_ts_ns = ts_ns
 
     def opened(self, ts_ns: int) -> ConnectionOpened:
-        """The server has sent connection.open-ok."""
+        """Record the server's connection.open-ok, and return the event for it."""
         self.take_step("connection.open-ok")
         return ConnectionOpened(
             ts_ns=ts_ns,

@@ -1,4 +1,4 @@
-"""Tags that are not settled yet, as ranges with the time at which each was used."""
+"""Unsettled tags, as ranges with the time at which each was used."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ class Span(msgspec.Struct, frozen=True, gc=False, array_like=True):
         return self.last - self.first + 1
 
     def among(self, numbers: Collection[int]) -> Iterable[int]:
-        """The tags of this range that may be among `numbers`, of which there may be far fewer."""
+        """Return the tags of this range that may be among `numbers`; costs no more than the smaller of the two."""
         if self.count <= len(numbers):
             return range(self.first, self.last + 1)
         return [number for number in numbers if self.first <= number <= self.last]
@@ -40,10 +40,10 @@ _last = attrgetter("last")
 
 
 class OpenTags:
-    """The tags of one channel that are still open, in order. Section 1.8.3.12 and 1.1.2.
+    """Open tags of one channel, in order. Section 1.8.3.12 and 1.1.2.
 
-    `last` is the newest tag, 0 before the first; `count` is how many are open. Each range is taken from the budget, be
-    it there or not: the caller that adds and settles tags must keep the budget.
+    `last` is the newest tag, 0 before the first; `count` is the number of open tags. Each range is taken from the
+    budget even if nothing is left of it: the caller that adds and settles tags must keep the budget.
     """
 
     __slots__ = ("_budget", "_spans", "count", "last")
@@ -60,16 +60,16 @@ class OpenTags:
 
     @property
     def first(self) -> int | None:
-        """The oldest tag that is open."""
+        """The oldest open tag."""
         return self._spans[0].first if self._spans else None
 
     @property
     def oldest(self) -> Span | None:
-        """The range of the oldest tag that is open."""
+        """The range of the oldest open tag."""
         return self._spans[0] if self._spans else None
 
     def add(self, tag: int, ts_ns: int, consumer_tag: str | None = None) -> None:
-        """Open a tag that is above all before it."""
+        """Open a tag, which must be above all earlier ones."""
         assert tag > self.last
         self.last = tag
         self.count += 1
@@ -83,7 +83,7 @@ class OpenTags:
         self._budget.left -= 1
 
     def settle(self, tag: int, *, multiple: bool = False) -> tuple[Span, ...] | None:
-        """Close a tag, or with `multiple` all up to it (0: all there are); None when the tag is not open."""
+        """Close a tag, or with `multiple` all up to it (0: all open tags); `None` if the tag is not open."""
         spans = self._spans
         if multiple and tag == 0:
             return self.clear()
@@ -109,24 +109,24 @@ class OpenTags:
         return settled
 
     def settle_up_to(self, tag: int) -> tuple[Span, ...]:
-        """Close all up to a tag, which need not be open itself."""
+        """Close all tags up to `tag`, which need not be open itself."""
         place = bisect_left(self._spans, tag, key=_last)
         if place < len(self._spans) and self._spans[place].first <= tag:
             return self.settle(tag, multiple=True) or ()
         return self._remove_first(place)
 
     def reopen(self, settled: tuple[Span, ...]) -> None:
-        """Open tags again that a transaction had settled when it was rolled back."""
+        """Reopen tags that were settled in a transaction which was rolled back."""
         self._budget.left -= len(settled)
         self._spans = sorted((*self._spans, *settled), key=_last)
         self.count += sum(each.count for each in settled)
 
     def clear(self) -> tuple[Span, ...]:
-        """Close all that are open, and return them."""
+        """Close all open tags, and return their ranges."""
         return self._remove_first(len(self._spans))
 
     def forget_older_half(self) -> tuple[Span, ...]:
-        """Close the older half of the ranges, but never the newest."""
+        """Close the older half of the ranges, never the newest one, and return them."""
         return self._remove_first(len(self._spans) // 2)
 
     def _remove_first(self, count: int) -> tuple[Span, ...]:

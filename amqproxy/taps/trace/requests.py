@@ -1,4 +1,4 @@
-"""Requests that await their replies, on one channel, from one peer."""
+"""Unanswered requests of one peer on one channel."""
 
 from __future__ import annotations
 
@@ -11,13 +11,13 @@ from amqproxy.taps.trace.budget import Budget
 from amqproxy.taps.trace.consumers import REPLY_TO, LastQueue
 
 MAX_PENDING = 1024
-"""Requests of one kind that one peer has sent on a channel and without an answer; those beyond are not remembered."""
+"""Limit on one peer's unanswered requests of one kind on a channel; those beyond it are not remembered."""
 
 REQUEST_COST = 512
-"""Bytes that a request is counted as, besides `TABLE_COST` times its size."""
+"""Memory charged for a request, in bytes, in addition to `TABLE_COST` times its size."""
 
 TABLE_COST = 8
-"""Bytes that a byte of a method is counted as: decoded, a table is so many times as large."""
+"""Memory charged for each encoded byte of a method: a decoded table is about eight times as large."""
 
 
 class TimedRequest(NamedTuple):
@@ -45,11 +45,11 @@ class _TagRequests:
 
 
 class PendingRequests:
-    """Requests by their names, the oldest first.
+    """Unanswered requests of one peer on one channel, by name, the oldest first.
 
-    RabbitMQ answers out of turn between kinds, never within one but for basic.consume, whose replies name the consumer:
-    these are kept by their tags, so that a reply costs the same however many are pending.
-    After `lose`, a reply may be to a request that was not seen: so no request is remembered, and none is matched.
+    RabbitMQ answers requests of different kinds out of turn, those of one kind in order, except basic.consume, whose
+    replies name the consumer: these are kept by tag, so that a reply costs the same however many are pending.
+    After `lose`, a reply may answer a request that was not seen: so no request is remembered, and none is matched.
     """
 
     __slots__ = ("_beyond", "_budget", "_by_name", "_by_tag", "_consumes", "_is_lost")
@@ -64,11 +64,11 @@ class PendingRequests:
 
     @property
     def is_empty(self) -> bool:
-        """Is none pending, nor any beyond those that are remembered?"""
+        """Whether no request is pending, neither a remembered one nor one beyond the limits."""
         return not (self._by_name or self._by_tag or self._beyond)
 
     def add(self, ts_ns: int, request: Method, *, size: int = 0, last: LastQueue = None, number: int = 0) -> None:
-        """Remember a request; `size` is that of its frame."""
+        """Remember a request; `size` is the size of its frame."""
         if self._is_lost:
             return
         name = request.name
@@ -77,7 +77,7 @@ class PendingRequests:
         cost = REQUEST_COST + TABLE_COST * size
         if count >= MAX_PENDING or name in self._beyond or not self._budget.take(cost):
             self._beyond[name] = self._beyond.get(name, 0) + 1
-            if is_consume:  # replies to these may come out of turn
+            if is_consume:  # replies to basic.consume may come out of turn
                 self._put_consumes_beyond()
             return
         timed = TimedRequest(ts_ns, request, last, number, cost)
@@ -92,7 +92,7 @@ class PendingRequests:
             self._by_name.setdefault(name, deque()).append(timed)
 
     def expects(self, reply: Method) -> bool:
-        """May `reply` be to one of these, or to one that is not remembered?"""
+        """Whether `reply` may answer one of these requests, or one that is not remembered."""
         name = ANSWERS[reply.name]
         if self._is_lost or name in self._beyond:
             return True
@@ -102,7 +102,7 @@ class PendingRequests:
         return tag in self._by_tag or (tag.startswith("amq.") and "" in self._by_tag)
 
     def match(self, reply: Method) -> TimedRequest | None:
-        """The request that `reply` answers; None when it is not known."""
+        """Remove and return the request that `reply` answers; `None` if it is unknown."""
         name = ANSWERS[reply.name]
         found = self._consume(reply.consumer_tag) if isinstance(reply, BasicConsumeOk) else self._oldest(name)
         if found is not None:
@@ -114,7 +114,7 @@ class PendingRequests:
         return found
 
     def _oldest(self, name: str) -> TimedRequest | None:
-        """The oldest request of a kind, which is not pending any more."""
+        """Remove and return the oldest request of a kind."""
         pending = self._by_name.get(name)
         if pending is None:
             return None
@@ -124,15 +124,15 @@ class PendingRequests:
         return found
 
     def _consume(self, tag: str) -> TimedRequest | None:
-        """The basic.consume that is answered with that tag, which the client has chosen, or else the broker."""
+        """Remove and return the basic.consume answered with this tag, which the client or the broker has chosen."""
         if "basic.consume" in self._beyond:
-            self._put_consumes_beyond()  # it may be to one of those that are not remembered
+            self._put_consumes_beyond()  # the reply may be to a request that is not remembered
         key = tag if tag in self._by_tag else ""
         alike = self._by_tag.get(key)
         if alike is None:
             return None
         if 0 < alike.for_replies < len(alike.requests):
-            self._put_beyond(key)  # RabbitMQ answers those for direct replies at once: which one is this?
+            self._put_beyond(key)  # RabbitMQ answers those for direct replies at once: the request is ambiguous
             return None
         found = alike.requests.popleft()
         alike.for_replies = max(0, alike.for_replies - 1)
@@ -146,14 +146,14 @@ class PendingRequests:
             self._put_beyond(tag)
 
     def _put_beyond(self, tag: str) -> None:
-        """Forget the basic.consume with that tag."""
+        """Forget the basic.consume requests with this tag, and count them among those beyond the limits."""
         requests = self._by_tag.pop(tag).requests
         self._budget.give(sum(each.cost for each in requests))
         self._consumes -= len(requests)
         self._beyond["basic.consume"] = self._beyond.get("basic.consume", 0) + len(requests)
 
     def of_kind(self, name: str) -> list[Method] | None:
-        """The requests of that name, the oldest first; None if there are more than are remembered."""
+        """Return the requests with this name, the oldest first; `None` if some are not remembered."""
         if name in self._beyond:
             return None
         if name == "basic.consume":
@@ -164,12 +164,12 @@ class PendingRequests:
         return [each for alike in self._by_tag.values() for each in alike.requests]
 
     def lose(self) -> None:
-        """Requests or replies were missed."""
+        """Forget all requests, and match no more: requests or replies were missed."""
         self.clear()
         self._is_lost = True
 
     def clear(self) -> list[TimedRequest]:
-        """All that were pending, in the order of their times; none is any more."""
+        """Remove and return all pending requests, in the order in which they were sent."""
         found = self._of_tags()
         for pending in self._by_name.values():
             found += pending

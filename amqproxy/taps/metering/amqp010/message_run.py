@@ -1,4 +1,4 @@
-"""Messages of AMQP 0-10 that are whole and alike, one after another on one channel: nearly all there are."""
+"""Runs of whole 0-10 messages that are alike and successive on one channel, as nearly all messages are."""
 
 from __future__ import annotations
 
@@ -15,11 +15,11 @@ if not cython.compiled:
     from amqproxy.compiled.byte_access import are_alike, long_at, put_number, short_at
 
 RUN = 0xFF
-"""The flags of the frame that stands for a run; no frame of AMQP 0-10 has them."""
+"""Flags of the frame that stands for a run; no 0-10 frame has them."""
 
 SIZE = 21
-"""Bytes of that frame: what begins every frame, then the count, the size of the bodies, and whether they are accepted.
-A message has 26 at least.
+"""Size in bytes of the frame that stands for a run: frame header, count, body size, and whether they are accepted.
+A message has at least 26.
 """
 
 _RUN = cython.declare(cython.int, RUN)
@@ -37,7 +37,7 @@ _NO_ACCEPTANCE = cython.declare(cython.int, AcceptMode.NONE)
 @cython.cfunc
 @cython.exceptval(check=False)
 def arguments_at(p: cython.p_const_uchar, at: cython.Py_ssize_t, end: cython.Py_ssize_t) -> cython.Py_ssize_t:
-    """Where the packing flags of a command are that begins at a place; -1 where it is malformed."""
+    """Return the offset of the packing flags of the command that begins at `at`; -1 if it is malformed."""
     return at + 4 if end - at >= 6 and p[at + 2] == 1 and p[at + 3] <= 1 else -1
 
 
@@ -45,7 +45,7 @@ def arguments_at(p: cython.p_const_uchar, at: cython.Py_ssize_t, end: cython.Py_
 @cython.cfunc
 @cython.exceptval(check=False)
 def needs_no_acceptance(p: cython.p_const_uchar, at: cython.Py_ssize_t, end: cython.Py_ssize_t) -> cython.bint:
-    """Whether the message.transfer between two places need not be accepted; not if it is malformed."""
+    """Whether the message.transfer between two offsets needs no acceptance; `False` if it is malformed."""
     present: cython.int
     mode: cython.int = -1
     at = arguments_at(p, at, end)
@@ -65,7 +65,7 @@ def needs_no_acceptance(p: cython.p_const_uchar, at: cython.Py_ssize_t, end: cyt
 @cython.cfunc
 @cython.exceptval(check=False)
 def may_be_redelivered(p: cython.p_const_uchar, at: cython.Py_ssize_t, end: cython.Py_ssize_t) -> cython.bint:
-    """Whether the flags of the delivery-properties in a header have the bit; malformed ones may be anything."""
+    """Whether the delivery-properties in a header may have the redelivered bit; arbitrary for a malformed header."""
     size: cython.longlong
     while end - at >= 8:
         size = long_at(p, at)
@@ -80,10 +80,10 @@ def may_be_redelivered(p: cython.p_const_uchar, at: cython.Py_ssize_t, end: cyth
 @cython.final
 @cython.cclass
 class Amqp010MessageRun:
-    """Transfers with bodies of one `size`, those of a server with the same arguments and not redelivered.
+    """Successive transfers with bodies of one `size`; a server's have the same arguments and are not redelivered.
 
-    They are `count`, on one `channel`; whether those of a server `is_accepted` is, that they need not be accepted. It
-    is read from frames, or from a single one that it was condensed to.
+    There are `count`, on one `channel`; `is_accepted` is whether a server's need no acceptance. The run is read from
+    frames, or from the single frame that it was condensed to.
     """
 
     def __init__(self) -> None:
@@ -97,9 +97,9 @@ class Amqp010MessageRun:
     def take(
         self, is_server: cython.bint, p: cython.p_const_uchar, at: cython.Py_ssize_t, length: cython.Py_ssize_t
     ) -> cython.Py_ssize_t:
-        """Read the run that begins at a place: the place behind it, or the same one where there is none.
+        """Read the run that begins at `at`; return the offset after it, or `at` if there is none.
 
-        Each transfer has a header, in one frame, and at most one frame of body. None of them has come before.
+        Each transfer has a header in one frame, and at most one body frame; no server transfer is redelivered.
         """
         start: cython.Py_ssize_t = at
         header: cython.Py_ssize_t
@@ -152,7 +152,7 @@ class Amqp010MessageRun:
     @cython.cfunc
     @cython.exceptval(check=False)
     def condense(self, out: cython.p_uchar, at: cython.Py_ssize_t) -> cython.Py_ssize_t:
-        """Write the run as one frame: the place behind it. It is shorter than any message."""
+        """Write the run as one frame, which is shorter than any message; return the offset after it."""
         at = put_number(out, at, _RUN, 1)
         at = put_number(out, at, 0, 1)
         at = put_number(out, at, _SIZE, 2)
@@ -167,7 +167,7 @@ class Amqp010MessageRun:
     @cython.cfunc
     @cython.exceptval(check=False)
     def restore(self, p: cython.p_const_uchar, at: cython.Py_ssize_t, length: cython.Py_ssize_t) -> cython.Py_ssize_t:
-        """Read a run that was condensed to a frame: the place behind it, or the same one where there is none."""
+        """Read a run that was condensed to a frame; return the offset after it, or `at` if there is none."""
         end: cython.Py_ssize_t = at + _SIZE
         if length < end or p[at] != _RUN:
             return at
@@ -184,6 +184,6 @@ class Amqp010MessageRun:
 def _is_same_transfer(
     p: cython.p_const_uchar, one: cython.Py_ssize_t, other: cython.Py_ssize_t, end: cython.Py_ssize_t
 ) -> cython.bint:
-    """Has a message.transfer the arguments of another one?"""
+    """Whether two message.transfer commands have the same arguments."""
     size: cython.Py_ssize_t = end - other
     return short_at(p, one + 2) == size and are_alike(p, one + _OVERHEAD, other + _OVERHEAD, size - _OVERHEAD)

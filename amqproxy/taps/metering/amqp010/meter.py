@@ -1,10 +1,10 @@
-"""Walks over the frames of one connection of AMQP 0-10, as its client sends and is sent them, and counts messages.
+"""Counter of the messages of one 0-10 connection, from its frames as the client sends and receives them.
 
 A client's message.transfer is a publish, confirmed when the server has completed or accepted it, unless it is in a
-transaction; a server's is a delivery, which the client accepts, rejects, or releases. A command of the client's other
-than these is a request, and its result or its completion the reply. This module may be compiled.
+transaction; a server's is a delivery, which the client accepts, rejects, or releases. Any other command of the client
+is a request, and its result or its completion the reply. This module may be compiled.
 
-A long file, because the compiler inlines only what is in the same module, and all of it is on the way of every frame.
+All of it is in one module, because the compiler inlines only within a module, and all of it runs for every frame.
 """
 
 from __future__ import annotations
@@ -68,19 +68,19 @@ if not cython.compiled:
     from amqproxy.taps.metering.amqp010.message_run import arguments_at, may_be_redelivered, needs_no_acceptance
 
 MAX_REQUESTS = 4096
-"""Requests of a connection whose replies are waited for; others are not measured."""
+"""Limit on the requests of a connection that await their replies; others are not measured."""
 
 MAX_CONSUMERS = 4096
-"""Subscriptions of a connection that are counted."""
+"""Limit on the subscriptions of a connection that are counted."""
 
 
 def _table(*methods: type[Method]) -> bytes:
-    """A 1 at the index of each."""
+    """Return a table with a 1 at the index of each method."""
     return bytes([cls in methods for cls in BY_INDEX])
 
 
 _MASK = cython.declare(cython.longlong, 0xFFFF_FFFF)
-"""Of an id; a number of this size in the code would be an object of Python."""
+"""Mask of a 32-bit command id; as a literal, a number of this size would be a Python object."""
 _CONTROL = cython.declare(cython.int, CONTROL)
 _COMMAND = cython.declare(cython.int, COMMAND)
 _COMMAND_TRACK = cython.declare(cython.int, COMMAND_TRACK)
@@ -100,7 +100,7 @@ _IMMEDIATE = cython.declare(cython.int, RejectCode.IMMEDIATE)
 
 _SETTLES = cython.declare(bytes, _table(MessageAccept, MessageReject, MessageRelease))
 _NOT_ASKED = cython.declare(bytes, _table(MessageFlow, MessageSetFlowMode, MessageStop))
-"""Of the client's commands, those that only grant credit, or take it back."""
+"""The client's commands that only grant or withdraw credit."""
 
 _COUNTED = cython.declare(
     bytes,
@@ -114,7 +114,7 @@ _COUNTED = cython.declare(
         SessionDetached,
     ),
 )
-"""The controls that matter here."""
+"""The controls that affect counts."""
 
 _PUBLISHED = cython.declare(cython.int, Count.PUBLISHED)
 _CONFIRMED = cython.declare(cython.int, Count.CONFIRMED)
@@ -136,7 +136,7 @@ _CONSUMERS = cython.declare(cython.int, Count.CONSUMERS)
 @cython.inline
 @cython.exceptval(check=False)
 def _position_of(command_id: cython.longlong, near: cython.longlong) -> cython.longlong:
-    """As `command_ids.position_of` has it."""
+    """Return the position of a command id, as `command_ids.position_of` does."""
     distance: cython.longlong = (command_id - near) & _MASK
     return near + distance - (distance >> 31 << 32)
 
@@ -145,8 +145,9 @@ def _position_of(command_id: cython.longlong, near: cython.longlong) -> cython.l
 @cython.no_gc
 @cython.cclass
 class SendingPeer:
-    """What one peer is sending in a session: the transfer that is under way, if one is, and the `last` position: that
-    of the command that came last, if that `has_position`.
+    """Sending state of one peer in a session: the current transfer, if any, and the `last` command's position.
+
+    The position is valid if `has_position`.
     """
 
     def __init__(self) -> None:
@@ -160,7 +161,7 @@ class SendingPeer:
     @cython.cfunc
     @cython.exceptval(check=False)
     def passed(self, number: cython.longlong, count: cython.longlong) -> cython.longlong:
-        """So many commands have begun, the first with this id, or -1: the position of the first."""
+        """Note that `count` commands have begun, the first with this id, or -1; return the position of the first."""
         first: cython.longlong = self.last + 1
         self.has_position = number >= 0
         if number >= 0:
@@ -175,9 +176,9 @@ class SendingPeer:
 def _set_at(
     p: cython.p_const_uchar, at: cython.Py_ssize_t, end: cython.Py_ssize_t, index: cython.int
 ) -> cython.Py_ssize_t:
-    """Where the set of ids is, its size before it, of a session.completed, or a message.accept, reject or release.
+    """Return the offset of the size-prefixed id set of a session.completed, message.accept, reject or release.
 
-    0 where there is none, -1 where anything is malformed.
+    0 if there is none, -1 if anything is malformed.
     """
     found: cython.Py_ssize_t = 0
     present: cython.int
@@ -205,7 +206,7 @@ def _set_at(
 @cython.cfunc
 @cython.exceptval(check=False)
 def _reject_code(p: cython.p_const_uchar, at: cython.Py_ssize_t) -> cython.int:
-    """The code of a message.reject that is not malformed; -1 where it has none."""
+    """Return the code of a well-formed message.reject; -1 if it has none."""
     present: cython.int = p[at + 4]
     at += 6
     if present & 1:
@@ -216,7 +217,7 @@ def _reject_code(p: cython.p_const_uchar, at: cython.Py_ssize_t) -> cython.int:
 @cython.cfunc
 @cython.exceptval(-1, check=False)
 def _is_redelivered(p: cython.p_const_uchar, at: cython.Py_ssize_t, end: cython.Py_ssize_t) -> cython.bint:
-    """Whether a header says so; it is decoded only where it may."""
+    """Whether a header is marked as redelivered; it is decoded only if it may be."""
     if not may_be_redelivered(p, at, end):
         return False
     try:
@@ -228,7 +229,7 @@ def _is_redelivered(p: cython.p_const_uchar, at: cython.Py_ssize_t, end: cython.
 
 @cython.cfunc
 def _method(kind: cython.int, p: cython.p_const_uchar, at: cython.Py_ssize_t, end: cython.Py_ssize_t) -> Any:
-    """The control or command between two places; None where it is malformed, which the broker answers."""
+    """Return the control or command between two offsets; `None` if it is malformed, which the broker answers."""
     try:
         return decode_method(kind, bytes(p[at:end]), 0, end - at)
     except ProtocolError:
@@ -236,7 +237,7 @@ def _method(kind: cython.int, p: cython.p_const_uchar, at: cython.Py_ssize_t, en
 
 
 class Subscribed(NamedTuple):
-    """A subscription: from which queue, and how."""
+    """A subscription: its queue and its modes."""
 
     queue: str
     no_ack: bool
@@ -246,7 +247,7 @@ class Subscribed(NamedTuple):
 @cython.final
 @cython.cclass
 class AttachmentMeter:
-    """One attachment of a session to a channel: what is open in it, and how many transfers either peer has sent."""
+    """Meter of one attachment of a session to a channel: its open transfers, and the number of either peer's."""
 
     def __init__(self) -> None:
         self.consumers: dict[str, Subscribed] = {}
@@ -261,27 +262,27 @@ class AttachmentMeter:
 
     @property
     def unconfirmed(self) -> int:
-        """Publishes that are neither confirmed nor nacked yet."""
+        """Number of publishes neither confirmed nor nacked."""
         return 0 if self._publishes is None else self._publishes.count
 
     @property
     def unacked(self) -> int:
-        """Deliveries that the client has to settle yet."""
+        """Number of deliveries that the client has to settle."""
         return 0 if self._deliveries is None else self._deliveries.count
 
     @property
     def requests(self) -> int:
-        """The client's commands whose replies are waited for."""
+        """Number of the client's commands that await their replies."""
         return 0 if self._requests is None else len(self._requests)
 
 
 @cython.final
 @cython.cclass
 class Amqp010Meter:
-    """One connection, from its first frame on. Adds to `counts`; an `observer` is shown what the client asks for.
+    """Meter of one connection, from its first frame. Adds to `counts`; an `observer` is shown the client's requests.
 
-    It is fed whole frames that a `FrameReader` has passed, in order, and the time in seconds, of any clock that does
-    not go back. A message counts once it is complete. What all its sessions hold is bounded for the connection.
+    It is fed whole frames that a `FrameReader` has passed, in order, with the time in seconds of any monotonic clock.
+    A message counts once it is complete. The state of all its sessions is bounded for the connection.
     """
 
     def __init__(self, counts: MessageCounts, observer: RequestObserver | None = None) -> None:
@@ -299,15 +300,16 @@ class Amqp010Meter:
         self._consumer_room = Budget(MAX_CONSUMERS)
 
     def session(self, channel: int) -> AttachmentMeter | None:
-        """What is open in the session on a channel, if there is one."""
+        """Return the meter of the session on a channel; `None` if there is none."""
         return self._sessions.get(channel)
 
     def feed(
         self, is_server: cython.bint, data: bytes | memoryview, now: cython.double, is_cut: cython.bint = False
     ) -> None:
-        """Take whole frames: of the server, or of the client. Where they are cut, of a body there are only the first
-        twelve bytes of its frame, and an `Amqp010MessageRun` may stand for messages. `ValueError` where they are not
-        whole.
+        """Take whole frames of the server, or of the client. Raises `ValueError` if they are not whole.
+
+        If `is_cut`, only the first twelve bytes of a body frame are present, and an `Amqp010MessageRun` may stand for
+        messages.
         """
         length: cython.Py_ssize_t = len(data)
         if not length:
@@ -363,7 +365,7 @@ class Amqp010Meter:
             position = end
 
     def close(self) -> None:
-        """The connection is over."""
+        """End all sessions, since the connection has ended."""
         for channel in list(self._sessions):
             self._end(channel)
 
@@ -371,7 +373,7 @@ class Amqp010Meter:
 
     @cython.cfunc
     def _session(self, channel: cython.int) -> AttachmentMeter | None:
-        """That of a channel."""
+        """Return the meter of the session on a channel; `None` if there is none."""
         if channel != self._recent_channel:
             self._recent = self._sessions.get(channel)
             self._recent_channel = channel
@@ -379,7 +381,7 @@ class Amqp010Meter:
 
     @cython.cfunc
     def _begun(self, channel: cython.int) -> AttachmentMeter:
-        """The same; one that was attached before the first frame that is counted begins with that."""
+        """Return the meter of the session on a channel; begin one if its attachment was not seen."""
         session = self._session(channel)
         return self._begin(channel) if session is None else session
 
@@ -449,7 +451,7 @@ class Amqp010Meter:
         now: cython.double,
         is_cut: cython.bint,
     ) -> cython.Py_ssize_t:
-        """Take the transfers that begin at a place; the place behind them."""
+        """Take the runs of transfers that begin at `at`; return the offset after them."""
         run = self._run
         sizes: Distribution = self._counts.delivered_bytes if is_server else self._counts.published_bytes
         channel: cython.int = 0
@@ -478,7 +480,7 @@ class Amqp010Meter:
         is_accepted: cython.bint,
         now: cython.double,
     ) -> object:
-        """So many messages have come, each whole."""
+        """Number and count `count` whole messages."""
         session: AttachmentMeter = self._begun(channel)
         peer: SendingPeer = session._server if is_server else session._client
         numbers: CommandNumbering = self._server_numbers if is_server else self._client_numbers
@@ -498,7 +500,7 @@ class Amqp010Meter:
         count: cython.longlong,
         now: cython.double,
     ) -> object:
-        """Count messages, and have them open, from a position on."""
+        """Count messages, and open those that await a settlement, beginning at position `first`."""
         counts: MessageCounts = self._counts
         opened: OpenTransfers | None
         before: cython.longlong
@@ -541,7 +543,7 @@ class Amqp010Meter:
         size: cython.Py_ssize_t,
         now: cython.double,
     ) -> object:
-        """Take the header, or the body, that begins at a place, or a piece of it."""
+        """Take the header or body frame that begins at `at`."""
         session = self._session(channel)
         peer: SendingPeer
         if session is None:
@@ -570,7 +572,7 @@ class Amqp010Meter:
         end: cython.Py_ssize_t,
         now: cython.double,
     ) -> object:
-        """Take the command that begins at a place, or its first piece, with its id, or -1."""
+        """Take the first frame of a command, which begins at `at`; `number` is its id, or -1."""
         session: AttachmentMeter = self._begun(channel)
         peer: SendingPeer = session._server if is_server else session._client
         settles: cython.p_const_uchar = _SETTLES
@@ -606,7 +608,7 @@ class Amqp010Meter:
     def _finish(
         self, is_server: cython.bint, session: AttachmentMeter, peer: SendingPeer, now: cython.double
     ) -> object:
-        """A transfer is whole."""
+        """Count a transfer that is complete."""
         counts: MessageCounts = self._counts
         peer.is_under_way = False
         if is_server:
@@ -623,7 +625,7 @@ class Amqp010Meter:
     def _complete(
         self, session: AttachmentMeter, p: cython.p_const_uchar, at: cython.Py_ssize_t, now: cython.double
     ) -> object:
-        """The server has completed the commands in the set at a place, if there is one."""
+        """Confirm and answer the commands in the id set at `at`, if there is one: the server has completed them."""
         first: cython.longlong
         last: cython.longlong
         end: cython.Py_ssize_t
@@ -684,7 +686,7 @@ class Amqp010Meter:
     def _answer(
         self, session: AttachmentMeter, first: cython.longlong, last: cython.longlong, now: cython.double
     ) -> object:
-        """The requests in a range have their replies."""
+        """Measure the requests in a range, which have their replies."""
         if session._requests is not None and session.requests:
             answered = session._requests.settle(first, last)
             for request in answered:
@@ -702,7 +704,7 @@ class Amqp010Meter:
         size: cython.Py_ssize_t,
         now: cython.double,
     ) -> object:
-        """The client has sent a command that has a reply, of this size."""
+        """Take a command of the client that has a reply; `size` is its size in bytes."""
         counts: MessageCounts = self._counts
         if isinstance(method, MessageSubscribe):
             destination = method.destination or ""
@@ -724,7 +726,7 @@ class Amqp010Meter:
             if session._requests is None:
                 session._requests = OpenRequests(self._request_room)
             observed = None
-            if self._observer is not None and self._request_room.left > 0:  # what is not waited for may be very many
+            if self._observer is not None and self._request_room.left > 0:  # others may be very many
                 observed = self._observer.ask(channel, method, size)
             session._requests.add(position, method.name, now, observed)
         return None
@@ -769,7 +771,7 @@ class Amqp010Meter:
         last: cython.longlong,
         now: cython.double,
     ) -> cython.longlong:
-        """Close a range of transfers: how many those were."""
+        """Close a range of transfers, and return the number of those that were open."""
         counts: MessageCounts = self._counts
         before: cython.longlong = opened.count
         untimed: cython.longlong = opened.untimed

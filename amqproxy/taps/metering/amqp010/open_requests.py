@@ -1,4 +1,4 @@
-"""The commands of one session whose replies are waited for, and since when."""
+"""Commands of one session that await their replies, with the times at which they were sent."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from amqproxy.taps.trace.budget import Budget
 
 
 class ObservedRequest(Protocol):
-    """A command that an observer waits for, too: the broker has carried it out, or will not."""
+    """A command that an observer waits for, too: `complete` if the broker has carried it out, else `drop`."""
 
     def complete(self) -> None: ...
 
@@ -18,7 +18,7 @@ class ObservedRequest(Protocol):
 
 
 class RequestObserver(Protocol):
-    """Is shown what a client asks for with a command of `size` bytes, and that the session on a channel has ended."""
+    """Observer of the requests of a client's commands, of `size` bytes each, and of the ends of sessions."""
 
     def ask(self, channel: int, command: Method, size: int) -> ObservedRequest | None: ...
 
@@ -26,7 +26,7 @@ class RequestObserver(Protocol):
 
 
 class OpenRequest(NamedTuple):
-    """A command by its `name`, and when it was sent."""
+    """A command by its `name`, and the time at which it was sent, in seconds."""
 
     name: str
     asked: float
@@ -34,8 +34,9 @@ class OpenRequest(NamedTuple):
 
 
 class OpenRequests:
-    """Positions are as in `amqp010.command_ids`. `room` is for the requests of all sessions of the connection: what
-    goes beyond it is not measured.
+    """Unanswered requests by position, as in `amqp010.command_ids`.
+
+    `room` is for the requests of all sessions of the connection: those beyond it are not measured.
     """
 
     __slots__ = ("_positions", "_requests", "_room")
@@ -49,7 +50,7 @@ class OpenRequests:
         return len(self._requests)
 
     def add(self, position: int, name: str, now: float, observed: ObservedRequest | None = None) -> None:
-        """Wait for the reply to a command, in place of one with the same position."""
+        """Await the reply to a command, which replaces one with the same position."""
         former = self._requests.get(position)
         if former is None:
             if not self._room.take(1):
@@ -61,7 +62,7 @@ class OpenRequests:
         self._requests[position] = OpenRequest(name, now, observed)
 
     def settle(self, first: int, last: int) -> list[OpenRequest]:
-        """Those in a range, which are answered."""
+        """Remove and return the requests in a range, which are answered."""
         begin, end = bisect_left(self._positions, first), bisect_right(self._positions, last)
         if begin >= end:
             return []
@@ -71,12 +72,12 @@ class OpenRequests:
         return answered
 
     def refuse(self, position: int) -> None:
-        """The command at a position has failed."""
+        """Remove the command at a position, which has failed."""
         for request in self.settle(position, position):
             _drop(request.observed)
 
     def clear(self) -> None:
-        """Their session is over."""
+        """Drop all requests, since the session has ended."""
         for request in self._requests.values():
             _drop(request.observed)
         self._room.give(len(self._positions))
@@ -85,7 +86,7 @@ class OpenRequests:
 
 
 def complete(answered: list[OpenRequest]) -> None:
-    """Have the observer know of those that are answered; where it fails, it keeps nothing of the rest."""
+    """Tell the observer of answered requests; if it fails, drop the rest, so that it holds nothing of them."""
     left = iter(answered)
     try:
         for request in left:

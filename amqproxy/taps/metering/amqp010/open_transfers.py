@@ -1,4 +1,4 @@
-"""The transfers of one direction of a session that are open, and since when: as runs of positions."""
+"""Open transfers of one direction of a session, with the time of each, as runs of positions."""
 
 from __future__ import annotations
 
@@ -11,12 +11,14 @@ except ImportError:  # a plain run does not need Cython
     from amqproxy.compiled import _cython as cython
 
 MAX_RUNS = 1024
-"""Runs of one direction of a session; beyond it, the oldest two become one whose time is not known, or if there is a
-hole between them, the oldest is forgotten."""
+"""Limit on the runs of one direction of a session.
+
+Beyond it, the oldest two become one whose time is unknown; if there is a gap between them, the oldest is forgotten."""
 
 MAX_RUNS_OF_CONNECTION = 32_768
-"""Runs of all sessions of a connection, some 2 MiB; beyond it, a direction that needs one more gives up its oldest, but
-for the last that it has."""
+"""Limit on the runs of all sessions of a connection, some 2 MiB.
+
+Beyond it, a direction that needs another run gives up its oldest, but never its only one."""
 
 
 @cython.final
@@ -24,7 +26,7 @@ for the last that it has."""
 @cython.freelist(64)
 @cython.cclass
 class TimedRun:
-    """Positions that are open from the first to the last, and since when, in seconds, if that is known."""
+    """Open positions from `first` to `last`, and the time in seconds at which they were opened, if it is known."""
 
     def __init__(self, first: cython.longlong, last: cython.longlong, time: cython.double, is_timed: bool) -> None:
         self.first = first
@@ -36,10 +38,9 @@ class TimedRun:
 @cython.final
 @cython.cclass
 class OpenTransfers:
-    """Positions are as in `amqp010.command_ids`: ids that do not roll over. `count` is how many are open.
+    """Runs of `count` open positions, which are as in `amqp010.command_ids`: ids that do not roll over.
 
-    `room` is for the runs of all sessions of the connection; `untimed` counts those that were settled without a
-    latency.
+    `room` is for the runs of all sessions of the connection; `untimed` counts the positions settled without a latency.
     """
 
     def __init__(self, room: Budget) -> None:
@@ -49,9 +50,9 @@ class OpenTransfers:
         self.untimed = 0
 
     def add(self, first: cython.longlong, now: cython.double, count: cython.longlong = 1) -> None:
-        """Open so many from a position on, behind all others.
+        """Open `count` positions from `first`, which follow all others.
 
-        Those that are not behind all others have been sent again, or under a number that was used: they are not opened.
+        Positions that do not follow all others were sent again, or under a used number: they are not opened.
         """
         runs: list[TimedRun] = self._runs
         last: cython.longlong = first + count - 1
@@ -73,7 +74,7 @@ class OpenTransfers:
     def settle(
         self, first: cython.longlong, last: cython.longlong, now: cython.double, seconds: Distribution
     ) -> cython.Py_ssize_t:
-        """Close those in a range: how many those are. The time that each was open is observed in `seconds`."""
+        """Close the open positions in a range, and return their number. Each one's latency is observed in `seconds`."""
         runs: list[TimedRun] = self._runs
         place: cython.Py_ssize_t
         begin: cython.longlong
@@ -114,7 +115,7 @@ class OpenTransfers:
         return settled
 
     def clear(self) -> None:
-        """Their session is over."""
+        """Forget all runs, since the session has ended."""
         self._room.give(len(self._runs))
         self._runs.clear()
         self.count = 0
@@ -122,11 +123,11 @@ class OpenTransfers:
     @cython.cfunc
     @cython.exceptval(-1, check=False)
     def _first_from(self, position: cython.longlong) -> cython.Py_ssize_t:
-        """The place of the first run that ends at a position or behind it."""
+        """Return the index of the first run that ends at a position or after it."""
         runs: list[TimedRun] = self._runs
         low: cython.Py_ssize_t = 0
         high: cython.Py_ssize_t = len(runs)
-        middle: cython.Py_ssize_t = 0  # mostly it is the oldest
+        middle: cython.Py_ssize_t = 0  # mostly the oldest run
         run: TimedRun
         while low < high:
             run = runs[middle]
@@ -139,7 +140,7 @@ class OpenTransfers:
 
     @cython.cfunc
     def _bound(self) -> object:
-        """Keep to the bounds, after a run was made."""
+        """Merge or forget the oldest runs until both limits are kept."""
         runs: list[TimedRun] = self._runs
         oldest: TimedRun
         other: TimedRun

@@ -1,11 +1,11 @@
 """Meters of 0-9-1 connections.
 
-A `MessageMeter` walks over the frames that the client sends and is sent, and looks into those methods alone that say
-what becomes of messages. Of its `ChannelMeters`, each `ChannelMeter` has the `OpenMessages` of both directions: the
-tags that are open, a bit each, and the time of each read that had some.
+A `MessageMeter` walks over the frames that the client sends and receives, and decodes only the methods that affect
+messages. Of its `ChannelMeters`, each `ChannelMeter` has the `OpenMessages` of both directions: a bit for each open
+tag, and the time of each read that had some.
 
-Messages that are alike and follow one another it takes as a `MessageRun`, acknowledgements whose tags follow one
-another as an `AcknowledgementRun`. A pump keeps but those of what passes.
+It takes successive messages that are alike as a `MessageRun`, and acknowledgements of successive tags as an
+`AcknowledgementRun`. A pump keeps only these of the traffic.
 
 Imports: `amqproxy.amqp091`, `amqproxy.taps.metering`, and the requests of `amqproxy.taps.trace`.
 """

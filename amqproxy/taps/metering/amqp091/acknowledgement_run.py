@@ -1,4 +1,4 @@
-"""Acknowledgements of successive delivery tags, one after another on one channel: as most clients settle deliveries."""
+"""Runs of acknowledgements of successive delivery tags on one channel, as most clients settle deliveries."""
 
 from __future__ import annotations
 
@@ -15,15 +15,15 @@ if not cython.compiled:
     from amqproxy.taps.metering.amqp091.message_run import are_alike_8
 
 ACKNOWLEDGEMENTS = 0xFF
-"""The kind of the frame that stands for a run; no frame of AMQP has it."""
+"""Kind of the frame that stands for a run; no AMQP frame has it."""
 
 SIZE = 26
-"""Bytes of that frame: 7 before the payload, the number of tags, the first tag, the method, its bits and the end."""
+"""Size in bytes of that frame: a 7-byte header, the number of tags, the first tag, the method, its bits and the end."""
 
 _KIND = cython.declare(cython.int, ACKNOWLEDGEMENTS)
 _SIZE = cython.declare(cython.Py_ssize_t, SIZE)
 _FRAME = cython.declare(cython.Py_ssize_t, 21)
-"""Bytes of the frame of one basic.ack, basic.nack or basic.reject: all of them are a tag and an octet of bits."""
+"""Size in bytes of a frame of basic.ack, basic.nack or basic.reject: each has a tag and an octet of bits."""
 
 _METHOD = cython.declare(cython.int, METHOD)
 _BASIC = cython.declare(cython.int, BasicAck.class_id)
@@ -37,8 +37,8 @@ _REJECT = cython.declare(cython.int, BasicReject.method_id)
 class AcknowledgementRun:
     """At least two frames of one `method`, with the same bits (`flags`) and successive tags, on the channel `number`.
 
-    They are `count`, the first one's tag is `tag`, and none is 0. A server's are publisher confirms. The run is read
-    from frames, or from a single frame that it was condensed to.
+    There are `count`, the first with the tag `tag`; no tag is 0. A server's are publisher confirms. The run is read
+    from frames, or from the single frame that it was condensed to.
     """
 
     def __init__(self) -> None:
@@ -54,7 +54,7 @@ class AcknowledgementRun:
     def take(
         self, is_server: cython.bint, p: cython.p_const_uchar, at: cython.Py_ssize_t, length: cython.Py_ssize_t
     ) -> cython.Py_ssize_t:
-        """Read the run that begins at a place: the place behind it, or the same one where there is none."""
+        """Read the run that begins at `at`; return the offset after it, or `at` if there is none."""
         start: cython.Py_ssize_t = at
         if length - at < 2 * _FRAME or not _is_acknowledgement(is_server, p, at):
             return at
@@ -81,7 +81,7 @@ class AcknowledgementRun:
     @cython.cfunc
     @cython.exceptval(check=False)
     def condense(self, out: cython.p_uchar, at: cython.Py_ssize_t) -> cython.Py_ssize_t:
-        """Write the run as one frame: the place behind it. It is shorter than two acknowledgements."""
+        """Write the run as one frame, which is shorter than two acknowledgements; return the offset after it."""
         at = put_number(out, at, _KIND, 1)
         at = put_number(out, at, self.number, 2)
         at = put_number(out, at, _SIZE - 8, 4)
@@ -95,7 +95,7 @@ class AcknowledgementRun:
     @cython.cfunc
     @cython.exceptval(check=False)
     def restore(self, p: cython.p_const_uchar, at: cython.Py_ssize_t, length: cython.Py_ssize_t) -> cython.Py_ssize_t:
-        """Read a run that was condensed to a frame: the place behind it, or the same one where there is none."""
+        """Read a run that was condensed to a frame; return the offset after it, or `at` if there is none."""
         end: cython.Py_ssize_t = at + _SIZE
         if length < end or p[at] != _KIND:
             return at
@@ -112,7 +112,7 @@ class AcknowledgementRun:
 @cython.inline
 @cython.exceptval(check=False)
 def _is_acknowledgement(is_server: cython.bint, p: cython.p_const_uchar, at: cython.Py_ssize_t) -> cython.bint:
-    """Whether the 21 bytes at a place are such a frame with a tag; a server does not reject publishes."""
+    """Whether the 21 bytes at `at` are an acknowledgement of a tag other than 0; a server sends no basic.reject."""
     method: cython.int = p[at + 10]
     return (
         p[at] == _METHOD

@@ -1,4 +1,4 @@
-"""What is open on one channel: publishes, deliveries, consumers and requests."""
+"""Meter of one channel: its open publishes, deliveries, consumers and requests."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ if not cython.compiled:
     from amqproxy.compiled.byte_access import is_at
 
 MAX_SETTLEMENTS = 65_536
-"""Acknowledgements of one connection that wait for the end of their transaction; beyond it they count at once."""
+"""Limit on the acknowledgements of one connection that await a commit; those beyond it count at once."""
 
 _CONFIRMED = cython.declare(cython.int, Count.CONFIRMED)
 _NACKED = cython.declare(cython.int, Count.NACKED)
@@ -30,7 +30,7 @@ _UNCONFIRMED = cython.declare(cython.int, Count.UNCONFIRMED)
 _UNACKED = cython.declare(cython.int, Count.UNACKED)
 _CONSUMERS = cython.declare(cython.int, Count.CONSUMERS)
 
-# What waits for the end of a transaction is a `Count` with a tag, or one of these.
+# An entry that waits for the end of a transaction is a `Count` with a tag, or one of these.
 _COMMIT = -1
 _ROLLBACK = -2
 
@@ -38,10 +38,10 @@ _ROLLBACK = -2
 @cython.final
 @cython.cclass
 class ChannelMeter:
-    """One channel. What happens on it is added to `counts`.
+    """Meter of one channel, which adds to `counts`.
 
-    `confirms` is whether publishes are confirmed, `is_unread` whether the broker has closed the channel, and reads what
-    the client sends no more.
+    `confirms` is whether publishes are confirmed, `is_unread` whether the broker has closed the channel, and no longer
+    reads what the client sends.
     """
 
     def __init__(self, counts: MessageCounts) -> None:
@@ -64,35 +64,35 @@ class ChannelMeter:
 
     @property
     def unconfirmed(self) -> int:
-        """Publishes that are neither confirmed nor nacked yet."""
+        """Number of publishes neither confirmed nor nacked."""
         return 0 if self._unconfirmed is None else self._unconfirmed.count
 
     @property
     def unacked(self) -> int:
-        """Deliveries that the client has to settle yet."""
+        """Number of deliveries that the client has to settle."""
         return 0 if self._unacked is None else self._unacked.count
 
     @property
     def consumers(self) -> int:
-        """The client's consumers."""
+        """Number of the client's consumers."""
         return self._consumer_count
 
     # --- its end
 
     @property
     def is_closing(self) -> bool:
-        """Has a peer closed the channel?"""
+        """Whether a peer has closed the channel."""
         return self.is_unread or self._closed_by_client
 
     def close(self, by_server: bool) -> None:
-        """A peer has sent channel.close."""
+        """Note channel.close of a peer."""
         if by_server:
             self.is_unread = True
         else:
             self._closed_by_client = True
 
     def close_answered(self, by_server: bool) -> bool:
-        """A peer has sent channel.close-ok; is the channel over? Section 1.5.2.5; closes may cross."""
+        """Note channel.close-ok of a peer; return whether the channel has ended. Section 1.5.2.5; closes may cross."""
         if by_server:
             self._closed_by_client = False
         else:
@@ -102,7 +102,7 @@ class ChannelMeter:
     # --- publishes
 
     def published(self, now_ns: cython.ulonglong, count: cython.longlong = 1) -> None:
-        """The client has sent a message that will be confirmed, or several."""
+        """Open `count` publishes of the client that will be confirmed."""
         unconfirmed = self._unconfirmed
         if unconfirmed is None:
             unconfirmed = self._unconfirmed = OpenMessages()
@@ -119,7 +119,7 @@ class ChannelMeter:
         now_ns: cython.ulonglong,
         count: cython.longlong = 1,
     ) -> None:
-        """The broker has settled publishes, by so many frames whose tags follow one another."""
+        """Settle publishes by `count` frames of the broker with successive tags."""
         unconfirmed = self._unconfirmed
         if unconfirmed is None:
             return
@@ -128,7 +128,7 @@ class ChannelMeter:
             settled = self._settled(unconfirmed, tag, multiple, now_ns, True)
             tag += 1
             count -= 1
-        if count > 0:  # behind the first one that is multiple, each has its own tag to settle at most
+        if count > 0:  # after the first multiple one, each settles at most its own tag
             settled += self._settled_range(unconfirmed, tag, count, now_ns, True)
         self._counts._values[_NACKED if is_nack else _CONFIRMED] += settled
         self._counts._values[_UNCONFIRMED] -= settled
@@ -138,7 +138,7 @@ class ChannelMeter:
     @cython.cfunc
     @cython.exceptval(-1, check=False)
     def is_auto_acked(self, p: cython.p_const_uchar, at: cython.Py_ssize_t, size: cython.Py_ssize_t) -> cython.bint:
-        """Whether deliveries to the consumer whose tag is at a place need no acknowledgement, for all that is known."""
+        """Whether deliveries to the consumer with the tag at `at` are known to need no acknowledgement."""
         if not self._has_auto_acks or self._consumers is None:
             return False
         if self._recent_tag is None or not is_at(p, at, size, self._recent_tag):
@@ -151,7 +151,7 @@ class ChannelMeter:
         return self._is_recent_auto_acked
 
     def delivered(self, tag: cython.ulonglong, now_ns: cython.ulonglong, count: cython.longlong = 1) -> None:
-        """The broker has sent a message that the client has to settle, or so many from that tag on."""
+        """Open `count` deliveries with successive tags from `tag`, which the client has to settle."""
         unacked = self._unacked
         if unacked is None:
             unacked = self._unacked = OpenMessages()
@@ -167,7 +167,7 @@ class ChannelMeter:
         count: cython.int,
         now_ns: cython.ulonglong,
     ) -> None:
-        """Take as many settlements as there are `tags`, one after another from `tag` on, none of which is 0."""
+        """Take `tags` settlements of successive tags from `tag`, none of which is 0."""
         unacked = self._unacked
         settled: cython.longlong
         if unacked is None or self._recovering:
@@ -183,7 +183,7 @@ class ChannelMeter:
         self._counts._values[_UNACKED] -= settled
 
     def settle(self, tag: cython.ulonglong, multiple: cython.bint, count: cython.int, now_ns: cython.ulonglong) -> None:
-        """The client settles deliveries, to be counted as `count`; those of a transaction, when it is committed."""
+        """Settle deliveries for the client, counted as `count`; in a transaction, once it is committed."""
         unacked = self._unacked
         if unacked is None or self._recovering or (tag and not unacked.is_open(tag)):
             return  # RabbitMQ closes the channel with 406, and settles none
@@ -236,14 +236,14 @@ class ChannelMeter:
         counts._values[_UNTIMED] += messages.untimed - before
         return settled
 
-    # --- what is rare
+    # --- rare methods
 
     def begin_recovery(self) -> None:
-        """The client has sent basic.recover: until that is answered, the broker knows no acknowledgement."""
+        """Note the client's basic.recover: until its answer, the broker knows no tag that is acknowledged."""
         self._recovering += 1
 
     def recover(self, *, is_answer: bool) -> None:
-        """All deliveries have gone back; also those, if there are any, that were settled in a transaction."""
+        """Count all open deliveries as requeued, including those settled in an open transaction."""
         if is_answer:
             self._recovering = max(0, self._recovering - 1)
         if self._unacked is not None:
@@ -252,20 +252,20 @@ class ChannelMeter:
             self._counts._values[_UNACKED] -= count
 
     def begin_transactions(self, room: Budget) -> None:
-        """The client has sent tx.select; `room` is for the settlements of all channels, and as much for the ends."""
+        """Note the client's tx.select; `room` is for the settlements of all channels, and as many ends."""
         if not self.confirms and self._settlements is None:
             self._settlements = deque()
             self._room = room
 
     def end_transaction(self, *, is_commit: bool) -> None:
-        """The client ends a transaction: what it settles from here on is in the next."""
+        """End the client's transaction: later settlements belong to the next one."""
         room = self._room
         if self._settlements is not None and room is not None and room.left > -MAX_SETTLEMENTS:
             room.give(-1)
             self._settlements.append((_COMMIT if is_commit else _ROLLBACK, 0, False))
 
     def transaction_ended(self, now_ns: int) -> None:
-        """The broker has ended the oldest transaction."""
+        """Apply the settlements of the oldest transaction if it was committed: the broker has ended it."""
         settlements, room = self._settlements, self._room
         ended: list[tuple[int, int, bool]] = []
         while settlements and room is not None:
@@ -280,20 +280,20 @@ class ChannelMeter:
             ended.append(each)
 
     def _count_consumers(self) -> None:
-        """Consumers may have begun or ended."""
+        """Update the count of consumers, since some may have begun or ended."""
         count = 0 if self._consumers is None else self._consumers.count
         self._counts._values[_CONSUMERS] += count - self._consumer_count
         self._consumer_count = count
         self._recent_tag = None
 
     def end_consumer_by_broker(self, tag: str) -> None:
-        """The broker has cancelled a consumer."""
+        """End a consumer that the broker has cancelled."""
         if self._consumers is not None:
             self._consumers.end_by_broker(tag)
             self._count_consumers()
 
     def request(self, method: Method, now_ns: int, budget: Budget) -> None:
-        """The client has sent a request."""
+        """Take a request of the client."""
         number = 0
         if isinstance(method, (BasicConsume, BasicCancel)):
             if self._consumers is None:
@@ -311,7 +311,7 @@ class ChannelMeter:
             self._consumers.may_end(method.consumer_tag, number)
 
     def answer(self, reply: Method, now_ns: int) -> TimedRequest | None:
-        """The broker has answered a request: which one, if that is known."""
+        """Take a reply of the broker, and return its request; `None` if it is unknown."""
         pending = self._pending
         if pending is None:
             return None
@@ -331,7 +331,7 @@ class ChannelMeter:
         return found
 
     def end(self) -> None:
-        """The channel is over: nothing is open on it."""
+        """Forget everything open, since the channel has ended."""
         values = self._counts._values
         values[_UNCONFIRMED] -= self.unconfirmed
         values[_UNACKED] -= self.unacked

@@ -1,4 +1,4 @@
-"""The channels of one connection, by their numbers, and what methods do to them that are rare."""
+"""Channels of one connection by number, and the effects of rare methods on them."""
 
 from __future__ import annotations
 
@@ -30,16 +30,16 @@ except ImportError:  # a plain run does not need Cython
     from amqproxy.compiled import _cython as cython
 
 MAX_REQUESTS_SIZE = 1 << 20
-"""Bytes that the consumers of one connection, and its requests which await their replies, may take."""
+"""Limit in bytes on the consumers and unanswered requests of one connection."""
 
 
 @cython.final
 @cython.cclass
 class ChannelMeters:
-    """Those that the client has opened, `by_number`.
+    """Channels that the client has opened, `by_number`.
 
-    The client may open a channel again before the broker has let go of the one of that number before, which is kept for
-    what the broker still sends on it.
+    The client may reopen a channel before the broker has closed the previous one with that number, which is kept for
+    the frames that the broker still sends on it.
     """
 
     def __init__(self, counts: MessageCounts) -> None:
@@ -53,7 +53,7 @@ class ChannelMeters:
 
     @cython.cfunc
     def of(self, is_server: cython.bint, number: cython.int) -> ChannelMeter | None:
-        """What a peer's frame with that number is about."""
+        """Return the channel that a peer's frame with this number belongs to; `None` if there is none."""
         if is_server and self._previous and number in self._previous:
             return self._previous[number]
         if number != self._recent_number:
@@ -75,13 +75,13 @@ class ChannelMeters:
             channel.end()
 
     def close(self) -> None:
-        """The connection is over: nothing is open on it."""
+        """End all channels, since the connection has ended."""
         for channels in (self._previous, self.by_number):
             for number in tuple(channels or ()):
                 self._end(channels or {}, number)
 
     def take(self, is_server: bool, number: int, method: Method, now_ns: int) -> Method | None:
-        """Take a method that is rare; what it answers, if that is known."""
+        """Take a rare method; return the request that it answers, if that is known."""
         if isinstance(method, ChannelOpen):
             self._open(number)
         elif isinstance(method, ChannelClose):
@@ -100,7 +100,7 @@ class ChannelMeters:
         return None
 
     def _open(self, number: int) -> None:
-        """The client opens a channel, and may not have waited for the end of the one before it."""
+        """Open a channel for the client, which may not have waited for the end of the previous one."""
         channel = self.by_number.get(number)
         if channel is not None:
             if not channel.is_closing:
@@ -112,7 +112,7 @@ class ChannelMeters:
         self.new(number)
 
     def _close_answered(self, is_server: bool, number: int) -> None:
-        """A peer has answered channel.close: with the last such answer the channel is over."""
+        """Take channel.close-ok of a peer: the last one ends the channel."""
         channels = self.by_number
         if self._previous and number in self._previous and (is_server or self._previous[number].is_unread):
             channels = self._previous

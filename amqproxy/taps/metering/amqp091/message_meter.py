@@ -1,6 +1,6 @@
-"""Walks over the frames of one connection, as its client sends and is sent them, and counts messages.
+"""Counter of the messages of one connection, from its frames as the client sends and receives them.
 
-A long file, because the compiler inlines only what is in the same module, and all of it is on the way of every frame.
+All of it is in one module, because the compiler inlines only within a module, and all of it runs for every frame.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ _REJECT = cython.declare(cython.int, 90)
 _NACK = cython.declare(cython.int, 120)
 
 _UNKNOWN = cython.declare(cython.ulonglong, 0xFFFF_FFFF_FFFF_FFFF)
-"""What remains of a content before its header: a body without one completes nothing."""
+"""Remaining body size of a content before its header: a body without a header completes nothing."""
 
 _PUBLISHED = cython.declare(cython.int, Count.PUBLISHED)
 _RETURNED = cython.declare(cython.int, Count.RETURNED)
@@ -51,7 +51,7 @@ _REQUEUED = cython.declare(cython.int, Count.REQUEUED)
 @cython.inline
 @cython.exceptval(check=False)
 def _basic_method(p: cython.p_const_uchar, at: cython.Py_ssize_t, end: cython.Py_ssize_t) -> cython.int:
-    """The number of a method of the class basic; 0 for one of another class."""
+    """Return the id of a method of the class basic; 0 for one of another class."""
     if end - at < 8 + 4 or p[at + 7] | (p[at + 8] ^ _BASIC) | p[at + 9]:
         return 0
     return p[at + 10]
@@ -71,7 +71,7 @@ def _settled_as(method: cython.int, flags: cython.int) -> cython.int:
 @cython.final
 @cython.cclass
 class ContentUnderWay:
-    """What a peer is sending on a channel: `method` (0: nothing), with what is to be counted once it is complete."""
+    """Content that a peer is sending on a channel: its `method` (0: none), and facts to count once it is complete."""
 
     def __init__(self) -> None:
         self.number = 0
@@ -86,14 +86,14 @@ class ContentUnderWay:
 @cython.final
 @cython.cclass
 class MessageMeter:
-    """One connection, from its first frame on.
+    """Meter of one connection, from its first frame.
 
-    It is fed whole frames, in order, and the time in seconds, of any clock that does not go back. `is_lost` is set
-    where frames cannot be made out, or a method cannot be read: from there on, nothing of the connection is counted.
-    A message counts once it is complete. `frames` is how many there were.
+    It is fed whole frames, in order, with the time in seconds of any monotonic clock. `is_lost` is set if frames cannot
+    be delimited, or a method cannot be read: after that, nothing of the connection is counted. A message counts once it
+    is complete. `frames` is the number of frames.
     """
 
-    # Contents of one peer's channels hardly ever interleave: `_interleaved` has those that another one has overtaken.
+    # Contents of one peer's channels rarely interleave: `_interleaved` has those interrupted by another channel's.
 
     def __init__(self, counts: MessageCounts) -> None:
         self._counts = counts
@@ -107,14 +107,16 @@ class MessageMeter:
         self.is_lost = False
 
     def channel(self, number: int) -> ChannelMeter | None:
-        """A channel; None where nothing has been open on it yet."""
+        """Return a channel; `None` if nothing has been open on it."""
         return self._channels.by_number.get(number)
 
     def feed(
         self, is_server: cython.bint, data: bytes | memoryview, now: cython.double, is_cut: cython.bint = False
     ) -> None:
-        """Take whole frames: of the server, or of the client. Where they are cut, of a body there are only the first
-        seven bytes of its frame, and a `MessageRun` or an `AcknowledgementRun` may stand for several.
+        """Take whole frames of the server, or of the client.
+
+        If `is_cut`, only the first seven bytes of a body frame are present, and a `MessageRun` or an
+        `AcknowledgementRun` may stand for several frames.
         """
         length: cython.Py_ssize_t = len(data)
         now_ns: cython.ulonglong = int(now * 1e9)
@@ -181,7 +183,7 @@ class MessageMeter:
         length: cython.Py_ssize_t,
         now_ns: cython.ulonglong,
     ) -> cython.Py_ssize_t:
-        """Take the publishes, deliveries to a consumer or acknowledgements that begin at a place; the place behind."""
+        """Take the run of messages or acknowledgements that begins at `at`; return the offset after it."""
         content: ContentUnderWay | None = self._server_content if is_server else self._client_content
         end: cython.Py_ssize_t
         if (content is not None and content.method) or self._interleaved:
@@ -197,7 +199,7 @@ class MessageMeter:
 
     @cython.cfunc
     def _note_run(self, is_server: cython.bint, p: cython.p_const_uchar, now_ns: cython.ulonglong) -> object:
-        """There is a run of messages, in what it was read from."""
+        """Count a run of messages; `p` is the buffer that it was read from."""
         run = self._run
         self.frames += run.frames
         if is_server:
@@ -211,7 +213,7 @@ class MessageMeter:
 
     @cython.cfunc
     def _note_publishes(self, number: cython.int, count: cython.longlong, now_ns: cython.ulonglong) -> object:
-        """The client has published so many messages."""
+        """Count `count` publishes of the client."""
         self._counts._values[_PUBLISHED] += count
         channel = self._channels.of(False, number)
         if channel is not None and channel.confirms and not channel.is_unread:
@@ -220,7 +222,7 @@ class MessageMeter:
 
     @cython.cfunc
     def _note_deliveries(self, p: cython.p_const_uchar, now_ns: cython.ulonglong) -> object:
-        """Count the deliveries of the run, which was read there."""
+        """Count the deliveries of the run, which was read from `p`."""
         run = self._run
         self._counts._values[_DELIVERED] += run.count
         channel = self._channels.of(True, run.number)
@@ -238,7 +240,7 @@ class MessageMeter:
 
     @cython.cfunc
     def _note_acknowledgements(self, is_server: cython.bint, now_ns: cython.ulonglong) -> object:
-        """Count what the run settles: publishes where it is the server's, deliveries where it is the client's."""
+        """Count the settlements of the run: publishes if it is the server's, deliveries if it is the client's."""
         run = self._acknowledgements
         multiple: cython.bint = run.flags & 1 != 0
         self.frames += run.count
@@ -258,7 +260,7 @@ class MessageMeter:
 
     @cython.cfunc
     def _begin(self, is_server: cython.bint, number: cython.int, method: cython.int) -> ContentUnderWay | None:
-        """A method has come, with which a content begins unless it is 0; what was under way on its channel ends."""
+        """Begin the content of a method, or none if it is 0; an incomplete content on its channel is given up."""
         content: ContentUnderWay | None = self._server_content if is_server else self._client_content
         if self._interleaved:
             self._interleaved.pop((is_server, number), None)
@@ -294,7 +296,7 @@ class MessageMeter:
         end: cython.Py_ssize_t,
         now_ns: cython.ulonglong,
     ) -> cython.bint:
-        """Take a header or a body; False where it cannot be read."""
+        """Take a header or a body; return `False` if it cannot be read."""
         number: cython.int = short_at(p, at + 1)
         content: ContentUnderWay | None = self._server_content if is_server else self._client_content
         if content is not None and (content.number != number or not content.method):
@@ -346,7 +348,7 @@ class MessageMeter:
     def _take_from_client(
         self, p: cython.p_const_uchar, at: cython.Py_ssize_t, end: cython.Py_ssize_t, now_ns: cython.ulonglong
     ) -> cython.bint:
-        """Take a method of the client's; False where it cannot be read."""
+        """Take a method of the client; return `False` if it cannot be read."""
         method: cython.int = _basic_method(p, at, end)
         number: cython.int = short_at(p, at + 1)
         tag: cython.ulonglong
@@ -371,7 +373,7 @@ class MessageMeter:
     def _take_from_server(
         self, p: cython.p_const_uchar, at: cython.Py_ssize_t, end: cython.Py_ssize_t, now_ns: cython.ulonglong
     ) -> cython.bint:
-        """Take a method of the server's; False where it cannot be read."""
+        """Take a method of the server; return `False` if it cannot be read."""
         method: cython.int = _basic_method(p, at, end)
         number: cython.int = short_at(p, at + 1)
         if method == _DELIVER:
@@ -409,16 +411,16 @@ class MessageMeter:
         return True
 
     def _lose(self) -> None:
-        """What comes next cannot be counted."""
+        """Stop counting the connection, since its next frame cannot be read."""
         self.is_lost = True
         self.close()
 
     def close(self) -> None:
-        """The connection is over: nothing is open on it."""
+        """Forget everything open, since the connection has ended."""
         self._channels.close()
 
     def _take_rare(self, is_server: bool, number: int, raw: bytes, now_ns: int) -> bool:
-        """Take any other method; False where it cannot be read."""
+        """Take any other method; return `False` if it cannot be read."""
         try:
             method = Frame(raw).method
         except (KeyError, ProtocolError):

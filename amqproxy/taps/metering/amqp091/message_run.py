@@ -1,4 +1,4 @@
-"""Messages that are whole and alike, one after another on one channel: nearly all there are."""
+"""Runs of whole messages that are alike and successive on one channel, as nearly all messages are."""
 
 from __future__ import annotations
 
@@ -13,12 +13,12 @@ if not cython.compiled:
     from amqproxy.compiled.byte_access import are_alike, long_at, long_long_at, put_number, short_at
 
     def are_alike_8(p: bytes, one: int, other: int) -> bool:
-        """Whether the 8 bytes at two places are the same; C compares them at once."""
+        """Whether the 8 bytes at two offsets are equal; C compares them at once."""
         return p[one : one + 8] == p[other : other + 8]
 
 
 RUN = 0
-"""The kind of the frame that stands for a run; no frame of AMQP has it."""
+"""Kind of the frame that stands for a run; no AMQP frame has it."""
 
 _RUN = cython.declare(cython.int, RUN)
 _METHOD = cython.declare(cython.int, METHOD)
@@ -37,10 +37,10 @@ _UNBOUNDED = cython.declare(cython.longlong, 1 << 62)
 class MessageRun:
     """Publishes, or deliveries to one consumer with successive delivery tags, with bodies of one `size`.
 
-    They are `count`, in so many `frames`, on the channel `number`; `method_bytes` and `header_bytes` are those of the
-    frames of their methods and headers, unless the run was condensed. Of deliveries, `tag` is the first one's, and so
-    many of them are `redelivered`; their consumer's tag has `consumer_size` bytes, and begins at `consumer_at` in what
-    the run was read from: frames, or a single one that it was condensed to.
+    There are `count`, in `frames` frames, on the channel `number`; `method_bytes` and `header_bytes` are the sizes of
+    the frames of their methods and headers, unless the run was condensed. Of deliveries, `tag` is the first one's tag,
+    and `redelivered` counts those marked as redelivered; their consumer tag has `consumer_size` bytes, and begins at
+    `consumer_at` in the buffer that the run was read from: frames, or the single frame that it was condensed to.
     """
 
     def __init__(self) -> None:
@@ -62,11 +62,11 @@ class MessageRun:
         payload_max: cython.longlong = _UNBOUNDED,
         header_max: cython.longlong = _UNBOUNDED,
     ) -> cython.Py_ssize_t:
-        """Read the run that begins at a place; return the place behind it, or the same one if there is none.
+        """Read the run that begins at `at`; return the offset after it, or `at` if there is none.
 
         A run ends before a frame above its limit: `header_max` for content headers, `payload_max` for others.
         """
-        like: cython.Py_ssize_t = at  # a message that was parsed: the next one mostly has the same layout
+        like: cython.Py_ssize_t = at  # the last parsed message: the next one mostly has the same layout
         header: cython.Py_ssize_t = 0
         body: cython.Py_ssize_t = 0
         end: cython.Py_ssize_t = 0
@@ -103,7 +103,7 @@ class MessageRun:
     @cython.cfunc
     @cython.exceptval(check=False)
     def _takes_delivery(self, p: cython.p_const_uchar, at: cython.Py_ssize_t, end: cython.Py_ssize_t) -> cython.bint:
-        """Whether the basic.deliver between two places has the next delivery tag of the run, and its consumer."""
+        """Whether the basic.deliver between two offsets has the next delivery tag of the run, and its consumer."""
         tag_end: cython.Py_ssize_t = at + 12 + p[at + 11]
         if end - tag_end < 8 + 1 + 1:
             return False
@@ -131,7 +131,7 @@ class MessageRun:
         payload_max: cython.longlong,
         header_max: cython.longlong,
     ) -> cython.bint:
-        """Whether a whole message of the run begins at a place, in at most one body; `_end` is where it ends."""
+        """Whether a whole message of the run begins at `at`, with at most one body frame; `_end` is set to its end."""
         header: cython.Py_ssize_t
         body: cython.Py_ssize_t
         size: cython.ulonglong
@@ -177,7 +177,7 @@ class MessageRun:
     def condense(
         self, is_server: cython.bint, p: cython.p_const_uchar, out: cython.p_uchar, at: cython.Py_ssize_t
     ) -> cython.Py_ssize_t:
-        """Write the run, which was read there, as one frame: the place behind it. It is shorter than any message."""
+        """Write the run, read from `p`, as one frame, shorter than any message; return the offset after it."""
         i: cython.Py_ssize_t
         at = put_number(out, at, _RUN, 1)
         at = put_number(out, at, self.number, 2)
@@ -199,7 +199,7 @@ class MessageRun:
     def restore(
         self, is_server: cython.bint, p: cython.p_const_uchar, at: cython.Py_ssize_t, length: cython.Py_ssize_t
     ) -> cython.Py_ssize_t:
-        """Read a run that was condensed to a frame: the place behind it, or the same one where there is none."""
+        """Read a run that was condensed to a frame; return the offset after it, or `at` if there is none."""
         end: cython.Py_ssize_t
         if length - at < 8 + 16 or p[at] != _RUN:
             return at

@@ -1,4 +1,4 @@
-"""The messages of one direction of a channel that are open, by their tags, and since when."""
+"""Open messages of one direction of a channel, by tag, with the time of each."""
 
 from __future__ import annotations
 
@@ -10,10 +10,10 @@ except ImportError:  # a plain run does not need Cython
     from amqproxy.compiled import _cython as cython
 
 MAX_OPEN = 65_536
-"""Tags from the oldest that is open to the newest; the oldest beyond that are forgotten. A bit each."""
+"""Limit on the tags from the oldest open one to the newest, a bit each; beyond it, the oldest are forgotten."""
 
 MAX_READS = 4_096
-"""Reads whose times are kept; what came before the oldest of these is settled without a latency. 16 bytes each."""
+"""Limit on the reads whose times are kept, 16 bytes each; tags of earlier reads are settled without a latency."""
 
 _LAST_TAG = cython.declare(cython.ulonglong, 0xFFFF_FFFF_FFFF_FFFF)
 _MAX_OPEN = cython.declare(cython.Py_ssize_t, MAX_OPEN)
@@ -24,7 +24,7 @@ _MAX_READS = cython.declare(cython.Py_ssize_t, MAX_READS)
 @cython.inline
 @cython.exceptval(check=False)
 def _load(p: cython.p_uchar, at: cython.Py_ssize_t) -> cython.ulonglong:
-    """The number in the eight bytes at a place."""
+    """Return the number in the eight bytes at `at`."""
     if not cython.compiled:
         return int.from_bytes(p[at : at + 8])
     return (
@@ -43,7 +43,7 @@ def _load(p: cython.p_uchar, at: cython.Py_ssize_t) -> cython.ulonglong:
 @cython.inline
 @cython.exceptval(check=False)
 def _store(p: cython.p_uchar, at: cython.Py_ssize_t, value: cython.ulonglong) -> cython.void:
-    """Put a number into the eight bytes at a place."""
+    """Write a number to the eight bytes at `at`."""
     i: cython.int
     for i in range(8):
         p[at + i] = (value >> (56 - 8 * i)) & 0xFF
@@ -53,10 +53,10 @@ def _store(p: cython.p_uchar, at: cython.Py_ssize_t, value: cython.ulonglong) ->
 @cython.no_gc
 @cython.cclass
 class OpenMessages:
-    """Tags that are open, `count` of them. Sections 1.8.3.12 and 1.1.2: each tag is above all before it.
+    """Set of `count` open tags. Sections 1.8.3.12 and 1.1.2: each tag is above all earlier ones.
 
-    `last` is the newest tag, 0 before the first. `untimed` counts those that were settled without a latency, and
-    `forgotten` those that were given up.
+    `last` is the newest tag, 0 before the first. `untimed` counts the tags settled without a latency, and `forgotten`
+    those that were given up.
     """
 
     # A bit for each tag from `_first` to `last`, by its lower bits; `_reads` is a ring of first tag and nanoseconds.
@@ -76,11 +76,11 @@ class OpenMessages:
 
     @property
     def memory_used(self) -> int:
-        """Bytes of what grows."""
+        """Size in bytes of the buffers, which grow."""
         return len(self._bits) + len(self._reads)
 
     def is_open(self, tag: cython.ulonglong) -> cython.bint:
-        """Is it?"""
+        """Whether the tag is open."""
         p: cython.p_uchar = self._bits
         place: cython.Py_ssize_t
         if tag < self._first or tag > self.last:
@@ -89,10 +89,10 @@ class OpenMessages:
         return (p[place >> 3] >> (place & 7)) & 1 != 0
 
     def add(self, tag: cython.ulonglong, now_ns: cython.ulonglong, count: cython.longlong = 1) -> None:
-        """Open a tag, or so many from it on, which one read had.
+        """Open `count` successive tags from `tag`, all of one read.
 
-        One that was used before is closed instead, as which of the two is meant cannot be known. The largest number
-        there is, which no broker gets to, is never open: nothing that counts tags goes beyond it.
+        A tag that was used before is closed instead, since it is ambiguous then. The largest 64-bit number, which no
+        broker reaches, is never opened, so that no count of tags overflows.
         """
         p: cython.p_uchar
         place: cython.Py_ssize_t
@@ -120,7 +120,7 @@ class OpenMessages:
     @cython.cfunc
     @cython.exceptval(check=False)
     def _add_following(self, most: cython.longlong) -> cython.longlong:
-        """Open the tags behind `last`, of the same read, as far as there are bits for them; the number of them."""
+        """Open up to `most` tags after `last`, of the same read, while there are bits for them; return their number."""
         p: cython.p_uchar = self._bits
         place: cython.Py_ssize_t
         left: cython.longlong
@@ -145,7 +145,7 @@ class OpenMessages:
 
     @cython.cfunc
     def _repeat(self, tag: cython.ulonglong) -> object:
-        """A tag has come once more."""
+        """Close a tag that was used again, and count it as forgotten."""
         if self.is_open(tag):
             self._close(tag)
             self.forgotten += 1
@@ -154,7 +154,7 @@ class OpenMessages:
 
     @cython.cfunc
     def _make_room(self, tag: cython.ulonglong) -> object:
-        """Grow, or forget the oldest, until there is a bit for a tag."""
+        """Grow, or forget the oldest tags, until there is a bit for `tag`."""
         while self.count and tag - self._first >= cython.cast(cython.ulonglong, self._capacity):
             if self._capacity < _MAX_OPEN:
                 self._grow()
@@ -167,7 +167,7 @@ class OpenMessages:
     def settle(
         self, tag: cython.ulonglong, multiple: cython.bint, now_ns: cython.ulonglong, seconds: Distribution
     ) -> cython.longlong:
-        """Close a tag, or with `multiple` all up to it (0: all there are): how many those are.
+        """Close a tag, or with `multiple` all up to it (0: all open tags); return the number closed.
 
         The time that each was open is observed in `seconds`.
         """
@@ -183,7 +183,7 @@ class OpenMessages:
     def settle_range(
         self, tag: cython.ulonglong, until: cython.ulonglong, now_ns: cython.ulonglong, seconds: Distribution
     ) -> cython.longlong:
-        """Close the open tags between two, both included: how many those are. Observe in `seconds` as `settle` does."""
+        """Close the open tags from `tag` to `until`, inclusive, and return their number; observe as `settle` does."""
         p: cython.p_uchar = self._bits
         place: cython.Py_ssize_t
         settled: cython.longlong = 0
@@ -223,7 +223,7 @@ class OpenMessages:
         return settled
 
     def clear(self) -> cython.longlong:
-        """Close all that are open: how many those are. Of none of them it is known what became of it."""
+        """Close all open tags without a latency, and return their number."""
         count: cython.longlong = self.count
         if count:
             self._bits = bytearray(len(self._bits))
@@ -234,7 +234,7 @@ class OpenMessages:
     @cython.cfunc
     @cython.exceptval(check=False)
     def _next_open(self, tag: cython.ulonglong) -> cython.ulonglong:
-        """The first open tag from this one on, or the number after the last: eight bytes at once, where none is set."""
+        """Return the first open tag at or after `tag`, else a number above `last`; skip eight empty bytes at a time."""
         p: cython.p_uchar = self._bits
         place: cython.Py_ssize_t
         while tag <= self.last:
@@ -260,7 +260,7 @@ class OpenMessages:
     @cython.cfunc
     @cython.exceptval(check=False)
     def _tidy(self) -> cython.void:
-        """Move on to the oldest that is open, and forget the times of reads before its own."""
+        """Advance `_first` to the oldest open tag, and forget the times of reads before its own."""
         if self.count == 0:
             self._first = self.last + 1
             self._read_count = 0
@@ -271,7 +271,7 @@ class OpenMessages:
 
     @cython.cfunc
     def _forget_oldest(self, tag: cython.ulonglong) -> object:
-        """Give up the oldest that is open, to make room for a tag."""
+        """Give up the oldest open tag to make room for `tag`, or all of them if that would not suffice."""
         if tag - self.last >= cython.cast(cython.ulonglong, self._capacity):
             self.forgotten += self.clear()
             self._first = tag
@@ -285,7 +285,7 @@ class OpenMessages:
 
     @cython.cfunc
     def _grow(self) -> object:
-        """Make room for twice as many tags."""
+        """Double the capacity for tags."""
         old = self._bits
         new = bytearray(2 * len(old))
         p: cython.p_uchar = old
@@ -308,7 +308,7 @@ class OpenMessages:
     @cython.inline
     @cython.exceptval(check=False)
     def _tag_of_read(self, number: cython.Py_ssize_t) -> cython.ulonglong:
-        """The first tag of a read, of which the oldest is number 0."""
+        """Return the first tag of a read; the oldest read is number 0."""
         p: cython.p_uchar = self._reads
         return _load(p, 16 * ((self._oldest_read + number) & (self._most_reads - 1)))
 
@@ -351,7 +351,7 @@ class OpenMessages:
     @cython.cfunc
     @cython.exceptval(check=False)
     def _read_of(self, tag: cython.ulonglong, low: cython.Py_ssize_t) -> cython.Py_ssize_t:
-        """The number of the read that had a tag, which is not before number `low`; -1 if it is not known any more."""
+        """Return the number of the read that had a tag, at least `low`; -1 if it is forgotten."""
         high: cython.Py_ssize_t = self._read_count
         middle: cython.Py_ssize_t
         if high == 0 or self._tag_of_read(low) > tag:
@@ -369,7 +369,7 @@ class OpenMessages:
     def _observe(
         self, read: cython.Py_ssize_t, now_ns: cython.ulonglong, seconds: Distribution, count: cython.longlong
     ) -> cython.void:
-        """Count how long messages of a read were open."""
+        """Observe the latency of `count` messages of a read."""
         p: cython.p_uchar = self._reads
         since: cython.ulonglong
         if read < 0:

@@ -1,4 +1,4 @@
-"""What happens on one session while it is attached to a channel: its life, its commands and what becomes of them."""
+"""Trace of one session while it is attached to a channel: its life, its commands and their outcomes."""
 
 from __future__ import annotations
 
@@ -66,11 +66,11 @@ from amqproxy.taps.trace.events import (
 from amqproxy.taps.trace.open_tags import Span
 
 CREDIT = (MessageFlow, MessageSetFlowMode, MessageStop)
-"""Commands about credit, which is given all the time: nothing waits for their completion."""
+"""Commands about credit, which is granted all the time: their completion is not awaited."""
 
 
 class AttachmentTrace:
-    """A session on channel `number`, attached at `ts_ns` under `name`; both None where that was not seen.
+    """Trace of a session on channel `number`, attached at `ts_ns` under `name`; both `None` if that was not seen.
 
     Each part owns its state; this hands each control and command to the parts that it concerns.
     """
@@ -130,46 +130,46 @@ class AttachmentTrace:
 
     @property
     def knows_start(self) -> bool:
-        """Was all seen since the session was new?"""
+        """Whether all frames since the session was new were seen."""
         return self._context.knows_start
 
     @property
     def epoch(self) -> int:
-        """Which attachment to its channel this is, from 1; 0 if it was there before the first frame."""
+        """Count of the attachments to its channel, from 1; 0 if it was attached before the first frame."""
         return self._context.epoch
 
     @property
     def unconfirmed(self) -> int:
-        """How many publishes are open: not confirmed, or not committed."""
+        """Number of open publishes: not confirmed, or not committed."""
         return self._publishes.unconfirmed + sum([each.publishes.count for each in self._branches.of(self)])
 
     @property
     def unacked(self) -> int:
-        """How many deliveries are open."""
+        """Number of open deliveries."""
         return self._deliveries.unacked
 
     @property
     def oldest_unacked(self) -> Span | None:
-        """The oldest deliveries that are open."""
+        """The range of the oldest open delivery."""
         return self._deliveries.oldest_unacked
 
     def is_unacked(self, tag: int) -> bool:
-        """Is the delivery with this command id open?"""
+        """Whether the delivery with this command id is open."""
         return self._deliveries.is_unacked(tag)
 
     def queue_of(self, consumer_tag: str) -> str | None:
-        """The queue of the subscription with that destination, if it is known."""
+        """Return the queue of the subscription with this destination; `None` if it is unknown."""
         return self._deliveries.queue_of(consumer_tag)
 
     def has_sent(self, sender: Peer, command_ids: SequenceSet | None) -> bool:
-        """Were all of these commands of `sender` seen, as far as is known?"""
+        """Whether all of these commands of `sender` were seen, or may have been sent unseen."""
         numbers = self._numbers[sender]
         if numbers.next is None and command_ids:
             return not self._context.knows_start
         return all(numbers.has_sent(positions[-1]) for positions in numbers.ranges(command_ids))
 
     def has_asked(self, sender: Peer, reply: SessionDetached | SessionTimeout) -> bool:
-        """Has `sender` sent what this control of the other answers, as far as is known?"""
+        """Whether `sender` has sent the control that `reply` of the other peer answers, or may have sent it unseen."""
         if not self._context.knows_start:
             return True
         if isinstance(reply, SessionTimeout):
@@ -177,13 +177,13 @@ class AttachmentTrace:
         return sender in self._detaching or bool(reply.code)
 
     def has_subscription(self, destination: str) -> bool:
-        """Is there such a subscription, as far as is known?"""
+        """Whether a subscription with this destination exists, or may have begun unseen."""
         return self._deliveries.has_subscription(destination)
 
     # --- frames
 
     def feed_command_frame(self, sender: Peer, frame: Frame, ts_ns: int) -> None:
-        """Take a frame of a command. `ProtocolError` if it is malformed."""
+        """Take a frame of a command. Raises `ProtocolError` if it is malformed."""
         if frame.begins_assembly:
             command = PartialCommand(self._numbers[sender].begin(), self._body, is_digested=self._digests)
             self._partial[sender] = command
@@ -202,7 +202,7 @@ class AttachmentTrace:
             self._complete(sender, ts_ns)
 
     def end_content(self, sender: Peer, ts_ns: int) -> None:
-        """Nothing more is shown of the transfer that `sender` has begun, if there is one."""
+        """Complete the transfer that `sender` has begun, if there is one, since its rest is not shown."""
         if sender in self._partial and self._partial[sender].method is not None:
             self._complete(sender, ts_ns)
 
@@ -222,7 +222,7 @@ class AttachmentTrace:
             self._keep_budget(ts_ns)
 
     def feed_control(self, sender: Peer, control: Control, ts_ns: int) -> None:
-        """Take a control of the class session, but for those that attach and detach."""
+        """Take a control of the class session, except those that attach and detach."""
         numbers = self._numbers
         match control:
             case SessionCommandPoint():
@@ -246,12 +246,12 @@ class AttachmentTrace:
     def _point(self, sender: Peer, control: SessionCommandPoint) -> None:
         self._numbers[sender].point(control.command_id or 0)
         if control.command_id and sender is CLIENT and self._context.knows_start:
-            self._context.lose()  # it has been attached before
+            self._context.lose()  # the session was attached before
 
     # --- the life of the session
 
     def attached(self, ts_ns: int) -> None:
-        """The server has sent session.attached."""
+        """Note the server's session.attached, and report it."""
         if self.is_opened:
             return
         self.is_opened = True
@@ -265,12 +265,12 @@ class AttachmentTrace:
         )
 
     def detach(self, sender: Peer, ts_ns: int) -> None:
-        """`sender` has sent session.detach."""
+        """Note session.detach of `sender`, and report it."""
         self._detaching.append(sender)
         self._close(sender, 0, "", ts_ns)
 
     def detached(self, sender: Peer, control: SessionDetached, ts_ns: int) -> None:
-        """`sender` has sent session.detached: the session is over, and is to be ended."""
+        """Report session.detached of `sender`; the caller has to `end` the session."""
         code = control.code or 0
         self._close(sender, code, _DETACH_TEXTS.get(code, ""), ts_ns)
 
@@ -313,15 +313,15 @@ class AttachmentTrace:
 
     @property
     def is_closing(self) -> bool:
-        """Has either peer ended it?"""
+        """Whether either peer has ended the session."""
         return self._is_closed
 
     def stop_reading(self) -> None:
-        """The server does not read what the client sends any more."""
+        """Note that the server no longer reads what the client sends."""
         self._context.is_unread = True
 
     def lose(self, ts_ns: int) -> None:
-        """Frames are missing: nothing of what was open is known any more."""
+        """Report everything open as unknown, since frames were missed."""
         self._settle_open(Settlement.UNKNOWN, ts_ns)
         for peer in Peer:
             self._pending[peer].clear()
@@ -331,7 +331,7 @@ class AttachmentTrace:
         self.is_opened = True
 
     def end(self, ts_ns: int) -> None:
-        """The session is over, or its connection: report what was still open."""
+        """Report everything still open, since the session or its connection has ended."""
         context = self._context
         unanswered = [
             (asked.ts_ns, peer, asked.command) for peer, pending in self._pending.items() for asked in pending.clear()
@@ -352,7 +352,7 @@ class AttachmentTrace:
 
     def _settle_open(self, outcome: Settlement, ts_ns: int) -> None:
         for work in self._branches.forget(self):
-            # What has been prepared may yet be committed; what is under way is rolled back.
+            # A prepared branch may yet be committed; the current one is rolled back.
             ending = outcome if work is self._branch else Settlement.UNKNOWN
             self._end_work(work, ending, ts_ns)
         self._branch = None
@@ -367,7 +367,7 @@ class AttachmentTrace:
         self._deliveries.forget()
 
     def _keep_budget(self, ts_ns: int) -> None:
-        """Forget the older half of the runs when there are too many: what became of those is unknown."""
+        """Forget the older half of the runs, while there are too many: their outcome is unknown."""
         while self._context.budgets.spans.left < 0:
             has_published = self._publishes.forget_older_half(ts_ns)
             has_delivered = self._deliveries.forget_older_half(ts_ns)
@@ -396,7 +396,7 @@ class AttachmentTrace:
             )
 
     def _note_request(self, method: Command, position: int | None) -> None:
-        """The client asks for what other parts need to know."""
+        """Pass a request of the client to the parts of the trace that it concerns."""
         context = self._context
         match method:
             case MessageSubscribe():
@@ -418,7 +418,7 @@ class AttachmentTrace:
                 pass
 
     def _completed(self, sender: Peer, positions: range, ts_ns: int) -> None:
-        """`sender` has completed commands of the other."""
+        """Report commands of the other peer that `sender` has completed."""
         answered = self._pending[sender.other].take_all(positions)
         ends = [each for each in answered if type(each[1].command) in _ENDS]
         if sender is SERVER:
@@ -485,14 +485,14 @@ class AttachmentTrace:
     # --- transactions
 
     def _end_transaction(self, position: int, asked: PendingCommand, ts_ns: int) -> None:
-        """The server has completed a tx.commit or a tx.rollback."""
+        """End a transaction whose tx.commit or tx.rollback the server has completed."""
         outcome = Settlement.COMMITTED if isinstance(asked.command, TxCommit) else Settlement.ROLLED_BACK
         self._publishes.end_transaction(position, outcome, ts_ns)
         for each in self._transactions.ended(position):
             self._context.events.append(msgspec.structs.replace(each.event, ts_ns=ts_ns))
 
     def _note_branch(self, method: Command, status: int, ts_ns: int) -> None:
-        """The server has answered a command about a branch."""
+        """Take the server's answer to a command about a branch."""
         match method:
             case DtxStart() if status != XaStatus.XA_OK:
                 self._end_branch(key_of(method.xid), Settlement.UNKNOWN, ts_ns)
@@ -517,12 +517,12 @@ class AttachmentTrace:
         if outcome is Settlement.COMMITTED:
             for each in accepted:
                 self._context.events.append(msgspec.structs.replace(each.event, ts_ns=ts_ns))
-        else:  # peers differ in who holds them now
+        else:  # brokers differ in who holds the deliveries after that
             ending = Settlement.OPEN if outcome is Settlement.OPEN else Settlement.UNKNOWN
             self._deliveries.give_up(accepted, ending, ts_ns)
 
     def lose_track(self, sender: Peer, reason: str, ts_ns: int) -> None:
-        """Something of the session cannot be followed."""
+        """Report that the session cannot be followed, and everything open as unknown."""
         context = self._context
         context.events.append(
             HistoryLost(ts_ns=ts_ns, channel=context.number, epoch=context.epoch, sender=sender, reason=reason)
@@ -565,4 +565,4 @@ _COMMANDS: dict[Peer, dict[type[Any], _Handler]] = {
         MessageTransfer: lambda session, command, ts_ns: session._deliveries.deliver(command, ts_ns),
     },
 }
-"""What each command does, by its sender; all others are requests."""
+"""Handler of each command, by its sender; all other commands are requests."""

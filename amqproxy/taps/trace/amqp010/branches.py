@@ -1,4 +1,4 @@
-"""The branches of distributed transactions on one connection, and what its sessions have done in them. Section 10.4."""
+"""Branches of distributed transactions on one connection, and its sessions' work in them. Section 10.4."""
 
 from __future__ import annotations
 
@@ -8,21 +8,21 @@ from amqproxy.taps.trace.amqp010.transactions import Accepted
 from amqproxy.taps.trace.budget import Budget
 
 MAX_WORKS = 1024
-"""Sessions that have worked on branches of one connection that have not ended; what is beyond is not followed."""
+"""Limit on the pairs of a session and an unfinished branch on one connection; those beyond it are not followed."""
 
 BranchKey = tuple[int, bytes, bytes]
-"""A branch's name."""
+"""Name of a branch: format, global id and branch id of its xid."""
 
 
 def key_of(xid: Xid | None) -> BranchKey:
-    """The name in a command."""
+    """Return the branch name that a command's xid stands for."""
     if xid is None:
         return (0, b"", b"")
     return (xid.format or 0, xid.global_id or b"", xid.branch_id or b"")
 
 
 class BranchWork:
-    """What one session has published and accepted in one branch; `owner` is the session's trace."""
+    """Publishes and accepts of one session in one branch; `owner` is the session's trace."""
 
     __slots__ = ("_spans", "accepted", "owner", "publishes")
 
@@ -33,12 +33,12 @@ class BranchWork:
         self.accepted: list[Accepted] = []
 
     def add(self, accepted: Accepted) -> None:
-        """The client accepts in the branch."""
+        """Add the client's accept to the branch."""
         self.accepted.append(accepted)
         self._spans.left -= len(accepted.runs)
 
     def take_accepted(self) -> list[Accepted]:
-        """What was accepted, which has an end now."""
+        """Remove and return the accepts, since the branch has ended."""
         found, self.accepted = self.accepted, []
         for each in found:
             self._spans.left += len(each.runs)
@@ -46,7 +46,7 @@ class BranchWork:
 
 
 class Branches:
-    """The work on each branch that has not ended, in the order in which it began."""
+    """Work on each unfinished branch, in the order in which it began."""
 
     __slots__ = ("_count", "_works")
 
@@ -55,7 +55,7 @@ class Branches:
         self._count = 0
 
     def begin(self, key: BranchKey, owner: object, spans: Budget) -> BranchWork | None:
-        """A session works on a branch from now on, or again; None where there is no room."""
+        """Return a session's work on a branch, new or resumed; `None` if there are already `MAX_WORKS`."""
         works = self._works.get(key, [])
         for each in works:
             if each.owner is owner:
@@ -68,17 +68,17 @@ class Branches:
         return work
 
     def of(self, owner: object) -> list[BranchWork]:
-        """What one session has done."""
+        """Return the work of one session on all branches."""
         return [each for works in self._works.values() for each in works if each.owner is owner]
 
     def end(self, key: BranchKey) -> list[BranchWork]:
-        """A branch has ended: what was done in it."""
+        """Remove and return all work on a branch, which has ended."""
         works = self._works.pop(key, [])
         self._count -= len(works)
         return works
 
     def forget(self, owner: object) -> list[BranchWork]:
-        """A session is over: what it has done."""
+        """Remove and return all work of a session, which has ended."""
         found = self.of(owner)
         for key, works in [*self._works.items()]:
             kept = [each for each in works if each.owner is not owner]

@@ -1,4 +1,4 @@
-"""The positions of the commands that one peer sends on a session."""
+"""Positions of the commands that one peer sends on a session."""
 
 from __future__ import annotations
 
@@ -9,10 +9,10 @@ from amqproxy.amqp010.sequence import SequenceSet
 
 
 class CommandNumbers:
-    """Numbers commands from session.command-point on.
+    """Numbering of the commands of one peer, beginning at session.command-point.
 
-    `first` and `next` are the positions of the first command of the attachment and of the one that comes next, None
-    while they are not known; `begun` is that of the command of which not all has come yet.
+    `first` and `next` are the positions of the first and of the next command of the attachment, `None` while unknown;
+    `begun` is the position of the command that is incomplete.
     """
 
     __slots__ = ("begun", "first", "next")
@@ -23,29 +23,29 @@ class CommandNumbers:
         self.begun: int | None = None
 
     def point(self, command_id: int) -> None:
-        """The peer says which command comes next."""
+        """Take the id of the peer's next command, from its session.command-point."""
         self.next = command_id if self.next is None else position_of(command_id, self.next)
         self.begun = None
         if self.first is None:
             self.first = self.next
 
     def begin(self) -> int | None:
-        """The peer begins a command: its position."""
+        """Begin a command, and return its position; `None` if unknown."""
         self.begun = position = self.next
         if position is not None:
             self.next = position + 1
         return position
 
     def finish(self) -> None:
-        """All of the command has come."""
+        """Note that the command is complete."""
         self.begun = None
 
     def position(self, command_id: int) -> int | None:
-        """The position that is meant by an id."""
+        """Return the position that a command id stands for; `None` while positions are unknown."""
         return None if self.next is None else position_of(command_id, self.next)
 
     def ranges(self, commands: SequenceSet | None) -> Iterator[range]:
-        """The positions that a set means, without what makes no sense; nothing while they are not known."""
+        """Yield the ranges of positions that a set stands for, without invalid ones; nothing while they are unknown."""
         if self.next is None or commands is None:
             return
         for first, last in commands.ranges:
@@ -55,13 +55,13 @@ class CommandNumbers:
                 yield range(start, stop)
 
     def has_sent(self, position: int) -> bool:
-        """Has all of this command come, or was it sent before what was seen?"""
+        """Whether this command is complete, or may have been sent unseen."""
         return self.next is None or position < (self.next if self.begun is None else self.begun)
 
     def is_before(self, position: int) -> bool:
-        """Is it of a command before all that were seen?"""
+        """Whether the position precedes all commands that were seen."""
         return self.first is None or position < self.first
 
     def lose(self) -> None:
-        """Commands were missed."""
+        """Forget all positions, since commands were missed."""
         self.first = self.next = self.begun = None

@@ -1,4 +1,4 @@
-"""What happens on one connection of AMQP 0-10: its opening and closing, and the sessions on its channels."""
+"""Trace of one 0-10 connection: its opening and closing, and the sessions on its channels."""
 
 from __future__ import annotations
 
@@ -46,17 +46,17 @@ HEARTBEAT = BY_NAME["connection.heartbeat"].index
 _START = ConnectionStart.index
 
 SESSION_COST = 4096
-"""Bytes that a session is counted as; beyond the budget, sessions are not followed."""
+"""Memory charged for a session, in bytes; sessions beyond the budget are not followed."""
 
 
 OnAmqp010Frame = Callable[[Peer, Frame, int], None]
-"""Takes a frame of a sender, and its time, in nanoseconds."""
+"""Takes a frame, its sender, and its time in nanoseconds."""
 
 
 class ChannelSessions:
-    """The sessions on one channel: the one that each peer uses, and those that the client has attached since.
+    """Sessions on one channel: the one that each peer uses, and those that the client has attached since.
 
-    They differ while a peer has detached from one, or attached to one, and the other does not know yet.
+    The peers' sessions differ after one has detached or attached, until the other has learned of it.
     """
 
     __slots__ = ("attaching", "readers", "sessions")
@@ -65,10 +65,10 @@ class ChannelSessions:
         self.sessions: dict[Peer, AttachmentTrace | None] = dict.fromkeys(Peer)
         self.attaching: list[AttachmentTrace] = []
         self.readers: dict[Peer, AssemblyReader] = {}
-        """Of controls that come in several frames."""
+        """Reader of each peer's control that spans several frames."""
 
     def all(self) -> list[AttachmentTrace]:
-        """All of them, each once."""
+        """Return all sessions on the channel, each once."""
         found: list[AttachmentTrace] = []
         for each in (self.sessions[SERVER], self.sessions[CLIENT], *self.attaching):
             if each is not None and each not in found:
@@ -76,14 +76,14 @@ class ChannelSessions:
         return found
 
     def named(self, sender: Peer, name: bytes) -> AttachmentTrace | None:
-        """The session that `sender` means by a name."""
+        """Return the session that `sender` means by a name; `None` if there is none."""
         for each in (self.sessions[sender], self.sessions[sender.other], *self.attaching):
             if each is not None and each.name in (name, None):
                 return each
         return None
 
     def remove(self, session: AttachmentTrace) -> None:
-        """A session is over."""
+        """Remove a session, which has ended."""
         for peer in Peer:
             if self.sessions[peer] is session:
                 self.sessions[peer] = None
@@ -92,10 +92,10 @@ class ChannelSessions:
 
 
 class Amqp010Trace:
-    """One connection, from its protocol header on, or from the first frame that was seen of it.
+    """Trace of one 0-10 connection, from its protocol header, or from the first frame that was seen of it.
 
-    It is used as `trace.connection_trace.Trace` is, and its options are the same. `channels` are the sessions that the
-    client uses, by the numbers of their channels.
+    Its interface and its options are those of the 0-9-1 `Trace`. `channels` are the sessions that the client uses, by
+    channel number.
     """
 
     __slots__ = (
@@ -132,7 +132,7 @@ class Amqp010Trace:
         self.channels: dict[int, AttachmentTrace] = {}
         self._by_channel: dict[int, ChannelSessions] = {}
         self._epochs: dict[int, int] = {}
-        """The last epoch of each channel."""
+        """Last epoch of each channel."""
         self._body = body
         self._digests = digests
         self._budgets = Budgets(Budget(max_spans), Budget(max_memory))
@@ -151,7 +151,7 @@ class Amqp010Trace:
 
     @property
     def facts(self) -> HandshakeFacts:
-        """What the handshake has shown."""
+        """Facts that the handshake has shown."""
         return self._handshake.facts
 
     def listen(self, listener: Listener) -> None:
@@ -160,12 +160,12 @@ class Amqp010Trace:
 
     @property
     def reopened_channels(self) -> list[int]:
-        """None: a session of 0-10 has a name, and one that is attached anew is another one."""
+        """Always empty: a 0-10 session has a name, and a newly attached one is a different session."""
         return []
 
     @property
     def memory_used(self) -> int:
-        """The bytes that what is open takes, about."""
+        """Approximate memory of all open state, in bytes."""
         return self._budgets.bytes_used
 
     def feed_protocol_header(self, ts_ns: int) -> None:
@@ -186,14 +186,14 @@ class Amqp010Trace:
         return self._queue.take()
 
     def end_content(self, sender: Peer, number: int, ts_ns: int) -> list[TraceEvent]:
-        """Nothing more is shown of the transfer that `sender` has begun on a channel, if there is one."""
+        """Complete the transfer that `sender` has begun on a channel, if there is one, since its rest is not shown."""
         session = self._session(sender, number)
         if session is not None:
             session.end_content(sender, ts_ns)
         return self._queue.take()
 
     def end_channel(self, number: int, ts_ns: int) -> list[TraceEvent]:
-        """Nothing more is shown of what is on a channel: report what was still open."""
+        """End all sessions on a channel, and report everything still open on them."""
         channel = self._by_channel.pop(number, None)
         for session in [] if channel is None else channel.all():
             self._end_session(session, ts_ns)
@@ -201,15 +201,15 @@ class Amqp010Trace:
         return self._queue.take()
 
     def gap(self, sender: Peer, ts_ns: int, reason: str) -> list[TraceEvent]:
-        """Bytes of `sender` are missing, or could not be read as frames."""
+        """Report a loss of history: bytes of `sender` are missing, or could not be read as frames."""
         self._lose(sender, reason, ts_ns)
         if self._held is not None and self._held.count:
-            self._feed_held(self._held)  # what these are about may have been missed
+            self._feed_held(self._held)  # the frames that these wait for may have been missed
             self._forget(ts_ns)
         return self._queue.take()
 
     def end(self, ts_ns: int, reason: str) -> list[TraceEvent]:
-        """The connection is over, or what is seen of it: report all that was still open."""
+        """Report everything still open, since the connection, or its visible part, has ended."""
         if self._held is not None:
             self._feed_held(self._held)
             ts_ns = max(self._latest_ts_ns, ts_ns)
@@ -238,7 +238,7 @@ class Amqp010Trace:
         self._queue.end_frame(sender, is_by_proxy=is_by_proxy, is_heartbeat=frame.index == HEARTBEAT)
 
     def _feed_in_order(self, held: HeldFrames, sender: Peer, frame: Frame, ts_ns: int, is_by_proxy: bool) -> None:
-        """Take a frame, or hold it while what it answers was not seen; take those that were held for it."""
+        """Take a frame, or hold it until the frame that it answers was seen; take the frames that were held for it."""
         if held.may_pass(sender, frame):
             self._feed_late(sender, frame, ts_ns, is_by_proxy)
         elif not held.hold(sender, frame, ts_ns, is_by_proxy):
@@ -250,13 +250,13 @@ class Amqp010Trace:
             self._feed_late(found[0], *found[1])
 
     def _feed_late(self, sender: Peer, frame: Frame, ts_ns: int, is_by_proxy: bool) -> None:
-        """Take a frame at its time, but never before one that was taken before it."""
+        """Take a frame at its time, or at the time of the last frame taken, if that is later."""
         if ts_ns > self._latest_ts_ns:
             self._latest_ts_ns = ts_ns
         self._feed(sender, frame, self._latest_ts_ns, is_by_proxy)
 
     def _feed_held(self, held: HeldFrames) -> None:
-        """Take all frames that are held, though what they answer was not seen."""
+        """Take all held frames, though the frames that they answer were not seen."""
         while (found := held.next_at_the_end()) is not None:
             self._feed_late(found[0], *found[1])
 
@@ -272,7 +272,7 @@ class Amqp010Trace:
         self._forget(ts_ns)
 
     def _forget(self, ts_ns: int) -> None:
-        """Forget all that led to what is not known from now on."""
+        """Forget partial controls and the state of all sessions that later frames would be linked to."""
         self._is_joined = True
         self._is_open = self._is_open or None
         for channel in self._by_channel.values():
@@ -285,7 +285,7 @@ class Amqp010Trace:
     # --- sessions
 
     def _session(self, sender: Peer, number: int) -> AttachmentTrace | None:
-        """The session that `sender` uses on a channel."""
+        """Return the session that `sender` uses on a channel; `None` if there is none."""
         channel = self._by_channel.get(number)
         return None if channel is None else channel.sessions[sender]
 
@@ -296,7 +296,7 @@ class Amqp010Trace:
         return channel
 
     def _join(self, number: int) -> AttachmentTrace | None:
-        """A session is in use whose beginning was not seen."""
+        """Return the session in use on a channel whose attachment was not seen; `None` if the budget is exhausted."""
         channel = self._channel(number)
         known = channel.all()
         session = known[-1] if known else self._new_session(number, None, None)
@@ -332,7 +332,7 @@ class Amqp010Trace:
         channel = self._channel(number)
         current = channel.sessions[sender]
         if current is not None and not current.is_closing and (current.name == name or current.name is None):
-            return  # to what it is attached to already
+            return  # the session is attached already
         session = self._new_session(number, name, ts_ns)
         channel.sessions[sender] = session
         if session is None:
@@ -418,7 +418,7 @@ class Amqp010Trace:
             for session in channel.all():
                 session.stop_reading()
         if self._is_closed:
-            return  # both close at once; the first one counts
+            return  # closes of both peers crossed: the first one counts
         self._is_closed = True
         is_answer = sender is SERVER and self._is_open is False
         self._events.append(
@@ -432,10 +432,10 @@ class Amqp010Trace:
             )
         )
 
-    # --- what was seen too early
+    # --- frames that were seen too early
 
     def _is_early(self, sender: Peer, frame: Frame) -> bool:
-        """Does it answer, or is it about, what was not seen yet? What cannot be known is not early."""
+        """Whether a frame answers, or is about, one that was not seen. If that is unknown, the frame is not early."""
         if not (frame.is_whole_segment and frame.begins_assembly):
             return False
         channel = self._by_channel.get(frame.channel)

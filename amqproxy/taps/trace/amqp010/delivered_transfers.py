@@ -1,4 +1,4 @@
-"""The deliveries of one session: a server's transfers, and what the client says becomes of them."""
+"""Deliveries of one session: the server's transfers, and their settlement by the client."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ _stop = attrgetter("stop")
 
 
 class DeliveredTransfers:
-    """Links deliveries to the queues of their subscriptions, and to what the client settles."""
+    """Deliveries of one session, linked to the queues of their subscriptions, and to the client's settlements."""
 
     __slots__ = ("_context", "_numbers", "_queues", "_transactions", "_unaccepted")
 
@@ -36,44 +36,44 @@ class DeliveredTransfers:
 
     @property
     def unacked(self) -> int:
-        """How many are open."""
+        """Number of open deliveries."""
         return self._unaccepted.count
 
     @property
     def oldest_unacked(self) -> Span | None:
-        """The oldest that are open."""
+        """The range of the oldest open delivery."""
         return self._unaccepted.oldest
 
     def is_unacked(self, command_id: int) -> bool:
-        """Is the delivery with this id open?"""
+        """Whether the delivery with this command id is open."""
         position = self._numbers.position(command_id)
         return position is not None and position in self._unaccepted
 
     # --- subscriptions
 
     def subscribe(self, destination: str, queue: str) -> None:
-        """The client subscribes to a queue."""
+        """Remember the queue that the client subscribes to, if the budget allows."""
         if destination not in self._queues and not self._context.budgets.memory.take(CONSUMER_COST):
             return
         self._queues[destination] = queue
 
     def cancelled(self, destination: str) -> None:
-        """The server has ended a subscription."""
+        """Forget a subscription that the server has ended."""
         if self._queues.pop(destination, None) is not None:
             self._context.budgets.memory.give(CONSUMER_COST)
 
     def queue_of(self, destination: str) -> str | None:
-        """The queue of a subscription, if it is known."""
+        """Return the queue of a subscription; `None` if it is unknown."""
         return self._queues.get(destination)
 
     def has_subscription(self, destination: str) -> bool:
-        """Is there such a subscription, as far as is known?"""
+        """Whether a subscription with this destination exists, or may have begun unseen."""
         return not self._context.knows_start or destination in self._queues
 
     # --- what the server sends
 
     def deliver(self, command: PartialCommand, ts_ns: int) -> None:
-        """The server has sent a message."""
+        """Report a message of the server, and open it if the client has to settle it."""
         context = self._context
         position = command.position
         command_id = None if position is None else id_of(position)
@@ -82,7 +82,7 @@ class DeliveredTransfers:
         if awaits and position is None:
             awaits = None
         if awaits and position is not None and position in self._unaccepted:
-            # Sent again: which of the two is settled cannot be known.
+            # Sent again: it cannot be known which of the two is settled.
             self._report(Settlement.UNKNOWN, self._unaccepted.settle(range(position, position + 1)), ts_ns)
         context.events.append(
             MessageDelivered(
@@ -107,7 +107,7 @@ class DeliveredTransfers:
     # --- what the client settles
 
     def settle(self, outcome: Settlement, by: str, ranges: list[range], work: BranchWork | None, ts_ns: int) -> None:
-        """The client settles deliveries by a command; accepts are in the transaction, if there is one."""
+        """Settle deliveries by the client's command `by`; accepts belong to the transaction, if there is one."""
         if not ranges:
             return
         context = self._context
@@ -136,7 +136,7 @@ class DeliveredTransfers:
         context.events.append(event)
 
     def _unknown(self, ranges: list[range], runs: list[TransferRun]) -> tuple[bool | None, int | None]:
-        """Is one of these positions not open, and which is the first? None where that cannot be known."""
+        """Return whether one of these positions is not open (`None` if uncertain), and the first of those, if any."""
         if sum(map(len, ranges)) == sum([run.size for run in runs]):
             return False, None
         covered: list[range] = []
@@ -153,35 +153,35 @@ class DeliveredTransfers:
             if position < positions.stop:
                 has_missed = self._numbers.is_before(position)
                 if not self._context.knows_start and not self._numbers.has_sent(position):
-                    has_missed = True  # what is missing may not have been noticed yet
+                    has_missed = True  # missing bytes may not have been noticed
                 if self._context.has_forgotten or has_missed:
                     return None, position
                 return True, position
         return False, None
 
     def reopen(self, accepted: list[Accepted]) -> None:
-        """A transaction in which the client accepted these was rolled back: it holds them as before."""
+        """Reopen deliveries accepted in a transaction that was rolled back: the client holds them as before."""
         self._unaccepted.reopen([run for each in accepted for run in each.runs])
 
-    # --- the end, and what is forgotten
+    # --- the end, and forgetting
 
     def give_up(self, accepted: list[Accepted], outcome: Settlement, ts_ns: int) -> None:
-        """Report what was accepted in a transaction that has not ended."""
+        """Report deliveries that were accepted in a transaction which has not ended."""
         for each in accepted:
             self._report(outcome, each.runs, ts_ns, command=each.event.command, tag=each.event.tag)
 
     def end(self, outcome: Settlement, ts_ns: int) -> None:
-        """Nothing more is seen of those that are open."""
+        """Report all open deliveries with this outcome, since nothing more is seen of them."""
         self._report(outcome, self._unaccepted.clear(), ts_ns)
 
     def forget_older_half(self, ts_ns: int) -> bool:
-        """Forget the older half of the runs, if there are several; what became of them is unknown."""
+        """Forget the older half of the runs, if there are several, and report their outcome as unknown."""
         runs = self._unaccepted.forget_older_half()
         self._report(Settlement.UNKNOWN, runs, ts_ns)
         return bool(runs)
 
     def forget(self) -> None:
-        """Forget what led to the deliveries that come next."""
+        """Forget the subscriptions that later deliveries would be linked to."""
         self._context.budgets.memory.give(CONSUMER_COST * len(self._queues))
         self._queues.clear()
 

@@ -1,4 +1,4 @@
-"""What the peers of a connection say of themselves, and agree on, before it is open. Section 9.1, connection."""
+"""Handshake of a connection: the peers' properties, the user, and the limits agreed. Section 9.1, connection."""
 
 from __future__ import annotations
 
@@ -20,10 +20,10 @@ from amqproxy.taps.trace.handshake_facts import HandshakeFacts
 
 
 class Amqp010Handshake:
-    """The handshake of one connection, as far as it was seen; `facts` are what it has shown.
+    """Handshake of one connection, or the part of it that was seen; `facts` are those that it has shown.
 
-    `answered` is the client's control that the server has answered by what comes next; `unanswered` counts what the
-    server has asked, and the client not answered.
+    `answered` is the client's last control, which the server's next one answers; `unanswered` counts the server's
+    controls that the client has not answered.
     """
 
     __slots__ = ("_offered", "_tuned", "answered", "facts", "unanswered")
@@ -63,7 +63,7 @@ class Amqp010Handshake:
                 pass
 
     def opened(self, ts_ns: int) -> ConnectionOpened:
-        """The server has sent connection.open-ok. What tune-ok leaves out is as the server has offered it."""
+        """Return the event for connection.open-ok. Limits absent from tune-ok are those of the server's tune."""
         facts, tuned, offered = self.facts, self._tuned, self._offered
         if tuned is not None:
             facts.channel_max, facts.frame_max = tuned.channel_max, tuned.max_frame_size
@@ -82,4 +82,4 @@ _ASKED = {
     "connection.tune": 1,
     "connection.open": -1,
 }
-"""What the server asks, and the client's answers."""
+"""Change of `unanswered` by each control of the handshake."""

@@ -1,7 +1,7 @@
-"""Frames of a capture that were seen before what they answer, whose two directions have no common order.
+"""Frames seen before those that they answer, as in a capture, whose two directions have no common order.
 
-Each direction is in order itself: a frame that is early holds up all that its sender sent after it. Two frames each of
-which waits for the other's direction show that one of them answers nothing: the earlier one is let through.
+Each direction is in order itself: an early frame holds up all later frames of its sender. If the next frames of both
+peers wait for each other's direction, one of them answers nothing: the earlier one is let through.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from amqproxy.peer import CLIENT, SERVER, Peer
 from amqproxy.taps.trace.budget import Budget
 
 HELD_COST = 256
-"""Bytes that a frame which is held is counted as, besides its size."""
+"""Memory charged for a held frame, in bytes, in addition to its size."""
 
 
 class HeldAmqp010Frame(NamedTuple):
@@ -27,7 +27,7 @@ class HeldAmqp010Frame(NamedTuple):
 
 
 class HeldFrames:
-    """Holds frames back while they are early; `is_early` says it of the next frame of a peer."""
+    """Frames held back while they are early; `is_early` returns whether a peer's next frame is."""
 
     __slots__ = ("_budget", "_held", "_is_early")
 
@@ -38,23 +38,23 @@ class HeldFrames:
 
     @property
     def count(self) -> int:
-        """How many are held."""
+        """Number of held frames."""
         return len(self._held[CLIENT]) + len(self._held[SERVER])
 
     def may_pass(self, sender: Peer, frame: Frame) -> bool:
-        """May a frame that was just seen pass at once?"""
+        """Whether a frame just seen may pass at once."""
         return not self._held[sender] and not self._is_early(sender, frame)
 
     def hold(self, sender: Peer, frame: Frame, ts_ns: int, is_by_proxy: bool = False) -> bool:
-        """Hold a frame that was just seen; False if there is no room."""
+        """Hold a frame that was just seen; return `False` if the budget is exhausted."""
         if not self._budget.take(HELD_COST + frame.size):
             return False
-        _ = frame.raw  # of its own, not a part of the read that it came with
+        _ = frame.raw  # copies the frame, so that it does not keep the whole read in memory
         self._held[sender].append(HeldAmqp010Frame(frame, ts_ns, is_by_proxy))
         return True
 
     def next(self) -> tuple[Peer, HeldAmqp010Frame] | None:
-        """Take the next frame that may pass."""
+        """Release and return the next frame that may pass; `None` if there is none."""
         heads = [(peer, held[0]) for peer, held in self._held.items() if held]
         for peer, head in heads:
             if not self._is_early(peer, head.frame):
@@ -64,7 +64,7 @@ class HeldFrames:
         return None
 
     def next_at_the_end(self) -> tuple[Peer, HeldAmqp010Frame] | None:
-        """The same, when nothing more will be seen: what still waits is let through."""
+        """Like `next`, once nothing more will be seen: release even frames that still wait."""
         found = self.next()
         if found is None:
             for peer in (CLIENT, SERVER):

@@ -1,4 +1,4 @@
-"""Transfers of which nothing has become yet, as ranges of positions with the time of each."""
+"""Unsettled transfers, as ranges of positions with the time of each."""
 
 from __future__ import annotations
 
@@ -25,22 +25,22 @@ class TransferRun(NamedTuple):
 
     @property
     def size(self) -> int:
-        """How many they are."""
+        """Number of transfers in the run."""
         return self.last - self.first + 1
 
     @property
     def span(self) -> Span:
-        """The same, as events have it."""
+        """The run as a span of numbers, for events."""
         return Span(self.number, self.number + self.last - self.first, self.ts_ns, self.destination)
 
     def part(self, first: int, last: int) -> TransferRun:
-        """The part of it that is within these positions."""
+        """Return the part of the run within these positions."""
         first, last = max(first, self.first), min(last, self.last)
         return self._replace(first=first, last=last, number=self.number + first - self.first)
 
 
 def spans_of(runs: Iterable[TransferRun]) -> tuple[Span, ...]:
-    """The runs, as events have them."""
+    """Return the runs as spans, for events."""
     return tuple([run.span for run in runs])
 
 
@@ -48,9 +48,9 @@ _last = attrgetter("last")
 
 
 class OpenTransfers:
-    """Runs in the order of their positions; `count` is how many transfers they are.
+    """Open transfers as runs in the order of their positions; `count` is the number of transfers.
 
-    Each run is taken from the budget, be it there or not: the caller must keep the budget.
+    Each run is taken from the budget even if nothing is left of it: the caller must keep the budget.
     """
 
     __slots__ = ("_budget", "_runs", "count")
@@ -66,11 +66,11 @@ class OpenTransfers:
 
     @property
     def oldest(self) -> Span | None:
-        """The oldest run that is open."""
+        """The span of the oldest open run."""
         return self._runs[0].span if self._runs else None
 
     def add(self, position: int, number: int, ts_ns: int, destination: str | None = None) -> bool:
-        """Open a transfer; False where it does not come after all that are open, as one that was sent again."""
+        """Open a transfer; return `False` if its position is not above all open ones, as when it was sent again."""
         runs = self._runs
         if runs:
             newest = runs[-1]
@@ -91,7 +91,7 @@ class OpenTransfers:
         return True
 
     def settle(self, positions: range) -> list[TransferRun]:
-        """Close those of these positions that are open, and return them."""
+        """Close the open transfers at these positions, and return them."""
         runs = self._runs
         start = end = bisect_left(runs, positions.start, key=_last)
         settled: list[TransferRun] = []
@@ -111,21 +111,21 @@ class OpenTransfers:
         return settled
 
     def settle_up_to(self, position: int) -> list[TransferRun]:
-        """Close all up to a position, and return them."""
+        """Close all transfers up to a position, and return them."""
         return self.settle(range(self._runs[0].first, position + 1)) if self._runs else []
 
     def reopen(self, runs: list[TransferRun]) -> None:
-        """Open transfers again."""
+        """Reopen transfers that were settled."""
         self._runs = sorted((*self._runs, *runs))
         self._budget.left -= len(runs)
         self.count += sum([run.size for run in runs])
 
     def clear(self) -> list[TransferRun]:
-        """Close all that are open, and return them."""
+        """Close all open transfers, and return them."""
         return self._remove_first(len(self._runs))
 
     def forget_older_half(self) -> list[TransferRun]:
-        """Close the older half of the runs, but never the newest, and return it."""
+        """Close the older half of the runs, never the newest one, and return them."""
         return self._remove_first(len(self._runs) // 2)
 
     def _remove_first(self, count: int) -> list[TransferRun]:

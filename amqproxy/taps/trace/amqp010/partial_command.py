@@ -1,4 +1,4 @@
-"""A command, with the header and the body of a transfer, put together from its frames as they come."""
+"""Incremental assembly of a command, with a transfer's header and body, from its frames."""
 
 from __future__ import annotations
 
@@ -10,14 +10,14 @@ from amqproxy.amqp010.properties import NO_PROPERTIES, Header
 from amqproxy.taps.trace.content import BodyDigest
 
 MAX_SEGMENT = 1024 * 1024
-"""Bytes of a command, or of a header, that comes in several frames."""
+"""Limit in bytes on a command or header that spans several frames."""
 
 
 class PartialCommand:
-    """A command of which frames come in their order. Section 4.4.1.
+    """A command assembled from its frames, which come in order. Section 4.4.1.
 
-    Of the body, the first `most` bytes are kept, and a digest of all of it where it `is_digested`. `size` counts the
-    body's bytes, `wire_size` those of the command and its header. `position` is the command's, None if not known.
+    The first `most` bytes of the body are kept, and if it `is_digested`, a digest of the whole body. `size` counts the
+    body's bytes, `wire_size` those of the command and its header. `position` is the command's, `None` if unknown.
     """
 
     __slots__ = ("_body", "_hash", "_most", "_pieces", "header", "method", "position", "size", "wire_size")
@@ -34,7 +34,7 @@ class PartialCommand:
         self._pieces = b""
 
     def add(self, frame: Frame) -> bool:
-        """Take the next frame; is the command complete with it? `ProtocolError` where it is malformed."""
+        """Take the next frame; return whether the command is complete. Raises `ProtocolError` if it is malformed."""
         kind = frame.kind
         if kind == BODY:
             self._add_body(frame)
@@ -81,5 +81,5 @@ class PartialCommand:
 
     @property
     def digest(self) -> bytes:
-        """The digest of the body that has come, if one is made."""
+        """Digest of the body received so far; empty if none is made."""
         return b"" if self._hash is None else self._hash.digest()

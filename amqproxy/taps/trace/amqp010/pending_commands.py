@@ -9,10 +9,10 @@ from amqproxy.taps.trace.budget import Budget
 from amqproxy.taps.trace.requests import REQUEST_COST, TABLE_COST
 
 MAX_PENDING = 1024
-"""Commands of one peer without an answer; those beyond are not remembered."""
+"""Limit on the unanswered commands of one peer; those beyond it are not remembered."""
 
 MAX_RECENT = 32
-"""Commands of one peer that may be what an exception is about."""
+"""Limit on the recent commands of one peer that are remembered as possible causes of an exception."""
 
 
 class PendingCommand(NamedTuple):
@@ -24,7 +24,7 @@ class PendingCommand(NamedTuple):
 
 
 class PendingCommands:
-    """Commands by their positions, the oldest first, and the last ones that were sent, answered or not."""
+    """Unanswered commands by position, the oldest first, and the last commands sent, answered or not."""
 
     __slots__ = ("_budget", "_pending", "_recent")
 
@@ -34,7 +34,7 @@ class PendingCommands:
         self._recent: dict[int, PendingCommand] = {}
 
     def note(self, position: int, command: Command, size: int) -> None:
-        """Remember for a while a command that was sent, whether or not it awaits anything."""
+        """Remember a command as one of the last `MAX_RECENT`, whether or not it awaits an answer."""
         cost = REQUEST_COST + TABLE_COST * size
         if len(self._recent) >= MAX_RECENT:
             self._budget.give(self._recent.pop(next(iter(self._recent))).cost)
@@ -45,7 +45,7 @@ class PendingCommands:
             self._recent[position] = PendingCommand(0, command, cost)
 
     def add(self, position: int, ts_ns: int, command: Command, size: int) -> bool:
-        """Await the answer to a command; False where it is not remembered, or is awaited already."""
+        """Await the answer to a command; return `False` if it is not remembered, or is awaited already."""
         cost = REQUEST_COST + TABLE_COST * size
         if position in self._pending or len(self._pending) >= MAX_PENDING or not self._budget.take(cost):
             return False
@@ -53,14 +53,14 @@ class PendingCommands:
         return True
 
     def take(self, position: int) -> PendingCommand | None:
-        """The command at a position, which awaits nothing any more."""
+        """Remove and return the unanswered command at a position; `None` if there is none."""
         found = self._pending.pop(position, None)
         if found is not None:
             self._budget.give(found.cost)
         return found
 
     def take_all(self, positions: range) -> list[tuple[int, PendingCommand]]:
-        """Those at these positions, in their order."""
+        """Remove and return the unanswered commands at these positions, in order."""
         if not self._pending:
             return []
         if len(positions) <= len(self._pending):
@@ -70,12 +70,12 @@ class PendingCommands:
         return [(each, found) for each in wanted if (found := self.take(each)) is not None]
 
     def find(self, position: int) -> Command | None:
-        """The command at a position, if it is remembered."""
+        """Return the command at a position; `None` if it is not remembered."""
         found = self._pending.get(position) or self._recent.get(position)
         return None if found is None else found.command
 
     def clear(self) -> list[PendingCommand]:
-        """All that await anything; none does any more, and none is remembered."""
+        """Forget all commands, and return the unanswered ones, in order."""
         for recent in self._recent.values():
             self._budget.give(recent.cost)
         self._recent.clear()

@@ -1,4 +1,4 @@
-"""The publishes of one session: a client's transfers, and what the server says became of them."""
+"""Publishes of one session: the client's transfers, and their settlement by the server."""
 
 from __future__ import annotations
 
@@ -14,13 +14,13 @@ from amqproxy.taps.trace.events import MessagePublished, MessageReturned, Publis
 from amqproxy.taps.trace.requests import REQUEST_COST
 
 MAX_RETURNABLE = 1024
-"""Publishes of one session whose fields are remembered for when they come back; the oldest is forgotten first."""
+"""Limit on the publishes of one session remembered in case they are returned; the oldest is forgotten first."""
 
 
 class PublishedTransfers:
-    """Numbers publishes, and links them to completions, accepts, rejects and the ends of transactions.
+    """Publishes of one session, numbered, and linked to completions, accepts, rejects and the ends of transactions.
 
-    `count` is how many the client has sent. Those outside of transactions are apart from those in one.
+    `count` is the number of publishes that the client has sent. Publishes in a transaction are kept apart from others.
     """
 
     __slots__ = ("_context", "_in_tx", "_open", "_returnable", "count")
@@ -31,15 +31,15 @@ class PublishedTransfers:
         self._open = OpenTransfers(context.budgets.spans)
         self._in_tx = OpenTransfers(context.budgets.spans)
         self._returnable: dict[int, tuple[TransferPublish, TransferProperties, int, int]] = {}
-        """By positions: what was published, and what that is counted as."""
+        """Method, properties, size and memory charge of each publish that may be returned, by position."""
 
     @property
     def unconfirmed(self) -> int:
-        """How many are open, but for those in branches."""
+        """Number of open publishes, without those in branches."""
         return self._open.count + self._in_tx.count
 
     def publish(self, command: PartialCommand, work: BranchWork | None, ts_ns: int) -> None:
-        """The client has sent a message; in a branch of dtx, if there is `work` on one."""
+        """Report a publish of the client, and open it if it awaits an outcome; `work` is its dtx branch's, if any."""
         context = self._context
         self.count = number = self.count + 1
         position = command.position
@@ -55,7 +55,7 @@ class PublishedTransfers:
             else:
                 awaits = self._open.add(position, number, ts_ns) or None
                 tag = id_of(position)
-        may_return = method.mandatory or method.transfer.accept_mode is None  # which some brokers read as explicit
+        may_return = method.mandatory or method.transfer.accept_mode is None  # for some brokers, none is explicit
         if awaits and may_return and position is not None:
             self._remember(position, method, properties, command)
         context.events.append(
@@ -75,11 +75,11 @@ class PublishedTransfers:
         )
 
     def confirm(self, positions: range, ts_ns: int) -> None:
-        """The server has completed, or accepted, commands."""
+        """Report publishes as confirmed: the server has completed or accepted them."""
         self._report(Settlement.CONFIRMED, self._open.settle(positions), ts_ns)
 
     def reject(self, positions: range, code: int, text: str, works: list[BranchWork], ts_ns: int) -> None:
-        """The server has rejected publishes, also those in transactions: they are no part of these any more."""
+        """Report publishes that the server has rejected, and remove them from their transactions."""
         for run in self._taken(positions, works):
             if code in (RejectCode.UNROUTABLE, RejectCode.IMMEDIATE):
                 for position in range(run.first, run.last + 1):
@@ -87,7 +87,7 @@ class PublishedTransfers:
             self._report(Settlement.NACKED, [run], ts_ns)
 
     def settle(self, outcome: Settlement, positions: range, works: list[BranchWork], ts_ns: int) -> None:
-        """This has become of publishes, also of those in transactions."""
+        """Report publishes with this outcome, and remove them from their transactions."""
         self._report(outcome, self._taken(positions, works), ts_ns)
 
     def _taken(self, positions: range, works: list[BranchWork]) -> list[TransferRun]:
@@ -127,21 +127,21 @@ class PublishedTransfers:
             self._context.budgets.memory.give(found[3])
 
     def end_transaction(self, position: int, outcome: Settlement, ts_ns: int) -> None:
-        """The server has ended the transaction whose tx.commit or tx.rollback is at `position`."""
+        """Report the publishes of the transaction whose tx.commit or tx.rollback is at `position`."""
         self._report(outcome, self._in_tx.settle_up_to(position), ts_ns)
 
     def end_branch(self, work: BranchWork, outcome: Settlement, ts_ns: int) -> None:
-        """What was published in a branch has become this."""
+        """Report the publishes of a branch with this outcome."""
         self._report(outcome, work.publishes.clear(), ts_ns)
 
     def end(self, outcome: Settlement, ts_ns: int) -> None:
-        """Nothing more is seen of those that are open."""
+        """Report all open publishes with this outcome, since nothing more is seen of them."""
         self._report(outcome, sorted(self._open.clear() + self._in_tx.clear()), ts_ns)
         for position in tuple(self._returnable):
             self._forget_returnable(position)
 
     def forget_older_half(self, ts_ns: int) -> bool:
-        """Forget the older half of the runs, if there are several; what became of them is unknown."""
+        """Forget the older half of the runs, if there are several, and report their outcome as unknown."""
         runs = self._open.forget_older_half() + self._in_tx.forget_older_half()
         self._report(Settlement.UNKNOWN, runs, ts_ns)
         return bool(runs)

@@ -1,4 +1,4 @@
-"""What the parts of one session's trace share: its channel, what may be known of it, and where events go."""
+"""State shared by the parts of one session's trace: its channel, mode, epoch, limits of knowledge, and events."""
 
 from __future__ import annotations
 
@@ -10,9 +10,9 @@ from amqproxy.taps.trace.events import TraceEvent
 class SessionContext:
     """The facts about one attachment on which the claims of all its parts depend.
 
-    `number` is the channel. `knows_start` is whether all was seen since the session was new; `is_unread` whether the
-    server does not read what the client sends any more; `has_forgotten` whether open transfers were forgotten. `mode`
-    is None while it is not known. What happens is appended to `events`.
+    `number` is the channel. `knows_start` is whether all frames since the session was new were seen; `is_unread`
+    whether the server no longer reads what the client sends; `has_forgotten` whether open transfers were forgotten.
+    `mode` is `None` while unknown. Events are appended to `events`.
     """
 
     __slots__ = ("budgets", "epoch", "events", "has_forgotten", "is_unread", "knows_start", "mode", "number")
@@ -30,7 +30,7 @@ class SessionContext:
         self.mode: TransactionMode | None = TransactionMode.NONE if knows_start else None
 
     def lose(self) -> None:
-        """Frames are missing."""
+        """Reset the facts that depend on frames which were missed."""
         self.knows_start = False
         self.is_unread = False
         self.mode = None

@@ -1,4 +1,4 @@
-"""The transactions of one session: the accepts that take effect with tx.commit. Section 10.3."""
+"""Transactions of one session: the accepts that take effect with tx.commit. Section 10.3."""
 
 from __future__ import annotations
 
@@ -9,18 +9,18 @@ from amqproxy.taps.trace.budget import Budget
 from amqproxy.taps.trace.events import DeliveriesSettled
 
 MAX_TRANSACTIONS = 1024
-"""Commits and rollbacks of one session that may be under way."""
+"""Limit on the uncompleted commits and rollbacks of one session."""
 
 
 class Accepted(NamedTuple):
-    """What the client has accepted in a transaction: the event that there is once it is committed."""
+    """Deliveries accepted in a transaction, and the event that reports them once it is committed."""
 
     event: DeliveriesSettled
     runs: list[TransferRun]
 
 
 class SessionTransactions:
-    """What was accepted in the current transaction, and in those whose end the server has not completed."""
+    """Accepts of the current transaction, and of those whose end the server has not completed."""
 
     __slots__ = ("_accepted", "_ending", "_spans")
 
@@ -31,33 +31,33 @@ class SessionTransactions:
 
     @property
     def are_too_many(self) -> bool:
-        """Are more ends under way than are remembered?"""
+        """Whether more commits and rollbacks are uncompleted than `MAX_TRANSACTIONS`."""
         return len(self._ending) > MAX_TRANSACTIONS
 
     def add(self, accepted: Accepted) -> None:
-        """The client accepts in the transaction."""
+        """Add the client's accept to the current transaction."""
         self._accepted.append(accepted)
         self._spans.left -= len(accepted.runs)
 
     def commit(self, position: int) -> None:
-        """The client has sent the tx.commit at a position."""
+        """End the current transaction with the client's tx.commit at a position."""
         self._ending[position], self._accepted = self._accepted, []
 
     def roll_back(self, position: int) -> list[Accepted]:
-        """The client has sent the tx.rollback at a position: what it had accepted is open again."""
+        """End the current transaction with the tx.rollback at a position; return its accepts, which are void."""
         accepted, self._accepted = self._accepted, []
         self._ending[position] = []
         self._give_back(accepted)
         return accepted
 
     def ended(self, position: int) -> list[Accepted]:
-        """The server has completed the end at a position: what was accepted in that transaction."""
+        """Remove and return the accepts of the transaction whose end at a position the server has completed."""
         accepted = self._ending.pop(position, [])
         self._give_back(accepted)
         return accepted
 
     def clear(self) -> list[Accepted]:
-        """Forget what was accepted and has not taken effect, and return it in order."""
+        """Forget the accepts that have not taken effect, and the uncompleted ends; return the accepts in order."""
         found = [each for accepted in self._ending.values() for each in accepted] + self._accepted
         self._give_back(found)
         self._ending.clear()
@@ -65,7 +65,7 @@ class SessionTransactions:
         return found
 
     def give_up(self) -> list[Accepted]:
-        """The same, and the ends under way are still so."""
+        """Like `clear`, but keep the uncompleted commits and rollbacks."""
         found = [each for accepted in self._ending.values() for each in accepted] + self._accepted
         self._give_back(found)
         self._ending = {position: [] for position in self._ending}

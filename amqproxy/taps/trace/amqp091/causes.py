@@ -1,4 +1,4 @@
-"""Which method made the broker close a channel or the connection: what it names as the cause, and what was sent."""
+"""The method that made the broker close a channel or the connection, found from the close and the methods sent."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from amqproxy.taps.trace.budget import Budget
 from amqproxy.taps.trace.requests import REQUEST_COST, TABLE_COST, PendingRequests
 
 MAX_RECENT = 32
-"""Methods of the client that one channel remembers."""
+"""Limit on the client's methods that one channel remembers."""
 
 _NOUNS = {
     "exchange": "exchange",
@@ -20,23 +20,23 @@ _NOUNS = {
     "destination": "exchange",
     "source": "exchange",
 }
-"""What reply texts call what a field names."""
+"""Nouns of RabbitMQ's reply texts for the objects that method fields name."""
 
 
 def named_method(close: ChannelClose | ConnectionClose) -> str | None:
-    """The method that a close names as its cause; None where it names none. Section 1.4.2.10."""
+    """Return the name of the method that a close gives as its cause; `None` if it gives none. Section 1.4.2.10."""
     cls = METHODS.get(close.failing_class_id << 16 | close.failing_method_id)
     return None if cls is None else cls.name
 
 
 _NAMES_SOMETHING = re.compile(rf"\b(?:{'|'.join(sorted(set(_NOUNS.values())))}) '|delivery tag \d").search
-"""Finds in a reply text a name or a tag of what it is about."""
+"""Finds a quoted name or a delivery tag in a reply text."""
 
 
 class RecentMethods:
-    """The last methods that the client sent on a channel, and of which no reply shows that they were carried out.
+    """The client's last methods on a channel that no reply has shown to be carried out.
 
-    A broker works through the methods of a channel in order: what came before a request with a reply did not fail.
+    A broker works through the methods of a channel in order: those before an answered request did not fail.
     """
 
     __slots__ = ("_budget", "_dropped", "_is_lost", "_methods", "_refused")
@@ -49,10 +49,10 @@ class RecentMethods:
         self._is_lost = False
 
     def add(self, method: Method, size: int) -> None:
-        """The client has sent a method, in a frame of that size."""
+        """Remember a method of the client, sent in a frame of `size` bytes."""
         methods = self._methods
         if methods and methods[-1][0] is method:
-            return  # a publish just as the one before it
+            return  # a publish equal to the previous one
         cost = REQUEST_COST + TABLE_COST * size
         if len(methods) >= MAX_RECENT:
             dropped, given = methods.pop(0)
@@ -65,17 +65,17 @@ class RecentMethods:
             methods.append((method, cost))
 
     def _drop(self, method: Method) -> None:
-        """Forget a method, unless it is a request: those that have no reply are remembered elsewhere."""
+        """Note that a method was forgotten, unless it is a request with a reply: `PendingRequests` has those."""
         if method.name not in REPLIES or getattr(method, "no_wait", False):
             self._dropped[method.name] = None
 
     def refuse(self, method: Method) -> None:
-        """The broker has to refuse this method, if it is the first of those: its tag is not open."""
+        """Note the first method that the broker has to refuse, since its delivery tag is not open."""
         if self._refused is None:
             self._refused = method
 
     def carried_out(self, request: Method) -> None:
-        """A request has its reply."""
+        """Forget a request that was answered, and all methods before it: they did not fail."""
         methods = self._methods
         if any(each is request for each, _ in methods):
             self._dropped.clear()
@@ -88,7 +88,7 @@ class RecentMethods:
     def causes(
         self, close: ChannelClose | ConnectionClose, pending: PendingRequests | None = None
     ) -> list[Method] | None:
-        """The different methods that a close may be about; None if there may be more than are remembered.
+        """Return the different methods that a close may be about; `None` if there may be others that were forgotten.
 
         A broker works through the methods of a channel in order: so of the requests it is the oldest without a reply;
         of others, the one whose tag or name is in the text, or the only one of its kind.
@@ -107,13 +107,13 @@ class RecentMethods:
             if unanswered is None:
                 return None
             no_wait = [each for each in sent if getattr(each, "no_wait", False)]
-            if not no_wait and name != "basic.consume":  # RabbitMQ does not always get to reply to that one
+            if not no_wait and name != "basic.consume":  # RabbitMQ may close before it replies to that
                 unanswered = unanswered[:1]
             sent = [*unanswered, *no_wait] or sent
         return _different([each for each in sent if _is_named(each, close.reply_text)] or sent)
 
     def has_cause(self, close: ChannelClose | ConnectionClose, pending: PendingRequests | None = None) -> bool:
-        """Was a method seen that a close may be about? Where its text names a tag or a name, the method has it, too."""
+        """Whether a method was seen that a close may be about; a tag or name in the reply text must be the method's."""
         causes = self.causes(close, pending)
         if causes is None:
             return True
@@ -122,7 +122,7 @@ class RecentMethods:
         return bool(causes)
 
     def lose(self) -> None:
-        """Methods of the client were missed."""
+        """Forget all methods, since some of the client's were missed: no cause is certain after that."""
         self.clear()
         self._is_lost = True
 
@@ -134,7 +134,7 @@ class RecentMethods:
 
 
 def only_cause(causes: Iterable[list[Method] | None]) -> Method | None:
-    """The one method that a close can be about, given the causes on each of the channels that it can be about."""
+    """Return the only method that a close can be about, given the causes on each channel; `None` if not exactly one."""
     found: list[Method] = []
     for each in causes:
         if each is None:
@@ -152,7 +152,7 @@ def _different(methods: list[Method]) -> list[Method]:
 
 
 def _is_named(method: Method, text: str) -> bool:
-    """Does a reply text name the tag or the name that `method` has? RabbitMQ quotes names, and tags come last."""
+    """Whether a reply text contains the method's tag or name: RabbitMQ quotes names, and tags come last."""
     tag = getattr(method, "delivery_tag", None)
     if tag is not None:
         return text.endswith(f" {tag}")

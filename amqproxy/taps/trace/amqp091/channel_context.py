@@ -1,4 +1,4 @@
-"""What the parts of a channel's trace share: its number, its mode, what may be known of it, and where events go."""
+"""State shared by the parts of a channel's trace: its number, mode, epoch, limits of knowledge, and events."""
 
 from __future__ import annotations
 
@@ -8,12 +8,12 @@ from amqproxy.taps.trace.events import TraceEvent
 
 
 class ChannelContext:
-    """The facts about one channel on which the claims of all its parts depend. What happens is appended to `events`.
+    """The facts about one channel on which the claims of all its parts depend. Events are appended to `events`.
 
-    `knows_start` is whether all frames since channel.open were seen; `is_unread` whether the broker does not read what
-    the client sends any more, since the channel or the connection is closing; `has_forgotten` whether ranges of open
-    tags were forgotten, so that a tag which is not open may still be known to the broker. `mode` is None while it is
-    not known. `epoch` counts the openings of its number, from 1; 0 is what was open before the first frame.
+    `knows_start` is whether all frames since channel.open were seen; `is_unread` whether the broker no longer reads
+    what the client sends, since the channel or the connection is closing; `has_forgotten` whether ranges of open tags
+    were forgotten, so that a tag which is not open may still be known to the broker. `mode` is `None` while it is
+    unknown. `epoch` counts the openings of its number, from 1; 0 if it was open before the first frame.
     """
 
     __slots__ = ("budgets", "epoch", "events", "has_forgotten", "is_unread", "knows_start", "mode", "number")
@@ -31,19 +31,19 @@ class ChannelContext:
         self.mode: ChannelMode | None = ChannelMode.NORMAL if knows_start else None
 
     def select_mode(self, mode: ChannelMode) -> bool:
-        """The client asks for confirms or for transactions; False if the broker will refuse to switch the mode."""
+        """Switch to the mode that the client asks for; return `False` if the broker will refuse to switch."""
         if self.mode is not ChannelMode.NORMAL:
             return False
         self.mode = mode
         return True
 
     def learn_mode(self, mode: ChannelMode) -> None:
-        """The broker has sent what only a channel of this mode gets."""
+        """Set the mode if it was unknown: the broker has sent a method that only a channel in this mode gets."""
         if self.mode is None:
             self.mode = mode
 
     def lose(self) -> None:
-        """Frames of the channel are missing."""
+        """Reset the facts that depend on frames which were missed."""
         self.knows_start = False
         self.is_unread = False
         self.mode = None

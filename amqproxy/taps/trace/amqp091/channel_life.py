@@ -14,7 +14,7 @@ _CLOSE_OK = Missing(frozenset(("channel.close-ok",)))
 
 
 class ChannelLife:
-    """Links channel.open and channel.close to their replies.
+    """State of one channel, from channel.open and channel.close and their replies.
 
     `is_opened` is whether the broker has answered channel.open.
     """
@@ -29,7 +29,7 @@ class ChannelLife:
 
     @property
     def is_closing(self) -> bool:
-        """Has either peer closed the channel?"""
+        """Whether either peer has sent a channel.close that is unanswered."""
         return bool(self._closes)
 
     @property
@@ -38,11 +38,11 @@ class ChannelLife:
         return SERVER in self._closes
 
     def open(self, ts_ns: int) -> None:
-        """The client has sent channel.open."""
+        """Note the client's channel.open."""
         self._opened_ts_ns = ts_ns
 
     def opened(self, ts_ns: int) -> None:
-        """The broker has sent channel.open-ok."""
+        """Note the broker's channel.open-ok, and report it."""
         self.is_opened = True
         context = self._context
         latency = None if self._opened_ts_ns is None else ts_ns - self._opened_ts_ns
@@ -51,7 +51,7 @@ class ChannelLife:
         )
 
     def flow(self, sender: Peer, method: ChannelFlow, ts_ns: int) -> None:
-        """`sender` has sent channel.flow."""
+        """Report channel.flow of `sender`."""
         context = self._context
         context.events.append(
             FlowChanged(
@@ -60,7 +60,7 @@ class ChannelLife:
         )
 
     def close(self, sender: Peer, method: ChannelClose, cause: Method | None, ts_ns: int) -> None:
-        """`sender` has sent channel.close, after which the broker reads nothing else of the client."""
+        """Note channel.close of `sender`, and report it: after it, the broker reads nothing else of the client."""
         context = self._context
         self._closes.add(sender)
         context.is_unread = True
@@ -78,21 +78,21 @@ class ChannelLife:
         )
 
     def missing_for_close_ok(self, sender: Peer) -> Missing | None:
-        """What `sender` answers with channel.close-ok, if it was not seen yet."""
+        """Return the close that `sender` answers with channel.close-ok; `None` if it was seen."""
         return None if sender.other in self._closes else _CLOSE
 
     def missing_for_open(self) -> Missing | None:
-        """What ends the channel before the client may open it once more, if it was not seen yet."""
+        """Return the channel.close-ok that has to precede another channel.open of the client; `None` if none is due."""
         return _CLOSE_OK if CLIENT in self._closes else None
 
     def close_answered(self, sender: Peer) -> bool | None:
-        """`sender` has sent channel.close-ok: is the channel closed with it? None if there was no channel.close."""
+        """Note channel.close-ok of `sender`; return whether the channel is closed. `None` without a channel.close."""
         if sender.other not in self._closes:
             return None
         self._closes.remove(sender.other)
         return not self._closes
 
     def lose(self) -> None:
-        """Frames of the channel are missing."""
+        """Reset the state that depends on frames which were missed."""
         self.is_opened = True
         self._closes.clear()

@@ -1,4 +1,4 @@
-"""The requests and replies of one channel, of both peers, and the consumers and queues that they are about."""
+"""Requests and replies of both peers on one channel, and the consumers and queues that they are about."""
 
 from __future__ import annotations
 
@@ -25,9 +25,9 @@ _CONSUME = Missing(frozenset(("basic.consume",)))
 
 
 class RequestTrace:
-    """Links replies to requests, and remembers what the client sent that the broker may refuse.
+    """Requests linked to their replies, and the client's recent methods that the broker may refuse.
 
-    `consumers` are those that the client has asked for.
+    `consumers` are the consumers that the client has asked for.
     """
 
     __slots__ = ("_context", "_last_queue", "_pending", "_recent", "consumers")
@@ -41,31 +41,31 @@ class RequestTrace:
         self._recent = RecentMethods(memory)
 
     def note(self, method: Method, size: int) -> None:
-        """The client has sent a method that the broker will read."""
+        """Remember a method of the client that the broker will read."""
         self._recent.add(method, size)
 
     def refuse(self, method: Method) -> None:
-        """The broker has to refuse this method of the client."""
+        """Note that the broker has to refuse this method of the client."""
         self._recent.refuse(method)
 
     def causes(self, close: ChannelClose | ConnectionClose) -> list[Method] | None:
-        """The client's methods that a close may be about; None if there may be more than are remembered."""
+        """Return the client's methods that a close may be about; `None` if there may be others that were forgotten."""
         return self._recent.causes(close, self._pending[CLIENT])
 
     def missing_for_reply(self, sender: Peer, reply: Method) -> Missing | None:
-        """What `sender` replies to, if it was not seen yet."""
+        """Return the request that `reply` of `sender` waits for; `None` if it was seen."""
         return None if self._pending[sender.other].expects(reply) else Missing(frozenset((ANSWERS[reply.name],)))
 
     def missing_for_delivery(self, consumer_tag: str) -> Missing | None:
-        """What began the consumer with that tag, if it was not seen yet."""
+        """Return the basic.consume that a delivery with this consumer tag waits for; `None` if it was seen."""
         return None if self.consumers.may_have(consumer_tag) else _CONSUME
 
     def has_cause(self, close: ChannelClose | ConnectionClose) -> bool:
-        """Was a method of the client seen that a close may be about?"""
+        """Whether a method of the client was seen that a close may be about."""
         return self._recent.has_cause(close, self._pending[CLIENT])
 
     def request(self, sender: Peer, request: Method, size: int, ts_ns: int) -> None:
-        """`sender` has sent a request."""
+        """Remember a request of `sender`, or report it if it has `no_wait`, since no reply follows."""
         number = 0
         if sender is CLIENT:
             if isinstance(request, QueueDeclare):
@@ -85,7 +85,7 @@ class RequestTrace:
         self._pending[sender].add(ts_ns, request, size=size, last=self._last_queue, number=number)
 
     def answer(self, sender: Peer, reply: Method, ts_ns: int) -> TimedRequest | None:
-        """`sender` has replied: report the reply with its request, and return the request."""
+        """Report a reply of `sender` with its request, and return the request; `None` if it is unknown."""
         context = self._context
         found = self._pending[sender.other].match(reply)
         if found is not None and sender is SERVER:
@@ -119,10 +119,10 @@ class RequestTrace:
         if found is not None:
             self.consumers.end(reply.consumer_tag, found.number)
 
-    # --- the end, and what is forgotten
+    # --- the end, and forgetting
 
     def end(self, ts_ns: int) -> None:
-        """Report the requests that had no reply."""
+        """Report the unanswered requests."""
         context = self._context
         for sender, pending in self._pending.items():
             for each in pending.clear():
@@ -138,7 +138,7 @@ class RequestTrace:
                 )
 
     def forget(self) -> None:
-        """Forget what led to the replies that come next."""
+        """Forget all requests and recent methods: the replies that follow cannot be linked."""
         self._last_queue = None
         self._recent.lose()
         for pending in self._pending.values():

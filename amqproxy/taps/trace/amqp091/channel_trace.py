@@ -1,4 +1,4 @@
-"""What happens on one channel: its life, and the parts that trace its requests, publishes and deliveries."""
+"""Trace of one channel: its life, and the parts that trace its requests, publishes and deliveries."""
 
 from __future__ import annotations
 
@@ -57,16 +57,16 @@ from amqproxy.taps.trace.requests import TimedRequest
 
 BODY_TOO_LONG = "a body that was announced with"
 FROM_CLIENT = "from the client, which only a server sends"
-"""Within the reasons for which the broker does not read what else a client sends on a channel."""
+"""Part of the reasons why the broker stops reading what a client sends on a channel."""
 
 MISSING_OPEN = Missing(frozenset(("channel.open",)))
-"""What the broker's frames wait for on a channel that the client has not opened."""
+"""The channel.open that the broker's frames wait for on a channel that the client has not opened."""
 
 
 class ChannelTrace:
-    """One channel, from its channel.open on, or from the first frame that was seen of it.
+    """Trace of one channel, from its channel.open, or from the first frame that was seen of it.
 
-    Each part owns its state; this hands each frame to the parts that it concerns. What happens is appended to `events`.
+    Each part owns its state; this hands each frame to the parts that it concerns. Events are appended to `events`.
     """
 
     __slots__ = (
@@ -108,37 +108,37 @@ class ChannelTrace:
 
     @property
     def knows_start(self) -> bool:
-        """Were all frames since channel.open seen?"""
+        """Whether all frames since channel.open were seen."""
         return self._context.knows_start
 
     @property
     def epoch(self) -> int:
-        """Which opening of the channel's number this is, from 1; 0 if it was open before the first frame."""
+        """Count of the openings of the channel's number, from 1; 0 if it was open before the first frame."""
         return self._context.epoch
 
     @property
     def is_opened(self) -> bool:
-        """Has the broker answered channel.open?"""
+        """Whether the broker has answered channel.open."""
         return self._life.is_opened
 
     @property
     def unconfirmed(self) -> int:
-        """How many publishes are open: not confirmed, or not committed."""
+        """Number of open publishes: not confirmed, or not committed."""
         return self._publishes.unconfirmed
 
     @property
     def unacked(self) -> int:
-        """How many deliveries are open."""
+        """Number of open deliveries."""
         return self._deliveries.unacked
 
     @property
     def oldest_unacked(self) -> Span | None:
-        """The oldest deliveries that are open."""
+        """The range of the oldest open delivery."""
         return self._deliveries.oldest_unacked
 
     @property
     def is_closing(self) -> bool:
-        """Has either peer closed the channel?"""
+        """Whether either peer has sent a channel.close that is unanswered."""
         return self._life.is_closing
 
     @property
@@ -147,24 +147,24 @@ class ChannelTrace:
         return self._life.lacks_close_ok
 
     def causes(self, close: ChannelClose | ConnectionClose) -> list[Method] | None:
-        """The client's methods that a close may be about; None if there may be more than are remembered."""
+        """Return the client's methods that a close may be about; `None` if there may be others that were forgotten."""
         return self._requests.causes(close)
 
     def has_cause(self, close: ConnectionClose) -> bool:
-        """Was a method of the client seen that a close may be about?"""
+        """Whether a method of the client was seen that a close may be about."""
         return self._requests.has_cause(close)
 
     def is_unacked(self, tag: int) -> bool:
-        """Is the delivery with that tag open?"""
+        """Whether the delivery with this tag is open."""
         return self._deliveries.is_unacked(tag)
 
     def queue_of(self, consumer_tag: str) -> str | None:
-        """The queue of a consumer, if it is known."""
+        """Return the queue of a consumer; `None` if it is unknown."""
         found = self._requests.consumers.find(consumer_tag)
         return found[0].queue if len(found) == 1 else None
 
     def feed(self, sender: Peer, frame: Frame, ts_ns: int) -> bool:
-        """Take a frame; True when the channel is closed with it, and has been ended. `ProtocolError` if malformed."""
+        """Take a frame; return `True` if the channel is closed with it. Raises `ProtocolError` if it is malformed."""
         if frame.kind == HEADER:
             content = self._contents.get(sender)
             if content is not None and not content.has_header:
@@ -184,16 +184,16 @@ class ChannelTrace:
         return False
 
     def end_content(self, sender: Peer, ts_ns: int) -> None:
-        """Nothing more is shown of the content that `sender` has begun, if there is one."""
+        """Complete the content that `sender` has begun, if there is one, since its rest is not shown."""
         if sender in self._contents:
             self._complete(sender, ts_ns)
 
     def rewrite_publish(self, number: int) -> None:
-        """A rule has changed the publish with this number, the last one."""
+        """Note that a rule has changed the publish with this number, the last one."""
         self._publishes.rewrite(number)
 
     def missing(self, sender: Peer, method: Method) -> Missing | None:
-        """What `method` answers, or is about, if that was not seen yet; None, too, where it cannot be known."""
+        """Return the methods that `method` answers, or is about, if not seen; `None` if seen, or if that is unknown."""
         if not self._context.knows_start:
             return None
         if isinstance(method, ChannelCloseOk):
@@ -215,7 +215,7 @@ class ChannelTrace:
         return self._requests.missing_for_reply(SERVER, method) if method.name in ANSWERS else None
 
     def missing_for_open(self) -> Missing | None:
-        """What ends the channel before the client may open it once more, if it was not seen yet."""
+        """Return the channel.close-ok that has to precede another channel.open of the client; `None` if none is due."""
         return self._life.missing_for_open() if self._context.knows_start else None
 
     def _missing_for_client(self, method: Method) -> Missing | None:
@@ -226,11 +226,11 @@ class ChannelTrace:
         return self._requests.missing_for_reply(CLIENT, method) if method.name in ANSWERS else None
 
     def stop_reading(self) -> None:
-        """The broker does not read what the client sends any more."""
+        """Note that the broker no longer reads what the client sends."""
         self._context.is_unread = True
 
     def lose(self, ts_ns: int) -> None:
-        """Frames of the channel are missing: nothing of what was open is known any more."""
+        """Report everything open as unknown, since frames of the channel were missed."""
         self._settle_open(Settlement.UNKNOWN, ts_ns)
         self._context.lose()
         self._publishes.lose()
@@ -246,13 +246,13 @@ class ChannelTrace:
         self.lose(ts_ns)
 
     def end(self, ts_ns: int) -> None:
-        """The channel is over: report what was still open."""
+        """Report everything still open, since the channel has ended."""
         self._requests.end(ts_ns)
         self._settle_open(Settlement.OPEN, ts_ns)
         self._forget()
 
     def _forget(self) -> None:
-        """Forget all that led to what is not known from now on."""
+        """Forget the contents, consumers, mandatory publishes and requests that later frames would be linked to."""
         self._contents.clear()
         self._deliveries.forget()
         self._publishes.forget_mandatory()
@@ -264,7 +264,7 @@ class ChannelTrace:
         self._deliveries.end(outcome, ts_ns)
 
     def _keep_budget(self, ts_ns: int) -> None:
-        """Forget the older half of the ranges when there are too many: what became of those is unknown."""
+        """Forget the older half of the ranges, while there are too many: their outcome is unknown."""
         while self._spans.left < 0:
             has_published = self._publishes.forget_older_half(ts_ns)
             has_delivered = self._deliveries.forget_older_half(ts_ns)
@@ -279,7 +279,7 @@ class ChannelTrace:
     # --- frames
 
     def _complete(self, sender: Peer, ts_ns: int) -> None:
-        """A method has all of its content."""
+        """Report a method whose content is complete."""
         content = self._contents.pop(sender)
         match content.method:
             case BasicPublish() as publish:
@@ -302,7 +302,7 @@ class ChannelTrace:
                 self._stop_reading_content(f"{name} {FROM_CLIENT}", ts_ns)
             return False
         if self._contents:
-            self._contents.pop(sender, None)  # what has come of it is all that comes
+            self._contents.pop(sender, None)  # an incomplete content gets no more frames
         if sender is CLIENT:
             if self._context.is_unread:
                 self._feed_unread(method, size, ts_ns)
@@ -324,14 +324,14 @@ class ChannelTrace:
         return False
 
     def _stop_reading_content(self, reason: str, ts_ns: int) -> None:
-        """The client sends a content that RabbitMQ reads without end, or only to close the connection after it."""
+        """Stop following a channel: the client sends content that RabbitMQ reads without end, or before it closes."""
         self._contents.pop(CLIENT, None)
         context = self._context
         context.is_unread = True
         self._add(HistoryLost(ts_ns=ts_ns, channel=context.number, epoch=context.epoch, sender=CLIENT, reason=reason))
 
     def _feed_unread(self, method: Method, size: int, ts_ns: int) -> None:
-        """The client sends what the broker does not read any more. Section 1.5.2.5."""
+        """Take a method of the client that the broker no longer reads. Section 1.5.2.5."""
         if isinstance(method, BasicPublish):
             self._contents[CLIENT] = PartialContent(method, self._body, is_digested=self._digests)
         elif isinstance(method, ChannelClose):
@@ -342,7 +342,7 @@ class ChannelTrace:
     # --- the life of the channel
 
     def _is_closed(self, sender: Peer, ts_ns: int) -> bool:
-        """`sender` has sent channel.close-ok: is every channel.close answered with it?"""
+        """Take channel.close-ok of `sender`; return whether every channel.close is answered."""
         is_closed = self._life.close_answered(sender)
         if is_closed is None and self._context.knows_start:
             self._lose_track(sender, "channel.close-ok without channel.close", ts_ns)
@@ -432,4 +432,4 @@ _HANDLERS: dict[Peer, dict[type[Method], _Handler]] = {
         TxSelectOk: lambda channel, method, found, ts_ns: channel._context.learn_mode(ChannelMode.TX),
     },
 }
-"""What each method does, by its sender."""
+"""Handler of each method, by its sender."""

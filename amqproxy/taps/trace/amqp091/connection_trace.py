@@ -1,7 +1,4 @@
-"""What happens on one connection: its opening, its blocking and closing, and its channels.
-
-Somewhat long, as the one place where frames are put in order, and given to the channel that they are about.
-"""
+"""Trace of one 0-9-1 connection: its opening, its blocking and closing, and its channels."""
 
 from __future__ import annotations
 
@@ -51,23 +48,23 @@ from amqproxy.taps.trace.requests import PendingRequests
 MASKED = b"<masked>"
 
 OnFrame = Callable[[Peer, Frame, int], None]
-"""Takes a frame of a sender, and its time, in nanoseconds."""
+"""Takes a frame, its sender, and its time in nanoseconds."""
 
 
 class Trace:
-    """One connection, from its protocol header on, or from the first frame that was seen of it.
+    """Trace of one connection, from its protocol header, or from the first frame that was seen of it.
 
-    Frames are fed in the order in which they passed, with the time of the read that they came with, in nanoseconds;
-    each call returns what has happened with them. `body` is how many bytes of each body the events contain, and
-    `digests` whether they have a digest of all of it; `max_spans` bounds the ranges of open publishes and deliveries
-    (`open_tags`), `max_memory` the bytes of all else.
+    Frames are fed in the order in which they passed, with the time of their read, in nanoseconds; each call returns
+    the events that they have caused. `body` is the number of bytes of each body that events contain, and `digests`
+    whether they have a digest of the whole body; `max_spans` bounds the ranges of open publishes and deliveries
+    (`open_tags`), `max_memory` the bytes of all other state.
 
-    Unless it `is_ordered`, as in a capture, only the frames of each peer are fed in the order in which they passed:
-    those that come before what they answer are held, and taken at the time of the frame that they were held for.
-    `on_frame` is given each frame when it is taken.
+    Unless it `is_ordered`, as in a capture, only the frames of each peer are fed in the order in which they passed: a
+    frame that comes before the one it answers is held, and taken at the time of that frame. `on_frame` is given each
+    frame when it is taken.
 
-    `channels` are those that the client has open, by their numbers; `facts` is what the handshake has shown, `activity`
-    when each peer has sent anything.
+    `channels` are the client's open channels, by number; `facts` are those of the handshake, `activity` the times of
+    the peers' last frames.
     """
 
     __slots__ = (
@@ -108,7 +105,7 @@ class Trace:
         self.channels: dict[int, ChannelTrace] = {}
         self._previous: dict[int, ChannelTrace] = {}
         self._epochs: dict[int, int] = {}
-        """The last epoch of each number that no channel has now."""
+        """Last epoch of each channel number that is not in use."""
         self._body = body
         self._digests = digests
         self._budgets = Budgets(Budget(max_spans), Budget(max_memory))
@@ -135,12 +132,12 @@ class Trace:
 
     @property
     def reopened_channels(self) -> list[int]:
-        """Channels that the broker has closed, and that the client has opened again without channel.close-ok."""
+        """Numbers of channels that the broker has closed and the client has reopened without channel.close-ok."""
         return [number for number, channel in self._previous.items() if channel.lacks_close_ok]
 
     @property
     def memory_used(self) -> int:
-        """The bytes that what is open takes, about."""
+        """Approximate memory of all open state, in bytes."""
         return self._budgets.bytes_used
 
     def feed_protocol_header(self, ts_ns: int) -> None:
@@ -161,14 +158,14 @@ class Trace:
         return self._queue.take()
 
     def end_content(self, sender: Peer, number: int, ts_ns: int) -> list[TraceEvent]:
-        """Nothing more is shown of the content that `sender` has begun on a channel, if there is one."""
+        """Complete the content that `sender` has begun on a channel, if there is one, since its rest is not shown."""
         channel = self.channels.get(number)
         if channel is not None:
             channel.end_content(sender, ts_ns)
         return self._queue.take()
 
     def rewrite_publish(self, publish: MessagePublished) -> None:
-        """A rule has changed this publish, which may come back as the broker has received it."""
+        """Note that a rule has changed this publish, which may be returned as the broker has received it."""
         channel = self.channels.get(publish.channel)
         if channel is not None and channel.epoch == publish.epoch:
             channel.rewrite_publish(publish.number)
@@ -186,7 +183,7 @@ class Trace:
         self._queue.end_frame(sender, is_by_proxy=is_by_proxy, is_heartbeat=frame.kind == HEARTBEAT)
 
     def _feed_in_order(self, order: FrameOrder, sender: Peer, frame: Frame, ts_ns: int, is_by_proxy: bool) -> None:
-        """Take a frame, or hold it while what it answers was not seen; take those that were held for it."""
+        """Take a frame, or hold it until the frame that it answers was seen; take the frames that were held for it."""
         if order.may_pass(sender, frame):
             self._feed_late(sender, frame, ts_ns, is_by_proxy)
             return
@@ -199,18 +196,18 @@ class Trace:
             self._feed_late(found[0], *found[1])
 
     def _feed_late(self, sender: Peer, frame: Frame, ts_ns: int, is_by_proxy: bool) -> None:
-        """Take a frame at its time, but never before one that was taken before it."""
+        """Take a frame at its time, or at the time of the last frame taken, if that is later."""
         if ts_ns > self._latest_ts_ns:
             self._latest_ts_ns = ts_ns
         self._feed(sender, frame, self._latest_ts_ns, is_by_proxy)
 
     def _feed_held(self, order: FrameOrder) -> None:
-        """Take all frames that are held, though what they answer was not seen."""
+        """Take all held frames, though the frames that they answer were not seen."""
         while (found := order.next_at_the_end()) is not None:
             self._feed_late(found[0], *found[1])
 
     def end_channel(self, number: int, ts_ns: int) -> list[TraceEvent]:
-        """Nothing more is shown of a channel that the client has open, if there is one: report what was still open."""
+        """End the client's open channel with this number, if there is one, and report everything still open on it."""
         channel = self.channels.get(number)
         if channel is not None:
             channel.end(ts_ns)
@@ -218,15 +215,15 @@ class Trace:
         return self._queue.take()
 
     def gap(self, sender: Peer, ts_ns: int, reason: str) -> list[TraceEvent]:
-        """Bytes of `sender` are missing, or could not be read as frames."""
+        """Report a loss of history: bytes of `sender` are missing, or could not be read as frames."""
         self._lose(sender, reason, ts_ns)
         if self._order is not None and self._order.count:
-            self._feed_held(self._order)  # what these are about may have been missed
+            self._feed_held(self._order)  # the frames that these wait for may have been missed
             self._forget(ts_ns)
         return self._queue.take()
 
     def end(self, ts_ns: int, reason: str) -> list[TraceEvent]:
-        """The connection is over, or what is seen of it: report all that was still open."""
+        """Report everything still open, since the connection, or its visible part, has ended."""
         if self._order is not None:
             self._feed_held(self._order)
             ts_ns = max(self._latest_ts_ns, ts_ns)
@@ -254,7 +251,7 @@ class Trace:
         self._forget(ts_ns)
 
     def _forget(self, ts_ns: int) -> None:
-        """Forget all that led to what is not known from now on."""
+        """Forget the requests and the state of all channels that later frames would be linked to."""
         self._is_joined = True
         self._is_open = self._is_open or None
         self._blocked_ts_ns = None
@@ -285,7 +282,7 @@ class Trace:
             return
         channel = self.channels.get(number)
         if channel is None:
-            if not self._is_joined:  # of a channel that is closed already, or was never opened
+            if not self._is_joined:  # the channel is closed already, or was never opened
                 if sender is CLIENT and frame.kind == METHOD:
                     self._stray.add(frame.method, frame.size)
                 return
@@ -295,7 +292,7 @@ class Trace:
             self._forget_channel(channel, number)
 
     def _open_channel(self, number: int, ts_ns: int) -> None:
-        """The client sends channel.open."""
+        """Add a channel for the client's channel.open, and keep the one before it until its close-ok."""
         channel = self.channels.get(number)
         if channel is None and self._is_joined:
             channel = self._add_channel(number, knows_start=False)
@@ -310,11 +307,11 @@ class Trace:
                 self._previous.pop(number).lose(ts_ns)
                 channel.lose(ts_ns)
                 return
-            self._previous[number] = channel  # the client has not waited for close-ok, or it was not seen
+            self._previous[number] = channel  # the client has not waited for close-ok, or close-ok was not seen
         self._add_channel(number, knows_start=True)
 
     def _feed_previous(self, number: int, frame: Frame, ts_ns: int) -> None:
-        """Take a frame of the broker, which has not yet closed the channel that the client has."""
+        """Take a frame of the broker for the channel that had this number before the client reopened it."""
         previous = self._previous[number]
         if previous.is_opened and frame.kind == METHOD and frame.index == ChannelOpenOk.index:
             previous.lose(ts_ns)
@@ -386,10 +383,10 @@ class Trace:
             case _:
                 pass
 
-    # --- what was seen too early
+    # --- frames that were seen too early
 
     def _missing(self, sender: Peer, frame: Frame) -> Missing | None:
-        """What a method answers, or is about, if that was not seen yet."""
+        """Return the methods that a frame answers, or is about; `None` if they were seen, or if that is unknown."""
         try:
             method: Method = frame.method
         except ProtocolError:
@@ -423,7 +420,7 @@ class Trace:
         return None if name is None or name in self._seen else Missing(frozenset((name,)))
 
     def _has_cause(self, close: ConnectionClose, name: str) -> bool:
-        """Was a method of the client seen that a close may be about?"""
+        """Whether a method of the client was seen that a close may be about."""
         if name.startswith("connection."):
             return name in self._seen
         return self._stray.has_cause(close) or any(each.has_cause(close) for each in self._all_channels())
@@ -437,7 +434,7 @@ class Trace:
         for channel in self._all_channels():
             channel.stop_reading()
         if self._is_closed:
-            return  # both close at once; the first one counts
+            return  # closes of both peers crossed: the first one counts
         self._is_closed = True
         self._events.append(
             ConnectionClosed(
@@ -460,4 +457,4 @@ _ANSWERED = {
     "connection.tune": "connection.start-ok",
     "connection.tune-ok": "connection.tune",
 }
-"""What each method of the handshake and of the end comes after."""
+"""Method that each method of the handshake and of the close follows."""

@@ -1,4 +1,4 @@
-"""The deliveries of one channel: for which consumer each is, and what the client says becomes of it."""
+"""Deliveries of one channel: the consumer of each, and its settlement by the client."""
 
 from __future__ import annotations
 
@@ -16,11 +16,11 @@ from amqproxy.taps.trace.open_tags import OpenTags, Span
 from amqproxy.taps.trace.requests import TimedRequest
 
 MAX_UNSURE = 1024
-"""Consumers of one channel of which it is remembered that they may need no acknowledgements."""
+"""Limit on the consumers of one channel that are remembered as perhaps needing no acknowledgement."""
 
 
 class _Got(NamedTuple):
-    """What is known of the basic.get of the message that is coming."""
+    """Facts about the basic.get whose message is being received; `None` for each that is unknown."""
 
     queue: str | None
     awaits: bool | None
@@ -34,7 +34,7 @@ _DELIVERIES = frozenset(("basic.deliver", "basic.get-ok"))
 
 
 class DeliveryTrace:
-    """Links deliveries to their consumers, and to what the client settles."""
+    """Deliveries of one channel, linked to their consumers, and to the client's settlements."""
 
     __slots__ = (
         "_all_unsure",
@@ -61,29 +61,29 @@ class DeliveryTrace:
 
     @property
     def unacked(self) -> int:
-        """How many are open."""
+        """Number of open deliveries."""
         return self._unacked.count
 
     @property
     def oldest_unacked(self) -> Span | None:
-        """The oldest that are open."""
+        """The range of the oldest open delivery."""
         return self._unacked.oldest
 
     def is_unacked(self, tag: int) -> bool:
-        """Is the delivery with that tag open?"""
+        """Whether the delivery with this tag is open."""
         return tag in self._unacked
 
     # --- what the broker sends
 
     def begin_get(self, found: TimedRequest | None, ts_ns: int) -> None:
-        """The broker has answered a basic.get with basic.get-ok; the message follows."""
+        """Note the basic.get that the broker has answered with basic.get-ok; the message follows."""
         self._got = _UNKNOWN_GET
         if found is not None and isinstance(found.request, BasicGet):
             get = found.request
             self._got = _Got(queue_name(get.queue, found.last), not get.no_ack, ts_ns - found.ts_ns)
 
     def deliver(self, method: BasicDeliver | BasicGetOk, content: PartialContent, ts_ns: int) -> bool:
-        """The broker has sent a message; may it be open?"""
+        """Report a message of the broker; return whether it may be open."""
         context = self._context
         tag = method.delivery_tag
         latency: int | None = None
@@ -111,7 +111,7 @@ class DeliveryTrace:
             self._last_tag = tag
         if awaits is False:
             return False
-        if tag <= self._unacked.last:  # direct replies repeat their tag: which of the two this is cannot be known
+        if tag <= self._unacked.last:  # direct replies repeat their tag: it cannot be known which of the two this is
             context.has_forgotten = True
             spans = self._unacked.settle(tag)
             if spans:
@@ -123,7 +123,7 @@ class DeliveryTrace:
         return True
 
     def _consumer(self, tag: str) -> tuple[str, str | None, bool | None]:
-        """The tag of a consumer, its queue, and whether the client acknowledges its deliveries."""
+        """Return the tag of a consumer, its queue, and whether the client acknowledges its deliveries."""
         consumers = self._consumers.find(tag)
         if not consumers:
             return tag, None, None
@@ -147,18 +147,18 @@ class DeliveryTrace:
     # --- what the client settles
 
     def missing_for_settlement(self, tag: int) -> Missing | None:
-        """What the client settles with that tag, if it was not seen yet: the broker numbers deliveries from 1."""
-        if tag <= self._unacked.last:  # others are not settled; and direct replies have the tag of the next delivery
+        """Return the deliveries, numbered from 1, that a settlement of this tag waits for; `None` if seen."""
+        if tag <= self._unacked.last:  # only these are settled; direct replies have the tag of the next delivery
             return None
         return Missing(_DELIVERIES, max(1, tag - self._last_tag))
 
     def settle(self, outcome: Settlement, method: BasicAck | BasicNack | BasicReject, ts_ns: int) -> bool | None:
-        """The client settles deliveries. Is the tag unknown to the broker? None where that cannot be known."""
+        """Settle deliveries for the client; return whether the tag is unknown to the broker, `None` if uncertain."""
         context = self._context
         tag, multiple = method.delivery_tag, getattr(method, "multiple", False)
         unknown: bool | None = False
         if self._recovering:
-            spans = None  # the broker takes them back before it reads this
+            spans = None  # the broker requeues the deliveries before it reads this
         else:
             spans = self._unacked.settle(tag, multiple=multiple)
         if spans is None and (tag or not multiple):
@@ -184,23 +184,23 @@ class DeliveryTrace:
         return unknown
 
     def reopen(self, settled: list[DeliveriesSettled]) -> None:
-        """The client has rolled back the transaction in which it settled these.
+        """Reopen deliveries that the client settled in a transaction which it has rolled back.
 
-        The broker works in order: what the client settles after it may be what it had settled before.
+        The broker works in order: after the rollback, the client may settle the same deliveries again.
         """
         for each in settled:
             self._unacked.reopen(each.spans)
 
     def begin_recovery(self) -> None:
-        """The client has sent basic.recover."""
+        """Note the client's basic.recover: no settlement counts until basic.recover-ok."""
         self._recovering += 1
 
     def end_recovery(self) -> None:
-        """The broker has sent basic.recover-ok."""
+        """Note the broker's basic.recover-ok."""
         self._recovering = max(0, self._recovering - 1)
 
     def recover(self, ts_ns: int, *, requeue: bool | None) -> None:
-        """The client gives back all deliveries."""
+        """Report all open deliveries as recovered: the client has given them back."""
         spans = self._unacked.clear()
         if spans:
             context = self._context
@@ -216,10 +216,10 @@ class DeliveryTrace:
                 )
             )
 
-    # --- the end, and what is forgotten
+    # --- the end, and forgetting
 
     def end(self, outcome: Settlement, ts_ns: int) -> None:
-        """Nothing more is seen of those that are open."""
+        """Report all open deliveries with this outcome, since nothing more is seen of them."""
         spans = self._unacked.clear()
         if outcome is not Settlement.UNKNOWN:
             unsure = tuple(each for each in spans if self._is_unsure(each))
@@ -232,26 +232,26 @@ class DeliveryTrace:
         self._all_unsure = False
 
     def give_up(self, settled: list[DeliveriesSettled], outcome: Settlement, ts_ns: int) -> None:
-        """Report what was settled in a transaction that has not ended."""
+        """Report deliveries that were settled in a transaction which has not ended."""
         for each in settled:
             actual = outcome if each.is_certain else Settlement.UNKNOWN
             self._report(actual, each.spans, ts_ns, tag=each.tag, multiple=each.multiple)
 
     def forget_older_half(self, ts_ns: int) -> bool:
-        """Forget the older half of the ranges, if there are several; what became of them is unknown."""
+        """Forget the older half of the ranges, if there are several, and report their outcome as unknown."""
         spans = self._unacked.forget_older_half()
         if spans:
             self._report(Settlement.UNKNOWN, spans, ts_ns)
         return bool(spans)
 
     def forget(self) -> None:
-        """Forget what led to the deliveries that come next."""
+        """Forget the basic.get and the consumers that later deliveries would be linked to."""
         self._got = _UNKNOWN_GET
         self._recovering = 0
         self._consumers.lose()
 
     def _is_unsure(self, span: Span) -> bool:
-        """May these deliveries need no acknowledgement?"""
+        """Whether these deliveries may need no acknowledgement."""
         return self._all_unsure or span.consumer_tag in self._unsure
 
     def _is_certain(self, spans: tuple[Span, ...]) -> bool:

@@ -1,7 +1,7 @@
-"""Frames that were seen before what they answer, as in a capture, whose two directions have no common order.
+"""Frames that were seen before those that they answer, as in a capture, whose two directions have no common order.
 
 A packet that was captured late, or was sent again, makes an acknowledgement come before its delivery, and a reply
-before its request. Each direction is in order itself: a frame that is early holds up all that its sender sent after it.
+before its request. Each direction is in order itself: an early frame holds up all later frames of its sender.
 """
 
 from __future__ import annotations
@@ -16,11 +16,11 @@ from amqproxy.amqp091.transitions import CLIENT, SERVER, Peer
 from amqproxy.taps.trace.budget import Budget
 
 HELD_COST = 256
-"""Bytes that a frame which is held is counted as, besides its size."""
+"""Memory charged for a held frame, in bytes, in addition to its size."""
 
 
 class Missing(NamedTuple):
-    """What a frame waits for: `number` methods with one of these names, from the other peer.
+    """The methods that a frame waits for: `number` with one of these names, from the other peer.
 
     They are on the channel of the frame, or with `on_any_channel` on any.
     """
@@ -39,12 +39,12 @@ class HeldFrame(NamedTuple):
 
 
 class FrameOrder:
-    """Holds frames back until what they answer was seen; `missing` says of the next frame of a peer what that is.
+    """Frames held back until the methods that they answer were seen; `missing` returns those of a peer's next frame.
 
-    `count` is how many are held; `reused` are the numbers of channels that the client has opened again before the
+    `count` is the number of held frames; `reused` are the numbers of channels that the client has reopened before the
     broker closed them.
 
-    Two frames of which each waits for the other's direction show that one of them answers nothing: it is let through.
+    If the next frames of both peers wait for each other's direction, one of them answers nothing: it is let through.
     """
 
     __slots__ = ("_budget", "_held", "_missing", "_reused", "count")
@@ -59,20 +59,20 @@ class FrameOrder:
         self._held: dict[Peer, deque[HeldFrame]] = {CLIENT: deque(), SERVER: deque()}
 
     def may_pass(self, sender: Peer, frame: Frame) -> bool:
-        """May a frame that was just seen pass, and are no frames held that could go before it?"""
+        """Whether a frame just seen may pass: it does not wait for others, and no frame is held."""
         return not self.count and (frame.kind != METHOD or self._missing(sender, frame) is None)
 
     def hold(self, sender: Peer, frame: Frame, ts_ns: int, is_by_proxy: bool = False) -> bool:
-        """Hold a frame that was just seen; False if there is no room."""
+        """Hold a frame that was just seen; return `False` if the budget is exhausted."""
         if not self._budget.take(_cost(frame)):
             return False
-        _ = frame.raw  # of its own, not a part of the read that it came with
+        _ = frame.raw  # copies the frame, so that it does not keep the whole read in memory
         self._held[sender].append(HeldFrame(frame, ts_ns, is_by_proxy))
         self.count += 1
         return True
 
     def next(self) -> tuple[Peer, HeldFrame] | None:
-        """Take the next frame that may pass."""
+        """Release and return the next frame that may pass; `None` if there is none."""
         client, server = self._held[CLIENT], self._held[SERVER]
         client_waits = server_waits = None
         if client:
@@ -85,7 +85,7 @@ class FrameOrder:
                 return self._take(SERVER)
         if not (client and server):
             return None
-        if client_waits is None:  # the client closes what the broker's next frame waits for
+        if client_waits is None:  # the client closes the channel on which the broker's next frame waits
             return self._take(SERVER)
         if server_waits is None:
             return self._take(CLIENT)
@@ -96,7 +96,7 @@ class FrameOrder:
         return None
 
     def next_at_the_end(self) -> tuple[Peer, HeldFrame] | None:
-        """The same, when nothing more will be seen: what still waits is let through."""
+        """Like `next`, once nothing more will be seen: release even frames that still wait."""
         found = self.next()
         if found is None:
             for sender in (CLIENT, SERVER):
@@ -114,7 +114,7 @@ class FrameOrder:
         return sender, held
 
     def _ends_wait(self, closer: Peer) -> bool:
-        """Does the next frame of `closer` end the channel on which the other's next frame waits, in vain then?"""
+        """Whether the next frame of `closer` ends the channel on which the other peer's next frame still waits."""
         other = self._held[closer.other]
         if not other:
             return False
@@ -122,7 +122,7 @@ class FrameOrder:
         name = _name(last)
         if name not in _LAST_NAMES or (last.channel and last.channel != waiting.channel):
             return False
-        if last.channel in self._reused:  # the broker closes the channel that was before the client's
+        if last.channel in self._reused:  # the broker closes the previous channel with this number
             return False
         missing = self._waits(closer.other, waiting)
         if missing is None or name in missing.names or (last.channel and "channel.open" in missing.names):
@@ -130,7 +130,7 @@ class FrameOrder:
         return name.endswith("close-ok") or not any(each.endswith("close-ok") for each in missing.names)
 
     def _is_held(self, missing: Missing, channel: int, sender: Peer) -> bool:
-        """Are there as many as that among the frames of `sender`?"""
+        """Whether the held frames of `sender` on the channel contain the missing methods."""
         count = missing.number
         for each in self._held[sender]:
             frame = each.frame
@@ -142,7 +142,7 @@ class FrameOrder:
 
 
 _LAST_NAMES = ("channel.close", "channel.close-ok", "connection.close", "connection.close-ok")
-"""Methods after which their sender sends nothing else that another waits for, but for close-ok."""
+"""Methods after which their sender sends nothing that a frame may wait for, except close-ok."""
 
 
 def _name(frame: Frame) -> str:

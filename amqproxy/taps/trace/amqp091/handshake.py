@@ -1,4 +1,4 @@
-"""What the peers of a connection say of themselves, and agree on, before it is open."""
+"""Handshake of a connection: the peers' properties, the user, and the limits agreed before it is open."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from amqproxy.taps.trace.handshake_facts import HandshakeFacts
 
 
 def learn(facts: HandshakeFacts, method: Method) -> None:
-    """Note what a method on channel 0 shows, of which those of the handshake matter: section 2.2.4."""
+    """Record the facts that a handshake method on channel 0 shows; other methods show none. Section 2.2.4."""
     match method:
         case ConnectionStart():
             facts.server_properties = json_value(method.server_properties)

@@ -1,4 +1,4 @@
-"""The publishes of one channel: their numbers, and what the broker says became of them."""
+"""Publishes of one channel: their numbers, confirms and returns."""
 
 from __future__ import annotations
 
@@ -16,9 +16,9 @@ _PUBLISH = frozenset(("basic.publish",))
 
 
 class PublishTrace:
-    """Numbers publishes, and links them to confirms, returns and the ends of transactions.
+    """Publishes of one channel, numbered, and linked to confirms, returns and the ends of transactions.
 
-    `count` is how many the client has sent.
+    `count` is the number of publishes that the client has sent.
     """
 
     __slots__ = ("_confirms_from", "_context", "_mandatory", "_returnable", "_unconfirmed", "count")
@@ -33,16 +33,16 @@ class PublishTrace:
 
     @property
     def unconfirmed(self) -> int:
-        """How many are open: not confirmed, or not committed."""
+        """Number of open publishes: not confirmed, or not committed."""
         return self._unconfirmed.count
 
     def begin_confirms(self) -> None:
-        """The client has sent confirm.select: the broker counts the publishes after it."""
+        """Note the client's confirm.select: the broker counts the publishes after it."""
         if self._context.select_mode(ChannelMode.CONFIRM):
             self._confirms_from = self.count
 
     def publish(self, publish: BasicPublish, content: PartialContent, ts_ns: int) -> bool:
-        """The client has sent a message; is it open?"""
+        """Report a publish of the client; return whether it is open."""
         context = self._context
         self.count = number = self.count + 1
         tag = None
@@ -84,11 +84,11 @@ class PublishTrace:
         return True
 
     def rewrite(self, number: int) -> None:
-        """A rule has changed the last publish, which has this number."""
+        """Note that a rule has changed the last publish, which has this number."""
         self._mandatory.rewrite(number)
 
     def give_back(self, returned: BasicReturn, content: PartialContent, ts_ns: int) -> None:
-        """The broker has returned a message."""
+        """Report a returned message with its publish, if that is certain."""
         self._returnable -= 1
         number = self._mandatory.match(returned.exchange, returned.routing_key, content.size, content.properties)
         self._context.events.append(
@@ -106,7 +106,7 @@ class PublishTrace:
         )
 
     def confirm(self, outcome: Settlement, tag: int, multiple: bool, ts_ns: int) -> None:
-        """The broker settles the publish that it numbers `tag`, with `multiple` all up to it."""
+        """Settle the publish that the broker numbers `tag`, with `multiple` all up to it."""
         context = self._context
         base = self._confirms_from
         context.learn_mode(ChannelMode.CONFIRM)
@@ -121,7 +121,7 @@ class PublishTrace:
         self._settle(outcome, spans or (), ts_ns, is_unknown_tag=unknown)
 
     def missing_for_confirm(self, tag: int) -> Missing | None:
-        """What the broker settles with that tag, if it was not seen yet."""
+        """Return the publishes, or the confirm.select, that a confirm of this tag waits for; `None` if seen."""
         if self._context.mode is ChannelMode.NORMAL:
             return _CONFIRM_SELECT
         if self._confirms_from is None or tag <= self.count - self._confirms_from:
@@ -129,11 +129,11 @@ class PublishTrace:
         return Missing(_PUBLISH, tag - (self.count - self._confirms_from))
 
     def missing_for_return(self) -> Missing | None:
-        """What the broker returns, if it was not seen yet."""
+        """Return the publish that a basic.return waits for; `None` if it was seen."""
         return None if self._returnable > 0 else Missing(_PUBLISH)
 
     def settle_transaction(self, last: int, outcome: Settlement, ts_ns: int) -> None:
-        """The broker has ended the transaction whose last publish was number `last`."""
+        """Settle the publishes of a transaction that the broker has ended, up to the one with the number `last`."""
         spans = self._unconfirmed.settle_up_to(last)
         if spans:
             self._settle(outcome, spans, ts_ns)
@@ -162,13 +162,13 @@ class PublishTrace:
         )
 
     def end(self, outcome: Settlement, ts_ns: int) -> None:
-        """Nothing more is seen of those that are open."""
+        """Report all open publishes with this outcome, since nothing more is seen of them."""
         spans = self._unconfirmed.clear()
         if spans:
             self._report(outcome, spans, ts_ns)
 
     def forget_older_half(self, ts_ns: int) -> bool:
-        """Forget the older half of the ranges, if there are several; what became of them is unknown."""
+        """Forget the older half of the ranges, if there are several, and report their outcome as unknown."""
         spans = self._unconfirmed.forget_older_half()
         if spans:
             self._report(Settlement.UNKNOWN, spans, ts_ns)
@@ -176,9 +176,9 @@ class PublishTrace:
         return bool(spans)
 
     def lose(self) -> None:
-        """Frames of the channel are missing: confirms and returns cannot be linked to publishes from now on."""
+        """Stop linking confirms to publishes, since frames of the channel were missed."""
         self._confirms_from = None
 
     def forget_mandatory(self) -> None:
-        """Publishes that may be returned are not known any more."""
+        """Forget the mandatory publishes: later returns cannot be linked."""
         self._mandatory.lose()

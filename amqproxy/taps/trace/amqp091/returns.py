@@ -1,4 +1,4 @@
-"""Which publish a basic.return gives back: it has no number, and is known by what it holds."""
+"""Match of a basic.return with its publish, by names, properties and size: a return has no number."""
 
 from __future__ import annotations
 
@@ -10,10 +10,10 @@ from amqproxy.amqp091.properties import ContentHeader, Properties
 from amqproxy.taps.trace.budget import Budget
 
 MAX_MANDATORY = 4096
-"""Mandatory publishes of one channel that are remembered; the oldest is forgotten first."""
+"""Limit on the remembered mandatory publishes of one channel; the oldest is forgotten first."""
 
 PUBLISH_COST = 288
-"""Bytes that a publish is counted as: its number and the digests of what it holds."""
+"""Memory charged for a publish, in bytes: its number and two digests."""
 
 
 class _Publish(NamedTuple):
@@ -26,9 +26,9 @@ class _Publish(NamedTuple):
 
 
 class MandatoryPublishes:
-    """The publishes of one channel that may still be returned, with the number of each.
+    """Publishes of one channel that may still be returned, with the number of each.
 
-    A publish that the broker has settled cannot be returned any more: it sends the return first.
+    A publish that the broker has settled can no longer be returned: the broker sends the return first.
     """
 
     __slots__ = ("_budget", "_forgotten", "_is_lost", "_publishes")
@@ -58,20 +58,20 @@ class MandatoryPublishes:
             publishes.append(_Publish(number, *_digests(exchange, routing_key, size, properties)))
 
     def rewrite(self, number: int) -> None:
-        """A rule has changed this publish, the last: it may come back with other names or other properties."""
+        """Note that a rule has changed this publish, the last: it may come back with other names or properties."""
         publishes = self._publishes
         if publishes and publishes[-1].number == number:
             publishes[-1] = publishes[-1]._replace(is_rewritten=True)
 
     def settle(self, first: int, last: int, oldest_open: int) -> None:
-        """The publishes with these numbers are settled; all that are not have numbers from `oldest_open` on."""
+        """Forget the publishes with these numbers, which are settled; `oldest_open` is the lowest unsettled number."""
         if self._forgotten < oldest_open:
             self._forgotten = 0
         publishes = self._publishes
         if not publishes:
             return
         before = len(publishes)
-        if publishes[0].number >= first:  # in order, as brokers mostly do
+        if publishes[0].number >= first:  # brokers mostly settle in order
             while publishes and publishes[0].number <= last:
                 publishes.popleft()
         else:
@@ -79,9 +79,9 @@ class MandatoryPublishes:
         self._budget.give(PUBLISH_COST * (before - len(publishes)))
 
     def match(self, exchange: str, routing_key: str, size: int, properties: Properties) -> int | None:
-        """The number of the publish that is returned; None if it could be one of several.
+        """Return the number of the returned publish; `None` if it could be one of several.
 
-        One that was rewritten has kept its properties and its size, or else the names that the client is shown.
+        A rewritten publish has kept its properties and size, or else the names that the client is shown.
         """
         if self._forgotten or self._is_lost or self._publishes is None:
             return None
@@ -96,7 +96,7 @@ class MandatoryPublishes:
         return found[0].number
 
     def lose(self) -> None:
-        """Publishes that may be returned are not known any more."""
+        """Forget all publishes, and match no later return."""
         self.clear()
         self._is_lost = True
 

@@ -1,4 +1,4 @@
-"""The transactions of one channel: the publishes and the acknowledgements that take effect with tx.commit.
+"""Transactions of one channel: the publishes and acknowledgements that take effect with tx.commit.
 
 AMQP 0-9-1 section 1.9.
 """
@@ -11,18 +11,18 @@ from amqproxy.taps.trace.amqp091.channel_context import ChannelContext
 from amqproxy.taps.trace.events import DeliveriesSettled
 
 MAX_TRANSACTIONS = 1024
-"""Commits and rollbacks of one channel that may be under way."""
+"""Limit on the unanswered commits and rollbacks of one channel."""
 
 
 class EndedTransaction(NamedTuple):
-    """A transaction whose end was sent: its last publish, and what the client settled in it."""
+    """A transaction whose tx.commit or tx.rollback was sent: its last publish, and its settlements."""
 
     last_publish: int
     settled: list[DeliveriesSettled]
 
 
 class TransactionTrace:
-    """What the client settled in its transaction, and the transactions whose end the broker has not answered."""
+    """Settlements of the client's current transaction, and transactions whose end the broker has not answered."""
 
     __slots__ = ("_context", "_settled", "_under_way")
 
@@ -33,20 +33,20 @@ class TransactionTrace:
 
     @property
     def are_too_many(self) -> bool:
-        """Are more ends under way than are remembered?"""
+        """Whether more commits and rollbacks are unanswered than `MAX_TRANSACTIONS`."""
         return len(self._under_way) > MAX_TRANSACTIONS
 
     def add(self, settled: DeliveriesSettled) -> None:
-        """The client has settled deliveries in the transaction."""
+        """Add a settlement of the client to the current transaction."""
         self._settled.append(settled)
         self._context.budgets.spans.left -= len(settled.spans)
 
     def commit(self, last_publish: int) -> None:
-        """The client has sent tx.commit."""
+        """End the current transaction with the client's tx.commit."""
         self._end(last_publish, self._settled)
 
     def roll_back(self, last_publish: int) -> list[DeliveriesSettled]:
-        """The client has sent tx.rollback: what it had settled in the transaction is open again."""
+        """End the current transaction with the client's tx.rollback; return its settlements, which are void."""
         settled = self._settled
         self._give_back(settled)
         self._end(last_publish, [])
@@ -58,7 +58,7 @@ class TransactionTrace:
             self._under_way.append(EndedTransaction(last_publish, settled))
 
     def answered(self) -> EndedTransaction | None:
-        """The broker has answered the oldest end that is under way."""
+        """Remove and return the oldest transaction whose end was unanswered: the broker has answered it."""
         if not self._under_way:
             return None
         transaction = self._under_way.pop(0)
@@ -66,7 +66,7 @@ class TransactionTrace:
         return transaction
 
     def give_up(self) -> list[DeliveriesSettled]:
-        """Forget what was settled and has not taken effect, and return it in order."""
+        """Forget the settlements that have not taken effect, and return them in order."""
         given_up = [each for transaction in self._under_way for each in transaction.settled] + self._settled
         self._give_back(given_up)
         for transaction in self._under_way:
@@ -75,7 +75,7 @@ class TransactionTrace:
         return given_up
 
     def clear(self) -> list[DeliveriesSettled]:
-        """The same, and no end is under way any more."""
+        """Like `give_up`, and forget the unanswered commits and rollbacks."""
         given_up = self.give_up()
         self._under_way.clear()
         return given_up
