@@ -100,7 +100,7 @@ class RecordingDirectory:
             return file, descriptor
 
     def complete(self) -> dict[Path, int]:
-        """Return the complete recordings with their sizes, oldest first, except those of other processes that record here."""
+        """Return the complete recordings with their sizes, oldest first, except those of other recording processes."""
         others = {lock[1] for lock in self._named(_LOCK) if lock[1] != str(self._number) and self._is_held(lock.string)}
         self.has_others = bool(others)
         found = {}

@@ -185,7 +185,7 @@ class Ladder:
 
 
 class _OpenSection:
-    """A connection that has not ended: its section, unless there is no room for one, and the foldings of its channels."""
+    """A connection that has not ended: its section, None if the ladder is full, and the foldings of its channels."""
 
     def __init__(self) -> None:
         self.section: LadderSection | None = None
