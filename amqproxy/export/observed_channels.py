@@ -130,8 +130,8 @@ class MessageShape:
     def _value(self, body: bytes, *, is_said_to_be_json: bool) -> Any:
         """Return the body as JSON or as text; None if it is neither.
 
-        After one body that is not JSON, none is taken as JSON. A number or a word is a text, unless its content type says
-        otherwise.
+        After one body that is not JSON, none is taken as JSON. A number or a word is a text, unless its content type
+        says otherwise.
         """
         if self.is_json:
             try:

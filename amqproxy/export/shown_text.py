@@ -13,7 +13,7 @@ _UNITS = ("B", "KiB", "MiB", "GiB", "TiB")
 
 
 def shown(text: str, most: int = MAX_TEXT) -> str:
-    """Escape a text for HTML; unprintable characters, such as line breaks and direction marks, become Python escapes."""
+    """Escape a text for HTML; unprintable characters such as line breaks and direction marks become Python escapes."""
     cut = text if len(text) <= most else f"{text[: most - 1]}…"
     return html.escape(
         "".join(each if each.isprintable() else each.encode("unicode_escape").decode() for each in cut), quote=True
