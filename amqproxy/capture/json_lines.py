@@ -53,7 +53,7 @@ MAX_HEADS = 4096
 """Beginnings of lines that are kept: one for each direction of a stream."""
 
 _ROOM_FOR_KEYS = cython.declare(cython.Py_ssize_t, 4096)
-"""What a line has beside its values: the names of arguments and properties, and numbers."""
+"""Space for a line without its values: the names of arguments and properties, and numbers."""
 _GROWTH = cython.declare(cython.Py_ssize_t, 6)
 """A byte of a frame of 0-9-1 becomes so many of JSON at most: a control character."""
 _AMQP010_GROWTH = cython.declare(cython.Py_ssize_t, AMQP010_GROWTH)
