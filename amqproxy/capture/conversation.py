@@ -114,7 +114,7 @@ class Conversation:
     _sides: tuple[ConversationSide, ConversationSide]
     _endpoints: tuple[Endpoint, Endpoint]
     _client: cython.int  # the direction of the client; -1: not yet known
-    _is_settled: cython.bint  # whether nothing more is to be learned from frames
+    _is_settled: cython.bint  # whether frames reveal nothing more
     _lasting: cython.int  # how many sides have not ended
     _ended_unreported: cython.int  # the direction that ended before anything of the stream was reported, or -1
     _unreported_ending: StreamEnd
@@ -233,7 +233,7 @@ class Conversation:
         wrong: RecordedViolation,
         passed: list[Decoded],
     ) -> bool:
-        """Process bytes of one side that violated the protocol when recorded; return False if their place is unknown."""
+        """Process bytes of one side that violated the protocol when recorded; return False if their place is unclear."""
         side = self._side(direction)
         if side.finder is None or not self.is_reported:
             return False

@@ -38,8 +38,10 @@ ACKNOWLEDGED_PATIENCE = 3
 """Segments of the stream that may follow before an acknowledged hole is given up: where several queues of a card are
 captured, an acknowledgement can overtake what it acknowledges."""
 RESET_PATIENCE_NS = 1_000_000_000
-"""For how long an RST beyond all bytes that were seen may still be the end: a connection that goes on later has not
-taken it (RFC 5961, section 3.2)."""
+"""Nanoseconds for which an RST beyond all bytes seen may still be the end.
+
+A connection that continues later has not accepted it (RFC 5961, section 3.2).
+"""
 MAX_STREAMS = 65_536
 """Streams open at once; beyond it the quietest eighth is given up."""
 MAX_CLOSED_STREAMS = 1024
@@ -445,7 +447,10 @@ class Reassembler:
 
     @cython.cfunc
     def _settle(self, direction: _Direction, events: list[Event]) -> None:
-        """Accept the doubtful RST of a direction if all bytes before it have arrived, or forget it if the stream continues."""
+        """Accept the doubtful RST of a direction if all bytes before it have arrived.
+
+        Forget it if the stream continues.
+        """
         if direction.doubtful < 0 or direction.is_over:
             return
         has_all: cython.bint = direction.next == direction.doubtful and not direction.held
@@ -568,7 +573,7 @@ class Reassembler:
 
     @cython.cfunc
     def _drain(self, direction: _Direction, events: list[Event]) -> None:
-        """Deliver what is held and has no hole before it any more."""
+        """Deliver the held bytes up to the next hole."""
         while direction.held:
             start, stop, data, comments = direction.held[0]
             if start > direction.next:

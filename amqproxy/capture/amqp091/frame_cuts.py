@@ -164,7 +164,7 @@ class FrameCutter:
     def _add(
         self, start: cython.Py_ssize_t, kept: cython.Py_ssize_t, end: cython.Py_ssize_t, at: cython.Py_ssize_t
     ) -> cython.bint:
-        """Add a packet if there is room; otherwise note it for the next call, which processes the frame at `at` again."""
+        """Add a packet if there is room; otherwise the next call adds it, processing the frame at `at` again."""
         place: cython.Py_ssize_t = 3 * self._count
         if self._count == _MOST_CUTS:
             self._start = start

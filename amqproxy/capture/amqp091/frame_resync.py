@@ -101,7 +101,7 @@ class FrameResync:
 
     @property
     def skipped(self) -> int:
-        """Bytes that came, or are missing, since a boundary was lost; 0 while frames are read."""
+        """Bytes received, or missing, since the boundary was lost; 0 while frames are read."""
         return 0 if self._is_reading else self._offset + self._search.seen - self._since
 
     def set_frame_max(self, frame_max: int) -> None:
@@ -178,7 +178,7 @@ class FrameResync:
 
     @cython.cfunc
     def _read(self, ts_ns: int, data: bytes, found: list[Found]) -> bytes:
-        """Read the frames that `data` completes, or extend an incomplete one; return the rest if no frame begins there."""
+        """Read the frames that `data` completes, or extend an incomplete one; return the rest if no frame begins it."""
         if self._tail:
             if len(data) < self._lacks:
                 self._pieces.append(data)
