@@ -233,7 +233,7 @@ class Conversation:
         wrong: RecordedViolation,
         passed: list[Decoded],
     ) -> bool:
-        """Process bytes of one side that violated the protocol when recorded; return False if their place is unclear."""
+        """Process bytes of one side that violated the protocol when recorded; False if their place is not known."""
         side = self._side(direction)
         if side.finder is None or not self.is_reported:
             return False
@@ -354,7 +354,7 @@ class Conversation:
 
     @cython.cfunc
     def _read(self, direction: cython.int, ts_ns: int, is_aligned: cython.bint, passed: list[Decoded]) -> None:
-        """Begin to read frames, after a search for the first one unless `is_aligned`."""
+        """Begin to read frames; unless `is_aligned` without missing bytes, the first boundary is searched for."""
         side = self._side(direction)
         data, side.first = side.first, b""
         side.stranger = ""
