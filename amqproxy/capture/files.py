@@ -84,7 +84,7 @@ class CaptureFile(msgspec.Struct, frozen=True):
     def _packets_in_directory(
         self, path: Path, notify: OnWarning, on_read: OnRead, on_secrets: OnSecrets
     ) -> Iterator[Packet]:
-        """Yield the packets of a file in a growing ring, which may be finished, compressed, removed or empty by now."""
+        """Yield the packets of a file in a growing ring, perhaps finished, compressed, removed or empty by now."""
         path = next((each for each in [path, *_successors(path)] if each.is_file()), path)
 
         def note(warning: CaptureWarning) -> None:

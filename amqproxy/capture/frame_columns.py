@@ -944,7 +944,7 @@ class FrameColumns:
         column: Column = self._column(place)
         at: cython.Py_ssize_t
         number: cython.longlong
-        if code == 0xE3:  # of a reply-to, the routing key: behind its size, its packing flags, and the exchange
+        if code == 0xE3:  # routing key of a reply-to: after its size, its packing flags, and the exchange
             at = position + 4
             if p[position + 2] & 1:
                 at += 1 + p[at]

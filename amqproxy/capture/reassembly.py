@@ -72,7 +72,7 @@ class _Direction:
     doubtful_ns: int
     acked: cython.longlong  # the last acknowledgement by the peer, as it was sent; -1: none
     waited: cython.int  # segments since the hole was acknowledged
-    held: list[tuple[int, int, bytes, tuple[str, ...]]]  # pieces behind a hole, in order: from, to, bytes, comments
+    held: list[tuple[int, int, bytes, tuple[str, ...]]]  # pieces after a hole, in order: from, to, bytes, comments
     held_bytes: cython.longlong
     is_stalled: cython.bint  # whether the sender's window is 0
     stalled_at: int  # since when
@@ -111,7 +111,7 @@ class _Direction:
 
     @cython.cfunc
     def sent_end(self) -> cython.longlong:
-        """The position behind all that was seen or acknowledged of the direction, its FIN included."""
+        """Return the position after all bytes seen or acknowledged in the direction, its FIN included."""
         found: cython.longlong = self.next + (1 if self.is_guess else 0)
         if self.held:
             found = max(found, self.held[len(self.held) - 1][1])
