@@ -1,12 +1,12 @@
 """Captures: files of packets, decoded as live traffic is.
 
-A file is read in steps, and each step is a function of the one before:
+A file is read in steps, each of which is a function of the previous one:
 
-    files           paths, `-` or streams → bytes → `Packet`s         chooses the format by the file's first bytes
+    files           paths, `-` or streams → bytes → `Packet`s         detects the format from the file's first bytes
       byte_window     plain or compressed, as a window that moves forward
       compression     gzip, zstd and lz4
       pcap, pcapng    the two formats
-      packet_comment  what rules did, in the comments of a recording's packets
+      packet_comment  verdicts of rules, in the comments of a recording's packets
     packets         `Packet` → `TCPSegment`   link layer, IP, TCP      (compiled)
       fragments       IP fragments, reassembled
     reassembly      `TCPSegment`s → `Event`s  TCP streams, in order    (compiled)
@@ -24,20 +24,20 @@ A file is read in steps, and each step is a function of the one before:
     arrow           `Decoded` → Arrow record batches; needs pyarrow
       frame_columns   rows as columns, from the bytes of frames                        (may be compiled)
     filtering       `Decoded` → `Decoded`     only the commands that a filter matches
-    selection       `Decoded` → `Decoded`     of the connection, channel and time that are asked for
-    dry_run         `Decoded` → what rules would have done to it
+    selection       `Decoded` → `Decoded`     of the selected connection, channel and time
+    dry_run         `Decoded` → the verdicts that rules would have reached
 
-A file is written in the other direction, by code that has frames or bytes of them:
+A file is written in the other direction, from frames or their bytes:
 
     secrets         bytes of frames → the same, with passwords masked                  (a folder each protocol)
-    frame_cuts      where they are cut into packets                                    (a folder each protocol)
-    synthetic_tcp   IP and TCP around them, of a connection that is made up            (may be compiled)
+    frame_cuts      the places to cut them into packets                                (a folder each protocol)
+    synthetic_tcp   IP and TCP around them, of a made-up connection                    (may be compiled)
     pcapng_writer   the blocks of a file                                               (may be compiled)
 
-`read_records` returns what `decode` prints; `read_decoded` returns the same as frames whose fields are not decoded yet,
-which is many times as fast and keeps their bytes.
+`read_records` returns the output of `decode`; `read_decoded` returns the same as frames with undecoded fields, which
+is many times as fast and keeps their bytes.
 
-`warnings` defines what is reported about a file: a `CaptureError` ends the reading, a `CaptureWarning` does not.
+`warnings` defines the problems of a file: a `CaptureError` ends the reading, a `CaptureWarning` does not.
 
 Each protocol has its folder, `amqp091` and `amqp010`, for frames in bytes, their secrets and their commands.
 

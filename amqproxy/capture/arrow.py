@@ -1,7 +1,7 @@
-"""Captures as Apache Arrow: batches of rows, one a record, for Spark, Parquet and whatever reads Arrow.
+"""Captures as Apache Arrow: batches of rows, one per record, for Spark, Parquet and any reader of Arrow.
 
-The columns are those of `schema`, which docs/arrow.md explains. The buffers that `FrameColumns` fills are handed over
-as they are. Needs pyarrow: `amqproxy[analytics]`.
+The columns are those of `schema`, described in docs/arrow.md. The buffers that `FrameColumns` fills are handed over
+without copying. Needs pyarrow: `amqproxy[analytics]`.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ except ImportError as missing:
     ) from missing
 
 ROWS = 16_384
-"""Rows of a batch, unless asked otherwise."""
+"""Default number of rows of a batch."""
 
 _DICTIONARIES: dict[str, tuple[str, ...] | None] = {
     "connection": None,
@@ -51,7 +51,7 @@ _DICTIONARIES: dict[str, tuple[str, ...] | None] = {
     "verdict": None,
     "flags": FLAGS,
 }
-"""The columns that are encoded by a dictionary: which, or None where each batch has its own."""
+"""Dictionary-encoded columns with their values, or None if each batch has its own dictionary."""
 
 _FIXED = {name: pa.array(values, pa.utf8()) for name, values in _DICTIONARIES.items() if values is not None}
 
@@ -61,7 +61,7 @@ _TYPES = {INT64: pa.int64(), INT32: pa.int32(), INT8: pa.int8(), BOOL: pa.bool_(
 
 
 def schema(*, arguments: bool = False, body: bool = False, dictionaries: bool = True) -> pa.Schema:
-    """The columns of a batch, as `record_batches` makes it with the same options."""
+    """Return the columns of a batch from `record_batches` with the same options."""
     return pa.schema(
         [
             pa.field(name, _type(name, kind, dictionaries), nullable=name not in _ALWAYS)
@@ -89,10 +89,10 @@ def record_batches(
     body: int = 0,
     dictionaries: bool = True,
 ) -> Iterator[pa.RecordBatch]:
-    """What passed as batches of `rows` rows, and of fewer at the end or where texts are long.
+    """Yield decoded traffic as batches of `rows` rows, or fewer at the end or if texts are long.
 
-    With `arguments` there is a column of them in JSON, and of the first `body` bytes of each body frame, if any.
-    Without `dictionaries` no column is encoded by one, as Spark wants it.
+    With `arguments` there is a column with all arguments in JSON, and with `body` one with the first `body` bytes of
+    each body frame. Without `dictionaries` no column is dictionary-encoded, as Spark requires.
     """
     wanted = schema(arguments=arguments, body=body > 0, dictionaries=dictionaries)
     types = {field.name: field.type for field in wanted}
@@ -118,7 +118,7 @@ def record_batches(
 
 
 def _array(column: Column, count: int, kind: pa.DataType) -> pa.Array:
-    """The first `count` values of a column, in its own buffers."""
+    """Return the first `count` values of a column, in its own buffers."""
     valid = None if column.count == count else pa.py_buffer(column.valid)
     data = pa.py_buffer(column.data)
     nulls = count - column.count

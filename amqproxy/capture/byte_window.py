@@ -1,6 +1,6 @@
 """The bytes of a capture file as a window that moves forward: plain or compressed, file or pipe.
 
-Nothing here seeks, and no more than a chunk and one packet is ever in memory.
+Nothing here seeks, and at most a chunk and one packet is ever in memory.
 """
 
 from __future__ import annotations
@@ -13,28 +13,28 @@ from amqproxy.capture.compression import MAGIC_BYTES, Compression, Damaged, Deco
 from amqproxy.capture.warnings import CaptureError, CaptureWarning, OnWarning, WarningKind
 
 CHUNK_BYTES = 64 * 1024
-"""How much is read at a time: little enough that memory is used again, and not asked of the system each time."""
+"""Bytes read at a time: little enough that memory is reused, and not requested from the system each time."""
 
 OnRead: TypeAlias = Callable[[int], None]
-"""Takes how many bytes have been read just now, of a file as it is on the disk."""
+"""Receives the number of bytes just read from a file as stored on disk."""
 
 
 def ignore_read(count: int) -> None:
-    """An `OnRead` that ignores it."""
+    """Ignore the number of bytes read."""
 
 
 OnSecrets: TypeAlias = Callable[[bytes], None]
-"""Takes secrets of TLS sessions that are in the file, in the format of SSLKEYLOGFILE."""
+"""Receives secrets of TLS sessions found in the file, in the format of SSLKEYLOGFILE."""
 
 
 def ignore_secrets(key_log: bytes) -> None:
-    """An `OnSecrets` that ignores them."""
+    """Ignore the secrets."""
 
 
 class ByteWindow:
     """A window on a stream of bytes.
 
-    Readers take `buffer[position:]` and move `position`; `need` makes more of it readable.
+    Readers consume `buffer[position:]` and advance `position`; `need` makes more bytes readable.
     """
 
     __slots__ = ("_before", "_chunks", "_notify", "buffer", "cut", "file", "on_secrets", "position")
@@ -51,7 +51,7 @@ class ByteWindow:
         self.buffer = b""
         self.position = 0
         self.cut = False
-        """Whether the compressed data ended before its end: what is here is not all there was."""
+        """Whether the compressed data ended prematurely, so that the content is incomplete."""
         self.on_secrets = on_secrets
         self._before = 0
         self._notify = notify
@@ -65,16 +65,16 @@ class ByteWindow:
 
     @property
     def offset(self) -> int:
-        """Where `position` is in the whole stream."""
+        """The offset of `position` in the whole stream."""
         return self._before + self.position
 
     @property
     def left(self) -> int:
-        """Bytes readable without asking for more."""
+        """Bytes readable without requesting more."""
         return len(self.buffer) - self.position
 
     def need(self, count: int) -> bool:
-        """Make `count` bytes readable at `position`; False if the stream ends before that."""
+        """Make `count` bytes readable at `position`; return False if the stream ends before that."""
         held = len(self.buffer) - self.position
         if held >= count:
             return True
@@ -90,7 +90,7 @@ class ByteWindow:
         return held >= count
 
     def error(self, reason: str, remedy: str) -> CaptureError:
-        """An error about the bytes at `position`."""
+        """Return an error about the bytes at `position`."""
         return CaptureError(self.file, self.offset, reason, remedy)
 
     def notice(self, kind: WarningKind, text: str) -> None:
@@ -98,7 +98,7 @@ class ByteWindow:
         self._notify(CaptureWarning(kind, self.file, self.offset, text))
 
     def _decompressed(self, compression: Compression, packed: Iterator[bytes]) -> Iterator[bytes]:
-        """The bytes of a compressed file."""
+        """Yield the bytes of a compressed file."""
         name = compression.name
         try:
             decompression = Decompression(compression)
@@ -124,7 +124,7 @@ class ByteWindow:
 
 
 def _chunks(source: BinaryIO, on_read: OnRead) -> Iterator[bytes]:
-    """What `source` gives, as it comes: a pipe is not waited on until a chunk is full."""
+    """Yield bytes of `source` as they arrive: a pipe is not awaited until a chunk is full."""
     read = getattr(source, "read1", source.read)
     while chunk := read(CHUNK_BYTES):
         on_read(len(chunk))

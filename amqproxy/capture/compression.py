@@ -1,4 +1,4 @@
-"""Compressed captures: gzip, zstd and lz4, decompressed as they come, and never more than a chunk at a time.
+"""Compressed captures: gzip, zstd and lz4, decompressed in streaming, at most a chunk at a time.
 
 lz4 needs a library of the extra `captures`.
 """
@@ -14,9 +14,9 @@ import msgspec
 import zstandard
 
 CHUNK_BYTES = 256 * 1024
-"""How much is decompressed at a time."""
+"""Bytes that are decompressed at a time."""
 SLICE_BYTES = 4096
-"""How much is given to a decompressor at a time: what a damaged slice held before the damage is lost."""
+"""Bytes passed to a decompressor at a time; the content of a damaged slice before the damage is lost."""
 
 MAGIC_BYTES = 4
 
@@ -24,11 +24,11 @@ _MAX_BLOCK_BYTES = 128 * 1024
 _ONE_BYTE_REPEATED = 1
 _HAS_CHECKSUM = 4
 _SKIPPABLE = frozenset(bytes([number, 0x2A, 0x4D, 0x18]) for number in range(0x50, 0x60))
-"""Frames that zstd and lz4 share, and that hold no data: pzstd begins with one."""
+"""Magic numbers of skippable frames of zstd and lz4, which hold no data: pzstd begins with one."""
 
 
 class Decompressor(Protocol):
-    """One member of a compressed file (gzip calls it so; for zstd and lz4 it is a frame), as `bz2` has it."""
+    """One member of a compressed file (gzip's term; for zstd and lz4 it is a frame), with the interface of `bz2`."""
 
     @property
     def eof(self) -> bool: ...
@@ -43,25 +43,25 @@ class Decompressor(Protocol):
 
 
 class Compression(msgspec.Struct, frozen=True):
-    """A way to compress files: its `name`, which is also that of the program which undoes it, and how files begin."""
+    """A compression format: its `name`, which is also its program's, and the magic numbers of its files."""
 
     name: str
     magics: frozenset[bytes]
     suffix: str
     library: str
-    """What to install for it; empty where nothing is needed."""
+    """The package to install for it; empty if none is needed."""
     decompressor: Callable[[], Decompressor]
-    """Makes one for each member; `ImportError` where the library is missing."""
+    """Creates a decompressor for each member; `ImportError` if the library is missing."""
     errors: Callable[[], tuple[type[Exception], ...]]
-    """What a decompressor raises for damaged data."""
+    """Exceptions that a decompressor raises for damaged data."""
 
 
 class Damaged(Exception):
-    """The compressed data is wrong from here on."""
+    """The compressed data is damaged from here on."""
 
 
 class _GzipMember:
-    """`zlib` with the interface of the others."""
+    """`zlib` with the interface of the other decompressors."""
 
     def __init__(self) -> None:
         self._member = zlib.decompressobj(zlib.MAX_WBITS | 16)
@@ -83,9 +83,9 @@ class _GzipMember:
 
 
 class _ZstdFrame:
-    """One frame of zstd, or one to skip, a block at a time: what a call of the library returns has no bound otherwise.
+    """One zstd frame, or a skippable one, decompressed block by block, because the library's output is unbounded.
 
-    RFC 8878, section 3.1.1: a frame is a header, blocks with a header of three bytes, and perhaps a checksum.
+    RFC 8878, section 3.1.1: a frame is a header, blocks with a header of three bytes, and optionally a checksum.
     """
 
     def __init__(self) -> None:
@@ -104,7 +104,7 @@ class _ZstdFrame:
         return self._data if self.eof else b""
 
     def decompress(self, data: bytes, max_length: int) -> bytes:
-        """Take `data`; return what one more block holds, which is less than `max_length`."""
+        """Add `data`; return the content of one more block, which is less than `max_length`."""
         self._data += data
         self._out = b""
         while not self.eof and not self._out and len(self._data) >= self._wanted:
@@ -116,7 +116,7 @@ class _ZstdFrame:
         return self._out
 
     def _frame(self) -> Generator[int, bytes, None]:
-        """Ask for bytes, take them, and put out what they hold."""
+        """Request bytes, process them, and output their content."""
         head = yield MAGIC_BYTES + 1
         if head[:MAGIC_BYTES] in _SKIPPABLE:
             head += yield 3
@@ -164,9 +164,9 @@ COMPRESSIONS = (GZIP, ZSTD, LZ4)
 
 
 def compression_of(start: bytes) -> Compression | None:
-    """How a file is compressed that begins with `start`; None if it is not.
+    """Return the compression of a file that begins with `start`; None if it is not compressed.
 
-    A file that begins with a frame to skip is taken for zstd, whose tools write such.
+    A file that begins with a skippable frame is taken for zstd, whose tools write such.
     """
     return next((each for each in COMPRESSIONS if start.startswith(tuple(each.magics))), None)
 
@@ -174,7 +174,7 @@ def compression_of(start: bytes) -> Compression | None:
 class Decompression:
     """The bytes of a compressed stream of one or more members.
 
-    After the last of them, `is_cut` is true if the stream ended within a member, and `has_rubbish` if something else
+    After the last member, `is_cut` is true if the stream ended within a member, and `has_rubbish` if other data
     followed the members, which was not read.
     """
 
@@ -183,18 +183,18 @@ class Decompression:
         self.has_rubbish = False
         self._compression = compression
         self._make = compression.decompressor
-        self._make()  # finds out now whether there is one
+        self._make()  # detects a missing library early
         self._errors = compression.errors()
 
     def chunks(self, packed: Iterator[bytes]) -> Iterator[bytes]:
-        """What `packed` holds; `Damaged` where it is wrong, after what came before."""
+        """Yield the decompressed content of `packed`; `Damaged` at damaged data, after the content before it."""
         member: Decompressor | None = None
-        start = b""  # of the next member
+        start = b""  # beginning of the next member
         for piece in packed:
             data, at = piece, 0
             while at < len(data):
                 if member is None:
-                    start = (start + data[at:]).lstrip(b"\0")  # with which gzip files may be padded
+                    start = (start + data[at:]).lstrip(b"\0")  # gzip files may be padded with zeros
                     if len(start) < MAGIC_BYTES:
                         break
                     if not start.startswith(tuple(self._compression.magics)):

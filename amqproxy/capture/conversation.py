@@ -1,8 +1,8 @@
-"""One TCP stream as AMQP: which protocol each side speaks, who is the client, and what passed.
+"""One TCP stream as AMQP: the protocol of each side, the client, and the frames.
 
-Any port will do. A stream is AMQP when one side's first bytes are a protocol header of AMQP, or a frame; joined in its
-middle, when a frame turns up. Bytes of another protocol are counted, and never read as 0-9-1. This module may be
-compiled.
+Any port is accepted. A stream is AMQP if the first bytes of one side are an AMQP protocol header, or a frame; if it was
+joined in its middle, once a frame is found. Bytes of another protocol are counted, and never read as 0-9-1. This module
+may be compiled.
 
 A long file, because a conversation reads the fields of its two sides as C does, which works only within one file.
 """
@@ -36,10 +36,10 @@ from amqproxy.capture.unreadable_bytes import JOINED, MISSING, UnreadableBytes
 from amqproxy.taps.note import NOTHING, Note
 
 MAX_GUESS_BYTES = 64 * 1024
-"""Searched, on a port that is not AMQP's, for the first frame of a stream that was joined in its middle."""
+"""Bytes searched for the first frame of a stream that was joined in its middle, on a port that is not AMQP's."""
 
 MAX_AMQP010_GUESS_BYTES = 256 * 1024
-"""Searched for frames of 0-10 where a stream was joined in its middle, beside the search for those of 0-9-1."""
+"""Bytes searched for 0-10 frames in a stream that was joined in its middle, beside the search for 0-9-1 frames."""
 
 _AMQP010_HEAD = 12
 
@@ -59,9 +59,9 @@ _CUT = "the capture ends within a frame"
 @cython.final
 @cython.cclass
 class ConversationSide:
-    """What one end of a stream has sent so far.
+    """State of one end of a stream.
 
-    It is undecided while there are too few bytes; then either `finder` reads frames, or `amqp010` those of 0-10, or
+    It is undecided while there are too few bytes; then either `finder` reads 0-9-1 frames, or `amqp010` 0-10 frames, or
     `stranger` names the protocol whose bytes are counted.
     """
 
@@ -103,7 +103,7 @@ class ConversationSide:
 @cython.final
 @cython.cclass
 class Conversation:
-    """One stream, from its `Opened` on; `is_reported` is true once something of it has been reported.
+    """One stream, from its `Opened` on; `is_reported` is true once an item of it has been reported.
 
     Nothing is reported before it is known to be AMQP, or another protocol on an AMQP port.
     """
@@ -114,7 +114,7 @@ class Conversation:
     _sides: tuple[ConversationSide, ConversationSide]
     _endpoints: tuple[Endpoint, Endpoint]
     _client: cython.int  # the direction of the client; -1: not yet known
-    _is_settled: cython.bint  # whether nothing more is to be learned from frames
+    _is_settled: cython.bint  # whether frames reveal nothing more
     _lasting: cython.int  # how many sides have not ended
     _ended_unreported: cython.int  # the direction that ended before anything of the stream was reported, or -1
     _unreported_ending: StreamEnd
@@ -165,7 +165,7 @@ class Conversation:
         return self._lasting == 0
 
     def sender(self, direction: int) -> str:
-        """Who sends in a direction: "client" or "server", once something is reported."""
+        """Return the sender of a direction, "client" or "server", once an item is reported."""
         return self._sender(direction)
 
     @cython.cfunc
@@ -174,7 +174,7 @@ class Conversation:
         return self._sides[direction]
 
     def data(self, direction: cython.int, ts_ns: int, data: bytes, passed: list[Decoded], note: Note = NOTHING) -> None:
-        """Take the bytes that came next from one side; the `note` is on the frames that they complete."""
+        """Process the next bytes of one side; `note` applies to the frames that they complete."""
         self._note = note
         side = self._side(direction)
         if side.finder is not None:
@@ -203,9 +203,9 @@ class Conversation:
         note: Note = NOTHING,
         is_whole: cython.bint = False,
     ) -> None:
-        """Take that `lost` bytes from one side are missing, which may be known to be of whole frames.
+        """Account for `lost` missing bytes of one side; `is_whole` if they are known to be whole frames.
 
-        The `note` is on a frame that they complete.
+        `note` applies to a frame that they complete.
         """
         self._note = note
         side = self._side(direction)
@@ -233,9 +233,7 @@ class Conversation:
         wrong: RecordedViolation,
         passed: list[Decoded],
     ) -> bool:
-        """Take bytes of one side that were found to break the protocol when they were recorded; False if it is not
-        known where they are.
-        """
+        """Process bytes of one side that violated the protocol when recorded; False if their place is not known."""
         side = self._side(direction)
         if side.finder is None or not self.is_reported:
             return False
@@ -248,7 +246,7 @@ class Conversation:
         return True
 
     def end(self, direction: cython.int, ts_ns: int, ending: StreamEnd, passed: list[Decoded]) -> None:
-        """Take that no more bytes come from one side: report what of it was not read."""
+        """Process the end of one side, reporting its unread bytes."""
         self._lasting -= 1
         side = self._side(direction)
         if side.first and side.finder is None and not side.stranger and self._has_server_port:
@@ -267,7 +265,7 @@ class Conversation:
 
     @cython.cfunc
     def _finish(self, direction: cython.int, ts_ns: int, ending: StreamEnd, passed: list[Decoded]) -> None:
-        """Report what is left of a side that has ended, in a stream of which something is reported."""
+        """Report the unread bytes of a side that has ended, in a reported stream."""
         side = self._side(direction)
         if side.amqp010 is not None:
             self._report_amqp010(direction, ts_ns, side.amqp010.end(ts_ns, _ENDED.get(ending, _CUT)), passed)
@@ -285,7 +283,7 @@ class Conversation:
 
     @cython.cfunc
     def _decide(self, direction: cython.int, ts_ns: int, is_all: cython.bint, passed: list[Decoded]) -> None:
-        """Find out what a side speaks from its first bytes, once there are enough of them, or no more come."""
+        """Determine the protocol of a side from its first bytes, once there are enough of them, or no more follow."""
         side, peer = self._side(direction), self._side(1 - direction)
         first = side.first
         name = recognise(first) if side.is_from_start or first[:4] == HEADER[:4] else "unknown"
@@ -326,7 +324,7 @@ class Conversation:
 
     @cython.cfunc
     def _greet(self, direction: cython.int, ts_ns: int, protocol: str, passed: list[Decoded]) -> None:
-        """Take a protocol header of AMQP, whatever its version."""
+        """Process an AMQP protocol header of any version."""
         side = self._side(direction)
         if self._client < 0:
             self._client = direction
@@ -343,7 +341,7 @@ class Conversation:
         if protocol == NAME:
             side.first = data[_HEADER_BYTES:]
             self._read(direction, ts_ns, True, passed)
-        elif protocol in LIKE_0_9_1:  # RabbitMQ goes on in 0-9-1; another broker may ask for another header
+        elif protocol in LIKE_0_9_1:  # RabbitMQ continues in 0-9-1; another broker may request another header
             side.first = data[_HEADER_BYTES:]
             if side.first:
                 self._decide(direction, ts_ns, False, passed)
@@ -356,7 +354,7 @@ class Conversation:
 
     @cython.cfunc
     def _read(self, direction: cython.int, ts_ns: int, is_aligned: cython.bint, passed: list[Decoded]) -> None:
-        """Read frames from here on; where they do not begin here, that is to be found out."""
+        """Begin to read frames; unless `is_aligned` without missing bytes, the first boundary is searched for."""
         side = self._side(direction)
         data, side.first = side.first, b""
         side.stranger = ""
@@ -382,10 +380,10 @@ class Conversation:
     def _guess_amqp010(
         self, direction: cython.int, ts_ns: int, data: bytes, is_all: cython.bint, passed: list[Decoded]
     ) -> bool:
-        """Look for frames of 0-10 in what came of a side that was joined in its middle: are there any?
+        """Search for 0-10 frames in a side that was joined in its middle; return whether there are any.
 
-        Two that follow each other are proof; so is one that ends where the bytes end, if the other side speaks 0-10, or
-        no more come.
+        Two consecutive frames are proof; so is one that ends where the bytes end, if the other side speaks 0-10, or no
+        more follow.
         """
         side, peer = self._side(direction), self._side(1 - direction)
         if (self.is_reported and peer.amqp010 is None) or side.guess is None:
@@ -422,7 +420,7 @@ class Conversation:
 
     @cython.cfunc
     def _read_amqp010(self, direction: cython.int, ts_ns: int, passed: list[Decoded]) -> None:
-        """Read frames of 0-10 from here on, in a recording that begins in the middle of a connection."""
+        """Begin to read 0-10 frames, in a recording that begins in the middle of a connection."""
         side = self._side(direction)
         self._start_reporting(ts_ns, passed)
         data, side.first = side.first, b""
@@ -440,9 +438,7 @@ class Conversation:
 
     @cython.cfunc
     def _be_stranger(self, direction: cython.int, ts_ns: int, protocol: str, passed: list[Decoded]) -> None:
-        """Take a side for something else than 0-9-1; its first bytes are reported as its header, if the stream is
-        reported at all.
-        """
+        """Treat a side as another protocol than 0-9-1; if the stream is reported, its first bytes are its header."""
         side = self._side(direction)
         side.stranger = protocol
         side.guess = None
@@ -478,7 +474,7 @@ class Conversation:
 
     @cython.cfunc
     def _start_reporting(self, ts_ns: int, passed: list[Decoded]) -> None:
-        """Report the stream from here on, and the first bytes of its other side."""
+        """Begin to report the stream, including the first bytes of its other side."""
         if self.is_reported:
             return
         self.is_reported = True
@@ -494,7 +490,7 @@ class Conversation:
 
     @cython.cfunc
     def _identify(self) -> None:
-        """Settle the names of both ends; if nothing else identifies the client, the ports do."""
+        """Determine the names of both ends; if nothing else identifies the client, the ports do."""
         if self._client < 0:
             self._client = _client_by_port(self._endpoints[0].port, self._endpoints[1].port)
         client, server = self._endpoints[self._client], self._endpoints[1 - self._client]
@@ -502,7 +498,7 @@ class Conversation:
 
     @cython.cfunc
     def _reason(self) -> str:
-        """Why the first bytes of a side are no whole frame."""
+        """Return why the first bytes of a side are not a whole frame."""
         return MISSING if self._has_handshake else JOINED
 
     # --------------------------------------------------------------------------------------------------- reporting
@@ -542,7 +538,7 @@ class Conversation:
 
     @cython.cfunc
     def _settle(self, direction: cython.int, ts_ns: int, found: list[Found], passed: list[Decoded]) -> bool:
-        """Note what the first frames of a stream settle: ends, and limits. False when there are none yet."""
+        """Note the ends and limits that the first frames of a stream determine; return False if there are none yet."""
         frames = [frame for each in found if not isinstance(each, UnreadableBytes) for frame in each]
         if not self.is_reported:
             if not frames:
@@ -559,7 +555,7 @@ class Conversation:
 
     @cython.cfunc
     def _tune(self, frame: Frame) -> None:
-        """Take the limit on frames that the peers agreed on."""
+        """Apply the negotiated frame size limit."""
         try:
             self._frame_max = frame.method.frame_max
         except ProtocolError:
@@ -605,7 +601,7 @@ class Conversation:
 
     @cython.cfunc
     def _report_counted(self, direction: cython.int, passed: list[Decoded]) -> None:
-        """Report how many bytes of another protocol there were."""
+        """Report the number of bytes of another protocol."""
         side = self._side(direction)
         if side.counted:
             reason = f"{side.stranger} is not decoded"
@@ -616,12 +612,12 @@ class Conversation:
 
 
 def _is_undecided(first: bytes, is_from_start: bool) -> bool:
-    """Whether more bytes show more: a header of AMQP has begun perhaps, or one of another protocol."""
+    """Whether more bytes are needed: an AMQP header may have begun, or one of another protocol."""
     return HEADER.startswith(first[:4]) if not is_from_start else frame_at(first, 0) == IMPOSSIBLE
 
 
 def _foreign_to_amqp(first: bytes, is_from_start: bool) -> str:
-    """The name of a protocol that is known and is not AMQP; joined in its middle, only TLS shows what it is."""
+    """Return the name of a known protocol other than AMQP; mid-stream, only TLS is recognized."""
     if is_from_start:
         name = recognise(first)
         return name if name and name != "unknown" else ""
@@ -629,7 +625,7 @@ def _foreign_to_amqp(first: bytes, is_from_start: bool) -> str:
 
 
 def _client_by_methods(direction: cython.int, frames: list[Frame]) -> int:
-    """Which direction is the client's, if the methods in `direction` show it; or -1."""
+    """Return the direction of the client, if the methods in `direction` show it; otherwise -1."""
     for frame in frames:
         if frame.kind == METHOD:
             senders = SENDERS[BY_INDEX[frame.index].name]
@@ -639,7 +635,7 @@ def _client_by_methods(direction: cython.int, frames: list[Frame]) -> int:
 
 
 def _client_by_port(one: int, other: int) -> int:
-    """Which of two ports is the client's: the one that is not AMQP's, else the higher."""
+    """Return which of two ports is the client's: the one that is not AMQP's, otherwise the higher."""
     if (one in SERVER_PORTS) != (other in SERVER_PORTS):
         return 1 if one in SERVER_PORTS else 0
     return 0 if one >= other else 1

@@ -1,4 +1,4 @@
-"""A capture, decoded: what passed on every AMQP connection in it, in the order of the wire."""
+"""Decoded captures: the traffic of every AMQP connection, in the order of the wire."""
 
 from __future__ import annotations
 
@@ -32,10 +32,10 @@ from amqproxy.taps.record import Record
 BOTH_LEGS = "both"
 
 CAPTURE_ENDS = "the capture ends"
-"""Why a stream is over that is not."""
+"""Reason for the end of a stream that has not ended by itself."""
 
 _REASONS = {
-    StreamEnd.FIN: "closed without connection.close",  # behind the name of who did it first
+    StreamEnd.FIN: "closed without connection.close",  # prefixed with the end that closed first
     StreamEnd.RST: "reset the connection",
     StreamEnd.REUSED: "another connection has the same ports",
     StreamEnd.FORGOTTEN: "there were too many streams at once, and it was forgotten",
@@ -46,7 +46,7 @@ _REASONS = {
 @cython.final
 @cython.cclass
 class Decoder:
-    """The AMQP in TCP streams. `ignored` counts the streams in which there was none."""
+    """Decoder of the AMQP connections in TCP streams; `ignored` counts the streams without AMQP."""
 
     ignored: int = cython.declare(cython.longlong, visibility="readonly")
     _talks: dict[int, Conversation]
@@ -71,7 +71,7 @@ class Decoder:
 
     @cython.ccall
     def feed(self, event: Event) -> list[Decoded]:
-        """What an event of reassembly completes."""
+        """Return the items completed by one reassembly event."""
         passed: list[Decoded] = []
         data: Data
         if isinstance(event, Data):
@@ -100,14 +100,14 @@ class Decoder:
         return passed
 
     def opened(self, stream: int) -> Opened | None:
-        """How a stream began that is not over, or that was the last to end."""
+        """Return the beginning of a stream that is open, or was the last to end."""
         talk = self._talks.get(stream)
         if talk is not None:
             return talk.opened
         return self._last_opened if self._last_opened is not None and self._last_opened.stream == stream else None
 
     def is_hopeless(self, stream: int) -> bool:
-        """Whether a stream turned out to be no AMQP; it is then forgotten."""
+        """Whether a stream turned out not to be AMQP; it is then forgotten."""
         talk = self._talks.get(stream)
         if talk is None or not talk.is_hopeless:
             return False
@@ -135,7 +135,7 @@ class Decoder:
             first = self._first_ends.pop(event.stream, None)
             if first is None:
                 reason = _REASONS[event.ending]
-            else:  # what became of the other direction is the consequence
+            else:  # the other direction ended as a consequence
                 reason = f"{talk.sender(first.direction)} {_REASONS[first.ending]}"
             reason = self._recorded_ends.pop(event.stream, reason)
             stalled_ns = self._stalls.pop(event.stream, 0)
@@ -154,9 +154,9 @@ def read_decoded(
     share: Share | None = None,
     reads_amqp010: bool = False,
 ) -> Iterator[Decoded]:
-    """What passed in a capture of one or more files: paths, directories, `-` for standard input, streams.
+    """Yield the decoded traffic of a capture of one or more files: paths, directories, `-` for standard input, streams.
 
-    As `CaptureReading` has it.
+    The options are those of `CaptureReading`.
     """
     name = name_of(sources)
     reading = CaptureReading(name, notify, leg=leg, engine=engine, share=share, reads_amqp010=reads_amqp010)
@@ -166,16 +166,17 @@ def read_decoded(
 
 
 class CaptureReading:
-    """Reads the files of one capture, one after the other.
+    """Reads the files of one capture in sequence.
 
-    TCP streams go on from file to file, and are numbered through. A file that begins before the one ahead of it ended
-    was captured meanwhile: where it has the beginning of a stream that is known, that is another. Of a recording of
-    the proxy's, what passed on one `leg` of its sessions, "client" or "upstream", or on "both". A second `engine` reads
-    what we do not. With a `share`, only what that has. Connections of 0-10 are counted as those of other protocols are,
-    unless it `reads_amqp010`. `name` is what warnings call the capture.
+    TCP streams continue from file to file, and are numbered across them. A file that begins before the end of the
+    previous one was captured concurrently: if it holds the beginning of a known stream, that is a different stream. In
+    a recording of the proxy, only the traffic of one `leg` of its sessions, "client" or "upstream", is read, or of
+    "both". A second `engine` reads input that amqproxy does not. With a `share`, only that part is decoded. 0-10
+    connections are counted as those of other protocols, unless it `reads_amqp010`. `name` is the capture's name in
+    warnings.
 
-    After a `CaptureError` in one file, the next one can still be read. Between two files all that is known of the
-    streams is here, and can be pickled, but for `notify`, `engine` and `share`: see `resumed`.
+    After a `CaptureError` in one file, the next one can still be read. Between two files, all state of the streams is
+    in this object, and can be pickled, except for `notify`, `engine` and `share`: see `resumed`.
     """
 
     def __init__(
@@ -194,15 +195,15 @@ class CaptureReading:
         self._engine = engine
         self._share = share
         self._left_out: Counter[str] = Counter()
-        # What the dissector cannot read the engine can, or it has a warning of its own.
+        # The engine reads what the dissector cannot, or has a warning of its own.
         self._dissector = Dissector(name, notify if engine is None else _but_for_link_types(notify))
         self._reassembler = Reassembler(name, notify)
         self._decoder = Decoder(share, reads_amqp010)
         self.last_ns = 0
-        """The time of the last packet that was read."""
+        """The time of the last packet read."""
 
     def decoded(self, file: CaptureFile, on_read: OnRead = ignore_read) -> Iterator[Decoded]:
-        """What the packets of the next file complete."""
+        """Yield the items completed by the packets of the next file."""
         engine, share, leg, left_out = self._engine, self._share, self._leg, self._left_out
         dissector, reassembler, decoder = self._dissector, self._reassembler, self._decoder
         packet: Packet
@@ -245,11 +246,11 @@ class CaptureReading:
             is_readable = True
 
     def opened(self, stream: int) -> Opened | None:
-        """How a stream began of which something has just been decoded."""
+        """Return the beginning of a stream of which an item was just decoded."""
         return self._decoder.opened(stream)
 
     def finish(self) -> Iterator[Decoded]:
-        """What is left at the end of the capture."""
+        """Yield the remaining items at the end of the capture."""
         engine, share, decoder = self._engine, self._share, self._decoder
         if share is not None:
             share.position += 1
@@ -269,7 +270,7 @@ class CaptureReading:
 
 
 def ignored_streams(name: str, count: int) -> CaptureWarning:
-    """The warning about streams that were no AMQP."""
+    """Return the warning about streams that are not AMQP."""
     return CaptureWarning(WarningKind.IGNORED, name, -1, f"{count} TCP streams without AMQP were left out")
 
 
@@ -285,6 +286,6 @@ def read_records(
     leg: str = "client",
     engine: SecondEngine | None = None,
 ) -> Iterator[Record]:
-    """The records of a capture, one a frame: what `decode --json` prints."""
+    """Yield the records of a capture, one per frame: the output of `decode --json`."""
     records = partial(records_of, has_both_legs=leg == BOTH_LEGS)
     return chain.from_iterable(map(records, read_decoded(sources, notify, on_read, leg=leg, engine=engine)))

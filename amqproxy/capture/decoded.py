@@ -1,7 +1,7 @@
-"""What was decoded from a capture, in the order of the wire, and its records.
+"""Items decoded from a capture, in the order of the wire, and their records.
 
-A frame is here as the bytes it was; nothing is decoded before it is asked for. What is from a recording of the proxy's
-has the `leg` that it passed on, "client" or "upstream"; else that is "".
+Frames are kept as bytes; nothing is decoded until it is requested. In a recording of the proxy, `leg` is the one that
+an item passed on, "client" or "upstream"; otherwise it is "".
 """
 
 from __future__ import annotations
@@ -16,11 +16,11 @@ from amqproxy.taps.record import Record
 
 
 class DecodedFrames(msgspec.Struct, frozen=True, gc=False):
-    """Frames of one connection that one packet completed, at least one; each protocol has a class of its own.
+    """Frames of one connection completed by one packet, at least one; each protocol has its own subclass.
 
-    `stream` numbers the TCP connection in the file, `connection` names its ends, the client's first, and `sender` is
-    "client" or "server". `ts_ns` is the packet's. `note` is the verdict of rules on the command that the frames belong
-    to, as a recording of the proxy has it.
+    `stream` is the number of the TCP connection in the file, `connection` names its ends, the client's first, and
+    `sender` is "client" or "server". `ts_ns` is the packet's. `note` is the verdict of rules on the command that the
+    frames belong to, as stored in a recording of the proxy.
     """
 
     protocol: ClassVar[str]
@@ -43,7 +43,7 @@ class DecodedFrames(msgspec.Struct, frozen=True, gc=False):
 
 
 class DecodedProtocolHeader(msgspec.Struct, frozen=True, gc=False):
-    """The first bytes of a direction, which name its `protocol`: a protocol header, or what was sent in its place."""
+    """The first bytes of a direction, which determine its `protocol`: a protocol header, or bytes sent in its place."""
 
     ts_ns: int
     stream: int
@@ -55,10 +55,10 @@ class DecodedProtocolHeader(msgspec.Struct, frozen=True, gc=False):
 
 
 class SkippedBytes(msgspec.Struct, frozen=True, gc=False):
-    """Bytes that could not be read as frames: `lost` of them, from `offset` on in their direction, where that is known.
+    """Bytes that could not be read as frames: `lost` of them, from `offset` in their direction, if known.
 
-    `code` is the reply code that a peer would answer with, or None where the fault is not the sender's. `data` are the
-    bytes, where they are all in the capture and not too many.
+    `code` is the reply code that a peer would answer with, or None if the sender is not at fault. `data` holds the
+    bytes, if all of them are in the capture and they are not too many.
     """
 
     ts_ns: int
@@ -76,9 +76,9 @@ class SkippedBytes(msgspec.Struct, frozen=True, gc=False):
 
 
 class StreamEnded(msgspec.Struct, frozen=True, gc=False):
-    """Both directions of a stream are over, for the `reason` given; there is no record of it.
+    """The end of both directions of a stream, with its `reason`; it has no record.
 
-    `stalled_ns` is for how long the server has received nothing until then, though it was sent something.
+    `stalled_ns` is the time for which the server has accepted no data until then, although some was sent to it.
     """
 
     ts_ns: int
@@ -93,10 +93,10 @@ Decoded: TypeAlias = DecodedFrames | DecodedProtocolHeader | SkippedBytes | Stre
 
 
 def records_of(passed: Decoded, *, body: int = 0, has_both_legs: bool = False) -> Iterator[Record]:
-    """The records of what passed, one a frame; of type "error" where a frame's payload turns out to be malformed.
+    """Yield the records of an item, one per frame; of type "error" if a frame's payload turns out to be malformed.
 
-    They contain the first `body` bytes of each body frame. They name the leg that a frame was on as they do while the
-    proxy runs: if the two legs differ. If what passed is of both legs, they always do.
+    They contain the first `body` bytes of each body frame. They name the leg of a frame as records of live traffic do:
+    if the two legs differ. With `has_both_legs`, they always name it.
     """
     if isinstance(passed, DecodedFrames):
         for record in passed.records(body):

@@ -1,4 +1,4 @@
-"""What rules would have made of the traffic in a capture.
+"""Dry run of rules on the traffic in a capture.
 
 Each command is evaluated as it was captured: a channel that a rule would have closed, or a reply that it would have
 dropped, changes nothing for later commands.
@@ -36,13 +36,13 @@ from amqproxy.taps.amqp010.record import plain
 from amqproxy.taps.text import clock
 
 SEED = 0
-"""What chance goes by, so that two rehearsals are alike."""
+"""Seed of the random numbers, so that dry runs are reproducible."""
 
 
 class DryRunResult(msgspec.Struct, frozen=True, kw_only=True):
-    """A command that rules would have acted on: `what` they would have done to it, and which they were.
+    """A command that rules would have acted on: the actions in `what`, and the rules.
 
-    `stream`, `connection` and `sender` are as in a `Record`; of 0-10, `method` is the control's or command's name.
+    `stream`, `connection` and `sender` are as in a `Record`; in 0-10, `method` is the control's or command's name.
     """
 
     ts_ns: int
@@ -62,7 +62,7 @@ class DryRunResult(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class DryRun:
-    """Judges what passed on the connections of a capture, each from its beginning."""
+    """Evaluates rules on the connections of a capture, each from its beginning."""
 
     def __init__(self, rules: Iterable[Rule]) -> None:
         self.rules = RuleSet(rules)
@@ -71,7 +71,7 @@ class DryRun:
         self._parts: dict[int, _ConnectionDryRun | _Amqp010DryRun] = {}
 
     def play(self, passed: DecodedFrames) -> Iterator[DryRunResult]:
-        """What would have been done to the commands that these frames complete."""
+        """Yield the results for the commands that these frames complete."""
         part = self._parts.get(passed.stream)
         if part is None:
             client = Client.named(passed.stream, passed.connection)
@@ -83,12 +83,12 @@ class DryRun:
                 yield result
 
     def end(self, stream: int) -> None:
-        """A connection is over; a later one may have its number, in another capture."""
+        """Forget a connection; a later one in another capture may have its number."""
         self._parts.pop(stream, None)
 
 
 class _JudgedConnection:
-    """One connection: its evaluator, and what both protocols have in common."""
+    """Base class of a connection's dry run: its evaluator, and the code shared by both protocols."""
 
     def __init__(self, rules: RuleSet, client: Client, chance: Callable[[], float]) -> None:
         self._evaluator = rules.evaluator(client)
@@ -102,7 +102,7 @@ class _JudgedConnection:
         passed: DecodedFrames,
         name: str,
     ) -> DryRunResult | None:
-        """What would become of a command of this `name`; None where it would just pass."""
+        """Return the result for a command of this `name`; None if it would pass unchanged."""
         if self._evaluator.stage(sender, command.frames[0], facts) is Stage.NOTHING:
             return None
         seconds = passed.ts_ns / 1e9
@@ -133,13 +133,13 @@ class _JudgedConnection:
         )
 
     def _know(self, known: Client) -> None:
-        """Know the client by what it has sent while it logged in."""
+        """Update the client from the commands of its login."""
         if known is not self._evaluator.client:
             self._evaluator.know(known)
 
 
 class _ConnectionDryRun(_JudgedConnection):
-    """One connection of 0-9-1."""
+    """Dry run of a 0-9-1 connection."""
 
     def __init__(self, rules: RuleSet, client: Client, chance: Callable[[], float]) -> None:
         super().__init__(rules, client, chance)
@@ -147,7 +147,7 @@ class _ConnectionDryRun(_JudgedConnection):
         self._modes: dict[int, type[Method]] = {}
 
     def play(self, passed: DecodedFrames) -> Iterator[DryRunResult | None]:
-        """What would become of each command that these frames complete."""
+        """Yield the result for each command that these frames complete."""
         if not isinstance(passed, Amqp091DecodedFrames):
             return  # a connection has one protocol
         sender = Peer(passed.sender)
@@ -169,7 +169,7 @@ class _ConnectionDryRun(_JudgedConnection):
         return self._judged(sender, command, facts, passed, name)
 
     def _learn(self, sender: Peer, number: int, method: Method) -> None:
-        """Follow what decides about later commands: who the client is, and the modes of its channels."""
+        """Track the state that later commands depend on: the client, and the modes of its channels."""
         if sender is CLIENT and number == 0:
             self._know(updated_client(self._evaluator.client, method))
         elif isinstance(method, (ConfirmSelect, TxSelect)):
@@ -180,7 +180,7 @@ class _ConnectionDryRun(_JudgedConnection):
 
 
 class _Amqp010DryRun(_JudgedConnection):
-    """One connection of 0-10: what rules see are its controls and commands as those of 0-9-1."""
+    """Dry run of a 0-10 connection, whose controls and commands rules see as those of 0-9-1."""
 
     def __init__(self, rules: RuleSet, client: Client, chance: Callable[[], float]) -> None:
         super().__init__(rules, client, chance)
@@ -189,7 +189,7 @@ class _Amqp010DryRun(_JudgedConnection):
         self._deletes: dict[int, AwaitedDeletes] = {}
 
     def play(self, passed: DecodedFrames) -> Iterator[DryRunResult | None]:
-        """What would become of each command that these frames complete, and that rules see."""
+        """Yield the result for each command that these frames complete, and that rules see."""
         if not isinstance(passed, Amqp010DecodedFrames):
             return
         sender = Peer(passed.sender)

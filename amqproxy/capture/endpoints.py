@@ -1,4 +1,4 @@
-"""The two ends of a TCP connection, as text that reads the same on every version of Python."""
+"""The two ends of a TCP connection, formatted identically on every version of Python."""
 
 from __future__ import annotations
 
@@ -22,11 +22,11 @@ class Endpoint(msgspec.Struct, frozen=True):
 
 
 def source_of(flow: bytes) -> Endpoint:
-    """Where the segments of a flow come from."""
+    """Return the source of a flow's segments."""
     return Endpoint(flow[: len(flow) // 2 - 2], int.from_bytes(flow[-4:-2], "big"))
 
 
 def reverse(flow: bytes) -> bytes:
-    """The flow of the other direction."""
+    """Return the flow of the other direction."""
     size = len(flow) // 2 - 2
     return flow[size : 2 * size] + flow[:size] + flow[-2:] + flow[-4:-2]

@@ -1,7 +1,7 @@
-"""Capture files: what a path holds is found out from its first bytes, never from its name.
+"""Capture files, whose format is detected from their first bytes, never from their name.
 
-A directory is the captures in it, by their names, in the order of their names. Several files are one capture, as the
-files of a ring are: a TCP connection goes on from one to the next.
+A directory stands for the captures in it, recognized and ordered by name. Several files form one capture, like the
+files of a ring: a TCP connection continues from one to the next.
 """
 
 from __future__ import annotations
@@ -22,15 +22,15 @@ from amqproxy.capture.warnings import CaptureError, CaptureWarning, OnWarning, W
 
 STANDARD_INPUT = "-"
 PARTIAL = ".partial"
-"""Ends the name of a capture that is being written, or was when its writer ended."""
+"""Suffix of a capture that is being written, or was when its writer ended."""
 
 Source: TypeAlias = str | os.PathLike[str] | BinaryIO
-"""A capture: a path, `-` for standard input, a directory, a stream."""
+"""A capture: a path, `-` for standard input, a directory, or a stream."""
 Sources: TypeAlias = Source | Sequence[Source]
-"""One or more captures, which are one."""
+"""One or more sources that form one capture."""
 
 _IN_A_DIRECTORY = re.compile(r"(?P<stem>[^.].*\.(?:pcapng|pcap|cap)\d*)(?P<end>|\.gz|\.zst|\.lz4|\.partial)")
-"""Names of captures; a number at the end is tcpdump's. What is being compressed lies beside what it is made of."""
+"""Names of captures; a number at the end is tcpdump's. A file being compressed exists beside its source."""
 
 _OTHERS: list[tuple[bytes, str, str]] = [
     (b"\x02\x21\x4c\x18", "compressed with the legacy format of lz4", "pipe it in: `lz4 -dc FILE`, then read `-`"),
@@ -48,17 +48,17 @@ _FORMATS = "give a pcap or pcapng file, plain, gzip, zstd or lz4 (`editcap -F pc
 def read_packets(
     sources: Sources, notify: OnWarning = ignore_warning, on_read: OnRead = ignore_read
 ) -> Iterator[Packet]:
-    """The packets of a capture, in the order of its files.
+    """Yield the packets of a capture, in the order of its files.
 
-    A file that ends inside a packet gives what came before, then a `CUT_SHORT` notice. Anything
-    else wrong is a `CaptureError`, after the packets before it.
+    A file that ends inside a packet yields the packets before, then a `CUT_SHORT` notice. Any other defect is a
+    `CaptureError`, after the packets before it.
     """
     for file in files_of(sources):
         yield from file.packets(notify, on_read)
 
 
 class CaptureFile(msgspec.Struct, frozen=True):
-    """One file of a capture, or one stream. What happens to those of a directory while it is read is no error."""
+    """One file of a capture, or one stream; changes to a directory's files while it is read are not errors."""
 
     source: Source
     is_in_directory: bool = False
@@ -69,7 +69,7 @@ class CaptureFile(msgspec.Struct, frozen=True):
         on_read: OnRead = ignore_read,
         on_secrets: OnSecrets = ignore_secrets,
     ) -> Iterator[Packet]:
-        """Its packets, as in `read_packets`."""
+        """Yield the packets of the file, as in `read_packets`."""
         name = name_of(self.source)
         if not isinstance(self.source, str | os.PathLike):
             yield from _packets(name, self.source, notify, on_read, on_secrets)
@@ -84,7 +84,7 @@ class CaptureFile(msgspec.Struct, frozen=True):
     def _packets_in_directory(
         self, path: Path, notify: OnWarning, on_read: OnRead, on_secrets: OnSecrets
     ) -> Iterator[Packet]:
-        """A ring goes on while it is read: what has been finished or compressed by now, what is gone, what is empty."""
+        """Yield the packets of a file in a growing ring, perhaps finished, compressed, removed or empty by now."""
         path = next((each for each in [path, *_successors(path)] if each.is_file()), path)
 
         def note(warning: CaptureWarning) -> None:
@@ -103,7 +103,7 @@ class CaptureFile(msgspec.Struct, frozen=True):
 
 
 def files_of(sources: Sources) -> list[CaptureFile]:
-    """The files of a capture, in order; `CaptureError` for a directory without any."""
+    """Return the files of a capture, in order; `CaptureError` for a directory without any."""
     found: list[CaptureFile] = []
     for each in _each(sources):
         if isinstance(each, str | os.PathLike) and os.fspath(each) != STANDARD_INPUT and Path(each).is_dir():
@@ -114,7 +114,7 @@ def files_of(sources: Sources) -> list[CaptureFile]:
 
 
 def captures_in(directory: Path) -> list[Path]:
-    """The captures of a directory, by their names; numbers in names are ordered as numbers."""
+    """Return the captures of a directory, by name; numbers in names are ordered as numbers."""
     try:
         names = [each.name for each in os.scandir(directory) if each.is_file()]
     except OSError as failed:
@@ -122,7 +122,7 @@ def captures_in(directory: Path) -> list[Path]:
             str(directory), 0, f"cannot be read: {failed.strerror}", "check the path and its rights"
         ) from None
     by_stem: dict[str, str] = {}
-    for name in sorted(names):  # the plain one comes before its compressed copy
+    for name in sorted(names):  # the plain file sorts before its compressed copy
         match = _IN_A_DIRECTORY.fullmatch(name)
         if match is not None:
             by_stem.setdefault(match["stem"], name)
@@ -134,7 +134,7 @@ def captures_in(directory: Path) -> list[Path]:
 
 
 def name_of(sources: Sources) -> str:
-    """What a person calls a source, or several."""
+    """Return a readable name of one or more sources."""
     first, *more = _each(sources)
     if more:
         return f"{name_of(first)} and {len(more)} more"
@@ -149,12 +149,12 @@ def _each(sources: Sources) -> list[Source]:
 
 
 def _natural(name: str) -> list[tuple[int, str]]:
-    """What orders x2 before x10."""
+    """Return a sort key that orders x2 before x10."""
     return [(int(part), "") if part.isdecimal() else (-1, part) for part in re.split(r"(\d+)", name)]
 
 
 def _successors(path: Path) -> list[Path]:
-    """What a capture may be called once it is finished, and compressed."""
+    """Return the possible paths of a capture after it is finished, and compressed."""
     finished = path.with_name(path.name.removesuffix(PARTIAL))
     return [finished, *(finished.with_name(finished.name + end) for end in (".zst", ".gz", ".lz4"))]
 

@@ -1,4 +1,4 @@
-"""What is left of a capture when only the commands for which a filter holds are asked for."""
+"""Reduction of a capture to the commands that match a filter."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from amqproxy.taps.amqp010.record import plain
 
 
 def filtered(passed: Iterable[Decoded], by: Filter) -> Iterator[Decoded]:
-    """The frames that the filter lets by, whatever could not be read as frames, and the ends of streams."""
+    """Yield the frames that pass the filter, all unreadable bytes, and the ends of streams."""
     sieves: dict[int, FrameFilter] = {}
     assembly_filters: dict[int, AssemblyFilter[int | None]] = {}
     for each in passed:

@@ -1,17 +1,17 @@
-"""IP fragments, put together again: bounded, and with a count of what stayed incomplete."""
+"""Reassembly of IP fragments: bounded, with a count of incomplete packets."""
 
 from __future__ import annotations
 
 MAX_PACKETS = 256
-"""Packets being put together at a time; beyond it the oldest is given up."""
+"""Packets reassembled at a time; beyond it the oldest is given up."""
 MAX_PACKET_BYTES = 65_535
-"""An IP packet holds no more, so a fragment beyond it is rubbish."""
+"""Maximum size of an IP packet; fragments beyond it are invalid."""
 MAX_PIECES = 8192
-"""Fragments of one packet: 65,535 bytes in the smallest pieces there are."""
+"""Fragments of one packet: 65,535 bytes in the smallest possible pieces."""
 
 
 class _Pieces:
-    """The fragments of one packet that are here."""
+    """The available fragments of one packet."""
 
     __slots__ = ("by_offset", "held", "size")
 
@@ -19,13 +19,13 @@ class _Pieces:
         self.by_offset: dict[int, bytes] = {}
         self.held = 0
         self.size = -1
-        """Bytes of the whole, known once its last fragment came."""
+        """Size of the whole packet, known once its last fragment arrives."""
 
 
 class Fragments:
-    """The packets of which some fragments are here.
+    """Packets with some of their fragments.
 
-    `lost` counts packets given up; `pending` those that still wait.
+    `lost` counts packets given up; `pending` those still incomplete.
     """
 
     def __init__(self) -> None:
@@ -37,9 +37,9 @@ class Fragments:
         return len(self._packets)
 
     def add(self, key: bytes, offset: int, payload: bytes, is_last: bool) -> bytes | None:
-        """The payload of the packet that `key` names, once this fragment completes it.
+        """Add a fragment, and return the payload of the packet `key` once it is complete.
 
-        Of bytes that came twice the first copy is taken.
+        If bytes arrive twice, the first copy is used.
         """
         pieces = self._packets.get(key)
         if pieces is None:
@@ -65,13 +65,13 @@ class Fragments:
         return whole
 
     def drop(self, key: bytes) -> None:
-        """Give up a packet of which a fragment was not captured whole."""
+        """Give up a packet of which a fragment was not captured completely."""
         self._packets.pop(key, None)
         self.lost += 1
 
 
 def _joined(pieces: _Pieces) -> bytes | None:
-    """The bytes from 0 to `size`, or None while there is a hole."""
+    """Return the bytes from 0 to `size`, or None while there is a hole."""
     whole = bytearray()
     for offset in sorted(pieces.by_offset):
         if offset > len(whole):

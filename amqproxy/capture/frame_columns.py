@@ -1,7 +1,7 @@
 """Frames as rows of columns, in the memory layout of Apache Arrow, written from the bytes of the frames.
 
-No object is made of a frame, nor of a cell. What is odd about a frame is left to its `Record`. What the columns mean is
-said in `arrow`, which hands them over. This module may be compiled.
+No object is created for a frame or a cell. Unusual frames are added by way of their `Record`. The meaning of the
+columns is described in `arrow`, which hands them over. This module may be compiled.
 
 A long file, because the rows are written by functions that call each other as C does.
 """
@@ -47,10 +47,10 @@ if not cython.compiled:
 MAX_ROWS = 1 << 20
 """Rows of one batch."""
 MAX_TEXT_BYTES = 32 * 1024 * 1024
-"""Bytes of texts in one batch; it ends with the row that goes beyond them."""
+"""Bytes of texts in one batch; the row that exceeds them ends it."""
 
 INT64, INT32, INT8, BOOL, TEXT, BYTES = range(6)
-"""What the values of a column are; those of a dictionary's are numbers in it."""
+"""The value types of columns; in a dictionary-encoded column, values are numbers of entries."""
 
 KINDS = {
     "ts_ns": INT64,
@@ -103,10 +103,10 @@ KINDS = {
     "arguments": TEXT,
     "body": BYTES,
 }
-"""The columns, in their order. Those of the texts of `rules` and `tags` hold JSON here."""
+"""The columns, in order; the texts of `rules` and `tags` hold JSON here."""
 
 _DENSE = frozenset(("ts_ns", "time", "stream", "connection", "sender", "protocol", "channel", "type", "size"))
-"""The columns in which nearly every row has a value."""
+"""The columns with a value in nearly every row."""
 
 _NAMES = list(KINDS)
 _WIDTHS = {INT64: 8, INT32: 4, INT8: 1, BOOL: 0, TEXT: 4, BYTES: 4}
@@ -134,13 +134,13 @@ def _place(name: str) -> int:
 
 
 def _places_of_arguments(index: int) -> bytes:
-    """Of each field of a method the column, or 255."""
+    """Return the column of each field of a method, or 255."""
     names = [_OF_ARGUMENTS.get(spec_name(field)) for field in BY_INDEX[index].__struct_fields__]
     return bytes([255 if name is None else _place(name) for name in names])
 
 
 def property_column(name: str) -> str:
-    """The column of a property."""
+    """Return the column of a property."""
     return _OF_PROPERTIES.get(name, name)
 
 
@@ -148,7 +148,7 @@ SENDERS = ("client", "server")
 LEGS = ("client", "upstream")
 FRAME_TYPES = (*TYPES.values(), "protocol-header", "error", "control", "command")
 METHOD_NAMES = tuple(dict.fromkeys([cls.name for cls in BY_INDEX] + [cls.name for cls in AMQP010_METHODS]))
-"""The methods of 0-9-1 by their indexes, then those of 0-10 that have other names."""
+"""The methods of 0-9-1 by index, then those of 0-10 with other names."""
 CLASS_NAMES = tuple(dict.fromkeys(name.partition(".")[0] for name in METHOD_NAMES))
 
 _INDEX_OF = cython.declare(bytes, index_table())
@@ -165,12 +165,12 @@ _AMQP010_GROWTH = cython.declare(cython.Py_ssize_t, AMQP010_GROWTH)
 _MAX_PAYLOAD = cython.declare(cython.Py_ssize_t, 1024 * 1024)
 _MAX_DEPTH = cython.declare(cython.int, 128)
 _HIGH_BITS = cython.declare(cython.ulonglong, 0x8080808080808080)
-"""Of eight bytes those bits that none of them has if they are ASCII."""
+"""The bits that are clear in eight bytes of ASCII."""
 _MOST = 2**63 - 1
 
 
 def _places_of_0_10(index: int, sender: str) -> bytes:
-    """Of each field of a control or command the column, or 255."""
+    """Return the column of each field of a control or command, or 255."""
     cls = AMQP010_METHODS[index]
     names = [ARGUMENT_COLUMNS.get(name) for name, _ in cls.spoken]
     if cls is MessageTransfer and sender == "client":
@@ -189,7 +189,7 @@ _COLUMNS_OF_PROPERTIES = {name: column for column, name in PROPERTY_COLUMNS.item
 
 
 def _places_in_header(fields: tuple[str, ...]) -> bytes:
-    """Of each property of 0-10 the column, or 255."""
+    """Return the column of each 0-10 property, or 255."""
     names = [None if field == "expiration" else _COLUMNS_OF_PROPERTIES.get(field) for field in fields]
     return bytes([255 if name is None else _place(name) for name in names])
 
@@ -247,11 +247,11 @@ _FLAGS = cython.declare(cython.int, _place("flags"))
 @cython.final
 @cython.cclass
 class Column:
-    """One column of a batch: `kind`, and buffers of room for so many rows.
+    """One column of a batch: its `kind`, and buffers for a fixed number of rows.
 
-    `valid` has a bit for each row that has a value. A text's end is in `data`, of 4 bytes a row behind the first 4; the
-    texts are in `text`. Values are written in the order of rows; a row that is passed over has none, unless the column
-    `is_dense`: then every row has one but those that are left out.
+    `valid` has a bit for each row that has a value. The end of each text is in `data`, 4 bytes per row after the first
+    4; the texts are in `text`. Values are written in the order of rows; a skipped row has none, unless the column
+    `is_dense`: then every row has one, except those that are explicitly left out.
     """
 
     name: str = cython.declare(str, visibility="readonly")
@@ -264,7 +264,7 @@ class Column:
     numbers: dict[str, int] = cython.declare(dict, visibility="readonly")
     is_dense: bool = cython.declare(cython.bint, visibility="readonly")
     _rows: cython.Py_ssize_t
-    _filled: cython.Py_ssize_t  # rows whose texts' ends are written
+    _filled: cython.Py_ssize_t  # rows whose text ends are written
     _p_valid: cython.p_uchar
     _p_data: cython.p_uchar
     _p_text: cython.p_uchar
@@ -278,7 +278,7 @@ class Column:
         self.renew()
 
     def renew(self) -> None:
-        """Begin a batch, in buffers of its own if those of the last one were used."""
+        """Begin a batch, in new buffers."""
         self.size = self._filled = 0
         self.count = 0
         self.numbers = {}
@@ -294,7 +294,7 @@ class Column:
     @cython.inline
     @cython.exceptval(check=False)
     def _mark(self, row: cython.Py_ssize_t) -> cython.int:
-        """The row has a value."""
+        """Mark the row as having a value."""
         self._p_valid[row >> 3] |= 1 << (row & 7)
         self.count += 1
         return 0
@@ -348,14 +348,14 @@ class Column:
     @cython.cfunc
     @cython.exceptval(check=False)
     def _leave_out(self, row: cython.Py_ssize_t) -> cython.int:
-        """The row of a dense column has no value."""
+        """Mark the row of a dense column as having no value."""
         self._p_valid[row >> 3] &= 0xFF ^ (1 << (row & 7))
         return 0
 
     @cython.cfunc
     @cython.exceptval(check=False)
     def _erase(self, row: cython.Py_ssize_t) -> cython.int:
-        """Take the value of the last row back, if it has one; not of a dense column."""
+        """Remove the value of the last row, if it has one; not for a dense column."""
         p: cython.p_uchar = self._p_data
         mark: cython.int = 1 << (row & 7)
         if self.is_dense or not self._p_valid[row >> 3] & mark:
@@ -372,7 +372,7 @@ class Column:
     @cython.cfunc
     @cython.exceptval(-1, check=False)
     def _begin_text(self, row: cython.Py_ssize_t, room: cython.Py_ssize_t) -> cython.Py_ssize_t:
-        """Make room for a text: where in `text` it begins."""
+        """Make room for a text, and return its beginning in `text`."""
         text: bytearray = self.text
         if self._room - self.size < room:
             text.extend(bytes(max(room, len(text))))
@@ -394,7 +394,7 @@ class Column:
     @cython.inline
     @cython.exceptval(check=False)
     def _fill(self, row: cython.Py_ssize_t) -> cython.int:
-        """Let the rows before this one that have no text end where the last one did."""
+        """Write the text ends of the preceding rows without text: each equals the previous end."""
         at: cython.Py_ssize_t
         if self._filled < row:
             for at in range(self._filled + 1, row + 1):
@@ -422,7 +422,7 @@ class Column:
         return 0
 
     def put(self, row: int, value: Any) -> None:
-        """Write a value of Python's."""
+        """Write a Python value."""
         place: cython.Py_ssize_t = row
         data: bytes
         if self.kind >= 4:
@@ -438,19 +438,19 @@ class Column:
             self._put_bit(place, value)
 
     def leave_out(self, row: int) -> None:
-        """Take that the row has no value."""
+        """Leave the row without a value."""
         if self.is_dense:
             self._leave_out(row)
 
     def number_of(self, text: str) -> int:
-        """The number of a text in the dictionary of the batch."""
+        """Return the number of a text in the batch's dictionary."""
         number = self.numbers.get(text)
         if number is None:
             number = self.numbers[text] = len(self.numbers)
         return number
 
     def finish(self, rows: int) -> None:
-        """Complete the buffers for so many rows."""
+        """Complete the buffers for `rows` rows."""
         if self.kind >= 4 and self.count:
             self._fill(rows)
 
@@ -458,10 +458,10 @@ class Column:
 @cython.final
 @cython.cclass
 class FrameColumns:
-    """Gathers rows, one a record; whenever there are `rows` of them, `full` is called with the columns.
+    """Gathers rows, one per record; whenever there are `rows` of them, `full` is called with the columns.
 
-    The first `body` bytes of each body frame are in a column of their own, and with `arguments` all arguments of
-    methods as JSON. `full` takes the buffers out of the columns that have values.
+    The first `body` bytes of each body frame are in a separate column, and with `arguments` all arguments of methods as
+    JSON. `full` takes the buffers of the columns that have values.
     """
 
     row: int = cython.declare(cython.Py_ssize_t, visibility="readonly")
@@ -477,7 +477,7 @@ class FrameColumns:
     _full: object
     _text_bytes: cython.Py_ssize_t
     _most_text_bytes: cython.Py_ssize_t
-    # What the rows of one packet share, and the first that it is not written into.
+    # Values shared by the rows of one packet, and the first row without them.
     _first: cython.Py_ssize_t
     _ts_ns: cython.longlong
     _time: cython.longlong
@@ -486,7 +486,7 @@ class FrameColumns:
     _sender: cython.int
     _named: object
     _spoken: object
-    # The connection whose number in the dictionary of this batch is known.
+    # The connection whose number in this batch's dictionary is known.
     _connection_text: object
     _protocol_text: object
     _connection: cython.longlong
@@ -511,7 +511,7 @@ class FrameColumns:
         self._named = self._connection_text = self._spoken = self._protocol_text = None
 
     def flush(self) -> None:
-        """Hand over the rows that there are."""
+        """Hand over the current rows."""
         self._put_shared()
         if self.row:
             column: Column
@@ -527,7 +527,7 @@ class FrameColumns:
             self._connection_text = None
 
     def add(self, passed: Decoded) -> None:
-        """Add the rows of what passed."""
+        """Add the rows of a decoded item."""
         if (
             not isinstance(passed, DecodedFrames)
             or passed.note is not NOTHING
@@ -564,7 +564,7 @@ class FrameColumns:
 
     @cython.cfunc
     def _share(self, passed: DecodedFrames) -> object:
-        """Take what the rows of one packet share."""
+        """Store the values shared by the rows of one packet."""
         self._named = passed.connection
         self._spoken = NAME if isinstance(passed, Amqp091DecodedFrames) else AMQP010
         self._ts_ns = passed.ts_ns
@@ -578,7 +578,7 @@ class FrameColumns:
     @cython.cfunc
     @cython.exceptval(-1, check=False)
     def _put_shared(self) -> cython.int:
-        """Write what the rows of a packet share into those that it has by now."""
+        """Write the shared values into the rows that the packet has so far."""
         row: cython.Py_ssize_t = self._first
         end: cython.Py_ssize_t = self.row
         if row < end:
@@ -609,7 +609,7 @@ class FrameColumns:
     @cython.cfunc
     @cython.exceptval(-1, check=False)
     def _add(self, data: bytes, start: cython.Py_ssize_t, end: cython.Py_ssize_t) -> cython.Py_ssize_t:
-        """Add the row of the frame at `data[start:end]`: 1, or 0 if the frame is odd."""
+        """Add the row of the frame at `data[start:end]`; return 1, or 0 if the frame is unusual."""
         p: cython.p_const_uchar = data
         payload: cython.Py_ssize_t = end - start - 8
         kind: cython.int = p[start]
@@ -654,7 +654,7 @@ class FrameColumns:
     @cython.cfunc
     @cython.exceptval(-1, check=False)
     def _erase(self, text_bytes: cython.Py_ssize_t) -> cython.Py_ssize_t:
-        """Take back what was written into the last row, which turned out to be odd: 0."""
+        """Remove the values of the last row, which turned out to be unusual; return 0."""
         column: Column
         for column in self.columns:
             column._erase(self.row)
@@ -672,7 +672,7 @@ class FrameColumns:
     @cython.cfunc
     @cython.exceptval(-1, check=False)
     def _put_unsigned(self, place: cython.int, p: cython.p_const_uchar, at: cython.Py_ssize_t) -> cython.int:
-        """Write the number in eight bytes, if it is one that has a sign, too."""
+        """Write an eight-byte number if it fits into a signed one."""
         if p[at] < 0x80:
             self._column(place)._put_64(self.row, long_long_at(p, at))
         return 0
@@ -701,7 +701,7 @@ class FrameColumns:
         layout: bytes,
         places: bytes,
     ) -> cython.int:
-        """Write the arguments that have columns: 1, or 0 if they are not what `wire.decode_fields` takes."""
+        """Write the arguments that have columns; return 1, or 0 if `wire.decode_fields` would reject them."""
         program: cython.p_const_uchar = layout
         place_of: cython.p_const_uchar = places
         count: cython.Py_ssize_t = len(layout)
@@ -747,7 +747,7 @@ class FrameColumns:
     @cython.cfunc
     @cython.exceptval(-1, check=False)
     def _properties(self, data: bytes, position: cython.Py_ssize_t, end: cython.Py_ssize_t) -> cython.int:
-        """Write the properties: 1, or 0 if the header is odd."""
+        """Write the properties; return 1, or 0 if the header is unusual."""
         p: cython.p_const_uchar = data
         program: cython.p_const_uchar = _PROPERTIES
         place_of: cython.p_const_uchar = _PROPERTY_PLACES
@@ -802,7 +802,7 @@ class FrameColumns:
     @cython.cfunc
     @cython.exceptval(-1, check=False)
     def _add_frame_of_0_10(self, frame: Amqp010Frame, command_id: cython.longlong) -> cython.Py_ssize_t:
-        """Add the row of a frame: 1, or 0 if it is odd. An id below 0 is not known."""
+        """Add the row of a frame; return 1, or 0 if it is unusual. A negative command id is unknown."""
         data: bytes = frame._buffer
         p: cython.p_const_uchar = data
         start: cython.Py_ssize_t = frame._start + _OVERHEAD
@@ -853,13 +853,13 @@ class FrameColumns:
         index: cython.int,
         command_id: cython.longlong,
     ) -> cython.int:
-        """Write the arguments: 1, or 0 if the control or command is odd."""
+        """Write the arguments; return 1, or 0 if the control or command is unusual."""
         p: cython.p_const_uchar = data
         row: cython.Py_ssize_t = self.row
         column: Column = self._column(_ARGUMENTS)
         size: cython.Py_ssize_t
         at: cython.Py_ssize_t = column._begin_text(row, 4096 + (end - start) * _AMQP010_GROWTH)
-        # All is checked by this; where there is no such column, what was written is passed over.
+        # This validates all fields; without an arguments column, its output is discarded.
         at = put_arguments(column.text, at, data, start, end, kind, index)
         if at < 0:
             return 0
@@ -885,12 +885,12 @@ class FrameColumns:
     @cython.cfunc
     @cython.exceptval(-1, check=False)
     def _header_of_0_10(self, data: bytes, start: cython.Py_ssize_t, end: cython.Py_ssize_t) -> cython.int:
-        """Write the properties: 1, or 0 if the header is odd."""
+        """Write the properties; return 1, or 0 if the header is unusual."""
         p: cython.p_const_uchar = data
         column: Column = self._column(_HEADERS)
         stop: cython.Py_ssize_t
         at: cython.Py_ssize_t = column._begin_text(self.row, 4096 + (end - start) * _AMQP010_GROWTH)
-        if put_properties(column.text, at, data, start, end) < 0:  # all is checked by this
+        if put_properties(column.text, at, data, start, end) < 0:  # this validates all fields
             return 0
         while start < end:
             stop = start + 4 + long_at(p, start)
@@ -906,7 +906,7 @@ class FrameColumns:
     def _fields_of_0_10(
         self, data: bytes, position: cython.Py_ssize_t, end: cython.Py_ssize_t, layout: bytes, places: bytes
     ) -> cython.int:
-        """Write the fields that have columns, behind their packing flags; they were found good."""
+        """Write the fields that have columns, after their packing flags; they are known to be valid."""
         p: cython.p_const_uchar = data
         program: cython.p_const_uchar = layout
         place_of: cython.p_const_uchar = places
@@ -938,13 +938,13 @@ class FrameColumns:
         code: cython.int,
         place: cython.int,
     ) -> cython.int:
-        """Write the value of a type that is at `data[position:end]`, its size included."""
+        """Write the value at `data[position:end]`, which includes its size."""
         p: cython.p_const_uchar = data
         row: cython.Py_ssize_t = self.row
         column: Column = self._column(place)
         at: cython.Py_ssize_t
         number: cython.longlong
-        if code == 0xE3:  # of a reply-to, the routing key: behind its size, its packing flags, and the exchange
+        if code == 0xE3:  # routing key of a reply-to: after its size, its packing flags, and the exchange
             at = position + 4
             if p[position + 2] & 1:
                 at += 1 + p[at]
@@ -986,7 +986,7 @@ class FrameColumns:
     @cython.cfunc
     @cython.exceptval(-1, check=False)
     def _put_jms_type(self, p: cython.p_const_uchar, position: cython.Py_ssize_t, end: cython.Py_ssize_t) -> cython.int:
-        """Write the type of a message that Qpid's clients have in a map, which was found good, if that is a text."""
+        """Write the message type that Qpid's clients keep in a map, which is known to be valid, if that is a text."""
         name: cython.p_const_uchar = _JMS_TYPE
         length: cython.Py_ssize_t = len(_JMS_TYPE)
         index: cython.Py_ssize_t
@@ -1078,7 +1078,7 @@ class FrameColumns:
 
 
 def _unpacked(value: dict[str, str]) -> str:
-    """The text of bytes that JSON has in base64, with those escaped that are not UTF-8."""
+    """Return the text of base64 bytes in JSON, escaping those that are not UTF-8."""
     from base64 import b64decode
 
     return b64decode(value["base64"]).decode("utf-8", "backslashreplace")
@@ -1088,7 +1088,7 @@ def _unpacked(value: dict[str, str]) -> str:
 @cython.inline
 @cython.exceptval(check=False)
 def _micros(ts_ns: cython.longlong) -> cython.longlong:
-    """Whole microseconds of nanoseconds."""
+    """Return whole microseconds, rounded down."""
     micros: cython.longlong = ts_ns // 1000
     return micros - 1 if micros * 1000 > ts_ns else micros
 
@@ -1100,7 +1100,7 @@ def _micros(ts_ns: cython.longlong) -> cython.longlong:
 @cython.inline
 @cython.exceptval(check=False)
 def _index_of(p: cython.p_const_uchar, start: cython.Py_ssize_t) -> cython.int:
-    """The index of the method in the frame at a place."""
+    """Return the index of the method in a frame."""
     index_of: cython.p_const_uchar = _INDEX_OF
     return index_of[p[start + 8] * 256 + p[start + 10]]
 
@@ -1125,7 +1125,7 @@ def _class_of(index: cython.int) -> cython.int:
 @cython.inline
 @cython.exceptval(check=False)
 def _put_4(out: cython.p_uchar, at: cython.Py_ssize_t, number: cython.longlong) -> cython.int:
-    """Write a number as Arrow has it: the least byte first."""
+    """Write a number in Arrow's byte order, little-endian."""
     out[at] = number & 0xFF
     out[at + 1] = number >> 8 & 0xFF
     out[at + 2] = number >> 16 & 0xFF
@@ -1151,7 +1151,7 @@ def _is_table(
     are_named: cython.bint,
     depth: cython.int,
 ) -> cython.bint:
-    """Whether there are the entries of a table or an array, as `wire.check_table` has it."""
+    """Whether the entries of a table or an array are complete, as `wire.check_table` requires."""
     kind: cython.int
     size: cython.longlong
     if depth > _MAX_DEPTH:

@@ -1,7 +1,7 @@
-"""Frames as lines of JSON, written from their bytes: what `Record.to_json` makes of them, byte for byte.
+"""Frames as lines of JSON, written from their bytes: byte for byte the same as `Record.to_json`.
 
-Nothing is made of a frame but its line. What is odd about a frame, such as an argument that is malformed or not UTF-8,
-is left to its `Record`. This module may be compiled.
+No object is created for a frame, only its line. Unusual frames, such as those with an argument that is malformed or not
+UTF-8, are written by way of their `Record`. This module may be compiled.
 """
 
 from __future__ import annotations
@@ -46,22 +46,22 @@ if not cython.compiled:
     )
 
 MAX_PAYLOAD = 1024 * 1024
-"""A method or header with more is left to its record."""
+"""Payload size beyond which a method or header is written by way of its record."""
 MAX_NAMES = 64
-"""Entries of one table; a table with more is left to its record."""
+"""Entries beyond which a table is written by way of its frame's record."""
 MAX_HEADS = 4096
-"""Beginnings of lines that are kept: one for each direction of a stream."""
+"""Cached beginnings of lines, one for each direction of a stream."""
 
 _ROOM_FOR_KEYS = cython.declare(cython.Py_ssize_t, 4096)
-"""What a line has beside its values: the names of arguments and properties, and numbers."""
+"""Space for a line without its values: the names of arguments and properties, and numbers."""
 _GROWTH = cython.declare(cython.Py_ssize_t, 6)
-"""A byte of a frame of 0-9-1 becomes so many of JSON at most: a control character."""
+"""Maximum bytes of JSON for each byte of a 0-9-1 frame: six, for a control character."""
 _AMQP010_GROWTH = cython.declare(cython.Py_ssize_t, AMQP010_GROWTH)
 _MAX_DEPTH = cython.declare(cython.int, 128)
 
 
 def _keys(names: list[tuple[str, str]]) -> tuple[bytes, ...]:
-    """For each field, what is written before its value: b"" if it is reserved."""
+    """Return the text before each field's value: b"" if the field is reserved."""
     keys: list[bytes] = []
     for field, name in names:
         comma = b"," if any(keys) else b""
@@ -117,7 +117,7 @@ _NULL = cython.declare(bytes, b"null")
 @cython.final
 @cython.cclass
 class JSONLines:
-    """Gathers lines, each with its line's end, until they are taken.
+    """Gathers lines, each with its line end, until they are taken.
 
     The lines of body frames contain their first `body` bytes; `has_both_legs` is as in `records_of`.
     """
@@ -131,18 +131,18 @@ class JSONLines:
 
     @property
     def size(self) -> int:
-        """Bytes to be taken."""
+        """Bytes ready to be taken."""
         return self._at
 
     def take(self) -> bytes:
-        """The lines that were added since the last time."""
+        """Return the lines added since the last call."""
         buffer: bytearray = self._buffer
         taken = bytes(memoryview(buffer)[: self._at])
         self._at = 0
         return taken
 
     def add(self, passed: Decoded) -> int:
-        """Add the lines of what passed; return how many they are."""
+        """Add the lines of a decoded item; return their number."""
         count: cython.Py_ssize_t = 0
         if isinstance(passed, Amqp010DecodedFrames):
             return self._add_of_0_10(passed)
@@ -158,7 +158,7 @@ class JSONLines:
         ts_ns: cython.longlong = passed.ts_ns
         data: bytes
         offset: cython.longlong
-        # Where the line is whose beginning the next one shares.
+        # The position of the line whose beginning the next one shares.
         model: cython.Py_ssize_t = -1
         size: cython.Py_ssize_t = 0
         if isinstance(frames, Amqp091Chunk):
@@ -194,7 +194,7 @@ class JSONLines:
     @cython.cfunc
     @cython.exceptval(-1, check=False)
     def _add_of_0_10(self, passed: Amqp010DecodedFrames) -> cython.Py_ssize_t:
-        """Add the lines of frames of AMQP 0-10."""
+        """Add the lines of AMQP 0-10 frames."""
         count: cython.Py_ssize_t = 0
         if passed.note is not NOTHING or not _LEAST_TIME <= passed.ts_ns <= _LATEST_TIME:
             return int(self._add_records(passed))
@@ -202,7 +202,7 @@ class JSONLines:
         before, behind = head
         ts_ns: cython.longlong = passed.ts_ns
         frame: Amqp010Frame
-        # Where the line is whose beginning the next one shares.
+        # The position of the line whose beginning the next one shares.
         model: cython.Py_ssize_t = -1
         size: cython.Py_ssize_t = 0
         for frame, command_id in zip(passed.frames, passed.command_ids, strict=True):
@@ -221,7 +221,7 @@ class JSONLines:
     @cython.cfunc
     @cython.exceptval(-1, check=False)
     def _add_frame_of_0_10(self, frame: Amqp010Frame, command_id: object, behind: bytes) -> cython.Py_ssize_t:
-        """Add what a line has from the channel on: 1, or 0 if the frame is odd."""
+        """Add a line from its channel on; return 1, or 0 if the frame is unusual."""
         data: bytes = frame._buffer
         start: cython.Py_ssize_t = frame._start + _OVERHEAD
         end: cython.Py_ssize_t = frame._end
@@ -266,7 +266,7 @@ class JSONLines:
 
     @cython.cfunc
     def _head(self, passed: DecodedFrames) -> Any:
-        """What the lines of a direction have between their time and their channel, and behind the size."""
+        """Return the text of a direction's lines between time and channel, and that after the size."""
         key = (passed.stream, passed.sender, passed.leg)
         head: tuple[bytes, bytes] | None = self._heads.get(key)
         if head is None:
@@ -285,7 +285,7 @@ class JSONLines:
 
     @staticmethod
     def _sample(passed: DecodedFrames) -> Decoded:
-        """A frame in the same direction, of which little is written."""
+        """Return a minimal frame in the same direction."""
         if isinstance(passed, Amqp091DecodedFrames):
             return msgspec.structs.replace(passed, ts_ns=0, frames=[Frame(HEARTBEAT_FRAME)])
         body = Amqp010Frame(amqp010_frame.encode_frame(0, amqp010_frame.BODY, 0, b""))
@@ -294,7 +294,7 @@ class JSONLines:
     @cython.cfunc
     @cython.exceptval(-1, check=False)
     def _begin(self, ts_ns: cython.longlong, before: bytes) -> cython.Py_ssize_t:
-        """Begin a line: how many bytes that took."""
+        """Write the beginning of a line; return its size."""
         self._reserve(_ROOM_FOR_KEYS + len(before))
         out: cython.p_uchar = self._buffer
         at: cython.Py_ssize_t = put_bytes(out, self._at, _START)
@@ -307,7 +307,7 @@ class JSONLines:
     @cython.cfunc
     @cython.exceptval(-1, check=False)
     def _begin_alike(self, model: cython.Py_ssize_t, size: cython.Py_ssize_t) -> cython.Py_ssize_t:
-        """Begin a line as one that is already there."""
+        """Copy the beginning of an existing line; return its size."""
         self._reserve(_ROOM_FOR_KEYS + size)
         out: cython.p_uchar = self._buffer
         at: cython.Py_ssize_t = self._at
@@ -321,7 +321,7 @@ class JSONLines:
     @cython.cfunc
     @cython.exceptval(-1, check=False)
     def _reserve(self, room: cython.Py_ssize_t) -> cython.Py_ssize_t:
-        """Make room behind what is there."""
+        """Make room at the end of the buffer."""
         buffer: bytearray = self._buffer
         if len(buffer) - self._at < room:
             buffer.extend(bytes(max(room, len(buffer))))
@@ -330,7 +330,7 @@ class JSONLines:
     @cython.cfunc
     @cython.exceptval(-1, check=False)
     def _add(self, data: bytes, start: cython.Py_ssize_t, end: cython.Py_ssize_t, behind: bytes) -> cython.Py_ssize_t:
-        """Add what a line has from the channel on: 1, or 0 if the frame at `data[start:end]` is odd."""
+        """Add a line from its channel on; return 1, or 0 if the frame at `data[start:end]` is unusual."""
         p: cython.p_const_uchar = data
         payload: cython.Py_ssize_t = end - start - 8
         kind: cython.int = p[start]
@@ -385,9 +385,9 @@ class JSONLines:
         end: cython.Py_ssize_t,
         index: cython.int,
     ) -> cython.Py_ssize_t:
-        """Write the arguments of the method in the frame at `data[start:end]` as an object: where that ends, or -1.
+        """Write the arguments of the method in the frame at `data[start:end]` as an object; return its end, or -1.
 
-        For callers that are compiled, who have made room.
+        For compiled callers, which have made room.
         """
         out[at] = 123
         at = _fields(out, at + 1, data, start + 11, end - 1, _LAYOUTS[index], _METHOD_KEYS[index], _SECRETS[index])
@@ -406,7 +406,7 @@ class JSONLines:
         position: cython.Py_ssize_t,
         end: cython.Py_ssize_t,
     ) -> cython.Py_ssize_t:
-        """Write the entries of a table in the same way."""
+        """Write the entries of a table as an object, like `_arguments`."""
         return _table(out, at, data, position, end, 0)
 
     @cython.cfunc
@@ -416,7 +416,7 @@ class JSONLines:
 
     @cython.cfunc
     def _add_records(self, passed: Decoded) -> Any:
-        """Add lines by way of records."""
+        """Add the lines of an item by way of its records."""
         count = 0
         for record in records_of(passed, body=self._body, has_both_legs=self._has_both_legs):
             line = record.to_json() + b"\n"
@@ -433,7 +433,7 @@ _SAMPLE_FLAGS = b',"flags":""}'
 _SAMPLE_START = b'{"ts_ns":0'
 
 
-# --- fields: each returns where it ended in `out`, or -1 where what it was given is odd
+# --- fields: each function returns the end of its output in `out`, or -1 if its input is unusual
 
 
 @cython.cfunc
@@ -448,7 +448,7 @@ def _fields(
     keys: tuple[bytes, ...],
     secret: cython.Py_ssize_t,
 ) -> cython.Py_ssize_t:
-    """The arguments of a method, as `wire.decode_fields` reads them."""
+    """Write the arguments of a method, as `wire.decode_fields` reads them."""
     p: cython.p_const_uchar = data
     program: cython.p_const_uchar = layout
     count: cython.Py_ssize_t = len(layout)
@@ -491,7 +491,7 @@ def _fields(
 def _properties(
     out: cython.p_uchar, at: cython.Py_ssize_t, data: bytes, position: cython.Py_ssize_t, end: cython.Py_ssize_t
 ) -> cython.Py_ssize_t:
-    """The properties that a content header has, as `wire.decode_flagged` reads them."""
+    """Write the properties of a content header, as `wire.decode_flagged` reads them."""
     p: cython.p_const_uchar = data
     program: cython.p_const_uchar = _PROPERTIES
     count: cython.Py_ssize_t = len(_PROPERTIES)
@@ -532,7 +532,7 @@ def _field(
     size: cython.longlong,
     code: cython.int,
 ) -> cython.Py_ssize_t:
-    """A field of `size` bytes, which are there."""
+    """Write a field of `size` bytes, which are present."""
     p: cython.p_const_uchar = data
     if code == 115 or code == 117:
         return put_text(out, at, p, position + 1, position + size)
@@ -559,7 +559,10 @@ def _table(
     end: cython.Py_ssize_t,
     depth: cython.int,
 ) -> cython.Py_ssize_t:
-    """The entries of a table, as an object. Of entries with one name the first is taken, which is left to a record."""
+    """Write the entries of a table as an object.
+
+    Of entries with the same name the first is used, which is left to a record.
+    """
     p: cython.p_const_uchar = data
     first: cython.Py_ssize_t = position
     count: cython.int = 0
@@ -631,7 +634,7 @@ def _array(
 @cython.cfunc
 @cython.exceptval(check=False)
 def _is_known(p: cython.p_const_uchar, position: cython.Py_ssize_t, name: cython.Py_ssize_t) -> cython.bint:
-    """Whether the entries from `position` to the one at `name` have its name; they have been found good."""
+    """Whether an entry from `position` up to the one at `name` has its name; the entries are known to be valid."""
     i: cython.Py_ssize_t
     size: cython.Py_ssize_t = p[name]
     while position < name:
@@ -650,7 +653,7 @@ def _is_known(p: cython.p_const_uchar, position: cython.Py_ssize_t, name: cython
 @cython.inline
 @cython.exceptval(check=False)
 def _value_size(p: cython.p_const_uchar, position: cython.Py_ssize_t, end: cython.Py_ssize_t) -> cython.longlong:
-    """The bytes of a value behind the letter of its type, which is at `position`; -1 where it is unknown or cut."""
+    """Return the size of a value after its type letter at `position`; -1 if the type is unknown or the value is cut."""
     kind: cython.int = p[position]
     size: cython.longlong
     if kind == 83 or kind == 120 or kind == 70 or kind == 65:  # S x F A
@@ -684,7 +687,7 @@ def _value(
     size: cython.longlong,
     depth: cython.int,
 ) -> cython.Py_ssize_t:
-    """A value of a table or an array: the letter of its type is at `position`, and `size` bytes are behind it."""
+    """Write a value of a table or an array, with its type letter at `position` and `size` bytes after it."""
     p: cython.p_const_uchar = data
     kind: cython.int = p[position]
     position += 1
@@ -722,7 +725,7 @@ def _value(
 
 
 def _fraction(kind: int, data: bytes) -> bytes:
-    """A floating-point number or a decimal."""
+    """Write a floating-point number or a decimal."""
     if kind == 68:  # D
         scale, unscaled = struct.unpack(">Bi", data)
         return encoded(Decimal(f"{unscaled}E-{scale}"))
@@ -736,6 +739,6 @@ def _fraction(kind: int, data: bytes) -> bytes:
 @cython.inline
 @cython.exceptval(check=False)
 def _index_of(p: cython.p_const_uchar, start: cython.Py_ssize_t) -> cython.int:
-    """The index of the method in the frame at a place."""
+    """Return the index of the method in a frame."""
     index_of: cython.p_const_uchar = _INDEX_OF
     return index_of[p[start + 8] * 256 + p[start + 10]]

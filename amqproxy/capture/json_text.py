@@ -1,4 +1,4 @@
-"""Texts as JSON, written into a buffer that has room: six bytes of JSON for each at most. This may be compiled."""
+"""Texts as JSON, written into a buffer that has room: at most six bytes of JSON for each byte. This may be compiled."""
 
 from __future__ import annotations
 
@@ -9,8 +9,7 @@ except ImportError:
 
 
 def _escape_table() -> bytes:
-    """Of each byte of a text: 0 if JSON has it as it is, 1 if it is not ASCII, 2 as \\u00XX, else the letter that
-    follows a backslash."""
+    """Return a code for each byte: 0 to keep it, 1 if it is not ASCII, 2 for \\u00XX, otherwise its escape letter."""
     table = bytearray([2] * 32 + [0] * 96 + [1] * 128)
     for byte, letter in zip(b'"\\\b\f\n\r\t', b'"\\bfnrt', strict=True):
         table[byte] = letter
@@ -30,7 +29,7 @@ def put_text(
     start: cython.Py_ssize_t,
     end: cython.Py_ssize_t,
 ) -> cython.Py_ssize_t:
-    """A text in quotes, escaped where JSON has to; -1 where it is not UTF-8."""
+    """Write a text in quotes, with the escapes that JSON requires; -1 if it is not UTF-8."""
     escapes: cython.p_const_uchar = _ESCAPES
     digits: cython.p_const_uchar = _HEX
     escape: cython.int
@@ -73,7 +72,7 @@ def put_text(
 @cython.cfunc
 @cython.exceptval(check=False)
 def character_size(p: cython.p_const_uchar, start: cython.Py_ssize_t, end: cython.Py_ssize_t) -> cython.Py_ssize_t:
-    """The bytes of the character at a place, which is not ASCII; 0 where none is encoded in UTF-8 there."""
+    """Return the size of the non-ASCII character at a place; 0 if it is not valid UTF-8."""
     first: cython.int = p[start]
     size: cython.Py_ssize_t
     least: cython.int = 0x80
@@ -83,15 +82,15 @@ def character_size(p: cython.p_const_uchar, start: cython.Py_ssize_t, end: cytho
     elif 0xE0 <= first <= 0xEF:
         size = 3
         if first == 0xE0:
-            least = 0xA0  # else it would be longer than need be
+            least = 0xA0  # otherwise the encoding would be overlong
         elif first == 0xED:
-            most = 0x9F  # surrogates are no characters
+            most = 0x9F  # surrogates are not characters
     elif 0xF0 <= first <= 0xF4:
         size = 4
         if first == 0xF0:
             least = 0x90
         elif first == 0xF4:
-            most = 0x8F  # the last character there is
+            most = 0x8F  # U+10FFFF is the last character
     else:
         return 0
     if end - start < size or not least <= p[start + 1] <= most:

@@ -1,4 +1,4 @@
-"""What happened in a capture: its messages with what became of them, and what an expert would point out."""
+"""Reports on a capture: messages with their outcomes, and findings."""
 
 from __future__ import annotations
 
@@ -17,10 +17,10 @@ from amqproxy.taps.observer import Observer, ObserverSettings, OnEvents, Report
 from amqproxy.taps.pending_messages import PendingBudget
 
 MAX_PENDING_BYTES = 1 << 28
-"""Bytes of messages, on all connections together, of which it is not known yet what becomes of them."""
+"""Bytes of messages without a known outcome, on all connections together."""
 
 ListenerOf: TypeAlias = Callable[[int, str], OnEvents]
-"""Given the number and the name of a connection, what is shown the events of its trace."""
+"""Returns the listener for the trace events of a connection, given its number and name."""
 
 
 def observed(
@@ -29,9 +29,9 @@ def observed(
     selector_of: SelectorOf | None = None,
     listener_of: ListenerOf | None = None,
 ) -> Iterator[Report]:
-    """The reports on all connections of AMQP, in the order in which it is known what became of each message.
+    """Yield the reports on all AMQP connections, in the order in which the outcomes of messages are known.
 
-    What `listener_of` returns for a connection is shown the events of its trace.
+    The listener that `listener_of` returns for a connection receives the events of its trace.
     """
     observers = Observers(settings, selector_of, listener_of)
     for each in decoded:
@@ -39,7 +39,7 @@ def observed(
 
 
 class Observers:
-    """The observers of the connections of a capture, by the numbers of their streams; see `observed`.
+    """The observers of a capture's connections, by stream number; see `observed`.
 
     All of them share the `process_inspector` and the `budget`.
     """
@@ -47,7 +47,7 @@ class Observers:
     def __init__(
         self, settings: ObserverSettings, selector_of: SelectorOf | None = None, listener_of: ListenerOf | None = None
     ) -> None:
-        # Packets were captured late, or are sent again.
+        # Packets may be captured late, or be retransmissions.
         self._settings = msgspec.structs.replace(settings, is_ordered=False)
         self._selector_of = selector_of
         self._listener_of = listener_of
@@ -56,7 +56,7 @@ class Observers:
         self.by_stream: dict[int, Observer] = {}
 
     def feed(self, decoded: Decoded) -> list[Report]:
-        """What is to be reported now."""
+        """Return the reports that an item completes."""
         observer = self.by_stream.get(decoded.stream)
         if observer is None:
             if isinstance(decoded, StreamEnded):
@@ -69,7 +69,7 @@ class Observers:
         return _reports(observer, decoded)
 
     def _observer(self, stream: int, connection: str) -> Observer:
-        # What can be read here was not encrypted.
+        # Traffic that can be read here was not encrypted.
         return Observer(
             stream,
             connection,

@@ -1,8 +1,8 @@
-"""Packet comments of recordings: what rules did, as a person reads it in Wireshark, and as it is read back exactly.
+"""Packet comments of recordings: verdicts of rules, readable in Wireshark, and parsed back exactly.
 
     amqproxy: client leg; refused by "no-guests", "quiet"; tags "slow"
 
-Names are in JSON's quotes, so that any name can be read back. Whatever is absent from the `Note` is left out.
+Names are quoted as in JSON, so that any name can be parsed back. Parts that are absent from the `Note` are omitted.
 """
 
 from __future__ import annotations
@@ -16,10 +16,10 @@ from typing import NamedTuple
 from amqproxy.taps.note import NOTHING, Note
 
 PREFIX = "amqproxy: "
-"""What each comment of a recording begins with; other comments were added to the file since."""
+"""Prefix of every comment of a recording; other comments were added to the file later."""
 
 MAX_KNOWN_COMMENTS = 1024
-"""Comments whose notes are kept, since many packets have the same."""
+"""Comments whose notes are cached, since many packets have the same."""
 
 _NAME = r'"(?:[^"\\]|\\.)*"'
 _NAMES = rf"{_NAME}(?:, {_NAME})*"
@@ -38,7 +38,7 @@ _KEYWORDS = frozenset({"by", "tags"})
 
 @lru_cache(MAX_KNOWN_COMMENTS)
 def comment_of(note: Note) -> str:
-    """The text of a packet comment."""
+    """Return the text of a packet comment."""
     parts = []
     if note.leg:
         parts.append(f"{_word(note.leg)} leg")
@@ -53,7 +53,7 @@ def comment_of(note: Note) -> str:
 
 
 def note_of(comments: Iterable[str]) -> Note:
-    """The note in the comments of a packet, or NOTHING."""
+    """Return the note in the comments of a packet, or NOTHING."""
     for comment in comments:
         note = _parsed(comment)
         if note is not NOTHING:
@@ -82,7 +82,7 @@ def _parsed(comment: str) -> Note:
             verdict=_plain(found.get("verdict")),
             leg=_plain(found.get("leg")),
         )
-    except ValueError:  # of no JSON that was ever written here
+    except ValueError:  # not JSON written by a recording
         return NOTHING
 
 
@@ -110,9 +110,9 @@ def _listed(names: str | None) -> tuple[str, ...]:
 def session_comment(
     number: int, leg: str, name: str, *, session: str, is_tls: bool, shown_name: str = "", is_amqp010: bool = False
 ) -> str:
-    """What the first packet of a connection has in each file: `name` is its ends' addresses, who opened it first.
+    """Return the comment of a connection's first packet in each file; `name` holds its addresses, the opener's first.
 
-    `shown_name` is what the client calls it, "" if that is not known.
+    `shown_name` is the name given by the client, "" if unknown.
     """
     of = "" if leg == "client" else f", for {session}"
     named = f" {_quoted(shown_name)}" if shown_name else ""
@@ -121,23 +121,23 @@ def session_comment(
 
 
 def name_comment(shown_name: str) -> str:
-    """What the client calls the connection."""
+    """Return the comment with the client's name for the connection."""
     return f"{PREFIX}connection name {_quoted(shown_name)}"
 
 
 def lost_comment(frames: int, size: int) -> str:
-    """Frames are not in the recording that this end sent before this packet."""
+    """Return the comment that this end's frames before the packet are missing from the recording."""
     many = f"{frames} frame{'s' * (frames != 1)}"
     return f"{PREFIX}{many} before this not recorded, {f'{size} bytes' if size else 'of unknown size'}"
 
 
 def ended_comment(reason: str) -> str:
-    """Why the session ended."""
+    """Return the comment with the reason for the end of the session."""
     return f"{PREFIX}ended: {_quoted(reason)}"
 
 
 def violation_comment(sender: str, code: int, text: str, channel: int | None, offset: int | None) -> str:
-    """What a peer did wrong, for which the session ends."""
+    """Return the comment with the protocol violation that ended the session."""
     places = [
         f" on channel {channel}" if channel is not None else "",
         f" at byte {offset}" if offset is not None else "",
@@ -157,7 +157,7 @@ _VIOLATION = re.compile(
 
 
 class RecordedViolation(NamedTuple):
-    """What a peer did wrong in a packet, for which the session ended."""
+    """The protocol violation in a packet that ended the session."""
 
     code: int
     reason: str
@@ -166,7 +166,7 @@ class RecordedViolation(NamedTuple):
 
 
 def violation_of(comments: Iterable[str]) -> RecordedViolation | None:
-    """What the comments say that was wrong, if they do."""
+    """Return the violation in the comments, or None."""
     for comment in comments:
         found = _VIOLATION.fullmatch(comment)
         if found is not None:
@@ -176,7 +176,7 @@ def violation_of(comments: Iterable[str]) -> RecordedViolation | None:
 
 
 def opener_of(comments: Iterable[str]) -> str:
-    """Which end opened the connection that the comments introduce, by its address; "" if there is no such comment."""
+    """Return the address of the end that opened the introduced connection; "" if no comment introduces one."""
     for comment in comments:
         found = _SESSION.fullmatch(comment)
         if found is not None:
@@ -190,7 +190,7 @@ def tells_amqp010(comments: Iterable[str]) -> bool:
 
 
 def session_of(comments: Iterable[str]) -> int | None:
-    """The number of the session that the comments introduce, in the run of the proxy that recorded it."""
+    """Return the number of the session introduced by the comments, in the run of the proxy that recorded it."""
     for comment in comments:
         found = _SESSION.fullmatch(comment)
         if found is not None:
@@ -199,12 +199,12 @@ def session_of(comments: Iterable[str]) -> int | None:
 
 
 def tells_loss(comments: Iterable[str]) -> bool:
-    """Whether frames are missing before this packet: then a frame begins with it."""
+    """Whether frames are missing before this packet, which then begins with a frame."""
     return any(_LOST.fullmatch(comment) for comment in comments)
 
 
 def end_of(comments: Iterable[str]) -> str:
-    """Why the session ended that this packet ends, or ""."""
+    """Return the reason for the end of the session that this packet ends, or ""."""
     for comment in comments:
         found = _ENDED.fullmatch(comment)
         if found is not None:

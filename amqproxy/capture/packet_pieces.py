@@ -1,7 +1,7 @@
-"""Packets of made-up TCP connections as blocks of a pcapng file, in pieces that are written one behind the other.
+"""Packets of made-up TCP connections as blocks of a pcapng file, in pieces to be written in sequence.
 
-Small data is copied beside the headers, since another piece costs more than that; other data stays where it is. This
-module may be compiled.
+Small data is copied beside the headers, since an additional piece costs more; larger data is not copied. This module
+may be compiled.
 """
 
 from __future__ import annotations
@@ -17,13 +17,13 @@ from amqproxy.capture.pcapng import ENHANCED_PACKET
 from amqproxy.capture.synthetic_tcp import MOST_HEADER_BYTES, SyntheticTCP
 
 Pieces: TypeAlias = list[bytes | memoryview]
-"""Bytes that are to be written one after the other."""
+"""Byte strings to be written in sequence."""
 
 COPIED_BYTES = 4096
-"""Packets with less data are part of one piece with others."""
+"""Data size below which packets share a piece with others."""
 
 ROOM = 64 * 1024
-"""Bytes that are made room for at once: of headers, and of data that is copied."""
+"""Bytes allocated at a time for headers and copied data."""
 
 _COPIED_BYTES = cython.declare(cython.Py_ssize_t, COPIED_BYTES)
 _ROOM = cython.declare(cython.Py_ssize_t, ROOM)
@@ -37,7 +37,7 @@ _ACK = cython.declare(cython.int, 0x10)
 @cython.final
 @cython.cclass
 class PacketPieces:
-    """Packets until they are taken: `size` is how many bytes they are, `count` how many pieces, about."""
+    """Packets until they are taken: `size` is their total in bytes, `count` the approximate number of pieces."""
 
     def __init__(self) -> None:
         self.size = 0
@@ -48,7 +48,7 @@ class PacketPieces:
         self._begun = self._at = 0
 
     def take(self) -> Pieces:
-        """All of them."""
+        """Remove and return all pieces."""
         self._end_piece()
         pieces = self._pieces
         self._pieces = []
@@ -56,7 +56,7 @@ class PacketPieces:
         return pieces
 
     def add(self, interface: int, ts_ns: int, header: bytes, options: bytes) -> None:
-        """Add a packet that is no more than a header; options are as `packet_options` makes them."""
+        """Add a packet that consists of a header only; options are those of `packet_options`."""
         self._reserve(_MOST_BYTES + len(header) + len(options))
         end: cython.Py_ssize_t = _put(self._room, self._at + _HEAD, header, 0, len(header))
         self._complete(interface, ts_ns, end, header, 0, 0, 0, options)
@@ -73,9 +73,9 @@ class PacketPieces:
         end: cython.Py_ssize_t,
         options: bytes,
     ) -> None:
-        """Add a packet with the `data` from `start` to `end`, of which only what is before `kept` is there.
+        """Add a packet with the `data` from `start` to `end`, of which only the part before `kept` is present.
 
-        One without data is an acknowledgement.
+        A packet without data is an acknowledgement.
         """
         self._reserve(_MOST_BYTES + len(options) + min(kept - start, _COPIED_BYTES))
         at: cython.Py_ssize_t
@@ -99,7 +99,7 @@ class PacketPieces:
         end: cython.Py_ssize_t,
         options: bytes,
     ) -> object:
-        """Add what is missing of a packet whose headers of IP and TCP have been written, and end at a place."""
+        """Complete a packet whose IP and TCP headers are already written, up to `at`."""
         out: cython.p_uchar = self._room
         begin: cython.Py_ssize_t = self._at
         captured: cython.Py_ssize_t = at - begin - _HEAD + kept - start
@@ -128,7 +128,7 @@ class PacketPieces:
 
     @cython.cfunc
     def _reserve(self, size: cython.Py_ssize_t) -> object:
-        """Make room for so many bytes in one piece."""
+        """Make room for `size` bytes in one piece."""
         if self._at + size > len(self._room):
             self._end_piece()
             self._room = bytearray(max(_ROOM, size))
@@ -138,7 +138,7 @@ class PacketPieces:
 
     @cython.cfunc
     def _end_piece(self) -> object:
-        """What comes next belongs to another piece."""
+        """End the current piece, so that the following bytes begin another."""
         if self._begun < self._at:
             self._pieces.append(self._view[self._begun : self._at])
             self.count += 1
@@ -152,7 +152,7 @@ class PacketPieces:
 def _put(
     out: cython.p_uchar, at: cython.Py_ssize_t, data: bytes, start: cython.Py_ssize_t, end: cython.Py_ssize_t
 ) -> cython.Py_ssize_t:
-    """Write bytes from `start` to `end` at a place; the place behind them."""
+    """Write `data[start:end]` at `at`; return the end."""
     if not cython.compiled:
         out[at : at + end - start] = data[start:end]
         return at + end - start
@@ -165,7 +165,7 @@ def _put(
 @cython.inline
 @cython.exceptval(check=False)
 def _put_word(out: cython.p_uchar, at: cython.Py_ssize_t, number: cython.uint) -> cython.Py_ssize_t:
-    """Write a number of four bytes at a place; the place behind it."""
+    """Write a four-byte number at `at`; return the end."""
     out[at] = number & 0xFF
     out[at + 1] = number >> 8 & 0xFF
     out[at + 2] = number >> 16 & 0xFF

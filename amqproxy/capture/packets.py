@@ -1,6 +1,6 @@
-"""From a captured packet to the TCP segment in it: link layer, IPv4 or IPv6, TCP.
+"""Extraction of the TCP segment from a captured packet: link layer, IPv4 or IPv6, TCP.
 
-Checksums are not looked at: where a network card computes them, a capture has them wrong. This module may be compiled.
+Checksums are not verified: if a network card computes them, a capture has wrong ones. This module may be compiled.
 """
 
 from __future__ import annotations
@@ -21,10 +21,10 @@ SYN = 2
 RST = 4
 ACK = 16
 ZERO_WINDOW = 256
-"""Beside the flags of TCP: the sender receives no more bytes for now."""
+"""Flag beside those of TCP: the sender accepts no more bytes for the moment."""
 
 MAX_DEPTH = 4
-"""IP in IP, and fragments of fragments, are followed so far down."""
+"""Maximum nesting of IP in IP, and of fragments in fragments."""
 _MAX_DEPTH = cython.declare(cython.int, MAX_DEPTH)
 
 _ZERO_WINDOW = cython.declare(cython.int, ZERO_WINDOW)
@@ -40,10 +40,10 @@ _UNKNOWN_LINK = cython.declare(cython.int, -3)
 @cython.freelist(64)
 @cython.cclass
 class TCPSegment:
-    """One TCP segment.
+    """A TCP segment.
 
     `flow` is source address, destination address, source port and destination port, as they were on the wire: 12 bytes
-    for IPv4 and 36 for IPv6. `missing` bytes of the payload, at its end, were not captured. `leg` and `comments` are
+    for IPv4 and 36 for IPv6. `missing` bytes at the end of the payload were not captured. `leg` and `comments` are
     those of the packet that completed it.
     """
 
@@ -84,7 +84,7 @@ class TCPSegment:
         leg: str,
         comments: Any,
     ) -> TCPSegment:
-        """The same, made at the speed of C."""
+        """Create an instance at the speed of C."""
         if not cython.compiled:
             return TCPSegment(ts_ns, flow, seq, ack, flags, payload, missing, leg, comments)
         made: TCPSegment = TCPSegment.__new__(TCPSegment)
@@ -110,7 +110,7 @@ class TCPSegment:
 
 
 LINK_TYPES = frozenset({0, 1, 9, 12, 14, 50, 51, 101, 108, 113, 228, 229, 276})
-"""Those that a `Dissector` reads."""
+"""Link types that a `Dissector` reads."""
 
 
 @cython.cclass
@@ -135,7 +135,7 @@ class Dissector:
         self._cut = 0
 
     def segment(self, packet: Packet) -> TCPSegment | None:
-        """The segment that `packet` holds or completes, or None."""
+        """Return the segment that `packet` holds or completes, or None."""
         data: bytes = packet._buffer
         at: cython.Py_ssize_t = packet._start
         size: cython.Py_ssize_t = packet._end
@@ -200,7 +200,7 @@ class Dissector:
         return None
 
     def finish(self) -> None:
-        """Report what was lost, at the end of the file."""
+        """Report the packets that were lost, at the end of the file."""
         fragmented = self._fragments.lost + self._fragments.pending
         if fragmented:
             self._report(WarningKind.FRAGMENTS, f"IP fragments are missing for {fragmented} packets, which are lost")
@@ -218,7 +218,7 @@ class Dissector:
         wire: cython.Py_ssize_t,
         depth: cython.int,
     ) -> TCPSegment | None:
-        """The segment in the IP packet at `data[at:size]`; `wire` is where the packet ended before it was cut."""
+        """Return the segment in the IP packet at `data[at:size]`; `wire` is the end of the packet before truncation."""
         if size - at < 20:
             self._cut += at < size < wire
             return None
@@ -229,7 +229,7 @@ class Dissector:
         if first >> 4 == 4:
             header = (first & 15) * 4
             length = _two(data, at + 2)
-            # A length of 0 is from a card that cuts large packets up after they were captured.
+            # A length of 0 comes from a card that segments large packets after their capture.
             stop = at + length if length else wire
             if header < 20 or stop < at + header:
                 return None
@@ -275,9 +275,9 @@ class Dissector:
         addresses_size: cython.Py_ssize_t,
         depth: cython.int,
     ) -> TCPSegment | None:
-        """The segment at `data[at:stop]`, behind any extension headers; its addresses are at `addresses`.
+        """Return the segment at `data[at:stop]`, after any extension headers; its addresses are at `addresses`.
 
-        What is behind `size` was not captured.
+        Bytes beyond `size` were not captured.
         """
         while protocol != 6:
             if at + 8 > size or at + 8 > stop:
@@ -359,7 +359,7 @@ class Dissector:
         protocol: cython.int,
         depth: cython.int,
     ) -> TCPSegment | None:
-        """The segment of the packet that this fragment, at `data[at:stop]`, completes."""
+        """Return the segment of the packet that this fragment, at `data[at:stop]`, completes."""
         if depth >= _MAX_DEPTH or at > stop:
             return None
         if stop > size:

@@ -15,7 +15,7 @@ from amqproxy.capture.byte_window import ByteWindow
 from amqproxy.capture.warnings import WarningKind
 
 MAX_PACKET_BYTES = 16 * 1024 * 1024
-"""A packet that claims more is taken for rubbish. Offloading makes packets of 0.5 MiB at most."""
+"""Packets that claim more are invalid; offloading creates packets of at most 0.5 MiB."""
 
 NANOSECONDS = 1_000_000_000
 _NANOSECONDS = cython.declare(cython.longlong, NANOSECONDS)
@@ -38,9 +38,9 @@ MAGICS = frozenset(magic.to_bytes(4, order) for magic in _SCALE for order in ("b
 @cython.freelist(64)
 @cython.cclass
 class Packet:
-    """One packet as captured: `data` may be shorter than the `original_length` it had.
+    """A captured packet; `data` may be shorter than its `original_length`.
 
-    Of a recording of the proxy's, `leg` is "client" or "upstream", and else "". `comments` are those of pcapng.
+    In a recording of the proxy, `leg` is "client" or "upstream", otherwise "". `comments` are those of pcapng.
     """
 
     __match_args__ = ("ts_ns", "link_type", "data", "original_length", "leg", "comments")
@@ -79,7 +79,7 @@ class Packet:
         leg: str,
         comments: Any,
     ) -> Packet:
-        """The same, made at the speed of C; its data are `buffer[start:end]`."""
+        """Create an instance at the speed of C, with `buffer[start:end]` as its data."""
         if not cython.compiled:
             return Packet(ts_ns, link_type, buffer[start:end], original_length, leg, comments)
         made: Packet = Packet.__new__(Packet)
@@ -107,7 +107,7 @@ class Packet:
 @cython.inline
 @cython.exceptval(check=False)
 def _four(p: cython.p_const_uchar, at: cython.Py_ssize_t, is_big: cython.bint) -> cython.longlong:
-    """The unsigned number in four bytes."""
+    """Return the unsigned four-byte number at a place."""
     number: cython.uint
     if is_big:
         number = cython.cast(cython.uint, p[at]) << 24 | p[at + 1] << 16 | p[at + 2] << 8 | p[at + 3]
@@ -117,7 +117,7 @@ def _four(p: cython.p_const_uchar, at: cython.Py_ssize_t, is_big: cython.bint) -
 
 
 def packets(window: ByteWindow) -> Iterator[Packet]:
-    """The packets of a pcap file, from its magic on."""
+    """Yield the packets of a pcap file, from its magic number on."""
     if not window.need(_HEADER_BYTES):
         window.notice(WarningKind.CUT_SHORT, "cut short: it ends inside the file header")
         window.position += window.left

@@ -1,10 +1,10 @@
 """The pcapng file format: sections of blocks, of which those that hold packets are read.
 
-Interfaces are numbered within their section, and each has a clock resolution. Blocks of
-names, statistics, secrets and of kinds unknown are passed over.
+Interfaces are numbered within their section, and each has a clock resolution. Blocks of names, statistics and of
+unknown kinds are skipped.
 
-A recording of the proxy's has an interface for each leg of its sessions: they are named for
-the legs, and the section or the interface names the program.
+A recording of the proxy has an interface for each leg of its sessions, named for the leg, and its section or
+interfaces name the program.
 """
 
 from __future__ import annotations
@@ -19,9 +19,9 @@ from amqproxy.capture.pcap import MAX_PACKET_BYTES, NANOSECONDS, Packet
 from amqproxy.capture.warnings import WarningKind
 
 MAX_BLOCK_BYTES = MAX_PACKET_BYTES + 1024 * 1024
-"""A block that claims more is taken for rubbish: a packet, and its comments and options."""
+"""Blocks that claim more are invalid: the bound includes a packet, its comments and options."""
 MAX_INTERFACES = 65_536
-"""Interfaces in one section. More is taken for rubbish."""
+"""Interfaces in one section; more are invalid."""
 
 SECTION_HEADER = 0x0A0D0D0A
 INTERFACE_DESCRIPTION = 1
@@ -47,20 +47,22 @@ _SHB_USERAPPL = 4
 LEGS = ("client", "upstream")
 """The names of the interfaces of a recording: the legs of the proxy's sessions."""
 PROGRAM = "amqproxy"
-"""What the name of the program begins with that made a recording, and the description of each interface of one."""
+"""Prefix of the program name in a recording, and of the description of each of its interfaces."""
 
 _MAX_KNOWN_OPTIONS = 1024
-"""Options of packets whose comments are kept, since most packets of a file have the same."""
+"""Packet options whose comments are cached, since most packets of a file have the same."""
 _MAX_KNOWN_OPTION_BYTES = 1024
-"""Longer ones, of which a packet may have 17 MiB, are not kept."""
+"""Size beyond which options are not cached; a packet may have 17 MiB."""
 
 _PACKETS = frozenset({PACKET, SIMPLE_PACKET, ENHANCED_PACKET})
 _REMEDY = "the file is damaged from here on; what came before is good"
 
 
 class Interface(msgspec.Struct, frozen=True):
-    """Where packets of a section were captured: a time of `n` units is `n * numerator //
-    denominator + offset_ns` nanoseconds."""
+    """A capture interface of a section.
+
+    A time of `n` units is `n * numerator // denominator + offset_ns` nanoseconds.
+    """
 
     link_type: int
     snap_length: int
@@ -68,15 +70,15 @@ class Interface(msgspec.Struct, frozen=True):
     denominator: int = 1
     offset_ns: int = 0
     leg: str = ""
-    """Which leg of the proxy's sessions this is, in a recording of the proxy's."""
+    """The leg of the sessions, in a recording of the proxy."""
 
     def ts_ns(self, high: int, low: int) -> int:
-        """Nanoseconds since 1970 of a timestamp in two halves."""
+        """Return nanoseconds since 1970 for a timestamp in two halves."""
         return (high << 32 | low) * self.numerator // self.denominator + self.offset_ns
 
 
 class _Section:
-    """How to read the blocks of one section."""
+    """The byte order and interfaces of one section, with which its blocks are read."""
 
     __slots__ = (
         "_known_comments",
@@ -106,7 +108,7 @@ class _Section:
         self.interfaces: list[Interface] = []
 
     def packet(self, kind: int, buffer: bytes, start: int, stop: int) -> Packet:
-        """The packet in the body `buffer[start:stop]` of a block of `kind`."""
+        """Return the packet in the body `buffer[start:stop]` of a block of `kind`."""
         if stop - start < (4 if kind == SIMPLE_PACKET else 20):
             raise ValueError(f"a block of kind {kind} is too short")
         if kind == ENHANCED_PACKET:
@@ -133,7 +135,7 @@ class _Section:
         return Packet(ts_ns, interface.link_type, buffer[start : start + captured], original, interface.leg, comments)
 
     def comments(self, options: bytes) -> tuple[str, ...]:
-        """The comments among the options of a packet."""
+        """Return the comments among the options of a packet."""
         comments = self._known_comments.get(options)
         if comments is None:
             comments = tuple(
@@ -146,7 +148,7 @@ class _Section:
         return comments
 
     def options(self, body: bytes, position: int) -> Iterator[tuple[int, bytes]]:
-        """The options that begin at `position`, as (code, value)."""
+        """Yield the options from `position` on, as (code, value)."""
         while position + 4 <= len(body):
             code, length = self.option(body, position)
             if code == _END_OF_OPTIONS:
@@ -155,20 +157,20 @@ class _Section:
             position += 4 + (length + 3 & ~3)
 
     def take_header(self, body: bytes) -> None:
-        """Take the body of the section's header."""
+        """Process the body of the section header."""
         self.is_recording = any(
             code == _SHB_USERAPPL and value.startswith(PROGRAM.encode()) for code, value in self.options(body, 16)
         )
 
     def key_log(self, body: bytes) -> bytes:
-        """The secrets of TLS sessions in the body of a decryption secrets block; empty if it has others, or none."""
+        """Return the TLS secrets in the body of a decryption secrets block; empty if it holds others, or none."""
         if len(body) < 8:
             return b""
         kind, length = self.head(body, 0)
         return body[8 : 8 + length] if kind == TLS_KEY_LOG else b""
 
     def describe(self, body: bytes) -> None:
-        """Take the body of an interface description block."""
+        """Process the body of an interface description block."""
         if len(self.interfaces) >= MAX_INTERFACES:
             raise ValueError(f"a section describes more than {MAX_INTERFACES} interfaces")
         if len(body) < 8:
@@ -194,7 +196,7 @@ class _Section:
 
 
 def packets(window: ByteWindow) -> Iterator[Packet]:
-    """The packets of a pcapng file, from its first section header on."""
+    """Yield the packets of a pcapng file, from its first section header on."""
     section = _Section("<")
     while window.need(_FRAME_BYTES):
         yield from _enhanced_packets(window, section)
@@ -231,9 +233,9 @@ def packets(window: ByteWindow) -> Iterator[Packet]:
 
 
 def _enhanced_packets(window: ByteWindow, section: _Section) -> Iterator[Packet]:
-    """The packets that come next, as long as their blocks are of the usual kind, without fault and in the buffer.
+    """Yield the next packets while their blocks are of the usual kind, valid and in the buffer.
 
-    Nearly all blocks are; this is `packets` again, for speed.
+    Nearly all blocks are; this repeats `packets` for speed.
     """
     buffer, position = window.buffer, window.position
     size = len(buffer)
@@ -265,9 +267,9 @@ def _enhanced_packets(window: ByteWindow, section: _Section) -> Iterator[Packet]
 
 
 def _section(window: ByteWindow) -> _Section:
-    """The section whose header is at `position`; its length is not used, so that -1 needs no care.
+    """Return the section whose header is at `position`; its length is ignored, so that -1 needs no special case.
 
-    Versions 1.0 and 1.2 are alike to a reader.
+    Versions 1.0 and 1.2 are the same for a reader.
     """
     buffer, position = window.buffer, window.position
     for order in "<>":

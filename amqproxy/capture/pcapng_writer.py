@@ -1,6 +1,6 @@
-"""The blocks of a pcapng file, as bytes: sections, interfaces, packets, statistics. Times are in nanoseconds.
+"""Encoding of pcapng blocks: sections, interfaces, packets, statistics. Times are in nanoseconds.
 
-Nothing is copied but what is short: the data of a packet goes between its head and its tail as it is.
+Only short data is copied: the data of a packet goes between its head and its tail unchanged.
 """
 
 from __future__ import annotations
@@ -13,13 +13,13 @@ from amqproxy.capture.pcapng import ENHANCED_PACKET, INTERFACE_DESCRIPTION, SECT
 INTERFACE_STATISTICS = 5
 
 RAW_IP = 101
-"""The link type of packets that begin with their IP header, of version 4 or 6."""
+"""Link type of packets that begin with their IP header, of version 4 or 6."""
 
 INBOUND, OUTBOUND = 1, 2
-"""Flags of a packet: whether it came in at the interface, or went out."""
+"""Packet flags: received or sent by the interface."""
 
 MAX_OPTION_BYTES = 65_532
-"""An option's value is no longer; a longer text is cut."""
+"""Maximum size of an option value; longer texts are truncated."""
 
 _COMMENT = 1
 _SHB_HARDWARE, _SHB_OS, _SHB_USERAPPL = 2, 3, 4
@@ -32,7 +32,7 @@ _UNKNOWN_LENGTH = -1
 _NANOSECONDS = b"\x09"
 _END_OF_OPTIONS = bytes(4)
 _PADDING = (b"", b"\0", b"\0\0", b"\0\0\0")
-"""By how much of it there is to be."""
+"""Padding by its size."""
 
 _HEAD = Struct("<7I").pack
 _WORD = Struct("<I").pack
@@ -41,14 +41,14 @@ _COUNT = Struct("<Q").pack
 
 
 def section_header(*, program: str, hardware: str = "", system: str = "", comment: str = "") -> bytes:
-    """What begins a file, or another section of it; its length is left open."""
+    """Return the beginning of a file, or of another section of it, with an unspecified length."""
     head = Struct("<IHHq").pack(_BYTE_ORDER_MAGIC, 1, 0, _UNKNOWN_LENGTH)
     texts = {_COMMENT: comment, _SHB_HARDWARE: hardware, _SHB_OS: system, _SHB_USERAPPL: program}
     return _block(SECTION_HEADER, head + _texts(texts) + _END_OF_OPTIONS)
 
 
 def interface_description(name: str, description: str, *, link_type: int = RAW_IP, filter: str = "") -> bytes:
-    """The next interface of a section; they are numbered from 0. `filter` is what its packets were selected by."""
+    """Return the next interface of a section, numbered from 0; `filter` is the filter that selected its packets."""
     head = Struct("<H2xI").pack(link_type, 0)
     options = _texts({_IF_NAME: name, _IF_DESCRIPTION: description})
     options += _option(_IF_TSRESOL, _NANOSECONDS)
@@ -58,7 +58,7 @@ def interface_description(name: str, description: str, *, link_type: int = RAW_I
 
 
 def interface_statistics(interface: int, ts_ns: int, *, start_ns: int, received: int, dropped: int) -> bytes:
-    """How many packets there were on an interface since `start_ns`, and how many of them are not in the file."""
+    """Return the number of packets on an interface since `start_ns`, and how many of them are not in the file."""
     head = Struct("<3I").pack(interface, ts_ns >> 32, ts_ns & 0xFFFFFFFF)
     times = {_ISB_STARTTIME: start_ns, _ISB_ENDTIME: ts_ns}
     options = b"".join(_option(code, _WORD(each >> 32) + _WORD(each & 0xFFFFFFFF)) for code, each in times.items())
@@ -68,7 +68,7 @@ def interface_statistics(interface: int, ts_ns: int, *, start_ns: int, received:
 
 @lru_cache(1024)
 def packet_options(direction: int, comments: tuple[str, ...] = (), dropped: int = 0) -> bytes:
-    """The options of a packet; `dropped` packets of the interface were lost before it."""
+    """Return the options of a packet; `dropped` packets of the interface were lost before it."""
     options = b"".join([_option(_COMMENT, _cut(each)) for each in comments])
     options += _option(_EPB_FLAGS, _WORD(direction))
     if dropped:
@@ -84,7 +84,7 @@ def packet(
     missing: int,
     options: bytes,
 ) -> tuple[bytes | memoryview, ...]:
-    """A packet of `header` and `data`, of which `missing` bytes at its end are not there: its pieces, in order."""
+    """Return the pieces of a packet of `header` and `data`, of which the last `missing` bytes are absent."""
     captured = len(header) + len(data)
     length = 32 + (captured + 3 & ~3) + len(options)
     high, low = ts_ns >> 32, ts_ns & 0xFFFFFFFF

@@ -1,14 +1,13 @@
-"""TCP segments to streams of bytes: each direction of each connection, put in order by itself.
+"""Reassembly of TCP segments into streams of bytes, each direction of each connection ordered separately.
 
-What a segment completes comes out at once. A hole is waited for until the receiver has acknowledged what was in it
-(then it was the capture that missed it), until too much is held behind it, or until the direction ends; then it is a
-`Gap`.
+Bytes are delivered as soon as they are complete. A hole is kept open until the receiver has acknowledged its bytes (so
+that the capture missed them), until too much is held after it, or until the direction ends; then it becomes a `Gap`.
 
 A FIN ends its direction only: the peer may still send (RFC 9293, section 3.6). An RST ends both, if its sequence number
-is one that the receiver takes; bytes that come after it reach no application, and are counted in a warning.
+is one that the receiver accepts; bytes after it reach no application, and are counted in a warning.
 
-Of bytes that came twice the first copy is taken. A stream that was joined in its middle begins with the first bytes
-seen; what came before and turns up late is old, and is dropped. This module may be compiled.
+If bytes arrive twice, the first copy is used. A stream that was joined in its middle begins with the first bytes seen;
+earlier bytes that arrive late are dropped. This module may be compiled.
 
 A long file, because the reassembler reads the fields of streams and directions as C does, which works only within one
 file.
@@ -30,17 +29,19 @@ from amqproxy.capture.stream_events import Closed, Data, Event, Gap, Opened, Str
 from amqproxy.capture.warnings import CaptureWarning, OnWarning, WarningKind, ignore_warning
 
 MAX_HELD_BYTES = 16 * 1024 * 1024
-"""Held behind a hole in one direction: as much as a fast and long path has under way at once."""
+"""Bytes held after a hole in one direction: as many as a fast and long path has in flight."""
 MAX_HELD_PIECES = 4096
-"""The same in segments."""
+"""Segments held after a hole in one direction."""
 MAX_HELD_IN_ALL = 128 * 1024 * 1024
-"""Held behind holes in all streams; beyond it the hole that grew is given up."""
+"""Bytes held after holes in all streams; beyond it the hole that grew is given up."""
 ACKNOWLEDGED_PATIENCE = 3
 """Segments of the stream that may follow before an acknowledged hole is given up: where several queues of a card are
 captured, an acknowledgement can overtake what it acknowledges."""
 RESET_PATIENCE_NS = 1_000_000_000
-"""For how long an RST beyond all bytes that were seen may still be the end: a connection that goes on later has not
-taken it (RFC 5961, section 3.2)."""
+"""Nanoseconds for which an RST beyond all bytes seen may still be the end.
+
+A connection that continues later has not accepted it (RFC 5961, section 3.2).
+"""
 MAX_STREAMS = 65_536
 """Streams open at once; beyond it the quietest eighth is given up."""
 MAX_CLOSED_STREAMS = 1024
@@ -54,7 +55,7 @@ _WINDOW = cython.declare(cython.longlong, 1 << 30)
 
 @cython.cclass
 class _Direction:
-    """What one end of a stream sends. Positions are sequence numbers that do not wrap around."""
+    """State of one direction of a stream; positions are sequence numbers that do not wrap around."""
 
     stream: _Stream
     peer: _Direction
@@ -71,7 +72,7 @@ class _Direction:
     doubtful_ns: int
     acked: cython.longlong  # the last acknowledgement by the peer, as it was sent; -1: none
     waited: cython.int  # segments since the hole was acknowledged
-    held: list[tuple[int, int, bytes, tuple[str, ...]]]  # pieces behind a hole, in order: from, to, bytes, comments
+    held: list[tuple[int, int, bytes, tuple[str, ...]]]  # pieces after a hole, in order: from, to, bytes, comments
     held_bytes: cython.longlong
     is_stalled: cython.bint  # whether the sender's window is 0
     stalled_at: int  # since when
@@ -104,13 +105,13 @@ class _Direction:
 
     @cython.cfunc
     def place(self, number: cython.longlong) -> cython.longlong:
-        """The position that a number of 32 bits means: up to 1 GiB back, the largest window, or else ahead."""
+        """Return the position of a 32-bit sequence number: up to 1 GiB back, the largest window, otherwise ahead."""
         ahead: cython.longlong = (number - self.next) & 0xFFFFFFFF
         return self.next + ahead - (_WRAP if ahead >= _BEHIND else 0)
 
     @cython.cfunc
     def sent_end(self) -> cython.longlong:
-        """The position behind all that was seen or acknowledged of the direction, its FIN included."""
+        """Return the position after all bytes seen or acknowledged in the direction, its FIN included."""
         found: cython.longlong = self.next + (1 if self.is_guess else 0)
         if self.held:
             found = max(found, self.held[len(self.held) - 1][1])
@@ -195,7 +196,7 @@ class Reassembler:
             self._forget_held(found.server)
 
     def feed(self, segment: TCPSegment) -> list[Event]:
-        """What `segment` brings about."""
+        """Process a segment, and return the events that it causes."""
         events: list[Event] = []
         self._take(segment, events)
         if self._has_doubts:
@@ -297,11 +298,11 @@ class Reassembler:
             self._wait(direction, events)
 
     def begin_capture(self) -> None:
-        """Take that what follows was captured meanwhile, elsewhere perhaps: it may be of the same connections again."""
+        """Begin a capture that may be concurrent, and hold the same connections again."""
         self._capture += 1
 
     def finish(self) -> list[Event]:
-        """What is left at the end of the capture, stream by stream."""
+        """Return the remaining events at the end of the capture, stream by stream."""
         events: list[Event] = []
         self._comments = ()
         for number in sorted([*self._open, *self._closed]):
@@ -320,7 +321,7 @@ class Reassembler:
 
     @cython.cfunc
     def _opened(self, segment: TCPSegment, events: list[Event]) -> _Direction:
-        """The direction of `segment` in a new stream."""
+        """Return the direction of `segment` in a new stream."""
         if len(self._open) >= MAX_STREAMS:
             self._forget_quietest(events)
         flags: cython.int = segment.flags
@@ -341,7 +342,7 @@ class Reassembler:
     def _is_of_another(
         self, direction: _Direction, seq: cython.longlong, length: cython.longlong, flags: cython.int
     ) -> cython.bint:
-        """Whether a segment of another capture begins a connection again, and does not go on with the one known."""
+        """Whether a segment of another capture begins a connection again instead of continuing the known one."""
         if flags & 2:  # SYN
             return True
         if not direction.is_known:
@@ -353,7 +354,7 @@ class Reassembler:
     def _is_reused(
         self, direction: _Direction, seq: cython.longlong, ack: cython.longlong, flags: cython.int
     ) -> cython.bint:
-        """Whether a SYN of `direction` begins another connection than the one that is known."""
+        """Whether a SYN of `direction` begins another connection than the known one."""
         peer: _Direction = direction.peer
         if flags & 16 and peer.is_known and ack == peer.first & 0xFFFFFFFF:
             return False
@@ -370,7 +371,7 @@ class Reassembler:
 
     @cython.cfunc
     def _linger(self, stream: _Stream, events: list[Event]) -> None:
-        """Remember a stream that is over, for a while."""
+        """Remember an ended stream for a while."""
         if stream.is_closed:
             return
         stream.is_closed = True
@@ -404,7 +405,7 @@ class Reassembler:
 
     @cython.cfunc
     def _end_stream(self, stream: _Stream, ending: object, events: list[Event]) -> None:
-        """End what lasts of a stream of which nothing more comes: at its last segment, where one end has closed it."""
+        """End the open directions of a finished stream, at the time of its last segment if one end has closed it."""
         now_ns = self._ts_ns
         for direction in (stream.client, stream.server):
             if direction.doubtful >= 0 and not direction.is_over:  # nothing came that speaks against it
@@ -422,11 +423,11 @@ class Reassembler:
 
     @cython.cfunc
     def _take_reset(self, direction: _Direction, segment: TCPSegment, events: list[Event]) -> None:
-        """End the stream if the receiver takes the RST.
+        """End the stream if the receiver accepts the RST.
 
-        It takes one at the next byte it expects, which lies between what it has acknowledged and what was sent. What
-        is older is of the past, or a forgery. What is ahead may be either: bytes before it are missing in the capture
-        or come later, or it is a forgery, and then the connection goes on.
+        It accepts one at the next byte it expects, which lies between its last acknowledgement and the last byte sent.
+        An earlier one is stale, or forged. One ahead may be either: bytes before it are missing in the capture or
+        arrive later, or it is forged, and then the connection continues.
         """
         position: cython.longlong = direction.place(segment.seq)
         if direction.is_known and not direction.stream.is_ignored:
@@ -446,7 +447,10 @@ class Reassembler:
 
     @cython.cfunc
     def _settle(self, direction: _Direction, events: list[Event]) -> None:
-        """Take the doubtful RST of a direction if all before it has come by now, or forget it if the stream goes on."""
+        """Accept the doubtful RST of a direction if all bytes before it have arrived.
+
+        Forget it if the stream continues.
+        """
         if direction.doubtful < 0 or direction.is_over:
             return
         has_all: cython.bint = direction.next == direction.doubtful and not direction.held
@@ -461,7 +465,7 @@ class Reassembler:
 
     @cython.cfunc
     def _reset(self, direction: _Direction, events: list[Event]) -> None:
-        """End both directions, for the RST of this one."""
+        """End both directions because of the RST of this one."""
         direction.stream.is_reset = True
         if direction.peer.end >= 0:  # it had closed before
             self._end(direction.peer, StreamEnd.FIN, events)
@@ -472,7 +476,7 @@ class Reassembler:
 
     @cython.cfunc
     def _end(self, direction: _Direction, ending: object, events: list[Event]) -> None:
-        """Deliver what is held, and close."""
+        """Deliver the held bytes, and close the direction."""
         if direction.is_over:
             return
         self._flush(direction, events)
@@ -487,7 +491,7 @@ class Reassembler:
 
     @cython.cfunc
     def _flush(self, direction: _Direction, events: list[Event]) -> None:
-        """Deliver what is buffered, and report the gaps."""
+        """Deliver the held bytes, and report the gaps."""
         if direction.is_over or direction.stream.is_ignored:
             return
         while direction.held:
@@ -509,7 +513,7 @@ class Reassembler:
 
     @cython.cfunc
     def _wait(self, direction: _Direction, events: list[Event]) -> None:
-        """Give holes up that were acknowledged a while ago, or have too much behind them."""
+        """Give up holes that were acknowledged a while ago, or have too much held after them."""
         if direction.is_over or direction.stream.is_ignored:
             return
         while direction.held and (
@@ -542,7 +546,7 @@ class Reassembler:
         length: cython.longlong,
         comments: tuple[str, ...],
     ) -> None:
-        """Keep what is new of the bytes at `start`, of which `payload` may be only the first."""
+        """Hold the new bytes at `start`, of which `payload` may be only the first."""
         held: list[tuple[int, int, bytes, tuple[str, ...]]] = direction.held
         base: cython.longlong = start
         stop: cython.longlong = start + length
@@ -569,7 +573,7 @@ class Reassembler:
 
     @cython.cfunc
     def _drain(self, direction: _Direction, events: list[Event]) -> None:
-        """Deliver what is held and has no hole before it any more."""
+        """Deliver the held bytes up to the next hole."""
         while direction.held:
             start, stop, data, comments = direction.held[0]
             if start > direction.next:
@@ -581,14 +585,14 @@ class Reassembler:
 
     @cython.cfunc
     def _give_up(self, direction: _Direction, events: list[Event]) -> None:
-        """The hole before the first held piece is lost."""
+        """Report the hole before the first held piece as lost."""
         if direction.held[0][0] > direction.next:
             self._lose(direction, direction.held[0][0], events, direction.held[0][3])
         self._drain(direction, events)
 
     @cython.cfunc
     def _give_up_all(self, direction: _Direction, events: list[Event]) -> None:
-        """All holes are lost: the recording itself shows what is missing."""
+        """Report all holes as lost: the recording itself shows its missing bytes."""
         while direction.held:
             self._give_up(direction, events)
         if direction.end > direction.next:
@@ -603,7 +607,7 @@ class Reassembler:
         comments: tuple[str, ...],
         events: list[Event],
     ) -> None:
-        """The next `length` bytes; those not in `data` were not captured."""
+        """Deliver the next `length` bytes; those not in `data` were not captured."""
         direction.next += len(data)
         direction.waited = 0
         if data:

@@ -1,4 +1,4 @@
-"""What another program may do for the reading of a capture: `amqproxy.tshark` has the one there is."""
+"""Interface of an external program that assists in reading a capture, implemented by `amqproxy.tshark`."""
 
 from __future__ import annotations
 
@@ -10,20 +10,20 @@ from amqproxy.capture.stream_events import Event
 
 
 class SecondEngine(Protocol):
-    """Reads link layers that we do not, and what is encrypted. It may be late with that, but keeps the order."""
+    """Reads other link layers and encrypted streams; its results may be late, but stay in order."""
 
     def packets(self, packets: Iterator[Packet]) -> Iterator[Packet]:
-        """Packets of one file, from one of an unknown link type on: such packets as IP packets."""
+        """Convert packets of unknown link types to IP packets, beginning with the first such packet of a file."""
 
     def add_secrets(self, key_log: bytes) -> None:
-        """Take secrets of TLS sessions that are in the capture."""
+        """Add secrets of TLS sessions found in the capture."""
 
     @property
     def is_decrypting(self) -> bool:
-        """Whether events have to be fed, since there are secrets."""
+        """Whether there are secrets, so that events have to be fed."""
 
     def feed(self, events: Iterable[Event]) -> Iterable[Event]:
-        """What is known now of events of TCP streams, and of those before them."""
+        """Add events of TCP streams, and return those that are ready, in order."""
 
     def finish(self) -> Iterable[Event]:
-        """What is left at the end of the capture."""
+        """Return the remaining events at the end of the capture."""

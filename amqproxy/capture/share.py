@@ -1,21 +1,21 @@
-"""What one of several processes decodes of a capture, all of which read it from start to end."""
+"""The part of a capture that one of several processes decodes, while all of them read it from start to end."""
 
 from __future__ import annotations
 
 import msgspec
 
 BLOCK_PACKETS = 64
-"""Where packets are shared, each process takes so many at a time."""
+"""Packets that each process takes at a time, if packets are shared."""
 
 
 class Share(msgspec.Struct):
-    """Every stream whose number, divided by `shares`, leaves `number`; or, `by_packet`, every block of packets.
+    """Every stream whose number modulo `shares` is `number`; or, `by_packet`, every such block of packets.
 
-    What packets bring about can be shared only where each frame is shown by itself; all processes then decode all of
-    it, and so each of them knows of every stream what it has to.
+    Results of packets can be shared only if each frame is shown on its own; all processes then decode the whole
+    capture, so that each has the complete state of every stream.
 
-    While a capture is read, `position` is how many packets were read, which is the same in all processes. In the end
-    `ignored` is how many of its streams were no AMQP; there is no warning of them.
+    During reading, `position` is the number of packets read, which is the same in all processes. At the end, `ignored`
+    is the number of the share's streams that were not AMQP; no warning is issued for them.
     """
 
     number: int
@@ -29,5 +29,5 @@ class Share(msgspec.Struct):
         return self.by_packet or stream % self.shares == self.number
 
     def is_shown(self) -> bool:
-        """Whether what the packet at `position` has brought about is to be shown."""
+        """Whether the results of the packet at `position` are shown."""
         return not self.by_packet or self.position // BLOCK_PACKETS % self.shares == self.number

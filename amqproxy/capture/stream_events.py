@@ -1,8 +1,8 @@
-"""What comes out of TCP reassembly, in the order of the wire.
+"""Events of TCP reassembly, in the order of the wire.
 
-`direction` is 0 for what the first of a stream's two endpoints sent, and 1 for what the second sent. Every `ts_ns` is
-that of the packet which brought the event about; `comments` are of the packet that the bytes in question were in, or
-that came behind the gap.
+`direction` is 0 for data sent by the first of a stream's two endpoints, and 1 for data sent by the second. Every
+`ts_ns` is that of the packet that caused the event; `comments` are those of the packet that contained the bytes, or
+that followed the gap.
 """
 
 from __future__ import annotations
@@ -21,14 +21,14 @@ from amqproxy.capture.endpoints import Endpoint
 
 
 class StreamEnd(StrEnum):
-    """Why no more bytes come in a direction."""
+    """Reasons for the end of a direction."""
 
     FIN = "fin"
     RST = "rst"
     REUSED = "reused"
     """A new connection between the same two ports."""
     FORGOTTEN = "forgotten"
-    """Too many streams at once, and this was among the quietest."""
+    """Too many streams were open at once, and this was among the quietest."""
     END = "end"
     """The capture ended first."""
 
@@ -37,7 +37,7 @@ class Opened(msgspec.Struct, frozen=True, gc=False):
     """The first packet of a stream.
 
     `has_handshake` is true if a SYN identified the client, which is then the first endpoint. Otherwise the first
-    endpoint is the one that sent first. In a recording of the proxy's, `leg` is "client" or "upstream".
+    endpoint is the one that sent first. In a recording of the proxy, `leg` is "client" or "upstream".
     """
 
     stream: int
@@ -53,7 +53,7 @@ class Opened(msgspec.Struct, frozen=True, gc=False):
 @cython.freelist(64)
 @cython.cclass
 class Data:
-    """Bytes that follow those before them without a hole."""
+    """Bytes that follow the previous ones without a gap."""
 
     __match_args__ = ("stream", "direction", "ts_ns", "data", "comments")
 
@@ -80,7 +80,7 @@ class Data:
         data: bytes,
         comments: Any,
     ) -> Data:
-        """The same, made at the speed of C."""
+        """Create an instance at the speed of C."""
         if not cython.compiled:
             return Data(stream, direction, ts_ns, data, comments)
         made: Data = Data.__new__(Data)
@@ -102,7 +102,7 @@ class Data:
 
 
 class Gap(msgspec.Struct, frozen=True, gc=False):
-    """`lost` bytes that were sent here and are not in the capture."""
+    """A gap: `lost` bytes that were sent here but are not in the capture."""
 
     stream: int
     direction: int
@@ -112,10 +112,10 @@ class Gap(msgspec.Struct, frozen=True, gc=False):
 
 
 class Closed(msgspec.Struct, frozen=True, gc=False):
-    """A direction ended.
+    """The end of a direction.
 
-    After a FIN the other direction may go on; an RST ends both, the sender's first. `stalled_ns` is for how long the
-    sender has received nothing until now, by its window of 0.
+    After a FIN the other direction may continue; an RST ends both, the sender's first. `stalled_ns` is the time for
+    which the sender has accepted no data until then, according to its window of 0.
     """
 
     stream: int

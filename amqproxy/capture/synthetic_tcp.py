@@ -1,7 +1,7 @@
-"""One TCP connection whose packets are made up: headers of IP and TCP around bytes that were seen without them.
+"""A TCP connection with made-up packets: IP and TCP headers around bytes that were seen without them.
 
-Each end acknowledges what the other has sent with whatever it sends next, and in between where much has come. This
-module may be compiled.
+Each end acknowledges the other's data with its next packet, and in between after much data. This module may be
+compiled.
 """
 
 from __future__ import annotations
@@ -14,20 +14,20 @@ except ImportError:
 from amqproxy.capture.endpoints import Endpoint
 
 CLIENT, SERVER = 0, 1
-"""The two ends, as directions of what they send."""
+"""The two ends, as the directions of their data."""
 
 MAX_SEGMENT_BYTES = 60_000
-"""Of data in one packet: IP has packets of 65,535 bytes at most."""
+"""Data in one packet; an IP packet is limited to 65,535 bytes."""
 
 MAX_UNACKNOWLEDGED_SEGMENTS = 64
 MAX_UNACKNOWLEDGED_BYTES = 512 * 1024
-"""What one end may send before the other acknowledges it, so that the window never looks full."""
+"""Data that one end may send before the other acknowledges it, so that the window never looks full."""
 
 _MAX_SEGMENTS = cython.declare(cython.int, MAX_UNACKNOWLEDGED_SEGMENTS)
 _MAX_BYTES = cython.declare(cython.longlong, MAX_UNACKNOWLEDGED_BYTES)
 
 MAX_GAP_BYTES = 1024 * 1024 * 1024
-"""What can be missing at once: sequence numbers that are further ahead would look like old ones."""
+"""Largest gap: sequence numbers further ahead would look like old ones."""
 
 _FIN = cython.declare(cython.int, 1)
 _SYN = cython.declare(cython.int, 2)
@@ -36,25 +36,25 @@ _PSH = cython.declare(cython.int, 8)
 _ACK = cython.declare(cython.int, 16)
 _WINDOW = b"\xff\xff"
 _SYN_OPTIONS = b"\x02\x04\xea\x60" + b"\x01\x03\x03\x0e"
-"""The largest segment that is received, and a window scale of 14: windows of 1 GiB."""
+"""The maximum segment size, and a window scale of 14: windows of 1 GiB."""
 _MAPPED = bytes(10) + b"\xff\xff"
-"""Before an IPv4 address that is written as one of IPv6."""
+"""Prefix of an IPv4-mapped IPv6 address."""
 
 MOST_HEADER_BYTES = 60
-"""Of IP and TCP, without options."""
+"""Size of the IP and TCP headers, without options."""
 
 _TCP_BYTES = cython.declare(cython.int, 20)
 _IPV4 = bytes.fromhex("4500 0000 0000 4000 4006 0000")
 _IPV6 = bytes.fromhex("6000 0000 0000 0640")
-"""What the headers of IP begin with before the addresses: lengths and checksum are 0 here; 64 hops, TCP."""
+"""Beginning of the IP headers, up to the addresses: lengths and checksum are 0 here; 64 hops, TCP."""
 
 
 @cython.final
 @cython.cclass
 class _End:
-    """What one end has sent: the next sequence number, and how much of it the other has not acknowledged.
+    """Send state of one end: the next sequence number, and the data that the other end has not acknowledged.
 
-    `head` is what is the same in the headers of its packets, with 0 for the rest; the first `ip_size` bytes are of IP.
+    `head` is the constant part of its packet headers, with 0 for the rest; the first `ip_size` bytes are IP.
     """
 
     def __init__(self, source: Endpoint, target: Endpoint, start: int) -> None:
@@ -80,7 +80,7 @@ class _End:
     @cython.inline
     @cython.exceptval(check=False)
     def advance(self, size: cython.longlong) -> cython.void:
-        """So many sequence numbers are used."""
+        """Advance the sequence number by `size`."""
         self.next = (self.next + size) & 0xFFFFFFFF
 
 
@@ -89,8 +89,8 @@ class _End:
 class SyntheticTCP:
     """The packets of a connection from `client` to `server`, each from its IP header to the end of its TCP header.
 
-    They are given in the order in which they are to be written. The sequence numbers of both ends follow from `start`,
-    which is to differ from that of another connection between the same ports. Checksums of TCP are 0.
+    They are returned in the order in which they have to be written. The sequence numbers of both ends follow from
+    `start`, which must differ from that of another connection between the same ports. TCP checksums are 0.
     """
 
     def __init__(self, client: Endpoint, server: Endpoint, start: int) -> None:
@@ -99,7 +99,7 @@ class SyntheticTCP:
         self.client = client
         self.server = server
         self._of_client = _End(client, server, start)
-        self._of_server = _End(server, client, start * 2_654_435_761)  # any number that is not the same
+        self._of_server = _End(server, client, start * 2_654_435_761)  # any other number
 
     @cython.cfunc
     @cython.inline
@@ -107,7 +107,7 @@ class SyntheticTCP:
         return self._of_client if sender == CLIENT else self._of_server
 
     def handshake(self) -> list[tuple[int, bytes]]:
-        """The packets that open the connection, with who sends each. Without them, it was joined in its middle."""
+        """Return the packets that open the connection, with their senders; otherwise it looks joined in its middle."""
         packets = [(CLIENT, self._header(CLIENT, _SYN, 0, _SYN_OPTIONS))]
         self._of_client.advance(1)
         packets.append((SERVER, self._header(SERVER, _SYN | _ACK, 0, _SYN_OPTIONS)))
@@ -116,7 +116,7 @@ class SyntheticTCP:
         return packets
 
     def data(self, sender: cython.int, size: cython.longlong) -> bytes:
-        """The header of a packet with `size` bytes of data, at most MAX_SEGMENT_BYTES."""
+        """Return the header of a packet with `size` bytes of data, at most MAX_SEGMENT_BYTES."""
         header = self._header(sender, _PSH | _ACK, size)
         self._note_sent(sender, size)
         return header
@@ -124,7 +124,7 @@ class SyntheticTCP:
     @cython.cfunc
     @cython.exceptval(check=False)
     def _note_sent(self, sender: cython.int, size: cython.longlong) -> cython.void:
-        """A packet has left, which also acknowledges all that the peer has sent."""
+        """Account for a sent packet, which also acknowledges all data of the peer."""
         end: _End = self._end(sender)
         peer: _End = self._end(1 - sender)
         end.advance(size)
@@ -134,27 +134,27 @@ class SyntheticTCP:
         peer.segments = peer.size = 0
 
     def skip(self, sender: int, size: int) -> None:
-        """`size` bytes of what an end has sent are not there, MAX_GAP_BYTES at most since the last that are."""
+        """Skip `size` missing bytes of an end, MAX_GAP_BYTES at most since its last data."""
         end: _End = self._end(sender)
         size = min(size, MAX_GAP_BYTES - end.skipped)
         end.skipped += size
         end.advance(size)
 
     def acknowledgement(self, sender: cython.int) -> bytes:
-        """The packet in which the peer acknowledges what an end has sent, if it is time for one, else b""."""
+        """Return the peer's acknowledgement of an end's data if one is due, otherwise b""."""
         return self.acknowledge(1 - sender) if self._owes_acknowledgement(sender) else b""
 
     @cython.cfunc
     @cython.inline
     @cython.exceptval(check=False)
     def _owes_acknowledgement(self, sender: cython.int) -> cython.bint:
-        """Is it time for the peer to acknowledge what an end has sent?"""
+        """Whether an acknowledgement of an end's data is due."""
         end: _End = self._end(sender)
         owes: cython.bint = end.segments >= _MAX_SEGMENTS or end.size >= _MAX_BYTES
         return owes
 
     def acknowledge(self, by: cython.int) -> bytes:
-        """A packet without data, in which an end acknowledges what the other has sent."""
+        """Return a packet without data that acknowledges the other end's data."""
         self._note_acknowledged(1 - by)
         return self._header(by, _ACK, 0)
 
@@ -162,12 +162,12 @@ class SyntheticTCP:
     @cython.inline
     @cython.exceptval(check=False)
     def _note_acknowledged(self, sender: cython.int) -> cython.void:
-        """The peer acknowledges all that an end has sent."""
+        """Account for the acknowledgement of all data of an end."""
         end: _End = self._end(sender)
         end.segments = end.size = 0
 
     def close(self, by: int) -> list[tuple[int, bytes]]:
-        """The packets with which one end closes the connection and the other does it too, with who sends each."""
+        """Return the packets that close the connection, first by one end, then by the other, with their senders."""
         packets = [(by, self._header(by, _FIN | _ACK, 0))]
         self._end(by).advance(1)
         packets.append((1 - by, self._header(1 - by, _FIN | _ACK, 0)))
@@ -176,7 +176,7 @@ class SyntheticTCP:
         return packets
 
     def reset(self, by: int) -> list[tuple[int, bytes]]:
-        """The packet with which one end resets the connection, with who sends it."""
+        """Return the packet that resets the connection, with its sender."""
         return [(by, self._header(by, _RST | _ACK, 0))]
 
     @cython.cfunc
@@ -196,7 +196,7 @@ class SyntheticTCP:
         size: cython.longlong,
         option_size: cython.int,
     ) -> cython.Py_ssize_t:
-        """Write a header at a place, without the options that come behind it; the place behind it."""
+        """Write a header at `at`, without the options that follow it; return its end."""
         end: _End = self._end(sender)
         tcp: cython.Py_ssize_t = at + end.ip_size
         stop: cython.Py_ssize_t = tcp + _TCP_BYTES
@@ -230,7 +230,7 @@ class SyntheticTCP:
 @cython.inline
 @cython.exceptval(check=False)
 def _put_number(out: cython.p_uchar, at: cython.Py_ssize_t, number: cython.uint) -> cython.void:
-    """Write a number of four bytes at a place."""
+    """Write a four-byte number."""
     out[at] = number >> 24 & 0xFF
     out[at + 1] = number >> 16 & 0xFF
     out[at + 2] = number >> 8 & 0xFF
@@ -238,5 +238,5 @@ def _put_number(out: cython.p_uchar, at: cython.Py_ssize_t, number: cython.uint)
 
 
 def _mapped(endpoint: Endpoint) -> Endpoint:
-    """An endpoint as one of IPv6."""
+    """Return an endpoint with an IPv6 address."""
     return Endpoint(_MAPPED + endpoint.address, endpoint.port) if len(endpoint.address) == 4 else endpoint

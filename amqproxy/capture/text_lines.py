@@ -1,7 +1,7 @@
-"""Frames as lines for a person, written from their bytes: what `text.line` makes of their records, byte for byte.
+"""Frames as lines for human readers, written from their bytes: byte for byte the same as `text.line` of their records.
 
-Nothing is made of a frame but its line. What is odd about a frame, such as a text that is not ASCII or a table that is
-not empty, is left to its `Record`. This module may be compiled.
+No object is created for a frame, only its line. Unusual frames, such as those with text that is not ASCII or a table
+that is not empty, are rendered by way of their `Record`. This module may be compiled.
 """
 
 from __future__ import annotations
@@ -29,12 +29,12 @@ if not cython.compiled:
     from amqproxy.compiled.byte_access import field_size_at, long_at, long_long_at, put_bytes, put_digits
 
 MAX_PAYLOAD = 1024 * 1024
-"""A method or header with more is left to its record."""
+"""Payload size beyond which a method or header is rendered by way of its record."""
 
 _ROOM = cython.declare(cython.Py_ssize_t, 4096)
-"""What a line has beside its values: the names of arguments and properties, and numbers."""
+"""Space for a line without its values: the names of arguments and properties, and numbers."""
 _GROWTH = cython.declare(cython.Py_ssize_t, 2)
-"""A byte of a frame becomes so many of a line at most: one that is escaped."""
+"""Maximum bytes of a line for each byte of a frame: two, if it is escaped."""
 
 
 def _secret_of(index: int) -> int:
@@ -43,7 +43,7 @@ def _secret_of(index: int) -> int:
 
 
 def _keys(fields: tuple[str, ...]) -> tuple[bytes, ...]:
-    """For each field, what is written before its value: b"" if it is reserved."""
+    """Return the text before each field's value: b"" if the field is reserved."""
     return tuple(b"" if each.startswith("reserved_") else f" {spec_name(each)}=".encode() for each in fields)
 
 
@@ -70,7 +70,7 @@ _CHANNEL_WIDTH = cython.declare(cython.Py_ssize_t, 8)
 @cython.final
 @cython.cclass
 class TextLines:
-    """Gathers lines, each with its line's end, until they are taken.
+    """Gathers lines, each with its line end, until they are taken.
 
     The lines of body frames contain their first `body` bytes; `has_both_legs` is as in `records_of`.
     """
@@ -83,18 +83,18 @@ class TextLines:
 
     @property
     def size(self) -> int:
-        """Bytes to be taken."""
+        """Bytes ready to be taken."""
         return self._at
 
     def take(self) -> bytes:
-        """The lines that were added since the last time."""
+        """Return the lines added since the last call."""
         buffer: bytearray = self._buffer
         taken = bytes(memoryview(buffer)[: self._at])
         self._at = 0
         return taken
 
     def add(self, passed: Decoded) -> int:
-        """Add the lines of what passed; return how many they are."""
+        """Add the lines of a decoded item; return their number."""
         count: cython.Py_ssize_t = 0
         if (
             not isinstance(passed, Amqp091DecodedFrames)
@@ -130,7 +130,7 @@ class TextLines:
     @cython.cfunc
     @cython.exceptval(-1, check=False)
     def _reserve(self, room: cython.Py_ssize_t) -> cython.Py_ssize_t:
-        """Make room behind what is there."""
+        """Make room at the end of the buffer."""
         buffer: bytearray = self._buffer
         if len(buffer) - self._at < room:
             buffer.extend(bytes(max(room, len(buffer))))
@@ -139,7 +139,7 @@ class TextLines:
     @cython.cfunc
     @cython.exceptval(-1, check=False)
     def _add(self, head: bytes, data: bytes, start: cython.Py_ssize_t, end: cython.Py_ssize_t) -> cython.Py_ssize_t:
-        """Add the line of the frame at `data[start:end]`: 1, or 0 if it is odd."""
+        """Add the line of the frame at `data[start:end]`; return 1, or 0 if the frame is unusual."""
         p: cython.p_const_uchar = data
         payload: cython.Py_ssize_t = end - start - 8
         kind: cython.int = p[start]
@@ -203,7 +203,7 @@ class TextLines:
 
     @cython.cfunc
     def _add_records(self, passed: Decoded) -> Any:
-        """Add lines by way of records."""
+        """Add the lines of an item by way of its records."""
         count = 0
         for record in records_of(passed, body=self._body, has_both_legs=self._has_both_legs):
             made = f"{line(record)}\n".encode("utf-8", "backslashreplace")
@@ -213,7 +213,7 @@ class TextLines:
         return count
 
 
-# --- values: each is written at a place, which the place behind it is returned for; -1 if it is odd
+# --- values: each function writes at a place and returns the end of its output; -1 if the value is unusual
 
 
 @cython.cfunc
@@ -228,7 +228,7 @@ def _fields(
     keys: tuple,  # type: ignore[type-arg]
     secret: cython.int,
 ) -> cython.Py_ssize_t:
-    """The arguments of a method that are not empty."""
+    """Write the non-empty arguments of a method."""
     p: cython.p_const_uchar = data
     program: cython.p_const_uchar = layout
     count: cython.Py_ssize_t = len(layout)
@@ -269,7 +269,7 @@ def _fields(
 def _properties(
     out: cython.p_uchar, at: cython.Py_ssize_t, data: bytes, position: cython.Py_ssize_t, end: cython.Py_ssize_t
 ) -> cython.Py_ssize_t:
-    """The properties that a content header has, as `wire.decode_flagged` reads them."""
+    """Write the properties of a content header, as `wire.decode_flagged` reads them."""
     p: cython.p_const_uchar = data
     program: cython.p_const_uchar = _PROPERTIES
     count: cython.Py_ssize_t = len(_PROPERTIES)
@@ -333,7 +333,7 @@ def _field(
 @cython.inline
 @cython.exceptval(check=False)
 def _index_of(p: cython.p_const_uchar, start: cython.Py_ssize_t) -> cython.int:
-    """The index of the method in the frame at a place."""
+    """Return the index of the method in a frame."""
     index_of: cython.p_const_uchar = _INDEX_OF
     return index_of[p[start + 8] * 256 + p[start + 10]]
 
@@ -347,7 +347,7 @@ def _put_text(
     start: cython.Py_ssize_t,
     end: cython.Py_ssize_t,
 ) -> cython.Py_ssize_t:
-    """A text as it is; in quotes, and escaped, if it has a space; -1 if it has more than what ASCII prints."""
+    """Write a text, quoted and escaped if it contains a space; -1 if it is not printable ASCII."""
     place: cython.Py_ssize_t = start
     has_space: cython.bint = False
     byte: cython.int

@@ -5,17 +5,17 @@ from __future__ import annotations
 import msgspec
 
 MAX_KEPT_BYTES = 64 * 1024
-"""Unreadable bytes that are kept with their report, so that they can be sent again."""
+"""Unreadable bytes that are kept with their report, so that they can be exported again."""
 
 MISSING = "bytes are missing from the capture"
 JOINED = "the capture begins within a frame"
 
 
 class UnreadableBytes(msgspec.Struct):
-    """Bytes that could not be read: `lost` of them, from `offset` on, which was found out at `ts_ns`.
+    """Bytes that could not be read: `lost` of them, from `offset`, as detected at `ts_ns`.
 
-    `code` is the reply code that a peer would answer with, or None where the fault is not the sender's. `data` are the
-    bytes, where all of them are in the capture, and no more than `MAX_KEPT_BYTES`.
+    `code` is the reply code that a peer would answer with, or None if the sender is not at fault. `data` holds the
+    bytes, if all of them are in the capture, and they are no more than `MAX_KEPT_BYTES`.
     """
 
     ts_ns: int

@@ -1,4 +1,4 @@
-"""Problems in a capture file: an error that ends the reading, or a warning that does not."""
+"""Problems of a capture file: an error that ends the reading, or a warning that does not."""
 
 from __future__ import annotations
 
@@ -10,9 +10,9 @@ import msgspec
 
 
 class CaptureError(Exception):
-    """The file cannot be read on from here.
+    """The file cannot be read beyond this point.
 
-    `offset` counts bytes of the capture itself: of what a compressed file holds, not of the compressed file.
+    `offset` counts bytes of the capture itself: of the decompressed content, not of the compressed file.
     """
 
     def __init__(self, file: str, offset: int, reason: str, remedy: str) -> None:
@@ -28,30 +28,30 @@ class CaptureError(Exception):
 
 
 class WarningKind(StrEnum):
-    """Why a capture holds less than it seems to."""
+    """Reasons for which a capture holds less than expected."""
 
     CUT_SHORT = "cut-short"
     """The file ends inside a packet or block: a live capture, or a copy that did not finish."""
     TRAILING = "trailing"
-    """Something else follows the compressed data; it was not read."""
+    """Other data follows the compressed data; it was not read."""
     GONE = "gone"
     """A file of a directory was removed while the directory was read."""
     LINK_TYPE = "link-type"
     """Packets of an unsupported link type, reported once for each type."""
     ENGINE = "engine"
-    """tshark is needed for what the capture holds, and it is not there."""
+    """The capture needs tshark, which is not available."""
     FRAGMENTS = "fragments"
-    """IP packets came in fragments, and some fragments are not in the capture."""
+    """IP packets arrived in fragments, and some fragments are not in the capture."""
     HEADERS = "headers"
-    """Packets were captured without the whole of their TCP header."""
+    """Packets were captured without their complete TCP header."""
     STREAMS = "streams"
-    """More TCP streams at once than are kept; the quietest were given up."""
+    """More TCP streams were open at once than are kept; the quietest were given up."""
     IGNORED = "ignored"
     """TCP streams without AMQP were left out."""
 
 
 class CaptureWarning(msgspec.Struct, frozen=True):
-    """One thing a person should know about a capture; `offset` is -1 where no place is meant."""
+    """A warning about a capture; `offset` is -1 if it concerns no particular place."""
 
     kind: WarningKind
     file: str
@@ -67,4 +67,4 @@ OnWarning: TypeAlias = Callable[[CaptureWarning], None]
 
 
 def ignore_warning(notice: CaptureWarning) -> None:
-    """An `OnWarning` that ignores the warning."""
+    """Ignore the warning."""

@@ -1,7 +1,7 @@
-"""What clients did in captures, as access lists see it: who did what to which names, how often, and where first.
+"""Operations of clients in captures, as access lists see them: act, names, count, and first occurrence.
 
-Names that were generated are one name here, and so are those that differ only in numbers, once there are several.
-Memory is bounded: where one act is done to too many different names, these become any name, routing keys first.
+Generated names count as one name, and so do several names that differ only in numbers. Memory is bounded: if one act
+concerns too many different names, they become any name, routing keys first.
 """
 
 from __future__ import annotations
@@ -28,10 +28,10 @@ from amqproxy.rules.matching.operations import Operation, UnknownName, operation
 from amqproxy.taps.amqp010.record import plain
 
 MAX_SHAPES = 200
-"""Different names, or combinations of them, to which one client may do one thing before they become any name."""
+"""Distinct names, or combinations of names, for one act of one client, beyond which they become any name."""
 
 MAX_CLIENTS = 1000
-"""Users, each in one virtual host, of which evidence is kept."""
+"""Users, each in one virtual host, for whom evidence is kept."""
 
 OBJECTS = ("exchange", "queue", "routing_key")
 _WIDENED_IN_TURN = ("routing_key", "queue", "exchange")
@@ -40,11 +40,11 @@ ANY_NAME: Shape = ("*",)
 
 
 class TooManyClients(Exception):
-    """More clients than evidence is kept of."""
+    """There are more clients than evidence is kept for."""
 
 
 class Who(msgspec.Struct, frozen=True, order=True):
-    """Whom a line is about; what is not known is "". The `address` is "" where the user is known."""
+    """The subject of a line; unknown parts are "". The `address` is "" if the user is known."""
 
     vhost: str
     user: str
@@ -52,7 +52,7 @@ class Who(msgspec.Struct, frozen=True, order=True):
 
 
 class Evidence(msgspec.Struct):
-    """How often something was done, and where first: when, and on which connection."""
+    """The count of an operation, and its first occurrence: time and connection."""
 
     count: int
     ts_ns: int
@@ -70,23 +70,23 @@ def no_evidence() -> Evidence:
 
 
 class Access(msgspec.Struct, frozen=True):
-    """One thing that someone did: the act, and the pattern of each object that it was done to."""
+    """An act of a client, with the pattern of each object that it concerned."""
 
     who: Who
     act: str
     objects: tuple[tuple[str, str], ...]
     evidence: Evidence
     is_widened: bool = False
-    """Is one of the patterns any name, for want of room?"""
+    """Whether one of the patterns is any name because the table was full."""
 
 
 Names = tuple[str, ...]
 _Kind = tuple[Who, str, tuple[str, ...]]
-"""Who, the act, and what kinds of objects it was done to."""
+"""The client, the act, and the kinds of objects that it concerned."""
 
 
 class AccessEvidence:
-    """Collects from what was decoded of captures. `commands` counts what clients did that access lists are about."""
+    """Collects evidence from decoded captures; `commands` counts the clients' commands subject to access lists."""
 
     def __init__(self) -> None:
         self.commands = 0
@@ -97,7 +97,7 @@ class AccessEvidence:
         self._whos: set[Who] = set()
 
     def feed(self, decoded: Decoded) -> None:
-        """Take what was decoded next; `TooManyClients` where there is no room for what these may do."""
+        """Process the next decoded item; `TooManyClients` if evidence of another client does not fit."""
         if isinstance(decoded, StreamEnded):
             self._clients.pop(decoded.stream, None)
         if not isinstance(decoded, DecodedFrames):
@@ -110,7 +110,7 @@ class AccessEvidence:
             self.add(client, done, Evidence(1, decoded.ts_ns, decoded.stream, decoded.connection))
 
     def add(self, client: Client, done: tuple[Operation, ...], evidence: Evidence) -> None:
-        """Take what a client did with one command, as often as there is evidence; `TooManyClients`."""
+        """Add the operations of one command of a client, with their evidence; `TooManyClients`."""
         self.commands += evidence.count if done else 0
         for each in done:
             if not each.is_implied:
@@ -137,7 +137,7 @@ class AccessEvidence:
             self._widen(kind)
 
     def _widen(self, kind: _Kind) -> None:
-        """Let any name do for one more kind of object."""
+        """Replace the names of one more kind of object with any name."""
         widened = self._any.get(kind, ())
         key = next(each for each in _WIDENED_IN_TURN if each in kind[2] and each not in widened)
         self._any[kind] = (*widened, key)
@@ -153,7 +153,7 @@ class AccessEvidence:
             self._widen(kind)
 
     def entries(self) -> Iterator[Access]:
-        """All that was done, in the order of who, act and names."""
+        """Yield all operations, ordered by client, act and names."""
         for kind in sorted(self._found):
             who, act, keys = kind
             is_widened = kind in self._any
@@ -174,9 +174,9 @@ def _patterns(keys: tuple[str, ...], shapes: tuple[Shape, ...]) -> tuple[tuple[s
 
 
 def named(operation: Operation) -> dict[str, str]:
-    """The names by which a line can allow an operation, and as little else as possible.
+    """Return the fewest names by which a line can allow an operation.
 
-    A routing key that is not known in advance is not named: a line that names one would not hold.
+    A routing key that is not known in advance is not named: a line that names one would not match.
     """
     names = {key: getattr(operation, key) for key in OBJECTS}
     if operation.act == "publish":
@@ -191,7 +191,7 @@ def _who(client: Client) -> Who:
 
 
 class ObservedAccess:
-    """One connection: what the client did with each command, in the sense of access lists."""
+    """The client's operations on one connection, command by command, in the sense of access lists."""
 
     def __init__(self, stream: int, connection: str) -> None:
         self._client = Client.named(stream, connection)
@@ -200,9 +200,9 @@ class ObservedAccess:
         self._last_queues = LastQueues()
 
     def feed(self, decoded: DecodedFrames) -> Iterator[tuple[Client, Command, tuple[Operation, ...]]]:
-        """For each command of the client that these frames complete: the client, the command, and what it did.
+        """Yield the client, the command and its operations for each client command that these frames complete.
 
-        Of 0-10, the command is what rules see of it.
+        A 0-10 command is represented as rules see it.
         """
         sender = Peer(decoded.sender)
         for command in self._commands(sender, decoded):
@@ -224,7 +224,7 @@ class ObservedAccess:
                 try:
                     yield self._client, written_out, operations(written_out)
                 except ProtocolError:
-                    continue  # a malformed table: the broker does nothing either
+                    continue  # malformed table: the broker does not act on it either
 
     def _commands(self, sender: Peer, decoded: DecodedFrames) -> Iterator[Command]:
         if isinstance(decoded, Amqp091DecodedFrames):

@@ -1,4 +1,4 @@
-"""The least access lists under which everything in captures would have passed, as the text of a config file."""
+"""The minimal access list that would have allowed everything in captures, as the text of a config file."""
 
 from __future__ import annotations
 
@@ -25,17 +25,17 @@ from amqproxy.taps.text import counted
 RULE = "access seen in captures"
 
 MAX_COVERS = 10_000
-"""Different combinations of lines that allow the same that are distinguished; the lines of others are all kept."""
+"""Distinct sets of lines that allow the same operation; beyond that, all lines of a set are kept."""
 
 MAX_CACHED = 8192
-"""Operations whose lines are cached, when it is found out which lines are needed."""
+"""Operations whose lines are cached while determining the necessary ones."""
 
 Captures = Callable[[], Iterable[Decoded]]
-"""Reads the captures anew, each time from the beginning."""
+"""Reads the captures from the beginning, each time it is called."""
 
 
 class DoneBy(NamedTuple):
-    """What a client did with a command, how often, and where first."""
+    """The operations of one command of a client, with their evidence."""
 
     client: Client
     command: Command
@@ -44,7 +44,7 @@ class DoneBy(NamedTuple):
 
 
 class Suggestion(msgspec.Struct, frozen=True):
-    """A line of the list: whom it is about, its text, and what each act of it came from."""
+    """A line of the list: its client, its text, and the evidence of each of its acts."""
 
     who: Who
     text: str
@@ -57,7 +57,7 @@ class Suggestion(msgspec.Struct, frozen=True):
 
 
 class SuggestedAccess(msgspec.Struct, frozen=True):
-    """The lines, and how much they came from."""
+    """The lines, and the number of commands and connections that they are based on."""
 
     lines: tuple[Suggestion, ...]
     commands: int
@@ -65,7 +65,7 @@ class SuggestedAccess(msgspec.Struct, frozen=True):
 
 
 def suggested(captures: Captures) -> SuggestedAccess:
-    """The least list: no line, and no act of one, could be left out. The captures are read twice."""
+    """Return the minimal list, of which no line and no act can be omitted; reads the captures twice."""
     evidence = AccessEvidence()
     for decoded in captures():
         evidence.feed(decoded)
@@ -73,7 +73,7 @@ def suggested(captures: Captures) -> SuggestedAccess:
 
 
 def suggested_of(commands: Iterable[DoneBy], connections: int) -> SuggestedAccess:
-    """The same of commands of so many connections, which were counted before; they are gone through twice."""
+    """Return the minimal list for commands of `connections` connections, counted before; iterates over them twice."""
     kept = list(commands)
     evidence = AccessEvidence()
     evidence.connections = connections
@@ -93,7 +93,7 @@ def _suggested(
 
 
 def refused_of(access: SuggestedAccess, commands: Iterable[DoneBy]) -> int:
-    """How many of these commands the list would refuse."""
+    """Return how many of these commands the list would refuse."""
     lines = _LinesByClient((each.who, each.text) for each in access.lines)
     return sum(
         each.evidence.count
@@ -109,7 +109,7 @@ def _operations_of(commands: Iterable[DoneBy]) -> Iterator[tuple[CommandContext,
 
 
 def _lines(entries: Iterable[Access]) -> Iterator[Suggestion]:
-    """One line for each client and each combination of objects, with all acts of that client on them."""
+    """Yield one line for each client and combination of objects, with all acts of that client on them."""
     found: dict[tuple[Who, tuple[tuple[str, str], ...]], list[Access]] = {}
     for each in entries:
         found.setdefault((each.who, each.objects), []).append(each)
@@ -127,7 +127,7 @@ def _lines(entries: Iterable[Access]) -> Iterator[Suggestion]:
 def _rank(
     found: tuple[tuple[Who, tuple[tuple[str, str], ...]], list[Access]], order: list[str]
 ) -> tuple[Who, bool, int, tuple[tuple[str, str], ...]]:
-    """Connecting first, then exchanges and queues, in the order of the acts."""
+    """Return the sort key of a line: connecting first, then exchanges and queues, in the order of the acts."""
     (who, objects), alike = found
     return who, bool(objects), min(order.index(each.act) for each in alike), objects
 
@@ -142,13 +142,13 @@ def _whom(who: Who) -> str:
     return " ".join(f'{key} "{pattern}"' for key, pattern in given.items() if pattern)
 
 
-# --- which lines are needed
+# --- necessary lines
 
 
 def _needed(entries: list[Access], operations: Iterable[tuple[CommandContext, Operation]]) -> set[int]:
-    """The places of lines that are left when each is left out that can be; each has one act.
+    """Return the places of the lines that remain after omitting each redundant one; each line has one act.
 
-    A line that had to be wide, since a key was not known in advance, may allow what other lines do.
+    A line widened because a key was unknown in advance may allow the operations of other lines.
     """
     lines = _LinesByClient((each.who, _text(each.who, each.act, each.objects)) for each in entries)
     covers: dict[frozenset[int], None] = {}
@@ -175,7 +175,7 @@ def _needed(entries: list[Access], operations: Iterable[tuple[CommandContext, Op
 
 
 class _LinesByClient:
-    """The lines of a list, by the user or the address that they name, so that few are looked at for one client."""
+    """Lines of a list indexed by the user or address that they name, so that few are checked for one client."""
 
     def __init__(self, entries: Iterable[tuple[Who, str]]) -> None:
         kept = list(entries)
@@ -184,7 +184,7 @@ class _LinesByClient:
             self._lines.setdefault((who.user, who.address), []).append((place, line))
 
     def cover(self, context: CommandContext, operation: Operation) -> frozenset[int]:
-        """The places of the lines that allow an operation."""
+        """Return the places of the lines that allow an operation."""
         client = context.client
         names = {(client.user, ""), ("", client.address), ("", "")}
         lines = chain.from_iterable(self._lines.get(each, ()) for each in names)
@@ -209,13 +209,13 @@ def _operations(decoded: Iterable[Decoded]) -> Iterator[tuple[CommandContext, Op
 
 
 def as_toml(access: SuggestedAccess, captures: Iterable[str]) -> str:
-    """The config, in TOML."""
+    """Return the config in TOML."""
     lines = "\n".join(_list(access))
     return f"{_about(access, captures)}\n[[rules]]\nname = \"{RULE}\"\naction = \"acl\"\nlines = '''\n{lines}\n'''\n"
 
 
 def as_yaml(access: SuggestedAccess, captures: Iterable[str]) -> str:
-    """The config, in YAML."""
+    """Return the config in YAML."""
     lines = "\n".join(f"      {each}".rstrip() for each in _list(access))
     return f"{_about(access, captures)}\nrules:\n  - name: {RULE}\n    action: acl\n    lines: |\n{lines}\n"
 
@@ -258,15 +258,15 @@ def _evidence(line: Suggestion) -> str:
 
 
 def _plain(text: str) -> str:
-    """A text as a comment of both formats can hold it."""
+    """Return a text that is safe in a comment of both formats."""
     return "".join(each if each.isprintable() and each != "'" else "?" for each in text)
 
 
-# --- checked
+# --- check
 
 
 class AccessCheck:
-    """What the same code as that of `rules test` makes of captures under a config: `refused` counts commands."""
+    """Dry run of captures under a config, with the code of `rules test`; `refused` counts commands."""
 
     def __init__(self, text: str, path: Path) -> None:
         self._dry_run = DryRun(read(text, path).rules)
@@ -277,7 +277,7 @@ class AccessCheck:
         return self._dry_run.commands
 
     def play(self, decoded: Iterable[Decoded]) -> Iterator[DryRunResult]:
-        """What would have been refused."""
+        """Yield the results of commands that would have been refused."""
         for each in decoded:
             if isinstance(each, StreamEnded):
                 self._dry_run.end(each.stream)

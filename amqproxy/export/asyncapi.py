@@ -1,7 +1,8 @@
-"""What captures show of exchanges, queues, bindings and messages, as a document of AsyncAPI 3.0.
+"""Exchanges, queues, bindings and messages of captures as an AsyncAPI 3.0 document.
 
-Channels are routing keys of exchanges, and queues: publishes to the default exchange are sent to a queue. What is
-generated in a name is a parameter of its address. Secrets are not in it: examples have them masked, and no login is.
+Channels are routing keys of exchanges, and queues: publishes to the default exchange are sent to a queue. Generated
+parts of a name are parameters of its address. It contains no secrets: they are masked in examples, and logins are
+omitted.
 """
 
 from __future__ import annotations
@@ -25,10 +26,10 @@ from amqproxy.taps.text import counted
 BINDING_VERSION = "0.3.0"
 
 MAX_ID = 80
-"""Characters of an identifier, of which people see many in one line."""
+"""Characters of an identifier; several of them appear in one line."""
 
 _TYPES = ("topic", "direct", "fanout", "headers")
-"""The types of exchanges that the binding knows."""
+"""The exchange types defined by the AMQP binding."""
 
 _PREDECLARED = {"amq.direct": "direct", "amq.fanout": "fanout", "amq.topic": "topic"} | dict.fromkeys(
     ("amq.headers", "amq.match"), "headers"
@@ -44,7 +45,7 @@ _PARAMETERS = {
 
 
 def asyncapi(observed: ObservedChannels, captures: Sequence[str]) -> dict[str, Any]:
-    """The document, as JSON can hold it."""
+    """Return the document as JSON values."""
     servers, channels, operations = _Ids(), _Ids(), _Ids()
     more = f" and {len(captures) - 3} more" if len(captures) > 3 else ""
     document: dict[str, Any] = {
@@ -80,7 +81,7 @@ def asyncapi(observed: ObservedChannels, captures: Sequence[str]) -> dict[str, A
 
 
 def _writable(value: Any) -> Any:
-    """The same, without bytes that are no text, which neither JSON nor YAML can hold."""
+    """Return the value with bytes that are not valid text escaped, since neither JSON nor YAML can hold them."""
     if isinstance(value, dict):
         return {_writable(key): _writable(each) for key, each in value.items()}
     if isinstance(value, list):
@@ -162,7 +163,7 @@ def _exchange_binding(observed: ObservedChannels, address: Address) -> dict[str,
 
 
 def _address(shape: Shape) -> tuple[str, dict[str, Any]]:
-    """The address of a channel, with a parameter for each part that is generated, and those parameters."""
+    """Return the address of a channel, with a parameter for each generated part, and these parameters."""
     text, parameters = "", {}
     for part in shape:
         if isinstance(part, str):
@@ -271,7 +272,7 @@ def _operation(
 
 
 class _Ids:
-    """Identifiers that are safe in references, each used once."""
+    """Unique identifiers that are safe in references."""
 
     def __init__(self) -> None:
         self._used: set[str] = set()
@@ -288,14 +289,14 @@ class _Ids:
 
 
 def _readable(address: Address, shape: Shape) -> str:
-    """What a channel is called in identifiers."""
+    """Return the name of a channel for use in identifiers."""
     name = "".join(part if isinstance(part, str) else _PARAMETERS[part][0] for part in shape)
     place = "" if address.vhost == "/" else f"{address.vhost}-"
     return f"{place}{name}" if address.is_queue else f"{place}{address.exchange}-{name or 'no-key'}"
 
 
 def _quoted_braces(text: str) -> str:
-    """A text in which braces are no parameters."""
+    """Escape braces, so that they are not read as parameters."""
     return text.replace("{", "%7B").replace("}", "%7D")
 
 

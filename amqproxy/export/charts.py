@@ -1,4 +1,4 @@
-"""Charts as SVG, to stand within a page: colours come from the page's style, and texts have been escaped before."""
+"""Charts as inline SVG: colours come from the page's style, and texts must already be escaped."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ TICKS = 4
 
 
 class Series(msgspec.Struct, frozen=True):
-    """A line of a chart over time: its name, the number of its colour, and a value for each bin."""
+    """A line of a chart over time: its name, its colour number, and a value for each bin."""
 
     name: str
     colour: int
@@ -23,21 +23,21 @@ class Series(msgspec.Struct, frozen=True):
 
 
 class Bar(msgspec.Struct, frozen=True):
-    """A bar of a histogram: what it is about, in words, and how many there are."""
+    """A bar of a histogram: its label and count."""
 
     name: str
     count: int
 
 
 class Mark(msgspec.Struct, frozen=True):
-    """A line across a histogram: how far along it stands, in bars, and what it marks."""
+    """A vertical line across a histogram: its position in bars, and its label."""
 
     place: float
     text: str
 
 
 def time_chart(title: str, starts_ns: Sequence[int], width_ns: int, series: Sequence[Series], unit: str) -> str:
-    """Values over time, as steps; each series that is nothing but zeros is left out."""
+    """Draw values over time as steps; series of zeros are omitted."""
     drawn = [each for each in series if any(each.values)]
     if not starts_ns or not drawn:
         return _nothing(title)
@@ -66,7 +66,7 @@ def time_chart(title: str, starts_ns: Sequence[int], width_ns: int, series: Sequ
 
 
 def histogram(title: str, bars: Sequence[Bar], marks: Sequence[Mark] = (), *, colour: int = 1) -> str:
-    """How many there are of what: a bar each."""
+    """Draw a bar for each count."""
     if not bars:
         return _nothing(title)
     most, step = _scale(max(bar.count for bar in bars))
@@ -103,7 +103,7 @@ def _nothing(title: str) -> str:
 
 
 def _scale(largest: float) -> tuple[float, float]:
-    """A round number that is no less than the largest value, and the step between ticks."""
+    """Return a round number not less than the largest value, and the step between ticks."""
     if largest <= 0:
         return 1.0, 1.0
     rough = largest / TICKS
@@ -141,17 +141,17 @@ def _time_axis(begin: int, end: int, x: Callable[[float], float]) -> list[str]:
 
 
 def _moment(at_ns: int, step: int) -> str:
-    """A time, as exactly as the step between it and the next asks for."""
+    """Format a time with the precision that the step between ticks requires."""
     date, _, clock = iso_time(at_ns).partition("T")
     if not clock:
-        return date.partition(".")[0]  # no calendar has it
+        return date.partition(".")[0]  # out of the calendar's range
     if step >= 3600 * 10**9:
         return f"{date[5:]} {clock[:5]}"
     return clock[: 8 if step >= 10**9 else 12 if step >= 10**6 else 15]
 
 
 def _time_step(rough_ns: float) -> int:
-    """A round time that is no less."""
+    """Return a round step not less than `rough_ns`."""
     second = 10**9
     for step in (
         second * each for each in (1, 2, 5, 10, 15, 30, 60, 120, 300, 600, 900, 1800, 3600, 7200, 21600, 43200)

@@ -34,7 +34,7 @@ FRAME_COLUMNS = (
     "command_id",
     "flags",
 )
-"""`arguments` has all of a method's arguments, as JSON, and `properties.headers` all headers."""
+"""`arguments` holds all arguments of a method, as JSON, and `properties.headers` all headers."""
 
 MESSAGE_COLUMNS = (
     *_BEGINNING,
@@ -70,7 +70,7 @@ FINDING_COLUMNS = (*_BEGINNING, "channel", "kind", "severity", "text", "count", 
 
 
 def columns(*, messages: bool, findings: bool) -> tuple[str, ...]:
-    """The columns of what is exported; a row has those that its kind has."""
+    """Return the columns of an export; a row has values in those of its kind."""
     if messages and findings:
         return MESSAGE_COLUMNS + tuple(each for each in FINDING_COLUMNS if each not in MESSAGE_COLUMNS)
     if messages:

@@ -1,4 +1,4 @@
-"""Examples of what was sent, without what looks like a secret, and small enough to be read."""
+"""Examples of messages, masked where they look like secrets, and small enough to be read."""
 
 from __future__ import annotations
 
@@ -8,34 +8,34 @@ from typing import Any
 MASKED = "<masked>"
 
 MAX_TEXT = 200
-"""Characters of a text."""
+"""Maximum characters of a text."""
 
 MAX_ENTRIES = 30
-"""Entries of an object, or items of an array."""
+"""Maximum entries of an object, or items of an array."""
 
 MAX_DEPTH = 8
-"""Levels of objects and arrays."""
+"""Maximum nesting of objects and arrays."""
 
 _SECRET_NAMES = re.compile(
     r"pass(word|wd|phrase|code)?|pwd|secret|token|api.?key|access.?key|private|credential|authori[sz]ation|^auth|bearer"
     r"|cookie|session|signature|card.?(number|no)?$|cvv|cvc|iban|ssn|^pin$|otp",
     re.IGNORECASE,
 )
-"""Names under which secrets are kept, wherever that stands in the name."""
+"""Names that indicate a secret, wherever the word stands in the name."""
 
 _SECRET_TEXTS = re.compile(
     r"\beyJ[\w-]{5,}\.[\w-]{5,}\.[\w-]*"  # a JSON web token
-    r"|\b(?:bearer|basic|digest)\s+[\w+/=.~-]{8,}"  # as in the header Authorization
+    r"|\b(?:bearer|basic|digest)\s+[\w+/=.~-]{8,}"  # as in the Authorization header
     r"|(?<=://)[^/\s:@]+:[^/\s@]+(?=@)"  # user and password in a URL
     r"|-----BEGIN [A-Z ]*PRIVATE KEY-----[\s\S]*"
     r"|\bAKIA[0-9A-Z]{16}\b|\b(?:gh[pousr]|glpat|xox[abprs])[-_][\w-]{10,}"
-    r"|\b(?:\d[ -]?){12,18}\d\b",  # the number of a card
+    r"|\b(?:\d[ -]?){12,18}\d\b",  # a card number
     re.IGNORECASE,
 )
 
 
 def example_of(value: Any, depth: int = 0) -> Any:
-    """A value of JSON with what looks like a secret masked, by its name or by itself; what is too large is left out."""
+    """Return a JSON value with secrets masked, recognized by name or by content, and with excess content omitted."""
     if isinstance(value, dict):
         if depth >= MAX_DEPTH:
             return {}
@@ -49,7 +49,7 @@ def example_of(value: Any, depth: int = 0) -> Any:
         text = _SECRET_TEXTS.sub(MASKED, value)
         return text if len(text) <= MAX_TEXT else f"{text[: MAX_TEXT - 1]}…"
     if isinstance(value, int) and not isinstance(value, bool) and abs(value) >= 10**12:
-        return MASKED if len(str(abs(value))) >= 15 else value  # the number of a card; 13 digits are milliseconds
+        return MASKED if len(str(abs(value))) >= 15 else value  # a card number; 13 digits are milliseconds
     return value
 
 

@@ -1,6 +1,7 @@
-"""The figures of captures as one HTML page, which needs nothing else: no script, no request, dark and light.
+"""The figures of captures as one self-contained HTML page: no script, no request, dark and light.
 
-All texts from captures pass `shown`. Should one ever not, the page's own policy still lets nothing run or load.
+All texts from captures pass `shown`. If one ever did not, the page's content security policy would still keep it from
+running or loading anything.
 """
 
 from __future__ import annotations
@@ -29,7 +30,7 @@ from amqproxy.views.statistics_text import error_text
 from amqproxy.views.top_table import TopTable
 
 TOP = 15
-"""Names that are listed of each kind."""
+"""Listed names of each kind."""
 
 NOTHING = "There is no AMQP 0-9-1 in it."
 
@@ -85,7 +86,7 @@ POLICY = "default-src 'none'; style-src 'unsafe-inline'; base-uri 'none'; form-a
 
 
 def html_report(found: Collector, captures: Sequence[str], selection: str = "") -> Iterator[str]:
-    """The page, in pieces. `selection` says what was selected, where that was not everything."""
+    """Yield the page in pieces; `selection` describes the selection, unless it is everything."""
     names = ", ".join(shown(each, 120) for each in captures[:3])
     title = f"{names}{f' and {len(captures) - 3} more' if len(captures) > 3 else ''}"
     yield (
@@ -179,12 +180,12 @@ def _latencies(title: str, measured: Measurements, colour: int) -> str:
 
 
 def _place(first: float | None, seconds: float) -> float:
-    """How far along the bars a value stands, where the `first` bar has values up to that."""
+    """Return the position of a value along the bars, where `first` is the upper bound of the first bar."""
     bounds = SHORT_INTERVALS
     place = bisect_left(bounds, seconds)
     before = place - (len(bounds) if first is None else bounds.index(first))
     if place < 2 or place == len(bounds):
-        return before + 0.5  # there is no bound on one side
+        return before + 0.5  # one side has no bound
     low, high = bounds[place - 1], bounds[place]
     return before + math.log(seconds / low) / math.log(high / low)
 
@@ -242,7 +243,7 @@ OUTCOMES = {
     "open_deliveries": "deliveries not settled when their channel ended",
     "unknown": "not known, since the beginning was not captured",
 }
-"""In words, what `MessageTotals` calls what became of messages."""
+"""Texts of the outcomes that `MessageTotals` counts."""
 
 
 def _top(
@@ -271,7 +272,7 @@ def _table(
     rows: Sequence[tuple[str, Sequence[str]] | tuple[str, Sequence[str], str]],
     rest: str = "",
 ) -> str:
-    """A table of figures; names are HTML already, and a row may have one more cell at its end."""
+    """Render a table of figures; names are HTML already, and a row may have one more cell at its end."""
     if not rows:
         return _nothing(title)
     lines = "".join(

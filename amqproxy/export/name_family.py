@@ -1,4 +1,4 @@
-"""Names of the same shape, of which several are taken for one."""
+"""Names of the same shape, merged once there are several."""
 
 from __future__ import annotations
 
@@ -8,11 +8,11 @@ from typing import Any, Generic, Protocol, TypeVar
 from amqproxy.rules.matching.generated_names import Shape
 
 MIN_ALIKE = 3
-"""So many names that differ only in short numbers are taken to be generated."""
+"""Names differing only in short numbers that are taken as generated."""
 
 
 class Addable(Protocol):
-    """What is known of a name, to which what is known of another can be added."""
+    """Facts about a name that facts about another can be added to."""
 
     def add(self, other: Any, /) -> None: ...
 
@@ -23,8 +23,9 @@ Shapes = tuple[Shape, ...]
 
 
 class NameFamily(Generic[T]):
-    """What is known of names that are alike but for short numbers: of each that was seen, or of all once there are
-    `MIN_ALIKE`. A name may have several parts; a part that is the same in all of them stays as it is.
+    """Facts about names that differ only in short numbers: one entry per name, a single one from `MIN_ALIKE` names on.
+
+    A name may have several parts; a part that is equal in all of them stays as it is.
     """
 
     __slots__ = ("_make", "_members", "_whole")
@@ -35,7 +36,7 @@ class NameFamily(Generic[T]):
         self._whole: tuple[Shapes, T] | None = None
 
     def find(self, exact: Shapes, loose: Shapes) -> T:
-        """What is known of a name, or of all; `loose` is its shape, which all of the family have."""
+        """Return the facts about a name, or those of the whole family; `loose` is the shape shared by the family."""
         if self._whole is not None:
             shapes, known = self._whole
             self._whole = (_joined(shapes, exact, loose), known)
@@ -57,12 +58,12 @@ class NameFamily(Generic[T]):
         return known
 
     def items(self) -> Iterable[tuple[Shapes, T]]:
-        """Each name, or all as one, and what is known."""
+        """Return each name, or all as one, with its facts."""
         return list(self._members.items()) if self._whole is None else [self._whole]
 
 
 def _joined(shapes: Shapes, exact: Shapes, loose: Shapes) -> Shapes:
-    """Of each part what was seen, as long as that is always the same, and else the shape."""
+    """Return each part's literal value if all names agree on it, otherwise its shape."""
     return tuple(
         shape if shape == other else general for shape, other, general in zip(shapes, exact, loose, strict=True)
     )

@@ -1,7 +1,7 @@
-"""The channels of an AsyncAPI document as captures show them: who sends what to which exchange, and gets it where.
+"""The channels of an AsyncAPI document as observed in captures: senders and receivers of exchanges and queues.
 
-A channel in that sense is a routing key of an exchange, or a queue. All tables are bounded; what there was no room for
-is counted in `left_out`.
+A channel in that sense is a routing key of an exchange, or a queue. All tables are bounded; messages without room are
+counted in `left_out`.
 """
 
 from __future__ import annotations
@@ -53,39 +53,39 @@ MAX_CHANNELS = 500
 """Exchanges with routing keys, and queues, that are distinguished."""
 
 MAX_SHAPES = 20
-"""Kinds of messages of one channel: by content type, content encoding and `type`."""
+"""Kinds of messages of one channel, distinguished by content type, content encoding and `type`."""
 
 MAX_OPERATIONS = 50
 """Users and applications that send to one channel, or receive from it."""
 
 MAX_SAMPLES = 1000
-"""Bodies of one kind of message that its schema is learnt from."""
+"""Bodies of one kind of message from which its schema is learnt."""
 
 MAX_BINDINGS = 50
-"""Bindings of one queue that are listed."""
+"""Listed bindings of one queue."""
 
 MAX_OBJECTS = 5000
-"""Exchanges and queues of which it is remembered how they were declared."""
+"""Exchanges and queues whose declarations are kept."""
 
 MAX_SERVERS = 50
-"""Brokers on which one channel was seen that are listed."""
+"""Listed brokers of one channel."""
 
 MAX_NODES = 200_000
-"""Places in the schemas of all messages."""
+"""Nodes in the schemas of all messages."""
 
 MAX_EXAMPLE = 4096
-"""Bytes of the largest body, or headers, that is taken for an example."""
+"""Bytes of the largest body, or headers, used as an example."""
 
 KEPT_BODY = 64 * 1024
-"""Bytes of the largest body that is looked into."""
+"""Bytes of the largest body that is inspected."""
 
 
 _PROPERTIES = Properties.__struct_fields__
-"""By these names, also of 0-10."""
+"""Names of the properties, also for 0-10."""
 
 
 class Address(msgspec.Struct, frozen=True, order=True):
-    """Where messages go: to an exchange, or to the queue that is their routing key. `is_queue` is whether it is one."""
+    """A destination of messages: an exchange, or if `is_queue` the queue that is their routing key."""
 
     vhost: str
     is_queue: bool
@@ -93,7 +93,7 @@ class Address(msgspec.Struct, frozen=True, order=True):
 
 
 class MessageShape:
-    """One kind of message on a channel, whose schemas take of the budget."""
+    """One kind of message on a channel; its schemas share the budget."""
 
     def __init__(self, budget: NodeBudget) -> None:
         self._budget = budget
@@ -107,7 +107,7 @@ class MessageShape:
         self.example: tuple[Any, Any] | None = None
 
     def learn(self, properties: MessageProperties, size: int, body: bytes) -> None:
-        """Take one more message; a body that is not whole, or too large, is not looked into."""
+        """Learn from a message; an incomplete or too large body is not inspected."""
         self.count += 1
         self.properties.update(each for each in _PROPERTIES if getattr(properties, each) is not None)
         headers: dict[str, Any] = {}
@@ -128,9 +128,10 @@ class MessageShape:
             self.example = (example_of(headers), None if value is None else example_of(value))
 
     def _value(self, body: bytes, *, is_said_to_be_json: bool) -> Any:
-        """The body as JSON, or as text; None where it is neither. Once one is not JSON, none is.
+        """Return the body as JSON or as text; None if it is neither.
 
-        A number or a word is a text, unless its content type says otherwise.
+        After one body that is not JSON, none is taken as JSON. A number or a word is a text, unless its content type
+        says otherwise.
         """
         if self.is_json:
             try:
@@ -162,14 +163,14 @@ class MessageShape:
 
 
 class Application(msgspec.Struct, frozen=True, order=True):
-    """Who sends or receives: the user, and what the client calls itself."""
+    """A sender or receiver: the user, and the name that the client gives itself."""
 
     user: str
     name: str
 
 
 class OperationFacts:
-    """What one application did with a channel, and with which of its messages."""
+    """One application's use of a channel, and the kinds of its messages."""
 
     def __init__(self) -> None:
         self.count = 0
@@ -190,8 +191,9 @@ class OperationFacts:
 
 
 class ChannelFacts:
-    """What is known of one channel. Operations are by what is done, "send" or "receive", and by whom; servers have the
-    protocol that was spoken with them.
+    """Facts about one channel.
+
+    Operations are keyed by action, "send" or "receive", and application; servers include the protocol that was spoken.
     """
 
     def __init__(self) -> None:
@@ -228,8 +230,10 @@ class ChannelFacts:
 
 
 class ObservedChannels:
-    """Collects from what was decoded of captures: with `selector_of`, only the messages that it selects, and only what
-    passed on a channel and at a time that `shows` is asked about. Declarations and bindings are taken from everywhere.
+    """Collects the channels of decoded captures.
+
+    With `selector_of`, only the messages that it selects count, and only at the times and on the channels for which
+    `shows` holds. Declarations and bindings are taken from everywhere.
     """
 
     def __init__(
@@ -249,7 +253,7 @@ class ObservedChannels:
         self._observed: dict[int, _Observed] = {}
 
     def feed(self, decoded: Decoded) -> None:
-        """Take what was decoded next."""
+        """Process the next decoded item."""
         observed = self._observed.get(decoded.stream)
         if observed is None:
             if isinstance(decoded, StreamEnded) or (
@@ -264,7 +268,7 @@ class ObservedChannels:
             del self._observed[decoded.stream]
 
     def channels(self) -> Iterable[tuple[Address, Shape, ChannelFacts]]:
-        """All channels that were used, in the order of their addresses."""
+        """Return all channels that were used, ordered by address."""
         found = [
             (address, shapes[0], facts)
             for (address, _), family in self._families.items()
@@ -273,7 +277,7 @@ class ObservedChannels:
         return sorted(found, key=lambda each: (each[0], [str(part) for part in each[1]]))
 
     def channel(self, address: Address, name: str) -> ChannelFacts | None:
-        """What is known of a routing key, or of a queue; None where there is no room."""
+        """Return the facts about a routing key or a queue; None if the table is full."""
         exact, loose = shape_of(name, certain=True), shape_of(name, certain=False)
         family = self._families.get((address, loose))
         if family is None:
@@ -283,7 +287,7 @@ class ObservedChannels:
         return family.find((exact,), (loose,))
 
     def queue(self, vhost: str, name: str) -> ChannelFacts | None:
-        """What is known of a queue, with how it was declared."""
+        """Return the facts about a queue, including its declaration."""
         facts = self.channel(Address(vhost, is_queue=True), name)
         declare = self._queues.get((vhost, name))
         if facts is not None and declare is not None:
@@ -292,7 +296,7 @@ class ObservedChannels:
         return facts
 
     def declare(self, vhost: str, request: ExchangeDeclare | QueueDeclare, name: str) -> None:
-        """An exchange or a queue was declared."""
+        """Record the declaration of an exchange or a queue."""
         if request.passive or not name:
             return
         table: dict[tuple[str, str], Any] = self.exchanges if isinstance(request, ExchangeDeclare) else self._queues
@@ -303,7 +307,7 @@ class ObservedChannels:
 
 
 class _Observed:
-    """One connection that goes on."""
+    """An open connection."""
 
     def __init__(self, channels: ObservedChannels, connection: str, selector: CommandSelector | None) -> None:
         self._all = channels
@@ -452,12 +456,12 @@ class _Observed:
 
 
 def _queue(name: str) -> str:
-    """The queue, or the pseudo-queue that all direct replies go to."""
+    """Return the queue, or the pseudo-queue of all direct replies."""
     return DIRECT_REPLY_TO if name.startswith(DIRECT_REPLY_TO) else name
 
 
 def _json(table: Any) -> Any:
-    """A table of headers or arguments, of either protocol, as JSON has it."""
+    """Return the JSON form of a table of headers or arguments of either protocol."""
     return msgspec.json.decode(encoded(plain(table) if isinstance(table, Map) else json_value(table)))
 
 
@@ -466,7 +470,7 @@ def _is_small(headers: Any) -> bool:
 
 
 def _text(name: str) -> str:
-    """A name as JSON can hold it."""
+    """Return a name in a form that JSON can hold."""
     shown = json_value(name)
     return shown if isinstance(shown, str) else name.encode("utf-8", "backslashreplace").decode()
 

@@ -1,4 +1,4 @@
-"""The file that an export goes to: there is all of it, or none."""
+"""The output file of an export, written completely or not at all."""
 
 from __future__ import annotations
 
@@ -9,19 +9,19 @@ from types import TracebackType
 from typing import BinaryIO
 
 _MOST_CHARACTERS = 60
-"""Of the name of the file beside: a name may be as long as the file system allows."""
+"""Length of the partial file's name: the final name may be as long as the file system allows."""
 
 
 class FileExists(Exception):
-    """There is a file of that name, which is not to be replaced."""
+    """A file of that name exists and must not be replaced."""
 
 
 class OutputFile:
-    """A file that is written beside its place, and put there when it is complete; what fails leaves nothing.
+    """A file that is written beside its final path and moved there when complete; a failure leaves nothing.
 
-    Unless it `replaces` what is there, that is a `FileExists`. `OSError` where it cannot be written: where its
-    directory is what is wrong, as soon as it is named. A link leads to the file; a device or a pipe is neither replaced
-    nor in the way: it is written to as the data comes.
+    An existing file raises `FileExists` unless it `replaces` it. `OSError` if the file cannot be written; an unusable
+    directory is detected in the constructor. A link is followed to its file; a device or a pipe is neither replaced nor
+    an obstacle: it is written to as the data comes.
     """
 
     def __init__(self, path: Path, *, replaces: bool = False) -> None:

@@ -1,8 +1,8 @@
-"""What was decoded, as a capture again: a recording of what is selected, which Wireshark and amqproxy read.
+"""Decoded traffic as a capture again: a recording of the selection, which Wireshark and amqproxy read.
 
-The packets are made anew, around the bytes of the frames: no packet of the original is kept, none is sent again or out
-of order, and secrets of logins are masked. Bytes that are missing are missing here, too: as a gap in the sequence
-numbers, or at the end of a packet, as those of truncated bodies.
+The packets are rebuilt around the bytes of the frames: no original packet is kept, none is retransmitted or out of
+order, and secrets of logins are masked. Missing bytes stay missing: as a gap in the sequence numbers, or at the end of
+a packet, as with truncated bodies.
 """
 
 from __future__ import annotations
@@ -42,19 +42,19 @@ from amqproxy.taps.note import NOTHING
 
 _DESCRIPTION = "amqproxy: what was exported of a capture"
 _TICK_NS = 4096
-"""Sequence numbers begin where this clock is, as those of real connections do."""
+"""Clock unit from which initial sequence numbers are derived, as real TCP stacks do."""
 
 _LATEST_NS = (1 << 64) - 1
-"""What a file can have as a time; those of captures with broken clocks may be before 1970, or later than that."""
+"""Latest timestamp of a pcapng file; captures with broken clocks may hold later ones, or times before 1970."""
 
 _HEAD = 7
-"""Bytes of a frame before its payload."""
+"""Size of the frame header in bytes."""
 
 
 class ExportedPackets:
-    """Makes the blocks of a pcapng file of what was decoded.
+    """Encodes decoded traffic as the blocks of a pcapng file.
 
-    `begin` comes first; `see` is shown all that was decoded, `write` what of it is selected.
+    `begin` comes first; `see` processes all decoded traffic, `write` the selection.
     """
 
     def __init__(self) -> None:
@@ -62,12 +62,12 @@ class ExportedPackets:
         self._connections: dict[int, _Connection] = {}
 
     def begin(self, comment: str) -> bytes:
-        """What the file begins with; the comment says what was selected."""
+        """Return the beginning of the file; the comment describes the selection."""
         header = section_header(program=f"amqproxy {version('amqproxy')}", comment=comment)
         return header + b"".join([interface_description(leg, _DESCRIPTION) for leg in LEGS])
 
     def see(self, decoded: Iterable[Decoded]) -> Iterator[Decoded]:
-        """The same, once it is known of each connection whether its beginning was captured."""
+        """Yield the input unchanged, after noting of each connection whether its beginning was captured."""
         for each in decoded:
             if each.stream not in self._is_joined:
                 self._is_joined[each.stream] = not _is_beginning(each)
@@ -76,7 +76,7 @@ class ExportedPackets:
                 del self._is_joined[each.stream]
 
     def write(self, decoded: Iterable[Decoded]) -> Iterator[bytes]:
-        """The packets of what is selected."""
+        """Yield the packets of the selection."""
         for each in decoded:
             connection = self._connections.get(each.stream)
             if isinstance(each, StreamEnded):
@@ -92,7 +92,7 @@ class ExportedPackets:
 
 
 def _is_beginning(decoded: Decoded) -> bool:
-    """Is this what a connection begins with?"""
+    """Whether this is the beginning of a connection."""
     if isinstance(decoded, DecodedProtocolHeader):
         return True
     if isinstance(decoded, Amqp010DecodedFrames):
@@ -143,7 +143,7 @@ class _Connection:
                     yield from self._send(ts_ns, end, data, missing, comments)
             case DecodedProtocolHeader():
                 yield from self._send(ts_ns, end, decoded.data)
-            case SkippedBytes(code=int(code), lost=0) if decoded.data:  # as a recording had it
+            case SkippedBytes(code=int(code), lost=0) if decoded.data:  # as in a recording
                 violation = violation_comment(decoded.sender, code, decoded.reason, decoded.channel, decoded.offset)
                 yield from self._send(ts_ns, end, _masked_rubbish(decoded), comments=(violation,))
             case SkippedBytes() if decoded.data and len(decoded.data) == decoded.lost:
@@ -153,7 +153,7 @@ class _Connection:
                 self._lost[end] = self._lost.get(end, 0) + decoded.lost
 
     def end(self, ts_ns: int, reason: str) -> Iterator[bytes]:
-        """What ends the connection; nothing, where its end is not in the capture."""
+        """Yield the packets that close the connection; none if its end is not in the capture."""
         if "closed" in reason or "reset" in reason:
             by = CLIENT_END if reason.startswith(CLIENT) else SERVER_END
             comments: tuple[str, ...] = (ended_comment(reason),)
@@ -164,14 +164,14 @@ class _Connection:
     def _send(
         self, ts_ns: int, end: int, data: bytes, missing: int = 0, comments: tuple[str, ...] = ()
     ) -> Iterator[bytes]:
-        """The packets of these bytes, and of `missing` more behind them."""
+        """Yield the packets of data, followed by `missing` lost bytes."""
         lost_before = self._lost.pop(end, 0)
-        if lost_before:  # so that a reader need not wait for them
+        if lost_before:  # so that a reader need not wait for the lost bytes
             comments = (lost_comment(1, lost_before), *comments)
         view = memoryview(data)
         for start, _, stop in segments(data, MAX_SEGMENT_BYTES, -1):
             lost = missing if stop == len(data) else 0
-            cut = min(lost, MAX_SEGMENT_BYTES - (stop - start))  # what one packet can have lost
+            cut = min(lost, MAX_SEGMENT_BYTES - (stop - start))  # the most that one packet can have lost
             header = self._tcp.data(end, stop - start + cut)
             yield self._packet(ts_ns, end, header, comments, view[start:stop], cut)
             self._tcp.skip(end, lost - cut)
@@ -196,7 +196,7 @@ class _Connection:
 
 
 def _pieces(frames: Sequence[Frame]) -> Iterator[tuple[bytes, int]]:
-    """The bytes of frames, up to where some are missing, with how many those are."""
+    """Yield runs of frames up to each loss, with the number of bytes missing there."""
     gathered: list[bytes] = []
     for frame in frames:
         if frame.lost:
@@ -211,7 +211,7 @@ def _pieces(frames: Sequence[Frame]) -> Iterator[tuple[bytes, int]]:
 
 
 def _amqp010_pieces(frames: Sequence[Amqp010Frame]) -> Iterator[tuple[bytes, int]]:
-    """The same of frames of 0-10, which end with their payload."""
+    """Like `_pieces`, for 0-10 frames, which end with their payload."""
     gathered: list[bytes] = []
     for frame in frames:
         if frame.lost:

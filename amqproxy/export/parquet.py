@@ -24,28 +24,28 @@ from amqproxy.taps.record import encoded
 from amqproxy.views.columns import Columns, kinds_shown
 
 ROWS = 10_000
-"""Messages or findings of a batch."""
+"""Messages or findings per batch."""
 
 MAX_BATCH_BYTES = 32 * 1024 * 1024
-"""Bytes of them as JSON after which a batch ends, even if it has fewer rows: bodies may be large."""
+"""Size in bytes, as JSON, that ends a batch even if it has fewer rows: bodies may be large."""
 
 _INTEGERS = {"ts_ns", "stream", "channel", "number", "confirm_tag", "delivery_tag", "size", "code", "count"} | {
     f"properties.{name}" for name in ("delivery_mode", "priority", "timestamp")
 }
 _LARGEST = (1 << 63) - 1
-"""Of integers; a larger one, which tags may be, is left out."""
+"""Largest integer; larger ones, possible for tags, are omitted."""
 _BOOLEANS = {"multiple", "mandatory", "redelivered", "requeue"}
 _LISTS = {"rules", "tags"}
 
 
 def frames(decoded: Iterable[Decoded], *, body: int = 0) -> Iterator[bytes]:
-    """A file of frames, in pieces: the columns of docs/arrow.md, with arguments, and the first `body` bytes."""
+    """Yield a file of frames in pieces: the columns of docs/arrow.md, with arguments and the first `body` bytes."""
     batches = record_batches(decoded, arguments=True, body=body)
     yield from _file(schema(arguments=True, body=body > 0), batches)
 
 
 def reports(found: Iterable[Report], *, messages: bool, findings: bool, body: bool) -> Iterator[bytes]:
-    """A file of messages or findings, in pieces: the columns that CSV has, with the types of their values."""
+    """Yield a file of messages or findings in pieces: the columns of CSV, with the types of their values."""
     names = [
         name for name in columns(messages=messages, findings=findings) if name != "time" and (body or name != "body")
     ]
@@ -66,7 +66,7 @@ def reports(found: Iterable[Report], *, messages: bool, findings: bool, body: bo
 
 
 def _batched(found: Iterable[Report]) -> Iterator[bytes]:
-    """Lines of JSON, those of one batch at once."""
+    """Yield the lines of JSON of each batch."""
     lines: list[bytes] = []
     size = 0
     for each in found:
@@ -91,7 +91,7 @@ def _type(name: str) -> pa.DataType:
 
 
 def _value(name: str, value: Any) -> Any:
-    """A value as its column has it: tables, and lists of other things than texts, are JSON."""
+    """Return a value in its column's type: tables, and lists of anything but texts, are JSON."""
     if name in _INTEGERS:
         return value if value is None or -_LARGEST <= value <= _LARGEST else None
     if value is None or name in _BOOLEANS or name in _LISTS or name == "seconds":
@@ -102,7 +102,7 @@ def _value(name: str, value: Any) -> Any:
 
 
 def _file(shape: pa.Schema, batches: Iterable[pa.RecordBatch]) -> Iterator[bytes]:
-    """A Parquet file of batches, as it comes."""
+    """Yield a Parquet file in pieces as batches arrive."""
     sink = _Pieces()
     with pq.ParquetWriter(pa.PythonFile(sink, mode="w"), shape, compression="zstd") as writer:
         for batch in batches:
@@ -112,7 +112,7 @@ def _file(shape: pa.Schema, batches: Iterable[pa.RecordBatch]) -> Iterator[bytes
 
 
 class _Pieces(io.RawIOBase):
-    """Keeps what is written until it is taken."""
+    """A writable file that keeps the written bytes until they are taken."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -132,10 +132,10 @@ class _Pieces(io.RawIOBase):
         return self._size
 
     def close(self) -> None:
-        """Nothing: what was written is still to be taken."""
+        """Keep the file usable: written bytes still have to be taken."""
 
     def take(self) -> bytes:
-        """What was written since the last time."""
+        """Return the bytes written since the last call."""
         taken = b"".join(self._pieces)
         self._pieces.clear()
         return taken

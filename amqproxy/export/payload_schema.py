@@ -1,7 +1,7 @@
-"""A JSON Schema that all values which were seen fulfil, as narrow as their kinds: not as narrow as the values.
+"""A JSON Schema that all observed values satisfy, as narrow as their types, but not as narrow as the values.
 
-It is bounded: an object of too many different names has values for any name, and what is nested too deeply, or for
-which the budget has no room, is anything.
+It is bounded: an object with too many different names becomes a map, and values that are nested too deeply, or for
+which the budget has no room, are unconstrained.
 """
 
 from __future__ import annotations
@@ -12,17 +12,17 @@ from typing import Any
 from amqproxy.rules.matching.generated_names import Generated, parts_of
 
 MAX_NAMES = 100
-"""Names of an object that are distinguished; with more, its names are keys of a map."""
+"""Names of an object that are distinguished; with more, they are keys of a map."""
 
 MAX_DEPTH = 20
-"""Levels of objects and arrays; what is below is anything."""
+"""Maximum nesting of objects and arrays; anything below is unconstrained."""
 
 MAX_NODES = 2000
-"""Places in one schema, unless it shares a budget."""
+"""Nodes of one schema, unless it shares a budget."""
 
 
 class NodeBudget:
-    """How many places there may be in all schemas that share it."""
+    """Remaining nodes of all schemas that share the budget."""
 
     __slots__ = ("left",)
 
@@ -38,7 +38,7 @@ _FORMATS = {
 
 
 class PayloadSchema:
-    """Learns from values as `json.loads` makes them. `count` is how many there were."""
+    """Learns from values as returned by `json.loads`; `count` is the number of values."""
 
     __slots__ = (
         "_budget",
@@ -72,7 +72,7 @@ class PayloadSchema:
         self._items: PayloadSchema | None = None
 
     def learn(self, value: Any) -> None:
-        """Make the schema wide enough for one more value."""
+        """Widen the schema to include a value."""
         self.count += 1
         if isinstance(value, dict):
             self._types.add("object")
@@ -102,14 +102,14 @@ class PayloadSchema:
                 inner.learn(each)
 
     def _inner(self) -> PayloadSchema | None:
-        """A place within this one; None where there is no room for it."""
+        """Return a new schema nested in this one; None if the budget is exhausted."""
         if self._budget.left <= 0:
             return None
         self._budget.left -= 1
         return PayloadSchema(self._budget, self._depth + 1)
 
     def _of(self, name: str) -> PayloadSchema | None:
-        """What is learnt about the values of a name; None where there is no room for it."""
+        """Return the schema of a name's values; None if the budget is exhausted."""
         found = self._names.get(name)
         if found is not None:
             return found
@@ -125,7 +125,7 @@ class PayloadSchema:
         return found
 
     def _become_map(self) -> None:
-        """Take all names for keys."""
+        """Treat all names as keys of a map."""
         self._is_map = True
         for each in self._names.values():
             if self._map is None:
@@ -135,7 +135,7 @@ class PayloadSchema:
         self._names.clear()
 
     def add(self, other: PayloadSchema) -> None:
-        """Make the schema wide enough for all that another has learnt."""
+        """Widen the schema to include all values learnt by another."""
         self.count += other.count
         self._types |= other._types
         if other._formats is not None:
@@ -167,7 +167,7 @@ class PayloadSchema:
                 self._items.add(other._items)
 
     def to_json(self) -> dict[str, Any]:
-        """The schema; {} where nothing was learnt."""
+        """Return the schema; {} if it is unconstrained."""
         types = self._types - ({"integer"} if "number" in self._types else set())
         if not types or self._is_anything:
             return {}
@@ -187,7 +187,7 @@ class PayloadSchema:
 
 
 def is_generated(name: str) -> bool:
-    """Is the name of an entry a key, such as a UUID or a number, and not a word?"""
+    """Whether an entry's name is a key, such as a UUID or a number, rather than a word."""
     parts = parts_of(name)
     return any(part.generated is not None and part.is_certain for part in parts) or (
         len(parts) == 1 and parts[0].generated is Generated.NUMBER

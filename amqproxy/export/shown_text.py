@@ -1,4 +1,4 @@
-"""Texts as a person may see them in a page: nothing that a peer sends is markup there, or invisible, or reordered."""
+"""Texts made safe for display in a page: nothing that a peer sends is markup there, or invisible, or reordered."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ _UNITS = ("B", "KiB", "MiB", "GiB", "TiB")
 
 
 def shown(text: str, most: int = MAX_TEXT) -> str:
-    """A text for HTML. What cannot be printed is escaped as in Python, such as line breaks and marks of direction."""
+    """Escape a text for HTML; unprintable characters such as line breaks and direction marks become Python escapes."""
     cut = text if len(text) <= most else f"{text[: most - 1]}…"
     return html.escape(
         "".join(each if each.isprintable() else each.encode("unicode_escape").decode() for each in cut), quote=True
@@ -21,7 +21,7 @@ def shown(text: str, most: int = MAX_TEXT) -> str:
 
 
 def duration(seconds: float) -> str:
-    """A time with its unit: "1.23 ms"."""
+    """Format a duration with its unit: "1.23 ms"."""
     for factor, unit in ((1, "s"), (1e3, "ms"), (1e6, "µs")):
         if seconds * factor >= 1 or unit == "µs":
             return f"{seconds * factor:.3g} {unit}" if seconds * factor < 1000 else f"{seconds * factor:,.0f} {unit}"
@@ -29,7 +29,7 @@ def duration(seconds: float) -> str:
 
 
 def byte_count(size: float) -> str:
-    """A number of bytes with its unit: "1.5 KiB"."""
+    """Format a number of bytes with its unit: "1.5 KiB"."""
     place = 0
     while size >= 1024 and place < len(_UNITS) - 1:
         size, place = size / 1024, place + 1
@@ -37,11 +37,11 @@ def byte_count(size: float) -> str:
 
 
 def number(count: float) -> str:
-    """A number with its thousands apart."""
+    """Format a number with thousands separators."""
     return f"{count:,.0f}" if count == int(count) or count >= 100 else f"{count:.3g}"
 
 
 def moment(ts_ns: int) -> str:
-    """A time to the millisecond, in UTC; the seconds since 1970 for what no calendar has."""
+    """Format a time to the millisecond, in UTC; seconds since 1970 if it is out of the calendar's range."""
     date, _, clock = iso_time(ts_ns).partition("T")
     return f"{date} {clock[:12]}" if clock else date[:-6]

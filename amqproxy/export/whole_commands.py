@@ -1,4 +1,4 @@
-"""A selection of what was decoded that never cuts a command: its content goes where its method goes."""
+"""A selection of decoded traffic that never cuts a command: content follows its method."""
 
 from __future__ import annotations
 
@@ -16,14 +16,14 @@ from amqproxy.capture.filtering import filtered
 from amqproxy.rules.matching.filters import Filter
 
 Shows = Callable[[int, int | None], bool]
-"""Is what passed at a time, on a channel, selected? The connection's own channel is None or 0."""
+"""Whether a time and channel are selected; the connection's own channel is None or 0."""
 
 
 def whole_commands(decoded: Iterable[Decoded], shows: Shows, by: Filter | None = None) -> Iterator[Decoded]:
-    """What is selected, and the ends of all streams. Content whose method was not seen is selected by itself.
+    """Yield the selection, and the ends of all streams; content whose method is missing is selected on its own.
 
-    With a filter, only the commands for which it holds: nothing of what could not be read, and no session.command-point
-    of 0-10. Without it the ids of commands are unknown to readers; with it they would be wrong.
+    With a filter, only matching commands are yielded, without unreadable bytes, and without session.command-point of
+    0-10: a reader finds command ids unknown without it, and would find them wrong with it.
     """
     if by is None:
         return _whole(decoded, shows)
@@ -32,7 +32,7 @@ def whole_commands(decoded: Iterable[Decoded], shows: Shows, by: Filter | None =
 
 
 _Chosen = dict[tuple[str, int, bool], bool]
-"""Whether what each peer has begun on a channel is selected; of 0-10, on the track of controls, or on the other."""
+"""Whether each peer's current command on a channel is selected; 0-10 separates controls from the other track."""
 
 
 def _whole(decoded: Iterable[Decoded], shows: Shows) -> Iterator[Decoded]:
@@ -76,7 +76,7 @@ def _without_points(decoded: Iterable[Decoded]) -> Iterator[Decoded]:
 
 
 def _of_whole_assemblies(decoded: Amqp010DecodedFrames, chosen: _Chosen, shows: Shows) -> Amqp010DecodedFrames | None:
-    """What is selected of frames of 0-10, if anything is."""
+    """Return the selected 0-10 frames, or None if there are none."""
     are_shown = []
     for frame in decoded.frames:
         place = (decoded.sender, frame.channel, frame.kind == CONTROL)
@@ -87,7 +87,7 @@ def _of_whole_assemblies(decoded: Amqp010DecodedFrames, chosen: _Chosen, shows: 
 
 
 def _chosen(decoded: Amqp010DecodedFrames, are_shown: Sequence[bool]) -> Amqp010DecodedFrames | None:
-    """Those of the frames that are shown, if any are."""
+    """Return the shown frames, or None if there are none."""
     if all(are_shown):
         return decoded
     frames = [frame for frame, is_shown in zip(decoded.frames, are_shown, strict=True) if is_shown]

@@ -1,4 +1,4 @@
-"""What a session has shown at one time, on its way into a recording."""
+"""Entries of a recording: frames and events of a session, each with its time."""
 
 from __future__ import annotations
 
@@ -10,16 +10,16 @@ from amqproxy.taps.note import Note
 CLIENT_LEG = "client"
 UPSTREAM_LEG = "upstream"
 LEGS = {CLIENT: CLIENT_LEG, SERVER: UPSTREAM_LEG}
-"""The legs by the peer at their other end, as notes and the interfaces of a recording have them."""
+"""The leg of each peer, as named in notes and in the interfaces of a recording."""
 
 
 class RecordedConnection:
-    """One session as a recording knows it.
+    """A session, as a recording identifies it.
 
-    `number` counts the sessions of a run. `name` is both ends' addresses of the client's connection, the client's
-    first; `upstream_name` those of the connection to the broker, ours first, "" until that is known or where it has
-    none. `is_joined` when it was open before the recording began, so that its beginning is missing. `is_amqp010` is
-    whether it is of AMQP 0-10.
+    `number` counts the sessions of a run. `name` holds both addresses of the client's connection, the client's first;
+    `upstream_name` those of the connection to the broker, the proxy's first, "" until that is known or if it has no
+    addresses. `is_joined` if the session was open before the recording began, so that its beginning is missing.
+    `is_amqp010` if it speaks AMQP 0-10.
     """
 
     __slots__ = ("is_amqp010", "is_joined", "is_tls", "name", "number", "upstream_name")
@@ -43,7 +43,7 @@ class RecordedConnection:
 
 
 class Lost(NamedTuple):
-    """Frames of one sender that passed on a leg and are not recorded: how many, and of how many bytes."""
+    """Frames of one sender that passed on a leg without being recorded: their number, and their size in bytes."""
 
     leg: str
     frames: int
@@ -51,15 +51,15 @@ class Lost(NamedTuple):
 
 
 class Ended(NamedTuple):
-    """The session is over, for this reason."""
+    """The end of the session, with its reason."""
 
     reason: str
 
 
 class Violation(NamedTuple):
-    """What the sender did wrong, for which the session ends; the entry's data is what it sent there, if known.
+    """A protocol violation that ended the session; the entry's data holds the offending bytes, if known.
 
-    `offset` is where, in all that it sent.
+    `offset` is the position in the sender's byte stream.
     """
 
     code: int
@@ -72,9 +72,9 @@ Event: TypeAlias = Lost | Ended | Violation
 
 
 class Entry(NamedTuple):
-    """Whole frames of one sender, or a peer's first bytes; or else an event.
+    """Whole frames of one sender, or a peer's first bytes, or an event.
 
-    The note's leg is where they passed, "client" or "upstream"; "" for both.
+    The note's leg is the one they passed on, "client" or "upstream"; "" for both.
     """
 
     ts_ns: int

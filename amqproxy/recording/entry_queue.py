@@ -1,4 +1,4 @@
-"""Entries on their way from the sessions to the thread that writes them."""
+"""The bounded queue of entries between the sessions and the writing thread."""
 
 from __future__ import annotations
 
@@ -8,21 +8,23 @@ from contextlib import suppress
 from amqproxy.recording.entry import Entry
 
 ENTRY_COST = 512
-"""Bytes that an entry takes, about, besides its data."""
+"""Approximate overhead of an entry in bytes, besides its data."""
 
 OVERSHOOT = 1024 * 1024
-"""Bytes above its memory from which on also a queue that is waited for has no room: sessions may have received so much
-before they wait."""
+"""Bytes above its memory that a queue still accepts while sessions wait for it.
+
+Sessions may have received that much before they wait.
+"""
 
 BATCH = 4 * 1024 * 1024
-"""Bytes that are worth to be written at once: each time, threads have to take turns, and that costs them both."""
+"""Bytes worth writing at once: each batch makes the two threads take turns, which costs both of them time."""
 
 
 class EntryQueue:
-    """Entries of at most `memory` bytes. One thread adds, another takes: each counts what it does itself.
+    """A queue of at most `memory` bytes of entries; one thread adds and another takes, and each keeps its own counters.
 
-    While `is_waited_for`, sessions wait when it gets full: what they have received by then has room.
-    `batch` is how many bytes are to be taken at once, if there is time.
+    While `is_waited_for`, sessions wait when it is full, and the queue still accepts the data that they have received
+    by then. `batch` is the number of bytes to take at once, if there is time.
     """
 
     def __init__(self, memory: int) -> None:
@@ -36,22 +38,22 @@ class EntryQueue:
 
     @property
     def size(self) -> int:
-        """Bytes that wait."""
+        """Bytes waiting in the queue."""
         return self._added - self._taken - self._discarded
 
     @property
     def taken(self) -> int:
-        """Bytes that do not wait any more, of all that were ever added."""
+        """Total bytes taken from the queue and processed."""
         return self._taken
 
     def has_room(self, size: int) -> bool:
-        """Is there room for so many bytes of data?"""
+        """Whether an entry with `size` bytes of data fits."""
         if self.is_waited_for:
             return self.size <= self.memory + OVERSHOOT
         return self.size + ENTRY_COST + size <= self.memory
 
     def offer(self, entry: Entry, size: int) -> bool:
-        """Add an entry of `size` bytes in all if it fits into the memory; whether it did."""
+        """Add an entry of `size` bytes, overhead included, if it fits into the memory; return whether it did."""
         added = self._added + size
         if added - self._taken - self._discarded > self.memory:
             return False
@@ -64,10 +66,10 @@ class EntryQueue:
         self._entries.append(entry)
 
     def take(self, most: int) -> list[Entry]:
-        """The next entries: of `most` bytes, or a few more. They count until they are `done`."""
+        """Return the next entries, of about `most` bytes of data; their memory counts as used until they are `done`."""
         taken: list[Entry] = []
         size = 0
-        with suppress(IndexError):  # or the other thread could discard the last one between two looks
+        with suppress(IndexError):  # the other thread may discard the last entry in between
             while size < most:
                 entry = self._entries.popleft()
                 size += len(entry.data)
@@ -75,11 +77,11 @@ class EntryQueue:
         return taken
 
     def done(self, entries: list[Entry]) -> None:
-        """These take no memory any more."""
+        """Release the memory of entries that were taken."""
         self._taken += _size_of(entries)
 
     def discard(self) -> list[Entry]:
-        """All that is not taken yet: that takes no memory any more. For the thread that adds."""
+        """Remove and return all entries that were not taken, releasing their memory; only for the thread that adds."""
         discarded: list[Entry] = []
         with suppress(IndexError):
             while True:

@@ -1,4 +1,4 @@
-"""What becomes of the memory of entries once they are written: it is used again at once for what is received next."""
+"""malloc settings for a recording: the memory of written entries is reused at once for the data received next."""
 
 from __future__ import annotations
 
@@ -12,16 +12,17 @@ _USUAL = 1024 * 1024
 
 
 def keep(size: int) -> None:
-    """Keep so many bytes at most that are free, where the C library can.
+    """Limit the free memory that malloc retains to `size` bytes (`M_TRIM_THRESHOLD`); no effect outside glibc.
 
-    Else it would give them back to the system, and get each page anew, which takes longer than to receive one.
+    Otherwise malloc would return the memory to the system and fault in every page anew, which takes longer than
+    receiving a page of data.
     """
     _set(_MMAP_THRESHOLD, _MOST_MMAP_THRESHOLD)
     _set(_TRIM_THRESHOLD, min(size, _MOST_TRIM_THRESHOLD))
 
 
 def give_back() -> None:
-    """Give them back, and keep few from here on."""
+    """Return free memory to the system, and restore small thresholds."""
     _set(_MMAP_THRESHOLD, _USUAL)
     _set(_TRIM_THRESHOLD, 2 * _USUAL)
     with suppress(AttributeError, OSError):

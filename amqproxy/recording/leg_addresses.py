@@ -1,4 +1,4 @@
-"""The addresses that the packets of a leg have: those of the connection, or made-up ones where it has none."""
+"""The packet addresses of a leg: those of the connection, or made-up ones if it has none."""
 
 from __future__ import annotations
 
@@ -9,11 +9,11 @@ from amqproxy.capture.endpoints import Endpoint
 from amqproxy.recording.entry import CLIENT_LEG
 
 SERVER_PORT = 5672
-"""The port of AMQP, for an upstream without addresses: the integrated broker, over a socket pair."""
+"""AMQP's port, for an upstream without addresses: the integrated broker, over a socket pair."""
 
 _OWN = IPv4Address("192.0.2.1")
 _PEER = IPv4Address("198.51.100.1")
-"""Of networks that are for documentation, RFC 5737: no real connection has them."""
+"""Addresses from the documentation networks of RFC 5737, which no real connection uses."""
 _FIRST_PORT, _PORTS, _HOSTS = 10_000, 50_000, 250
 
 _END = r"(?:\[([^\[\]]+)\]|([^\[\]:-]+)):(\d{1,5})"
@@ -21,7 +21,10 @@ _NAME = re.compile(rf"{_END}-{_END}")
 
 
 def addresses_of(name: str, number: int, leg: str) -> tuple[Endpoint, Endpoint]:
-    """Who opened the connection `name`, then who accepted it; made up from the number of the session if it says not."""
+    """Return the opener and the acceptor of connection `name`.
+
+    They are made up from the session number if the name holds no addresses.
+    """
     found = _NAME.fullmatch(name)
     if found is not None:
         try:

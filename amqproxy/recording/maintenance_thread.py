@@ -1,4 +1,4 @@
-"""The thread that completes and compresses recordings: the writing of the next one does not wait for it."""
+"""The thread that completes and compresses recordings, so that writing the next one does not wait for it."""
 
 from __future__ import annotations
 
@@ -27,19 +27,19 @@ from amqproxy.recording.recording_ring import RecordingRing
 
 LEVEL = 3
 FINISH_TIMEOUT = 3.0
-"""Seconds for which, at the end, what earlier recordings have left is still compressed."""
+"""Seconds after the end of a recording during which files of earlier recordings are still compressed."""
 
 ATTEMPTS = 3
-"""For what another process has disturbed."""
+"""Attempts to compress a file while another process interferes."""
 
 NICENESS = 10
-"""How far this thread stands back for the relay."""
+"""Nice value of this thread, below the relay's priority."""
 
 
 class MaintenanceThread:
-    """Does what takes its time with complete files in `directory`, one after the other, and lets the `ring` know.
+    """Runs slow jobs on the complete files in `directory`, one at a time, and reports the results to `ring`.
 
-    Files are compressed if it `compresses`. It has begun once it is made.
+    Files are compressed if it `compresses`. The constructor starts the thread.
     """
 
     def __init__(self, directory: RecordingDirectory, ring: RecordingRing, *, compresses: bool) -> None:
@@ -53,7 +53,7 @@ class MaintenanceThread:
         self._thread.start()
 
     def recover(self) -> None:
-        """Complete what a crash, or a disk that failed, has left, and see which recordings there are."""
+        """Complete the partial files left by a crash or a disk failure, and register all recordings with the ring."""
         self._jobs.put(self._recover)
 
     def compress(self, file: Path) -> None:
@@ -62,7 +62,7 @@ class MaintenanceThread:
             self._jobs.put(lambda: self._compress(file))
 
     def finish(self) -> None:
-        """Wait until all is done, but for what earlier recordings have left: that may wait for the next one."""
+        """Wait until all jobs are done; files of earlier recordings may stay uncompressed until the next recording."""
         self._last_old_at = time.monotonic() + FINISH_TIMEOUT
         self._jobs.put(None)
         self._thread.join()
@@ -81,7 +81,7 @@ class MaintenanceThread:
         files = self._directory.complete()
         for file in [*files]:
             if file.suffix == SUFFIX and file.with_name(file.name + COMPRESSED) in files:
-                file.unlink(missing_ok=True)  # a crash has kept it from being deleted
+                file.unlink(missing_ok=True)  # a crash prevented its deletion
                 del files[file]
         self._ring.found(files)
         for file in files:
@@ -97,9 +97,9 @@ class MaintenanceThread:
             found = _compressed(file)
             self._ring.compressed(found, found.stat().st_size)
         except FileNotFoundError:
-            self._ring.gone(file)  # the ring has gone round meanwhile, or the file was deleted by hand
+            self._ring.gone(file)  # the ring has deleted it meanwhile, or an operator has
         except FileExistsError:
-            pass  # another process is about to compress it, too
+            pass  # another process is compressing it
         except (OSError, zstandard.ZstdError) as error:
             if not self._has_failed:
                 self._has_failed = True
@@ -107,7 +107,7 @@ class MaintenanceThread:
 
 
 def _compressed(file: Path) -> Path:
-    """Compress a file, again where another process takes what is made for something that a crash has left."""
+    """Compress a file, retrying if another process mistakes the partial result for one left by a crash."""
     for _ in range(ATTEMPTS):
         with suppress(BlockingIOError):
             return compress(file)
@@ -115,7 +115,7 @@ def _compressed(file: Path) -> Path:
 
 
 def compress(file: Path) -> Path:
-    """Replace a file by its compressed form, which is returned; it is there whole, or not at all."""
+    """Replace a file with its compressed form, atomically, and return the new path."""
     partial = file.with_name(file.name + COMPRESSED + PARTIAL)
     with file.open("rb") as source:
         descriptor = open_locked(partial)

@@ -1,4 +1,4 @@
-"""Begins and ends recordings of what a proxy, or the integrated broker, relays."""
+"""Start, stop and supervision of recordings of what the proxy or the integrated broker relays."""
 
 from __future__ import annotations
 
@@ -28,53 +28,56 @@ from amqproxy.taps.metrics import Metrics
 from amqproxy.taps.tap import Tap
 
 TAP = "recorder"
-"""The name under which frames that are not recorded are counted."""
+"""The tap label under which unrecorded frames are counted."""
 
 START_TIMEOUT = 5.0
-"""Seconds for the disk to let a recording begin."""
+"""Seconds until the disk must have opened a recording."""
 
 STOP_TIMEOUT = 10.0
-"""Seconds that the end of a recording may take to be written."""
+"""Seconds until the end of a recording must be written."""
 
 STALL_TIMEOUT = 10.0
-"""Seconds after which a disk that takes nothing is one that does not work: no session waits for it any more."""
+"""Seconds without progress after which a disk counts as stalled, and sessions wait for it no longer."""
 
 WATCH_INTERVAL = 1.0
-"""Seconds between two looks at whether the disk takes something."""
+"""Seconds between two checks of the disk's progress."""
 
 MOST_STUCK = 4
-"""Threads that a disk keeps from ending. While there are so many, no recording begins."""
+"""Threads blocked by a disk beyond which no recording can be started."""
 
 SESSION_SHARE = 1 / 64
-"""Of the memory: where more than half of it is taken, a session that adds more than that waits. Where all of it is
-taken, and then some, all sessions wait."""
+"""Share of the queue memory that a session may add while more than half of it is taken, before it has to wait.
+
+Once the queue exceeds its memory by three quarters of OVERSHOOT, all sessions wait.
+"""
 
 
 class NotRecordable(OSError):
-    """A directory cannot be used; the text names it, and the reason."""
+    """The directory is unusable; the text names it and the reason."""
 
 
 class AlreadyRecording(Exception):
-    """One recording at a time; the text names its directory."""
+    """A recording is already running; the text names its directory."""
 
 
 class NotRecording(Exception):
-    """There is no recording to end."""
+    """No recording is running."""
 
 
 class AddTap(Protocol):
-    """Puts a tap among those that are shown what passes."""
+    """Registers a tap with the sessions."""
 
     def __call__(self, tap: Tap, failed: Callable[[Exception], None]) -> None:
-        """`failed` is to be called when it fails, and is not shown anything any more."""
+        """Register `tap`; `failed` is called if it raises, after which it is not called any more."""
 
 
 class RecorderStatus(msgspec.Struct, frozen=True, kw_only=True):
-    """How a recording stands: JSON of `amqproxy record status`.
+    """State of a recording: JSON of `amqproxy record status`.
 
-    `is_recording` is False when there is none, and then the rest is of the last one, if there was one. `file` is being
-    written, `files` are those of this directory that there are, with `size` bytes in all. `frames` were not recorded
-    since the disk was too slow (`dropped`) or failed (`lost`); `error` is why it fails now, or why it has ended.
+    If `is_recording` is False, the rest describes the last recording, if there was one. `file` is being written,
+    `files` is the number of recordings in this directory, of `size` bytes in total. Frames were not recorded because
+    the disk was too slow (`dropped`) or failed (`lost`); `error` is the current failure, or the reason for which the
+    recording ended.
     """
 
     is_recording: bool
@@ -91,9 +94,9 @@ class RecorderStatus(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Recorder:
-    """At most one recording at a time. `add` and `remove` put its tap among those that are shown what passes.
+    """Runs at most one recording at a time; `add` and `remove` register its tap with the sessions.
 
-    With a `brake`, sessions can be made to wait for the disk. `run` is to be running: it notices what has failed.
+    With a `brake`, sessions can be made to wait for the disk. `run` has to be running: it detects failures.
     """
 
     def __init__(
@@ -117,11 +120,11 @@ class Recorder:
 
     @property
     def status(self) -> RecorderStatus:
-        """How the recording stands, or how the last one did."""
+        """State of the recording, or of the last one."""
         return self._last if self._recording is None else self._recording.status
 
     async def run(self) -> None:
-        """Watch over the recording until cancelled: end it if it has failed, and no wait for a disk that hangs."""
+        """Supervise the recording until cancelled: end it after a failure, and release sessions from a stalled disk."""
         while True:
             await trio.sleep(WATCH_INTERVAL)
             recording = self._recording
@@ -134,7 +137,7 @@ class Recorder:
                         await self._end(recording)
 
     async def start(self, config: RecordConfig) -> RecorderStatus:
-        """Begin a recording. `AlreadyRecording` if there is one; `NotRecordable` where its directory cannot be used."""
+        """Start a recording. `AlreadyRecording` if one is running; `NotRecordable` if its directory cannot be used."""
         async with self._lock:
             if self._recording is not None:
                 raise AlreadyRecording(f"already recording into {self._recording.config.directory}")
@@ -159,7 +162,7 @@ class Recorder:
             return recording.status
 
     async def _open(self, recording: _Recording) -> None:
-        """`OSError` where its directory cannot be used; `ValueError` where none can have that name."""
+        """Raise `OSError` if the directory cannot be used; `ValueError` if its name is invalid."""
         try:
             with trio.fail_after(START_TIMEOUT):
                 await recording.open()
@@ -171,7 +174,7 @@ class Recorder:
                 self._stuck.append(recording)
 
     async def stop(self) -> RecorderStatus:
-        """End the recording, once all that has passed is written. `NotRecording` if there is none."""
+        """Stop the recording once all queued entries are written. `NotRecording` if there is none."""
         async with self._lock:
             if self._recording is None:
                 raise NotRecording("there is no recording")
@@ -179,13 +182,13 @@ class Recorder:
             return self._last
 
     async def close(self) -> None:
-        """End the recording, if there is one, and begin no other."""
+        """Stop the recording, if there is one, and refuse to start another."""
         self._is_closed = True
         with suppress(NotRecording):
             await self.stop()
 
     async def _end(self, recording: _Recording) -> None:
-        """With the lock held."""
+        """End a recording; the caller holds the lock."""
         self._remove(recording.tap)
         is_over = False
         try:
@@ -218,7 +221,7 @@ class _Recording:
         self._count = count_dropped
         self._brake = brake if config.when_full == "wait" else None
         self._queue = EntryQueue(config.memory)
-        self._added: defaultdict[int, int] = defaultdict(int)  # by sessions, while more than half of it is taken
+        self._added: defaultdict[int, int] = defaultdict(int)  # by session, while more than half of the memory is taken
         self._queue.is_waited_for = self._brake is not None
         self._token = trio.lowlevel.current_trio_token()
         self._opened = trio.Event()
@@ -266,11 +269,11 @@ class _Recording:
 
     @property
     def is_alive(self) -> bool:
-        """Does its thread still run?"""
+        """Whether its thread is still running."""
         return self._thread.is_alive
 
     async def open(self) -> None:
-        """Begin its first file, however long the disk takes. What has kept the disk from that is raised."""
+        """Open the first file, however long the disk takes, and raise the exception that prevented it."""
         freed_memory.keep(self.config.memory)
         self._thread.start()
         await self._opened.wait()
@@ -279,14 +282,14 @@ class _Recording:
         self.is_open = True
 
     async def finish(self) -> None:
-        """Write what waits, and complete the last file, however long that takes."""
+        """Write the waiting entries and complete the last file, however long that takes."""
         self._release()
         self._thread.stop()
         await self._ended.wait()
         freed_memory.give_back()
 
     def abandon(self) -> None:
-        """It has taken too long: do not wait for it, and write no more than needs be."""
+        """Give up on a recording that has taken too long: discard its queue and do not wait for its thread."""
         if self.is_open and not self._files.is_closed:
             self.failure = self.failure or f"the disk took too long: {self._queue.size:,} bytes are not written"
         self._is_abandoned = True
@@ -295,12 +298,12 @@ class _Recording:
         self._count_dropped(sum(count_frames(entry.data) for entry in self._queue.discard()))
 
     def fail(self, failure: Exception) -> None:
-        """Its tap has failed, and is shown nothing any more."""
+        """Handle a failure of the tap, which is not called any more."""
         self.failure = f"recording failed: {describe(failure)}"
         self._release()
 
     def watch(self, now: float) -> None:
-        """See whether the disk still takes what waits; if not, no session waits for it."""
+        """Check that the disk makes progress; if it stalls, release the sessions that wait for it."""
         progress = self._queue.taken, self._files.progress
         if progress != self._progress or not self._queue.size:
             self._progress, self._progressed_at = progress, now
@@ -314,12 +317,12 @@ class _Recording:
             self._release()
 
     def _release(self) -> None:
-        """Let the sessions that wait go on."""
+        """Resume the waiting sessions, and let none wait again."""
         self._queue.is_waited_for = False
         self._let_go_on()
 
     def _let_go_on(self) -> None:
-        """There is room again."""
+        """Resume the waiting sessions: the queue has room again."""
         self._added.clear()
         if self._brake is not None:
             self._brake.release()
@@ -338,7 +341,7 @@ class _Recording:
         elif self._added[session] > self._queue.memory * SESSION_SHARE:
             brake.pull(session)
 
-    # --- in the thread that writes
+    # --- in the writing thread
 
     def _on_opened(self, failure: Exception | None) -> None:
         self._opening_failure = failure
@@ -364,7 +367,7 @@ class _Recording:
 
 
 def _opens_or_closes(frame: Frame) -> bool:
-    """Is a frame of the connection itself, or does it open or close a channel?"""
+    """Whether a frame belongs to the connection itself, or opens or closes a channel."""
     if frame.channel == 0:
         return True
     return frame.kind == METHOD and frame.index >= 0 and BY_INDEX[frame.index].class_id == ChannelOpen.class_id

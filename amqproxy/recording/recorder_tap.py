@@ -1,4 +1,4 @@
-"""The tap of a recording: makes entries of what sessions show."""
+"""The tap of a recording, which turns tap callbacks into entries."""
 
 from __future__ import annotations
 
@@ -28,15 +28,15 @@ from amqproxy.taps.protocol_error import AnyProtocolError
 from amqproxy.taps.tap import TappedSession, present
 
 EVENTS_SHARE = 2
-"""What ends a session is recorded where frames find no room, until the queue has so many times its memory."""
+"""Multiple of its memory up to which the queue accepts the ends of sessions, even if frames find no room."""
 
 _LEGS_OF = {"": (CLIENT_LEG, UPSTREAM_LEG), CLIENT_LEG: (CLIENT_LEG,), UPSTREAM_LEG: (UPSTREAM_LEG,)}
 
 
 class RecorderTap:
-    """Puts entries into `queue`; what there is no room for is counted, and the count goes before what comes next.
+    """Puts entries into `queue`; frames that find no room are counted, and the count precedes the next entry.
 
-    `wake` is called after each entry with the session's number and how much the entry takes, `count_dropped` with the
+    `wake` is called after each entry with the session's number and the size of the entry, `count_dropped` with the
     number of frames that are not recorded.
     """
 
@@ -59,7 +59,7 @@ class RecorderTap:
 
     @property
     def connections(self) -> int:
-        """How many sessions are being recorded."""
+        """Number of sessions being recorded."""
         return len(self._connections)
 
     def saw_protocol_header(self, session: TappedSession, data: bytes, sender: Peer = CLIENT) -> None:
@@ -82,7 +82,7 @@ class RecorderTap:
         self._add(seen, sender, chunk.data, note, frames=chunk)
 
     def lose_frames(self, session: TappedSession, sender: Peer, frames: int, size: int, note: Note) -> None:
-        """So many frames, of so many bytes, passed and are not recorded."""
+        """Count frames that passed without being recorded, of `size` bytes in total."""
         seen = self._seen(session)
         if seen.header and note.leg != CLIENT_LEG:
             self._connect_upstream(session, seen)
@@ -107,7 +107,7 @@ class RecorderTap:
             self._add(seen, CLIENT, b"", NOTHING, event=Ended(reason))
 
     def _connect_upstream(self, session: TappedSession, seen: _Seen) -> None:
-        """The broker has answered: so it was connected to, and sent the client's header."""
+        """Record the client's protocol header on the upstream leg, where it was sent, since the broker has answered."""
         header, seen.header = seen.header, b""
         seen.connection.upstream_name = session.upstream_name
         self._add(seen, CLIENT, header, _AT_UPSTREAM)
@@ -147,7 +147,7 @@ class RecorderTap:
                 return
             data = b""
         if not (data or seen.is_recorded) and queue.size >= EVENTS_SHARE * queue.memory:
-            return  # else the ends of sessions of which nothing is recorded would fill the memory
+            return  # otherwise the ends of unrecorded sessions would fill the memory
         seen.is_recorded = True
         now = self._clock()
         for (lost_by, leg), (lost_frames, lost_size) in seen.lost.items():
@@ -162,9 +162,9 @@ _AT_UPSTREAM = Note(leg=UPSTREAM_LEG)
 
 
 class _Seen:
-    """One session: the header that the broker has not had yet, and what was lost since the last entry.
+    """A session: its protocol header until that is recorded upstream, and the losses since the last entry.
 
-    It `is_recorded` once there is an entry of it.
+    It `is_recorded` once it has an entry.
     """
 
     __slots__ = ("connection", "header", "is_recorded", "lost")
@@ -176,7 +176,7 @@ class _Seen:
         self.lost: dict[tuple[Peer, str], tuple[int, int]] = {}
 
     def lose(self, sender: Peer, leg: str, frames: int, size: int) -> None:
-        """So much that passed on a leg is not recorded."""
+        """Count frames of a leg as lost."""
         before = self.lost.get((sender, leg), (0, 0))
         self.lost[sender, leg] = before[0] + frames, before[1] + size
 

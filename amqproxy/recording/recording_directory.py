@@ -1,4 +1,4 @@
-"""The directory that recordings are in: their names, whose they are, and what a crash has left."""
+"""The directory of recordings: file names, ownership by processes, and recovery after a crash."""
 
 from __future__ import annotations
 
@@ -17,22 +17,22 @@ from amqproxy.process.log import logger
 
 SUFFIX = ".pcapng"
 PARTIAL = ".partial"
-"""Behind the name of a file that is not complete; who writes it has locked it."""
+"""Suffix of an incomplete file, which its writer has locked."""
 COMPRESSED = ".zst"
 PREFIX = "amqproxy-"
 
 MODE = 0o640
-"""Of new files, before the umask: bodies of messages are in them."""
+"""Mode of new files before the umask; recordings contain message bodies."""
 
 _NAME = re.compile(
     rf"{PREFIX}\d{{8}}T\d{{6}}\.\d{{6}}Z-(\d+){re.escape(SUFFIX)}({re.escape(COMPRESSED)})?({re.escape(PARTIAL)})?",
     re.ASCII,
 )
-"""What else is in the directory is not ours, and is left alone."""
+"""Other files in the directory are not recordings, and are left alone."""
 
 _LOCK = re.compile(r"\.amqproxy-(\d+)\.lock", re.ASCII)
 _OTHER_NUMBER = 1 << 22
-"""Linux has no process of a higher number."""
+"""Step to an unused process number; Linux has no process of a higher number."""
 
 _LENGTHS = Struct("<2I")
 _BLOCK_FRAME = 12
@@ -41,23 +41,23 @@ _PIECE = 4 * 1024 * 1024
 
 
 class RecordingDirectory:
-    """The recordings in `path`, those of other proxies among them: `amqproxy-20261122T174700.123456Z-4711.pcapng`.
+    """The recordings in `path`, including other proxies': `amqproxy-20261122T174700.123456Z-4711.pcapng`.
 
-    The names sort by the time at which they begin; the last number is the process. Who is recording here has locked
-    `.amqproxy-4711.lock`: so its files can be told from those that no process owns any more. Where another has that
-    number, as in another container, there is another one.
+    Names sort by the time at which the recordings begin; the last number is the process. A process that records here
+    holds a lock on `.amqproxy-4711.lock`, which distinguishes its files from orphaned ones. If that number is taken by
+    another process, as in another container, a higher number is used.
     """
 
     def __init__(self, path: Path) -> None:
         self.path = path
         self.has_others = False
-        """Was another process recording here when `complete` was called last?"""
+        """Whether another process was recording here at the last call of `complete`."""
         self._last_ns = 0
         self._number = os.getpid()
         self._lock = -1
 
     def enter(self) -> None:
-        """Record here from now on; again, where the sign of it was deleted. `OSError`."""
+        """Lock the directory for this process, again if the lock file was deleted. `OSError`."""
         if self._lock >= 0 and is_at(self._lock, self._lock_path):
             return
         self._unlock()
@@ -74,15 +74,17 @@ class RecordingDirectory:
                     os.close(descriptor)
 
     def leave(self) -> None:
-        """Record here no more: who else does may delete what is old."""
+        """Release the lock, after which other recording processes may delete old files of this one."""
         with suppress(OSError):
             if self._lock >= 0 and is_at(self._lock, self._lock_path):
                 self._lock_path.unlink()
         self._unlock()
 
     def create(self, now_ns: int) -> tuple[Path, int]:
-        """A new file, which is partial, and its descriptor; it is locked. Its name sorts behind those before it, also
-        where the clock has been set back."""
+        """Create a partial file and return it with its locked descriptor.
+
+        Its name sorts after all earlier ones, even if the clock was set back.
+        """
         now_ns = max(now_ns, self._last_ns)
         while True:
             file = self.path / f"{PREFIX}{_timestamp(now_ns)}-{self._number}{SUFFIX}{PARTIAL}"
@@ -91,14 +93,14 @@ class RecordingDirectory:
                 continue
             try:
                 descriptor = open_locked(file)
-            except (FileExistsError, BlockingIOError):  # one that a crash has left; another recovers it
+            except (FileExistsError, BlockingIOError):  # left by a crash, or just recovered by another process
                 continue
             self._last_ns = now_ns
             self.sync()
             return file, descriptor
 
     def complete(self) -> dict[Path, int]:
-        """The complete recordings with their sizes, the oldest first: but for those of others that record here now."""
+        """Return the complete recordings with their sizes, oldest first, except those of other recording processes."""
         others = {lock[1] for lock in self._named(_LOCK) if lock[1] != str(self._number) and self._is_held(lock.string)}
         self.has_others = bool(others)
         found = {}
@@ -113,9 +115,10 @@ class RecordingDirectory:
         return found
 
     def recover(self) -> list[Path]:
-        """Complete what a crash has left, and return it: cut behind the last whole block, under its final name.
+        """Complete and return partial files left by a crash, cut after the last whole block, under their final names.
 
-        One without a packet is deleted, as is what was half compressed. What cannot be completed is logged, and left.
+        Files without a packet are deleted, as are half-compressed ones. Files that cannot be completed are logged and
+        left.
         """
         recovered = []
         for name in self._named(_NAME):
@@ -132,20 +135,20 @@ class RecordingDirectory:
         return recovered
 
     def sync(self) -> None:
-        """Have the names of the files survive a loss of power."""
+        """Sync the directory, so that the file names survive a power loss."""
         descriptor = os.open(self.path, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
         try:
             os.fsync(descriptor)
         except OSError:
-            pass  # not all file systems can; the files' bytes are synced by themselves
+            pass  # not all file systems support it; the files themselves are synced separately
         finally:
             os.close(descriptor)
 
     def _recovered(self, file: Path, *, is_compressed: bool) -> bool:
         with _locked(file) as descriptor:
             if descriptor < 0:
-                return False  # it is being written
-            end = 0 if is_compressed else _end_of_blocks(descriptor)  # what it was made of is still there
+                return False  # it is still being written
+            end = 0 if is_compressed else _end_of_blocks(descriptor)  # its uncompressed source still exists
             if not end:
                 file.unlink()
                 return False
@@ -164,14 +167,14 @@ class RecordingDirectory:
             self._lock = -1
 
     def _is_held(self, lock: str) -> bool:
-        """Has a process locked it? If not, it is deleted: a crash has left it."""
+        """Whether another process holds a lock file; if not, delete it as left by a crash."""
         path = self.path / lock
         try:
             descriptor = os.open(path, os.O_RDWR | os.O_NOFOLLOW | os.O_CLOEXEC)
         except FileNotFoundError:
             return False
         except OSError:
-            return True  # of another user, perhaps
+            return True  # possibly another user's
         try:
             fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
             if is_at(descriptor, path):
@@ -189,14 +192,14 @@ class RecordingDirectory:
 
 
 def reason_of(error: OSError) -> str:
-    """Why a file cannot be used, in words."""
+    """Return the operating system's reason for a failure, in words."""
     return error.strerror or str(error)
 
 
 def open_locked(file: Path) -> int:
-    """A new file that is locked until its descriptor is closed. `FileExistsError` where there is one.
+    """Create a file that stays locked until its descriptor is closed. `FileExistsError` if it exists.
 
-    `BlockingIOError` where another takes it for one that a crash has left, before it is locked.
+    `BlockingIOError` if another process takes it for one left by a crash before it is locked.
     """
     descriptor = os.open(file, os.O_RDWR | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, MODE)
     try:
@@ -210,7 +213,7 @@ def open_locked(file: Path) -> int:
 
 
 def is_at(descriptor: int, file: Path) -> bool:
-    """Is an open file still found under its name?"""
+    """Whether an open file is still found under its name."""
     try:
         return os.path.samestat(os.fstat(descriptor), file.lstat())
     except FileNotFoundError:
@@ -218,7 +221,7 @@ def is_at(descriptor: int, file: Path) -> bool:
 
 
 def completed(file: Path) -> Path:
-    """Give a partial file its final name, which it is returned under."""
+    """Rename a partial file to its final name, and return that."""
     return file.rename(file.with_name(file.name.removesuffix(PARTIAL)))
 
 
@@ -229,7 +232,7 @@ def _final_names(partial: Path) -> Iterable[Path]:
 
 @contextmanager
 def _locked(file: Path) -> Iterator[int]:
-    """The descriptor of a file, locked from here on; -1 if another process has locked it, or it is there no more."""
+    """Yield the locked descriptor of a file; -1 if another process holds the lock or the file is gone."""
     with ExitStack() as stack:
         descriptor = -1
         try:
@@ -244,7 +247,7 @@ def _locked(file: Path) -> Iterator[int]:
 
 
 def _end_of_blocks(descriptor: int) -> int:
-    """Where the last whole block of a pcapng file ends; 0 where there is no packet before that."""
+    """Return the end of the last whole pcapng block; 0 if no packet precedes it."""
     size = os.fstat(descriptor).st_size
     end = start = 0
     piece = b""

@@ -1,4 +1,4 @@
-"""Entries, as the blocks of a pcapng file: an interface for each leg, and on it a TCP connection for each session."""
+"""Encoding of entries as pcapng blocks: an interface for each leg, and a TCP connection on it for each session."""
 
 from __future__ import annotations
 
@@ -42,10 +42,10 @@ from amqproxy.taps.note import NOTHING
 
 BOTH = "both"
 LEAST_FRAME_BYTES = 8
-"""What a frame takes at least: so much is left out for each one that was lost and whose size is not known."""
+"""Smallest frame in bytes: the gap left for each lost frame of unknown size."""
 
 FRAME_HEAD = 7
-"""Bytes of a frame before its payload."""
+"""Size of the frame header in bytes."""
 
 _DESCRIPTIONS = {
     CLIENT_LEG: "amqproxy: what clients send to the proxy, and are sent by it",
@@ -53,14 +53,14 @@ _DESCRIPTIONS = {
 }
 _PROTOCOL_HEADER = b"AMQP"
 _TICK_NS = 4096
-"""Sequence numbers begin where this clock is, as those of real connections do."""
+"""Clock unit from which initial sequence numbers are derived, as real TCP stacks do."""
 
 
 class RecordingEncoder:
-    """Makes the files of one recording: each begins with `begin`, and can be read on its own.
+    """Encodes the files of one recording; each begins with `begin` and can be read on its own.
 
-    `legs` are "client", "upstream" or "both"; of the payload of body frames `body` bytes are kept, all if it is None.
-    Sequence numbers go on from file to file, so that all files can be read as one capture, too.
+    `legs` is "client", "upstream" or "both"; of body frames' payload `body` bytes are kept, all if it is None. Sequence
+    numbers continue from file to file, so that all files together can be read as one capture, too.
     """
 
     def __init__(self, legs: str = BOTH, body: int | None = None, filter: str = "") -> None:
@@ -76,11 +76,11 @@ class RecordingEncoder:
 
     @property
     def packets(self) -> int:
-        """How many packets have been made so far, in all files."""
+        """Number of packets encoded so far, in all files."""
         return self._packets_before + sum(interface.packets for interface in self._interfaces.values())
 
     def begin(self, now_ns: int) -> bytes:
-        """What a new file begins with."""
+        """Return the section header and interface blocks of a new file."""
         self._packets_before = self.packets
         self._file += 1
         for interface in self._interfaces.values():
@@ -94,17 +94,17 @@ class RecordingEncoder:
         return header + b"".join(described)
 
     def encode(self, entry: Entry) -> Pieces:
-        """The packets of one entry."""
+        """Return the packets of one entry."""
         (cuts,) = self.find_cuts([entry])
         self.add(entry, cuts)
         return self.made.take()
 
     def find_cuts(self, entries: Sequence[Entry]) -> list[Cuts | None]:
-        """Where the data of entries are to be cut: while that is found out, other threads may run."""
+        """Return where to cut the data of each entry into packets; other threads may run meanwhile."""
         return self._cutter.find([b"" if entry.connection.is_amqp010 else entry.data for entry in entries])
 
     def add(self, entry: Entry, cuts: Cuts | None) -> None:
-        """Add the packets of an entry, with the cuts that were found, to what is `made`."""
+        """Append the packets of an entry to `made`, cut as `find_cuts` returned."""
         ts_ns, connection, sender, data, note, event = entry
         if cuts is None and event is None and note is NOTHING and not connection.is_amqp010:
             session = self._sessions.get(connection)
@@ -158,7 +158,7 @@ class RecordingEncoder:
                 leg.send(ts_ns, sender, data, comments, cuts or ((0, len(data), len(data)),), self._file, self.made)
 
     def lose(self, entry: Entry) -> None:
-        """Take that an entry is not written: what comes next shows that it is missing."""
+        """Count an entry that will not be written as lost; the next packet shows the gap."""
         if isinstance(entry.event, Ended):
             self._sessions.pop(entry.connection, None)
         elif isinstance(entry.event, Lost):
@@ -170,12 +170,12 @@ class RecordingEncoder:
                     self._leg(entry, name).lose(entry.sender, lost)
 
     def note_written(self) -> None:
-        """All packets that were made are written."""
+        """Note that all encoded packets are on disk."""
         for interface in self._interfaces.values():
             interface.shown.clear()
 
     def note_unwritten(self, entries: list[Entry]) -> None:
-        """The packets that were made of these could not be written: what comes next shows that they are missing."""
+        """Count encoded packets of these entries as lost after a write failure; the next packet shows the gap."""
         for interface in self._interfaces.values():
             for leg, end, frames, size in interface.shown:
                 leg.note_lost(end, frames, size)
@@ -191,7 +191,7 @@ class RecordingEncoder:
                     self._interfaces[name].dropped += frames
 
     def statistics(self, now_ns: int) -> bytes:
-        """What a file ends with: how many packets it has, and how many frames are missing from it, or before it."""
+        """Return the statistics blocks that end a file: packets written, and frames missing from it or before it."""
         blocks = []
         for each in self._interfaces.values():
             received = each.packets + each.dropped
@@ -218,7 +218,7 @@ class RecordingEncoder:
 
 
 class _Interface:
-    """What is counted on one interface in one file; and the losses that packets show which may not be written yet."""
+    """Counters of one interface in one file, and the losses shown by packets that may still be unwritten."""
 
     __slots__ = ("dropped", "number", "packets", "shown", "start_ns")
 
@@ -234,9 +234,10 @@ class _Interface:
 
 
 class _Session:
-    """What is known of a session: its legs, and the name that its client gave the connection, "" if none.
+    """State of a session: its legs, and the name that its client gave the connection, "" if none.
 
-    Once it `has_login`, its client speaks AMQP: before that, what is no AMQP could be a login by another protocol.
+    Once it `has_login`, its client is known to speak AMQP; before that, bytes that are not AMQP may be a login by
+    another protocol.
     """
 
     __slots__ = ("has_login", "legs", "shown_name")
@@ -248,9 +249,9 @@ class _Session:
 
 
 class _Leg:
-    """One connection of a session: its packets, and what the next ones are to show that was lost.
+    """One TCP connection of a session: its packets, and the losses that the next ones have to show.
 
-    It is introduced by its first packet in each file.
+    Its first packet in each file carries the session comment.
     """
 
     __slots__ = (
@@ -291,7 +292,7 @@ class _Leg:
         file: int,
         made: PacketPieces,
     ) -> None:
-        """Add the packets of what one end sends."""
+        """Append the packets of data sent by one end."""
         if not self._is_open:
             self._open(ts_ns, file, made)
         tcp = self._tcp
@@ -308,23 +309,23 @@ class _Leg:
             self._add(ts_ns, 1 - end, header, file, made)
 
     def lose(self, sender: Peer, lost: Lost) -> None:
-        """Leave out what was lost, and note it on the next packet of that end."""
+        """Skip the sequence numbers of lost frames, and note the loss on the next packet of that end."""
         self.note_lost(_end_of(sender), lost.frames, lost.size)
         self._interface.dropped += lost.frames
         self._tcp.skip(_end_of(sender), lost.size or lost.frames * LEAST_FRAME_BYTES)
 
     def note_lost(self, end: int, frames: int, size: int) -> None:
-        """What this end has sent is not there; its sequence numbers are used."""
+        """Note frames of one end as lost, whose sequence numbers are already used."""
         before = self._lost.get(end, (0, 0))
         self._lost[end] = before[0] + frames, before[1] + size
 
     def end(self, ts_ns: int, reason: str, file: int, made: PacketPieces) -> None:
-        """Add the packets that end the connection, by whom the reason names."""
+        """Append the packets that close the connection, from the end that `reason` names."""
         if not self._is_open:
             self._open(ts_ns, file, made)
         by = _ended_by(reason, self._name)
         if "reset" in reason:
-            for end in [*self._lost]:  # which a reset itself does not show
+            for end in [*self._lost]:  # losses that the reset itself does not show
                 self._add(ts_ns, 1 - end, self._tcp.acknowledge(1 - end), file, made)
             packets = self._tcp.reset(by)
         else:
@@ -342,12 +343,12 @@ class _Leg:
     def _add(
         self, ts_ns: int, end: int, header: bytes, file: int, made: PacketPieces, comments: tuple[str, ...] = ()
     ) -> None:
-        """Add a packet without data."""
+        """Append a packet without data."""
         made.add(self._interface.number, ts_ns, header, self._remarks(end, file, comments))
         self._interface.packets += 1
 
     def _remarks(self, end: int, file: int, comments: tuple[str, ...]) -> bytes:
-        """The options of a packet of an end: comments, and what was lost before it."""
+        """Return the options of a packet: its comments, and the losses before it."""
         dropped = 0
         if end in self._lost:
             dropped, size = self._lost.pop(end)
@@ -376,18 +377,18 @@ def _end_of(sender: Peer) -> int:
 
 
 def _shown_name(data: bytes) -> str:
-    """The name that a client gives its connection in start-ok, which is among these frames; "" if it gives none."""
+    """Return the connection name from the start-ok among these frames; "" if the client gives none."""
     at = secret_frame(data, 0)
     frame = Frame(data[at : at + OVERHEAD + int.from_bytes(data[at + 3 : at + 7])])
     try:
         name = frame.method.client_properties["connection_name"]
-    except (ProtocolError, AttributeError, KeyError):  # or another method with a secret
+    except (ProtocolError, AttributeError, KeyError):  # another method with a secret, for example
         return ""
     return name if isinstance(name, str) else ""
 
 
 def _ended_by(reason: str, leg: str) -> int:
-    """Which end of a leg closes first: that of the peer that ended the session, else the proxy."""
+    """Return the end of a leg that closes first: that of the peer that ended the session, otherwise the proxy's."""
     first = reason.partition(" ")[0]
     if first == "client":
         return CLIENT_END
@@ -397,7 +398,7 @@ def _ended_by(reason: str, leg: str) -> int:
 
 
 def _frames_in(entry: Entry) -> int:
-    """About how many frames these are; one at least."""
+    """Return the approximate number of frames in an entry, at least one."""
     data = entry.data
     if entry.connection.is_amqp010:
         return sum(1 for _ in frame_bounds(data)) or 1

@@ -1,4 +1,4 @@
-"""The files of a recording: one after the other, each complete under its final name, the oldest deleted."""
+"""The files of a recording, written in sequence; each complete under its final name, the oldest deleted."""
 
 from __future__ import annotations
 
@@ -19,29 +19,29 @@ from amqproxy.recording.recording_encoder import RecordingEncoder
 from amqproxy.recording.recording_ring import RecordingRing
 
 RETRY_NS = 5_000_000_000
-"""After a failure of the disk, until it is tried again."""
+"""Nanoseconds between attempts to use a failed disk."""
 
 SYNC_NS = 1_000_000_000
-"""A loss of power loses what was written in about so long; and so often the file is looked for."""
+"""Nanoseconds between syncs and checks of the file: about as much is lost in a power loss."""
 
 LOOK_NS = 60_000_000_000
-"""Where others record into the same directory: so often it is seen whether they have left their files to us."""
+"""Nanoseconds between checks whether other processes recording here have left their files to this one."""
 
 WRITE_BACK_BYTES = 8 * 1024 * 1024
-"""So much is handed to the disk at once, so that a sync has little to wait for."""
+"""Bytes after which write-back is requested, so that a sync has little to wait for."""
 
 MOST_PIECES = 1000
-"""Pieces in one call to the system, which takes 1024."""
+"""Buffers in one `writev`, which accepts 1024."""
 
 _SECOND = 1_000_000_000
 
 
 class RecordingFiles:
-    """Writes entries into files as `config` has it. Blocks; for one thread.
+    """Writes entries into files as configured by `config`; blocks, for use by one thread.
 
-    What a disk does not take is counted as `lost` frames, with the `error`; each RETRY_NS another file is tried. The
-    file that is written has its final name with `.partial` behind it; there is one while the disk works, though it may
-    have no packets yet. `clock` is the time of day, `timer` has nanoseconds that are never set back.
+    Frames that the disk refuses are counted as `lost`, with the `error`; every RETRY_NS another file is tried. The
+    current file has its final name suffixed with `.partial`; it exists while the disk works, possibly without packets.
+    `clock` is the time of day, `timer` counts monotonic nanoseconds.
     """
 
     def __init__(
@@ -73,39 +73,39 @@ class RecordingFiles:
         self._is_ring_full = False
         self.is_closed = False
         self.progress = 0
-        """Changes whenever the disk has done something."""
+        """A counter that changes whenever the disk makes progress."""
         self.lost = 0
         self.error = ""
 
-    # --- how it stands, for any thread
+    # --- status, for any thread
 
     @property
     def file(self) -> str:
-        """The path of the file that is being written; "" where there is none."""
+        """The path of the current file; "" if there is none."""
         path = self._path
         return "" if path is None else str(path)
 
     @property
     def count(self) -> int:
-        """How many recordings there are in the directory, the one that is being written included if it has packets."""
+        """Number of recordings in the directory, including the current file if it has packets."""
         return self._ring.count + self._has_packets
 
     @property
     def size(self) -> int:
-        """Bytes that all of these take."""
+        """Total size of all recordings in bytes."""
         return self._ring.size + self._written
 
     @property
     def packets(self) -> int:
-        """How many packets have been written into all files of this recording."""
+        """Number of packets written into all files of this recording."""
         return self._encoder.packets
 
-    # --- what the thread does
+    # --- the writing thread
 
     def open(self) -> None:
-        """Make the directory if need be, and begin the first file. `OSError`.
+        """Create the directory if necessary, and begin the first file. `OSError`.
 
-        What a crash has left is completed later, beside it.
+        Files left by a crash are completed later, in the maintenance thread.
         """
         self._directory.path.mkdir(exist_ok=True)
         try:
@@ -119,10 +119,10 @@ class RecordingFiles:
         self._maintenance.recover()
 
     def write(self, entries: list[Entry]) -> None:
-        """Write what was shown."""
+        """Write entries, rotating the file as necessary."""
         encoder = self._encoder
         made = encoder.made
-        made.take()  # what a fault of our own has left there is counted as lost
+        made.take()  # packets left there by an internal error are counted as lost
         first = 0
         for place, (entry, cuts) in enumerate(zip(entries, encoder.find_cuts(entries), strict=True)):
             if self._descriptor < 0:
@@ -139,7 +139,7 @@ class RecordingFiles:
         self._write_pieces(made.take(), entries[first:])
 
     def tick(self) -> None:
-        """Begin another file if its time has come, or if the disk may work again; sync it, and keep the ring."""
+        """Rotate the file if it is old enough, retry a failed disk, sync, and enforce the ring's bounds."""
         now = self._timer()
         if self.error and now - self._failed_ns >= RETRY_NS:
             self._try_again()
@@ -156,7 +156,7 @@ class RecordingFiles:
             self._maintenance.recover()
 
     def close(self) -> None:
-        """Complete the last file, and wait until all are compressed."""
+        """Complete the last file, and wait until all files are compressed."""
         self._end_file()
         self.is_closed = True
         if self._maintenance is not None:
@@ -181,13 +181,13 @@ class RecordingFiles:
             self._head = len(head)
 
     def _rotate(self) -> None:
-        """Complete the file, and begin another one."""
+        """Complete the file, and begin another."""
         if self._end_file():
             self._try(self._begin_file)
             self._keep_ring()
 
     def _end_file(self) -> bool:
-        """Complete the file, if there is one; one without packets is deleted. Is the disk working?"""
+        """Complete the current file, or delete it if it has no packets; return whether the disk works."""
         if self._path is None:
             return False
         return self._try(self._complete_file, self._path)
@@ -215,7 +215,7 @@ class RecordingFiles:
         self._descriptor, self._path, self._written, self._head = -1, None, 0, 0
 
     def _check(self) -> None:
-        """See to it that what was written is on the disk, and can be found there."""
+        """Sync the file, and check that it is still found under its name."""
         if self._path is None:
             return
         if not self._is_synced:
@@ -242,7 +242,7 @@ class RecordingFiles:
         self.lost += sum(count_frames(entry.data) for entry in entries)
 
     def _write_all(self, pieces: Sequence[bytes | memoryview]) -> None:
-        """Write all of it, or nothing. `OSError`."""
+        """Write all pieces, or none. `OSError`."""
         size = sum(map(len, pieces))
         self._is_synced = False
         try:
@@ -265,15 +265,15 @@ class RecordingFiles:
             self._write_back()
 
     def _write_back(self) -> None:
-        """Have the disk begin with what was written; forget what it has already, unless it is to be compressed.
+        """Start write-back of new data, and drop older pages from the page cache unless the file will be compressed.
 
-        So the page cache is left to others, and its pages are used again while they are fast.
+        This leaves the page cache to other processes, and reuses its pages while they are fast.
         """
         start = self._written_back
         if not self._config.compress:
             start = max(0, start - 8 * WRITE_BACK_BYTES)
         self._written_back = self._written
-        with suppress(OSError, AttributeError):  # there is none of it outside of Linux and BSD
+        with suppress(OSError, AttributeError):  # not available outside Linux and BSD
             os.posix_fadvise(self._descriptor, start, self._written - start, os.POSIX_FADV_DONTNEED)
 
     # --- a disk that fails
@@ -287,7 +287,7 @@ class RecordingFiles:
         return True
 
     def _fail(self, reason: str) -> None:
-        """Give up the file as it is, and record nothing until the disk is tried again."""
+        """Give up the current file, and record nothing until the next retry."""
         if not self._is_interrupted:
             self._is_interrupted = True
             logger().error("recording interrupted", directory=self._config.directory, reason=reason)
@@ -312,14 +312,14 @@ class RecordingFiles:
             return
         self.error = ""
         if self._maintenance is not None:
-            self._maintenance.recover()  # what could not be given its final name
+            self._maintenance.recover()  # files that could not be renamed to their final names
 
     def _note_success(self) -> None:
-        """Packets have been written: it is seen only now that the disk works again."""
+        """Log the end of an interruption: only written packets show that the disk works again."""
         if self._is_interrupted:
             self._is_interrupted = False
             logger().info("recording goes on", directory=self._config.directory, lost=self.lost)
 
     def _keep_ring(self) -> None:
-        """Delete the oldest recordings, if there are too many."""
+        """Delete the oldest recordings that exceed the bounds."""
         self._is_ring_full = self._ring.keep(int(self._has_packets), self._written)

@@ -1,4 +1,4 @@
-"""The complete recordings in a directory, of which the oldest are deleted."""
+"""The complete recordings of a directory, of which the oldest are deleted."""
 
 from __future__ import annotations
 
@@ -10,54 +10,56 @@ from amqproxy.process.log import logger
 from amqproxy.recording.recording_directory import COMPRESSED, reason_of
 
 LOOKED_AT = 20
-"""Recordings of which each `keep` sees whether they are still there."""
+"""Recordings that each `keep` checks for external deletion."""
 
 DELETED_AT_ONCE = 20
-"""Recordings that one `keep` deletes at most, so that the writing goes on meanwhile; the next one deletes more."""
+"""Upper bound on deletions in one `keep`, so that writing is not held up; the next call deletes more."""
 
 
 class RecordingRing:
-    """At most `most_files` of `most_size` bytes in all; None for no bound. It remembers them: nothing is listed again.
+    """The newest recordings: at most `most_files` of `most_size` bytes in total, None for no bound; kept in memory.
 
-    `found`, `compressed` and `gone` are for another thread than the one that writes, and are heeded with the next
-    `keep`; all else is for that one.
+    `found`, `compressed` and `gone` are called from the maintenance thread and take effect with the next `keep`; all
+    other methods belong to the writing thread. The directory is not listed again.
     """
 
     def __init__(self, most_files: int | None, most_size: int | None) -> None:
         self._most_files = most_files
         self._most_size = most_size
-        self._files: dict[str, tuple[Path, int]] = {}  # by their names before they were compressed, the oldest first
+        self._files: dict[str, tuple[Path, int]] = {}  # by their uncompressed names, the oldest first
         self._news: deque[tuple[Path, int | None]] = deque()
         self._to_look_at: deque[str] = deque()
         self._has_failed = False
         self.size = 0
-        """Bytes that all of them take."""
+        """Total size in bytes."""
 
     @property
     def count(self) -> int:
-        """How many there are."""
+        """Number of complete recordings."""
         return len(self._files)
 
     def add(self, file: Path, size: int) -> None:
-        """A recording is complete: the newest one."""
+        """Add a recording that was just completed, as the newest."""
         self._files[_key(file)] = file, size
         self.size += size
 
     def found(self, files: dict[Path, int]) -> None:
-        """These were there before, the oldest first."""
+        """Register earlier recordings, the oldest first."""
         self._news.extend(reversed(files.items()))
 
     def compressed(self, file: Path, size: int) -> None:
-        """A recording is compressed now: in this file, of `size` bytes."""
+        """Register the compressed form of a recording, of `size` bytes."""
         self._news.append((file, size))
 
     def gone(self, file: Path) -> None:
-        """A recording was deleted by something else."""
+        """Register that a recording was deleted externally."""
         self._news.append((file, None))
 
     def keep(self, files: int, size: int) -> bool:
-        """Delete the oldest, where there are too many together with so many others, of `size` bytes. Are there still
-        too many?"""
+        """Delete the oldest recordings that exceed the bounds, counting `files` more of `size` bytes.
+
+        Return whether the bounds are still exceeded.
+        """
         self._learn()
         self._look()
         for _ in range(DELETED_AT_ONCE):
@@ -79,7 +81,7 @@ class RecordingRing:
         return self._most_size is not None and self.size + size > self._most_size
 
     def _look(self) -> None:
-        """See whether some of them have been deleted by something else."""
+        """Detect recordings that were deleted externally."""
         if not self._to_look_at:
             self._to_look_at.extend(self._files)
         for _ in range(min(LOOKED_AT, len(self._to_look_at))):
@@ -89,7 +91,7 @@ class RecordingRing:
         self._learn()
 
     def _learn(self) -> None:
-        """Heed what the other thread has done: what is not known is older than what is."""
+        """Apply the reports of the maintenance thread; recordings unknown so far are older than all known ones."""
         older: dict[str, tuple[Path, int]] = {}
         while self._news:
             file, size = self._news.popleft()

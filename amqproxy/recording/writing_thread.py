@@ -1,4 +1,4 @@
-"""The thread that writes a recording: no session waits for a disk that is slow, or gone, unless that is wanted."""
+"""The thread that writes a recording, so that no session waits for a slow or failed disk unless configured to."""
 
 from __future__ import annotations
 
@@ -12,32 +12,32 @@ from amqproxy.recording.entry import Entry
 from amqproxy.recording.entry_queue import BATCH, EntryQueue
 
 POLL = 0.1
-"""Seconds that entries wait at most until they are written."""
+"""Longest time in seconds that an entry waits to be written."""
 
 
 class RecordingWriter(Protocol):
-    """What the thread writes to. Only that thread calls it."""
+    """The destination of the entries, called from the writing thread only."""
 
     def open(self) -> None:
-        """Begin. `OSError` where that cannot be."""
+        """Open the recording; `OSError` if that fails."""
 
     def write(self, entries: list[Entry]) -> None:
-        """Write what was shown; what cannot be written is counted by the writer itself."""
+        """Write entries; the writer itself counts those that it cannot write."""
 
     def tick(self) -> None:
-        """Do what is due: sync, begin another file, try a disk again. Called several times a second."""
+        """Run periodic work: sync, rotate the file, retry a failed disk. Called several times a second."""
 
     def close(self) -> None:
         """Complete the last file."""
 
 
 class WritingThread:
-    """Opens `writer`, and gives it entries from `queue` until it is stopped. The loop waits for it only by choice.
+    """Opens `writer` and passes it the entries of `queue` until stopped; the event loop waits for it only by choice.
 
-    All that is given is called in that thread. `opened` gets what has kept it from beginning, or None; `ended` is
-    called once it has closed the writer. `drained` is called whenever at least half of the queue is free after a
-    batch. `count_lost` takes the number of frames that are not written: by a fault of our own, which is the `failure`
-    then, or since the thread was abandoned.
+    All callbacks run in this thread. `opened` receives the exception that prevented opening, or None; `ended` is called
+    once the writer is closed. `drained` is called after a batch whenever at least half of the queue is free.
+    `count_lost` receives the number of frames that were not written, either because of an internal error, which is then
+    the `failure`, or because the thread was abandoned.
     """
 
     def __init__(
@@ -63,21 +63,21 @@ class WritingThread:
         self._thread = threading.Thread(target=self._run, name="amqproxy-recording", daemon=True)
 
     def start(self) -> None:
-        """Begin to write."""
+        """Start the thread."""
         self._thread.start()
 
     def wake(self) -> None:
-        """Write soon: much is waiting. What is little is written within POLL seconds."""
+        """Write soon, because much is waiting; otherwise entries are written within POLL seconds."""
         if not self._is_due.is_set():
             self._is_due.set()
 
     def stop(self) -> None:
-        """Write what waits, complete the last file, and end."""
+        """Write the waiting entries, complete the last file, and end the thread."""
         self._is_stopping = True
         self._is_due.set()
 
     def abandon(self) -> None:
-        """The disk takes too long: do not write what still waits, and end as soon as it lets us."""
+        """Give up on a disk that takes too long: discard the waiting entries, and end as soon as the disk responds."""
         self._is_abandoned = True
         self.stop()
 
@@ -103,12 +103,12 @@ class WritingThread:
             self._is_due.clear()
             self._write_waiting()
             if self._queue.size <= self._queue.memory // 2:
-                self._drained()  # again, for a session that has looked at the queue before that
+                self._drained()  # again, for a session that has checked the queue before
             self._contained(self._writer.tick)
         self._write_waiting()
 
     def _write_waiting(self) -> None:
-        """Write all that waits; but a rest that is less than a batch waits for more, or for the next POLL."""
+        """Write the waiting entries; a remainder of less than a batch waits for more, or for the next POLL."""
         queue = self._queue
         while entries := queue.take(BATCH):
             if self._is_abandoned or not self._contained(self._writer.write, entries):
@@ -121,7 +121,7 @@ class WritingThread:
                 break
 
     def _contained(self, do: Callable[..., None], *given: object) -> bool:
-        """Call what may fail by a fault of our own; the first one is logged."""
+        """Call `do` and return whether it succeeded; the first unexpected exception is logged."""
         try:
             do(*given)
         except Exception as failure:  # noqa: BLE001 - one door

@@ -1,17 +1,17 @@
-"""Wireshark's engine beside our own: TLS, link layers that we do not read, live capture, and a second opinion.
+"""Wireshark's engine as a supplement: TLS decryption, other link layers, live capture, and a second opinion.
 
     engine          tshark and dumpcap, found and given their parameters by pyshark
-    packet_pipe     packets in, a row of fields for each out, through one tshark that runs beside us
-    tshark          the second engine of a reading: what of the following it needs
-      decryption    TLS streams → what they hold, with secrets of the file or of a key log
-      link_layers   packets of a link type that we do not read → TCP segments
+    packet_pipe     packets in, a row of fields for each out, through one concurrent tshark process
+    tshark          the second engine of a reading, which starts the following as needed
+      decryption    TLS streams → their plaintext, with secrets of the file or of a key log
+      link_layers   packets of a link type that amqproxy does not read → TCP segments
     live_capture    packets of a network interface, as dumpcap writes them
-    dissection      a capture as frames, as Wireshark's dissector of AMQP reads it: `dissected_frame`s of 0-9-1, and
+    dissection      the frames of a capture, as read by Wireshark's AMQP dissector: `dissected_frame`s of 0-9-1, and
                     of 0-10 (`amqp010.dissection`)
-    known_faults    what that dissector is known to get wrong
-    verification    our frames and those, side by side: every difference, also in their fields (`field_comparison`,
-                    `amqp010_field_comparison`)
+    known_faults    known faults of that dissector
+    verification    the frames of both engines side by side: every difference, also in their fields
+                    (`field_comparison`, `amqp010_field_comparison`)
 
-pyshark chooses programs and parameters; its packet objects are not used, which are made at 145 packets a second.
-Everything here needs tshark and the extra `captures`; `TsharkMissing` is raised where they are not installed.
+pyshark chooses programs and parameters; its packet objects are not used, because it creates only 145 packets a second.
+Everything here needs tshark and the extra `captures`; `TsharkMissing` is raised if they are not installed.
 """

@@ -1,4 +1,4 @@
-"""TLS streams, and what they hold: tshark decrypts them, with the secrets of the capture or of a key log."""
+"""Decryption of TLS streams by tshark, with the secrets of the capture or of a key log."""
 
 from __future__ import annotations
 
@@ -16,13 +16,13 @@ from amqproxy.tshark.engine import pipe_command
 from amqproxy.tshark.packet_pipe import PacketPipe
 
 MAX_WAITING_EVENTS = 4096
-"""Events that wait for tshark, and so for those before them."""
+"""Events that may wait for tshark, including those queued behind such events."""
 MAX_WAITING_BYTES = 32 * 1024 * 1024
-"""The same in bytes."""
+"""Bytes that may wait for tshark."""
 MAX_UNDECIDED_BYTES = 64 * 1024
-"""Bytes of a direction of TLS after which it is taken for one that cannot be decrypted, if nothing of it was."""
+"""TLS bytes of a stream after which it is treated as undecryptable, if none of it was decrypted."""
 LIVE_PATIENCE = 0.2
-"""Seconds that what was captured just now may take to be decrypted before what comes after it is looked at."""
+"""Seconds that live data may take to be decrypted before later events are examined."""
 
 _PORT = 5671
 _PIECE_BYTES = 32 * 1024
@@ -31,11 +31,11 @@ _IPV4 = b"\x02\0\0\0\0\2\x02\0\0\0\0\1\x08\0"
 
 
 class TLSDecryption:
-    """Puts in place of what TLS streams sent what it holds; other streams pass as they are, and in the same order.
+    """Replaces the data of TLS streams with their plaintext; other streams pass unchanged, in the same order.
 
-    It runs from the first secrets on: those of the file `keylog`, or those that `add_secrets` is given. Only streams
-    whose first bytes come after that are decrypted. tshark gets the streams put together already, so that it does not
-    matter how they were captured. A stream that it has no secrets for passes as it is.
+    It runs from the first secrets on: those of the file `keylog`, or those passed to `add_secrets`. Only streams whose
+    first bytes come after that are decrypted. tshark receives the streams reassembled, so that it does not matter how
+    they were captured. A stream without secrets passes unchanged.
     """
 
     def __init__(self, keylog: Path | None = None, *, is_live: bool = False) -> None:
@@ -63,14 +63,14 @@ class TLSDecryption:
         return self._pipe is not None
 
     def add_secrets(self, key_log: bytes) -> None:
-        """Take secrets that are in the capture, in the format of SSLKEYLOGFILE."""
+        """Add secrets found in the capture, in the format of SSLKEYLOGFILE."""
         if self._pipe is None:
             self._start()
         assert self._pipe is not None
         self._pipe.send_secrets(key_log)
 
     def feed(self, events: Iterable[Event]) -> Iterator[Event]:
-        """What is known now of events of TCP streams, and of those before them."""
+        """Add events of TCP streams, and yield those that are ready, in order."""
         if self._pipe is None:
             yield from events
             return
@@ -84,7 +84,7 @@ class TLSDecryption:
             yield from self._release()
 
     def finish(self) -> Iterator[Event]:
-        """What is left at the end of the capture."""
+        """Yield the remaining events at the end of the capture."""
         if self._pipe is not None:
             self._pipe.finish()
         while self._waiting:
@@ -115,14 +115,14 @@ class TLSDecryption:
         self._waiting.append(waiting)
 
     def _stream_of(self, event: Data) -> _TLSStream | None:
-        """The stream of an event, if it is one of TLS."""
+        """Return the stream of an event if it is TLS."""
         if event.stream not in self._streams:
             is_tls = event.data.startswith(_HANDSHAKE)
             self._streams[event.stream] = _TLSStream(event.stream) if is_tls else None
         return self._streams[event.stream]
 
     def _send(self, stream: _TLSStream, event: Data) -> int:
-        """Give tshark bytes of a stream: as how many packets."""
+        """Send data of a stream to tshark, and return the number of packets used."""
         assert self._pipe is not None
         count = 0
         for at in range(0, len(event.data), _PIECE_BYTES):
@@ -132,7 +132,7 @@ class TLSDecryption:
         return count
 
     def _is_ready(self, waiting: _Waiting, seconds: float | None) -> bool:
-        """Take the rows that an event waits for, as far as they come in time."""
+        """Collect the rows that an event waits for; return whether all have arrived in time."""
         while waiting.rows:
             assert self._pipe is not None
             row = self._pipe.row(seconds)
@@ -143,7 +143,7 @@ class TLSDecryption:
         return True
 
     def _release(self) -> Iterator[Event]:
-        """The first of those that wait, which is ready."""
+        """Yield the result of the first waiting event, which is ready."""
         waiting = self._waiting.popleft()
         event = waiting.event
         stream = self._streams.get(event.stream)
@@ -160,7 +160,7 @@ class TLSDecryption:
 
 
 class _Waiting(msgspec.Struct):
-    """An event, for which so many rows are to come, and what those before them held."""
+    """An event, the number of rows it waits for, and the plaintext of those received."""
 
     event: Event
     is_tls: bool = False
@@ -169,11 +169,11 @@ class _Waiting(msgspec.Struct):
 
 
 class _TLSStream:
-    """One TLS stream: as packets for tshark, and as what comes of them."""
+    """A TLS stream: its packets for tshark, and its decrypted events."""
 
     def __init__(self, number: int) -> None:
         self.sent = [1, 1]
-        """The sequence number that comes next, by direction."""
+        """The next sequence number of each direction."""
         self._address = number & 0xFFFFFF
         self._port = 1024 + (number >> 24 & 0x7FFF)
         self._is_decrypted = False
@@ -181,7 +181,7 @@ class _TLSStream:
         self._undecided_bytes = 0
         self._is_given_up = False
         self._behind = [0, 0]
-        """Bytes that came since something was decrypted, by direction."""
+        """Bytes of each direction received since something was decrypted."""
         self._has_gap = [False, False]
         self._lasting = 2
 
@@ -190,7 +190,7 @@ class _TLSStream:
         return self._lasting <= 0
 
     def packet(self, direction: int, data: bytes) -> bytes:
-        """The next bytes of a direction, over Ethernet."""
+        """Return an Ethernet packet with the next bytes of a direction."""
         ports, ends = (self._port, _PORT), (pack(">I", 10 << 24 | self._address), b"\x0b\0\0\1")
         if direction:
             ports, ends = ports[::-1], ends[::-1]
@@ -201,7 +201,7 @@ class _TLSStream:
         return _IPV4 + ip + tcp + data
 
     def decrypted(self, event: Data, plain: bytes) -> Iterator[Event]:
-        """What an event holds, now that tshark has seen it."""
+        """Yield the plaintext of an event that tshark has processed."""
         if self._is_given_up:
             yield event
             return
@@ -218,7 +218,7 @@ class _TLSStream:
                 yield from self._give_up()
 
     def interrupted(self, event: Gap | Closed) -> Iterator[Event]:
-        """A hole in a direction, or its end: nothing that comes behind a hole can be decrypted."""
+        """Handle a gap in a direction, or its end: nothing after a gap can be decrypted."""
         if not self._is_decrypted and not self._is_given_up:
             yield from self._give_up()
         if isinstance(event, Gap):
@@ -231,7 +231,7 @@ class _TLSStream:
         yield event
 
     def _give_up(self) -> Iterator[Event]:
-        """Show it as what it is: TLS, for which there are no secrets."""
+        """Treat the stream as TLS without secrets, and yield its events unchanged."""
         self._is_given_up = True
         undecided, self._undecided = self._undecided, []
         yield from undecided

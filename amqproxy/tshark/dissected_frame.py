@@ -1,4 +1,4 @@
-"""A frame as Wireshark's dissector reads it, of either protocol."""
+"""A frame of either protocol as read by Wireshark's dissector."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from amqproxy.amqp091.protocol_header import NAME
 
 
 class Shown(msgspec.Struct, frozen=True):
-    """A field: its text, its bytes in hexadecimal where it has any, and what is within it."""
+    """A field: its text, its bytes in hexadecimal if it has any, and its nested fields."""
 
     label: str
     text: str
@@ -17,10 +17,10 @@ class Shown(msgspec.Struct, frozen=True):
 
 
 class DissectedFrame(msgspec.Struct, frozen=True, kw_only=True):
-    """One frame, in the terms of `Record`; `packet` is the number of the packet that completes it.
+    """A frame, in the terms of `Record`; `packet` is the number of the packet that completes it.
 
-    Of a method, `method` is its class and its number, and of a protocol header its version is in `fields`; `flags` are
-    those of 0-10. `is_given_up`: tshark finds something malformed in it, and reads no more of it.
+    `method` holds the class and number of a method; the version of a protocol header is in `fields`; `flags` are those
+    of 0-10. `is_given_up` if tshark finds the frame malformed, and reads no more of it.
     """
 
     packet: int

@@ -1,4 +1,4 @@
-"""A capture as Wireshark's dissector of AMQP reads it: frame by frame, from the PDML that tshark writes."""
+"""The frames of a capture as read by Wireshark's AMQP dissector, from the PDML that tshark writes."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ _PREFERENCES = {"tcp.desegment_tcp_streams": "TRUE", "tcp.reassemble_out_of_orde
 
 
 def dissected(file: str, ports: Iterable[int]) -> Iterator[DissectedFrame]:
-    """The frames of 0-9-1 and 0-10 in a capture file, on TCP connections with one of these ports."""
+    """Yield the 0-9-1 and 0-10 frames of a capture file, on TCP connections with one of these ports."""
     output = ["-T", "pdml", "-J", "tcp amqp _ws.malformed"]
     decode_as = {f"tcp.port=={port}": "amqp" for port in sorted(ports)}
     command = file_command(file, output, preferences=_PREFERENCES, decode_as=decode_as)
@@ -44,7 +44,7 @@ def dissected(file: str, ports: Iterable[int]) -> Iterator[DissectedFrame]:
 
 
 def _packets(output: object) -> Iterator[ElementTree.Element]:
-    """The packets of a PDML document, one at a time."""
+    """Yield the packets of a PDML document, one at a time."""
     root: ElementTree.Element | None = None
     for event, element in ElementTree.iterparse(output, events=("start", "end")):  # type: ignore[call-overload]
         if root is None:
@@ -108,7 +108,7 @@ def _show(layer: ElementTree.Element, name: str) -> str:
 
 
 def _shown(field: ElementTree.Element) -> Shown:
-    """A field; of one that has no text, as an entry of a table, its label is what is shown of it."""
+    """Convert a field; one without a text, such as a table entry, is shown by its label."""
     name = field.get("name", "")
     label = field.get("showname", "") if name.startswith("amqp.field") else name
     return Shown(label, field.get("show", ""), field.get("value", ""), tuple(map(_shown, field)))

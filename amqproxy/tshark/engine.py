@@ -1,4 +1,4 @@
-"""tshark and dumpcap: where they are, and with which parameters they run. That is up to pyshark."""
+"""Paths and parameters of tshark and dumpcap, as determined by pyshark."""
 
 from __future__ import annotations
 
@@ -6,20 +6,20 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 _NO_INTERFACES = frozenset({"ciscodump", "dpauxmon", "randpkt", "sdjournal", "sshdump", "udpdump", "wifidump"})
-"""What Wireshark lists beside network interfaces: programs that make packets."""
+"""Entries of Wireshark's interface list that are packet-generating programs instead of network interfaces."""
 INSTALL_PYSHARK = "pip install 'amqproxy[captures]'"
 INSTALL_TSHARK = "apt-get install tshark (Debian), dnf install wireshark-cli (Fedora), or see wireshark.org"
 
 
 class TsharkMissing(Exception):
-    """What is not installed, and how it is."""
+    """A program or package is not installed; the text says how to install it."""
 
     def __init__(self, what: str, remedy: str) -> None:
         super().__init__(f"{what} is not installed: {remedy}")
 
 
 def program(name: str) -> str:
-    """The path of `tshark`, or of `dumpcap`, which comes with it."""
+    """Return the path of `tshark`, or of `dumpcap`, which is part of it."""
     tshark = _pyshark("tshark.tshark")
     try:
         return str(tshark.get_process_path(process_name=name))
@@ -34,7 +34,7 @@ def pipe_command(
     decode_as: Mapping[str, str] | None = None,
     disabled: str | None = None,
 ) -> list[str]:
-    """The command of a tshark that reads packets from its standard input, and writes of each as `output` says, at once.
+    """Return a tshark command that reads packets from standard input and writes `output` for each immediately.
 
     `decode_as` maps a port, as in "tcp.port==5671", to the protocol that is spoken there; one protocol may be
     `disabled`.
@@ -57,7 +57,7 @@ def file_command(
     preferences: Mapping[str, str] | None = None,
     decode_as: Mapping[str, str] | None = None,
 ) -> list[str]:
-    """The command of a tshark that reads a file, twice, and writes of each packet as `output` says."""
+    """Return a tshark command that reads a file in two passes and writes `output` for each packet."""
     path = program("tshark")
     capture = _without_event_loop("capture.file_capture", "FileCapture")(
         file,
@@ -70,13 +70,13 @@ def file_command(
 
 
 def version() -> str:
-    """Which tshark it is."""
+    """Return the version of tshark."""
     program("tshark")
     return str(_pyshark("tshark.tshark").get_tshark_version())
 
 
 def live_command(interfaces: Sequence[str], capture_filter: str) -> list[str]:
-    """The command of a dumpcap that writes what passes on interfaces to its standard output."""
+    """Return a dumpcap command that writes the traffic of interfaces to its standard output."""
     path = program("dumpcap")
     program("tshark")
     capture = _without_event_loop("capture.live_capture", "LiveCapture")(list(interfaces), bpf_filter=capture_filter)
@@ -84,7 +84,7 @@ def live_command(interfaces: Sequence[str], capture_filter: str) -> list[str]:
 
 
 def interface_names() -> list[str]:
-    """The network interfaces that can be captured from."""
+    """Return the network interfaces available for capture."""
     program("tshark")
     found = [str(name) for name in _pyshark("tshark.tshark").get_tshark_interfaces()]
     return [name for name in found if name not in _NO_INTERFACES]
@@ -100,6 +100,6 @@ def _pyshark(module: str) -> Any:
 
 
 def _without_event_loop(module: str, name: str) -> Any:
-    """A class of pyshark that runs nothing itself, and so needs no asyncio."""
+    """Return a pyshark class without its event loop, which is unnecessary because the class runs nothing itself."""
     found = _pyshark(module)
     return type(name, (getattr(found, name),), {"_setup_eventloop": lambda self: None})

@@ -1,4 +1,4 @@
-"""The fields of one frame, as we decode them and as tshark shows them: where they differ, and whether that is known."""
+"""Comparison of the fields of one frame as decoded by amqproxy and by tshark, with known faults of tshark."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ _TYPE_NAMES = {
 
 
 class FieldDifference(msgspec.Struct, frozen=True):
-    """A field, in our words and in tshark's, and the known fault that explains it."""
+    """A field's value as amqproxy and as tshark show it, and the known fault that explains the difference."""
 
     field: str
     ours: str
@@ -48,7 +48,7 @@ class FieldDifference(msgspec.Struct, frozen=True):
 
 
 def field_differences(frame: Frame, dissected: DissectedFrame) -> Iterator[FieldDifference]:
-    """Where tshark shows something else in a frame of the same kind, channel and size."""
+    """Yield the fields that tshark shows differently, in a frame of the same kind, channel and size."""
     known = known_faults.CLAMPED if frame.size > known_faults.CLAMPED_BYTES else None
     try:
         if frame.kind == METHOD:
@@ -93,7 +93,7 @@ def _differences(ours: Mapping[str, Any], theirs: Mapping[str, Shown], known: st
 
 
 def is_same(value: Any, shown: Shown) -> bool:
-    """Is a value what tshark shows? Goes by the bytes of the field, which are there but for empty texts."""
+    """Whether a value equals the bytes of the field that tshark shows, which are present except for empty texts."""
     if isinstance(value, bool):
         return shown.text in (("1", "True", "true") if value else ("0", "False", "false"))
     if isinstance(value, int):
@@ -126,7 +126,7 @@ def _table_differences(
 
 
 def _is_same_entry(name: str, letter: str, value: Any, shown: Shown) -> bool:
-    """Goes by what tshark shows of an entry: its bytes are not there. What it escapes or cuts short is let by."""
+    """Whether a table entry equals tshark's text for it, since its bytes are absent; escaped or cut parts match."""
     label = shown.label.removeprefix(TRUNCATED)
     is_cut = label != shown.label
     if not is_plain(name):
@@ -154,12 +154,12 @@ def _is_same_entry(name: str, letter: str, value: Any, shown: Shown) -> bool:
 
 
 def is_plain(text: str) -> bool:
-    """Is a text one that tshark shows as it is?"""
+    """Whether tshark shows a text unescaped."""
     return text.isascii() and text.isprintable() and "\\" not in text
 
 
 def is_close(value: float, text: str) -> bool:
-    """Is a text what tshark shows of a number, with six digits behind the point?"""
+    """Whether a text equals a number as tshark shows it, with six decimal places."""
     if value != value:
         return "nan" in text
     try:

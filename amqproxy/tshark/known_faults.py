@@ -1,4 +1,4 @@
-"""What Wireshark's dissectors of AMQP 0-9-1 and 0-10 are known to get wrong (looked at: 4.0.17, `packet-amqp.c`)."""
+"""Known faults of Wireshark's dissectors of AMQP 0-9-1 and 0-10 (as of 4.0.17, `packet-amqp.c`)."""
 
 from __future__ import annotations
 
@@ -18,11 +18,11 @@ UNKNOWN_LETTERS = frozenset("UL")
 ONLY_THEIRS = frozenset(
     {"ticket", "capabilities", "insist", "out_of_band", "channel_id", "known_hosts", "cluster_id", "publish_number"}
 )
-"""Fields of methods that only tshark shows: reserved ones, and a count of its own."""
+"""Method fields that only tshark shows: reserved ones, and its own count of publishes."""
 THEIR_NAMES = {"no_wait": ("nowait",), "arguments": ("arguments", "filter")}
-"""What tshark calls fields of methods that have another name here; the arguments of basic.consume are a filter."""
+"""tshark's names of method fields that have other names here; it calls the arguments of basic.consume a filter."""
 
-# Of 0-10.
+# AMQP 0-10.
 
 TX = "tshark calls tx.commit and tx.rollback tx.select"
 BINDING_KEY = "tshark shows the length of a binding key in place of the key"
@@ -36,12 +36,12 @@ OF_FIELDS = {
     **{(name, "binding_key"): BINDING_KEY for name in ("exchange.bind", "exchange.unbind", "exchange.bound")},
     ("message.subscribe", "arguments"): SUBSCRIBE_ARGUMENTS,
 }
-"""Faults that are of one field, by its method and its name."""
+"""Faults that concern one field, by method and field name."""
 
 OF_STRUCTS = {"dtx.get-timeout-result": RESULTS, "dtx.recover-result": RESULTS}
 
 NOT_SHOWN = ("unimplemented type", "composite")
-"""What tshark calls the types of which it shows no value."""
+"""tshark's texts for types whose values it does not show."""
 
 AMQP010_NAMES = {
     "class": "class_code",
@@ -55,4 +55,4 @@ AMQP010_NAMES = {
     "struct32": "value",
     "xa_status": "status",
 }
-"""What fields have for names here that tshark calls otherwise, in structs that have none of tshark's name."""
+"""Field names by tshark's names, for structs that have no field of tshark's name."""

@@ -1,4 +1,4 @@
-"""Packets of link types that we do not read ourselves, through tshark: as IP packets with the same TCP segment."""
+"""Packets of other link types, converted by tshark to IP packets with the same TCP segment."""
 
 from __future__ import annotations
 
@@ -16,11 +16,11 @@ from amqproxy.tshark.engine import pipe_command
 from amqproxy.tshark.packet_pipe import PacketPipe
 
 MAX_WAITING_PACKETS = 4096
-"""Packets that wait for tshark, and so for those before them."""
+"""Packets that may wait for tshark, including those queued behind them."""
 MAX_WAITING_BYTES = 32 * 1024 * 1024
-"""The same in bytes."""
+"""Bytes that may wait for tshark."""
 LIVE_PATIENCE = 0.2
-"""Seconds that a packet which was captured just now may take before what comes after it is looked at."""
+"""Seconds that a live packet may take before later packets are examined."""
 
 RAW_IP = 101
 
@@ -41,9 +41,9 @@ _FIELDS = (
 
 
 class ForeignLinks:
-    """Takes packets as they come, and gives them in the same order, those of unknown link types as raw IP.
+    """Passes packets on in the same order, those of other link types converted to raw IP.
 
-    tshark is started for the first of these. A packet without TCP stays what it is.
+    tshark is started for the first of these. A packet without TCP stays unchanged.
     """
 
     def __init__(self, stack: ExitStack, *, is_live: bool = False) -> None:
@@ -54,7 +54,7 @@ class ForeignLinks:
         self._waiting_bytes = 0
 
     def packets(self, packets: Iterator[Packet]) -> Iterator[Packet]:
-        """The packets of one file."""
+        """Yield the packets of one file."""
         for packet in packets:
             is_foreign = packet.link_type not in LINK_TYPES
             if not is_foreign and not self._waiting:
@@ -74,7 +74,7 @@ class ForeignLinks:
         self._pipe.send(packet.ts_ns, packet.data, packet.link_type, packet.original_length)
 
     def _ready(self, seconds: float | None) -> Iterator[Packet]:
-        """The packets that wait no more, or not longer than so many seconds."""
+        """Yield the packets that are ready, waiting up to `seconds` for each."""
         while self._waiting:
             is_full = len(self._waiting) > MAX_WAITING_PACKETS or self._waiting_bytes > MAX_WAITING_BYTES
             packet = self._first(None if is_full else seconds)
@@ -83,7 +83,7 @@ class ForeignLinks:
             yield packet
 
     def _first(self, seconds: float | None) -> Packet | None:
-        """The first packet that waits; None if what it waits for does not come in time."""
+        """Return the first waiting packet; None if its row does not arrive in time."""
         waiting = self._waiting[0]
         packet = waiting.packet
         if waiting.is_foreign:
@@ -103,7 +103,7 @@ class _Waiting(msgspec.Struct):
 
 
 def _as_raw_ip(packet: Packet, row: list[str]) -> Packet:
-    """The packet with nothing around its TCP segment but an IP header."""
+    """Return the packet reduced to its TCP segment with an IP header."""
     found = dict(zip(_FIELDS, row, strict=False))
     if not found.get("tcp.seq_raw"):
         return packet

@@ -1,4 +1,4 @@
-"""What passes on network interfaces, as dumpcap writes it: a stream of pcapng, until it is stopped."""
+"""The traffic of network interfaces as dumpcap writes it: a pcapng stream until it is stopped."""
 
 from __future__ import annotations
 
@@ -13,34 +13,34 @@ from types import TracebackType
 from amqproxy.tshark.engine import interface_names, live_command
 
 PORTS = (5672, 5671)
-"""AMQP, and AMQP over TLS."""
+"""The ports of AMQP, and of AMQP over TLS."""
 
 PATIENCE = 5.0
-"""Seconds that dumpcap has to end once it was told to."""
+"""Seconds within which dumpcap has to end after it was told to."""
 
 _RIGHTS = (
     "run it as root; or let dumpcap capture for you: `setcap cap_net_raw,cap_net_admin+eip $(command -v dumpcap)`, "
     "and on Debian be in the group wireshark"
 )
 _USUAL = ("Capturing on", "Packets", "File:")
-"""Lines that dumpcap prints in any case."""
+"""Beginnings of lines that dumpcap always prints."""
 _CAPTURED = re.compile(r"Packets captured: (\d+)")
 _DROPPED = re.compile(r"Packets received/dropped on interface .*?: \d+/(\d+)")
 
 
 def port_filter(ports: Sequence[int]) -> str:
-    """The capture filter for TCP on these ports; empty for all there is."""
+    """Return the capture filter for TCP on these ports; empty, for all traffic, if there are none."""
     return " or ".join(f"tcp port {port}" for port in ports)
 
 
 class CannotCapture(Exception):
-    """Why nothing can be captured, and what to do about it."""
+    """The capture failed to start; the text names the reason and a remedy."""
 
 
 class LiveCapture:
-    """A context manager; reading it as a file gives what was captured, and waits for more.
+    """A context manager that reads like a file: it returns captured bytes, and waits for more.
 
-    `on_started` is called once it captures.
+    `on_started` is called once packets are captured.
     """
 
     def __init__(
@@ -52,12 +52,12 @@ class LiveCapture:
         self.name = ", ".join(interfaces)
         self.filter = capture_filter
         self.captured = self.dropped = 0
-        """Packets, known once it has ended."""
+        """Packets, known once the capture has ended."""
         self.trouble = ""
-        """Why it ended by itself, if that was an error."""
+        """The reason for which dumpcap ended on its own, if that was an error."""
         command = live_command(interfaces, capture_filter)
         self._errors = tempfile.TemporaryFile()  # noqa: SIM115 - closed on the way out
-        # In a session of its own, it does not get the Ctrl-C that is meant for us.
+        # In a session of its own, dumpcap does not receive the Ctrl-C meant for amqproxy.
         self._process = subprocess.Popen(
             command, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=self._errors, start_new_session=True
         )
@@ -78,13 +78,13 @@ class LiveCapture:
         self._errors.close()
 
     def stop(self) -> None:
-        """Capture no more: what was captured by now can still be read."""
+        """Stop capturing; packets captured so far can still be read."""
         self._is_stopped = True
         if self._process.poll() is None:
             self._process.send_signal(signal.SIGINT)
 
     def read(self, size: int) -> bytes:
-        """What has been captured, as soon as there is something; nothing at the end.
+        """Return captured bytes as soon as there are some; empty at the end.
 
         `CannotCapture` if nothing can be captured.
         """
@@ -98,7 +98,7 @@ class LiveCapture:
         return data
 
     def _ended(self) -> None:
-        """Learn from dumpcap's last words how it went."""
+        """Evaluate the exit code and the messages of dumpcap."""
         try:
             code = self._process.wait(PATIENCE)
         except subprocess.TimeoutExpired:
@@ -126,7 +126,7 @@ class LiveCapture:
 
 
 def _reason(words: str) -> str:
-    """Of what dumpcap has printed, why it ended."""
+    """Return the reason for dumpcap's end from its messages."""
     lines = [line.strip() for line in words.splitlines()]
     said = [line.removeprefix("dumpcap: ") for line in lines if line and not line.startswith(_USUAL)]
     return next((line.rstrip(".") for line in said if "cap_set_proc" not in line), "dumpcap ended without a reason")

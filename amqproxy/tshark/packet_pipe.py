@@ -1,4 +1,4 @@
-"""One tshark that runs beside us: packets in, a row of fields for each out, in the same order."""
+"""A concurrent tshark process: packets in, a row of fields for each out, in the same order."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from amqproxy.capture.warnings import CaptureError
 
 ETHERNET = 1
 MAX_PACKET_BYTES = 262_144
-"""What tshark takes; of a longer packet the rest is left out."""
+"""Largest packet that tshark accepts; longer ones are truncated."""
 
 _SECTION = pack("<IIIHHqI", 0x0A0D0D0A, 28, 0x1A2B3C4D, 1, 0, -1, 28)
 _NANOSECONDS = pack("<HHB3xI", 9, 1, 9, 0)
@@ -22,7 +22,7 @@ _TLS_KEY_LOG = 0x544C534B
 
 
 class PacketPipe:
-    """Runs `command`, which writes one line a packet: the fields that it was asked for, with tabs between them.
+    """Runs `command`, which writes one line per packet: the requested fields, separated by tabs.
 
     A context manager; leaving it ends tshark.
     """
@@ -52,7 +52,7 @@ class PacketPipe:
                 self._close(file)
 
     def send(self, ts_ns: int, data: bytes, link_type: int = ETHERNET, original_length: int = 0) -> None:
-        """Give tshark a packet; waits while it has too many."""
+        """Send tshark a packet; blocks while its input is full."""
         number = self._links.get(link_type)
         if number is None:
             number = self._links[link_type] = len(self._links)
@@ -63,16 +63,16 @@ class PacketPipe:
         self._write(_block(6, head + kept))
 
     def send_secrets(self, key_log: bytes) -> None:
-        """Give tshark secrets of TLS sessions, in the format of SSLKEYLOGFILE."""
+        """Send tshark secrets of TLS sessions, in the format of SSLKEYLOGFILE."""
         self._write(_block(10, pack("<II", _TLS_KEY_LOG, len(key_log)) + key_log))
 
     def finish(self) -> None:
-        """Tell tshark that there is nothing more."""
+        """Signal the end of the packets to tshark."""
         if self._process.stdin is not None:
             self._close(self._process.stdin)
 
     def row(self, seconds: float | None = None) -> list[str] | None:
-        """The next row; None if there is none within so many seconds. Waits as long as it takes without a number."""
+        """Return the next row; None if there is none within `seconds`. Without a limit, wait as long as necessary."""
         try:
             row = self._rows.get(timeout=seconds) if seconds != 0 else self._rows.get_nowait()
         except queue.Empty:
@@ -96,7 +96,7 @@ class PacketPipe:
             raise self._ended() from None
 
     def _ended(self) -> CaptureError:
-        """Why tshark ended before its time."""
+        """Return the error for a premature end of tshark."""
         self._process.kill()
         code = self._process.wait()
         self._errors.seek(0)

@@ -1,4 +1,4 @@
-"""tshark as the second engine of a reading: what we do not read ourselves, it does."""
+"""tshark as the second engine of a reading, for input that amqproxy does not read itself."""
 
 from __future__ import annotations
 
@@ -16,10 +16,10 @@ from amqproxy.tshark.link_layers import ForeignLinks
 
 
 class Tshark:
-    """A `SecondEngine` for one reading, in which nothing is started before it is needed.
+    """A `SecondEngine` for one reading, which starts programs only as needed.
 
-    With a `keylog` tshark must be there, or it is a `TsharkMissing`; without, a warning says what it would be needed
-    for, and what it would do is left undone. `is_live` is for packets that come just now: they are not kept waiting.
+    With a `keylog`, a missing tshark raises `TsharkMissing`; without one, a warning says what it would be needed for,
+    and the input stays unread. `is_live` is for live packets, which are not kept waiting.
     """
 
     def __init__(
@@ -57,7 +57,7 @@ class Tshark:
         return self._decryption.finish()
 
     def _has_engine(self, purpose: str) -> bool:
-        """Whether tshark is there; if not, that is logged once."""
+        """Whether tshark is available; if not, warn once."""
         if self._is_there is None:
             try:
                 self._is_there = bool(program("tshark"))

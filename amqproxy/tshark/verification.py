@@ -1,4 +1,4 @@
-"""A capture decoded by both engines, and every difference between them, frame by frame."""
+"""Comparison of a capture decoded by both engines, frame by frame."""
 
 from __future__ import annotations
 
@@ -34,20 +34,20 @@ from amqproxy.tshark.field_comparison import field_differences
 READ = (NAME, AMQP010)
 """The protocols that are compared."""
 WINDOW = 64
-"""Frames of a direction that are looked at for one that both engines have, behind one that they have not."""
+"""Frames per direction that are searched for the next one that both engines have."""
 MAX_WAITING_FRAMES = 100_000
-"""Frames of one engine that the other has not come to; beyond it the oldest are reported as missing there."""
+"""Frames of one engine that the other has not reached; beyond it the oldest are reported as missing there."""
 HEAD_BYTES = 8
-"""A first segment of less is tiny: a protocol header does not fit in it, and the head of a frame hardly."""
+"""First segments of fewer bytes are tiny: they cannot hold a protocol header, and barely a frame header."""
 
 Direction = tuple[int, str]
 
 
 class Difference(msgspec.Struct, frozen=True, omit_defaults=True, rename={"sender": "from"}):
-    """One thing that the engines have different views of: a frame that only one of them has, or a field of it.
+    """A difference between the engines: a frame that only one of them has, or a field of a frame.
 
-    What is not there is None. `known` names the fault of tshark that explains it, where there is one; `packet` is
-    tshark's number of the packet.
+    An absent frame or value is None. `known` names the fault of tshark that explains the difference, if there is one;
+    `packet` is tshark's packet number.
     """
 
     file: str
@@ -73,7 +73,7 @@ class Difference(msgspec.Struct, frozen=True, omit_defaults=True, rename={"sende
 
 
 class Counts(msgspec.Struct):
-    """How many frames were `compared`, and how many not, since something was missing before them.
+    """Numbers of frames `compared`, and of frames not compared because of a gap before them.
 
     Connections of `other_protocols` than 0-9-1 and 0-10 are not compared at all.
     """
@@ -106,10 +106,10 @@ def verified(
     *,
     name: str = "",
 ) -> Iterator[Difference]:
-    """Every difference between our decoding of a capture file and tshark's, in the order in which they turn up.
+    """Yield every difference between amqproxy's and tshark's decoding of a capture file, as they are found.
 
-    The file is read by each of them on its own, and before that once by us, to find out on which ports there is AMQP.
-    It is called `name`.
+    Each engine reads the file on its own, after amqproxy has read it once to find the ports that speak AMQP. `name` is
+    the name of the file in the differences.
     """
     survey = _Survey()
     ports: set[int] = set()
@@ -136,7 +136,7 @@ def verified(
 
 
 class _Survey:
-    """A `SecondEngine` that only watches: in which streams a first segment is tiny."""
+    """A `SecondEngine` that only observes: the streams whose first segment is tiny."""
 
     is_decrypting = True
 
@@ -165,9 +165,9 @@ class _Survey:
 
 
 class _Own(msgspec.Struct, frozen=True):
-    """What we have at one place: a frame, a protocol header, or an error in place of frames.
+    """An item of amqproxy's decoding: a frame, a protocol header, or an error in place of frames.
 
-    `shape` is what tshark must have of it at the least, for the two to be the same.
+    `shape` is the minimum in which tshark must agree for the two to be the same item.
     """
 
     type: str
@@ -189,7 +189,7 @@ def _own_frame(frame: Frame) -> _Own:
 
 
 def _own_amqp010_frame(frame: Amqp010Frame) -> _Own:
-    """The same of 0-10, where tshark takes some commands for others: so their numbers are no part of the shape."""
+    """Return the item of a 0-10 frame; its shape omits the method numbers, which tshark confuses for some commands."""
     kind = AMQP010_TYPES[frame.kind]
     name = AMQP010_BY_INDEX[frame.index].name if frame.index >= 0 else kind
     text = f"{name} on channel {frame.channel}, {frame.size} bytes"
@@ -215,7 +215,7 @@ def _their_text(frame: DissectedFrame) -> str:
 
 
 class _Lane:
-    """One direction of one stream, as far as the engines have come in it."""
+    """The uncompared frames of both engines in one direction of a stream."""
 
     def __init__(self) -> None:
         self.ours: deque[_Own] = deque()
@@ -224,7 +224,7 @@ class _Lane:
 
 
 class _Comparison:
-    """Both engines' frames of one capture, side by side."""
+    """Side-by-side comparison of the frames of both engines in one capture."""
 
     def __init__(self, file: str, tiny: set[int]) -> None:
         self.compared = self.not_compared = 0
@@ -233,17 +233,17 @@ class _Comparison:
         self._lanes: dict[Direction, _Lane] = {}
         self._client_ports: dict[int, int] = {}
         self._strangers: set[int] = set()
-        """Streams in which another version than 0-9-1 was asked for."""
+        """Streams whose client requested another version than 0-9-1."""
         self._holed: set[int] = set()
-        """Streams of which something is missing."""
+        """Streams with missing bytes."""
         self._ended: set[int] = set()
-        """Streams that are over."""
+        """Streams that have ended."""
         self._clamped: set[int] = set()
         """Streams with frames that are too large for tshark."""
         self._waiting = 0
 
     def run(self, ours: Iterator[Decoded], theirs: Iterator[DissectedFrame]) -> Iterator[Difference]:
-        """The differences, while both engines go on in step, and in the end what only one of them has."""
+        """Yield differences while both engines advance in step, and finally the frames that only one of them has."""
         is_over = False
         for frame in theirs:
             while not is_over and (frame.stream not in self._client_ports or self._waiting < 0):
@@ -268,7 +268,7 @@ class _Comparison:
             yield from self._compared(place, each, True)
 
     def _forget(self, stream: int) -> None:
-        """Keep nothing of a stream that is over, and of which nothing waits."""
+        """Forget a stream that has ended and has no waiting frames."""
         lanes = [self._lanes.get((stream, sender)) for sender in ("client", "server")]
         if not any(lane is not None and (lane.ours or lane.theirs) for lane in lanes):
             self._ended.discard(stream)
@@ -282,7 +282,7 @@ class _Comparison:
         return lane
 
     def _take_ours(self, ours: Iterator[Decoded]) -> bool:
-        """Take the next of what we decoded; False if there is nothing more."""
+        """Process amqproxy's next decoded item; False at the end."""
         each = next(ours, None)
         if each is None:
             return False
@@ -314,7 +314,7 @@ class _Comparison:
         return True
 
     def _compared(self, place: Direction, lane: _Lane, is_all: bool) -> Iterator[Difference]:
-        """Compare what both have of a direction; with `is_all` nothing more comes."""
+        """Compare the frames that both engines have of a direction; with `is_all`, there will be no more."""
         while lane.ours or (is_all and lane.theirs):
             if lane.has_hole or (lane.ours and _is_hole(lane.ours[0])):
                 self._pass_over(lane)
@@ -341,7 +341,7 @@ class _Comparison:
             lane.theirs.popleft()
 
     def _pass_over(self, lane: _Lane) -> None:
-        """Compare nothing more behind a hole."""
+        """Skip the rest of a direction after a gap."""
         lane.has_hole = True
         self.not_compared += sum(own.frame is not None for own in lane.ours)
         self._drop(lane, len(lane.ours), len(lane.theirs))
@@ -357,7 +357,7 @@ class _Comparison:
             )
 
     def _only_one(self, place: Direction, lane: _Lane, mine: int, other: int) -> Iterator[Difference]:
-        """What only one of them has: the first so many of each."""
+        """Yield the first `mine` and `other` frames, each of which only one engine has."""
         ours = [lane.ours[index] for index in range(mine)]
         theirs = [lane.theirs[index] for index in range(other)]
         known = self._explained(place, ours)
@@ -367,7 +367,7 @@ class _Comparison:
             yield Difference(self._file, *place, None, _their_text(frame), packet=frame.packet, known=known)
 
     def _explained(self, place: Direction, ours: list[_Own]) -> str | None:
-        """The known fault that has tshark find other frames here."""
+        """Return the known fault that makes tshark find other frames here."""
         if ours and all(own.type == "protocol-header" for own in ours):
             return known_faults.HEADER_VERSION
         if place[0] in self._strangers:
@@ -386,7 +386,7 @@ def _is_hole(own: _Own) -> bool:
 
 
 def _next_alike(lane: _Lane) -> tuple[int, int]:
-    """How many frames of each come before the next that both have; all of the window, if there is none."""
+    """Return how many frames of each engine precede the next common one; the whole window if there is none."""
     ours = [own.shape for own in list(lane.ours)[:WINDOW]]
     theirs = [_their_shape(frame) for frame in list(lane.theirs)[:WINDOW]]
     for distance in range(1, len(ours) + len(theirs)):

@@ -1,4 +1,4 @@
-"""Chosen parts of records, as lines of columns or as smaller objects: `--fields`."""
+"""Selected fields of records, as lines of columns or as smaller objects: `--fields`."""
 
 from __future__ import annotations
 
@@ -24,21 +24,21 @@ from amqproxy.taps.record import Record, encoded
 AnyRecord: TypeAlias = Record | MessageRecord | Finding
 
 Render: TypeAlias = Callable[[bytes], list[str]]
-"""Makes a line of each line of JSON."""
+"""Renders lines of JSON as lines of output."""
 
 TIME = "time"
-"""A column that the JSON contracts do not have: `ts_ns` as a date and time of ISO 8601, in UTC."""
+"""A column absent from the JSON contracts: `ts_ns` as an ISO 8601 date and time in UTC."""
 
 _OPENED = ("virtual_host", "mechanism", "user", "channel_max", "frame_max", "heartbeat")
-"""Arguments of the record of a connection that was opened, besides the two tables of properties."""
+"""Arguments in the record of an opened connection, besides the two tables of properties."""
 
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 
 
 class Columns:
-    """Columns by their `names`: keys of the JSON contracts of these `kinds` of records, with dots between the levels.
+    """Columns selected by `names`: dotted keys of the JSON contracts of these `kinds` of records.
 
-    `ValueError`, with what was perhaps meant, for a name that no such record can have.
+    `ValueError`, with a suggestion, for a name that no such record can have.
     """
 
     def __init__(self, names: Sequence[str], kinds: Iterable[type[AnyRecord]]) -> None:
@@ -51,12 +51,12 @@ class Columns:
         self._decode = self._row.decoder.decode_lines
 
     def values(self, record: AnyRecord) -> list[Any]:
-        """The columns of a record; None where it has none."""
+        """Return the columns of a record; None for those it lacks."""
         (row,) = self.rows(record.to_json())
         return [None if value is UNSET else value for value in row]
 
     def rows(self, lines: bytes) -> Iterator[list[Any]]:
-        """The columns of the records in these lines of JSON; UNSET where a record has none."""
+        """Yield the columns of the records in lines of JSON; UNSET for those a record lacks."""
         get, deeper, times = self._row.get, self._row.deeper, self._times
         for row in self._decode(lines):
             values = list(get(row))
@@ -67,7 +67,7 @@ class Columns:
             yield values
 
     def objects(self, lines: bytes) -> Iterator[dict[str, Any]]:
-        """The objects in these lines of JSON with nothing but these columns in them, each at its place."""
+        """Yield the objects in lines of JSON, reduced to these columns at their original nesting."""
         get, deeper = self._row.get, dict(self._row.deeper)
         for row in self._decode(lines):
             smaller: dict[str, Any] = {}
@@ -83,9 +83,9 @@ class Columns:
 
 
 class _RowType:
-    """What is decoded of a line of JSON: no more than is shown.
+    """Decoder of the selected parts of a line of JSON.
 
-    `get` returns what is at `keys`, of which some are to be `_resolved` further: along the paths of `deeper`, by place.
+    `get` returns the values at `keys`; those listed in `deeper`, by place, still have to be `_resolved` along a path.
     """
 
     def __init__(self, paths: Sequence[tuple[str, str, str]]) -> None:
@@ -123,13 +123,13 @@ class _RowType:
 
 
 def _struct(names: Mapping[str, str], fields: Sequence[tuple[str, Any, Any]]) -> type[msgspec.Struct]:
-    """A struct of attributes that stand for keys of JSON."""
+    """Define a struct whose attributes stand for JSON keys."""
     keys = {attribute: key for key, attribute in names.items()}
     return msgspec.defstruct("Row", fields, rename=keys, gc=False)
 
 
 def _path(name: str) -> tuple[str, str, str]:
-    """A name's key, its second key where the first has known parts, and what follows."""
+    """Split a name into its key, its second key if the first has known parts, and the rest."""
     if name == TIME:
         return ("ts_ns", "", "")
     top, _, rest = name.partition(".")
@@ -147,14 +147,14 @@ def _put(into: dict[str, Any], keys: tuple[str, ...], value: Any) -> None:
 
 
 def json_lines(columns: Columns) -> Render:
-    """What makes smaller objects of lines of JSON."""
+    """Return a renderer of lines of JSON as smaller objects."""
     return lambda lines: [encoded(smaller).decode() for smaller in columns.objects(lines)]
 
 
 def separated_lines(columns: Columns, separator: str = "\t", *, is_for_spreadsheets: bool = False) -> Render:
-    """What makes lines of columns of lines of JSON: escaped as `escaped` does for tabs, else quoted as CSV is.
+    """Return a renderer of JSON lines as lines of columns, escaped by `escaped` for tabs, otherwise quoted as in CSV.
 
-    If it `is_for_spreadsheets`, a quote is put before texts that they would take for formulas.
+    If it `is_for_spreadsheets`, texts that a spreadsheet would evaluate as formulas get a leading quote.
     """
     if separator == "\t":
         return lambda lines: ["\t".join(map(_escaped_cell, values)) for values in columns.rows(lines)]
@@ -164,12 +164,12 @@ def separated_lines(columns: Columns, separator: str = "\t", *, is_for_spreadshe
 
 
 def header_line(columns: Columns, separator: str = "\t") -> str:
-    """The names of the columns as a line."""
+    """Return the column names as a line."""
     return "\t".join(map(escaped, columns.names)) if separator == "\t" else _quoted_by(separator)(columns.names)
 
 
 def cell(value: Any) -> str:
-    """A value as the text of a column: empty where there is none, JSON for what is not a text."""
+    """Return the text of a value: empty for UNSET, JSON for a value that is not a string."""
     if value is UNSET:
         return ""
     return value if isinstance(value, str) else encoded(value).decode()
@@ -182,21 +182,21 @@ def _escaped_cell(value: Any) -> str:
 
 
 def _inert_cell(value: Any) -> str:
-    """The same, with a quote before a text that a spreadsheet would evaluate."""
+    """Return the text of a value, with a leading quote if a spreadsheet would evaluate it."""
     return cell(inert(value))
 
 
 def inert(value: Any) -> Any:
-    """A value with a quote before it, if it is a text that a spreadsheet would evaluate, as OWASP advises."""
+    """Return a value, with a leading quote if it is a text that a spreadsheet would evaluate, as OWASP advises."""
     return f"'{value}" if isinstance(value, str) and value.startswith(_FORMULAS) else value
 
 
 _FORMULAS = ("=", "+", "-", "@", "\uff1d", "\uff0b", "\uff0d", "\uff20")
-"""What begins a formula, also in the full width of Japanese keyboards."""
+"""First characters of a formula, including the full-width forms of Japanese keyboards."""
 
 
 def escaped(text: str) -> str:
-    """The text with a backslash for each character that a line of columns, or a terminal, would not leave alone."""
+    """Escape with backslashes the characters that would break a line of columns or affect a terminal."""
     if text.isprintable() and "\\" not in text:
         return text
     return "".join(_ESCAPES.get(each) or (each if each.isprintable() else _code(each)) for each in text)
@@ -222,7 +222,7 @@ def _code(character: str) -> str:
 
 
 def iso_time(ts_ns: int) -> str:
-    """2026-01-31T10:59:05.493359000Z; the seconds since 1970 for what no calendar has."""
+    """Return a time as in 2026-01-31T10:59:05.493359000Z; seconds since 1970 if it is out of the calendar's range."""
     seconds, rest = divmod(ts_ns, 1_000_000_000)
     date = _date(seconds)
     return f"{date}.{rest:09d}Z" if date else f"{seconds}.{rest:09d}"
@@ -237,7 +237,7 @@ def _date(seconds: int) -> str:
 
 
 def _resolved(value: Any, path: str) -> tuple[tuple[str, ...], Any]:
-    """The keys by which a path leads into an object, and what is there; a key may itself contain dots."""
+    """Return the keys by which a path leads into an object, and the value there; keys may contain dots themselves."""
     if not isinstance(value, dict):
         return (), UNSET
     if path in value:
@@ -252,12 +252,12 @@ def _resolved(value: Any, path: str) -> tuple[tuple[str, ...], Any]:
     return (), UNSET
 
 
-# --- which names there are
+# --- known names
 
 
 @cache
 def _known_names(kinds: tuple[type[AnyRecord], ...]) -> dict[str, bool]:
-    """The names of all columns whose names are known, and whether they have parts whose names are not."""
+    """Return the names of all columns known in advance, and whether each has parts whose names are not."""
     known = {TIME: False}
     for kind in kinds:
         for top in [each.encode_name for each in msgspec.structs.fields(kind)]:
@@ -302,6 +302,6 @@ def _listed(known: dict[str, bool]) -> str:
 
 
 def kinds_shown(*, messages: bool, findings: bool) -> tuple[type[AnyRecord], ...]:
-    """The kinds of records that are printed with these options."""
+    """Return the kinds of records that these options print."""
     kinds = (MessageRecord,) * messages + (Finding,) * findings
     return cast(tuple[type[AnyRecord], ...], kinds or (Record,))

@@ -1,4 +1,4 @@
-"""What passed, in words for a person."""
+"""The text of commands for human readers."""
 
 from __future__ import annotations
 
@@ -13,12 +13,12 @@ from amqproxy.views.passed_command import PassedCommand, PassedKind
 
 
 def command_text(command: PassedCommand) -> str:
-    """The method with its arguments, and its content's size and properties; or what else passed."""
+    """Return the method with its arguments, content size and properties; or the text of another kind of event."""
     return f"{title(command)}  {details(command)}".rstrip()
 
 
 def title(command: PassedCommand) -> str:
-    """The method's name, or what passed instead of one."""
+    """Return the method's name, or the name of another kind of event."""
     if command.method is not None:
         return command.method.name
     if command.kind is PassedKind.STRAY_CONTENT:
@@ -31,7 +31,7 @@ def title(command: PassedCommand) -> str:
 
 
 def details(command: PassedCommand, *, has_properties: bool = True) -> str:
-    """All that follows the title. Of the peers' properties only what they are is shown."""
+    """Return the text after the title; of client and server properties only product, version and connection name."""
     if command.method is None:
         if command.kind is PassedKind.STRAY_CONTENT:
             return f"{command.size} bytes"
@@ -50,7 +50,7 @@ def details(command: PassedCommand, *, has_properties: bool = True) -> str:
 
 
 def note_text(note: Note) -> str:
-    """What rules made of a command, in brackets: [client leg; refused by no-guests; tags: slow]"""
+    """Return the rules' effect on a command, in brackets: [client leg; refused by no-guests; tags: slow]"""
     parts = [f"{note.leg} leg"] if note.leg else []
     if note.verdict or note.rules:
         by = f"by {', '.join(value_text(rule) for rule in note.rules)}" if note.rules else ""

@@ -1,4 +1,4 @@
-"""The connections of captures that are listed one by one: who and where, what they did, and how each ended."""
+"""Individually listed connections of captures: peers, totals, and how each ended."""
 
 from __future__ import annotations
 
@@ -9,14 +9,14 @@ from amqproxy.taps.message_recorder import NORMAL_CODES
 from amqproxy.taps.trace.events import ConnectionClosed, ConnectionOpened, closer
 
 MAX_CONNECTIONS = 1000
-"""Connections that are listed; of more, those that ended badly rather than others."""
+"""Listed connections; beyond that, failed connections displace others."""
 
 MAX_TEXT = 300
-"""Characters that are kept of each text of a peer's."""
+"""Characters that are kept of each text sent by a peer."""
 
 
 class ConnectionFigures(msgspec.Struct):
-    """One connection. `frames`, `bytes`, `published` and `delivered` are those that are selected.
+    """Figures of one connection; `frames`, `bytes`, `published` and `delivered` count the selection only.
 
     `has_failed` is whether it ended by an error, or without connection.close.
     """
@@ -37,7 +37,7 @@ class ConnectionFigures(msgspec.Struct):
     has_failed: bool = False
 
     def open(self, event: ConnectionOpened) -> None:
-        """Know whose it is."""
+        """Record the user, virtual host and client of the connection."""
         self.user, self.vhost = event.user, event.virtual_host
         properties = event.client_properties or {}
         version = properties.get("version") or properties.get("qpid.client_version")
@@ -45,7 +45,7 @@ class ConnectionFigures(msgspec.Struct):
         self.client = " ".join(str(each)[:MAX_TEXT] for each in parts if each)
 
     def close(self, event: ConnectionClosed) -> None:
-        """Know how it ended."""
+        """Record how the connection ended."""
         if event.by is None:
             self.ending, self.has_failed = event.text[:MAX_TEXT], event.is_open is not False
         else:
@@ -55,7 +55,7 @@ class ConnectionFigures(msgspec.Struct):
 
 
 class ConnectionList:
-    """At most `most` connections that are over, and how many `more` there were."""
+    """At most `most` connections that have ended, and the number of `more` that are not listed."""
 
     def __init__(self, most: int = MAX_CONNECTIONS) -> None:
         self.more = 0
@@ -64,7 +64,7 @@ class ConnectionList:
         self._others: list[ConnectionFigures] = []
 
     def add(self, figures: ConnectionFigures) -> None:
-        """List a connection, for which another one may have to go."""
+        """List a connection; a failed one may displace another."""
         if len(self) >= self._most:
             self.more += 1
             if not figures.has_failed or not self._others:
@@ -76,5 +76,5 @@ class ConnectionList:
         return len(self._failed) + len(self._others)
 
     def in_order(self) -> list[ConnectionFigures]:
-        """Those that are listed, by when they began."""
+        """Return the listed connections, by their beginning."""
         return sorted(self._failed + self._others, key=lambda each: (each.began_ns, each.stream))

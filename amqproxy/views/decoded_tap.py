@@ -1,4 +1,4 @@
-"""What sessions relay, as what captures are decoded to: lines are made of it later, or by another thread."""
+"""The relayed traffic in decoded form, to be rendered as lines later or by another thread."""
 
 from __future__ import annotations
 
@@ -15,20 +15,20 @@ from amqproxy.taps.tap import TappedSession, present
 from amqproxy.views.dialects import decoded_frames
 
 PASSED_COST = 512
-"""Bytes that what passed at one time takes, about, besides its frames."""
+"""Approximate overhead in bytes of one tap callback, besides its frames."""
 
 FRAME_COST = 256
-"""Bytes that a frame takes, about, besides its own, where it is an object of its own."""
+"""Approximate overhead in bytes of a frame that is a separate object, besides its data."""
 
 DECODED_FACTOR = 4
-"""How many times the bytes of a method or header its decoded form takes, about."""
+"""Approximate ratio of a decoded method or header to its encoded size."""
 
 
 class DecodedTap:
-    """Gives `take` what has passed, the bytes that it occupies, about, and how many records it is of.
+    """Passes decoded traffic to `take`, with its approximate size in memory and the number of records in it.
 
-    `lose` is called with how many frames there was no time for, `wake` after each of both. `clock` is when what is
-    shown has passed, in nanoseconds since 1970.
+    `lose` is called with the number of frames that were dropped for lack of time, `wake` after each of both. `clock`
+    returns the time of a callback in nanoseconds since 1970.
     """
 
     requires_decoding = True
@@ -79,4 +79,4 @@ class DecodedTap:
         self._wake()
 
     def saw_end(self, session: TappedSession, reason: str) -> None:
-        """There is no line of it."""
+        """Ignore the end of a session, which has no line."""

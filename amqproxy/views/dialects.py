@@ -16,7 +16,7 @@ from amqproxy.taps.note import Note
 def decoded_frames(
     ts_ns: int, stream: int, connection: str, sender: Peer, chunk: FrameChunk[Any], note: Note
 ) -> DecodedFrames:
-    """Return the frames that a tap was shown as what captures are decoded to."""
+    """Return the frames of a tap callback in the decoded form of captures."""
     if isinstance(chunk, Amqp010Chunk):
         return Amqp010DecodedFrames(ts_ns, stream, connection, sender, chunk, command_ids=chunk.command_ids, note=note)
     return Amqp091DecodedFrames(ts_ns, stream, connection, sender, chunk, note=note)

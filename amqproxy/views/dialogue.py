@@ -1,4 +1,4 @@
-"""What both sides of a connection said, one after the other: `--follow`."""
+"""The conversation of both sides of a connection: `--follow`."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ _COLOURS = {"client": "\x1b[36m", "server": "\x1b[35m"}
 
 
 class Dialogue:
-    """Shows who said what, turn by turn, with the first `body` bytes of each body."""
+    """Shows the commands of both sides turn by turn, with the first `body` bytes of each body."""
 
     def __init__(
         self,
@@ -49,7 +49,7 @@ class Dialogue:
                 continue
             if last_ns is None:
                 if is_end:
-                    continue  # nothing of it is shown
+                    continue  # nothing of the connection is shown
                 yield f"connection #{stream}: {' → '.join(command.connection.split('-'))}"
             if is_end:
                 reason = f": {printable(command.text)}" if command.text else ""

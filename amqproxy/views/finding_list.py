@@ -1,4 +1,4 @@
-"""The findings of captures that are listed one by one, some of each kind."""
+"""Individually listed findings of captures, a limited number of each kind."""
 
 from __future__ import annotations
 
@@ -7,11 +7,11 @@ import msgspec
 from amqproxy.taps.findings.finding import Finding, is_reported
 
 MAX_FINDINGS = 50
-"""Findings of one kind that are listed."""
+"""Listed findings of one kind."""
 
 
 class KindOfFinding(msgspec.Struct):
-    """The findings of one kind: some of them, how many more there were, and how often they were seen in all."""
+    """The findings of one kind: some of them, the number of others, and the total of occurrences."""
 
     findings: list[Finding]
     more: int = 0
@@ -19,14 +19,14 @@ class KindOfFinding(msgspec.Struct):
 
 
 class FindingList:
-    """At most `most` findings of each kind: of each connection the first, the tenth, the hundredth …."""
+    """At most `most` findings of each kind: the first, the tenth, the hundredth … of each connection."""
 
     def __init__(self, most: int = MAX_FINDINGS) -> None:
         self.kinds: dict[str, KindOfFinding] = {}
         self._most = most
 
     def add(self, finding: Finding) -> None:
-        """Count a finding, and list it where there is room."""
+        """Count a finding, and list it if there is room."""
         kind = self.kinds.get(finding.kind)
         if kind is None:
             kind = self.kinds[finding.kind] = KindOfFinding([])
@@ -39,7 +39,7 @@ class FindingList:
             kind.more += 1
 
     def in_order(self) -> list[tuple[str, KindOfFinding]]:
-        """The kinds and their findings, the most severe first, then the most frequent."""
+        """Return the kinds and their findings, the most severe first, then the most frequent."""
         return sorted(
             self.kinds.items(), key=lambda each: (-each[1].findings[0].severity.rank, -each[1].count, each[0])
         )

@@ -11,12 +11,12 @@ _PLAIN_LEVELS = " .:-=+*#@"
 
 
 def has_blocks(stream: TextIO | None) -> bool:
-    """Can a stream show Unicode's blocks? Those that are no terminal get plain text."""
+    """Whether a stream can show Unicode block characters; streams that are not terminals get plain text."""
     return stream is not None and stream.isatty() and (stream.encoding or "").lower().replace("-", "") == "utf8"
 
 
 def bar(value: float, most: float, width: int, *, blocks: bool) -> str:
-    """A bar as long as the value, of which the largest is `width` wide; what is not nothing is never left out."""
+    """Return a bar proportional to `value`, `width` wide for `most`; a non-zero value always gets at least one step."""
     if not value or not most:
         return ""
     share = value / most * width
@@ -27,7 +27,7 @@ def bar(value: float, most: float, width: int, *, blocks: bool) -> str:
 
 
 def sparkline(values: Sequence[int], *, blocks: bool) -> str:
-    """One character a value, as high as the value is; what is not nothing is never left out."""
+    """Render values as a sparkline; a non-zero value always gets at least the lowest bar."""
     levels = _LEVELS if blocks else _PLAIN_LEVELS
     most = max(values, default=0)
     return "".join(levels[max(1, round(value / most * 8)) if value else 0] for value in values)

@@ -1,7 +1,4 @@
-"""A ladder of what passed: who sent what to whom, one after the other, with repetition folded.
-
-Somewhat long, as the one place where rows are found to repeat.
-"""
+"""A ladder diagram of the commands between the peers, in sequence, with repetition folded."""
 
 from __future__ import annotations
 
@@ -21,16 +18,16 @@ from amqproxy.views.command_text import note_text, title
 from amqproxy.views.passed_command import PassedCommand, PassedKind
 
 USUAL_ROWS = 500
-"""Rows of a ladder, all connections together, unless told otherwise."""
+"""Default number of rows of a ladder, all connections together."""
 
 MAX_PERIOD = 8
-"""Rows that repeat together are found if there are no more of them."""
+"""Longest run of rows whose repetition is detected."""
 
 MAX_TEXT = 200
 """Characters that are kept of each argument."""
 
 CLIENT_LANE, PROXY_LANE, BROKER_LANE = range(3)
-"""Who may send and receive."""
+"""The possible senders and receivers."""
 
 _MESSAGES = frozenset(
     [
@@ -43,17 +40,18 @@ _REFUSALS = frozenset({"basic.nack", "basic.return", "execution.exception", "mes
 _LITTLE = frozenset(
     {"version_major", "version_minor", "locale", "locales", "class_id", "method_id", "timely_reply", "command_offset"}
 )
-"""Arguments that say little, and take room."""
+"""Arguments that carry little information."""
 
 _VARYING = ("command_id", "delivery_tag", "message_count", "transfers", "commands")
-"""Arguments that differ from one command to the next that is otherwise the same."""
+"""Arguments that differ between otherwise equal commands."""
 
 
 class LadderRow(msgspec.Struct, kw_only=True):
-    """One command, or `count` of them that were alike: from one lane to another, from `ts_ns` until `last_ts_ns`.
+    """A command, or `count` similar ones: from one lane to another, from `ts_ns` until `last_ts_ns`.
 
-    `shown` are the arguments that they share. Of those that differ by nature there is the first, and in `last` the
-    last; `differing` are the names of all others. `least` and `most` are the bytes of their bodies, None without any.
+    `shown` holds the arguments that they share, and the first value of those that differ by nature; `last` their last
+    value; `differing` the names of all other arguments. `least` and `most` are the body sizes in bytes, None without
+    any.
     """
 
     number: int
@@ -77,7 +75,7 @@ class LadderRow(msgspec.Struct, kw_only=True):
 
     @property
     def is_error(self) -> bool:
-        """Did something go wrong: bytes that cannot be read, a close with an error, a refusal?"""
+        """Whether the row shows an error: unreadable bytes, a close with an error, or a refusal."""
         if self.title in ("channel.close", "connection.close"):
             return self.shown.get("reply_code", 0) not in NORMAL_CODES
         if self.title == "session.detached":
@@ -85,7 +83,7 @@ class LadderRow(msgspec.Struct, kw_only=True):
         return self.kind is PassedKind.ERROR or self.title in _REFUSALS or self.is_refused
 
     def absorb(self, other: LadderRow) -> None:
-        """Count another row that is alike with this one."""
+        """Fold a similar row into this one."""
         self.count += other.count
         self.last_ts_ns = max(self.last_ts_ns, other.last_ts_ns)
         for name in [*self.shown]:
@@ -102,7 +100,7 @@ class LadderRow(msgspec.Struct, kw_only=True):
 
 
 class LadderGroup(msgspec.Struct, kw_only=True):
-    """Rows that were repeated so many `times`, one after the other; their counts are of all repetitions."""
+    """A sequence of rows that occurred `times` in succession; their counts cover all repetitions."""
 
     number: int
     rows: list[LadderRow]
@@ -117,9 +115,9 @@ LadderItem: TypeAlias = LadderRow | LadderGroup
 
 
 class LadderSection(msgspec.Struct, kw_only=True):
-    """One connection: its rows, by their numbers, and why it is over, if it is.
+    """A connection: its rows by number, and the reason of its end, if it has ended.
 
-    `has_proxy` is whether both legs of a session through the proxy are in it.
+    `has_proxy` is whether it contains both legs of a session through the proxy.
     """
 
     stream: int
@@ -131,10 +129,10 @@ class LadderSection(msgspec.Struct, kw_only=True):
 
 
 class Ladder:
-    """Adds one command after the other, in at most `most` rows; what does not fit is counted.
+    """Adds commands in at most `most` rows; those that do not fit are counted.
 
-    Each channel is folded by itself, so that channels which pass each other do not hide that each repeats. `left_out`
-    are the commands that did not fit, and `left_out_connections` the connections of which there is no row at all.
+    Each channel is folded separately, so that interleaved channels do not hide each other's repetition. `left_out` is
+    the number of commands that did not fit, `left_out_connections` that of connections without any row.
     """
 
     def __init__(self, most: int = USUAL_ROWS) -> None:
@@ -146,7 +144,7 @@ class Ladder:
         self._open: dict[int, _OpenSection] = {}
 
     def add(self, command: PassedCommand, stream: int | None = None) -> None:
-        """Add a command; to the section of another `stream`, where that is the other leg of the same session."""
+        """Add a command; to the section of another `stream` if that is the other leg of the same session."""
         stream = command.stream if stream is None else stream
         section = self._open.get(stream)
         if command.kind is PassedKind.END:
@@ -180,14 +178,14 @@ class Ladder:
         self._rows += channel.add(row)
 
     def pair(self, stream: int) -> None:
-        """Note that both legs of the session whose client's leg is `stream` are shown."""
+        """Note that both legs of the session whose client leg is `stream` are shown."""
         section = self._open.get(stream)
         if section is not None and section.section is not None:
             section.section.has_proxy = True
 
 
 class _OpenSection:
-    """A connection that is not over: its section, unless there is no room for one, and the foldings of its channels."""
+    """A connection that has not ended: its section, None if the ladder is full, and the foldings of its channels."""
 
     def __init__(self) -> None:
         self.section: LadderSection | None = None
@@ -195,20 +193,21 @@ class _OpenSection:
 
 
 class _ChannelFolding:
-    """Finds what repeats among the rows of one channel, which are among the `items` of its section.
+    """Detects repetition among the rows of one channel, which are among the `items` of its section.
 
-    Alike rows in a row are one; then rows that repeat together, however often each of them does, are a group.
+    Consecutive similar rows become one; then a sequence of rows that repeats becomes a group, whatever the count of
+    each.
     """
 
     def __init__(self, items: dict[int, LadderItem]) -> None:
         self.is_cut = False
         self._items = items
         self._recent: list[LadderRow] = []
-        """The latest rows outside of groups; right behind a group, those that may become its next repetition."""
+        """The latest rows outside of groups; directly after a group, the candidates for its next repetition."""
         self._group: LadderGroup | None = None
 
     def may_fold(self, key: Hashable) -> bool:
-        """Would a row with this key need no room of its own, or perhaps none in the end?"""
+        """Whether a row with this key needs no additional row, or possibly none in the end."""
         group, recent = self._group, self._recent
         if recent and recent[-1].key == key:
             return True
@@ -217,7 +216,7 @@ class _ChannelFolding:
         return group.rows[len(recent)].key == key or (not recent and group.rows[-1].key == key)
 
     def add(self, row: LadderRow) -> int:
-        """Take the next row of the channel; how many more rows there are with it, which may be negative."""
+        """Add the next row of the channel; return the change in the number of rows, which may be negative."""
         group, recent = self._group, self._recent
         if recent and recent[-1].key == row.key:
             recent[-1].absorb(row)
@@ -230,7 +229,7 @@ class _ChannelFolding:
         if group is None:
             return 1 - self._fold()
         if group.rows[len(recent) - 1].key != row.key:
-            self._group = None  # what seemed to be its next repetition is none
+            self._group = None  # the presumed next repetition is not one
             return 1 - self._fold()
         if len(recent) < len(group.rows):
             return 1
@@ -239,7 +238,7 @@ class _ChannelFolding:
         return 1 - len(group.rows)
 
     def _fold(self) -> int:
-        """Make a group of the latest rows, if they repeat those before; how many rows that saves."""
+        """Group the latest rows if they repeat those before; return the number of rows saved."""
         recent = self._recent
         del recent[: -2 * MAX_PERIOD]
         for period in range(2, len(recent) // 2 + 1):
@@ -262,7 +261,7 @@ class _ChannelFolding:
 
 
 def _lanes(command: PassedCommand) -> tuple[int, int]:
-    """From whom to whom; where the legs differ, one of them is the proxy."""
+    """Return the source and target lanes; if the legs differ, one of them is the proxy."""
     is_client = command.sender == CLIENT
     leg = command.note.leg
     near = PROXY_LANE if leg == "upstream" else CLIENT_LANE
@@ -294,7 +293,7 @@ def _row(number: int, command: PassedCommand) -> LadderRow:
 
 
 def _subject(command: PassedCommand, given: dict[str, Any]) -> Hashable:
-    """What commands that are alike have in common: messages, where they go to; requests, all that they ask for."""
+    """Return the key that similar commands share: the destination of messages, all arguments of requests."""
     name = title(command)
     if name in _MESSAGES:
         places = ("exchange", "queue", "consumer_tag", "destination")
@@ -303,23 +302,23 @@ def _subject(command: PassedCommand, given: dict[str, Any]) -> Hashable:
 
 
 _SETS = frozenset({"commands", "transfers"})
-"""Sets of command ids."""
+"""Arguments that are sets of command ids."""
 
 
 def _set_text(ranges: list[Any]) -> str:
-    """A set of command ids, as a person writes it."""
+    """Format a set of command ids."""
     return ", ".join(str(first) if first == last else f"{first}-{last}" for first, last in ranges)
 
 
 def _place(command: PassedCommand) -> dict[str, Any]:
-    """Where a message of 0-10 is from, or to: that is in its header."""
+    """Return the exchange and routing key of a 0-10 message, which are in its header."""
     properties = command.properties
     delivery = properties.header.delivery if isinstance(properties, TransferProperties) else None
     return {} if delivery is None else {"exchange": delivery.exchange or "", "routing_key": delivery.routing_key or ""}
 
 
 def _arguments(command: PassedCommand) -> dict[str, Any]:
-    """The arguments that say something, tags first: no tables, and nothing that is empty or false."""
+    """Return the informative arguments, tags first, without tables and without empty or false values."""
     if command.method is None:
         return {}
     found: dict[str, Any] = {} if command.command_id is None else {"command_id": command.command_id}

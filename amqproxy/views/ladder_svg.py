@@ -1,4 +1,4 @@
-"""A ladder as a picture: SVG that needs nothing else, and looks right on light and on dark pages."""
+"""A ladder as a picture: self-contained SVG, legible on light and on dark pages."""
 
 from __future__ import annotations
 
@@ -11,17 +11,17 @@ from amqproxy.views.ladder_text import group_text, lanes_of, left_out_text, row_
 
 ROW = 26
 LEFT, RIGHT = 300, 40
-"""What is beside the lanes: times on the left."""
+"""Margins beside the lanes; the left one holds the times."""
 
 BETWEEN_TWO, BETWEEN_THREE = 840, 560
-"""From one lane to the next."""
+"""Distances between lanes, with two lanes and with three."""
 
 CHARACTER = 7.3
-"""How wide a character is, about."""
+"""Approximate width of a character."""
 
 GRAY, RED = "#757575", "#e61f1f"
 CHANNEL_COLOURS = ("#757575", "#1d78cb", "#bd580f", "#13873b", "#a14fd3", "#0f8383", "#d32f91", "#966e32", "#5c69e2")
-"""The connection's own, then those of channels by turns. Each has a contrast of 4.5 to 1 both to white and to black."""
+"""The connection's own colour, then those of channels in rotation, with a contrast of 4.5:1 to both white and black."""
 
 _STYLE = (
     "text{font:12px ui-monospace,SFMono-Regular,Menlo,Consolas,'DejaVu Sans Mono',monospace}"
@@ -30,7 +30,7 @@ _STYLE = (
 
 
 def ladder_svg(ladder: Ladder) -> Iterator[str]:
-    """The lines of an SVG document."""
+    """Yield the lines of an SVG document."""
     left_out = left_out_text(ladder)
     has_proxy = any(section.has_proxy for section in ladder.sections)
     span = 2 * BETWEEN_THREE if has_proxy else BETWEEN_TWO
@@ -107,7 +107,7 @@ class _Section:
         yield "</g>"
 
     def _group(self, group: LadderGroup, y: int) -> Iterator[str]:
-        """A frame around the rows of a group."""
+        """Draw a frame around the rows of a group."""
         left, right = 6, self._lanes[BROKER_LANE] + RIGHT - 6
         height = ROW * (len(group.rows) + 1) + 1
         text = group_text(group)
@@ -156,7 +156,7 @@ def _line(x1: int, y1: int, x2: int, y2: int, colour: str, more: str) -> str:
 
 
 def _text(text: str) -> str:
-    """Text as XML can hold it: what XML forbids is replaced."""
+    """Escape text for XML, replacing characters that XML forbids."""
     return escape("".join(each if _is_allowed(each) else "\N{REPLACEMENT CHARACTER}" for each in text))
 
 
@@ -165,6 +165,6 @@ def _attribute(text: str) -> str:
 
 
 def _is_allowed(character: str) -> bool:
-    """Section 2.2 of XML 1.0, without the control characters that it allows."""
+    """Whether section 2.2 of XML 1.0 allows a character, except the control characters that it allows."""
     number = ord(character)
     return 0x20 <= number < 0x7F or 0xA0 <= number < 0xD800 or 0xE000 <= number < 0xFFFE or number > 0xFFFF

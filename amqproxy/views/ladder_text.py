@@ -1,4 +1,4 @@
-"""A ladder as lines of text, and the words that its pictures share."""
+"""A ladder as lines of text, and the texts that its pictures share."""
 
 from __future__ import annotations
 
@@ -22,11 +22,11 @@ USUAL_WIDTH = 120
 WIDTH_WITH_PROXY = 180
 LEAST_WIDTH = 90
 _MARGIN = 38
-"""Columns before the first lane: the bracket of a group, the time, the time since the row before, and the channel."""
+"""Columns before the first lane: the bracket of a group, the time, the time since the previous row, and the channel."""
 
 
 class LadderStyle(msgspec.Struct, frozen=True):
-    """The characters that a ladder is drawn with."""
+    """The characters of a ladder drawing."""
 
     lane: str
     line: str
@@ -46,7 +46,7 @@ PLAIN = LadderStyle("|", "-", ">", "<", "+", "x", ",", "|", "`", "~")
 
 
 def ladder_lines(ladder: Ladder, *, width: int | None = None, style: LadderStyle = UNICODE) -> Iterator[str]:
-    """The sections one after the other, and what did not fit; as wide as asked for, or else as is useful."""
+    """Yield the sections one after the other, and the number of omitted commands; in `width` columns if given."""
     lines = _ladder_lines(ladder, width, style)
     return lines if style is UNICODE else (line.translate(_IN_ASCII) for line in lines)
 
@@ -64,7 +64,7 @@ def _ladder_lines(ladder: Ladder, width: int | None, style: LadderStyle) -> Iter
 
 
 def left_out_text(ladder: Ladder) -> str:
-    """How much did not fit; "" if all did."""
+    """Describe the omitted commands; "" if there are none."""
     if not ladder.left_out:
         return ""
     count, connections = ladder.left_out, ladder.left_out_connections
@@ -75,13 +75,13 @@ def left_out_text(ladder: Ladder) -> str:
 
 
 def section_title(section: LadderSection) -> str:
-    """Which connection it is."""
+    """Return the heading of a connection."""
     name = f" ({printable(section.name)})" if section.name else ""
     return f"connection #{section.stream}: {' → '.join(section.connection.split('-'))}{name}"
 
 
 def row_text(row: LadderRow, *, times: str = UNICODE.times) -> str:
-    """What was sent, with how often, and what all of these shared."""
+    """Return the title, count and shared arguments of a row."""
     if row.kind.is_without_method:
         parts = [row.title, row.note, printable(row.text), _sizes(row)]
     else:
@@ -103,13 +103,13 @@ def _sizes(row: LadderRow) -> str:
 
 
 def group_text(group: LadderGroup) -> str:
-    """How often the rows of a group were repeated, and for how long."""
+    """Return the number of repetitions of a group, and their duration."""
     took = (group.last_ts_ns - group.rows[0].ts_ns) / 1e9
     return f"{group.times:,} times within {duration(took)}, until {clock(group.last_ts_ns)}"
 
 
 def lanes_of(section: LadderSection) -> list[tuple[int, str]]:
-    """The lanes of a section, from left to right."""
+    """Return the lanes of a section, from left to right."""
     lanes = [(CLIENT_LANE, "client"), (BROKER_LANE, "broker")]
     if section.has_proxy:
         lanes.insert(1, (PROXY_LANE, "proxy"))
@@ -117,7 +117,7 @@ def lanes_of(section: LadderSection) -> list[tuple[int, str]]:
 
 
 def since_text(ts_ns: int, last_ns: int | None) -> str:
-    """The time since the row before."""
+    """Return the time since the previous row."""
     if last_ns is None:
         return ""
     seconds = (ts_ns - last_ns) / 1e9
@@ -175,7 +175,7 @@ class _Lines:
         return margin + self._arrow(row)
 
     def _drawn(self, text: str) -> str:
-        """Text between the outer lanes."""
+        """Return text between the outer lanes."""
         return f"{self._style.lane}{text[: self._width - 2].ljust(self._width - 2)}{self._style.lane}"
 
     def _arrow(self, row: LadderRow) -> str:

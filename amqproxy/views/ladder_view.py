@@ -1,4 +1,4 @@
-"""Who sent what to whom: `--sequence`, as text or as a picture."""
+"""The sequence of commands between the peers: `--sequence`, as text or as a picture."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from amqproxy.views.passed_command import PassedKind, commands_of
 
 
 class LadderView:
-    """Draws a ladder of at most `most` rows in the end, with `draw`."""
+    """Draws a ladder of at most `most` rows with `draw` after the last capture."""
 
     def __init__(
         self,
@@ -42,7 +42,7 @@ class LadderView:
             elif command.note.leg == "upstream" or command.kind is PassedKind.ERROR:
                 self._ladder.add(command, client_stream)
             else:
-                self._ladder.pair(client_stream)  # it is shown already, as the same on the other leg
+                self._ladder.pair(client_stream)  # it is already shown, as the same command on the other leg
         return iter(())
 
     def finish(self) -> Iterator[str]:

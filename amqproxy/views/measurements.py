@@ -1,4 +1,4 @@
-"""How often something took how long, or was how large."""
+"""Distributions of durations and sizes."""
 
 from __future__ import annotations
 
@@ -7,28 +7,28 @@ from collections.abc import Sequence
 from amqproxy.taps.metering.distribution import Distribution
 
 PRECISION = 0.1
-"""By how much a percentile may be wrong, in relation to itself."""
+"""Maximum relative error of a percentile."""
 
 _FINE_STEPS = [1 + n / 10 for n in range(10)] + [2 + n / 5 for n in range(15)] + [5 + n / 2 for n in range(10)]
 
 
 def _decimals(steps: Sequence[float]) -> list[float]:
-    """These steps of each power of ten, from a microsecond to a day."""
+    """Return the steps scaled by each power of ten, from a microsecond to a day."""
     return [0.0, *(float(f"{step:.1f}e{power}") for power in range(-6, 5) for step in steps), 1e5]
 
 
 SECONDS, _FINE_SECONDS = _decimals((1, 2, 5)), _decimals(_FINE_STEPS)
-"""The bounds of the intervals of seconds that are shown, and of those that are counted."""
+"""Bounds of the intervals of seconds that are shown, and of the finer ones that are counted."""
 
 SHORT_INTERVALS = _decimals((1, 1.3, 1.6, 2, 2.6, 3.2, 4, 5, 6.5, 8))
-"""Bounds of intervals of seconds that are as long in relation to their values, about, as a picture shows them."""
+"""Bounds of intervals of seconds of about equal relative length, as a chart shows them."""
 
 BYTES = [0.0, *(4.0**power for power in range(17))]
 _FINE_BYTES = [0.0, *(2.0**power * (1 + n / 16) for power in range(32) for n in range(16)), 2.0**32]
 
 
 class Measurements:
-    """Seconds, or bytes with `is_bytes`: how many, the least, the most, the mean, percentiles, and intervals."""
+    """Count, minimum, maximum, mean, percentiles and intervals of seconds, or of bytes if `is_bytes`."""
 
     def __init__(self, *, is_bytes: bool = False) -> None:
         self._fine = Distribution(_FINE_BYTES if is_bytes else _FINE_SECONDS)
@@ -38,7 +38,7 @@ class Measurements:
         self.most = 0.0
 
     def observe(self, value: float, count: int = 1) -> None:
-        """Count a value so many times."""
+        """Count a value `count` times."""
         value = max(value, 0.0)
         self._fine.observe(value, count)
         self.count += count
@@ -54,7 +54,7 @@ class Measurements:
         return self.total / self.count if self.count else 0.0
 
     def percentile(self, percent: float) -> float:
-        """The value that so many percent of all do not exceed, to within `PRECISION`."""
+        """Return the value that `percent` of all values do not exceed, to within `PRECISION`."""
         wanted = self.count * percent / 100
         seen, before = 0, 0.0
         bounds, counts = self._fine.bounds, self._fine.counts
@@ -68,9 +68,10 @@ class Measurements:
         return self.most
 
     def intervals(self, shown: Sequence[float] = ()) -> list[tuple[float | None, int]]:
-        """How many are at most as large as each bound, and larger than the one before; from the first to the last.
+        """Return each bound with the number of values up to it and above the previous one.
 
-        None is the bound of what is larger than all of them. Other bounds may be given, which are among the fine ones.
+        The list extends from the first interval used to the last. None is the bound of values above all bounds. Other
+        bounds may be given, if they are among the fine ones.
         """
         shown = shown or self._shown
         counts = [0] * (len(shown) + 1)

@@ -1,4 +1,4 @@
-"""Commands as they passed in a capture: a method with its content, put together from the frames of both sides."""
+"""Commands as they passed in a capture: methods with their content, assembled from the frames of both sides."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ from amqproxy.taps.trace.content import PartialContent
 from amqproxy.taps.trace.events import MessageProperties, Method
 
 _Place = tuple[str, int, int, str]
-"""Where a command is sent: sender, channel, track (0 in 0-9-1), and the leg of its note."""
+"""The place of a command: sender, channel, track (0 in 0-9-1), and the leg of its note."""
 
 _LEGS = ("", "client", "upstream")
 
@@ -34,7 +34,7 @@ _Content = TypeVar("_Content")
 
 
 class _Partial(NamedTuple, Generic[_Content]):
-    """A command that is not complete: when the latest of it came, its note, and what there is of it."""
+    """An incomplete command: the time of its latest frame, its note, and its content so far."""
 
     ts_ns: int
     note: Note
@@ -42,20 +42,20 @@ class _Partial(NamedTuple, Generic[_Content]):
 
 
 class PassedKind(StrEnum):
-    """What passed."""
+    """Kinds of events on a connection."""
 
     COMMAND = "command"
     """A method, with all of its content."""
     CUT_COMMAND = "cut command"
-    """A method of which some content did not come, or is not in the capture."""
+    """A method with incomplete content: it did not arrive, or is not in the capture."""
     STRAY_CONTENT = "stray content"
     """A header or a body frame whose method is not in the capture."""
     HEARTBEAT = "heartbeat"
     PROTOCOL_HEADER = "protocol header"
     ERROR = "error"
-    """Bytes that could not be read."""
+    """Unreadable bytes."""
     END = "end"
-    """Both directions of the connection are over."""
+    """The end of both directions of the connection."""
 
     @property
     def is_without_method(self) -> bool:
@@ -63,12 +63,12 @@ class PassedKind(StrEnum):
 
 
 class PassedCommand(msgspec.Struct, frozen=True, kw_only=True, gc=False):
-    """What one side of a connection sent, complete at `ts_ns`; `sender` is "" for the end of both.
+    """A command or other event of one side of a connection, complete at `ts_ns`; `sender` is "" for the end of both.
 
-    Of a recording of the proxy's, `leg` is the one that it passed on, and `note` what rules have made of it. `channel`
-    is None for what is of no channel. A command of 0-10 has its `command_id`, where that is known. `size` is that of
-    the body, `body` as much of its beginning as was asked for. `text` is the protocol's name, or what went wrong, or
-    why the connection is over, unless it was closed before.
+    In a recording of the proxy, `leg` is the one that it passed on, and `note` the effect of rules. `channel` is None
+    for events without a channel. A 0-10 command has its `command_id`, if that is known. `size` is that of the body,
+    `body` as much of its beginning as was requested. `text` is the protocol's name, the error, or the reason for which
+    the connection ended, unless it was closed before.
     """
 
     kind: PassedKind
@@ -88,9 +88,9 @@ class PassedCommand(msgspec.Struct, frozen=True, kw_only=True, gc=False):
 
 
 def commands_of(decoded: Iterable[Decoded], *, body: int = 0) -> Iterator[PassedCommand]:
-    """The commands of all connections, each when it is complete, with the first `body` bytes of each body.
+    """Yield the commands of all connections as they become complete, with the first `body` bytes of each body.
 
-    What is not complete yet comes cut when the next command of its channel begins, or nothing more can come of it.
+    An incomplete command is yielded as cut when the next command of its channel begins, or nothing more can follow.
     """
     assemblers: dict[int, _Assembler] = {}
     for each in decoded:
@@ -105,7 +105,7 @@ def commands_of(decoded: Iterable[Decoded], *, body: int = 0) -> Iterator[Passed
 
 
 class _Assembler:
-    """Puts together the commands of one connection."""
+    """Assembles the commands of one connection."""
 
     def __init__(self, stream: int, connection: str, body: int) -> None:
         self._stream = stream
@@ -143,13 +143,13 @@ class _Assembler:
                 yield self._new(PassedKind.END, decoded.ts_ns, "", text="" if self._is_closed else decoded.reason)
 
     def cut(self, sender: str | None = None) -> list[PassedCommand]:
-        """The commands that are not complete, of one side or of both: nothing more comes of them."""
+        """Return the incomplete commands of one side or of both as cut, since nothing more can follow."""
         places = [place for place in self._partial if sender in (None, place[0])]
         tracks = [place for place in self._commands if sender in (None, place[0])]
         return [self._cut(place) for place in places] + [each for place in tracks for each in self._cut_command(place)]
 
     def _open(self, partial: Mapping[_Place, Any], sender: str, channel: int, track: int = 0) -> list[_Place]:
-        """The commands that the next frame may be of: where it passed on both legs, one for each of these."""
+        """Return the open commands that the next frame may belong to: one per leg, if it passed on both."""
         leg = self._note.leg
         places = [(sender, channel, track, each) for each in (("", leg) if leg else _LEGS)]
         return [place for place in places if place in partial]
@@ -177,7 +177,7 @@ class _Assembler:
                 yield taken
 
     def _taken(self, place: _Place, frame: Frame, ts_ns: int) -> PassedCommand | None:
-        """What a frame completes; `ProtocolError` where it cannot be decoded."""
+        """Return the command that a frame completes; `ProtocolError` if it cannot be decoded."""
         sender, channel, *_ = place
         if frame.kind == METHOD:
             method: Amqp091Method = frame.method
@@ -206,7 +206,7 @@ class _Assembler:
         return self._finished(PassedKind.CUT_COMMAND, place)
 
     def _finished(self, kind: PassedKind, place: _Place) -> PassedCommand:
-        """A command of 0-9-1 with what there is of its content, which is forgotten."""
+        """Remove and return a 0-9-1 command with its content so far."""
         ts_ns, note, content = self._partial.pop(place)
         return PassedCommand(
             kind=kind,
@@ -258,7 +258,7 @@ class _Assembler:
             yield self._completed(PassedKind.CUT_COMMAND, place)
 
     def _completed(self, kind: PassedKind, place: _Place) -> PassedCommand:
-        """A command of 0-10 with what there is of it, which is forgotten."""
+        """Remove and return a 0-10 command with its content so far."""
         ts_ns, note, command = self._commands.pop(place)
         method = command.method
         self._is_closed = self._is_closed or isinstance(method, controls.ConnectionCloseOk)

@@ -1,4 +1,4 @@
-"""A line a frame, or a line a message or finding."""
+"""A line per frame, or per message or finding."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ from amqproxy.views.columns import Render
 
 
 class FrameLines:
-    """Renders each frame that is selected, and of which the filter lets the command by, with `body` bytes of bodies."""
+    """Renders each selected frame whose command passes the filter, with `body` bytes of bodies."""
 
     def __init__(
         self,
@@ -50,7 +50,7 @@ class FrameLines:
 
 
 class FrameJSONLines:
-    """The frames that are selected, as `FrameLines` has them, in JSON: several lines at once, one a frame."""
+    """The frames that `FrameLines` selects, as lines of JSON, several at a time."""
 
     def __init__(
         self,
@@ -78,7 +78,7 @@ class FrameJSONLines:
 
 
 class FrameColumns:
-    """The frames that are selected, as `FrameLines` has them: what `render` makes of their lines of JSON."""
+    """The frames that `FrameLines` selects, with their lines of JSON converted by `render`."""
 
     def __init__(
         self,
@@ -105,7 +105,7 @@ class FrameColumns:
 
 
 class ReportLines:
-    """Renders each message or finding that is selected, after it was shown to `note`; the filter is for messages.
+    """Renders each selected message or finding after passing it to `note`; the filter applies to messages.
 
     `heading` is the first line, before those of the first capture.
     """

@@ -1,4 +1,4 @@
-"""What was counted and measured in captures: the JSON contract of `--stats`."""
+"""Counts and measurements of captures: the JSON contract of `--stats`."""
 
 from __future__ import annotations
 
@@ -214,5 +214,5 @@ class Statistics(msgspec.Struct, frozen=True, kw_only=True):
     findings: list[FindingCount] | msgspec.UnsetType = msgspec.UNSET
 
     def to_json(self) -> bytes:
-        """One line of JSON, without the line's end."""
+        """Return one line of JSON, without a line end."""
         return encoded(self)

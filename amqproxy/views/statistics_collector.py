@@ -1,6 +1,6 @@
-"""Counts and measures what happens on the connections of captures.
+"""Counts and measures the activity on the connections of captures.
 
-Of the events of their traces; only frames and bytes are counted from what was decoded.
+It processes the events of their traces; only frames and bytes are counted from the decoded input.
 """
 
 from __future__ import annotations
@@ -61,16 +61,16 @@ from amqproxy.views.timeline import Timeline
 from amqproxy.views.top_table import TopTable
 
 MAX_ERRORS = 256
-"""Different errors that are counted by themselves."""
+"""Distinct errors that are counted individually."""
 
 MAX_SELECTED = 65_536
-"""Open messages of one connection that a filter has selected; what becomes of the oldest beyond that is not counted."""
+"""Open messages of one connection selected by a filter; the outcome of the oldest beyond that is not counted."""
 
 MAX_TEXT = 80
-"""Characters of an error's reason that are kept."""
+"""Characters that are kept of an error's reason."""
 
 PUBLISHED, DELIVERED, CONFIRMED, ACKED, REFUSED, CLIENT_BYTES, SERVER_BYTES = range(7)
-"""The series of the timeline. Refused are nacked and returned publishes, and deliveries that were given back."""
+"""The series of the timeline; refused are nacked and returned publishes, and deliveries that were given back."""
 
 OTHER = ("other", None, None, "")
 
@@ -78,10 +78,10 @@ ErrorKey = tuple[str, str | None, int | None, str]
 
 
 class Collector:
-    """Adds up all captures that it is fed: what is selected, and of which the filter lets the command by.
+    """Sums up the captures it is fed: the selection, reduced to the commands that pass the filter.
 
-    `totals` counts by the names of `MessageTotals`. Findings are those of all commands: by default they are left out
-    where there is a filter. Connections are listed whether or not anything of them is selected.
+    `totals` counts by the names of `MessageTotals`. Findings cover all commands: by default they are omitted with a
+    filter. Connections are listed even if nothing of them is selected.
     """
 
     def __init__(self, selection: Selection, wanted: Filter | None = None, *, has_findings: bool | None = None) -> None:
@@ -94,7 +94,7 @@ class Collector:
         self.start_ns: int | None = None
         self.end_ns: int | None = None
         self.frames = {CLIENT: [0, 0, 0], SERVER: [0, 0, 0]}
-        """Frames, heartbeats and bytes."""
+        """Frames, heartbeats and bytes of each sender."""
         self.totals: Counter[str] = Counter()
         self.timeline = Timeline(7)
         self.confirm_seconds, self.ack_seconds, self.open_seconds = Measurements(), Measurements(), Measurements()
@@ -105,7 +105,7 @@ class Collector:
         self.top_exchanges: TopTable[str] = TopTable(1)
         self.top_routing_keys: TopTable[str] = TopTable(1)
         self.top_queues: TopTable[str | None] = TopTable(2)
-        """The others of a queue are its bytes, and how many of its messages were redelivered."""
+        """The additional counts of a queue are its bytes, and its redelivered messages."""
         self.errors: Counter[ErrorKey] = Counter()
         self.findings: Counter[tuple[str, str]] = Counter()
         self.finding_connections: Counter[str] = Counter()
@@ -113,7 +113,7 @@ class Collector:
         self.listed_findings = FindingList()
 
     def feed(self, decoded: Iterable[Decoded]) -> None:
-        """Take one capture."""
+        """Collect the figures of one capture."""
         kept_body = 0 if self._wanted is None else CommandFilter.kept_body(self._wanted)
         settings = ObserverSettings(
             messages=False, findings=self.has_findings, counts_findings=True, kept_body=kept_body
@@ -128,14 +128,14 @@ class Collector:
                     connection = self._open.get(report.stream)
                     if connection is not None:
                         connection.figures.findings += report.count == 1
-        finally:  # also where the capture cannot be read to its end
+        finally:  # also if the capture cannot be read to its end
             for stream in list(self._open):
                 self._end(stream)
 
     # --- frames
 
     def _counted(self, decoded: Iterable[Decoded]) -> Iterator[Decoded]:
-        """The same, once its frames and bytes are counted."""
+        """Yield the input unchanged, after counting its frames and bytes."""
         for each in decoded:
             connection = self._open.get(each.stream) or self._connection(each)
             if connection is not None and each.ts_ns > connection.figures.ended_ns:
@@ -153,7 +153,7 @@ class Collector:
                 self._end(each.stream, each.reason)
 
     def _sifted(self, connection: _Connection, decoded: Amqp091DecodedFrames) -> Iterable[Frame]:
-        """The frames that the filter lets by."""
+        """Return the frames that pass the filter."""
         frames = decoded.frames
         if self._wanted is None:
             return frames
@@ -165,7 +165,7 @@ class Collector:
         return connection.frame_filter.sift(sender, list(frames), decoded.ts_ns / 1e9, connection.tags)
 
     def _sifted_amqp010(self, connection: _Connection, decoded: Amqp010DecodedFrames) -> Iterable[Amqp010Frame]:
-        """The same of 0-10."""
+        """Return the 0-10 frames that pass the filter."""
         if self._wanted is None:
             return decoded.frames
         sender = Peer(decoded.sender)
@@ -202,7 +202,7 @@ class Collector:
         self.end_ns = ts_ns if self.end_ns is None else max(self.end_ns, ts_ns)
 
     def _connection(self, first: Decoded) -> _Connection | None:
-        """A connection that begins with this; None where its protocol is not decoded."""
+        """Open the connection that begins with `first`; None if its protocol is not decoded."""
         if isinstance(first, StreamEnded):
             return None
         if isinstance(first, DecodedProtocolHeader) and first.protocol not in (AMQP091, AMQP010):
@@ -392,17 +392,17 @@ class Collector:
 
 
 class SelectedMessages:
-    """Which open messages of one connection a filter has selected, by what they are and their channel."""
+    """Numbers of the open messages of one connection that a filter selected, by kind and channel."""
 
     def __init__(self) -> None:
         self._numbers: dict[tuple[str, int], OrderedDict[int, None]] = {}
         self._count = 0
 
     def add(self, place: tuple[str, int], number: int) -> None:
-        """A message was selected."""
+        """Add a selected message."""
         numbers = self._numbers.get(place)
         if numbers is None:
-            numbers = self._numbers[place] = OrderedDict()  # which a dictionary's first key is not found as fast as
+            numbers = self._numbers[place] = OrderedDict()  # finds its first key faster than a plain dict
         if number not in numbers:
             numbers[number] = None
             self._count += 1
@@ -414,11 +414,11 @@ class SelectedMessages:
             self._count -= 1
 
     def has(self, place: tuple[str, int], number: int | None) -> bool:
-        """Is this one of them?"""
+        """Whether a message is selected."""
         return number in self._numbers.get(place, ())
 
     def take(self, place: tuple[str, int], span: Span) -> int:
-        """How many of these messages were selected; they are open no longer."""
+        """Remove the messages of a span, which are settled; return how many of them were selected."""
         numbers = self._numbers.get(place)
         if not numbers:
             return 0
@@ -432,7 +432,7 @@ class SelectedMessages:
 
 
 class EveryMessage(SelectedMessages):
-    """Where no filter selects, all messages are selected."""
+    """Selection without a filter: all messages."""
 
     def add(self, place: tuple[str, int], number: int) -> None:
         pass
@@ -453,7 +453,7 @@ def _is_heartbeat(frame: Frame | Amqp010Frame) -> bool:
 
 
 class _Connection:
-    """What passed on one connection so far, and what selects its commands, where there is a filter."""
+    """Figures of one connection so far, and the filters of its commands, if there are any."""
 
     filter: MessageFilter
     assembly_filter: AssemblyFilter[int | None]

@@ -1,4 +1,4 @@
-"""From what was collected to the JSON contract of `--stats`."""
+"""Conversion of collected figures to the JSON contract of `--stats`."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ USUAL_TOP = 10
 
 
 def statistics_of(found: Collector, *, top: int = USUAL_TOP) -> Statistics:
-    """The figures of all that was collected, with so many entries in each table of the heaviest."""
+    """Return the collected figures, with `top` entries in each table of the heaviest."""
     seconds = 0.0 if found.start_ns is None or found.end_ns is None else (found.end_ns - found.start_ns) / 1e9
     timeline = _timeline(found)
     return Statistics(

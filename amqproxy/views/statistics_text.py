@@ -1,4 +1,4 @@
-"""The figures of `--stats` as lines for a person."""
+"""The figures of `--stats` as lines for human readers."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ MAX_NAME = 60
 
 
 def statistics_lines(found: Statistics, *, blocks: bool) -> Iterator[str]:
-    """All that was counted; what there was nothing of is left out. With `blocks`, in characters that draw."""
+    """Yield all figures except empty ones; with `blocks`, bars use Unicode block characters."""
     yield from _head(found)
     yield from _messages(found)
     yield from _timeline(found, blocks=blocks)
@@ -169,7 +169,7 @@ def _errors(found: Statistics) -> Iterator[str]:
 
 
 def error_text(kind: str, by: str | None, code: int | None, text: str) -> str:
-    """What went wrong, in words."""
+    """Describe an error in words."""
     whose = f" by {by}" if by and kind in ("channel-closed", "connection-closed") else ""
     whose = f" from {by}" if by and kind == "unreadable" else whose
     reason = " ".join(part for part in (str(code or ""), printable(text)) if part)
@@ -186,7 +186,7 @@ def _findings(found: Statistics) -> Iterator[str]:
 def _section(
     title: str, heads: Sequence[str], rows: Sequence[Sequence[Any]], *, is_exact: bool = True
 ) -> Iterator[str]:
-    """A table under its title, which is the head of the first column."""
+    """Yield a table whose title is the head of the first column."""
     yield ""
     yield from _table([title if is_exact else f"{title} (about)", *heads], rows)
     if not is_exact:
@@ -194,7 +194,7 @@ def _section(
 
 
 def _table(heads: Sequence[str], rows: Sequence[Sequence[Any]]) -> Iterator[str]:
-    """Lines of columns: the first to the left, all others to the right."""
+    """Yield lines of columns, the first left-aligned, all others right-aligned."""
     texts = [[f"{each:,}" if isinstance(each, int) else str(each) for each in row] for row in rows]
     widths = [max(len(row[column]) for row in [heads, *texts]) for column in range(len(heads))]
     for row in [heads, *texts]:
@@ -219,7 +219,7 @@ def _rate(rate: float) -> str:
 
 
 def size_text(size: float) -> str:
-    """Some bytes as a person reads them: 12 B, 4.1 KiB, 23 MiB."""
+    """Format a number of bytes: 12 B, 4.1 KiB, 23 MiB."""
     for unit in ("B", "KiB", "MiB", "GiB"):
         if size < 1024:
             return f"{size:.3g} {unit}" if size < 1000 else f"{size:.0f} {unit}"

@@ -1,4 +1,4 @@
-"""Figures of all that is selected: `--stats`."""
+"""Figures of the whole selection: `--stats`."""
 
 from __future__ import annotations
 
@@ -13,8 +13,9 @@ from amqproxy.views.statistics_text import statistics_lines
 
 
 class StatisticsView:
-    """Counts and measures all captures, and shows it in the end: as text, with `blocks` where they can be drawn, or as
-    an object of JSON. Each table of the heaviest has `top` entries.
+    """Collects figures of all captures, and renders them at the end, as text or as a JSON object.
+
+    Text has Unicode bars if `blocks`. Each table of the heaviest has `top` entries.
     """
 
     def __init__(

@@ -1,15 +1,15 @@
-"""How much of something there was, and when, at a resolution that fits the whole."""
+"""Amounts over time, at a resolution that adapts to the whole span."""
 
 from __future__ import annotations
 
 MAX_INTERVALS = 120
-"""Intervals that are kept at once; where there were more, they become longer."""
+"""Maximum number of intervals; beyond that, intervals become longer."""
 
 SHORTEST_NS = 1_000_000
 
 
 class Timeline:
-    """Adds up `series` numbers by intervals of time, which begin as milliseconds and become 2, 10, 20, 100 … of them.
+    """Sums of `series` numbers per time interval; intervals begin as milliseconds and grow to 2, 10, 20, 100 … of them.
 
     `interval_ns` is the length of an interval; they begin at multiples of it.
     """
@@ -22,7 +22,7 @@ class Timeline:
         self._grows_by = 2
 
     def add(self, ts_ns: int, series: int, amount: int = 1) -> None:
-        """Add to a series at a time."""
+        """Add an amount to a series at a point in time."""
         place = ts_ns // self.interval_ns
         interval = self._intervals.get(place)
         if interval is None:
@@ -30,7 +30,7 @@ class Timeline:
         interval[series] += amount
 
     def amounts(self) -> tuple[int, list[list[int]]]:
-        """When the first interval begins, and for each series its amounts, one an interval."""
+        """Return the start of the first interval, and the amounts of each series, one per interval."""
         if not self._intervals:
             return 0, [[] for _ in range(self._series)]
         nothing = [0] * self._series
@@ -39,7 +39,7 @@ class Timeline:
         return self._first * self.interval_ns, [list(each) for each in zip(*rows, strict=True)]
 
     def _entered(self, ts_ns: int) -> list[int]:
-        """The interval of a time, once intervals are so long that it fits beside the others."""
+        """Return the interval of a time, after lengthening intervals until it fits."""
         place = ts_ns // self.interval_ns
         if not self._intervals:
             self._first = self._last = place
@@ -51,7 +51,7 @@ class Timeline:
 
     def _lengthen(self) -> None:
         factor = self._grows_by
-        self._grows_by = 7 - factor  # 2 and 5 by turns
+        self._grows_by = 7 - factor  # 2 and 5 alternately
         self.interval_ns *= factor
         longer: dict[int, list[int]] = {}
         for place, amounts in self._intervals.items():

@@ -1,4 +1,4 @@
-"""The heaviest of very many things, counted in a table of bounded size."""
+"""The heaviest of a large number of keys, counted in a table of bounded size."""
 
 from __future__ import annotations
 
@@ -8,13 +8,13 @@ from typing import Generic, TypeVar
 import msgspec
 
 MAX_COUNTED = 1024
-"""Things of one kind that are counted by themselves."""
+"""Keys of one kind that are counted individually."""
 
 K = TypeVar("K")
 
 
 class Counted(msgspec.Struct):
-    """The `weight` of one thing, of which up to `error` may be that of others; its `others` since it was entered."""
+    """The `weight` of a key, of which up to `error` may belong to other keys; its `others` since it was entered."""
 
     weight: int
     error: int
@@ -24,9 +24,9 @@ class Counted(msgspec.Struct):
 class TopTable(Generic[K]):
     """Counts the weight of each key, and `others` numbers beside it; exact for up to `most` keys.
 
-    Beyond that, the lightest key goes, and the next new one takes over its weight as its own error: the algorithm Space
-    Saving (Metwally, Agrawal and El Abbadi, 2005). So what is heavier than the lightest that is kept is kept, and no
-    weight is more than its error too large. `distinct` is how many were entered.
+    Beyond that, a new key replaces the lightest and takes over its weight as its own error: the Space Saving algorithm
+    (Metwally, Agrawal and El Abbadi, 2005). So every key heavier than the lightest one kept is kept, and no weight is
+    too large by more than its error. `distinct` is the number of keys entered.
     """
 
     def __init__(self, others: int = 0, *, most: int = MAX_COUNTED) -> None:
@@ -34,7 +34,7 @@ class TopTable(Generic[K]):
         self._most = most
         self._counted: dict[K, Counted] = {}
         self._lightest: list[tuple[int, int, K]] = []
-        """A heap, in which a weight may be of before; made when the table is full."""
+        """A heap whose weights may be outdated; built when the table is full."""
         self.distinct = 0
 
     @property
@@ -42,7 +42,7 @@ class TopTable(Generic[K]):
         return self.distinct <= self._most
 
     def add(self, key: K, weight: int, *others: int) -> None:
-        """Add to what was counted of a key."""
+        """Add to the counts of a key."""
         counted = self._counted.get(key)
         if counted is None:
             counted = self._entered(key)
@@ -51,7 +51,7 @@ class TopTable(Generic[K]):
             counted.others[place] += other
 
     def top(self, count: int) -> list[tuple[K, Counted]]:
-        """The heaviest keys, the heaviest first."""
+        """Return the heaviest keys, the heaviest first."""
         return sorted(self._counted.items(), key=lambda each: -each[1].weight)[:count]
 
     def __len__(self) -> int:
@@ -67,7 +67,7 @@ class TopTable(Generic[K]):
         return counted
 
     def _give_up(self) -> int:
-        """Forget the lightest key; its weight."""
+        """Remove the lightest key, and return its weight."""
         counted, lightest = self._counted, self._lightest
         if not lightest:
             lightest += [(each.weight, place, key) for place, (key, each) in enumerate(counted.items())]

@@ -1,4 +1,4 @@
-"""What all views of captures are."""
+"""The interface of all views of captures."""
 
 from __future__ import annotations
 
@@ -9,12 +9,13 @@ from amqproxy.capture.decoded import Decoded
 
 
 class View(Protocol):
-    """Makes lines of captures, one after the other, without their ends; an item may be several, with the ends between
-    them.
+    """A view renders captures, one after the other, as lines without their ends.
+
+    An item may hold several lines, with the ends between them.
     """
 
     def lines(self, decoded: Iterable[Decoded]) -> Iterator[str]:
-        """The lines of one capture, as it is read."""
+        """Yield the lines of one capture as it is read."""
 
     def finish(self) -> Iterator[str]:
-        """The lines that come after the last capture."""
+        """Yield the lines that follow the last capture."""

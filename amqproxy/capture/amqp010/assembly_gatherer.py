@@ -1,4 +1,4 @@
-"""From the frames of a captured connection of AMQP 0-10 to whole commands, where some of the frames may be missing."""
+"""Assembly of whole commands from the frames of a captured 0-10 connection, some of which may be missing."""
 
 from __future__ import annotations
 
@@ -14,20 +14,20 @@ from amqproxy.peer import Peer
 
 
 class ViewedAssembly(NamedTuple):
-    """A whole control or command, and what it is in 0-9-1, where it is anything there."""
+    """A whole control or command, with its 0-9-1 equivalent, if it has one."""
 
     assembly: Assembly
     view: Command | None
 
 
 class AssemblyGatherer:
-    """The controls and commands of both peers of one connection. What is not whole, or malformed, is left out."""
+    """Assembles the controls and commands of both peers of one connection; incomplete or malformed ones are omitted."""
 
     def __init__(self) -> None:
         self._readers: dict[tuple[Peer, int], AssemblyReader] = {}
 
     def gather(self, sender: Peer, frame: Frame, command_id: int | None) -> ViewedAssembly | None:
-        """What a frame completes; malformed frames are reported by the decoder."""
+        """Return the command that a frame completes; malformed frames are reported by the decoder."""
         place = (sender, frame.channel)
         reader = self._readers.get(place)
         if reader is None:
@@ -38,7 +38,7 @@ class AssemblyGatherer:
                 return None
             view = command_view(sender, assembly, command_id or 0)
             if view is not None and view.index >= 0:
-                _ = view.method  # a name may be no text of 0-9-1
+                _ = view.method  # a name may not be valid text in 0-9-1
             return ViewedAssembly(assembly, view)
         except (ProtocolError, ProtocolError091):
             return None

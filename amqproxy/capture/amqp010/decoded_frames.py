@@ -14,9 +14,9 @@ from amqproxy.taps.record import Record
 
 
 class Amqp010DecodedFrames(DecodedFrames, frozen=True, gc=False, kw_only=True):
-    """0-10 frames that one packet completed.
+    """0-10 frames completed by one packet.
 
-    `command_ids` has the id of each frame's command, or None for a control, and where the id is not known.
+    `command_ids` holds the id of each frame's command, or None for a control, and if the id is unknown.
     """
 
     protocol = NAME

@@ -1,4 +1,4 @@
-"""Places where bytes of whole 0-10 frames are cut into packets."""
+"""Places at which bytes of whole 0-10 frames are cut into packets."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ _LEAST = 4
 
 
 def frame_bounds(data: bytes) -> Iterator[tuple[int, int]]:
-    """Where the frames begin and end; a protocol header before them, and what is no whole frame, is one piece."""
+    """Yield the bounds of frames; a preceding protocol header, and bytes that are not a whole frame, are one piece."""
     start = 0
     if data.startswith(HEADER):
         yield 0, SIZE
@@ -25,10 +25,10 @@ def frame_bounds(data: bytes) -> Iterator[tuple[int, int]]:
 
 
 def segments(data: bytes, most: int, body: int) -> Cuts:
-    """The packets that `data` is put into, of `most` bytes each, as (start, end of what is kept, end).
+    """Return the packets for `data`, of `most` bytes each, as (start, end of the kept bytes, end).
 
     They begin and end with a frame, if that has no more than `most` bytes. Of the payload of body frames `body` bytes
-    are kept, all if that is below 0; what is not kept is at the end of a packet.
+    are kept, all if that is below 0; omitted bytes are at the end of a packet.
     """
     if not data or (body < 0 and len(data) <= most):
         return [(0, len(data), len(data))] if data else []

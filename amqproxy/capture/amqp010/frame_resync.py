@@ -1,8 +1,8 @@
-"""Frames of AMQP 0-10 in the bytes of one direction, some of which may be missing or be no frames at all.
+"""Frames of AMQP 0-10 in the bytes of one direction, which may have gaps or hold other data.
 
-As in `frame_resync`: after a gap, and after bytes that are no frame, reading resumes at the next frame, and an
-`UnreadableBytes` reports how many bytes were skipped. Where only the inside of one frame is missing, its end is known;
-and if it is a body, it is a frame all the same.
+As in `frame_resync`: after a gap, and after bytes that are not a frame, reading resumes at the next frame, and an
+`UnreadableBytes` reports the number of bytes skipped. If bytes are missing only inside one frame, its end is known; a
+body with such a gap is still a frame.
 """
 
 from __future__ import annotations
@@ -18,21 +18,21 @@ from amqproxy.capture.unreadable_bytes import MAX_KEPT_BYTES, MISSING, Unreadabl
 
 
 class Amqp010Frames(NamedTuple):
-    """Frames one after the other, at least one, and the id of each's command, where it is one and has one."""
+    """Consecutive frames, at least one, with the id of each frame's command; None without one."""
 
     frames: Sequence[Frame]
     command_ids: Sequence[int | None]
 
 
 class Amqp010Resync:
-    """One direction of a connection: bytes and holes in, frames and faults out.
+    """One direction of a connection: bytes and gaps in, frames and faults out.
 
-    A frame begins with the first byte, at `offset`, unless there was a `fault` before: then that is to be found out.
+    A frame begins with the first byte, at `offset`, unless there was a `fault` before: then the boundary is searched.
     """
 
     def __init__(self, *, offset: int = 0, fault: UnreadableBytes | None = None) -> None:
         self._reader: FrameReader | None = None if fault is not None else _reader(offset)
-        # While not reading: what is held, no more than a frame, where it lies, and what is to be reported, since where.
+        # While not reading: the held bytes (a frame at most), their offset, and the fault to report, since its offset.
         self._search: FrameSearch | None = None
         self._offset = offset
         self._since = offset if fault is None else fault.offset
@@ -43,14 +43,14 @@ class Amqp010Resync:
         self._numbering = CommandNumbering()
 
     def feed(self, ts_ns: int, data: bytes) -> list[Amqp010Frames | UnreadableBytes]:
-        """What the bytes that came next complete."""
+        """Add the next bytes, and return the frames and faults that they complete."""
         found: list[Amqp010Frames | UnreadableBytes] = []
         while data:
             data = self._read(ts_ns, data, found) if self._reader is not None else self._seek(data, found)
         return found
 
     def gap(self, ts_ns: int, lost: int) -> list[Amqp010Frames | UnreadableBytes]:
-        """Take that `lost` bytes are missing: the body that they complete."""
+        """Account for `lost` missing bytes, and return the body frame that they complete."""
         found: list[Amqp010Frames | UnreadableBytes] = []
         if self._reader is not None:
             cut = self._reader.held
@@ -74,7 +74,7 @@ class Amqp010Resync:
         return found
 
     def end(self, ts_ns: int, reason: str) -> list[UnreadableBytes]:
-        """Take that no more bytes come: what is skipped by now, or stays cut for `reason`."""
+        """Report, at the end of the bytes, those that were skipped, or an incomplete frame with `reason`."""
         if self._reader is None:
             return self._report(self._end_of_held())
         held = self._reader.held
@@ -84,7 +84,7 @@ class Amqp010Resync:
         return [UnreadableBytes(ts_ns, reason, self._reader.offset, len(held), data=kept)]
 
     def _read(self, ts_ns: int, data: bytes, found: list[Amqp010Frames | UnreadableBytes]) -> bytes:
-        """Read frames: what is left where none begins."""
+        """Read frames, and return the rest at which no frame begins."""
         reader = self._reader
         assert reader is not None
         frames = reader.feed(data)
@@ -107,7 +107,7 @@ class Amqp010Resync:
         return refused[1:]
 
     def _seek(self, data: bytes, found: list[Amqp010Frames | UnreadableBytes]) -> bytes:
-        """Look for the next frame: what is left once it is there."""
+        """Search for the next frame, and return the bytes from there."""
         if self._to_skip:
             skipped = min(self._to_skip, len(data))
             self._to_skip -= skipped
@@ -145,7 +145,7 @@ class Amqp010Resync:
             self._numbering.forget()
 
     def _finish_body(self, found: list[Amqp010Frames | UnreadableBytes]) -> None:
-        """Resume reading behind a body, whose rest is not known."""
+        """Resume reading after a body with missing bytes."""
         known, self._body = self._body, b""
         size = int.from_bytes(known[2:4])
         frame = Frame(known.ljust(size, b"\x00"), self._since, size - len(known))
@@ -161,10 +161,10 @@ class Amqp010Resync:
 
 
 def _reader(offset: int) -> FrameReader:
-    """One that believes whatever comes first on each track."""
+    """Return a reader that accepts any first frame on each track."""
     return FrameReader(frame_max=0, offset=offset, is_midstream=True)
 
 
 def _is_frame(held: bytes) -> bool:
-    """Whether what may be a frame ends where the bytes end for now, as the last one of a segment does."""
+    """Whether a possible frame ends exactly at the end of the bytes, as the last frame of a segment does."""
     return len(held) >= OVERHEAD and frame_size_at(held, 0) == len(held)

@@ -1,6 +1,6 @@
-"""What a 0-10 frame holds, written as JSON from its bytes: what `taps.amqp010.record` makes of it, byte for byte.
+"""The fields of a 0-10 frame as JSON, written from its bytes: byte for byte the same as `taps.amqp010.record`.
 
-What is odd, such as a value that is malformed or not UTF-8, or of a type that is rare, is left to the frame's record.
+Unusual frames, such as those with a value that is malformed, not UTF-8, or of a rare type, are left to their record.
 This module may be compiled.
 """
 
@@ -30,18 +30,20 @@ if not cython.compiled:
     )
 
 MAX_KEYS = 64
-"""Entries of one map; a map with more is left to its record."""
+"""Entries beyond which a map is left to its frame's record."""
 
 GROWTH = 9
-"""A byte of a frame becomes so many of JSON at most, which callers make room for: a control character of an array of
-characters, whose six bytes are in quotes of its own and have a comma behind them."""
+"""Maximum bytes of JSON for each byte of a frame, for which callers make room.
+
+A control character in an array of characters takes nine: six bytes, in quotes, followed by a comma.
+"""
 
 _MAX_DEPTH = cython.declare(cython.int, 128)
 _COMMAND = cython.declare(cython.int, COMMAND)
 
 
 def _keys(names: tuple[str, ...]) -> tuple[bytes, ...]:
-    """For each field, what is written before its value, if another field is before it."""
+    """Return the text before each field's value, for a field that follows another."""
     return tuple(b"," + encoded(name) + b":" for name in names)
 
 
@@ -65,7 +67,7 @@ _NULL = cython.declare(bytes, b"null")
 _HEX = cython.declare(bytes, b"0123456789abcdef")
 
 
-# --- each returns where it ended in `out`, or -1 where what it was given is odd
+# --- each function returns the end of its output in `out`, or -1 if its input is unusual
 
 
 @cython.cfunc
@@ -79,7 +81,7 @@ def put_arguments(
     kind: cython.int,
     index: cython.int,
 ) -> cython.Py_ssize_t:
-    """The fields of the control or command whose segment is `data[position:end]`, as an object."""
+    """Write the fields of the control or command with the segment `data[position:end]` as an object."""
     p: cython.p_const_uchar = data
     if kind == _COMMAND:
         if end - position < 4 or p[position + 2] != 1 or p[position + 3] > 1:
@@ -100,7 +102,7 @@ def put_arguments(
 def put_properties(
     out: cython.p_uchar, at: cython.Py_ssize_t, data: bytes, position: cython.Py_ssize_t, end: cython.Py_ssize_t
 ) -> cython.Py_ssize_t:
-    """All properties in the header whose segment is `data[position:end]`, as one object."""
+    """Write all properties of the header with the segment `data[position:end]` as one object."""
     p: cython.p_const_uchar = data
     start: cython.Py_ssize_t = at
     place: cython.Py_ssize_t
@@ -154,7 +156,7 @@ def _fields(
     has_all_bits: cython.bint,
     secret: cython.int,
 ) -> cython.Py_ssize_t:
-    """The fields in `data[position:end]`, behind their packing flags, as `wire` reads them; without braces."""
+    """Write the fields in `data[position:end]`, after their packing flags, as `wire` reads them; without braces."""
     p: cython.p_const_uchar = data
     program: cython.p_const_uchar = layout
     count: cython.Py_ssize_t = len(layout)
@@ -193,7 +195,7 @@ def _fields(
 @cython.inline
 @cython.exceptval(check=False)
 def _put_first(out: cython.p_uchar, at: cython.Py_ssize_t, key: bytes) -> cython.Py_ssize_t:
-    """A key without the comma before it."""
+    """Write a key without the comma before it."""
     if not cython.compiled:
         return put_bytes(out, at, key[1:])
     p: cython.p_const_uchar = key
@@ -207,7 +209,7 @@ def _put_first(out: cython.p_uchar, at: cython.Py_ssize_t, key: bytes) -> cython
 def value_size_at(
     p: cython.p_const_uchar, position: cython.Py_ssize_t, end: cython.Py_ssize_t, code: cython.int
 ) -> cython.longlong:
-    """The bytes of a value of a type, its size included; -1 where it goes past the end, or the type is reserved."""
+    """Return the size of a value, its size field included; -1 if it exceeds the end, or its type is reserved."""
     size: cython.longlong
     width: cython.Py_ssize_t
     if code < 0x80:
@@ -246,7 +248,7 @@ def _value(
     code: cython.int,
     depth: cython.int,
 ) -> cython.Py_ssize_t:
-    """A value of a type, of `size` bytes that are there, within so many maps, lists and arrays, plus one."""
+    """Write a value of `size` bytes, which are present; `depth` is one more than its number of enclosing containers."""
     p: cython.p_const_uchar = data
     end: cython.Py_ssize_t = position + size
     number: cython.longlong
@@ -308,7 +310,7 @@ def _rare(
     end: cython.Py_ssize_t,
     code: cython.int,
 ) -> cython.Py_ssize_t:
-    """The same of types that are rare."""
+    """Write a value of a rare type."""
     p: cython.p_const_uchar = data
     place: cython.Py_ssize_t
     if code == 0x23 or code == 0x33:  # float, double
@@ -335,7 +337,7 @@ def _rare(
 def put_uuid(
     out: cython.p_uchar, at: cython.Py_ssize_t, p: cython.p_const_uchar, position: cython.Py_ssize_t
 ) -> cython.Py_ssize_t:
-    """The digits of a UUID, without quotes: 36 bytes."""
+    """Write the digits of a UUID, without quotes: 36 bytes."""
     digits: cython.p_const_uchar = _HEX
     index: cython.Py_ssize_t
     for index in range(16):
@@ -357,7 +359,7 @@ def _ranges(
     position: cython.Py_ssize_t,
     end: cython.Py_ssize_t,
 ) -> cython.Py_ssize_t:
-    """A sequence-set, as pairs."""
+    """Write a sequence-set, as pairs."""
     if (end - position) & 7:
         return -1
     out[at] = 91
@@ -387,7 +389,10 @@ def put_map(
     end: cython.Py_ssize_t,
     depth: cython.int,
 ) -> cython.Py_ssize_t:
-    """A map behind its size, as an object. Of entries with one key the last is taken, which is left to a record."""
+    """Write a map after its size, as an object.
+
+    Of entries with the same key the last is used, which is left to a record.
+    """
     p: cython.p_const_uchar = data
     first: cython.Py_ssize_t
     key: cython.Py_ssize_t
@@ -438,7 +443,7 @@ def _list(
     end: cython.Py_ssize_t,
     depth: cython.int,
 ) -> cython.Py_ssize_t:
-    """A list behind its size."""
+    """Write a list after its size."""
     p: cython.p_const_uchar = data
     wanted: cython.longlong
     count: cython.longlong = 0
@@ -478,7 +483,7 @@ def _array(
     end: cython.Py_ssize_t,
     depth: cython.int,
 ) -> cython.Py_ssize_t:
-    """An array behind its size; one of values without bytes is odd."""
+    """Write an array after its size; one whose values have no bytes is unusual."""
     p: cython.p_const_uchar = data
     count: cython.longlong
     size: cython.longlong
@@ -515,14 +520,14 @@ def _array(
 @cython.inline
 @cython.exceptval(check=False)
 def _is_reserved(code: cython.int) -> cython.bint:
-    """Whether a type of a value in a container is not to be written: those of fields alone are on no wire."""
+    """Whether a type must not occur in a container: types of fields only never do on the wire."""
     return 0xB0 <= code < 0xC0 or 0xE0 <= code < 0xF0
 
 
 @cython.cfunc
 @cython.exceptval(check=False)
 def _is_known(p: cython.p_const_uchar, position: cython.Py_ssize_t, key: cython.Py_ssize_t) -> cython.bint:
-    """Whether the entries from `position` to the one at `key` have its key; they have been found good."""
+    """Whether an entry from `position` up to the one at `key` has its key; the entries are known to be valid."""
     i: cython.Py_ssize_t
     size: cython.Py_ssize_t = p[key]
     while position < key:

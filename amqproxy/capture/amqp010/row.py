@@ -1,7 +1,7 @@
-"""A frame of AMQP 0-10 as the values of a row of frames, under the names that 0-9-1 has for the same.
+"""A 0-10 frame as the values of a row of frames, under the names of their 0-9-1 equivalents.
 
-A transfer's exchange is a client's destination, and a server's is in the header; a subscription's destination is the
-consumer tag; a command id stands where 0-9-1 has a delivery tag.
+The exchange of a transfer is the destination of a client's, and in the header of a server's; the destination of a
+subscription is the consumer tag; a command id takes the place of a 0-9-1 delivery tag.
 """
 
 from __future__ import annotations
@@ -37,10 +37,10 @@ ARGUMENT_COLUMNS = {
     "description": "reply_text",
     "text": "reply_text",
 }
-"""The column of each argument that has one."""
+"""Columns by argument name."""
 
 SETTLEMENTS = (MessageAccept, MessageReject, MessageRelease)
-"""Commands that settle transfers, which they name as a set of command ids."""
+"""Commands that settle transfers, named by a set of command ids."""
 
 PROPERTY_COLUMNS = {
     "content_type": "content_type",
@@ -56,11 +56,11 @@ PROPERTY_COLUMNS = {
     "user_id": "user_id",
     "app_id": "app_id",
 }
-"""Of each column the property, as `TransferProperties` has it."""
+"""Columns by property name of `TransferProperties`."""
 
 
 def row_of(frame: Frame, sender: str, command_id: int | None) -> dict[str, Any]:
-    """What a frame has in columns of arguments and properties; nothing where it is malformed, or holds only a piece."""
+    """Return the argument and property columns of a frame; empty if it is malformed, or only part of a segment."""
     if frame.kind == BODY or not frame.is_whole_segment:
         return {}
     try:
@@ -72,10 +72,10 @@ def row_of(frame: Frame, sender: str, command_id: int | None) -> dict[str, Any]:
 
 
 def _shown(text: str) -> str:
-    """A text with those bytes escaped that are not UTF-8."""
+    """Escape the bytes of a text that are not UTF-8."""
     try:
         return text.encode("utf-8", "surrogateescape").decode("utf-8", "backslashreplace")
-    except UnicodeEncodeError:  # half of a pair of UTF-16
+    except UnicodeEncodeError:  # half of a UTF-16 surrogate pair
         return text.encode("utf-8", "backslashreplace").decode()
 
 

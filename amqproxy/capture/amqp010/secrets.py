@@ -1,7 +1,7 @@
-"""Secrets in the bytes of frames of AMQP 0-10, replaced by asterisks: what SASL answers.
+"""Masking of secrets in the bytes of AMQP 0-10 frames: SASL responses are replaced by asterisks.
 
-Of the mechanisms PLAIN and SCRAM the user's name is left as it is. Where a control is malformed, or in several frames,
-all is replaced that could be of a secret.
+The user name of the mechanisms PLAIN and SCRAM is kept. If a control is malformed, or spans several frames, everything
+that could belong to a secret is replaced.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ _SIGNATURES = tuple(_CODES)
 
 
 def masked(data: bytes) -> bytes:
-    """Whole frames of a client, without their secrets: `data` itself if there are none."""
+    """Return whole frames of a client with their secrets masked: `data` itself if there are none."""
     copy: bytearray | None = None
     for start, end in frame_bounds(data):
         span = _secret(data, start, end)
@@ -29,7 +29,7 @@ def masked(data: bytes) -> bytes:
 
 
 def masked_rubbish(data: bytes) -> bytes:
-    """The same of bytes that are no whole frames: all behind what may be such a control is replaced."""
+    """Mask bytes that are not whole frames: everything after a possible secret-bearing control is replaced."""
     found = [at for at in (data.find(each) for each in _SIGNATURES) if at >= 0]
     if not found:
         return data
@@ -38,14 +38,14 @@ def masked_rubbish(data: bytes) -> bytes:
 
 
 def _secret(data: bytes, start: int, end: int) -> tuple[int, int] | None:
-    """Where in the frame there is a secret."""
+    """Return the span of the secret in a frame, or None."""
     payload = start + OVERHEAD
     if end - payload <= 0 or data[start : start + 4] == b"AMQP":
         return None
     kind = data[start + 1]
     if kind in (HEADER, BODY):
         return None
-    if not data[start] & FIRST_FRAME:  # more of one that began before, such as a long ticket of Kerberos
+    if not data[start] & FIRST_FRAME:  # continuation of an earlier one, such as a long Kerberos ticket
         is_first_channel = int.from_bytes(data[start + 6 : start + 8]) == 0
         return (payload, end) if kind == CONTROL and is_first_channel else None
     if data[payload : payload + _CODE] not in _CODES:
@@ -69,7 +69,7 @@ def _secret(data: bytes, start: int, end: int) -> tuple[int, int] | None:
 
 
 def _after_user(mechanism: str, response: bytes) -> int:
-    """How many bytes of a first response come after the user's name; all where it is not known where that ends."""
+    """Return how many bytes of a first response follow the user name; all if the end of the name is unknown."""
     if mechanism == "PLAIN":
         parts = response.split(b"\0", 2)
         return len(parts[-1]) if len(parts) == 3 else len(response)

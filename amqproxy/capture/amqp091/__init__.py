@@ -1,1 +1,1 @@
-"""AMQP 0-9-1 in captures: frames found again in damaged bytes, cut into packets, and without their secrets."""
+"""AMQP 0-9-1 in captures: resynchronization in damaged bytes, cuts into packets, and masking of secrets."""

@@ -1,8 +1,8 @@
-"""Where a frame begins, in bytes that were joined in their middle or have a hole.
+"""Search for frame boundaries in bytes that begin mid-stream or have a gap.
 
-A place is believed when a whole frame is there whose head, end and method or content class are right, and what follows
-does not contradict it. The body of a message proves little by itself: it needs such a frame behind it, or must end
-exactly where the bytes end for now, as the last frame of a segment does.
+A place is accepted if a whole frame is there whose header, end and method or content class are valid, and the following
+bytes do not contradict it. A message body proves little by itself: it needs such a frame after it, or must end exactly
+at the end of the available bytes, as the last frame of a segment does.
 """
 
 from __future__ import annotations
@@ -14,15 +14,15 @@ from amqproxy.amqp091.frame import BODY, FRAME_END, HEADER, HEARTBEAT, METHOD, O
 from amqproxy.amqp091.methods import METHODS
 
 MAX_FRAME_BYTES = 1024 * 1024
-"""The largest frame believed in while searching; brokers agree on an eighth of it."""
+"""The largest frame accepted while searching; brokers negotiate an eighth of it."""
 MAX_WINDOW_BYTES = 64 * 1024
-"""What is held while searching. Larger frames are passed over, and a smaller one behind them is found."""
+"""Bytes held while searching; larger frames are passed over, and a smaller one after them is found."""
 MAX_PLACES = 256
-"""Places that look like a frame that is not whole yet; beyond it the oldest is given up."""
+"""Candidates for frames that are still incomplete; beyond it the oldest is given up."""
 
 HEAD_BYTES = 7
 PROOF_BYTES = 11
-"""Bytes after which a method or content header gives itself away."""
+"""Bytes that are enough to recognize a method or content header."""
 
 IMPOSSIBLE = -1
 UNSURE = 0
@@ -48,7 +48,7 @@ _LOOKS_LIKE_A_HEAD = _pattern()
 
 
 def frame_at(data: bytes | bytearray, at: int, limit: int = MAX_FRAME_BYTES) -> int:
-    """Where the frame that begins at `at` ends; UNSURE while it is not whole, IMPOSSIBLE when there is none."""
+    """Return the end of the frame at `at`; UNSURE while it is incomplete, IMPOSSIBLE if there is none."""
     head = data[at : at + PROOF_BYTES]
     if not head:
         return UNSURE
@@ -85,16 +85,16 @@ def frame_at(data: bytes | bytearray, at: int, limit: int = MAX_FRAME_BYTES) -> 
 
 
 def is_proof(data: bytes | bytearray, at: int) -> bool:
-    """Whether what `frame_at` takes for a frame at `at` can hardly be anything else, even before it is whole."""
+    """Whether a frame that `frame_at` accepts at `at` can hardly be anything else, even while incomplete."""
     if data[at] == HEARTBEAT:
         return len(data) - at >= OVERHEAD
     return data[at] != BODY and len(data) - at >= PROOF_BYTES
 
 
 class BoundarySearch:
-    """A search for the next boundary, in bytes as they come; no payload may be over `limit`.
+    """A search for the next boundary in arriving bytes; payloads over `limit` are rejected.
 
-    `passed` counts the bytes that are not held any more.
+    `passed` counts the bytes that are no longer held.
     """
 
     __slots__ = ("_data", "_limit", "_places", "_scanned", "passed")
@@ -108,11 +108,14 @@ class BoundarySearch:
 
     @property
     def seen(self) -> int:
-        """All bytes that were searched."""
+        """Number of bytes searched."""
         return self.passed + len(self._data)
 
     def feed(self, data: bytes) -> bytes | None:
-        """What was held from the boundary on, once there is one; `passed` then counts what came before it."""
+        """Add bytes, and return those from the boundary on once it is found.
+
+        `passed` then counts the bytes before it.
+        """
         held = self._data
         held += data
         unsure: list[int] = []
@@ -132,7 +135,7 @@ class BoundarySearch:
         return None
 
     def _candidates(self) -> Iterator[int]:
-        """Places where a frame may begin, first those that were undecided before."""
+        """Yield places where a frame may begin, undecided ones first."""
         yield from self._places
         last = self._places[-1] if self._places else -1
         for found in _LOOKS_LIKE_A_HEAD.finditer(self._data, self._scanned):
@@ -147,7 +150,7 @@ class BoundarySearch:
 
 
 def _believed(data: bytearray, place: int, limit: int) -> bool | None:
-    """Whether frames begin at `place`; None while that is undecided."""
+    """Whether frames begin at `place`; None while undecided."""
     is_proven = False
     while True:
         end = frame_at(data, place, limit)

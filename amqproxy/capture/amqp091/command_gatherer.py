@@ -1,4 +1,4 @@
-"""From the frames of a captured connection to whole commands, where some of the frames may be missing."""
+"""Assembly of whole commands from the frames of a captured connection, some of which may be missing."""
 
 from __future__ import annotations
 
@@ -9,21 +9,21 @@ from amqproxy.amqp091.transitions import Peer
 
 
 class CommandGatherer:
-    """The commands of both peers of one connection. What is not whole, or malformed, is left out."""
+    """Assembles the commands of both peers of one connection; incomplete or malformed ones are omitted."""
 
     def __init__(self) -> None:
         self._readers: dict[tuple[Peer, int], CommandReader] = {}
         self._expected: dict[tuple[Peer, int], int] = {}
-        """The kind of frame that goes on with a content, where one has begun."""
+        """The expected frame kind of each content that has begun."""
 
     def gather(self, sender: Peer, frame: Frame) -> Command | None:
-        """The command that a frame completes; malformed frames are reported by the decoder."""
+        """Return the command that a frame completes; malformed frames are reported by the decoder."""
         if frame.kind == HEARTBEAT:
             return Command.received([frame])
         place = (sender, frame.channel)
         if frame.kind != METHOD and self._expected.get(place) != frame.kind:
             self._expected.pop(place, None)
-            return None  # of a content whose beginning is not in the capture
+            return None  # part of a content whose beginning is not in the capture
         reader = self._readers.get(place)
         if reader is None:
             reader = self._readers[place] = CommandReader()

@@ -13,7 +13,7 @@ from amqproxy.taps.record import Record, record_frame
 
 
 class Amqp091DecodedFrames(DecodedFrames, frozen=True, gc=False):
-    """0-9-1 frames that one packet completed."""
+    """0-9-1 frames completed by one packet."""
 
     protocol = NAME
 

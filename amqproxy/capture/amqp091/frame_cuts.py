@@ -1,6 +1,6 @@
-"""Where bytes of whole frames are cut into packets, and where a secret is among them. This module may be compiled.
+"""Places at which bytes of whole frames are cut into packets, and detection of secrets. This module may be compiled.
 
-Bytes that are not whole frames are taken as they are: what is broken is recorded, too.
+Bytes that are not whole frames are kept as they are: malformed data is recorded, too.
 """
 
 from __future__ import annotations
@@ -15,25 +15,25 @@ from collections.abc import Sequence
 from amqproxy.capture.cuts import Cuts
 
 HAS_SECRET: Cuts = []
-"""In place of the cuts of what has to be masked first."""
+"""Placeholder for the cuts of data that must be masked first."""
 
 _HEAD = cython.declare(cython.Py_ssize_t, 7)
 _OVERHEAD = cython.declare(cython.Py_ssize_t, 8)
 
 GROUP = 256
-"""Pieces of data that are looked at without a pause."""
+"""Pieces of data that are processed without releasing control."""
 
 MOST_CUTS = 1024
-"""Packets in these, if one alone has no more."""
+"""Packets in one group, unless a single piece has more."""
 
 _MOST_CUTS = cython.declare(cython.Py_ssize_t, MOST_CUTS)
 
 
 def segments(data: bytes, most: int, body: int) -> Cuts:
-    """The packets that `data` is put into, of `most` bytes each.
+    """Return the packets for `data`, of `most` bytes each.
 
     They begin and end with a frame, if that has no more than `most` bytes. Of the payload of body frames `body` bytes
-    are kept, all if that is below 0; what is not kept is at the end of a packet.
+    are kept, all if that is below 0; omitted bytes are at the end of a packet.
     """
     if not data or (body < 0 and len(data) <= most):
         return [(0, len(data), len(data))] if data else []
@@ -45,8 +45,8 @@ def segments(data: bytes, most: int, body: int) -> Cuts:
 class FrameCutter:
     """Finds the `segments` of many pieces of data at once, while other threads run.
 
-    In between, it has come to `_at`, in a packet from `_start` on. `_cuts` has three numbers for each of the `_count`
-    packets that have been found since they were taken, `_counts` how many of these each piece has.
+    Its progress is `_at`, in a packet from `_start` on. `_cuts` has three numbers for each of the `_count` packets
+    found since they were last taken, `_counts` the number of packets of each piece.
     """
 
     def __init__(self, most: int, body: int, *, finds_secrets: bool = True) -> None:
@@ -61,7 +61,7 @@ class FrameCutter:
         self._at = self._start = self._count = 0
 
     def find(self, pieces: Sequence[bytes]) -> list[Cuts | None]:
-        """The cuts of each of the pieces, None for what is one packet, whole; `HAS_SECRET` where one may be in it."""
+        """Return the cuts of each piece; None for a piece that is one packet, `HAS_SECRET` if it may hold a secret."""
         found: list[Cuts | None] = []
         for start in range(0, len(pieces), GROUP):
             self._find_in(pieces[start : start + GROUP], found)
@@ -100,9 +100,9 @@ class FrameCutter:
     @cython.nogil
     @cython.exceptval(check=False)
     def _look(self, number: cython.Py_ssize_t, count: cython.Py_ssize_t) -> cython.Py_ssize_t:
-        """Look at pieces from one on, until there is no room for cuts: the one that is not done, or how many there are.
+        """Process pieces from `number` on until there is no room for cuts; return the unfinished piece, or `count`.
 
-        Those of a piece that has a secret are -1.
+        The count of a piece with a secret is -1.
         """
         before: cython.Py_ssize_t
         outcome: cython.int
@@ -124,7 +124,7 @@ class FrameCutter:
     @cython.nogil
     @cython.exceptval(check=False)
     def _cut(self, p: cython.p_const_uchar, size: cython.Py_ssize_t) -> cython.int:
-        """Go on with one piece: 1 if it is done, 0 if there is no room for another cut, -1 if it may have a secret."""
+        """Continue with one piece; return 1 if it is finished, 0 without room for a cut, -1 if it may hold a secret."""
         most: cython.Py_ssize_t = self._most
         body: cython.longlong = self._body
         start: cython.Py_ssize_t = self._start
@@ -164,7 +164,7 @@ class FrameCutter:
     def _add(
         self, start: cython.Py_ssize_t, kept: cython.Py_ssize_t, end: cython.Py_ssize_t, at: cython.Py_ssize_t
     ) -> cython.bint:
-        """Add a packet, if there is room; else it comes next, when the frame that is at a place is looked at again."""
+        """Add a packet if there is room; otherwise the next call adds it, processing the frame at `at` again."""
         place: cython.Py_ssize_t = 3 * self._count
         if self._count == _MOST_CUTS:
             self._start = start
@@ -178,7 +178,7 @@ class FrameCutter:
 
 
 def secret_frame(data: bytes, start: cython.Py_ssize_t) -> cython.Py_ssize_t:
-    """Where the first frame begins, from `start` on, that could hold a secret: start-ok, secure-ok, update-secret.
+    """Return the first frame from `start` that could hold a secret: start-ok, secure-ok or update-secret.
 
     -1 if there is none.
     """
@@ -197,7 +197,7 @@ def secret_frame(data: bytes, start: cython.Py_ssize_t) -> cython.Py_ssize_t:
 @cython.nogil
 @cython.exceptval(check=False)
 def _has_secret(p: cython.p_const_uchar, at: cython.Py_ssize_t, size: cython.Py_ssize_t) -> cython.bint:
-    """Could the frame at a place hold a secret?"""
+    """Whether the frame at `at` could hold a secret."""
     if p[at] != 1 or at + 11 > size or p[at + 7] != 0 or p[at + 8] != 10 or p[at + 9] != 0:
         return False
     return p[at + 10] == 11 or p[at + 10] == 21 or p[at + 10] == 70  # start-ok, secure-ok, update-secret
@@ -208,6 +208,6 @@ def _has_secret(p: cython.p_const_uchar, at: cython.Py_ssize_t, size: cython.Py_
 @cython.nogil
 @cython.exceptval(check=False)
 def _length(p: cython.p_const_uchar, at: cython.Py_ssize_t) -> cython.Py_ssize_t:
-    """The payload of the frame whose head is at `at`."""
+    """Return the payload size of the frame whose header is at `at`."""
     high: cython.Py_ssize_t = p[at + 3]
     return high << 24 | p[at + 4] << 16 | p[at + 5] << 8 | p[at + 6]

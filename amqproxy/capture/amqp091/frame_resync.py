@@ -1,9 +1,8 @@
-"""Frames in the bytes of one direction, some of which may be missing or be no frames at all.
+"""Frames in the bytes of one direction, which may have gaps or hold other data.
 
-After a gap, after bytes that are no frame, and where a capture begins mid-stream, reading resumes at the next frame
-boundary, and an `UnreadableBytes` reports how many bytes were skipped. Where only the inside of one frame is missing,
-its end is known; and if it is a body, of which the head is there, it is a frame all the same. This module may be
-compiled.
+After a gap, after bytes that are not a frame, and if a capture begins mid-stream, reading resumes at the next frame
+boundary, and an `UnreadableBytes` reports the number of bytes skipped. If bytes are missing only inside one frame, its
+end is known; a body whose header is present is still a frame. This module may be compiled.
 """
 
 from __future__ import annotations
@@ -28,49 +27,49 @@ if not cython.compiled:
     from amqproxy.compiled.byte_access import long_at
 
 MAX_FRAME_BYTES = 16 * 1024 * 1024
-"""The largest frame read where the peers agreed on no limit, or agreed on it before the capture began."""
+"""The largest frame read if the peers negotiated no limit, or did so before the capture began."""
 
 _INDEX_OF = cython.declare(bytes, index_table())
 _TUNE_OK = cython.declare(cython.int, BY_NAME["connection.tune-ok"].index)
 
 
 Found: TypeAlias = Amqp091Chunk | list[Frame] | UnreadableBytes
-"""Frames one after the other, at least one; or what is between such."""
+"""Consecutive frames, at least one; or the bytes between them."""
 
 
 @cython.final
 @cython.cclass
 class FrameResync:
-    """One direction of a connection: bytes and holes in, frames and faults out.
+    """One direction of a connection: bytes and gaps in, frames and faults out.
 
-    A frame begins with the first byte, at `offset`, unless there was a `fault` before: then that is to be found out.
-    `header_max` bounds content headers where that is more than `frame_max`.
+    A frame begins with the first byte, at `offset`, unless there was a `fault` before: then the boundary is searched.
+    `header_max` bounds content headers if it is more than `frame_max`.
 
-    Whole frames are found and checked in place, as `FrameReader` does, and no object is made of any. What is no frame
-    is left to a `FrameReader`, which knows the error that a peer would answer with.
+    Whole frames are located and checked in place, as `FrameReader` does, without creating an object for any. Bytes that
+    are not a frame are passed to a `FrameReader`, which knows the error that a peer would answer with.
     """
 
     _tally: Tally
     _frame_max: cython.longlong
     _header_max: cython.longlong
     _is_reading: cython.bint
-    # While reading: the bytes of the frame that is not whole yet, how many, how many it lacks, and where it begins.
+    # While reading: the bytes of the incomplete frame, their number, the number missing, and the frame's offset.
     _pieces: list[bytes]
     _tail: cython.longlong
     _lacks: cython.longlong
     _begin: cython.longlong
-    # Of the last scan: how many frames it found, and whether there is no frame where it ended.
+    # Of the last scan: the number of frames, and whether invalid bytes ended it.
     _count: cython.Py_ssize_t
     _is_refused: cython.bint
-    # While not reading: what is skipped, since where, how far the skipping has come, and how.
+    # While not reading: the fault, its offset, the progress of skipping, and its mode.
     _fault: UnreadableBytes | None
     _since: cython.longlong
     _offset: cython.longlong
     _to_skip: cython.longlong
-    _body: bytes  # the frame of a body, as far as it came, of which the rest is skipped
+    _body: bytes  # the received part of a body frame whose rest is skipped
     _search: BoundarySearch
-    _kept: bytes | None  # what is skipped, from where it began, while all of it is there
-    _later: bytes  # what comes after the piece that is being read
+    _kept: bytes | None  # the skipped bytes from their beginning, while they are complete
+    _later: bytes  # the data after the current piece
 
     def __init__(
         self,
@@ -102,15 +101,15 @@ class FrameResync:
 
     @property
     def skipped(self) -> int:
-        """Bytes that came, or are missing, since a boundary was lost; 0 while frames are read."""
+        """Bytes received, or missing, since the boundary was lost; 0 while frames are read."""
         return 0 if self._is_reading else self._offset + self._search.seen - self._since
 
     def set_frame_max(self, frame_max: int) -> None:
-        """Bound frames as the peers agreed; 0 is no bound."""
+        """Set the negotiated frame size limit; 0 for no limit."""
         self._frame_max = _bound(frame_max)
 
     def feed(self, ts_ns: int, data: bytes) -> list[Found]:
-        """What the bytes that came next complete."""
+        """Add the next bytes, and return the frames and faults that they complete."""
         found: list[Found] = []
         if self._is_reading:
             data = self._read(ts_ns, data, found)
@@ -126,9 +125,9 @@ class FrameResync:
         return found
 
     def gap(self, ts_ns: int, lost: int, is_whole: cython.bint = False) -> list[Found]:
-        """Take that `lost` bytes are missing: the body that they complete.
+        """Account for `lost` missing bytes, and return the body frame that they complete.
 
-        If they are of whole frames, and come behind one, what comes next begins with a frame.
+        If they are whole frames, and follow one, the next bytes begin with a frame.
         """
         self._kept = None
         found: list[Found] = []
@@ -145,7 +144,7 @@ class FrameResync:
                 if cut[0] == BODY and cut[1] | cut[2]:
                     self._body = cut
         else:
-            # What was searched ends in the hole, and so no whole frame can begin in it.
+            # The searched bytes end at the gap, so no whole frame can begin in them.
             self._offset += self._search.seen
             self._search = BoundarySearch(self._frame_max)
         if self._body and lost >= self._to_skip:
@@ -160,7 +159,7 @@ class FrameResync:
         return found
 
     def skip(self, size: int) -> int:
-        """Pass over bytes behind whole frames, which have been reported: where they begin, or -1 if they are not."""
+        """Skip reported bytes after whole frames; return their offset, or -1 if they do not follow whole frames."""
         if not self._is_reading or self._tail:
             return -1
         begin = self._begin
@@ -168,7 +167,7 @@ class FrameResync:
         return begin
 
     def end(self, ts_ns: int, reason: str) -> list[UnreadableBytes]:
-        """Take that no more bytes come: what is skipped by now, or stays cut for `reason`."""
+        """Report, at the end of the bytes, those that were skipped, or an incomplete frame with `reason`."""
         if self._is_reading:
             if not self._tail:
                 return []
@@ -179,7 +178,7 @@ class FrameResync:
 
     @cython.cfunc
     def _read(self, ts_ns: int, data: bytes, found: list[Found]) -> bytes:
-        """Read the frames that `data` completes, or continue to gather one: what is left where none begins."""
+        """Read the frames that `data` completes, or extend an incomplete one; return the rest if no frame begins it."""
         if self._tail:
             if len(data) < self._lacks:
                 self._pieces.append(data)
@@ -201,7 +200,7 @@ class FrameResync:
     @cython.cfunc
     @cython.exceptval(-1, check=False)
     def _scan(self, data: bytes) -> cython.Py_ssize_t:
-        """Go over the whole frames in `data`: where they end."""
+        """Check the whole frames in `data`, and return their end."""
         p: cython.p_const_uchar = data
         index_of: cython.p_const_uchar = _INDEX_OF
         length: cython.Py_ssize_t = len(data)
@@ -249,7 +248,7 @@ class FrameResync:
 
     @cython.cfunc
     def _cut(self) -> bytes:
-        """The bytes of the frame that is not whole yet, which are not held any more."""
+        """Remove and return the bytes of the incomplete frame."""
         cut = self._pieces[0] if len(self._pieces) == 1 else b"".join(self._pieces)
         self._pieces = []
         self._tail = 0
@@ -257,7 +256,7 @@ class FrameResync:
 
     @cython.cfunc
     def _keep(self, data: bytes) -> None:
-        """Keep what is skipped, unless it is too much."""
+        """Keep the skipped bytes, unless they are too many."""
         self._kept = data if len(data) <= MAX_WINDOW_BYTES + MAX_KEPT_BYTES else None
 
     @cython.cfunc
@@ -271,24 +270,24 @@ class FrameResync:
 
     @cython.cfunc
     def _refused(self, ts_ns: int, refused: bytes) -> bytes:
-        """Go on behind the first byte of what is no frame: the bytes from there."""
+        """Report bytes that are not a frame, and return those after the first of them."""
         reader = FrameReader(self._tally, frame_max=self._frame_max, header_max=self._header_max, offset=self._begin)
         reader.feed(refused)
         error = reader.error
         if error is None:
             raise AssertionError("two readers of frames differ")
         if not self._begin and self._header_max and (foreign := foreign_answer(refused)):
-            error.text, error.offset = foreign, 0  # a server's first bytes
+            error.text, error.offset = foreign, 0  # the first bytes of a server
         offset = self._begin if error.offset is None else error.offset
         fault = UnreadableBytes(ts_ns, error.reply_text, offset, code=error.code, channel=error.channel)
         self._lose_place(fault, self._begin)
         self._keep(refused + self._later)
-        self._offset += 1  # what was refused does not begin a frame
+        self._offset += 1  # no frame begins at the refused byte
         return refused[1:]
 
     @cython.cfunc
     def _mend(self, ts_ns: int, data: bytes, found: list[Found]) -> bytes:
-        """Take one step with `data`, at least one: what is left of them for the next."""
+        """Process at least one byte of `data`, and return the rest."""
         if self._is_reading:
             return self._read(ts_ns, data, found)
         if self._to_skip:
@@ -302,7 +301,7 @@ class FrameResync:
 
     @cython.cfunc
     def _skip(self, data: bytes, found: list[Found]) -> bytes:
-        """Pass over the rest of a frame. If it does not end as one, or no frame follows, the boundary is searched."""
+        """Skip the rest of a frame; if it does not end as a frame, or no frame follows, search for the boundary."""
         end = self._to_skip
         if len(data) < end:
             self._to_skip -= len(data)
@@ -321,7 +320,7 @@ class FrameResync:
 
     @cython.cfunc
     def _resume_after_body(self, found: list[Found]) -> None:
-        """Resume reading frames behind a body: nothing is unknown but the rest of what it held."""
+        """Resume reading after a body frame, of which only the rest of its content is unknown."""
         known, self._body = self._body, b""
         size = int.from_bytes(known[3:HEAD_BYTES], "big")
         lost = HEAD_BYTES + size - len(known)
@@ -332,7 +331,7 @@ class FrameResync:
 
     @cython.cfunc
     def _resume(self, found: list[Found]) -> None:
-        """Resume reading frames here, and report what was skipped."""
+        """Resume reading frames here, and report the skipped bytes."""
         self._is_reading = True
         self._search = BoundarySearch(self._frame_max)
         self._begin = self._offset
@@ -340,7 +339,7 @@ class FrameResync:
 
     @cython.cfunc
     def _close_fault(self, upto: cython.longlong) -> list[UnreadableBytes]:
-        """The fault, now that it is known what it cost, if anything."""
+        """Return the current fault with the number of bytes lost, if any."""
         fault, self._fault = self._fault, None
         if fault is None or upto == self._since:
             return []

@@ -1,7 +1,7 @@
-"""Secrets in the bytes of frames, replaced by asterisks: what SASL answers, and new secrets.
+"""Masking of secrets in the bytes of frames: SASL responses, and new secrets, are replaced by asterisks.
 
-Of the mechanisms PLAIN and AMQPLAIN the user's name is left as it is. Where a frame is malformed, all is replaced that
-could be of a secret.
+The user name of the mechanisms PLAIN and AMQPLAIN is kept. If a frame is malformed, everything that could belong to a
+secret is replaced.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ _SIGNATURES = (b"\0\x0a\0\x0b", b"\0\x0a\0\x15", b"\0\x0a\0\x46")
 
 
 def masked(data: bytes) -> bytes:
-    """Whole frames, without their secrets: `data` itself if there are none."""
+    """Return whole frames with their secrets masked: `data` itself if there are none."""
     at = secret_frame(data, 0)
     if at < 0:
         return data
@@ -31,7 +31,7 @@ def masked(data: bytes) -> bytes:
 
 
 def masked_rubbish(data: bytes) -> bytes:
-    """The same of bytes that are no whole frames: all behind what may be such a method is replaced."""
+    """Mask bytes that are not whole frames: everything after a possible secret-bearing method is replaced."""
     found = [at for at in (data.find(each) for each in _SIGNATURES) if at >= 0]
     if not found:
         return data
@@ -51,7 +51,7 @@ def _mask_method(data: bytearray, at: int, end: int) -> None:
 
 
 class _Malformed(Exception):
-    """From `start` on, anything could be a secret."""
+    """The method is malformed: from `start` on, anything could be a secret."""
 
     def __init__(self, start: int) -> None:
         super().__init__(start)
@@ -59,7 +59,7 @@ class _Malformed(Exception):
 
 
 def _of_secret(data: bytearray, start: int, end: int) -> list[tuple[int, int]]:
-    """The secret of secure-ok, and of update-secret, after which there is a reason."""
+    """Return the span of the secret of secure-ok, and of update-secret, which is followed by a reason."""
     stop = _long(data, start, end, start)
     if stop != end and _short(data, stop, end, start) != end:
         raise _Malformed(start)
@@ -87,7 +87,7 @@ def _of_start_ok(data: bytearray, start: int, end: int) -> list[tuple[int, int]]
 
 
 def _of_amqplain(data: bytearray, start: int, end: int) -> list[tuple[int, int]]:
-    """The values of a table of strings, all but the LOGIN."""
+    """Return the spans of the values in a table of strings, except LOGIN."""
     spans = []
     at = start
     while at < end:
@@ -102,7 +102,7 @@ def _of_amqplain(data: bytearray, start: int, end: int) -> list[tuple[int, int]]
 
 
 def _long(data: bytearray, at: int, end: int, start: int) -> int:
-    """Where a long string or table at `at` ends."""
+    """Return the end of the long string or table at `at`."""
     stop = at + 4 + int.from_bytes(data[at : at + 4])
     if at + 4 > end or stop > end:
         raise _Malformed(start)
@@ -110,7 +110,7 @@ def _long(data: bytearray, at: int, end: int, start: int) -> int:
 
 
 def _short(data: bytearray, at: int, end: int, start: int) -> int:
-    """Where a short string at `at` ends."""
+    """Return the end of the short string at `at`."""
     if at >= end or at + 1 + data[at] > end:
         raise _Malformed(start)
     return at + 1 + data[at]

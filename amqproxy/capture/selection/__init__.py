@@ -1,7 +1,7 @@
 """Selected connections, channels and times of captures.
 
-- `selection`: which connection and channel are shown, and from when until when.
-- `conversation`: the connection, and perhaps the channel, that is followed.
-- `session_legs`: which connections of a recording belong together.
-- `time_window`: from when, and until when.
+- `selection`: the connection, channel and time span that are shown.
+- `conversation`: the connection, and optionally the channel, that is followed.
+- `session_legs`: connections of a recording that belong to the same session.
+- `time_window`: the time span.
 """

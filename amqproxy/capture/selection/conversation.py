@@ -1,4 +1,4 @@
-"""The connection, and perhaps the channel, that is followed: `--follow CONNECTION[/CHANNEL]`."""
+"""The connection, and optionally the channel, that is followed: `--follow CONNECTION[/CHANNEL]`."""
 
 from __future__ import annotations
 
@@ -18,17 +18,17 @@ from amqproxy.capture.selection.session_legs import SessionLegs
 from amqproxy.taps.text import printable
 
 MAX_HELD = 16
-"""Packets of a connection that are kept until the client has said how it is called."""
+"""Packets of a connection that are held until the client's name for it is known."""
 
 MAX_LISTED = 20
-"""Connections, or channels, that are named where none was the one to follow."""
+"""Connections, or channels, that are listed if none matches."""
 
 
 class Conversation:
-    """The connections that `text` chooses, and the channel, if it names one: NAME, NAME/CHANNEL.
+    """The connections selected by `text`, and the channel, if it names one: NAME, NAME/CHANNEL.
 
-    The name is a connection's number, with or without #; the port of its client; a part of its name, which is the
-    addresses and ports of both ends; or a part of the name that the client gave it. Many connections may be meant.
+    The name is a connection's number, with or without #; the port of its client; a part of its name, which consists of
+    the addresses and ports of both ends; or a part of the name given by the client. It may match several connections.
     """
 
     def __init__(self, text: str) -> None:
@@ -48,7 +48,7 @@ class Conversation:
         self._is_found = False
 
     def followed(self, decoded: Iterable[Decoded], legs: SessionLegs | None = None) -> Iterator[Decoded]:
-        """What passed on the connections that are meant, on all their channels, and on both their legs."""
+        """Yield the traffic of the matching connections, on all their channels, and on both their legs."""
         wanted: dict[int, bool | None] = {}
         held: dict[int, list[Decoded]] = {}
         for each in decoded:
@@ -56,7 +56,7 @@ class Conversation:
             stream = each.stream if client_stream is None else client_stream
             if stream not in wanted:
                 if client_stream is not None:
-                    continue  # its session is over
+                    continue  # its session has ended
                 wanted[stream] = self._is_meant(stream, each.connection)
                 held[stream] = []
             is_wanted = wanted[stream]
@@ -65,7 +65,7 @@ class Conversation:
                 waiting.append(each)
                 given = _told(each)
                 if client_stream is not None and self._name in each.connection.casefold():
-                    given = self._name  # it is that of its connection to the upstream
+                    given = self._name  # the name matches that of its upstream connection
                 if given is None and _may_be_told(each) and len(waiting) < MAX_HELD:
                     continue
                 is_wanted = wanted[stream] = given is not None and self._name in given.casefold()
@@ -83,7 +83,7 @@ class Conversation:
                 self._list(stream, waiting[0].connection, None)
 
     def _is_meant(self, stream: int, connection: str) -> bool | None:
-        """Is this connection to be followed? None where it depends on how its client calls it."""
+        """Whether to follow this connection; None if that depends on the client's name for it."""
         client_port = connection.partition("-")[0].rpartition(":")[2]
         if self._number is not None:
             meant = self._number == stream or str(self._number) == client_port
@@ -95,7 +95,7 @@ class Conversation:
         return meant
 
     def _noted(self, each: Decoded) -> Decoded:
-        """The same, once it has been seen which channels there are."""
+        """Return the item unchanged, after noting its channels."""
         if self.channel is None:
             self._is_found = True
         elif isinstance(each, DecodedFrames):
@@ -114,7 +114,7 @@ class Conversation:
             self._other_connections += 1
 
     def why_nothing(self) -> str | None:
-        """Why there was nothing to follow, with what there is; None where there was something."""
+        """Return why nothing was followed, with the available connections or channels; None if something was."""
         if self._is_found:
             return None
         if self._channels:
@@ -128,7 +128,7 @@ class Conversation:
 
 
 def given_name(method: ConnectionStartOk | Amqp010StartOk) -> str:
-    """The name that the client gives its connection; "" where it gives none."""
+    """Return the client's name for its connection; "" if it gives none."""
     if isinstance(method, Amqp010StartOk):
         given = method.client_properties or Map()
         names = [given.get(name) for name in NAME_PROPERTIES]
@@ -140,7 +140,7 @@ def given_name(method: ConnectionStartOk | Amqp010StartOk) -> str:
 
 
 def _told(decoded: Decoded) -> str | None:
-    """The name that the client gives its connection in these frames, "" where it gives none; None without start-ok."""
+    """Return the client's name for its connection in these frames, "" if it gives none; None without start-ok."""
     if not isinstance(decoded, DecodedFrames) or decoded.sender != CLIENT:
         return None
     if isinstance(decoded, Amqp010DecodedFrames):
@@ -161,7 +161,7 @@ def _told(decoded: Decoded) -> str | None:
 
 
 def _may_be_told(each: Decoded) -> bool:
-    """Can the client still say how it is called, after this? It does so before any channel is used."""
+    """Whether the client's name may still follow: it is sent before any channel is used."""
     if isinstance(each, DecodedFrames):
         return all(frame.channel == 0 for frame in each.frames)
     return not isinstance(each, SkippedBytes | StreamEnded)

@@ -1,4 +1,4 @@
-"""What of captures is shown: which connection and channel, and from when until when."""
+"""Selection of a capture's traffic by connection, channel and time."""
 
 from __future__ import annotations
 
@@ -11,9 +11,9 @@ from amqproxy.capture.selection.time_window import TimeWindow
 
 
 class Selection:
-    """What is shown: of one conversation, or of all; within a window of time, or at any time.
+    """The selection: one conversation, or all; within a time window, or at any time.
 
-    `channel` is the only one that is shown, or None. With `legs`, both connections of a session belong together.
+    `channel` is the only selected channel, or None. With `legs`, both connections of a session belong together.
     """
 
     def __init__(
@@ -33,11 +33,11 @@ class Selection:
 
     @property
     def is_conversation(self) -> bool:
-        """Is it one that is followed?"""
+        """Whether a conversation is followed."""
         return self._conversation is not None
 
     def connections(self, decoded: Iterable[Decoded]) -> Iterator[Decoded]:
-        """All that passed on the connections that are shown, on any channel and at any time."""
+        """Yield the traffic of the selected connections, on any channel and at any time."""
         if self._window is not None:
             decoded = self._window.begun(decoded)
         if self._legs is not None:
@@ -47,17 +47,17 @@ class Selection:
         return iter(decoded)
 
     def client_stream(self, stream: int) -> int | None:
-        """The client's connection of the session of this one, which is to the upstream; None unless that is known."""
+        """Return the client-leg stream of the session of an upstream-leg stream; None if unknown."""
         return None if self._legs is None else self._legs.client_stream(stream)
 
     def shows(self, ts_ns: int, channel: int | None) -> bool:
-        """Is what happened then, on a channel of these connections, shown? The connection's own is None or 0."""
+        """Whether a time and channel of these connections are selected; the connection's own channel is None or 0."""
         if self.channel is not None and (channel or 0) != self.channel:
             return False
         return self._window is None or self._window.holds(ts_ns)
 
     def narrowed(self, decoded: Iterable[Decoded]) -> Iterator[Decoded]:
-        """Of what passed on these connections, what is shown. Bytes that could not be read may be of any channel."""
+        """Yield the selected part of these connections' traffic; unreadable bytes may belong to any channel."""
         if self.is_everything:
             return iter(decoded)
         return self._narrowed(decoded)

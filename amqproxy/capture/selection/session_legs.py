@@ -1,4 +1,4 @@
-"""Which connections of a recording of both legs belong to the same session of the proxy."""
+"""Pairing of the connections of a two-leg recording that belong to the same session of the proxy."""
 
 from __future__ import annotations
 
@@ -7,13 +7,13 @@ from collections.abc import Iterable, Iterator
 from amqproxy.capture.decoded import Decoded, DecodedFrames, StreamEnded
 
 MAX_HELD = 8
-"""Packets of a connection to the upstream that are kept until it is known whose they are."""
+"""Packets of an upstream connection that are held until its session is known."""
 
 
 class SessionLegs:
-    """Finds the connection of the client's leg for each one of the upstream's leg.
+    """Finds the client-leg connection of each upstream-leg connection.
 
-    What passes unchanged is recorded on the client's leg first and on the upstream's right behind it, at the same time.
+    Unchanged traffic is recorded on the client's leg first and immediately after on the upstream's, with the same time.
     """
 
     def __init__(self) -> None:
@@ -23,7 +23,7 @@ class SessionLegs:
         self._last: DecodedFrames | None = None
 
     def noted(self, decoded: Iterable[Decoded]) -> Iterator[Decoded]:
-        """The same, each after it is known to which session it belongs."""
+        """Yield the input unchanged, each item once its session is known."""
         for each in decoded:
             stream = each.stream
             if each.leg == "upstream" and stream not in self._client_streams:
@@ -45,7 +45,7 @@ class SessionLegs:
             yield from held
 
     def client_stream(self, stream: int) -> int | None:
-        """The connection of the client's leg that one of the upstream's leg belongs to, if that is known."""
+        """Return the client-leg stream that an upstream-leg stream belongs to, if known."""
         return self._client_streams.get(stream)
 
     def _client_stream_of(self, each: Decoded) -> int | None:

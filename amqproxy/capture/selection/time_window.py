@@ -1,4 +1,4 @@
-"""From when, and until when, something is shown: `--start` and `--end`."""
+"""The time span that is shown: `--start` and `--end`."""
 
 from __future__ import annotations
 
@@ -25,14 +25,14 @@ class Moment(msgspec.Struct, frozen=True):
     since: str = "1970"
 
     def at(self, first_ns: int) -> int:
-        """The moment in nanoseconds since 1970, in a capture that begins at `first_ns`."""
+        """Return the moment in nanoseconds since 1970, in a capture that begins at `first_ns`."""
         if self.since == "1970":
             return self.ns
         return self.ns + (first_ns if self.since == "capture" else first_ns - first_ns % DAY)
 
 
 def moment(text: str) -> Moment:
-    """A moment from 2026-01-31T10:59:05.5 (UTC, or with an offset), 10:59:05.5, 1769857145.5, or +2.5 (seconds).
+    """Parse a moment: 2026-01-31T10:59:05.5 (UTC, or with an offset), 10:59:05.5, 1769857145.5, or +2.5 (seconds).
 
     `ValueError` for anything else.
     """
@@ -64,9 +64,9 @@ def _nanoseconds(part: str | None) -> int:
 
 
 class TimeWindow:
-    """The time from `start` on, and before `end`; None is without bound.
+    """The time from `start` until before `end`; None is unbounded.
 
-    What is not since 1970 is in relation to the first that was decoded.
+    Moments that do not count from 1970 are relative to the first decoded item.
     """
 
     def __init__(self, start: Moment | None = None, end: Moment | None = None) -> None:
@@ -76,7 +76,7 @@ class TimeWindow:
         self._is_known = False
 
     def begun(self, decoded: Iterable[Decoded]) -> Iterator[Decoded]:
-        """The same, after which it is known when the first was."""
+        """Yield the input unchanged, after resolving the window from its first item."""
         for each in decoded:
             if not self._is_known:
                 self._is_known = True
@@ -85,5 +85,5 @@ class TimeWindow:
             yield each
 
     def holds(self, ts_ns: int) -> bool:
-        """Is this time in the window?"""
+        """Whether a time is in the window."""
         return (self._start_ns is None or ts_ns >= self._start_ns) and (self._end_ns is None or ts_ns < self._end_ns)

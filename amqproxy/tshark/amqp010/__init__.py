@@ -1,1 +1,1 @@
-"""Frames of AMQP 0-10, as tshark shows them and as they are decoded here."""
+"""AMQP 0-10 frames as shown by tshark, compared with amqproxy's decoding."""

@@ -1,4 +1,4 @@
-"""Frames of AMQP 0-10 as Wireshark's dissector reads them, from what tshark shows of each."""
+"""AMQP 0-10 frames as read by Wireshark's dissector, from tshark's output for each."""
 
 from __future__ import annotations
 
@@ -12,22 +12,22 @@ from amqproxy.tshark.dissected_frame import DissectedFrame, Shown
 TYPES = ("control", "command", "header", "body")
 
 WHOLE = "arguments as a whole"
-"""The name of the field that has what tshark shows of all arguments together."""
+"""Name of the field with tshark's text for all arguments together."""
 
 SIZE = ".size"
-"""How the names of fields end that are sizes of what follows them."""
+"""Suffix of the names of fields that hold the size of the following field."""
 
 _ABOUT_STRUCTS = frozenset(
     f"amqp.{name}"
     for name in ("struct.packing", "struct32.class", "struct32.struct", "struct32.padding", "struct32_size")
 )
-"""Fields that say how a struct is laid out, and not what is in it."""
+"""Fields that describe the layout of a struct instead of its content."""
 
 
 def amqp010_frame(
     layer: ElementTree.Element, found: dict[str, Shown], packet: int, stream: int, port: int
 ) -> DissectedFrame:
-    """The frame that a layer is, whose fields are `found` by name. A header's fields are its structs."""
+    """Return the frame of a layer, whose fields are `found` by name; a header's fields are its structs."""
     kind = int(found["amqp.type"].text)
     method = None
     fields: dict[str, Shown] = {}
@@ -56,14 +56,14 @@ def amqp010_frame(
 
 
 def shown_field(field: ElementTree.Element) -> Shown:
-    """A field; what has no text has its label as one, and what is an entry of a map has it for a name."""
+    """Convert a field; the label replaces a missing text, and serves as the name of a map entry."""
     name, text, label = field.get("name", ""), field.get("show", ""), field.get("showname", "")
     within = tuple(map(shown_field, field))
     return Shown(label if name == "amqp.field" else name, text or label, field.get("value", ""), within)
 
 
 def fields_of(shown: Iterable[Shown]) -> dict[str, Shown]:
-    """The fields of a struct by the last word of their names, as far as they are values of it."""
+    """Return the fields of a struct that hold values, by the last word of their names."""
     return {
         each.label.rpartition(".")[2].replace("-", "_"): each
         for each in shown

@@ -1,4 +1,4 @@
-"""The fields of one frame of AMQP 0-10, as we decode them and as tshark shows them."""
+"""Comparison of the fields of one AMQP 0-10 frame as decoded by amqproxy and by tshark."""
 
 from __future__ import annotations
 
@@ -24,9 +24,9 @@ NOTHING = "nothing"
 
 
 def amqp010_field_differences(frame: Frame, dissected: DissectedFrame) -> Iterator[FieldDifference]:
-    """Where tshark shows something else in a frame of the same kind, channel, size and place in its assembly.
+    """Yield the fields that tshark shows differently, in a frame of the same kind, channel, size and assembly position.
 
-    There are no fields in bodies, whose bytes tshark does not show, and in parts of a segment, which it does not join.
+    Bodies, whose bytes tshark does not show, and parts of a segment, which it does not join, have no fields.
     """
     if frame.kind == BODY or not (frame.is_first_frame and frame.is_last_frame):
         return
@@ -77,7 +77,7 @@ def _values(struct: Struct) -> dict[str, Any]:
 def _differences(
     ours: Mapping[str, Any], theirs: Mapping[str, Shown], path: str, whole: Shown | None = None
 ) -> Iterator[FieldDifference]:
-    """Between fields of the same struct; `whole` is what is shown of all of them together."""
+    """Yield the differences between fields of the same struct; `whole` is tshark's text for all of them together."""
     names = known_faults.AMQP010_NAMES
     left = {name if name in ours else names.get(name, name): shown for name, shown in theirs.items()}
     for name, value in ours.items():
@@ -115,7 +115,7 @@ def _map_differences(path: str, value: Map, shown: tuple[Shown, ...]) -> Iterato
 
 
 def _is_same_entry(name: str, type_: str, value: Any, label: str) -> bool:
-    """Goes by what tshark shows of an entry: its bytes are not there. What it escapes or cuts short is let by."""
+    """Whether a map entry equals tshark's text for it, since its bytes are absent; escaped or truncated parts match."""
     shown = label.removeprefix(TRUNCATED)
     is_cut, label = shown != label, shown
     if not is_plain(name):
@@ -124,7 +124,7 @@ def _is_same_entry(name: str, type_: str, value: Any, label: str) -> bool:
         return is_cut and f"{name} (".startswith(label)
     shown_type, _, text = label[len(name) + 2 :].partition(")")
     text = text.removeprefix(":").removeprefix(" ")
-    if shown_type in known_faults.NOT_SHOWN:  # only its size is
+    if shown_type in known_faults.NOT_SHOWN:  # it shows only the size
         return True
     if shown_type != type_:
         return False
