@@ -33,7 +33,7 @@ _NOT_REQUESTS = (
     ExecutionResult,
     ExecutionException,
 )
-"""Commands that carry messages, settle them, or answer others."""
+"""Commands that carry or settle messages, or answer other commands."""
 
 _HAS_UUID = re.compile(UUID, re.IGNORECASE)
 
