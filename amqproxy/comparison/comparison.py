@@ -190,7 +190,7 @@ def command_changes(before: TracedCommand, after: TracedCommand) -> tuple[Change
     found = changes({"method": before.method, **before.fields}, {"method": after.method, **after.fields})
     if before.size != after.size:
         found += changes({"size": before.size}, {"size": after.size})
-    if not (before.digest and after.digest):  # not all of them was captured
+    if not (before.digest and after.digest):  # one of the bodies was not captured completely
         found += _captured_changes(before, after)
     elif before.digest != after.digest:
         is_whole = len(before.body) == before.size and len(after.body) == after.size

@@ -174,7 +174,7 @@ def first_difference(before: bytes, after: bytes) -> int | None:
     low, high = 0, min(len(before), len(after))
     if before[:high] == after[:high]:
         return high
-    while high - low > 1:  # halved at C's speed: a loop over bytes would take a second for a large body
+    while high - low > 1:  # bisection compares at C's speed: a loop over bytes would take a second for a large body
         middle = (low + high) // 2
         if before[low:middle] == after[low:middle]:
             low = middle

@@ -9,7 +9,7 @@ STEP = log(1.02)
 
 
 class Latencies:
-    """Counts latencies of one kind, in nanoseconds, in at most some 2,000 buckets for all of 64 bits."""
+    """Histogram of latencies of one kind, in nanoseconds, with at most some 2,000 buckets for all of 64 bits."""
 
     __slots__ = ("_buckets", "count")
 

@@ -13,7 +13,7 @@ MAX_REQUESTS = 65_536
 
 
 class RequestPlaces:
-    """Numbers the frames of each peer from 1, without heartbeats: `counts` has the latest."""
+    """Numbering of each peer's frames from 1, without heartbeats: `counts` holds the latest numbers."""
 
     __slots__ = ("_requests", "counts")
 
@@ -34,7 +34,7 @@ class RequestPlaces:
 
     def _note(self, sender: Peer, method: Method) -> None:
         if len(self._requests) < MAX_REQUESTS:
-            # The trace gives back the very method that it was given, which is kept here meanwhile.
+            # The trace reports the same method object that it was given; keeping it here keeps its id unique.
             self._requests[id(method)] = (self.counts[sender], method)
 
     def place_of(self, request: CommandMethod, sender: Peer) -> int:

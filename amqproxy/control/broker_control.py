@@ -33,7 +33,7 @@ Entry = dict[str, Any]
 
 
 class BrokerControl:
-    """Answers requests about a broker; bodies and properties are left out while `is_hidden` returns True."""
+    """Source of lists about a broker; bodies and properties are left out while `is_hidden` returns True."""
 
     def __init__(self, broker: Broker, is_hidden: Callable[[], bool] = lambda: False) -> None:
         self._broker = broker

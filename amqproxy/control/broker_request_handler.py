@@ -60,7 +60,7 @@ class ServedBroker(Protocol):
 
 
 class BrokerRequestHandler:
-    """Answers requests about one broker. `reload` rereads the reloadable configuration.
+    """Handler of requests about one broker. `reload` rereads the reloadable configuration.
 
     `time` is the time of day in seconds; `listen` are the addresses where clients connect.
     """

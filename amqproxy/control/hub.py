@@ -61,10 +61,10 @@ class Hub:
 
     @property
     def may_miss_frames(self) -> bool:
-        """Whether every tap may miss frames."""
+        """Whether all taps may miss frames; never with the proxy's own tap."""
         return self._own is None and all(tap.may_miss_frames for tap in self._added)
 
-    # --- what sessions show
+    # --- events of sessions
 
     def saw_protocol_header(self, session: TappedSession, data: bytes, sender: Peer = CLIENT) -> None:
         if sender is CLIENT:

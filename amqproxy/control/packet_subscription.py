@@ -113,7 +113,7 @@ class PacketSubscription(Subscription):
         """Leave out the data of a missed entry, but account for it: its bytes are lost, a session's end is kept."""
         self._entries.close()
         try:
-            if isinstance(entry.frames, FrameChunk):  # of which there may be many
+            if isinstance(entry.frames, FrameChunk):  # a cheaper way, since there may be many chunks
                 self._lose(entry, len(entry.frames), entry.frames.size)
             else:
                 self._show(entry)

@@ -18,7 +18,7 @@ RecordingRequest = StartRecording | StopRecording | ShowRecording
 
 
 class RecordingControl:
-    """Carries out requests about recordings; `config`, the proxy's [record], gives the settings that they leave open.
+    """Handler of requests about recordings; `config`, the proxy's [record], gives the settings that they leave open.
 
     `check` returns the effective settings, and raises `ValueError` for invalid ones.
     """

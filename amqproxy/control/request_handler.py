@@ -94,7 +94,7 @@ class SessionRegistry(RuleOwner, Protocol):
 
 
 class RequestHandler:
-    """Answers requests about one proxy. `reload` returns the changed keys that need a restart, or raises `NotReloaded`.
+    """Handler of requests about one proxy. `reload` returns changed keys that need a restart, or raises `NotReloaded`.
 
     `now` is the sessions' clock, `time` the time of day, both in seconds. `statistics` are those of the process, if
     they are kept. `rules` changes the rules, `recording` controls the recording if this proxy can record, `broker`
@@ -217,7 +217,7 @@ class RequestHandler:
         found = interceptor.waiting.get(number) if interceptor is not None else None
         return None if found is None else self._described(session, found[1], excerpt)
 
-    # --- what there is
+    # --- lists
 
     def _rules(self) -> Iterator[Response | None]:
         for session in self._chosen(None):
@@ -288,7 +288,7 @@ class RequestHandler:
             excerpt=excerpt,
         )
 
-    # --- what becomes of what waits
+    # --- releases of held commands
 
     def _chosen(self, number: int | None) -> Iterator[Session]:
         """Return the session of that number, or all, without sessions that have ended when it is their turn."""

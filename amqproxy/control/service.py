@@ -75,7 +75,7 @@ GONE = (trio.BrokenResourceError, trio.ClosedResourceError, trio.TooSlowError)
 
 
 class Handler(Protocol):
-    """Answers requests: a `RequestHandler`, or a `BrokerRequestHandler`."""
+    """A request handler: a `RequestHandler`, or a `BrokerRequestHandler`."""
 
     async def answered(self, request: AnyRequest) -> Response | ListResponse:
         """Return the response. `RequestError` if the request cannot be carried out."""
@@ -85,7 +85,7 @@ class Handler(Protocol):
 
 
 class ControlService:
-    """Serves the clients of the control socket."""
+    """The server of the control socket's clients."""
 
     def __init__(
         self,
@@ -260,7 +260,7 @@ class _ControlConnection:
 
     async def _answer(self, line: bytes) -> None:
         if not line.strip():
-            await trio.lowlevel.checkpoint()  # there may be thousands
+            await trio.lowlevel.checkpoint()  # there may be thousands of empty lines at once
             return
         try:
             request = parse(line)
@@ -281,7 +281,7 @@ class _ControlConnection:
             await self.send_response(_error_response(id_of(line), failure))
             return
         if isinstance(answer, ListResponse):
-            async with self._lock:  # so that later events come after it
+            async with self._lock:  # so that events made while listing follow the list
                 await self._send(_ok_response(request, await _listed(answer)))
         else:
             await self.send_response(_ok_response(request, answer))

@@ -13,7 +13,7 @@ from amqproxy.control.request import PROTOCOL
 
 
 class Statistics:
-    """Reads the metrics of `registry`. `lag` returns the event loop's latest lag, and the maximum within a minute.
+    """Statistics from the metrics of `registry`. `lag` returns the event loop's latest lag, and a minute's maximum.
 
     `started` and `time` are in seconds since 1970.
     """

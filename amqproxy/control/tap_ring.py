@@ -145,7 +145,7 @@ class TapRing:
         self._missed.clear()
         self.is_closed = False
 
-    # --- what sessions show
+    # --- events of sessions
 
     def saw_protocol_header(self, session: TappedSession, data: bytes, sender: Peer = CLIENT) -> None:
         self._add(session, sender, (), NOTHING, data, ENTRY_COST)

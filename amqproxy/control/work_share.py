@@ -19,7 +19,7 @@ BUSY = 0.1
 
 
 class WorkShare:
-    """Limits all work that is done in turns to one common share of a busy loop."""
+    """A common limit on the share of a busy loop for all work that is done in turns."""
 
     def __init__(self, clock: Callable[[], float] = time.perf_counter) -> None:
         self._lock = trio.Lock()

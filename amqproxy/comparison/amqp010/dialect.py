@@ -39,7 +39,7 @@ _HAS_UUID = re.compile(UUID, re.IGNORECASE)
 
 
 class Amqp010ComparisonDialect:
-    """Comparisons of 0-10 captures."""
+    """The dialect of 0-10 comparisons."""
 
     name = NAME
     frame = Frame
