@@ -1,7 +1,7 @@
-"""Two sequences put beside each other: what is the same in both, moved, changed, missing or extra.
+"""Alignment of two sequences: items that are the same in both, moved, changed, missing or extra.
 
-It sees digests only, in windows, so that sequences of any length are compared in bounded memory; `aligned` with its
-arguments exchanged gives the same, mirrored.
+It compares digests only, in windows, so that sequences of any length need bounded memory; `aligned` with its
+arguments exchanged gives the mirrored result.
 """
 
 from __future__ import annotations
@@ -15,19 +15,19 @@ from typing import NamedTuple
 from amqproxy.comparison.difference import DifferenceKind
 
 WINDOW = 1024
-"""Items of each sequence that are looked at, at first, where the sequences part."""
+"""Initial number of items of each sequence that are compared where the sequences diverge."""
 
 MAX_WINDOW = 32_768
-"""Items of each that are looked at until something is found that both have."""
+"""Largest number of items of each sequence that are compared until a common one is found."""
 
 MAX_EDITS = 128
-"""Items that are missing or extra in a window before the exact way of finding them is given up for a fast one."""
+"""Missing and extra items in a window, beyond which a fast alignment replaces the exact one."""
 
 
 class Item(NamedTuple):
-    """One of a sequence: `digest` of all of it, `alike` of what it is and of the names in it, `name` of what it is.
+    """An item of a sequence: digests of all of it (`digest`), of its kind and names (`alike`), of its kind (`name`).
 
-    `ref` is the caller's; `content` is the digest of its body, 0 where it has none.
+    `ref` is the caller's; `content` is the digest of its body, 0 if it has none.
     """
 
     digest: int
@@ -38,7 +38,7 @@ class Item(NamedTuple):
 
 
 class Aligned(NamedTuple):
-    """An item of A, its counterpart in B, or both; `kind` is None where both are the same, at the same place."""
+    """An item of A, its counterpart in B, or both; `kind` is None if both are the same, at the same place."""
 
     kind: DifferenceKind | None
     a: Item | None
@@ -46,13 +46,13 @@ class Aligned(NamedTuple):
 
 
 Matches = list[tuple[int, int]]
-"""Places in A and B that have the same, both ascending."""
+"""Pairs of places in A and B that hold the same item, ascending in both."""
 
 
 def aligned(a: Iterable[Item], b: Iterable[Item]) -> Iterator[Aligned]:
-    """Everything in A and B, in the order of A, with what only B has at its place.
+    """Yield all items of A and B in the order of A; those that only B has come at their place.
 
-    What moved by more than a window is missing at one place, and extra at another.
+    An item that moved by more than a window is missing at one place, and extra at another.
     """
     left, right = _Ahead(a), _Ahead(b)
     while True:
@@ -63,25 +63,25 @@ def aligned(a: Iterable[Item], b: Iterable[Item]) -> Iterator[Aligned]:
 
 
 class _Ahead:
-    """A sequence of which the next items can be looked at."""
+    """A sequence whose next items can be peeked at."""
 
     def __init__(self, items: Iterable[Item]) -> None:
         self._rest = iter(items)
         self._ahead: deque[Item] = deque()
 
     def peek(self, count: int) -> list[Item]:
-        """The next items, fewer at the end."""
+        """Return the next items without taking them; fewer at the end."""
         self._ahead.extend(islice(self._rest, max(0, count - len(self._ahead))))
         return list(islice(self._ahead, count))
 
     def take(self, count: int) -> None:
-        """Go past items that were looked at."""
+        """Take items that were peeked at."""
         for _ in range(count):
             self._ahead.popleft()
 
 
 def _same(left: _Ahead, right: _Ahead) -> Iterator[Aligned]:
-    """What both begin with."""
+    """Take and yield the common prefix."""
     while True:
         one, other = left.peek(WINDOW), right.peek(WINDOW)
         count = _common([each.digest for each in one], [each.digest for each in other])
@@ -94,7 +94,7 @@ def _same(left: _Ahead, right: _Ahead) -> Iterator[Aligned]:
 
 
 def _window(left: _Ahead, right: _Ahead) -> Iterator[Aligned]:
-    """What comes until both go on alike, or is as much as is looked at."""
+    """Take and yield one window of differences, up to its last match, or of `MAX_WINDOW` items without one."""
     size = WINDOW
     while True:
         one, other = left.peek(size), right.peek(size)
@@ -102,7 +102,7 @@ def _window(left: _Ahead, right: _Ahead) -> Iterator[Aligned]:
         found = matches([each.digest for each in one], [each.digest for each in other], is_open=is_open)
         if not is_open:
             break
-        if found:  # what is behind the last of them may go with what comes next
+        if found:  # items after the last match may match later ones
             one, other = one[: found[-1][0] + 1], other[: found[-1][1] + 1]
             break
         if size >= MAX_WINDOW:
@@ -148,11 +148,11 @@ _LIKENESSES: tuple[Callable[[Item], object], ...] = (
     lambda item: item.alike,
     lambda item: item.name,
 )
-"""What changed items have in common, the closest first; None stands for nothing."""
+"""Keys by which changed items are paired, the closest likeness first; items with the key None are not paired."""
 
 
 def _gaps(found: Matches, end: int, other_end: int) -> list[tuple[range, range]]:
-    """What lies before, between and after the matches."""
+    """Return the ranges before, between and after the matches."""
     gaps = []
     i = j = 0
     for a, b in (*found, (end, other_end)):
@@ -162,7 +162,7 @@ def _gaps(found: Matches, end: int, other_end: int) -> list[tuple[range, range]]
 
 
 def _moved(one: list[Item], other: list[Item], gaps: list[tuple[range, range]]) -> dict[int, int]:
-    """What both have, at different places."""
+    """Pair the items that both have at different places."""
     return _paired(
         ((one[i].digest, i) for ours, _ in gaps for i in ours),
         ((other[j].digest, j) for _, theirs in gaps for j in theirs),
@@ -170,7 +170,7 @@ def _moved(one: list[Item], other: list[Item], gaps: list[tuple[range, range]]) 
 
 
 def _paired(ours: Iterable[tuple[object, int]], theirs: Iterable[tuple[object, int]]) -> dict[int, int]:
-    """For each key: the first place of one with the first of the other, and so on."""
+    """Pair places by key: the nth of one side with the nth of the other."""
     waiting: dict[object, deque[int]] = {}
     for key, j in theirs:
         if key is not None:
@@ -183,13 +183,13 @@ def _paired(ours: Iterable[tuple[object, int]], theirs: Iterable[tuple[object, i
     return pairs
 
 
-# --- what is the same in both
+# --- common subsequences
 
 
 def matches(one: Sequence[int], other: Sequence[int], *, is_open: bool = False) -> Matches:
-    """A long common subsequence; the longest where not much differs.
+    """Return a long common subsequence; the longest one if both sequences differ little.
 
-    Where they are open, more comes behind them: what only one has at its end may be what the other has next.
+    If they are open, more items follow: those that only one has at its end may come next in the other.
     """
     if list(one) <= list(other):
         return _matches(one, other, is_open=is_open)
@@ -223,7 +223,7 @@ def _matches(one: Sequence[int], other: Sequence[int], *, is_open: bool) -> Matc
 
 
 def _common(one: Sequence[int], other: Sequence[int]) -> int:
-    """How many both begin with."""
+    """Return the length of the common prefix."""
     if one == other:
         return len(one)
     count = 0
@@ -235,9 +235,9 @@ def _common(one: Sequence[int], other: Sequence[int]) -> int:
 
 
 def _with_few_edits(one: Sequence[int], other: Sequence[int], *, is_open: bool) -> Matches | None:
-    """The longest common subsequence, if no more than `MAX_EDITS` are not in it.
+    """Return the longest common subsequence, if at most `MAX_EDITS` items are not in it, else None.
 
-    Where both are open, only until one of them ends.
+    If both are open, only until one of them ends.
 
     E. Myers, "An O(ND) difference algorithm and its variations", 1986.
     """
@@ -278,7 +278,7 @@ def _walked_back(x: int, y: int, history: list[dict[int, int]]) -> Matches:
 
 
 def _anchors(one: Sequence[int], other: Sequence[int]) -> Matches:
-    """Matches that ascend in both, of the nth of one with the nth of the other that are the same."""
+    """Return ascending matches of items that are unique in both, else of the nth equal item of one with the nth."""
     return _ascending(_nth_with_nth(one, other, lambda count: count == 1) or _nth_with_nth(one, other, lambda _: True))
 
 
@@ -300,7 +300,10 @@ def _places(digests: Sequence[int]) -> dict[int, list[int]]:
 
 
 def _ascending(pairs: Matches) -> Matches:
-    """The longest part of pairs, which ascend in the first, that ascends in the second, too (patience sorting)."""
+    """Return the longest subsequence of pairs ordered by their first place that ascends in the second, too.
+
+    The method is patience sorting.
+    """
     lowest: list[int] = []
     ends: list[int] = []
     before: list[int] = []

@@ -1,6 +1,6 @@
-"""What happened in a capture, on disk while it is compared: however large it is, memory holds a part of it.
+"""The traced commands of a capture, on disk during a comparison: memory holds a part of them, whatever their size.
 
-The disk space is a temporary file's, which is gone with the store: about as much as the capture takes.
+They are in a temporary file of about the capture's size, which is deleted with the store.
 """
 
 from __future__ import annotations
@@ -30,17 +30,16 @@ from amqproxy.comparison.traced_command import (
 from amqproxy.taps.message_recorder import SelectorOf
 
 CACHE_KIB = 64 * 1024
-"""Memory for what is read from the file, in KiB."""
+"""Page cache of the database, in KiB."""
 
 BATCH = 1000
-"""Rows that are written at once."""
+"""Rows per write."""
 
 MAX_CONNECTIONS = 100_000
-"""Connections of one capture that are compared; those beyond are counted."""
+"""Connections of one capture that are compared; those beyond are only counted."""
 
 PROFILE = 64
-"""Kinds of commands that are distinguished, with the names in them, to find how alike two connections are; and as
-many without."""
+"""Kinds of commands that a connection's profile distinguishes, with the names in them; as many again without."""
 
 _SCHEMA = """
 CREATE TABLE channels (id INTEGER PRIMARY KEY, connection INTEGER, number INTEGER, life INTEGER,
@@ -66,8 +65,10 @@ _fields = msgspec.msgpack.Decoder(dict[str, Any]).decode
 
 
 class StoredConnection(NamedTuple):
-    """A connection of the capture. `digest` is of all its commands in any order, `profile` counts them by kind, with
-    the names in them and without.
+    """A connection of the capture.
+
+    `digest` covers all its commands regardless of their order; `profile` counts them by kind, with the names in them
+    and without.
     """
 
     stream: int
@@ -89,7 +90,7 @@ class StoredChannel(NamedTuple):
 
 
 class _ChannelRow:
-    """The channel that has a number now."""
+    """The channel that currently has a number."""
 
     __slots__ = ("commands", "digest", "id", "life", "tracks", "ts_ns")
 
@@ -102,7 +103,7 @@ class _ChannelRow:
 
 
 class _ConnectionRow:
-    """A connection that is being read."""
+    """A connection whose commands are being stored."""
 
     __slots__ = ("channels", "commands", "digest", "identity", "profile", "tracer")
 
@@ -123,9 +124,9 @@ class CommandStore:
     def __init__(
         self, selector_of: SelectorOf | None = None, ignored: Collection[str] = (), *, selected_body: int = 0
     ) -> None:
-        """With `selector_of`, of commands only those that it selects; without the fields that are `ignored`.
+        """Store the commands that `selector_of` selects, or all, without the fields that are `ignored`.
 
-        What selects looks at the first `selected_body` bytes of a body.
+        A selector sees the first `selected_body` bytes of a body.
         """
         self._selected_body = selected_body
         self._selector_of = selector_of
@@ -146,24 +147,24 @@ class CommandStore:
         self._outcomes: list[tuple[Any, ...]] = []
 
     def close(self) -> None:
-        """Give the disk space back."""
+        """Delete the store, and free its disk space."""
         self._database.close()
 
     @property
     def commands(self) -> int:
-        """How many there are."""
+        """Number of commands of all connections."""
         return sum(each.commands for each in self.connections)
 
     # --- writing
 
     def load(self, decoded: Iterable[Decoded]) -> None:
-        """Take a whole capture; once."""
+        """Store a whole capture; call this once."""
         for each in decoded:
             self.add(each)
         self.finish()
 
     def add(self, decoded: Decoded) -> None:
-        """Take what was decoded next."""
+        """Store the next decoded part of a capture."""
         stream = decoded.stream
         row = self._open.get(stream)
         if row is None:
@@ -176,7 +177,7 @@ class CommandStore:
             self._begun[stream] = self._finished(self._begun[stream], row)
 
     def finish(self) -> None:
-        """That was all: from now on it can be read."""
+        """End the writing; the store can be read after this."""
         for stream, left in self._open.items():
             if left is not None:
                 self._begun[stream] = self._finished(self._begun[stream], left)
@@ -186,7 +187,7 @@ class CommandStore:
         self.connections = list(self._begun.values())
 
     def _begin(self, decoded: Decoded) -> _ConnectionRow | None:
-        """A connection that is new here; None where it is not compared."""
+        """Begin a connection; return None if it is not compared."""
         stream = decoded.stream
         if isinstance(decoded, StreamEnded):
             self._open.pop(stream, None)
@@ -267,23 +268,23 @@ class CommandStore:
     # --- reading
 
     def channels(self, stream: int) -> Iterator[Item]:
-        """The channels of a connection, in the order in which they were opened; `ref` is for `channel`."""
+        """Yield the channels of a connection, in the order in which they were opened; `ref` is for `channel`."""
         query = "SELECT digest, number, id FROM channels WHERE connection = ? ORDER BY id"
         for digest, number, id in self._database.execute(query, (stream,)):
             yield Item(digest_of((digest, number)), number, number != CONNECTION, id)
 
     def channel(self, id: int) -> StoredChannel:
-        """A channel that `channels` has named."""
+        """Return a channel by its `ref`."""
         query = "SELECT id, number, commands, ts_ns FROM channels WHERE id = ?"
         return StoredChannel(*self._database.execute(query, (id,)).fetchone())
 
     def tracks(self, channel: int) -> dict[str, int]:
-        """The tracks of a channel by their names, for `items`."""
+        """Return the tracks of a channel by their names, for `items`."""
         query = "SELECT name, id FROM tracks WHERE channel = ? ORDER BY id"
         return dict(self._database.execute(query, (channel,)).fetchall())
 
     def items(self, track: int) -> Iterator[Item]:
-        """The commands of a track in their order, with what became of them; `ref` is for `command`."""
+        """Yield the commands of a track in their order, with their outcomes; `ref` is for `command`."""
         settled, returned = _Sought(self._outcomes_of(track, 0)), _Sought(self._outcomes_of(track, 1))
         query = "SELECT digest, alike, name, id, content, number FROM commands WHERE track = ? ORDER BY place, id"
         for digest, alike, name, id, content, number in self._database.execute(query, (track,)):
@@ -296,7 +297,7 @@ class CommandStore:
         return iter(self._database.execute(query, (track, is_return)))
 
     def command(self, ref: int) -> TracedCommand:
-        """A command with what became of it."""
+        """Return a command by its `ref`, with its outcome."""
         query = "SELECT data, track, number FROM commands WHERE id = ?"
         data, track, number = self._database.execute(query, (ref,)).fetchone()
         command = _command(data)
@@ -315,7 +316,7 @@ class CommandStore:
 
 
 class _Sought:
-    """Ranges in ascending order, in which ascending numbers are looked up."""
+    """A look-up of ascending numbers in ascending ranges."""
 
     __slots__ = ("_current", "_ranges")
 

@@ -1,4 +1,4 @@
-"""The commands of one connection with what became of them, from what a capture decodes to, by way of the trace."""
+"""Commands of one connection with their outcomes, from a decoded capture by way of the trace."""
 
 from __future__ import annotations
 
@@ -61,13 +61,13 @@ from amqproxy.taps.trace.events import (
 from amqproxy.taps.trace.open_tags import Span
 
 KEPT_BODY = 65_536
-"""Bytes of each body that are kept, to find where it differs from another; of all of it there is a digest."""
+"""Bytes of each body that are kept to find where two bodies differ; the digest covers all of it."""
 
 PUBLISH, DELIVERY = "basic.publish", "basic.deliver"
-"""The kinds of latencies of messages, of either protocol."""
+"""Kinds of message latencies, in either protocol."""
 
 _FIRST = 0
-"""The place of what begins a track: frames are numbered from 1."""
+"""The place of the first entry of a track: frames are numbered from 1."""
 
 _CLIENT, _SERVER, _GOT = "client", "server", "got"
 
@@ -76,7 +76,7 @@ _REFUSED = frozenset((Settlement.NACKED, Settlement.REJECTED, Settlement.RECOVER
 
 
 class _Channel:
-    """The channels that had one number, one after the other: the latest of them."""
+    """The latest of the channels that had one number."""
 
     __slots__ = ("consumers", "is_ended", "life")
 
@@ -87,10 +87,10 @@ class _Channel:
 
 
 class CommandTracer:
-    """One connection: takes what was decoded of it, and returns what that completes.
+    """Tracer of one connection: takes its decoded frames, and returns the commands and outcomes that these complete.
 
-    With a `selector`, of commands only those that it selects, given the first `selected_body` bytes of a body. Fields
-    that are `ignored` are left out, by the paths that a `Change` names them by.
+    With a `selector`, only the commands that it selects, given the first `selected_body` bytes of a body. `ignored`
+    fields are left out; they are paths as in a `Change`.
     """
 
     def __init__(
@@ -115,7 +115,7 @@ class CommandTracer:
         self._tags: tuple[str, ...] = ()
 
     def feed(self, decoded: Decoded) -> list[Traced]:
-        """Take what was decoded next."""
+        """Take the next decoded part of the connection; return what it completes."""
         match decoded:
             case DecodedFrames():
                 self._tags = decoded.note.tags
@@ -404,7 +404,7 @@ class CommandTracer:
         self._add_event(event, SERVER, "connection", "unblocked")
 
     def _on_flow(self, event: FlowChanged) -> None:
-        """It is compared as the request that it is."""
+        """Ignore the event: a channel.flow is compared as a request."""
 
     def _on_lost(self, event: HistoryLost) -> None:
         if event.sender is None:
@@ -415,13 +415,13 @@ class CommandTracer:
 
 
 def _number(event: TraceEvent) -> int:
-    """The channel of an event; that of the connection itself."""
+    """Return the channel of an event; `CONNECTION` for one of the connection itself."""
     channel = event.on_channel
     return CONNECTION if channel is None else channel
 
 
 def _remove(fields: dict[str, Any], path: list[str]) -> None:
-    """Remove what a path names; no table of these is used elsewhere."""
+    """Remove the field at a path in place: nothing else uses these tables."""
     *tables, name = path
     found: Any = fields
     for each in tables:

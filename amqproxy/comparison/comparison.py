@@ -1,4 +1,4 @@
-"""Two captures, command by command."""
+"""Comparison of two captures, command by command."""
 
 from __future__ import annotations
 
@@ -20,12 +20,12 @@ from amqproxy.taps.text import value_text
 
 class _Report(msgspec.Struct, frozen=True, omit_defaults=True, kw_only=True, tag_field="report"):
     def to_json(self) -> bytes:
-        """One line of JSON, without the line's end."""
+        """Return one line of JSON, without the line's end."""
         return encoded(self)
 
 
 class ComparedConnection(msgspec.Struct, frozen=True, omit_defaults=True, kw_only=True):
-    """A connection as the records of `decode` name it, who opened it, and how many commands it had."""
+    """A connection with its names in the records of `decode`, its client, and its number of commands."""
 
     stream: int
     connection: str
@@ -36,7 +36,7 @@ class ComparedConnection(msgspec.Struct, frozen=True, omit_defaults=True, kw_onl
 
 
 class ConnectionsCompared(_Report, frozen=True, kw_only=True, tag="connection"):
-    """Two connections correspond, by `why`; or none does to this one. Their differences come next."""
+    """Two connections that correspond, by `why`, or one without a counterpart. Their differences come next."""
 
     a: ComparedConnection | None = None
     b: ComparedConnection | None = None
@@ -44,7 +44,7 @@ class ConnectionsCompared(_Report, frozen=True, kw_only=True, tag="connection"):
 
 
 class LatencySummary(msgspec.Struct, frozen=True, omit_defaults=True, kw_only=True):
-    """How many commands there were that something answered, and how long that took, in seconds."""
+    """Number of answered commands, and quantiles of their latency in seconds."""
 
     count: int
     p50: float
@@ -52,10 +52,10 @@ class LatencySummary(msgspec.Struct, frozen=True, omit_defaults=True, kw_only=Tr
 
 
 class LatenciesCompared(_Report, frozen=True, kw_only=True, tag="latency"):
-    """How long the commands of one kind took in A and in B: from a method to its reply.
+    """Latencies of the commands of one kind in A and in B: from a method to its reply.
 
-    Of "basic.publish" to its confirm or the end of its transaction; of "basic.deliver", which is every delivery, to its
-    acknowledgement.
+    A "basic.publish" lasts until its confirm or the end of its transaction; a "basic.deliver", which stands for every
+    delivery, until its acknowledgement.
     """
 
     kind: str
@@ -64,9 +64,9 @@ class LatenciesCompared(_Report, frozen=True, kw_only=True, tag="latency"):
 
 
 class ComparisonSummary(_Report, frozen=True, kw_only=True, tag="summary"):
-    """The last report. `is_same` is whether there is no difference, `differences` how many of each kind there are.
+    """The last report. `is_same` is whether there are no differences; `differences` counts them by kind.
 
-    `omitted_connections` are those that are more than can be compared.
+    `omitted_connections` counts the connections beyond `MAX_CONNECTIONS` in both captures.
     """
 
     is_same: bool
@@ -80,7 +80,7 @@ ComparisonReport: TypeAlias = ConnectionsCompared | Difference | LatenciesCompar
 
 
 def compared(a: CommandStore, b: CommandStore) -> Iterator[ComparisonReport]:
-    """How the capture B differs from A; the reports are made as they are asked for."""
+    """Yield the reports on how capture B differs from A, lazily."""
     counts: Counter[DifferenceKind] = Counter()
     for pair in connection_pairs(a.connections, b.connections):
         yield ConnectionsCompared(a=_described(pair.a), b=_described(pair.b), why=pair.why)
@@ -146,7 +146,7 @@ def _differences(a: CommandStore, b: CommandStore, pair: ConnectionPair) -> Iter
 
 
 class _Sides:
-    """One of two channels that are compared."""
+    """One of the two channels of a comparison."""
 
     __slots__ = ("connection", "number", "store", "tracks")
 
@@ -186,11 +186,11 @@ def _items(store: CommandStore, track: int | None) -> Iterable[Item]:
 
 
 def command_changes(before: TracedCommand, after: TracedCommand) -> tuple[Change, ...]:
-    """The fields in which two commands differ."""
+    """Return the fields in which two commands differ."""
     found = changes({"method": before.method, **before.fields}, {"method": after.method, **after.fields})
     if before.size != after.size:
         found += changes({"size": before.size}, {"size": after.size})
-    if not (before.digest and after.digest):  # not all of them was captured
+    if not (before.digest and after.digest):  # one of the bodies was not captured completely
         found += _captured_changes(before, after)
     elif before.digest != after.digest:
         is_whole = len(before.body) == before.size and len(after.body) == after.size
@@ -199,7 +199,7 @@ def command_changes(before: TracedCommand, after: TracedCommand) -> tuple[Change
 
 
 def _captured_changes(before: TracedCommand, after: TracedCommand) -> list[Change]:
-    """Where two bodies differ, as far as both were captured; and how much of them was, if that differs."""
+    """Return where two bodies differ in their captured parts, and the captured sizes if those differ."""
     most = min(len(before.body), len(after.body))
     found = body_changes(before.body[:most], after.body[:most])
     if len(before.body) != len(after.body):

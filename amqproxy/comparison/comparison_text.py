@@ -1,4 +1,4 @@
-"""The reports of a comparison as lines for a person, in which control characters are shown and never obeyed."""
+"""Reports of a comparison as text lines, with control characters escaped."""
 
 from __future__ import annotations
 
@@ -29,13 +29,13 @@ _SIGNS = {
 _COLOURS = {DifferenceKind.MISSING: RED, DifferenceKind.EXTRA: RED}
 
 MAX_VALUE = 200
-"""Characters of a value that are shown; `--json` has all of it."""
+"""Characters of a value that are shown; `--json` prints all of it."""
 
 
 def comparison_lines(
     reports: Iterable[ComparisonReport], *, limit: int = 0, is_coloured: bool = False
 ) -> Iterator[str]:
-    """Of each two connections that differ, the first `limit` differences, 0 for all; the latencies; and the sums."""
+    """Yield the first `limit` differences of each pair of connections, 0 for all; then latencies and totals."""
     pair: ConnectionsCompared | None = None
     count = 0
     has_latencies = False
@@ -78,7 +78,7 @@ def _side(name: str, connection: ComparedConnection | None) -> str:
 
 
 def difference_lines(difference: Difference, *, is_coloured: bool = False) -> Iterator[str]:
-    """A difference, and a line for each of its changes."""
+    """Yield the line of a difference, and a line for each of its changes."""
     place = difference.a or difference.b
     channel = f"ch {place.channel}" if place is not None and place.channel is not None else ""
     time = "" if place is None else clock(place.ts_ns)

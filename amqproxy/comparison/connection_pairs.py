@@ -1,4 +1,4 @@
-"""Which connection of A corresponds to which of B, and why."""
+"""Correspondence of the connections of A and B, and its reasons."""
 
 from __future__ import annotations
 
@@ -9,14 +9,14 @@ from amqproxy.comparison.command_store import StoredConnection
 from amqproxy.taps.text import value_text
 
 MAX_SCORES = 250_000
-"""Pairs of connections whose likeness is worked out in one group; in larger groups they are paired in their order."""
+"""Pairs of connections in one group whose likeness is computed; larger groups are paired in their order."""
 
 ALIKE = 0.2
-"""How alike two connections are, at least, that correspond for nothing else; 1 is the same commands."""
+"""Least likeness of connections that correspond only by user, address or likeness; 1 means the same commands."""
 
 
 class ConnectionPair(NamedTuple):
-    """Connections that correspond; or one of which none corresponds to, with None for the other."""
+    """Connections that correspond, or one without a counterpart, with None for the other."""
 
     a: StoredConnection | None
     b: StoredConnection | None
@@ -24,7 +24,7 @@ class ConnectionPair(NamedTuple):
 
 
 def likeness(one: StoredConnection, other: StoredConnection) -> float:
-    """How alike two connections are, by how often each kind of command is in them: from 0 to 1."""
+    """Return the likeness of two connections, from 0 to 1, by their counts of each kind of command."""
     kinds = one.profile.keys() | other.profile.keys()
     most = sum(max(one.profile.get(kind, 0), other.profile.get(kind, 0)) for kind in kinds)
     least = sum(min(one.profile.get(kind, 0), other.profile.get(kind, 0)) for kind in kinds)
@@ -32,11 +32,11 @@ def likeness(one: StoredConnection, other: StoredConnection) -> float:
 
 
 def connection_pairs(a: Iterable[StoredConnection], b: Iterable[StoredConnection]) -> list[ConnectionPair]:
-    """All connections, in the order of A, with those that only B has at the end.
+    """Pair all connections, in the order of A, with those that only B has at the end.
 
-    By who they are and what they did: those that did the same; then those with the same addresses and ports, as where
-    the same was captured twice; of one client-provided name, user and virtual host; of one user and virtual host; and
-    those that are alike. With A and B exchanged, the pairs are the same.
+    The stages, in this order: connections of the same client with the same commands; with the same addresses and
+    ports, as in two captures of the same traffic; of one client-provided name, user and virtual host; of one user and
+    virtual host; those that are alike. With A and B exchanged, the pairs are the same.
     """
     ours, theirs = dict(enumerate(a)), dict(enumerate(b))
     partners: dict[int, tuple[int, str]] = {}
@@ -97,7 +97,7 @@ def _best(
     theirs: dict[int, StoredConnection],
     least: float,
 ) -> list[tuple[int, int]]:
-    """The most alike first; of those that are equally alike, the earliest, either way."""
+    """Pair the most alike first, and of equally alike ones the earliest, symmetrically in A and B."""
     scored = []
     for x, i in enumerate(one):
         for y, j in enumerate(other):
@@ -116,7 +116,7 @@ def _best(
 
 
 def _why(why: str, one: StoredConnection, other: StoredConnection) -> str:
-    """In words, by what two connections correspond."""
+    """Describe the reason for which two connections correspond."""
     identity = one.identity
     who = ""
     if identity is not None and identity == other.identity:

@@ -1,4 +1,4 @@
-"""Interface between a comparison and the protocols of what it compares."""
+"""Interface between a comparison and the protocols of the captures."""
 
 from __future__ import annotations
 
@@ -34,18 +34,18 @@ class ComparisonDialect(Protocol):
         """Return the method in a frame; None where it is malformed, in several frames, or not there."""
 
     def is_request(self, method: Any) -> bool:
-        """Return whether a method is one that the trace reports with its answer."""
+        """Return whether a method is a request, which the trace reports with its answer."""
 
     def shows_client(self, frame: Any) -> bool:
-        """Return whether a frame is of the connection itself, and so may tell who the client is."""
+        """Return whether a frame belongs to the connection itself, and so may identify the client."""
 
     def learn_names(
         self, method: Any, channel: int, names: BrokerNames, consumers_of: Callable[[int], ConsumerNames]
     ) -> None:
-        """Learn the names that a client has made up, or chosen for a consumer, before the trace reports the method.
+        """Learn the names that a client has generated, or chosen for a consumer, before the trace reports the method.
 
         `consumers_of` returns the names of the consumers of a channel.
         """
 
     def normalise(self, method: Any, fields: dict[str, Any], consumers: ConsumerNames) -> None:
-        """Change the fields of a method, as JSON has them, so that two runs have the same."""
+        """Normalise the fields of a method, in JSON's types and in place, so that two runs have the same."""

@@ -1,4 +1,4 @@
-"""The protocols whose captures are compared."""
+"""The protocols whose captures can be compared."""
 
 from __future__ import annotations
 

@@ -1,7 +1,7 @@
-"""How two things differ: field by field, and of bodies, where.
+"""Differences of two values, field by field, and of two bodies, by position.
 
-`compare` reports the differences of two captures; what else compares what was recorded with what happened now has
-the same ones to report.
+`compare` reports the differences of two captures; replays report those between a recording and live traffic in the
+same form.
 """
 
 from __future__ import annotations
@@ -17,20 +17,20 @@ import msgspec
 from amqproxy.taps.record import encoded, excerpt
 
 MAX_CHANGES = 100
-"""Fields of one message, or places in one JSON body, that are named as changed; there may be more."""
+"""Upper limit of the reported changes of one message, or within one JSON body."""
 
 MAX_JSON = 65_536
-"""Bytes of the largest body that is looked into as JSON."""
+"""Size in bytes of the largest body that is compared as JSON."""
 
 MAX_DEPTH = 128
-"""Tables within tables that are looked into; a JSON body with more is compared as bytes only."""
+"""Nesting depth that is compared; a JSON body with a greater depth is compared as bytes only."""
 
 EXCERPT = 60
-"""Bytes that are shown of a body from where it differs."""
+"""Bytes that are shown of a body from the first difference."""
 
 
 class _Absent:
-    """Stands for the value of what is not there: JSON has null for a value that is there."""
+    """The value of an absent field, distinct from JSON's null."""
 
     def __repr__(self) -> str:
         return "absent"
@@ -40,20 +40,20 @@ _ABSENT = _Absent()
 
 
 class DifferenceKind(StrEnum):
-    """How B differs from A."""
+    """The way in which B differs from A."""
 
     MISSING = "missing"
     """A has it, B does not."""
     EXTRA = "extra"
     """B has it, A does not."""
     MOVED = "moved"
-    """Both have it, at different places among what else there was."""
+    """Both have it, at different places in their sequences."""
     CHANGED = "changed"
     """Both have it, with different fields."""
 
     @property
     def mirrored(self) -> DifferenceKind:
-        """The same with A and B exchanged."""
+        """The kind with A and B exchanged."""
         return _MIRRORED.get(self, self)
 
 
@@ -75,12 +75,12 @@ class Change(msgspec.Struct, frozen=True, omit_defaults=True, kw_only=True):
 
     @property
     def mirrored(self) -> Change:
-        """The same with A and B exchanged."""
+        """The change with A and B exchanged."""
         return msgspec.structs.replace(self, before=self.after, after=self.before)
 
 
 class Place(msgspec.Struct, frozen=True, omit_defaults=True, kw_only=True):
-    """Where something is in its capture: as in the records of `decode`, and its time."""
+    """Time and place of something in its capture, as in the records of `decode`."""
 
     ts_ns: int
     stream: int
@@ -89,11 +89,11 @@ class Place(msgspec.Struct, frozen=True, omit_defaults=True, kw_only=True):
 
 
 class Difference(msgspec.Struct, frozen=True, omit_defaults=True, kw_only=True, tag_field="report", tag="difference"):
-    """One difference: what it is about, and where that is in A and in B, as far as they have it.
+    """One difference: its subject, and its place in A and in B, as far as they have it.
 
     `type` is as in the records of `decode --messages`: "publish", "request" and so on, or "connection" or "channel" for
-    one that only one side has. `what` describes it on one line, as A has it, or else B: with names that the broker made
-    up written as `<queue:1.1>`. `changes` are the fields of what has `changed`.
+    one that only one side has. `what` describes the subject on one line, as A has it, or else B: names that the broker
+    generated are written as `<queue:1.1>`. `changes` are the differing fields of one that is `changed`.
     """
 
     kind: DifferenceKind
@@ -105,15 +105,15 @@ class Difference(msgspec.Struct, frozen=True, omit_defaults=True, kw_only=True, 
     changes: tuple[Change, ...] = ()
 
     def to_json(self) -> bytes:
-        """One line of JSON, without the line's end."""
+        """Return one line of JSON, without the line's end."""
         return encoded(self)
 
 
 def changes(before: Any, after: Any, field: str = "") -> list[Change]:
-    """What differs between two values as JSON has them, by the paths of mappings and lists within `field`.
+    """Return the differences of two JSON values, by the paths of mappings and lists within `field`.
 
-    The values must come from the same kind of thing: `Step.fields`, arguments, properties, parsed bodies. At most
-    `MAX_CHANGES`, the first ones.
+    The values must be of the same kind: `Step.fields`, arguments, properties, parsed bodies. Only the first
+    `MAX_CHANGES` are returned.
     """
     found: list[Change] = []
     for each in _changes(before, after, field, 0):
@@ -145,16 +145,16 @@ def _changes(before: Any, after: Any, field: str, depth: int) -> Iterator[Change
 
 
 def _differ(before: Any, after: Any) -> bool:
-    """True and 1 are two values, and so are 1 and 1.0; one NaN is like another."""
+    """Whether two values differ: True, 1 and 1.0 are three values, and one NaN equals another."""
     if type(before) is not type(after):
         return True
     return bool(before != after) and not (before != before and after != after)
 
 
 def body_changes(before: bytes, after: bytes, *, is_whole: bool = True) -> list[Change]:
-    """Where two bodies differ: the first byte, and where both are JSON, the values that do.
+    """Return the first differing byte of two bodies, and if both are JSON, the differing values.
 
-    Unless they are whole, they are the beginnings of bodies that are known to differ.
+    Without `is_whole`, they are the beginnings of bodies that are known to differ.
     """
     at = first_difference(before, after)
     if at is None:
@@ -168,13 +168,13 @@ def body_changes(before: bytes, after: bytes, *, is_whole: bool = True) -> list[
 
 
 def first_difference(before: bytes, after: bytes) -> int | None:
-    """The place of the first byte in which two bodies differ; None where they are the same."""
+    """Return the place of the first byte in which two bodies differ; None if they are the same."""
     if before == after:
         return None
     low, high = 0, min(len(before), len(after))
     if before[:high] == after[:high]:
         return high
-    while high - low > 1:  # halved at C's speed: a loop over bytes would take a second for a large body
+    while high - low > 1:  # bisection compares at C's speed: a loop over bytes would take a second for a large body
         middle = (low + high) // 2
         if before[low:middle] == after[low:middle]:
             low = middle
@@ -184,12 +184,12 @@ def first_difference(before: bytes, after: bytes) -> int | None:
 
 
 def _from(body: bytes, at: int) -> Any:
-    """What a person is shown of a body from a place on; absent where it ends before that."""
+    """Return an excerpt of a body from a place on; absent if the body ends before that."""
     return excerpt(body[at:], EXCERPT) if at < len(body) else msgspec.UNSET
 
 
 def _json(body: bytes) -> tuple[Any] | None:
-    """The value of a body that is a JSON object or array, in a tuple of its own."""
+    """Parse a body that is a JSON object or array; return its value in a tuple, None for any other body."""
     if body.lstrip()[:1] not in (b"{", b"[") or _depth(body) > MAX_DEPTH:
         return None
     try:
@@ -199,7 +199,7 @@ def _json(body: bytes) -> tuple[Any] | None:
 
 
 def _depth(body: bytes) -> int:
-    """How many brackets of a JSON text are open at once, at most; brackets in strings count too."""
+    """Return the maximum nesting depth of brackets in a JSON text; brackets in strings count too."""
     depth = most = 0
     for bracket in re.findall(rb"[\[{\]}]", body):
         depth += 1 if bracket in b"[{" else -1

@@ -1,15 +1,15 @@
-"""How long commands took: a distribution whose size does not grow with what it counts."""
+"""A latency distribution of bounded size."""
 
 from __future__ import annotations
 
 from math import exp, log
 
 STEP = log(1.02)
-"""The least difference between the logarithms of latencies that are counted apart: quantiles are exact to 1 %."""
+"""Width of a bucket, as a difference of logarithms of latencies: quantiles are exact to 1 %."""
 
 
 class Latencies:
-    """Counts latencies of one kind, in nanoseconds. At most some 2,000 numbers, for all that 64 bits can hold."""
+    """Histogram of latencies of one kind, in nanoseconds, with at most some 2,000 buckets for all of 64 bits."""
 
     __slots__ = ("_buckets", "count")
 
@@ -18,13 +18,13 @@ class Latencies:
         self._buckets: dict[int, int] = {}
 
     def add(self, ns: int, count: int = 1) -> None:
-        """So many took that long."""
+        """Add `count` latencies of the same length."""
         bucket = round(log(ns) / STEP) if ns > 0 else -1
         self._buckets[bucket] = self._buckets.get(bucket, 0) + count
         self.count += count
 
     def quantile(self, share: float) -> float | None:
-        """In seconds: how long that share of all took, at most."""
+        """Return the latency in seconds that a share of all did not exceed; None without any."""
         rest = share * self.count
         for bucket in sorted(self._buckets):
             rest -= self._buckets[bucket]

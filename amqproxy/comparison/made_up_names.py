@@ -1,4 +1,4 @@
-"""Names that a broker or a client has made up for one run, and what stands for them in a comparison."""
+"""Names that a broker or a client generated for one run, and their placeholders in a comparison."""
 
 from __future__ import annotations
 
@@ -8,21 +8,21 @@ from collections.abc import Mapping
 from typing import Any
 
 MAX_NAMES = 4096
-"""Names that the broker made up for one connection, and consumers of one channel, that are numbered: the first ones."""
+"""Generated names of one connection, and consumers of one channel, that get numbered placeholders: the first ones."""
 
 UUID = r"[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}"
 _MADE_UP = re.compile(
     r"amq\.gen-[\w.+/=-]+|amq\.ctag-[\w.+/=-]+|amq\.rabbitmq\.reply-to\.[\w.+/=-]+"
     rf"|TempQueue{UUID}|tmp_{UUID}"
 )
-"""Names as brokers make them up: RabbitMQ's, and those of others that follow it; and as Qpid's JMS client does."""
+"""Generated names: those of RabbitMQ and of brokers that follow it, and those of Qpid's JMS client."""
 
 _SIGNS = ("amq.", "TempQueue", "tmp_")
-"""One of these is in each such name."""
+"""Substrings, one of which every generated name contains."""
 
 
 class BrokerNames:
-    """The names that the broker has made up for one connection, and what stands for them."""
+    """The names that the broker generated for one connection, and their placeholders."""
 
     __slots__ = ("_by_name", "_counts")
 
@@ -31,20 +31,20 @@ class BrokerNames:
         self._counts: Counter[int] = Counter()
 
     def learn_queue(self, name: str, channel: int) -> None:
-        """The broker has named a queue for which the client gave no name on this channel."""
+        """Number a queue that the broker named, since the client gave it no name on this channel."""
         if name not in self._by_name and len(self._by_name) < MAX_NAMES:
             self._counts[channel] += 1
             self._by_name[name] = f"<queue:{channel}.{self._counts[channel]}>"
 
     def text(self, text: str) -> str:
-        """A name, or a text with names in it such as a reply text, with what stands for those."""
+        """Return a name, or a text with names in it such as a reply text, with placeholders for generated names."""
         found = self._by_name.get(text)
         if found is not None:
             return found
         return _MADE_UP.sub(self._stand_in, text) if any(sign in text for sign in _SIGNS) else text
 
     def value(self, value: Any) -> Any:
-        """The same for all the texts in a value as JSON has it, but not for names of fields."""
+        """Return a JSON value with placeholders in all its texts, but not in names of fields."""
         if isinstance(value, str):
             return self.text(value)
         if isinstance(value, Mapping):
@@ -62,7 +62,7 @@ class BrokerNames:
 
 
 class ConsumerNames:
-    """The consumers of one channel in the order in which they began, and what stands for their tags."""
+    """The consumers of one channel in the order in which they began, and the placeholders of their tags."""
 
     __slots__ = ("_by_tag", "_count")
 
@@ -71,7 +71,7 @@ class ConsumerNames:
         self._count = 0
 
     def begin(self, tag: str) -> str:
-        """A consumer begins."""
+        """Number a new consumer; return its placeholder."""
         if self._count < MAX_NAMES:
             self._count += 1
             self._by_tag[tag] = f"<consumer:{self._count}>"
@@ -80,5 +80,5 @@ class ConsumerNames:
         return self.find(tag)
 
     def find(self, tag: str) -> str:
-        """What stands for a consumer tag."""
+        """Return the placeholder of a consumer tag."""
         return self._by_tag.get(tag, "<consumer>")

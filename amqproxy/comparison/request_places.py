@@ -1,4 +1,4 @@
-"""Where the requests of one connection are among what their senders sent: their outcome comes with their answers."""
+"""Positions of one connection's requests among their senders' frames, kept until the answers bring the outcomes."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ MAX_REQUESTS = 65_536
 
 
 class RequestPlaces:
-    """Numbers the frames of each peer from 1, without heartbeats: `counts` has the latest."""
+    """Numbering of each peer's frames from 1, without heartbeats: `counts` holds the latest numbers."""
 
     __slots__ = ("_requests", "counts")
 
@@ -22,7 +22,7 @@ class RequestPlaces:
         self._requests: dict[int, tuple[int, Method]] = {}
 
     def take(self, sender: Peer, frame: Any) -> Method | None:
-        """Number a frame: the method in it, unless it is malformed, or in several frames."""
+        """Number a frame; return the method in it, unless it is malformed, or in several frames."""
         dialect = DIALECTS[type(frame)]
         if dialect.is_heartbeat(frame):
             return None
@@ -34,10 +34,10 @@ class RequestPlaces:
 
     def _note(self, sender: Peer, method: Method) -> None:
         if len(self._requests) < MAX_REQUESTS:
-            # The trace gives back the very method that it was given, which is kept here meanwhile.
+            # The trace reports the same method object that it was given; keeping it here keeps its id unique.
             self._requests[id(method)] = (self.counts[sender], method)
 
     def place_of(self, request: CommandMethod, sender: Peer) -> int:
-        """The number of the frame that an answered request was in; that of the latest where it is not known."""
+        """Return the number of an answered request's frame; that of the sender's latest frame if it is not known."""
         found = self._requests.pop(id(request), None)
         return self.counts[sender] if found is None else found[0]

@@ -1,4 +1,4 @@
-"""What is compared: a command with what became of it, or an event of its channel or connection."""
+"""Units of a comparison: a command with its outcome, or an event of its channel or connection."""
 
 from __future__ import annotations
 
@@ -10,19 +10,19 @@ import msgspec
 from amqproxy.taps.text import pairs
 
 _NAMES = ("queue", "exchange", "routing_key", "destination", "source", "consumer_tag")
-"""Arguments that say what a command is about."""
+"""Arguments that name the objects of a command."""
 
 
 CONNECTION = -1
-"""In place of a channel's number: the connection itself."""
+"""The connection itself, in place of a channel number."""
 
 
 class Track(NamedTuple):
-    """What has an order of its own on a connection, so that it is compared by itself.
+    """A sequence of commands on a connection that is ordered, and compared, by itself.
 
-    `life` numbers the channels that had the number one after the other, from 1. `name` is "client" for what the client
-    did, "server" for what the server did unasked, "got" for the messages of basic.get, and else a consumer of the
-    channel, whose deliveries these are.
+    `life` numbers the successive channels with the same number, from 1. `name` is "client" for the client's commands,
+    "server" for the server's unsolicited ones, "got" for the messages of basic.get, and else a consumer of the channel,
+    for its deliveries.
     """
 
     channel: int
@@ -31,11 +31,11 @@ class Track(NamedTuple):
 
 
 class TracedCommand(msgspec.Struct, frozen=True, kw_only=True, array_like=True):
-    """A command, or an event, without tags and without names that the broker made up.
+    """A command, or an event, without tags and without names that the broker generated.
 
-    `type` is as in the records of `decode --messages`. `fields` are those of the records, as far as they can be
-    compared: "arguments", "reply", "properties", "outcome", "code" and so on. Of a body there are its `size`, the
-    `digest` of all of it, if all of it was captured, and its beginning.
+    `type` is as in the records of `decode --messages`. `fields` are the comparable ones of the records: "arguments",
+    "reply", "properties", "outcome", "code" and so on. A body is represented by its `size`, the `digest` of all of it
+    if it was captured completely, and its beginning.
     """
 
     type: str
@@ -48,13 +48,13 @@ class TracedCommand(msgspec.Struct, frozen=True, kw_only=True, array_like=True):
 
     @property
     def names(self) -> dict[str, Any]:
-        """What it is about, by the names of its arguments."""
+        """The objects of the command, by the names of its arguments."""
         arguments = {**self.fields, **(self.fields.get("arguments") or {})}
         return {name: arguments[name] for name in _NAMES if name in arguments}
 
     @property
     def what(self) -> str:
-        """It on one line, for a person: control characters are shown, and never obeyed."""
+        """The command on one line, with control characters escaped."""
         fields = self.fields
         if self.type in ("connection", "channel", "error", "settle"):
             shown: dict[str, Any] = {name: fields[name] for name in ("code", "reason") if name in fields}
@@ -65,7 +65,7 @@ class TracedCommand(msgspec.Struct, frozen=True, kw_only=True, array_like=True):
         return f"{name} {pairs(self.names)}".rstrip()
 
     def digests(self) -> tuple[int, int, int, int]:
-        """Of all that is compared; of what it is and of the names in it; of what it is; of its body, 0 for none."""
+        """Return the digests of all that is compared, of kind and names, of the kind, and of the body, 0 for none."""
         name = (self.type, self.method)
         return (
             digest_of((name, self.fields, self.size, self.digest or self.body)),
@@ -76,7 +76,7 @@ class TracedCommand(msgspec.Struct, frozen=True, kw_only=True, array_like=True):
 
 
 class PlacedCommand(NamedTuple):
-    """A command at its place in a track; `number` is that of a publish, or the delivery tag of a message."""
+    """A command at its place in a track; `number` is a publish's number, or a message's delivery tag."""
 
     track: Track
     place: int
@@ -85,9 +85,9 @@ class PlacedCommand(NamedTuple):
 
 
 class Outcome(NamedTuple):
-    """What became of the messages of a track from the `first` to the `last` number: fields of theirs.
+    """The outcome of the messages of a track from the `first` to the `last` number, as fields to add to theirs.
 
-    `is_return` is whether it is a basic.return, beside which there may be a confirm.
+    `is_return` is whether it is a basic.return, which may come in addition to a confirm.
     """
 
     track: Track
@@ -98,7 +98,7 @@ class Outcome(NamedTuple):
 
 
 class Latency(NamedTuple):
-    """How long some `commands` of a kind took: a method to its reply, its confirm, or its acknowledgement."""
+    """The latency of some `commands` of a kind: from a method to its reply, its confirm, or its acknowledgement."""
 
     kind: str
     ns: int
@@ -106,7 +106,7 @@ class Latency(NamedTuple):
 
 
 class Identity(NamedTuple):
-    """Who a connection is: what its client said of itself, and the virtual host."""
+    """The identity of a connection: client-provided name, user and virtual host."""
 
     name: str
     user: str
@@ -117,5 +117,5 @@ Traced: TypeAlias = PlacedCommand | Outcome | Latency | Identity
 
 
 def digest_of(value: Any) -> int:
-    """A digest of a value, of 63 bits, which any database can hold."""
+    """Return a digest of a value, of 63 bits, so that it fits into a database's signed integer."""
     return int.from_bytes(blake2b(msgspec.msgpack.encode(value), digest_size=8).digest()) >> 1

@@ -5,16 +5,17 @@ A `Request` (`request`) is one line of JSON, and so is each response; `docs/cont
 `session_control` closes and pauses them, `RuleControl` (`rule_control`) replaces rules. In a broker that runs by itself
 it is a `BrokerRequestHandler` (`broker_request_handler`), which lists `broker_entries`. A command that a `hold` rule is
 holding is shown as a `HeldCommand` (`held_commands`); it can be released as it is, dropped, refused, or released after
-a `MessagePatch` (`message_patch`). A client may follow what passes by a `Subscription` (`subscription`): to records
-(`record_subscription`), or to packets (`packet_subscription`). A `TapRing` (`tap_ring`) keeps for a while what that is;
-the `Hub` (`hub`) shows it to that and to all other taps. `WorkShare` (`work_share`) leaves the relay most of the time.
-`service` serves requests on the Unix socket (`unix_socket`). What is listed is made in `session_entries` and
-`statistics`; `formatting` and `tables` format it for people.
+a `MessagePatch` (`message_patch`). A client may follow the relayed traffic by a `Subscription` (`subscription`): to
+records (`record_subscription`), or to packets (`packet_subscription`). A `TapRing` (`tap_ring`) keeps the latest
+traffic for subscribers; the `Hub` (`hub`) shows traffic to the ring and to all other taps. `WorkShare` (`work_share`)
+leaves the relay most of the time.
+`service` serves requests on the Unix socket (`unix_socket`). `session_entries` and `statistics` make the entries of
+lists; `formatting` and `tables` format them for people.
 
 The client library is `ControlClient` (`control_client`), `AsyncControlClient` (`async_control_client`) for asyncio, and
-their `RequestError` (`request_error`); the command line uses it. `client_lines` is what both share.
+their `RequestError` (`request_error`); the command line uses it. Both share `client_lines`.
 
-Imports: `amqproxy.recording`, `amqproxy.proxy` and what is below; trio in `service`, `request_handler` and
+Imports: `amqproxy.recording`, `amqproxy.proxy` and all below; trio in `service`, `request_handler` and
 `work_share`, asyncio in `async_control_client` alone. The client library imports none of these but asyncio.
 """
 
@@ -38,7 +39,7 @@ _MODULES = {
 
 
 def __getattr__(name: str) -> Any:
-    """Imported when it is used: the proxy needs no client, and a client needs no proxy."""
+    """Import a client class on first use: the proxy needs no client, and a client needs no proxy."""
     if name not in _MODULES:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
     return getattr(importlib.import_module(f"{__name__}.{_MODULES[name]}"), name)

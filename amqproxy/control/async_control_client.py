@@ -21,11 +21,11 @@ from amqproxy.control.client_lines import (
 from amqproxy.control.request_error import RequestError
 
 MAX_RESPONSE = 64 * 1024 * 1024
-"""Bytes of one response, or of one event, at most."""
+"""Size limit of one response or event, in bytes."""
 
 
 class AsyncControlClient:
-    """As `ControlClient`, for asyncio; made by `connect`.
+    """Asyncio counterpart of `ControlClient`, created by `connect`.
 
         async with await AsyncControlClient.connect("amqproxy.sock") as client:
             await client.ask("subscribe", messages=True)
@@ -64,7 +64,7 @@ class AsyncControlClient:
             await self._writer.wait_closed()
 
     async def ask(self, request: str, **keys: Any) -> ResponseMapping:
-        """As `ControlClient.ask`."""
+        """Send a request and return its response, as `ControlClient.ask` does."""
         line = request_line(request, keys)
         try:
             async with asyncio.timeout(TIMEOUT):
@@ -77,7 +77,7 @@ class AsyncControlClient:
             raise gone(self._path, error) from None
 
     async def send(self, request: str, **keys: Any) -> None:
-        """Send a request whose response comes among the events, as one without `event`: while these are followed."""
+        """Send a request while following events: its response comes among the events, as one without `event`."""
         try:
             self._writer.write(request_line(request, keys))
             await self._writer.drain()
@@ -85,7 +85,7 @@ class AsyncControlClient:
             raise gone(self._path, error) from None
 
     async def events(self) -> AsyncIterator[ResponseMapping]:
-        """As `ControlClient.events`."""
+        """Yield events, as `ControlClient.events` does."""
         while (event := await self._read()) is not None:
             yield event
 

@@ -1,4 +1,4 @@
-"""The integrated broker as the control socket shows it: its queues, what waits in them, and its clients."""
+"""The integrated broker as the control socket shows it: its queues, their messages, and its clients."""
 
 from __future__ import annotations
 
@@ -33,14 +33,14 @@ Entry = dict[str, Any]
 
 
 class BrokerControl:
-    """Answers requests about a broker. What `is_hidden` are bodies and properties, where rules redact any."""
+    """Source of lists about a broker; bodies and properties are left out while `is_hidden` returns True."""
 
     def __init__(self, broker: Broker, is_hidden: Callable[[], bool] = lambda: False) -> None:
         self._broker = broker
         self._is_hidden = is_hidden
 
     def entries(self, request: BrokerRequest) -> tuple[str, Iterator[Any]]:
-        """What a response lists, and under which name. `RequestError` where it cannot."""
+        """Return the key of a response's list, and the entries. `RequestError` if they cannot be listed."""
         match request:
             case ListBrokerQueues():
                 return "queues", self._queues(request.vhost)
@@ -80,7 +80,7 @@ class BrokerControl:
             raise RequestError("no-queue", f"there is no queue {request.queue!r} in the virtual host {request.vhost!r}")
         is_hidden = self._is_hidden()
         try:
-            # At once: the queue goes on, and is not to change meanwhile.
+            # All at once: the queue keeps changing, so an iterator must not outlive this call.
             found = list(islice(queue, request.skip, request.skip + request.count))
             shown = [
                 message_entry(request.skip + place, message, -1 if is_hidden else request.body)
@@ -92,7 +92,7 @@ class BrokerControl:
 
 
 def queue_entry(vhost: VirtualHost, queue: Queue) -> Entry:
-    """A queue. `entered` and `left` are counts of messages: of two samples, the difference is a rate."""
+    """Return a queue's entry. `entered` and `left` count messages: the difference of two samples gives a rate."""
     policy, operator_policy = queue.policy_names
     return {
         "vhost": vhost.name,
@@ -115,7 +115,7 @@ def queue_entry(vhost: VirtualHost, queue: Queue) -> Entry:
 
 
 def connection_entry(connection: Amqp091Connection) -> Entry:
-    """A client of the broker; behind a proxy, it is one of the proxy's connections."""
+    """Return the entry of a 0-9-1 connection to the broker, which may be a connection of the proxy in front of it."""
     properties = connection.client_properties
     channels = list(connection.channels.values())
     return {
@@ -138,7 +138,7 @@ def connection_entry(connection: Amqp091Connection) -> Entry:
 
 
 def session_connection_entry(connection: Amqp010Connection) -> Entry:
-    """The same of a client of AMQP 0-10, whose sessions are its channels."""
+    """Return the entry of a 0-10 connection to the broker; its sessions are listed as channels."""
     properties = connection.client_properties
     sessions = list(connection.channels.values())
     return {
@@ -161,7 +161,10 @@ def session_connection_entry(connection: Amqp010Connection) -> Entry:
 
 
 def message_entry(place: int, message: Message, excerpt: int) -> Entry:
-    """A message that waits, the next one in `place` 0; without what it has to say where the `excerpt` is negative."""
+    """Return the entry of a queued message, the head of the queue in `place` 0.
+
+    The body is cut to `excerpt` bytes; where that is negative, properties and body are left out.
+    """
     entry: Entry = {
         "place": place,
         "exchange": shown_text(message.exchange),

@@ -1,4 +1,4 @@
-"""The integrated broker by itself, as the control socket lists it: the same keys as of a proxy's sessions."""
+"""Entries of a broker that runs by itself, for the control socket: with the keys of a proxy's sessions."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ from amqproxy.taps.record import json_mapping
 
 
 def served_entry(served: ServedConnection) -> Entry:
-    """A connection. Bytes are those that each peer has sent, where they are counted."""
+    """Return a connection's entry. `bytes` are those that each peer has sent, 0 if no tap counts them."""
     connection = served.connection
     protocol, properties = connection.protocol, connection.client_properties
     start_ok = protocol.client
@@ -55,7 +55,7 @@ def served_entry(served: ServedConnection) -> Entry:
 
 
 def session_entry(served: ServedConnection) -> Entry:
-    """The same in short, as `sessions` has it."""
+    """Return a connection's short entry, for the request `sessions`."""
     connection = served.other or served.connection
     return {
         **_connection_of(served),
@@ -68,7 +68,7 @@ def session_entry(served: ServedConnection) -> Entry:
 
 
 def served_channels(served: ServedConnection) -> Iterator[Entry]:
-    """The channels of a connection."""
+    """Yield the entries of a connection's channels, or of its 0-10 sessions."""
     known = _connection_of(served)
     if served.other is not None:
         for each in served_sessions(served, served.other):
@@ -79,7 +79,7 @@ def served_channels(served: ServedConnection) -> Iterator[Entry]:
 
 
 def served_consumers(served: ServedConnection) -> Iterator[Entry]:
-    """The consumers of a connection."""
+    """Yield the entries of a connection's consumers, or of its 0-10 subscriptions."""
     known = _connection_of(served)
     if served.other is not None:
         for each in served_subscriptions(served.other):
@@ -91,7 +91,7 @@ def served_consumers(served: ServedConnection) -> Iterator[Entry]:
 
 
 def topology_entries(broker: Broker, vhost: str | None, now: float) -> Iterator[Entry]:
-    """All that there is at `now`, in one virtual host or in all: exchanges, then queues, then bindings."""
+    """Yield the entries of the topology at `now`, of one virtual host or of all: exchanges, queues, then bindings."""
     chosen = [each for each in list(broker.vhosts.values()) if vhost in (None, each.name)]
     for each in chosen:
         for exchange in list(each.exchanges.values()):
@@ -107,7 +107,7 @@ def topology_entries(broker: Broker, vhost: str | None, now: float) -> Iterator[
 
 
 def chosen_consumers(every: Iterable[ServedConnection], vhost: str | None) -> Iterator[Entry | None]:
-    """The consumers of these connections, in one virtual host or in all, as the topology has them."""
+    """Yield the topology entries of the consumers of one virtual host or of all; None after each connection."""
     for served in every:
         for entry in served_consumers(served):
             if vhost in (None, entry["vhost"]):
@@ -164,7 +164,7 @@ def _consumer_entry(consumer: Consumer) -> Entry:
 
 
 def _known(vhost: VirtualHost, now: float) -> Entry:
-    """What is the same for all: a broker knows what there is, and not who has declared it."""
+    """Return the keys that all topology entries share; a broker does not know who declared an object."""
     return {"vhost": vhost.name, "state": "declared", "declared_by": None, "declared_at": None, "seen_at": now}
 
 

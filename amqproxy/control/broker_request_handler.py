@@ -1,4 +1,4 @@
-"""Answers requests about a broker that runs by itself: it has most of what a proxy has, and queues."""
+"""Answers to requests about a broker that runs by itself: most of a proxy's requests, and those about queues."""
 
 from __future__ import annotations
 
@@ -53,16 +53,16 @@ LACKING = "this is a broker by itself: only a proxy has rules, holds commands an
 
 
 class ServedBroker(Protocol):
-    """What the handler needs of a `BrokerServer`."""
+    """The part of a `BrokerServer` that the handler uses."""
 
     broker: Broker
     served: dict[int, ServedConnection]
 
 
 class BrokerRequestHandler:
-    """Answers requests about one broker. `reload` reads again what can be; `time` is the time of day in seconds.
+    """Handler of requests about one broker. `reload` rereads the reloadable configuration.
 
-    `listen` are the addresses where clients connect.
+    `time` is the time of day in seconds; `listen` are the addresses where clients connect.
     """
 
     def __init__(
@@ -84,7 +84,7 @@ class BrokerRequestHandler:
         self._listen = list(listen)
 
     async def answered(self, request: AnyRequest) -> Response | ListResponse:
-        """The response. `RequestError` if the request cannot be carried out, or if only a proxy can."""
+        """Return the response. `RequestError` if the request cannot be carried out, or only by a proxy."""
         match request:
             case Reload():
                 await self._reload()
@@ -95,7 +95,7 @@ class BrokerRequestHandler:
                 return self.answer(request)
 
     def answer(self, request: AnyRequest) -> Response | ListResponse:
-        """The same for what takes no time."""
+        """Return the response to a request that does not wait for anything. `RequestError` as for `answered`."""
         served = self._server.served
         match request:
             case Hello():
@@ -122,12 +122,15 @@ class BrokerRequestHandler:
                 raise RequestError("not-observable", LACKING)
 
     def held(self, session: object, number: int, excerpt: int) -> None:
-        """None: a broker holds no command."""
+        """Return None: a broker holds no command."""
 
     def _of_each(
         self, number: int | None, entries: Callable[[ServedConnection], Iterator[Entry]]
     ) -> Iterator[Entry | None]:
-        """The entries of one connection, or of each; None between them, as there may be many without any."""
+        """List the entries of one connection, or of all.
+
+        A None after each connection lets the caller yield: there may be many connections without an entry.
+        """
         return _listed(numbered_or_all(self._server.served, number), self._server.served, entries)
 
     def _topology(self, vhost: str | None) -> Iterator[Entry | None]:

@@ -10,14 +10,14 @@ import msgspec
 from amqproxy.control.request_error import RequestError
 
 TIMEOUT = 30.0
-"""Seconds to wait for a response."""
+"""Response timeout in seconds."""
 
 ResponseMapping = dict[str, Any]
-"""A decoded response or event, as in docs/control.md."""
+"""A decoded response or event, as documented in docs/control.md."""
 
 
 def request_line(request: str, keys: dict[str, Any]) -> bytes:
-    """A request with the keys whose value is not None. `RequestError` when it cannot be encoded."""
+    """Encode a request with the keys whose value is not None. `RequestError` if a text is not UTF-8."""
     message = {"request": request} | {name: value for name, value in keys.items() if value is not None}
     try:
         return msgspec.json.encode(message) + b"\n"
@@ -26,12 +26,12 @@ def request_line(request: str, keys: dict[str, Any]) -> bytes:
 
 
 def decoded(line: bytes) -> ResponseMapping | None:
-    """A response or an event; None at the end of the connection."""
+    """Decode a response or an event; return None at the end of the connection."""
     return msgspec.json.decode(line, type=dict[str, Any]) if line else None
 
 
 def checked(response: ResponseMapping | None, path: Path | str) -> ResponseMapping:
-    """A response that is not an error. `RequestError` where it is, or where there is none."""
+    """Return a successful response. `RequestError` for an error response, or for none."""
     if response is None:
         raise RequestError("unreachable", f"{path}: amqproxy is gone")
     if not response.get("ok"):
@@ -40,10 +40,10 @@ def checked(response: ResponseMapping | None, path: Path | str) -> ResponseMappi
 
 
 def unreachable(path: Path | str, error: OSError) -> RequestError:
-    """No proxy listens at `path`."""
+    """Return the error for a `path` where no proxy listens."""
     return RequestError("unreachable", f"no amqproxy answers at {path}: {error.strerror or error}")
 
 
 def gone(path: Path | str, error: OSError | ValueError) -> RequestError:
-    """The connection to a proxy is lost."""
+    """Return the error for a lost connection to a proxy."""
     return RequestError("unreachable", f"{path}: {getattr(error, 'strerror', None) or error}")

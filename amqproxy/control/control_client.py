@@ -1,4 +1,4 @@
-"""The client of the control socket for scripts and commands, which waits for each response."""
+"""The blocking client of the control socket, for scripts and commands."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ class ControlClient:
             for each in client.ask("connections")["connections"]:
                 print(each["user"], each["channels"])
 
-    `RequestError` with the name "unreachable" when no proxy listens there. Not to be shared between threads.
+    `RequestError` with the name "unreachable" if no proxy listens there. Not thread-safe.
     """
 
     def __init__(self, path: Path | str) -> None:
@@ -56,9 +56,9 @@ class ControlClient:
         self._socket.close()
 
     def ask(self, request: str, **keys: Any) -> ResponseMapping:
-        """Send a request with these keys, and return its response; a key whose value is None is left out.
+        """Send a request with these keys, and return its response; keys whose value is None are left out.
 
-        `RequestError` with the proxy's name for what is wrong (docs/control.md), or with "unreachable" when it is gone.
+        `RequestError` with the error name of the response (docs/control.md), or "unreachable" if the proxy is gone.
         """
         line = request_line(request, keys)
         try:
@@ -68,7 +68,7 @@ class ControlClient:
         return checked(self._read(), self._path)
 
     def events(self) -> Iterator[ResponseMapping]:
-        """What happens, once `watch` or `subscribe` was asked for, for as long as the proxy runs."""
+        """Yield events after a `watch` or `subscribe` request, for as long as the proxy runs."""
         self._socket.settimeout(None)
         while (event := self._read()) is not None:
             yield event

@@ -1,4 +1,4 @@
-"""Formats the responses of the control socket as text."""
+"""Text format of the responses of the control socket."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ Entry = Mapping[str, Any]
 
 
 def rules(entries: Iterable[Entry]) -> Iterator[str]:
-    """A line for each rule: what it is, and what it has done."""
+    """Yield a line for each rule, with its action and its hits; another with its last failure."""
     for entry in entries:
         shadow = ", in shadow" if entry["mode"] == "shadow" else ""
         errors = f", failed {entry['errors']} times" if entry["errors"] else ""
@@ -26,7 +26,7 @@ def rules(entries: Iterable[Entry]) -> Iterator[str]:
 
 
 def sessions(entries: Iterable[Entry]) -> Iterator[str]:
-    """A line for each session: who it is, and what it has open."""
+    """Yield a line for each session, with its client, its state and its channels."""
     for entry in entries:
         known = {name: entry[name] for name in ("user", "vhost", "product", "name")}
         held = f", {entry['held']} held" if entry["held"] else ""
@@ -39,7 +39,7 @@ def sessions(entries: Iterable[Entry]) -> Iterator[str]:
 
 
 def held(entry: Entry) -> Iterator[str]:
-    """The lines for a held command, beginning with its session and number."""
+    """Yield the lines of a held command, beginning with its session and number."""
     left = max(0.0, entry["until"] - time.time())
     arrow = "→" if entry["from"] == "client" else "←"
     yield (

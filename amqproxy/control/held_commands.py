@@ -1,4 +1,4 @@
-"""Held commands, as they are listed in JSON."""
+"""Held commands, as JSON lists them."""
 
 from __future__ import annotations
 
@@ -13,10 +13,10 @@ from amqproxy.taps.record import arguments, json_mapping
 
 
 class HeldCommand(msgspec.Struct, rename={"sender": "from"}, omit_defaults=True, kw_only=True):
-    """`since` and `until` are seconds since 1970; `size` is bytes of body, of which `body` may be the first only.
+    """A held command in JSON. `since` and `until` are seconds since 1970; `body` may be an excerpt of `size` bytes.
 
-    `will` is what happens to it at release by `pass`: the later rules have been evaluated, too. The fields of the
-    command have the same names as in records.
+    `will` is the effect of a release by `pass`: the later rules have been evaluated, too. The fields of the command
+    have the same names as in records.
     """
 
     session: int
@@ -45,7 +45,10 @@ def held_command(
     ahead: float,
     excerpt: int,
 ) -> HeldCommand:
-    """What waits, with so many bytes of its body. `ahead` is by how much the time of day is ahead of our clock."""
+    """Describe a held command, with `excerpt` bytes of its body. `ahead` is the time of day minus the sessions' clock.
+
+    Both are in seconds.
+    """
     hold = waiting.hold
     assert hold is not None
     command = waiting.verdict.shown or waiting.verdict.command or waiting.original
@@ -71,7 +74,7 @@ def held_command(
 
 
 def shown_body(body: bytes, excerpt: int) -> Any:
-    """The first bytes of a body: text where they are, else `{"base64": "…"}`."""
+    """Return the first `excerpt` bytes of a body: as text if they are UTF-8, else as `{"base64": "…"}`."""
     start = body[:excerpt]
     try:
         return start.decode()

@@ -1,4 +1,4 @@
-"""Shows what sessions relay to any number of taps, which come and go while they run."""
+"""Fan-out of the traffic of running sessions to any number of taps, which come and go."""
 
 from __future__ import annotations
 
@@ -15,11 +15,11 @@ from amqproxy.taps.tap import Tap, TappedSession
 
 
 class Hub:
-    """A tap before others: the proxy's `own`, if it has one, and those that are added.
+    """A tap that forwards to other taps: the proxy's `own`, if it has one, and those that are added.
 
-    `apply` is called with what sessions have to show: this hub while there are taps besides `own`, else that; so a
-    proxy that is not observed hands no frames to anything. A tap that fails is removed, and no other notices; `own` is
-    only shown no more of the session in which it has failed, as it would be without this hub.
+    `apply` is called with the tap that sessions have to use: this hub while there are taps besides `own`, else `own`;
+    so a proxy that is not observed hands frames to no tap. A tap that fails is removed without affecting the others;
+    `own` is only cut off from the session in which it has failed, as it would be without this hub.
     """
 
     def __init__(self, own: Tap | None, apply: Callable[[Tap | None], None]) -> None:
@@ -30,19 +30,19 @@ class Hub:
         self._lost: WeakSet[TappedSession] = WeakSet()
 
     def add(self, tap: Tap, failed: Callable[[Exception], None] | None = None) -> None:
-        """Show a tap what passes from here on. `failed` is called when it fails, and is therefore removed."""
+        """Add a tap. If the tap raises, it is removed, and `failed` is called with the exception."""
         if failed is not None:
             self._failed[id(tap)] = failed
         self._change([*self._added, tap])
 
     def remove(self, tap: Tap) -> None:
-        """Show it no more; it may be gone already."""
+        """Remove a tap; no effect if it is not there."""
         self._failed.pop(id(tap), None)
         if tap in self._added:
             self._change([each for each in self._added if each is not tap])
 
     def _lose(self, tap: Tap, failure: Exception) -> None:
-        """A tap has failed."""
+        """Remove a tap that has failed, and call its `failed`."""
         failed = self._failed.get(id(tap))
         self.remove(tap)
         if failed is not None:
@@ -56,15 +56,15 @@ class Hub:
 
     @property
     def requires_decoding(self) -> bool:
-        """Only the proxy's own tap may have clients refused, not those that come and go."""
+        """Whether the proxy's own tap requires decoding; added taps never have clients refused."""
         return self._own is not None and self._own.requires_decoding
 
     @property
     def may_miss_frames(self) -> bool:
-        """May all that are shown what passes miss some of it?"""
+        """Whether all taps may miss frames; never with the proxy's own tap."""
         return self._own is None and all(tap.may_miss_frames for tap in self._added)
 
-    # --- what sessions show
+    # --- events of sessions
 
     def saw_protocol_header(self, session: TappedSession, data: bytes, sender: Peer = CLIENT) -> None:
         if sender is CLIENT:

@@ -19,7 +19,7 @@ from amqproxy.rules.context import CommandContext
 from amqproxy.rules.rewriting.edit import PROPERTIES, Edit, as_letter
 
 UNEDITABLE = frozenset({"delivery_tag", "multiple", "no_wait", "consumer_tag"})
-"""The fields of which both peers have to know the same."""
+"""Fields that must be the same for both peers, and so cannot be edited."""
 
 
 class Base64Bytes(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
@@ -40,7 +40,7 @@ class MessagePatch(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_o
     body: str | Base64Bytes | None = None
 
     def of(self, command: Command, context: CommandContext) -> Command:
-        """The command after it. `ValueError` if a change is not possible."""
+        """Return the command with the changes applied. `ValueError` if a change is not possible."""
         method = self._method(command.method, context)
         if not method.carries_content:
             if self.properties or self.headers or self.body is not None:
@@ -50,7 +50,7 @@ class MessagePatch(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_o
         return command.altered(method, properties, None if self.body is None else _bytes_of(self.body))
 
     def covered(self, before: Command, shown: Command, after: Command) -> Command:
-        """What taps are to see of `after`, where they were to see `shown` of `before`: what was covered stays so."""
+        """Return `after` as taps may see it, redacted in the fields in which `shown` redacts `before`."""
         method = _covered(before.method, shown.method, after.method)
         if not method.carries_content:
             return Command(after.channel, method)
@@ -105,7 +105,7 @@ def _edited_table(table: Table, values: Mapping[str, Any], context: CommandConte
 
 
 def _edit(values: Mapping[str, Any]) -> Edit:
-    """The same as a rule would have it, with texts and names as they stand."""
+    """Return the changes as a rule's `Edit`; texts and names are literal, without templates or patterns."""
     there = {name: _literal(value) for name, value in values.items() if value is not None}
     return Edit(set=there, remove=tuple(f"is:{name}" for name, value in values.items() if value is None))
 
@@ -115,7 +115,7 @@ def _literal(value: Any) -> Any:
 
 
 def _from_json(value: Any) -> Any:
-    """A JSON value, with `{"base64": …}` decoded to bytes."""
+    """Return a JSON value with each `{"base64": …}` decoded to bytes."""
     if isinstance(value, Mapping):
         if value.keys() == {"base64"} and isinstance(value["base64"], str):
             return _base64_decoded(value["base64"])
@@ -152,7 +152,7 @@ def _is_sound(text: str) -> bool:
 
 
 def _covered(before: Any, shown: Any, after: Any) -> Any:
-    """`after`, with what `shown` covers of `before` as it is there; of tables, entry by entry."""
+    """Return `after`, with the values of `shown` where they differ from `before`; tables entry by entry."""
     if isinstance(before, Table) and isinstance(shown, Table) and isinstance(after, Table):
         masks = {field.name: field for field in shown.fields if before.get(field.name) != field.value}
         return Table([masks.get(field.name, field) for field in after.fields])

@@ -1,4 +1,4 @@
-"""Sessions and connections of a registry, by the number that a request names."""
+"""Look-up of sessions and connections by the number in a request."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ Numbered = TypeVar("Numbered")
 
 
 def numbered(registry: Mapping[int, Numbered], number: int) -> Numbered:
-    """The one of this number. `RequestError` with `no-session` where there is none."""
+    """Return the session of this number. `RequestError` with `no-session` if there is none."""
     session = registry.get(number)
     if session is None:
         raise RequestError("no-session", f"there is no session {number}")
@@ -19,5 +19,5 @@ def numbered(registry: Mapping[int, Numbered], number: int) -> Numbered:
 
 
 def numbered_or_all(registry: Mapping[int, Numbered], number: int | None) -> list[Numbered]:
-    """The one of this number, or all of now."""
+    """Return the session of this number, or all current sessions if it is None."""
     return list(registry.values()) if number is None else [numbered(registry, number)]

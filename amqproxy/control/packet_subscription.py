@@ -1,4 +1,4 @@
-"""A subscription to packets: what passes, as a pcapng file that does not end."""
+"""A subscription to packets: the relayed traffic as an endless pcapng file."""
 
 from __future__ import annotations
 
@@ -19,10 +19,10 @@ from amqproxy.taps.frame_chunk import FrameChunk
 from amqproxy.taps.metrics import Metrics
 
 EVENT_BYTES = 48 * 1024
-"""Bytes of packets in an event, about: in base64 they fill a batch."""
+"""Approximate bytes of packets in an event: in base64 they fill a batch."""
 
 ENTRIES_A_LOOK = 64
-"""Entries of which packets are made before others have their turn; there are many where many sessions have ended."""
+"""Entries encoded before other tasks have their turn; there are many when many sessions have ended."""
 
 _BLOCK_LENGTH_AT = 4
 _OPEN = 1
@@ -32,8 +32,8 @@ class PacketSubscription(Subscription):
     """Packets for one client, as a recording would have them.
 
     Its events, put together, are a pcapng file; each has whole blocks, and the first begins with those that describe
-    the section and its interfaces. Of what this client was too slow for, the bytes are missing from their connections,
-    and are counted; that a session has ended is never missing.
+    the section and its interfaces. Frames that this client was too slow for are missing from their connections, and
+    are counted; the end of a session is never missing.
     """
 
     def __init__(
@@ -52,7 +52,7 @@ class PacketSubscription(Subscription):
         self._is_more = True
 
     def look(self) -> bool:
-        """Make packets of some of what the ring has."""
+        """Encode some of the ring's entries as packets; False when there is nothing more."""
         self._is_more = self._look()
         return self._is_more
 
@@ -71,7 +71,7 @@ class PacketSubscription(Subscription):
         return True
 
     def events(self) -> Iterator[bytes]:
-        """How much was lost, and the packets, once there are enough for an event, or there are no more."""
+        """Yield the number of lost frames, and the packets once they fill an event or the ring is read to its end."""
         if self._is_more and self._size < EVENT_BYTES:
             return
         lost, self._lost = self._lost, 0
@@ -88,7 +88,7 @@ class PacketSubscription(Subscription):
 
     def close(self) -> None:
         super().close()
-        # This object refers to itself: what may be megabytes would wait for the garbage collector, which looks seldom.
+        # This object is part of a reference cycle: without this, megabytes would wait for the cyclic garbage collector.
         self._pieces, self._blocks, self._size = [], memoryview(b""), 0
         self._entries.clear()
 
@@ -110,10 +110,10 @@ class PacketSubscription(Subscription):
         self._tap.lose_frames(entry.session, entry.sender, frames, size, entry.note)
 
     def _miss(self, entry: Entry) -> None:
-        """Leave out what is lost, but remember that it passed."""
+        """Leave out the data of a missed entry, but account for it: its bytes are lost, a session's end is kept."""
         self._entries.close()
         try:
-            if isinstance(entry.frames, FrameChunk):  # of which there may be many
+            if isinstance(entry.frames, FrameChunk):  # a cheaper way, since there may be many chunks
                 self._lose(entry, len(entry.frames), entry.frames.size)
             else:
                 self._show(entry)
@@ -125,11 +125,11 @@ class PacketSubscription(Subscription):
 
 
 def _ignore(session: int, size: int) -> None:
-    """Nothing has to be woken: entries are taken as soon as they are made."""
+    """Wake no reader: entries are taken as soon as they are made."""
 
 
 class _Entries(EntryQueue):
-    """Entries of which packets are to be made: while it is closed, only how much was missed, and how sessions ended."""
+    """Entries that wait to be encoded as packets; while it is closed, only losses and the ends of sessions."""
 
     def __init__(self) -> None:
         super().__init__(_OPEN)
@@ -158,7 +158,7 @@ class _Entries(EntryQueue):
 
 
 def _end_of_event(blocks: memoryview) -> int:
-    """Where the block ends with which an event has enough."""
+    """Return the end of the block that completes an event: all blocks up to twice `EVENT_BYTES`."""
     if len(blocks) <= 2 * EVENT_BYTES:
         return len(blocks)
     position = 0

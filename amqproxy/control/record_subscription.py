@@ -27,24 +27,24 @@ MAX_FOLLOWED = 10_000
 """Records that wait for a client; the oldest are dropped, and their number is sent."""
 
 MAX_FOLLOWED_BYTES = 16 * 1024 * 1024
-"""The same in bytes."""
+"""Bytes of records that wait for a client."""
 
 MAX_PENDING_BYTES = 16 * 1024 * 1024
-"""Bytes of messages whose outcome a client waits for."""
+"""Bytes of messages whose outcome is open."""
 
 MAX_FILTERED_BODY = 1024 * 1024
-"""Bytes of a body that a filter looks at; a message with a larger one is shown."""
+"""Bytes of a body that a filter evaluates; a message with a larger one is shown."""
 
 FRAMES_A_LOOK = 64
-"""Frames of one chunk that are looked at before others have their turn."""
+"""Frames of one chunk that are recorded before other tasks have their turn."""
 
 _SKIPPED = "too slow: not all that passed was looked at"
 
 
 class RecordSubscription(Subscription):
-    """Records for one client, selected by its own filter. `RequestError` when the filter is wrong.
+    """Records for one client, selected by its own filter. `RequestError` if the filter is invalid.
 
-    Those of frames are written from their bytes, and wait for nothing.
+    Records of frames are written from the frames' bytes, without waiting for outcomes.
     """
 
     def __init__(self, request: Subscribe, ring: TapRing, metrics: Metrics, wake: Callable[[], None]) -> None:
@@ -74,7 +74,7 @@ class RecordSubscription(Subscription):
         self._parts: deque[FrameChunk[Any]] = deque()
 
     def look(self) -> bool:
-        """Make records of some of what the ring has."""
+        """Make records of some of the ring's entries; False when there is nothing more."""
         if self._is_closed:
             return False
         if self._parts:
@@ -100,13 +100,13 @@ class RecordSubscription(Subscription):
         return True
 
     def _show_some(self) -> None:
-        """Show the next frames of a chunk, of which there may be many."""
+        """Record the next `FRAMES_A_LOOK` frames of a chunk."""
         assert self._entry is not None
         where, part = (self._entry.session, self._entry.sender), self._parts.popleft()
         self._source.tap.saw_frames(*where, part, self._entry.note)
 
     def events(self) -> Iterator[bytes]:
-        """What was recorded since the last call, and how much was lost."""
+        """Yield the records made since the last call, warnings, and the number of lost records."""
         while self._warnings:
             yield b'{"event":"warning","text":%b}' % encoded(self._warnings.pop())
         skipped, self._skipped = self._skipped, 0
@@ -121,7 +121,7 @@ class RecordSubscription(Subscription):
             yield b'{"event":"lost","count":%d}' % lost
 
     async def report_overdue(self) -> None:
-        """Make records of messages that have been open for long."""
+        """Report messages that have been open for long."""
         if self._cursor.is_at_end:
             self._clock.now_ns = time.time_ns()
         await self._source.report_overdue()
@@ -136,7 +136,7 @@ class RecordSubscription(Subscription):
 
 
 class _Clock:
-    """When what is shown has passed; a separate object, so that a tap that asks it does not keep its subscription."""
+    """Time at which the shown frames passed; a separate object, so that a tap does not keep its subscription alive."""
 
     __slots__ = ("now_ns",)
 

@@ -1,4 +1,4 @@
-"""What an operator may do to the recording: begin one, end it, see how it stands."""
+"""An operator's control of the recording: start, stop, status."""
 
 from __future__ import annotations
 
@@ -18,9 +18,9 @@ RecordingRequest = StartRecording | StopRecording | ShowRecording
 
 
 class RecordingControl:
-    """Carries out requests about recordings; what these leave open is as `config`, the proxy's [record], has it.
+    """Handler of requests about recordings; `config`, the proxy's [record], gives the settings that they leave open.
 
-    `check` returns the settings as they are to be used, and raises `ValueError` for what cannot be.
+    `check` returns the effective settings, and raises `ValueError` for invalid ones.
     """
 
     def __init__(
@@ -34,7 +34,10 @@ class RecordingControl:
         self._check = check
 
     async def answer(self, request: RecordingRequest) -> dict[str, Any]:
-        """How the recording stands then. `RequestError` where there is none to end, one already, or no disk for it."""
+        """Carry out a request, and return the recording's status.
+
+        `RequestError`: `not-recording`, `already-recording`, `not-recordable`, or `malformed` settings.
+        """
         match request:
             case StartRecording():
                 status = await self._start(self._settings(request.settings))

@@ -12,22 +12,22 @@ from amqproxy.control.request_error import RequestError
 from amqproxy.rules.access.refuse import Way
 
 PROTOCOL = 1
-"""The version of the control protocol: a larger one is not compatible. What is only added does not change it."""
+"""Version of the control protocol: a larger one is not compatible; additions do not change it."""
 
 MAX_LINE = 8 * 1024 * 1024
-"""Bytes of one request: the body of a message may be in it."""
+"""Size limit of one request in bytes: it may hold a message's body."""
 
 MOST_BODY = 1024 * 1024
-"""Bytes of a body that are shown at most."""
+"""Upper limit of the bytes of a body that are shown."""
 
 MOST_SHOWN = 1000
-"""Messages of a queue that are shown at most, or skipped."""
+"""Upper limit of the messages of a queue that one request shows, or skips."""
 
 Excerpt = Annotated[int, msgspec.Meta(ge=0, le=MOST_BODY)]
-"""How many bytes of a body are shown."""
+"""Bytes of a body that are shown."""
 
 MAX_CREDIT = 1_000_000
-"""Batches that a client may be sent at most before it asks for more."""
+"""Upper limit of a subscription's credit, in batches."""
 
 Credit = Annotated[int, msgspec.Meta(ge=1, le=MAX_CREDIT)]
 
@@ -299,7 +299,7 @@ BROKER_REQUESTS = frozenset(
     each.__struct_config__.tag
     for each in (ListBrokerQueues, ListBrokerConnections, ListBrokerTransactions, ShowBrokerMessages)
 )
-"""Those that only an integrated broker can answer."""
+"""Names of the requests that only an integrated broker can answer."""
 
 PROXY_REQUESTS = frozenset(
     each.__struct_config__.tag
@@ -317,7 +317,7 @@ PROXY_REQUESTS = frozenset(
         Resume,
     )
 )
-"""Those that a broker by itself cannot answer."""
+"""Names of the requests that a broker by itself cannot answer."""
 
 
 class _Addressed(msgspec.Struct):
@@ -325,7 +325,7 @@ class _Addressed(msgspec.Struct):
 
 
 def parse(line: bytes | bytearray) -> AnyRequest:
-    """The request in a line. `RequestError` with the name "malformed" when there is none."""
+    """Decode a line as a request. `RequestError` with the name "malformed" if it is not one."""
     try:
         return _decoder.decode(line)
     except msgspec.ValidationError as error:
@@ -335,7 +335,7 @@ def parse(line: bytes | bytearray) -> AnyRequest:
 
 
 def id_of(line: bytes | bytearray) -> int | str | None:
-    """The id of a request that is otherwise invalid, for the error response."""
+    """Return the id of an invalid request, for the error response; None if there is none."""
     try:
         return msgspec.json.decode(line, type=_Addressed).id
     except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):

@@ -1,4 +1,4 @@
-"""What a request ends with that cannot be carried out."""
+"""The error of a request that cannot be carried out."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Answers requests: lists what there is, reloads, and releases."""
+"""Answers to requests about a proxy: lists, reloads, releases of held commands, and changes of rules and sessions."""
 
 from __future__ import annotations
 
@@ -70,11 +70,11 @@ Response = dict[str, Any]
 
 
 class ListResponse(NamedTuple):
-    """What an answer lists under a name. The entries are made one by one, as they are asked for: there may be many.
+    """A list in a response. The entries are made lazily, since there may be many.
 
-    None is no entry: what was looked at is not to be listed, but took its time.
+    None stands for an object that is not listed: it lets the caller yield to other tasks.
 
-    `more` is what the answer has besides.
+    `more` are the response's other keys.
     """
 
     name: str
@@ -87,18 +87,18 @@ class NotReloaded(Exception):
 
 
 class SessionRegistry(RuleOwner, Protocol):
-    """What the handler needs of a `ProxyServer`."""
+    """The part of a `ProxyServer` that the handler uses."""
 
     sessions: dict[int, Session]
     topology: ObservedTopology | None
 
 
 class RequestHandler:
-    """Answers requests about one proxy. `reload` returns the changed keys that need a restart, or raises `NotReloaded`.
+    """Handler of requests about one proxy. `reload` returns changed keys that need a restart, or raises `NotReloaded`.
 
-    `now` is our clock, `time` the time of day, both in seconds. `statistics` are of the process, if any are kept.
-    `rules` are what an operator may do to them, and so is `recording`, if this proxy can record. `broker` shows the
-    integrated one, if there is one. `listen` are the addresses where clients connect.
+    `now` is the sessions' clock, `time` the time of day, both in seconds. `statistics` are those of the process, if
+    they are kept. `rules` changes the rules, `recording` controls the recording if this proxy can record, `broker`
+    shows the integrated broker if there is one. `listen` are the addresses where clients connect.
     """
 
     def __init__(
@@ -126,8 +126,10 @@ class RequestHandler:
         self._time = time
 
     async def answered(self, request: AnyRequest) -> Response | ListResponse:
-        """The response, as `answer` has it. Rules, which may be many, are read in a thread, from one request at a time:
-        no client of the proxy waits for that."""
+        """Return the response, as `answer` does, or wait for it.
+
+        Rules are read in a thread, those of one request at a time, so that no client of the proxy waits for that.
+        """
         if isinstance(request, StartRecording | StopRecording | ShowRecording):
             if self._recording is None:
                 raise RequestError("not-observable", "this proxy does not record")
@@ -148,7 +150,7 @@ class RequestHandler:
         return {"rules": len(self._registry.rules.rules), "restart": list(restart)}
 
     def answer(self, request: AnyRequest) -> Response | ListResponse:
-        """The response. `RequestError` if the request cannot be carried out."""
+        """Return the response to a request that need not wait. `RequestError` if it cannot be carried out."""
         match request:
             case Hello():
                 left_out = BROKER_REQUESTS if self._broker_control is None else frozenset()
@@ -210,12 +212,12 @@ class RequestHandler:
                 raise RequestError("not-observable", "this takes its time: ask `answered`")
 
     def held(self, session: Session, number: int, excerpt: int) -> HeldCommand | None:
-        """What waits under that number; None when it does no more, or only for its time."""
+        """Return the held command of that number; None if it no longer waits, or is only delayed."""
         interceptor = session.interceptor
         found = interceptor.waiting.get(number) if interceptor is not None else None
         return None if found is None else self._described(session, found[1], excerpt)
 
-    # --- what there is
+    # --- lists
 
     def _rules(self) -> Iterator[Response | None]:
         for session in self._chosen(None):
@@ -236,7 +238,7 @@ class RequestHandler:
             }
 
     def _objects(self, topology: ObservedTopology, request: ShowTopology) -> Iterator[Any]:
-        """Exchanges, queues, bindings, consumers; last, what was deleted."""
+        """List exchanges, queues, bindings and consumers, then deleted objects if they are requested."""
         vhost = request.vhost
         yield from topology.entries(vhost)
         for consumer in _of_each(self._chosen(None), consumer_entries):
@@ -266,7 +268,7 @@ class RequestHandler:
         }
 
     def _held(self, excerpt: int) -> Iterator[HeldCommand | None]:
-        """What waits, without what is gone by the time that its entry is made; and None for each session besides."""
+        """List the held commands that still wait when their entry is made; None after each session."""
         for session in list(self._registry.sessions.values()):
             if session.interceptor is not None:
                 for direction in [direction for _, direction in session.interceptor.waiting.values()]:
@@ -286,10 +288,10 @@ class RequestHandler:
             excerpt=excerpt,
         )
 
-    # --- what becomes of what waits
+    # --- releases of held commands
 
     def _chosen(self, number: int | None) -> Iterator[Session]:
-        """The session of that number, or all; those that have ended by their turn are left out."""
+        """Return the session of that number, or all, without sessions that have ended when it is their turn."""
         sessions = self._registry.sessions
         return (session for session in numbered_or_all(sessions, number) if session.number in sessions)
 
@@ -312,20 +314,20 @@ class RequestHandler:
 def _of_each(
     sessions: Iterable[Session], entries: Callable[[Iterable[Session]], Iterator[Entry]]
 ) -> Iterator[Entry | None]:
-    """The entries of each session, and None besides: there may be very many without any."""
+    """Yield the entries of each session, then None, since very many sessions may have none."""
     for session in sessions:
         yield from entries([session])
         yield None
 
 
 def _name_of(waiting: WaitingCommand, channel: int) -> str:
-    """The held command, for the log."""
+    """Describe a held command, for the log."""
     rule = "" if waiting.hold is None else f", held by rule {waiting.hold.name!r},"
     return f"{waiting.original.method.name} on channel {channel}{rule}"
 
 
 def _outcome(request: Release) -> str:
-    """What an operator has decided, for the log."""
+    """Name an operator's decision, for the log."""
     decided = {"pass": "released", "refuse": "refused", "drop": "dropped"}[request.verdict]
     return decided if request.edit is None or request.verdict != "pass" else "edited and released"
 
@@ -345,7 +347,7 @@ def _context_of(
 
 
 def _verdict(request: Release, waiting: WaitingCommand, context: CommandContext) -> Verdict | None:
-    """What becomes of it; None: the rules' own verdict."""
+    """Return the verdict that a release gives a held command; None for the rules' own verdict."""
     if request.verdict == "drop":
         return _refused(waiting, context, "drop")
     if request.verdict == "refuse":

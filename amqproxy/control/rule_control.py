@@ -1,4 +1,4 @@
-"""What an operator may do to the rules while the proxy runs: check, set and show them, and switch the mode of one."""
+"""An operator's control of the rules of a running proxy: check, set, show, and switch the mode of one."""
 
 from __future__ import annotations
 
@@ -24,16 +24,16 @@ _SUFFIXES = {"toml": ".toml", "yaml": ".yaml", "json": ".yaml"}  # JSON is YAML,
 
 
 class RuleOwner(Protocol):
-    """Whose rules they are: a `ProxyServer`."""
+    """The owner of the rules: the part of a `ProxyServer` that `RuleControl` uses."""
 
     rules: RuleSet
 
     def apply_rules(self, rules: RuleSet) -> None:
-        """Go by other rules from here on."""
+        """Replace the rules in force."""
 
 
 class ReadRules(NamedTuple):
-    """Rules that are right, and what is answered about them."""
+    """Valid rules, and the response about them."""
 
     rules: tuple[AnyRule, ...]
     answer: dict[str, Any]
@@ -42,7 +42,7 @@ class ReadRules(NamedTuple):
 class RuleControl:
     """The rules of one proxy, which an operator may replace until the config file is read again.
 
-    `upstreams` are those that rules may name now; the files that rules name are found from `directory`.
+    `upstreams` returns those that rules may name; the files that rules name are relative to `directory`.
     """
 
     def __init__(
@@ -57,26 +57,26 @@ class RuleControl:
         self._own: RuleSet | None = None
 
     def check(self, request: CheckRules | SetRules) -> dict[str, Any]:
-        """How many rules there would be, and what is doubtful about them. `RequestError` with `wrong-rules`."""
+        """Return the number of a request's rules, and warnings about them. `RequestError` with `wrong-rules`."""
         return self.read(request).answer
 
     def set(self, request: SetRules) -> dict[str, Any]:
-        """Go by other rules until the config is read again. `RequestError` with `wrong-rules`: then nothing changes."""
+        """Replace the rules until the next reload. `RequestError` with `wrong-rules`: nothing has changed then."""
         return self.apply(self.read(request))
 
     def read(self, request: CheckRules | SetRules) -> ReadRules:
-        """The rules that a request has. `RequestError` with `wrong-rules`. For any thread: many take long."""
+        """Read a request's rules. `RequestError` with `wrong-rules`. For any thread, since many rules take long."""
         rules = self._rules_of(request)
         return ReadRules(rules, {"rules": len(rules), "warnings": list(find_warnings(rules))})
 
     def apply(self, found: ReadRules) -> dict[str, Any]:
-        """Go by rules that were read before, until the config is read again."""
+        """Put rules from `read` in force until the next reload."""
         self._apply(found.rules)
         logger().info("rules set", rules=len(found.rules), until="the next reload")
         return found.answer | {"until": "reload"}
 
     def switch(self, request: ShadowRule | EnforceRule) -> dict[str, Any]:
-        """Have one rule act, or only count what it would do. `RequestError` with `no-rule`."""
+        """Switch one rule to enforce or to shadow mode until the next reload. `RequestError` with `no-rule`."""
         mode = "shadow" if isinstance(request, ShadowRule) else "enforce"
         rules = self._owner.rules.rules
         if all(rule.name != request.rule for rule in rules):
@@ -88,7 +88,7 @@ class RuleControl:
         return {"rule": request.rule, "mode": mode, "until": "reload"}
 
     def get(self) -> dict[str, Any]:
-        """The rules in force, as a config has them, and where they are from."""
+        """Return the rules in force, as a config has them, and their source: "control" or "file"."""
         source = "control" if self._owner.rules is self._own else "file"
         return {"rules": [_as_config(rule) for rule in self._owner.rules.rules], "source": source}
 
@@ -113,14 +113,14 @@ class RuleControl:
 
 
 def _in_mode(rule: Rule, mode: str) -> Rule:
-    """The rule in another mode, with what it has taken from files and variables."""
+    """Return the rule in another mode, with its values from files and environment variables."""
     switched = msgspec.structs.replace(rule, mode=mode)
     switched.__dict__.update(rule.__dict__)
     return switched
 
 
 def _as_config(value: Any) -> Any:
-    """A part of a config as one would write it: without what it would be anyway."""
+    """Return a part of a config as one would write it, without default values."""
     if not isinstance(value, msgspec.Struct):
         if isinstance(value, (tuple, list)):
             return [_as_config(each) for each in value]

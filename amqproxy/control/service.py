@@ -1,4 +1,4 @@
-"""The Unix socket that requests come through: many clients at a time, each of them bounded."""
+"""The control service on its Unix socket: many clients at a time, each with bounded resources."""
 
 from __future__ import annotations
 
@@ -29,31 +29,31 @@ from amqproxy.taps.metrics import Metrics
 from amqproxy.taps.record import encoded
 
 MAX_CONTROL_CLIENTS = 64
-"""Clients at a time; others receive the error `busy`."""
+"""Concurrent clients; others receive the error `busy`."""
 
 MAX_EVENTS = 1_000
 """Events that wait for a watching client; more are dropped, and their number is sent."""
 
 MAX_EVENT_BYTES = 8 * 1024 * 1024
-"""The same in bytes."""
+"""Bytes of events that wait for a watching client."""
 
 MAX_UNREAD = 32 * 1024 * 1024
-"""Bytes of incomplete requests, of all clients together."""
+"""Bytes of incomplete requests of all clients together."""
 
 MOST_LISTED = 10_000
 """Entries of one response; the number of the others is in `left_out`."""
 
 MOST_LISTED_BYTES = 16 * 1024 * 1024
-"""The same in bytes."""
+"""Bytes of the entries of one response."""
 
 TURN = 0.002
-"""Seconds for which entries of an answer are made before the proxy has its turn."""
+"""Seconds spent on the entries of a response before other tasks have their turn."""
 
 LIVE_RING = 16 * 1024 * 1024
-"""Bytes of what passes that are kept while there is a subscriber, where the config has no ring."""
+"""Size in bytes of the tap ring that exists while there is a subscriber, if the config has no ring."""
 
 LINE_TIMEOUT = 30.0
-"""Seconds for the rest of a request, once it has begun."""
+"""Seconds for the rest of a request after its first bytes."""
 
 IDLE_TIMEOUT = 600.0
 """Seconds after which a client that sends no request, and does not watch, is disconnected."""
@@ -62,30 +62,30 @@ SEND_TIMEOUT = 10.0
 """Seconds for a client to read a response; after that it is disconnected."""
 
 BATCH_SIZE = 64 * 1024
-"""Bytes of records that are sent at a time, about."""
+"""Approximate bytes of records that are sent at a time."""
 
 BATCH_INTERVAL = 0.02
-"""Seconds in which records are gathered, once a subscriber has been sent all that there was."""
+"""Seconds for which records are gathered once a subscriber has caught up."""
 
 BREATHER = 1.0
 """Seconds to wait when the system has no file descriptor left for another client."""
 
 GONE = (trio.BrokenResourceError, trio.ClosedResourceError, trio.TooSlowError)
-"""What is raised when a client of the socket has closed it, or takes no answer."""
+"""Exceptions raised when a client has closed the socket, or does not read its responses."""
 
 
 class Handler(Protocol):
-    """Answers requests: a `RequestHandler`, or a `BrokerRequestHandler`."""
+    """A request handler: a `RequestHandler`, or a `BrokerRequestHandler`."""
 
     async def answered(self, request: AnyRequest) -> Response | ListResponse:
-        """The response. `RequestError` if the request cannot be carried out."""
+        """Return the response. `RequestError` if the request cannot be carried out."""
 
     def held(self, session: Session, number: int, excerpt: int) -> HeldCommand | None:
-        """What waits under that number; None when it does no more."""
+        """Return the held command of that number; None if it no longer waits."""
 
 
 class ControlService:
-    """Serves the clients of the control socket."""
+    """The server of the control socket's clients."""
 
     def __init__(
         self,
@@ -96,8 +96,10 @@ class ControlService:
         *,
         keeps_newest: bool = False,
     ) -> None:
-        """Clients may follow what passes where there are a `hub` and `metrics`; with a `ring`, of so many bytes, also
-        what has passed before. One that `keeps_newest` does so even where those who follow do not come to read it."""
+        """Serve requests; with `hub` and `metrics` also subscriptions; a `ring` of that many bytes keeps past traffic.
+
+        With `keeps_newest`, the ring keeps overwriting the oldest entries even if no subscriber reads them.
+        """
         self._handler = handler
         self._hub = hub
         self._metrics = metrics
@@ -121,18 +123,18 @@ class ControlService:
                 await trio.sleep(pause)
 
     def note_hold(self, session: Session, number: int) -> None:
-        """Send an event to the clients that watch."""
+        """Queue an event about a new held command for the clients that watch."""
         for client in self._clients:
             with contained("control event failed"):
                 client.note_hold(session, number)
 
     def _has_room(self) -> bool:
-        """Is there room for more of requests that are not whole?"""
+        """Whether all clients' incomplete requests are within `MAX_UNREAD`."""
         return sum(client.unread for client in self._clients) <= MAX_UNREAD
 
     @contextmanager
     def _subscription(self, request: Subscribe, wake: Callable[[], None]) -> Iterator[Subscription]:
-        """A subscription, for as long as the block runs."""
+        """Keep a subscription while the block runs. `RequestError` with `not-observable` or `no-ring`."""
         if self._hub is None or self._metrics is None:
             raise RequestError("not-observable", "this proxy has nothing to follow")
         if request.since == "start" and not self._keeps_ring:
@@ -172,7 +174,7 @@ class ControlService:
 
 
 class _ControlConnection:
-    """One client of the control socket: its requests in order, and the events that it watches for."""
+    """One client of the control socket: its requests in order, and its events."""
 
     def __init__(
         self,
@@ -199,11 +201,11 @@ class _ControlConnection:
 
     @property
     def unread(self) -> int:
-        """Bytes of a request that is not whole."""
+        """Bytes of an incomplete request."""
         return len(self._unread)
 
     def close(self) -> None:
-        """The client is gone: nothing more is made for it."""
+        """End the subscription of a client that is gone."""
         self._stack.close()
         self._subscription = None
 
@@ -213,7 +215,7 @@ class _ControlConnection:
                 nursery.start_soon(self._until_gone, task, nursery.cancel_scope)
 
     async def _until_gone(self, task: Callable[[], Awaitable[None]], scope: trio.CancelScope) -> None:
-        """Run one of the tasks; when it ends, or the client is gone, so do the others."""
+        """Run one of the tasks; when it ends, or the client is gone, cancel the others."""
         try:
             await task()
         except GONE as error:
@@ -222,7 +224,7 @@ class _ControlConnection:
             scope.cancel()
 
     async def _serve_requests(self) -> None:
-        """Answer requests until there are no more."""
+        """Answer requests until the client ends or times out."""
         while True:
             try:
                 line = await self._line()
@@ -234,7 +236,7 @@ class _ControlConnection:
             await self._answer(line)
 
     async def _line(self) -> bytes | None:
-        """The next request; None when there are no more, or it takes too long to come. `RequestError` when too long."""
+        """Receive the next request; None at the end, or after a timeout. `RequestError` with `too-long` or `busy`."""
         searched = 0
         began = trio.current_time()
         while (end := self._unread.find(b"\n", searched)) < 0:
@@ -258,7 +260,7 @@ class _ControlConnection:
 
     async def _answer(self, line: bytes) -> None:
         if not line.strip():
-            await trio.lowlevel.checkpoint()  # there may be thousands
+            await trio.lowlevel.checkpoint()  # there may be thousands of empty lines at once
             return
         try:
             request = parse(line)
@@ -279,13 +281,13 @@ class _ControlConnection:
             await self.send_response(_error_response(id_of(line), failure))
             return
         if isinstance(answer, ListResponse):
-            async with self._lock:  # so that later events come after it
+            async with self._lock:  # so that events made while listing follow the list
                 await self._send(_ok_response(request, await _listed(answer)))
         else:
             await self.send_response(_ok_response(request, answer))
 
     def _follow(self, request: Subscribe) -> None:
-        """Replace what the client follows."""
+        """Replace the client's subscription."""
         subscribed = ExitStack()
         subscription = subscribed.enter_context(self._subscribe(request, lambda: self._something.set()))
         self._stack.close()
@@ -307,7 +309,7 @@ class _ControlConnection:
         self._something.set()
 
     async def _send_events(self) -> None:
-        """Send events as they happen."""
+        """Send the events of held commands and of the subscription as they happen."""
         while True:
             await self._something.wait()
             self._something = trio.Event()
@@ -326,14 +328,14 @@ class _ControlConnection:
                 await self.send_response({"event": "lost", "count": lost})
 
     async def _report_overdue(self) -> None:
-        """Let what the client follows show what has been open for long."""
+        """Report the subscription's overdue messages every `OVERDUE_INTERVAL` seconds."""
         while True:
             await trio.sleep(OVERDUE_INTERVAL)
             if self._subscription is not None:
                 await self._subscription.report_overdue()
 
     async def _send_records(self, subscription: Subscription) -> bool:
-        """Send what there is to be followed, a batch at a time, as far as there is credit for it; is there more?"""
+        """Send a subscription's events in batches, as far as its credit goes; return whether there are more."""
         is_more = True
         while is_more and subscription is self._subscription and subscription.may_send:
             batch: list[bytes] = []
@@ -364,13 +366,13 @@ class _ControlConnection:
                 await self._send(answer)
 
     async def _send(self, answer: Response | msgspec.Raw) -> None:
-        """The same, for callers that hold the lock."""
+        """Send one line, as `send_response` does, for callers that hold the lock."""
         with trio.fail_after(SEND_TIMEOUT):
             await self._stream.send_all(encoded(answer) + b"\n")
 
 
 async def _listed(listing: ListResponse) -> Response:
-    """As many of the entries as an answer may hold. The proxy has its turn now and then while they are made."""
+    """Build a response from as many entries as it may hold, yielding to other tasks each `TURN`."""
     entries: list[msgspec.Raw] = []
     size = left_out = 0
     turn = trio.current_time()

@@ -1,4 +1,4 @@
-"""What an operator may do to one session: close it, pause it or resume it, all of it or one channel."""
+"""An operator's control of one session or one of its channels: close, pause, resume."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from amqproxy.proxy.session.session import Session
 
 
 def close(session: Session, request: CloseSession) -> None:
-    """Close a connection or one of its channels. `RequestError` with `not-open` or `no-channel` where it cannot be."""
+    """Close a connection or one of its channels. `RequestError` with `not-open` or `no-channel` if it is not open."""
     if request.channel is None:
         session.close(request.text)
     else:
@@ -17,7 +17,7 @@ def close(session: Session, request: CloseSession) -> None:
 
 
 def pause(session: Session, request: Pause) -> None:
-    """Let what the client sends wait. `RequestError` with `not-open` or `no-channel` where it cannot."""
+    """Hold back the client's frames, of all channels or of one. `RequestError` with `not-open` or `no-channel`."""
     if request.channel is None:
         _check_open(session)
     else:
@@ -26,7 +26,7 @@ def pause(session: Session, request: Pause) -> None:
 
 
 def resume(session: Session, request: Resume) -> None:
-    """Let go on what has waited. `RequestError` with `not-paused` where nothing was to wait."""
+    """Forward the frames held back since `pause`. `RequestError` with `not-paused` if nothing was paused."""
     number = request.channel
     if number is None:
         if not session.is_paused:

@@ -18,7 +18,7 @@ Entry = dict[str, Any]
 
 
 class DialectEntries(NamedTuple):
-    """The part of an entry that differs between protocols, given what relays in one of them."""
+    """Functions that make the protocol-specific part of entries from a session's traffic."""
 
     connection: Callable[[Any], Entry]
     channels: Callable[[Any], Iterator[Entry]]
@@ -44,7 +44,7 @@ _NOT_YET_OPEN: Entry = {
 
 
 def connection_entry(session: Session) -> Entry:
-    """A connection. Bytes are those that each peer has sent; limits are as the client has agreed to them."""
+    """Return a connection's entry. `bytes` are those that each peer has sent; limits are those of the client's leg."""
     session.refresh()
     client, traffic = session.shown, session.traffic
     properties = client.properties
@@ -73,7 +73,7 @@ def connection_entry(session: Session) -> Entry:
 
 
 def channel_entries(sessions: Iterable[Session]) -> Iterator[Entry]:
-    """The channels of sessions that still run when it is their turn."""
+    """Yield the entries of the channels of sessions that still run when it is their turn."""
     for session in sessions:
         session.refresh()
         known, traffic = _connection_of(session), session.traffic
@@ -83,7 +83,7 @@ def channel_entries(sessions: Iterable[Session]) -> Iterator[Entry]:
 
 
 def consumer_entries(sessions: Iterable[Session]) -> Iterator[Entry]:
-    """The consumers of sessions that still run when it is their turn."""
+    """Yield the entries of the consumers of sessions that still run when it is their turn."""
     for session in sessions:
         known, traffic = _connection_of(session), session.traffic
         if traffic is not None:

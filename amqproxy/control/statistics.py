@@ -1,4 +1,4 @@
-"""What is counted of the whole process, as the control socket tells it."""
+"""Statistics of the whole process, for the control socket."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from amqproxy.control.request import PROTOCOL
 
 
 class Statistics:
-    """Reads the metrics of `registry`. `lag` returns how late the event loop is: just now, and at most in a minute.
+    """Statistics from the metrics of `registry`. `lag` returns the event loop's latest lag, and a minute's maximum.
 
     `started` and `time` are in seconds since 1970.
     """
@@ -32,7 +32,7 @@ class Statistics:
         self._time = time
 
     def process(self) -> dict[str, Any]:
-        """The process: which one it is, since when it runs, and how late it is."""
+        """Return the process's identity, start time, uptime and event loop lag."""
         now, most = self._lag()
         return {
             "version": __version__,
@@ -45,7 +45,7 @@ class Statistics:
         }
 
     def samples(self) -> Iterator[dict[str, Any]]:
-        """Every sample that a scrape of /metrics has, whichever metrics there are."""
+        """Yield every sample that a scrape of /metrics has, except creation times."""
         for family in self._registry.collect():
             for sample in family.samples:
                 if not sample.name.endswith("_created"):

@@ -1,4 +1,4 @@
-"""What one client of the control socket follows of what sessions relay."""
+"""One client's subscription to the relayed traffic, on the control socket."""
 
 from __future__ import annotations
 
@@ -16,9 +16,9 @@ READER = "tail"
 
 
 class Subscription(ABC):
-    """Events for one client, made from what a ring has, at its own pace.
+    """Events for one client, made from a ring's entries at its own pace.
 
-    `wake` is called when there is more. With a `credit`, so many batches may be sent before `grant` gives more.
+    `wake` is called when there is more. With a `credit`, that many batches may be sent before `grant` adds more.
     """
 
     def __init__(
@@ -29,26 +29,26 @@ class Subscription(ABC):
         wake: Callable[[], None],
         on_missed: Callable[[Entry], None] | None = None,
     ) -> None:
-        """`on_missed` is called with each entry that is overwritten or too old before it was looked at."""
+        """Call `on_missed` with each entry that is overwritten or too old before it was read."""
         self._ring = ring
         self._wake = wake
         self._dropped = metrics.records_dropped.labels(READER)
         self._cursor = Cursor(ring, from_start=request.since == "start", on_missed=on_missed)
         self._max_age_ns = None if request.max_age is None else round(request.max_age * 1e9)
         self._oldest_ns: int | None = None
-        """What is from before is not wanted any more."""
+        """Time before which entries are skipped."""
         self._began = ring.end
         self.credit = request.credit
 
     @property
     def may_send(self) -> bool:
-        """Is there credit for another batch?"""
+        """Whether there is credit for another batch."""
         return self.credit is None or self.credit > 0
 
     def grant(self, batches: int, max_age: float | None = None) -> None:
-        """So many batches more may be sent; with a `max_age`, of what is no older than that by now.
+        """Add credit for batches; with a `max_age` in seconds, entries that are older by now are skipped.
 
-        `RequestError` where they are not counted.
+        `RequestError` if the subscription has no credit limit.
         """
         if self.credit is None:
             raise RequestError("no-credit", "the subscription has no `credit`: everything is sent")
@@ -59,37 +59,37 @@ class Subscription(ABC):
 
     @abstractmethod
     def look(self) -> bool:
-        """Look at some of what the ring has; False when there is nothing more: `wake` is called then.
+        """Process some of the ring's entries; False at its end, after which `wake` is called when more come.
 
-        What this client was too slow for is skipped, and what is older than it wants.
+        Entries that this client was too slow for, or that are older than it wants, are skipped.
         """
 
     @abstractmethod
     def events(self) -> Iterator[bytes]:
-        """What has become ready since the last call, each as a line of JSON without its end."""
+        """Yield the events made since the last call, each as a line of JSON without its end."""
 
-    async def report_overdue(self) -> None:  # noqa: B027 - only some know what is overdue
-        """Show what has been open for long. To be called once in each OVERDUE_INTERVAL."""
+    async def report_overdue(self) -> None:  # noqa: B027 - only some subscriptions can be overdue
+        """Report messages that have been open for long; called every OVERDUE_INTERVAL."""
 
     def close(self) -> None:
-        """Look at no more."""
+        """Stop reading the ring."""
         self._cursor.close()
         self._ring.forget(self._wake)
 
     def _skip(self) -> int:
-        """Skip what was overwritten, and what is too old: how many frames and others that were.
+        """Skip overwritten and too old entries; return the number of their frames and other events.
 
-        It is to be called again first where the cursor `is_skipping`.
+        While the cursor `is_skipping`, call this again before taking an entry.
         """
         oldest = None
-        if self._cursor.next >= self._began:  # what was there before is wanted
+        if self._cursor.next >= self._began:  # entries from before the subscription are wanted, however old
             oldest = self._oldest_ns
             if self._max_age_ns is not None:
                 oldest = max(oldest or 0, time.time_ns() - self._max_age_ns)
         return self._cursor.skipped(oldest)
 
     def _next_entry(self) -> Entry | None:
-        """The next entry, which is not skipped; None when there is nothing more: `wake` is called then."""
+        """Return the next entry; None at the ring's end, after which `wake` is called when more come."""
         entry = self._cursor.take()
         if entry is None:
             self._ring.call_once(self._wake)

@@ -1,4 +1,4 @@
-"""Lists of the control socket as tables: which columns they have, on the command line and in `top`."""
+"""Table columns of the lists of the control socket, for the command line and `top`."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ _AGES = ((86_400, "d"), (3_600, "h"), (60, "m"), (1, "s"))
 
 
 def size_text(count: float) -> str:
-    """Bytes, in three digits or so: 1.25 MB."""
+    """Format a number of bytes with about three digits: 1.25 MB."""
     for least, unit in _SIZES:
         if count >= least:
             return f"{count / least:.3g} {unit}"
@@ -23,7 +23,7 @@ def size_text(count: float) -> str:
 
 
 def age_text(seconds: float) -> str:
-    """A time that has passed, in its largest unit: 3 h."""
+    """Format an age in its largest unit: 3 h."""
     for least, unit in _AGES:
         if seconds >= least:
             return f"{int(seconds / least)} {unit}"
@@ -31,7 +31,7 @@ def age_text(seconds: float) -> str:
 
 
 def time_text(seconds: float | None) -> str:
-    """A short time: 3.2 ms."""
+    """Format a short duration: 3.2 ms; "" for None."""
     if seconds is None:
         return ""
     if seconds < 1e-3:
@@ -40,7 +40,7 @@ def time_text(seconds: float | None) -> str:
 
 
 def any_text(value: Any) -> str:
-    """A value that a terminal can be trusted with; nothing for what is not known or not so."""
+    """Format a value with control characters escaped; "" for unknown, false or empty values."""
     if value is None or value is False or value == "" or value == {}:
         return ""
     if value is True:
@@ -49,7 +49,7 @@ def any_text(value: Any) -> str:
 
 
 class Column(NamedTuple):
-    """A column: its heading, its value in an entry, by which it is sorted, and that value as text."""
+    """A column: its heading, its value in an entry, which is also the sort key, and the text of that value."""
 
     heading: str
     value: Callable[[Entry], Any]
@@ -62,12 +62,12 @@ def _age(entry: Entry) -> float:
 
 
 def field(heading: str, name: str) -> Column:
-    """A column with a field of each entry."""
+    """Return a column with a field of each entry."""
     return Column(heading, lambda entry: entry.get(name))
 
 
 def number(heading: str, name: str) -> Column:
-    """A column with a number of each entry, which may be unknown."""
+    """Return a column with a number of each entry, which may be None for unknown."""
     return Column(heading, lambda entry: entry.get(name), lambda value: "" if value is None else str(value), True)
 
 
@@ -91,7 +91,7 @@ CONNECTIONS = (
     Column("from server", _sent("server"), size_text, True),
     Column("age", _age, age_text, True),
 )
-"""Of the request `connections`."""
+"""Columns of the request `connections`."""
 
 CHANNELS = (
     number("session", "session"),
@@ -111,7 +111,7 @@ CHANNELS = (
     Column("open content", lambda entry: " ".join(each for each in entry["open_content"].values() if each)),
     field("session of 0-10", "session_name"),
 )
-"""Of the request `channels`."""
+"""Columns of the request `channels`."""
 
 CONSUMERS = (
     number("session", "session"),
@@ -126,7 +126,7 @@ CONSUMERS = (
     number("prefetch", "prefetch"),
     field("arguments", "arguments"),
 )
-"""Of the request `consumers`."""
+"""Columns of the request `consumers`."""
 
 TRANSACTIONS = (
     field("vhost", "vhost"),
@@ -140,7 +140,7 @@ TRANSACTIONS = (
     number("accepted", "accepted"),
     Column("memory", lambda entry: entry["bytes"], size_text, True),
 )
-"""Of the request `broker-transactions`."""
+"""Columns of the request `broker-transactions`."""
 
 
 def _identity(entry: Entry) -> str:
@@ -152,7 +152,7 @@ def _identity(entry: Entry) -> str:
 
 
 def _what(entry: Entry) -> str:
-    """Type and flags of a queue, an exchange or a consumer, or the routing key of a binding."""
+    """Return type and flags of a queue, an exchange or a consumer, or the routing key of a binding."""
     if entry["kind"] == "binding":
         return any_text(entry["routing_key"])
     if entry["arguments"] is None:
@@ -163,7 +163,7 @@ def _what(entry: Entry) -> str:
 
 
 def _by(entry: Entry) -> str:
-    """Who declared an object, or deleted it."""
+    """Return the client that deleted an object, else the one that declared it; of a consumer, its own client."""
     if entry["kind"] == "consumer":
         return f"{any_text(entry['user'])}@{any_text(entry['connection'].partition('-')[0])} #{entry['session']}"
     actor = entry.get("deleted_by") or entry["declared_by"]
@@ -180,7 +180,7 @@ TOPOLOGY = (
     field("arguments", "arguments"),
     Column("by", _by, str),
 )
-"""Of the request `topology`."""
+"""Columns of the request `topology`."""
 
 METRICS = (
     field("metric", "name"),
@@ -189,11 +189,11 @@ METRICS = (
     ),
     Column("value", lambda entry: entry["value"], lambda value: "" if value is None else f"{value:.15g}", True),
 )
-"""Of the request `stats`."""
+"""Columns of the request `stats`."""
 
 
 def table(columns: Iterable[Column], entries: Iterable[Entry]) -> Iterator[str]:
-    """Lines of text: the headings, and a line for each entry, as wide as they need be."""
+    """Yield the line of headings, then a line for each entry, in columns as wide as their widest cell."""
     columns = tuple(columns)
     rows = [[column.heading.upper() for column in columns]]
     rows += [[column.text(column.value(entry)) for column in columns] for entry in entries]

@@ -1,4 +1,4 @@
-"""A ring of what sessions have shown most recently, which any number of readers read, each at its own pace."""
+"""A ring of the sessions' latest traffic, which any number of readers read, each at its own pace."""
 
 from __future__ import annotations
 
@@ -16,32 +16,34 @@ from amqproxy.taps.protocol_error import AnyProtocolError
 from amqproxy.taps.tap import Tap, TappedSession
 
 ENTRY_COST = 512
-"""Bytes that an entry takes, about, besides its frames."""
+"""Approximate memory of an entry in bytes, without its frames."""
 
 FRAME_COST = 256
-"""Bytes that a frame takes, about, besides its own."""
+"""Approximate memory of a frame in bytes, beyond the bytes of the frame itself."""
 
 DECODED_FACTOR = 16
-"""How many times its own bytes a method or header takes, at most, about, once a reader has decoded it."""
+"""Approximate upper limit of the memory of a decoded method or header, as a multiple of its bytes."""
 
 
 MOST_SKIPPED = 256
-"""Entries that are skipped for their age at a time."""
+"""Entries that one call skips for their age."""
 
 MOST_MISSED = 256
-"""Sessions of which it is noted at once what was missed; of others it is when they show something again."""
+"""Sessions whose losses are added when the ring opens again; those of others are added with their next entry."""
 
 
 class Missed(NamedTuple):
-    """Frames of one sender that passed while no reader came: how many, and their bytes."""
+    """Number and bytes of one sender's frames that passed while the ring was closed."""
 
     frames: int
     size: int
 
 
 class Entry(NamedTuple):
-    """What a session has shown at one time: frames with their note, or else a peer's header, how many frames were
-    not shown, what was missed, a violation, or the end. `before` is how many frames and others had been shown by then.
+    """One event of a session: frames with their note, or else another `event`.
+
+    That is a protocol header, a gap's number of frames, a `Missed`, a violation, or the reason of the end. `before`
+    counts the frames and other events before this one.
     """
 
     ts_ns: int
@@ -55,11 +57,11 @@ class Entry(NamedTuple):
 
     @property
     def length(self) -> int:
-        """How many frames and others these are."""
+        """Number of frames, or 1 for an event without frames; for a `Missed`, its number of frames."""
         return self.event.frames if isinstance(self.event, Missed) else len(self.frames) or 1
 
     def show(self, tap: Tap) -> None:
-        """Show a tap what was shown."""
+        """Repeat the event to a tap."""
         match self.event:
             case None:
                 frames = self.frames.unmade() if self.frames else ()
@@ -79,13 +81,13 @@ class Entry(NamedTuple):
 
 
 class TapRing:
-    """A tap that keeps what it is shown in `memory` bytes; the oldest is overwritten.
+    """A tap that keeps the latest entries in `memory` bytes; the oldest are overwritten.
 
-    What it costs the relay is to keep the bytes: frames are made of them, and records of these, by those who read.
+    The relay only pays for keeping the bytes: readers make frames of them, and records of the frames.
 
-    A ring that `may_close` does so when it is full of what none of its readers has read, if all of these know what to
-    do with what is `Missed`: until one of them has come to the end, frames are only counted. So what can be read is in
-    one piece, and what cannot costs next to nothing.
+    A ring that `may_close` does so when it is full of entries that none of its readers has read, if all of these
+    handle `Missed`: until one of them has reached the end, frames are only counted. So the readable traffic is
+    contiguous, and the rest costs next to nothing.
     """
 
     requires_decoding = False
@@ -97,38 +99,38 @@ class TapRing:
         self.is_closed = False
         self.entries: dict[int, Entry] = {}
         self.first = self.end = 0
-        """The number of the oldest entry that is kept, and of the next to come."""
+        """The numbers of the oldest entry that is kept, and of the next one to come."""
         self.shown = 0
-        """How many frames and others have been shown so far."""
+        """Number of frames and other events shown so far."""
         self._size = 0
         self._clock = clock
         self._waiting: list[Callable[[], None]] = []
         self._cursors: list[Cursor] = []
         self._told: list[Cursor] = []
-        """Those that want to know what is overwritten."""
+        """Cursors that are told of overwritten entries."""
         self._missed: dict[TappedSession, dict[tuple[Peer, Note], Missed]] = {}
 
     @property
     def overwritten(self) -> int:
-        """How many frames and others were shown before the oldest entry that is kept."""
+        """Number of frames and other events before the oldest entry that is kept."""
         return self.entries[self.first].before if self.entries else self.shown
 
     def call_once(self, wake: Callable[[], None]) -> None:
-        """Call `wake` when there is more."""
+        """Call `wake` once, at the next entry."""
         if wake not in self._waiting:
             self._waiting.append(wake)
 
     def forget(self, wake: Callable[[], None]) -> None:
-        """Do not call it."""
+        """Cancel `call_once`."""
         if wake in self._waiting:
             self._waiting.remove(wake)
 
     def join(self, cursor: Cursor) -> None:
-        """It reads; it is shown what is overwritten, if it wants to know."""
+        """Register a cursor; with `on_missed`, it is told of overwritten entries."""
         self._set_cursors([*self._cursors, cursor])
 
     def leave(self, cursor: Cursor) -> None:
-        """Do so no more."""
+        """Deregister a cursor."""
         self._set_cursors([each for each in self._cursors if each is not cursor])
 
     def _set_cursors(self, cursors: list[Cursor]) -> None:
@@ -136,14 +138,14 @@ class TapRing:
         self._told = [each for each in cursors if each.is_told]
 
     def clear(self) -> None:
-        """There is no reader any more."""
+        """Drop all entries, once the last reader has left."""
         self.entries.clear()
         self.first = self.end
         self._size = 0
         self._missed.clear()
         self.is_closed = False
 
-    # --- what sessions show
+    # --- events of sessions
 
     def saw_protocol_header(self, session: TappedSession, data: bytes, sender: Peer = CLIENT) -> None:
         self._add(session, sender, (), NOTHING, data, ENTRY_COST)
@@ -194,10 +196,10 @@ class TapRing:
             for wake in waiting:
                 wake()
 
-    # --- what passed without a reader
+    # --- traffic without a reader
 
     def _closes(self, cost: int) -> bool:
-        """Is the ring closed to an entry that costs so much?"""
+        """Close or reopen the ring as its readers require; return whether it is closed to an entry of this cost."""
         cursors = self._cursors
         if not self.is_closed:
             first = self.first
@@ -221,7 +223,7 @@ class TapRing:
         return False
 
     def _count(self, session: TappedSession, sender: Peer, frames: FrameChunk[Any], note: Note) -> None:
-        """Count frames that are missed."""
+        """Count the frames of a session that pass while the ring is closed."""
         of_session = self._missed.get(session)
         if of_session is None:
             of_session = self._missed[session] = {}
@@ -230,7 +232,7 @@ class TapRing:
         of_session[key] = Missed(before.frames + len(frames), before.size + frames.size)
 
     def _note_missed(self, session: TappedSession) -> None:
-        """Add what was missed of a session."""
+        """Add entries for the counted frames of a session."""
         for (sender, note), missed in self._missed.pop(session, {}).items():
             self._add(session, sender, (), note, missed, ENTRY_COST)
 
@@ -240,9 +242,9 @@ _ON_LEG = {"": NOTHING, **{leg: Note(leg=leg) for leg in ("client", "upstream")}
 
 
 class Cursor:
-    """Where one reader is in a ring: at its end, or `from_start`.
+    """The position of one reader in a ring: initially at its end, or `from_start`.
 
-    With `on_missed`, that is called with each entry that was not taken: when it is overwritten, or skipped for its age.
+    `on_missed` is called with each entry that was not taken: when it is overwritten, or skipped for its age.
     """
 
     def __init__(
@@ -253,25 +255,25 @@ class Cursor:
         self._read = ring.overwritten if from_start else ring.shown
         self._on_missed = on_missed
         self.is_skipping = False
-        """Is there more to be skipped, before anything else is taken?"""
+        """Whether `skipped` has to be called again before an entry is taken."""
         ring.join(self)
 
     @property
     def is_told(self) -> bool:
-        """Is it called with what is missed?"""
+        """Whether the cursor is told of missed entries."""
         return self._on_missed is not None
 
     def close(self) -> None:
-        """Nothing is read any more."""
+        """End the reading."""
         self._ring.leave(self)
 
     @property
     def is_at_end(self) -> bool:
-        """Has all been read?"""
+        """Whether all entries have been read."""
         return self.next >= self._ring.end
 
     def take(self) -> Entry | None:
-        """The next entry that there still is, which is read now; None at the end. Ask for `skipped` before it."""
+        """Take the next entry; None at the end. Call `skipped` before it, to pass over overwritten entries."""
         entry = self._ring.entries.get(self.next)
         if entry is not None:
             self.next += 1
@@ -279,9 +281,9 @@ class Cursor:
         return entry
 
     def skipped(self, before_ns: int | None = None) -> int:
-        """Skip what has been overwritten, and what is from before `before_ns`: how many frames and others that are.
+        """Skip overwritten entries and those before `before_ns`; return the number of their frames and other events.
 
-        It `is_skipping` after that, where this would have taken long.
+        At most `MOST_SKIPPED` are skipped for their age; the cursor `is_skipping` if there are more.
         """
         ring = self._ring
         self.next = max(self.next, ring.first)
@@ -299,7 +301,7 @@ class Cursor:
         return lost
 
     def miss(self, entry: Entry) -> None:
-        """The next entry, which is this one, will not be taken."""
+        """Pass over the next entry, which is this one, and tell `on_missed`."""
         self.next += 1
         if self._on_missed is not None:
             self._on_missed(entry)

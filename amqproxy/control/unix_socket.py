@@ -1,4 +1,4 @@
-"""The place of the control socket: made for its owner only, and gone from there in the end."""
+"""The Unix socket of the control service: accessible to its owner only, and removed at the end."""
 
 from __future__ import annotations
 
@@ -13,10 +13,10 @@ from pathlib import Path
 from amqproxy.process.supervision import contained
 
 BACKLOG = 64
-"""Clients that may wait to be accepted."""
+"""Listen backlog, in clients."""
 
 PATH_SIZE = 107
-"""Bytes of a Unix socket's name, at most."""
+"""Size limit of a Unix socket's path, in bytes."""
 
 
 class SocketUnavailable(Exception):
@@ -25,9 +25,9 @@ class SocketUnavailable(Exception):
 
 @contextmanager
 def opened(path: Path) -> Iterator[socket.socket]:
-    """A socket that listens at `path`, for its owner only; gone from there in the end.
+    """Listen at `path`, accessible to the owner only; remove the socket at the end.
 
-    A stale socket is replaced. `SocketUnavailable` if it cannot be opened.
+    A stale socket is replaced. `SocketUnavailable` if the socket cannot be opened.
     """
     with socket.socket(socket.AF_UNIX) as listening:
         _bind(listening, path)
@@ -58,7 +58,7 @@ def _bind(listening: socket.socket, path: Path) -> None:
 
 
 def _is_stale(path: Path) -> bool:
-    """Is there a stale socket? `SocketUnavailable` if it is in use, or is no socket."""
+    """Whether `path` is a stale socket. `SocketUnavailable` if it is in use, or is not a socket."""
     try:
         mode = path.stat().st_mode
     except FileNotFoundError:
@@ -74,13 +74,13 @@ def _is_stale(path: Path) -> bool:
         except ConnectionRefusedError:
             return True
         except OSError as error:
-            if error.errno != errno.EAGAIN:  # as many wait to be accepted as may
+            if error.errno != errno.EAGAIN:  # EAGAIN: the listener's backlog is full
                 raise SocketUnavailable(f"control socket {path}: {error.strerror or error}") from None
     raise SocketUnavailable(f"control socket {path}: another amqproxy listens there")
 
 
 def _mark(path: Path) -> tuple[int, int] | None:
-    """Identifies the socket at `path`, to notice when another took its place."""
+    """Return device and inode of the socket file, to detect that another process replaced it; None without one."""
     try:
         found = path.lstat()
     except OSError:

@@ -1,4 +1,4 @@
-"""How much of the time may be spent on those who only watch."""
+"""Limit on the share of the event loop's time that observers may use."""
 
 from __future__ import annotations
 
@@ -9,17 +9,17 @@ from contextlib import asynccontextmanager
 import trio
 
 TURN = 0.001
-"""Seconds of work after which all other tasks have their turn."""
+"""Seconds of observers' work before all other tasks have their turn."""
 
 REST = 4.0
-"""How many times as long as they have worked, those who watch rest where there are others that have work to do."""
+"""Rest of observers on a busy loop, as a multiple of their working time."""
 
 BUSY = 0.1
-"""Others have work to do if they need more than this part of the time that was just worked."""
+"""The loop is busy if other tasks then take more than this fraction of the observers' working time."""
 
 
 class WorkShare:
-    """Lets the work that is done in turns have its share of a busy loop, all that do such work together."""
+    """A common limit on the share of a busy loop for all work that is done in turns."""
 
     def __init__(self, clock: Callable[[], float] = time.perf_counter) -> None:
         self._lock = trio.Lock()
@@ -27,7 +27,7 @@ class WorkShare:
 
     @asynccontextmanager
     async def turn(self) -> AsyncIterator[Callable[[], bool]]:
-        """Work within the block until the function that it is given is true; then all others have their turn."""
+        """Run the block as one turn; it must end once the yielded function returns True, so that other tasks run."""
         async with self._lock:
             began = self._clock()
             yield lambda: self._clock() - began >= TURN

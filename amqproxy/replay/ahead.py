@@ -1,4 +1,4 @@
-"""Steps that come next in a recording, as far as it has been read."""
+"""The next steps of a recording, as far as it has been read."""
 
 from __future__ import annotations
 
@@ -12,9 +12,9 @@ class Ahead(Protocol):
     """The part of the recording that has been read ahead."""
 
     def of_broker(self, stream: int) -> Iterator[Step]:
-        """Yield what the broker of a connection sends next, the step that is being played first, and the end of it.
+        """Yield the broker's next steps on a connection, from the one that is being played, and the connection's end.
 
-        It ends where nothing more is read ahead, with `NotReadYet` if that is going to be.
+        It ends where no more has been read ahead, with `NotReadYet` if more will be.
         """
 
 

@@ -1,4 +1,4 @@
-"""In which fields a live command differs from the recorded one that it stands for."""
+"""Fields in which a live command differs from its recorded counterpart."""
 
 from __future__ import annotations
 
@@ -19,11 +19,11 @@ OF_THE_RUN: dict[str, tuple[str, ...]] = {
     "basic.nack": ("delivery_tag",),
     "basic.reject": ("delivery_tag",),
 }
-"""Fields that each run, or each broker, has its own of: they are not compared."""
+"""Fields that differ in every run, or with every broker, and are not compared."""
 
 
 def answer_changes(recorded: Command, live: Command) -> list[Change]:
-    """The fields in which `live` differs from `recorded`, by their names in the records of `decode`.
+    """Return the fields in which `live` differs from `recorded`, by their names in the records of `decode`.
 
     Both have the names of the recording. `ProtocolError` if one of them is malformed.
     """
@@ -42,7 +42,7 @@ def answer_changes(recorded: Command, live: Command) -> list[Change]:
 
 
 def _fields(method: Any) -> dict[str, Any]:
-    """A method's fields as JSON has them, without those of the run."""
+    """Return a method's fields, in JSON's types, without those of the run."""
     found = arguments(method)
     for name in OF_THE_RUN.get(method.name, ()):
         found.pop(name, None)

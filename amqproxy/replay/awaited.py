@@ -1,4 +1,4 @@
-"""Waiting for what the recorded broker did, step by step, as long as there is hope."""
+"""Waiting for the recorded broker's answers, one step at a time, as long as they can still come."""
 
 from __future__ import annotations
 
@@ -9,28 +9,28 @@ from amqproxy.replay.result import ReplayResult
 from amqproxy.replay.steps import Step
 
 TIMEOUT = 5.0
-"""Seconds for which an answer that the recording has is waited for."""
+"""Seconds to wait for a recorded answer."""
 
 MAX_SILENCES = 2
-"""How often in a row an answer may not come in time, with nothing else coming either."""
+"""Consecutive timeouts without any bytes received, after which a connection is given up."""
 
 
 class AwaitedConnection(Protocol):
-    """The live connection on which something is to come."""
+    """The live connection whose answers are awaited."""
 
     life: Life
     error: str
 
     @property
     def received(self) -> int:
-        """How many bytes have come."""
+        """Number of bytes received."""
 
     def fault(self, reason: str) -> None:
-        """Give it up."""
+        """Give up the connection."""
 
 
 class Awaited:
-    """What one connection waits for: one step at a time, for `timeout` seconds."""
+    """The waiting of one connection: for one step at a time, for `timeout` seconds."""
 
     def __init__(self, connection: AwaitedConnection, result: ReplayResult, timeout: float) -> None:
         self._connection = connection
@@ -42,13 +42,16 @@ class Awaited:
         self._received = -1
 
     def has_begun(self, step: Step) -> bool:
-        """Is this what is waited for already?"""
+        """Whether the connection already waits for this step."""
         return self._index == step.index
 
     def answer(
         self, step: Step, begin: float, now: float, *, is_over: bool, is_quiet: bool = False, why_over: str
     ) -> float | None:
-        """Until when to wait for what the recorded broker did; None when it will not come, which is then reported."""
+        """Return until when to wait for a recorded answer; None if it will not come.
+
+        That is reported, unless `is_quiet`.
+        """
         if not is_over:
             until = self._until(step, begin)
             if now < until:
@@ -60,7 +63,10 @@ class Awaited:
         return None
 
     def patience(self, step: Step, now: float, reason: str) -> float | None:
-        """Until when to wait before a command is sent; when that is over, the connection is given up for a reason."""
+        """Return until when to wait before a command is sent; None after that.
+
+        The connection is then given up if there is a `reason`.
+        """
         until = self._until(step, now)
         if now < until:
             return until
@@ -75,7 +81,7 @@ class Awaited:
         return self._since + self.timeout
 
     def _note_silence(self) -> None:
-        """An answer did not come in time. A broker that does not send anything any more is given up."""
+        """Note a timeout; give up the connection after `MAX_SILENCES` in a row without any bytes."""
         received = self._connection.received
         self._silences = self._silences + 1 if received == self._received else 1
         self._received = received

@@ -1,4 +1,4 @@
-"""Connects to the broker that is played against."""
+"""Connection to the broker that a capture is played against."""
 
 from __future__ import annotations
 
@@ -10,8 +10,10 @@ from amqproxy.sockets.transport import Transport
 
 
 def broker_dial(target: Target, timeout: float, *, ca: str | None = None, verify: bool = True) -> Dial:
-    """Opens a connection to `target` within `timeout` seconds. With amqps, its certificate is of the authority `ca`,
-    unless it is not to be verified. `ConfigError` where `ca` cannot be read.
+    """Return a function that connects to `target` within `timeout` seconds.
+
+    With amqps, the target's certificate is verified against the authority `ca`, unless `verify` is False.
+    `ConfigError` if `ca` cannot be read.
     """
     tls = ClientTLS(ca=ca, verify=verify) if target.is_tls else None
     dialer = Dialer(UpstreamConfig(address=target.address, tls=tls), timeout)

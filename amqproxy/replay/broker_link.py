@@ -1,4 +1,4 @@
-"""What the live connections of a replay have in common, whichever protocol they speak: their socket, and its end."""
+"""The protocol-independent part of a replay's live connections: their socket, and its end."""
 
 from __future__ import annotations
 
@@ -17,21 +17,21 @@ from amqproxy.taps.session_trace import SessionTrace
 NEVER = float("inf")
 
 Watch = Callable[[int, Peer, bytes, float], None]
-"""Is shown the bytes that pass on the live connection of a stream, without secrets, their sender and the time."""
+"""Observer of a live connection's bytes, without secrets: called with stream, sender, bytes and time."""
 
 
 class Life(StrEnum):
-    """Where the live connection is in its life."""
+    """The state of a live connection."""
 
     NEW = "new"
-    """Nothing of it was played."""
+    """No step has been played."""
     DIALLING = "dialling"
     CONNECTED = "connected"
     ENDED = "ended"
 
 
 class ReplayedStream(NamedTuple):
-    """A recorded connection by its number and name, and what it shares with the others of its copy."""
+    """A recorded connection by its number and name, and the state that it shares with the others of its copy."""
 
     stream: int
     connection: str
@@ -43,10 +43,10 @@ class ReplayedStream(NamedTuple):
 
 
 class BrokerLink(ABC):
-    """One connection to a broker, with the names of its copy. `wake` is called when its socket has something to do.
+    """One connection to a broker, with its copy's names. `wake` is called when its socket has to act.
 
-    `must_dial` asks for a socket; `outbox` are the bytes to send; `ending` is "close" or "reset" when the socket is to
-    be closed after that. `error` is why it is over, where it was not asked for.
+    `must_dial` asks for a socket; `outbox` holds the bytes to send; `ending` is "close" or "reset" if the socket must
+    be closed after that. `error` is the reason of an unrequested end.
     """
 
     def __init__(self, replayed: ReplayedStream, *, wake: Callable[[], None]) -> None:
@@ -68,20 +68,20 @@ class BrokerLink(ABC):
         self._has_eof = False
         self._now = self._heard_at = self._sent_at = 0.0
         self._is_joined = False
-        """Whether it is unknown what the recorded client had opened."""
+        """Whether the channels that the recorded client had opened are unknown, since the capture lacks bytes."""
         self._is_ending = False
-        """Whether the recorded client has asked for the end, or the replay has."""
+        """Whether the recorded client, or the replay, has requested the connection's end."""
         self._is_closed_by_server = False
         """Whether the live broker waits for the answer to its close."""
         self._virtual_host = ""
         self._in_vain: set[str] = set()
-        """Queues whose deliveries were waited for in vain."""
+        """Queues from which an awaited delivery did not come."""
 
-    # --- what a protocol has to add
+    # --- the protocol's part
 
     @abstractmethod
     def _greet(self) -> None:
-        """Send what comes first on a new socket."""
+        """Send the first bytes on a new socket."""
 
     @abstractmethod
     def _feed(self, data: bytes) -> None:
@@ -90,12 +90,12 @@ class BrokerLink(ABC):
     @property
     @abstractmethod
     def received(self) -> int:
-        """Bytes of frames that have come."""
+        """Bytes of received frames."""
 
     @property
     @abstractmethod
     def _heartbeat(self) -> float:
-        """Seconds between heartbeats; 0 without, or before they have begun."""
+        """Heartbeat interval in seconds; 0 without heartbeats, or before they have begun."""
 
     @abstractmethod
     def _send_heartbeat(self) -> None:
@@ -104,15 +104,15 @@ class BrokerLink(ABC):
     @property
     @abstractmethod
     def _is_entering(self) -> bool:
-        """Whether it still logs in for a connection whose handshake is not in the capture."""
+        """Whether the login of a connection without a recorded handshake is under way."""
 
     @abstractmethod
     def _ask_for_end(self) -> None:
-        """Close the connection as a client does, or the socket where that cannot be: the replay is over."""
+        """Close the connection at the end of the replay as a client does, or else the socket."""
 
     @abstractmethod
     def _answer_connection_close(self) -> None:
-        """Answer the close of the live broker, and end."""
+        """Answer the live broker's close, and end the connection."""
 
     @abstractmethod
     def _masked(self, data: bytes) -> bytes:
@@ -120,12 +120,12 @@ class BrokerLink(ABC):
 
     @abstractmethod
     def _end_channels(self) -> None:
-        """End all channels or sessions: the connection is over."""
+        """End all channels or sessions at the end of the connection."""
 
     # --- the socket
 
     def connected(self, now: float) -> None:
-        """Take note that the socket is there."""
+        """Begin the connection on its new socket."""
         self._now = self._heard_at = self._sent_at = now
         self.life = Life.CONNECTED
         self._result.connections += 1
@@ -152,7 +152,7 @@ class BrokerLink(ABC):
         return now + heartbeat / 4
 
     def finish(self, now: float) -> None:
-        """Close what is still open: the recording is over."""
+        """Close the live connection at the end of the recording, if it is open."""
         self._now = now
         if self.life in (Life.NEW, Life.DIALLING):
             self._end_live("the replay is over")
@@ -162,12 +162,12 @@ class BrokerLink(ABC):
             self._ask_for_end()
 
     def failed(self, reason: str, now: float) -> None:
-        """Take note that the broker cannot be reached."""
+        """End a connection whose broker cannot be reached."""
         self._now = now
         self._end_live(reason)
 
     def receive_end(self, reason: str, now: float) -> None:
-        """Take note that the live broker has closed the socket, or that it is broken."""
+        """End a connection whose socket the live broker has closed, or that is broken."""
         self._now = now
         self._has_eof = True
         if self.life is Life.CONNECTED:

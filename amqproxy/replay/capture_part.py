@@ -12,7 +12,7 @@ from amqproxy.replay.steps import BytesSent, SentStep, Step
 
 
 class CapturePart(msgspec.Struct, frozen=True):
-    """What is left of a capture: its connections, its channels, and its clients' commands, by the indices of steps."""
+    """The remaining part of a capture: connections, channels, and client commands by the indices of their steps."""
 
     streams: frozenset[int]
     channels: frozenset[tuple[int, int]]
@@ -20,7 +20,7 @@ class CapturePart(msgspec.Struct, frozen=True):
 
 
 class CaptureInParts:
-    """The steps of a capture, and what they can be divided into. A session counts as a channel."""
+    """The steps of a capture, and their division into parts. A session counts as a channel."""
 
     def __init__(self, steps: Sequence[Step]) -> None:
         self._steps = steps
@@ -36,7 +36,7 @@ class CaptureInParts:
 
     @property
     def whole(self) -> CapturePart:
-        """All of it."""
+        """The part that is the whole capture."""
         streams: dict[int, None] = {}
         channels: dict[tuple[int, int], None] = {}
         commands: list[int] = []
@@ -52,11 +52,11 @@ class CaptureInParts:
         return CapturePart(frozenset(streams), frozenset(channels), frozenset(commands))
 
     def channels_of(self, part: CapturePart) -> list[tuple[int, int]]:
-        """The channels that are left, in order."""
+        """Return the channels of a part, in order."""
         return sorted(each for each in part.channels if each[0] in part.streams)
 
     def commands_of(self, part: CapturePart) -> list[int]:
-        """The commands that are left, in order."""
+        """Return the client commands of a part, in order."""
         return [
             step.index
             for step in self._steps
@@ -64,9 +64,9 @@ class CaptureInParts:
         ]
 
     def steps_of(self, part: CapturePart) -> Iterator[Step]:
-        """The steps that are left; commands that are not are marked, since what follows may refer to them.
+        """Yield the steps of a part; other commands on its channels are only marked, as later ones may refer to them.
 
-        Deliveries of messages that are not published any more are left out.
+        Deliveries of messages whose publish is not in the part are left out.
         """
         kept = set(self.commands_of(part))
         keys = {self._published[index] for index in kept if index in self._published}
@@ -87,7 +87,7 @@ class CaptureInParts:
 
 
 def _has(part: CapturePart, step: Step) -> bool:
-    """Is the channel of a step left?"""
+    """Whether a part contains the channel of a step."""
     if not isinstance(step, SentStep) or not step.is_on_channel:
         return True
     return (step.stream, step.channel) in part.channels

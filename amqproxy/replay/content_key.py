@@ -1,4 +1,4 @@
-"""What makes two messages the same message: its message-id, else all that its publisher gave it."""
+"""Identity of messages: the message-id, else everything that the publisher set."""
 
 from __future__ import annotations
 
@@ -15,18 +15,18 @@ OF_THE_RUN = ("x-delivery-count",)
 """Headers that a broker sets anew for each delivery."""
 
 MADE_UP = ("amq.gen-", "amq.rabbitmq.reply-to.")
-"""How the names begin that a broker makes up: any of them is like another."""
+"""Prefixes of names that a broker generates, all of which count as equal."""
 
 MAX_TEXT = 255
-"""Bytes of a text among the properties of 0-9-1."""
+"""Size limit in bytes of a text in 0-9-1 properties."""
 
 _DIGEST_BYTES = 16
 
 
 def content_key(command: Command) -> bytes:
-    """A key that messages share whose contents are the same, whichever method brings them.
+    """Return a key that messages of equal content share, whichever method carries them.
 
-    Names that a broker has made up do not count.
+    Names that a broker generated are ignored.
     """
     properties = command.properties
     if properties.message_id:
@@ -43,7 +43,7 @@ def content_key(command: Command) -> bytes:
     properties = without_times(properties, drop=OF_THE_RUN)
     try:
         header = ContentHeader(len(body), properties).encode()
-    except ValueError:  # its view of another protocol, whose texts may be longer
+    except ValueError:  # the 0-9-1 view of another protocol's message, whose texts may be longer
         header = ContentHeader(len(body), _with_short_texts(properties)).encode()
     key.update(header)
     key.update(body)
@@ -51,7 +51,7 @@ def content_key(command: Command) -> bytes:
 
 
 def without_times(properties: Properties, drop: tuple[str, ...] = ()) -> Properties:
-    """The properties without what is different in each run: when a message died, and the headers in `drop`."""
+    """Return the properties without the parts that differ in every run: times of death, and headers in `drop`."""
     headers = properties.headers
     if not headers or not ("x-death" in headers or any(name in headers for name in drop)):
         return properties
@@ -64,7 +64,7 @@ def without_times(properties: Properties, drop: tuple[str, ...] = ()) -> Propert
 
 
 def _with_short_texts(properties: Properties) -> Properties:
-    """The properties with digests in the place of the texts that are too long for 0-9-1."""
+    """Return the properties with digests in place of texts that are too long for 0-9-1."""
     digests = {}
     for name, value in properties.present().items():
         data = value.encode("utf-8", "surrogateescape") if isinstance(value, str) else b""

@@ -1,7 +1,7 @@
-"""The messages that a live broker has delivered, matched with those of the recording.
+"""Deliveries of the live broker, matched with those of the recording.
 
-A broker may deliver a message to another consumer, or in another order, than it did when that was recorded. A message
-is found again by its queue, its content, and how often it came before.
+A broker may deliver a message to another consumer, or in another order, than it did in the recording. Deliveries are
+matched by queue and content; equal ones in their order.
 """
 
 from __future__ import annotations
@@ -14,28 +14,28 @@ from amqproxy.amqp091.commands import Command
 from amqproxy.amqp091.methods import ConnectionCloseOk, Method
 
 MAX_UNMATCHED = 100_000
-"""Deliveries that are kept although the recording has none like them yet; the oldest is given up first."""
+"""Unmatched deliveries that are kept; beyond it, the oldest is given up."""
 
 MAX_UNMATCHED_BYTES = 256 * 1024 * 1024
-"""The same in bytes of their bodies."""
+"""Bytes of the bodies of unmatched deliveries that are kept."""
 
 
 NOTHING = Command(0, ConnectionCloseOk())
-"""Stands for a message whose content is not needed any more."""
+"""Placeholder for a message after its content has been compared."""
 
 
 class Holder(Protocol):
     """The connection that a message was delivered on."""
 
     def settle(self, delivery: LiveDelivery, method: Method) -> None:
-        """Send what settles this delivery, a basic.ack, nack or reject, with its own tag."""
+        """Send a basic.ack, nack or reject, or its equivalent, with this delivery's own tag."""
 
 
 class LiveDelivery:
     """A message that the live broker has delivered.
 
     `queue` is the recorded name of the queue, `key` that of the content; `tag` is the delivery tag on `channel`.
-    `is_open` is whether it can still be settled, `is_kept` whether it was left behind by a consumer that has ended.
+    `is_open` is whether it can still be settled, `is_kept` whether it came for a consumer or channel that was ending.
     """
 
     __slots__ = ("channel", "command", "holder", "is_kept", "is_matched", "is_open", "key", "queue", "tag")
@@ -55,7 +55,7 @@ class LiveDelivery:
 
 
 class DeliveryBoard:
-    """The live deliveries to all connections of a copy which the recording has not asked for yet."""
+    """Live deliveries to all connections of a copy that have not been matched with recorded ones."""
 
     def __init__(self) -> None:
         self._by_content: dict[tuple[str, bytes], deque[LiveDelivery]] = {}
@@ -64,10 +64,10 @@ class DeliveryBoard:
         self._bytes = 0
         self._count = 0
         self.given_up: list[LiveDelivery] = []
-        """Deliveries that there was no room for, to be reported."""
+        """Deliveries beyond the limits, which have to be reported."""
 
     def add(self, delivery: LiveDelivery) -> None:
-        """A message was delivered."""
+        """Add a live delivery; give up the oldest ones beyond the limits."""
         self._by_content.setdefault((delivery.queue, delivery.key), deque()).append(delivery)
         self._by_queue.setdefault(delivery.queue, deque()).append(delivery)
         self._order.append(delivery)
@@ -81,7 +81,7 @@ class DeliveryBoard:
             self.given_up.append(oldest)
 
     def take(self, queue: str, key: bytes) -> LiveDelivery | None:
-        """The first delivery of this content from this queue, which is then matched."""
+        """Match and return the first delivery of this content from this queue."""
         waiting = self._by_content.get((queue, key))
         found = None if waiting is None else self._first(waiting)
         if found is not None:
@@ -91,7 +91,7 @@ class DeliveryBoard:
         return found
 
     def take_any(self, queue: str) -> LiveDelivery | None:
-        """The first delivery from this queue, whatever its content."""
+        """Match and return the first delivery from this queue, whatever its content."""
         waiting = self._by_queue.get(queue)
         found = None if waiting is None else self._first(waiting)
         if found is not None:
@@ -99,12 +99,12 @@ class DeliveryBoard:
         return found
 
     def has_unmatched(self, queue: str, count: int) -> bool:
-        """Have so many been delivered from this queue, and not been asked for?"""
+        """Whether at least `count` deliveries from this queue are unmatched."""
         waiting = self._by_queue.get(queue, ())
         return count <= len(waiting) and count <= sum(not each.is_matched for each in waiting)
 
     def unmatched(self) -> Iterator[LiveDelivery]:
-        """The deliveries that the recording has not asked for."""
+        """Return the unmatched deliveries."""
         return (each for each in self._order if not each.is_matched)
 
     def _take(self, delivery: LiveDelivery) -> None:
@@ -118,7 +118,7 @@ class DeliveryBoard:
             del self._by_queue[delivery.queue]
 
     def _first(self, waiting: deque[LiveDelivery]) -> LiveDelivery | None:
-        """The first that is not matched, which then comes first."""
+        """Drop matched deliveries from the front; return the first unmatched one, which stays there."""
         while waiting and waiting[0].is_matched:
             waiting.popleft()
         return waiting[0] if waiting else None

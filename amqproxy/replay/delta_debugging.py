@@ -1,4 +1,4 @@
-"""Delta debugging: the least part of something that still has a property (Zeller and Hildebrandt's ddmin)."""
+"""Delta debugging: the smallest part of a sequence that still has a property (Zeller and Hildebrandt's ddmin)."""
 
 from __future__ import annotations
 
@@ -10,13 +10,13 @@ Unit = TypeVar("Unit")
 
 
 class OutOfTime(Exception):
-    """There is no time for another test."""
+    """Raised when the time for further tests has run out."""
 
 
 async def least_part(units: Sequence[Unit], has_property: Callable[[Sequence[Unit]], Awaitable[bool]]) -> list[Unit]:
-    """A part of `units`, in their order, without any one of which the property is lost.
+    """Return a part of `units`, in their order, that loses the property without any one of them.
 
-    All of them are known to have it. When `has_property` raises `OutOfTime`, what was found by then.
+    All units together must have it. If `has_property` raises `OutOfTime`, return the smallest part found by then.
     """
     left = list(units)
     try:

@@ -16,7 +16,7 @@ class ConnectionFilter(Protocol):
     """A filter of the commands of one recorded connection."""
 
     def learn(self, step: Any) -> None:
-        """Learn what the client says of itself, from each step before `holds` is asked."""
+        """Learn the client's identity from a step; called with each one, before `holds`."""
 
     def holds(self, step: Any) -> bool:
         """Return whether the filter holds for a command."""
@@ -38,7 +38,7 @@ class ReplayDialect(Protocol):
         """Begin to read the steps of a recorded connection, numbered by `numbers`."""
 
     def player(self, replayed: ReplayedStream, *, timeout: float, wake: Callable[[Player], None]) -> Player:
-        """Begin to play a recorded connection, whose answers are waited for `timeout` seconds each."""
+        """Begin to play a recorded connection, waiting up to `timeout` seconds for each answer."""
 
     def filter(self, chosen: Filter, client: Client) -> ConnectionFilter:
         """Begin to filter the commands of a recorded connection."""

@@ -15,10 +15,10 @@ DIALECTS: dict[str, ReplayDialect] = {each.name: each for each in (_USUAL, Amqp0
 
 
 def dialect_of(first: Decoded | Step) -> ReplayDialect:
-    """Return the dialect of the connection that begins with this; that of 0-9-1 where it does not show."""
+    """Return the dialect of a connection by its first part; that of 0-9-1 if this does not name a protocol."""
     return DIALECTS.get(getattr(first, "protocol", ""), _USUAL)
 
 
 def live_decoder() -> Decoder:
-    """Return a decoder of all protocols that are played."""
+    """Return a decoder of all protocols that can be played."""
     return Decoder(reads_amqp010=True)

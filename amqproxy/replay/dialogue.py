@@ -1,4 +1,4 @@
-"""The steps of recorded connections, from what a capture decodes to."""
+"""Steps of recorded connections, from a decoded capture."""
 
 from __future__ import annotations
 
@@ -12,14 +12,14 @@ from amqproxy.replay.steps import Step
 from amqproxy.taps.trace.events import TraceEvent
 
 MAX_STEPS = 1_000_000
-"""The most steps of all connections together that `dialogues` holds."""
+"""Upper limit of the steps of all connections together in `dialogues`."""
 
 
 class ConnectionSteps:
-    """One recorded connection: its steps in order, and what the trace says happened in it.
+    """One recorded connection: its steps in order, and its trace's events.
 
-    `is_from_start` is whether the capture has its beginning; `number` is that of its stream, `protocol` the name of its
-    protocol.
+    `is_from_start` is whether the capture contains its beginning; `number` is that of its stream, `protocol` the name
+    of its protocol.
     """
 
     def __init__(self, number: int, connection: str, protocol: str) -> None:
@@ -34,9 +34,9 @@ class ConnectionSteps:
 def steps_of(
     decoded: Iterable[Decoded], on_events: Callable[[list[TraceEvent]], None] = lambda events: None
 ) -> Iterator[Step]:
-    """The steps of all connections, in the order of the capture; of another protocol, its greeting and end.
+    """Yield the steps of all connections in capture order; for other protocols, only the greeting and the end.
 
-    `on_events` is called with what happened, as the trace has it.
+    `on_events` is called with the events of the trace.
     """
     readers: dict[int, StepReader] = {}
     numbers = count()
@@ -55,7 +55,7 @@ def steps_of(
 
 
 def dialogues(decoded: Iterable[Decoded], limit: int = MAX_STEPS) -> list[ConnectionSteps]:
-    """All connections of a capture, in the order of their beginnings. `OverflowError` beyond `limit` steps."""
+    """Return all connections of a capture, in the order of their beginnings. `OverflowError` beyond `limit` steps."""
     found: dict[int, ConnectionSteps] = {}
     readers: dict[int, StepReader] = {}
     numbers = count()

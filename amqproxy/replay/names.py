@@ -1,8 +1,8 @@
-"""Which live name stands for which recorded one, where a broker or a client has chosen another this time.
+"""Mapping between recorded and live names, where a broker or a client has chosen another name in this run.
 
-A recording has names that a broker made up: of queues, of consumers, and the addresses of direct replies. Another run
-has others. `SharedNames` knows those of all connections that are played together, `ConnectionNames` adds the consumer
-tags of one connection; both ways, and in all places where a command may have a name.
+A recording has names that a broker generated: of queues, of consumers, and the addresses of direct replies. Another run
+has others. `SharedNames` maps those of all connections that are played together, `ConnectionNames` adds the consumer
+tags of one connection; in both directions, and in all places where a command may have a name.
 """
 
 from __future__ import annotations
@@ -18,10 +18,10 @@ from amqproxy.rules.rewriting.name_fields import MESSAGES, NameKind, renamed, re
 from amqproxy.rules.short_strings import fits
 
 MAX_NAMES = 1_000_000
-"""How many names of each kind are remembered; the oldest is forgotten first."""
+"""Names of each kind that are remembered; the oldest is forgotten first."""
 
 GIVEN_BY_BROKER = "amq."
-"""How the names begin that brokers give, and the exchanges that each of them has."""
+"""Prefix of broker-generated names, and of the brokers' predefined exchanges."""
 
 _SUFFIXED = (NameKind.QUEUE, NameKind.EXCHANGE)
 
@@ -32,7 +32,8 @@ class _Pairs:
     __slots__ = ("to_live", "to_recorded")
 
     def __init__(self) -> None:
-        self.to_live: OrderedDict[str, str] = OrderedDict()  # whose first is found at once, however many went before
+        # A dict would need ever longer to find its first entry after many deletions.
+        self.to_live: OrderedDict[str, str] = OrderedDict()
         self.to_recorded: OrderedDict[str, str] = OrderedDict()
 
     def learn(self, recorded: str, live: str) -> None:
@@ -44,11 +45,11 @@ class _Pairs:
 
 
 class SharedNames:
-    """The names of queues and exchanges, for all connections that are played together.
+    """Names of queues and exchanges, for all connections that are played together.
 
-    With a `suffix`, each queue and exchange that a client has named gets it, so that copies of a capture do not meet:
-    but not the broker's own. A routing key is a queue's name with the default exchange, or where it equals a name that
-    the broker gave.
+    Each queue and exchange that a client has named gets the `suffix`, so that copies of a capture do not interfere;
+    broker-generated names do not. A routing key is a queue's name with the default exchange, or if it equals a name
+    that the broker generated.
     """
 
     def __init__(self, suffix: str = "") -> None:
@@ -56,14 +57,14 @@ class SharedNames:
         self._pairs: dict[NameKind, _Pairs] = {}
 
     def learn(self, kind: NameKind, recorded: str, live: str) -> None:
-        """`live` stands for `recorded`."""
+        """Map `recorded` to `live`, and back."""
         pairs = self._pairs.get(kind)
         if pairs is None:
             pairs = self._pairs[kind] = _Pairs()
         pairs.learn(recorded, live)
 
     def to_live(self, kind: NameKind, recorded: str) -> str:
-        """The live name for a recorded one; itself, if there is no other."""
+        """Return the live name for a recorded one; unchanged if none was learned and no suffix applies."""
         pairs = self._of(kind)
         live = None if pairs is None else pairs.to_live.get(recorded)
         if live is not None:
@@ -73,7 +74,7 @@ class SharedNames:
         return recorded
 
     def to_recorded(self, kind: NameKind, live: str) -> str:
-        """The way back."""
+        """Return the recorded name for a live one; unchanged if none was learned and no suffix applies."""
         pairs = self._of(kind)
         recorded = None if pairs is None else pairs.to_recorded.get(live)
         if recorded is not None:
@@ -87,18 +88,18 @@ class SharedNames:
 
 
 class ConnectionNames:
-    """The names of one connection: the shared ones, and the consumer tags of each channel."""
+    """Names of one connection: the shared ones, and the consumer tags of each channel."""
 
     def __init__(self, shared: SharedNames) -> None:
         self.shared = shared
         self._tags: dict[int, _Pairs] = {}
 
     def learn_consumer_tag(self, channel: int, recorded: str, live: str) -> None:
-        """The consumer `recorded` of a channel is called `live`."""
+        """Map a consumer tag of a channel to the live one, and back."""
         self._tags.setdefault(channel, _Pairs()).learn(recorded, live)
 
     def learn(self, recorded: Command, live: Command) -> None:
-        """Two commands of the broker stand for each other: so do the names that it has made up for them."""
+        """Map the generated names in a broker's command to those in its live counterpart."""
         one, other = recorded.method, live.method
         if isinstance(one, QueueDeclareOk) and isinstance(other, QueueDeclareOk):
             self._learn_given(one.queue, other.queue)
@@ -106,18 +107,18 @@ class ConnectionNames:
             if one.consumer_tag != other.consumer_tag:
                 self.learn_consumer_tag(recorded.channel, one.consumer_tag, other.consumer_tag)
         elif one.name in MESSAGES and other.name in MESSAGES:
-            self._learn_given(recorded.properties.reply_to, live.properties.reply_to)  # of a direct reply
+            self._learn_given(recorded.properties.reply_to, live.properties.reply_to)  # a direct reply's address
 
     def _learn_given(self, recorded: str | None, live: str | None) -> None:
         if recorded and live and recorded != live and recorded.startswith(GIVEN_BY_BROKER):
             self.shared.learn(NameKind.QUEUE, recorded, live)
 
     def end_channel(self, channel: int) -> None:
-        """The consumers of a channel are no more."""
+        """Forget the consumer tags of a channel."""
         self._tags.pop(channel, None)
 
     def live(self, recorded: Command) -> Command:
-        """A recorded command with the live names; the very same, if none is another."""
+        """Return a recorded command with the live names; the same object if no name differs."""
         tags = self._tags.get(recorded.channel)
 
         def rename(kind: NameKind, name: str) -> str:
@@ -128,7 +129,7 @@ class ConnectionNames:
         return _renamed(recorded, rename, is_back=False)
 
     def recorded(self, live: Command) -> Command:
-        """A live command with the recorded names; the very same, if none is another."""
+        """Return a live command with the recorded names; the same object if no name differs."""
         tags = self._tags.get(live.channel)
         key = _queue_of_dead_letter(live)
 
@@ -143,9 +144,9 @@ class ConnectionNames:
 
 
 def _queue_of_dead_letter(command: Command) -> str:
-    """The routing key of a dead letter that was first published with it to the default exchange; "" if it is not one.
+    """Return the routing key of a dead letter that was first published with it to the default exchange, else "".
 
-    Such a key is a queue's name, though the exchange that the message came from then is another one.
+    Such a key is a queue's name, although the message's exchange is not the default one any more.
     """
     if command.method.name not in MESSAGES:
         return ""
@@ -158,7 +159,7 @@ def _queue_of_dead_letter(command: Command) -> str:
 
 
 def _renamed(command: Command, rename: Callable[[NameKind, str], str], *, is_back: bool) -> Command:
-    """The command with other names. `ProtocolError` if it is malformed."""
+    """Return the command with its names replaced. `ProtocolError` if it is malformed."""
     method: Method = command.method
     if isinstance(method, ChannelClose | ConnectionClose):
         text = renamed_text(method.reply_text, rename)

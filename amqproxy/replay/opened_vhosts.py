@@ -1,4 +1,4 @@
-"""The virtual hosts that a capture has opened: a new broker needs them before it can be played there."""
+"""The virtual hosts that a capture opens: a new broker needs them before the capture can be played there."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from amqproxy.replay.steps import SentStep, Step
 
 
 def opened_vhosts(steps: Iterable[Step]) -> set[str]:
-    """Those that the recorded broker has let its clients into, by their names. Not those that it refused."""
+    """Return the names of the virtual hosts that the recorded broker opened, without those that it refused."""
     asked: dict[int, str] = {}
     opened: set[str] = set()
     for step in steps:

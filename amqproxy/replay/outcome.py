@@ -1,4 +1,4 @@
-"""What came of a replay, and whether an expression is true of it."""
+"""The outcome of a replay, and expressions about it."""
 
 from __future__ import annotations
 
@@ -21,17 +21,17 @@ _SUBJECT = re.compile(r"\b(finding|difference)\s*\.")
 
 
 class ReplayOutcome(msgspec.Struct, frozen=True):
-    """What passed in a replay, and what differed from the recording."""
+    """The traffic of a replay, and its differences from the recording."""
 
     traffic: TrafficLog
     differences: list[Difference]
 
 
 class OutcomeFilter:
-    """An expression in CEL that is true of some thing in an outcome. `ValueError` when it is wrong.
+    """A CEL expression about the commands, findings or differences of an outcome. `ValueError` if it is invalid.
 
-    With the names of rules and filters, it is asked of each command that passed, from either side. With `finding.` or
-    `difference.`, of each finding and each difference, with their fields as JSON has them.
+    With the names of rules and filters, it is evaluated for each command, from either side. With `finding.` or
+    `difference.`, for each finding or each difference, with their fields as JSON has them.
     """
 
     def __init__(self, expression: str) -> None:
@@ -47,7 +47,7 @@ class OutcomeFilter:
             self._filter = compiled(expression)
 
     def holds(self, outcome: ReplayOutcome) -> bool:
-        """Is it true of anything?"""
+        """Whether the expression is true of any command, finding or difference."""
         if self._filter is not None:
             return _holds_of_commands(self._filter, outcome.traffic)
         found: Iterable[Any] = outcome.differences

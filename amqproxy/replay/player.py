@@ -1,10 +1,10 @@
-"""One recorded connection, played against a live broker: what all protocols share.
+"""One recorded connection, played against a live broker: the part that all protocols share.
 
     recorded steps, in order ─▶ `Player.play` ─▶ a live connection ⇄ bytes ⇄ broker
 
 There is no clock and no socket: the time is passed in, in seconds. A client's command is sent with the live names and
-tags; the broker's is waited for, until the time that `play` returns, and compared. What could not be sent, what does
-not come, and what comes besides, is reported to the `ReplayResult`.
+tags; the broker's is awaited, until the time that `play` returns, and compared. Commands that could not be sent,
+missing answers and extra ones are reported to the `ReplayResult`.
 """
 
 from __future__ import annotations
@@ -21,14 +21,14 @@ from amqproxy.replay.deliveries import LiveDelivery
 from amqproxy.replay.steps import BytesLost, BytesSent, ConnectionEnded, ProtocolHeaderSent, SentStep, Step
 
 MAX_OUTBOX = 1024 * 1024
-"""Bytes that wait to be sent on a connection, above which nothing more of it is played."""
+"""Unsent bytes of a connection above which the playing of its commands pauses."""
 
 
 class ComparedLink(BrokerLink):
-    """A live connection whose broker is compared with the recorded one. An answer may take `timeout` seconds."""
+    """A live connection that compares its broker with the recorded one. An answer may take `timeout` seconds."""
 
     WHY_OVER: str
-    """Why an answer did not come on a channel that is over."""
+    """The reason to report if an answer did not come since its channel or session is over."""
 
     def __init__(self, replayed: ReplayedStream, *, timeout: float, wake: Callable[[], None]) -> None:
         super().__init__(replayed, wake=wake)
@@ -37,24 +37,24 @@ class ComparedLink(BrokerLink):
         self._is_lossy = False
         """Whether the capture lacks bytes of the recorded connection."""
         self._lacks_answers = False
-        """Whether it lacks some of the broker's."""
+        """Whether the capture lacks bytes of the recorded broker."""
         self._out_of_step: set[str] = set()
-        """Queues whose deliveries have other contents than the recorded ones."""
+        """Queues whose deliveries differ in content from the recorded ones."""
 
     @abstractmethod
     def _await_server(self, step: Any, begin: float) -> float | None:
-        """Wait for what the broker sent, and compare it."""
+        """Wait for the live counterpart of a recorded broker step, and compare it."""
 
     @abstractmethod
     def report_rest(self) -> None:
-        """Report what came that the recording does not have, and what it has that did not come by itself."""
+        """Report extra live answers, and unawaited recorded ones that did not come."""
 
     @abstractmethod
     def report_extra_delivery(self, delivery: LiveDelivery) -> None:
         """Report a message that the recording does not have."""
 
     def _report_end(self, *, is_expected: bool) -> None:
-        """Report that the broker has ended the connection, unless that was to be expected; end the trace."""
+        """Report that the broker has ended the connection, unless that was expected; end the trace."""
         if not is_expected and not (self._lacks_answers or self._is_ending or self._recorded_end is SERVER):
             self._result.extra_event(self.error, self.stream, self.connection, self._now_ns)
         self._result.live.note(self._trace.end(self._now_ns, "the replay is over"))
@@ -69,8 +69,8 @@ class ComparedLink(BrokerLink):
     ) -> LiveDelivery | float | None:
         """Return the live delivery that stands for a recorded one, or until when to wait for it; None if none came.
 
-        With `is_late`, chance decides whether it still comes. A message with another content may stand for it, once it
-        has been waited for: the next one of that queue then does so at once.
+        With `is_late`, chance decides whether it still comes. After the wait, a message with another content may stand
+        for it; later ones from that queue then do so at once.
         """
         found = self._board.take(queue, key)
         if found is None and queue in self._out_of_step:
@@ -113,13 +113,13 @@ class ComparedLink(BrokerLink):
 
 
 class Player(ComparedLink):
-    """One connection that is played. `wake` is called with it when there is something for its socket to do."""
+    """One connection that is played. `wake` is called with the player when its socket has to act."""
 
     def __init__(self, replayed: ReplayedStream, *, timeout: float, wake: Callable[[Player], None]) -> None:
         super().__init__(replayed, timeout=timeout, wake=lambda: wake(self))
 
     def play(self, step: Step, now: float, due: float, ahead: Ahead) -> float | None:
-        """Play a step; None when it is done, else the time until which it has to wait, unless something comes first."""
+        """Play a step; return None when it is done, else until when to wait unless something is received first."""
         self._now = now
         try:
             if isinstance(step, BytesLost):
@@ -155,8 +155,8 @@ class Player(ComparedLink):
         return None
 
     def _lose_track(self) -> None:
-        """Bytes of the client are lost: it is not known any more what it has opened."""
+        """Handle the loss of client bytes, after which its opened channels are unknown."""
 
     @abstractmethod
     def _play_client(self, step: Any, ahead: Ahead) -> float | None:
-        """Play a step of the client on a connection that is there, or over."""
+        """Play a step of the client on a connection that is established, or over."""

@@ -1,4 +1,4 @@
-"""A capture that is played once: its steps in order, its connections, and when each step is due."""
+"""One copy of a capture that is played: its steps in order, its connections, and when each step is due."""
 
 from __future__ import annotations
 
@@ -21,26 +21,26 @@ from amqproxy.replay.steps import ConnectionEnded, SentStep, Step
 from amqproxy.replay.target import Target
 
 LOOK_AHEAD = 4096
-"""Steps of a copy that are read ahead of the one that is played."""
+"""Steps of a copy that are read ahead."""
 
 LOOK_AHEAD_BYTES = 16 * 1024 * 1024
-"""Bytes of the steps that are read ahead, about: the last batch may go beyond it."""
+"""Approximate bytes of the steps that are read ahead: the last batch may exceed it."""
 
 AT_ONCE = float("inf")
 
 
 class Order(StrEnum):
-    """What a command waits for."""
+    """The recorded steps that a command waits for."""
 
     CAPTURE = "capture"
-    """All that came before it in the capture, on any connection: so connections that need each other find each
-    other, at any speed."""
+    """All earlier steps of the capture, on any connection: so connections that depend on each other keep their order at
+    any speed."""
     CONNECTION = "connection"
-    """What came before it on its own connection."""
+    """Earlier steps of the same connection."""
 
 
 class PlaySettings(msgspec.Struct, frozen=True, kw_only=True):
-    """How a capture is played: how many times as fast, in which order, and how many seconds an answer may take."""
+    """Settings of a replay: `speed` is a factor, `AT_ONCE` for no delays; an answer may take `timeout` seconds."""
 
     target: Target
     speed: float = 1.0
@@ -54,7 +54,7 @@ def size_of(step: Step) -> int:
 
 
 class Lane:
-    """Steps that are played one after the other, each with its player."""
+    """Steps that are played in sequence, each with its player."""
 
     def __init__(self) -> None:
         self.steps: deque[tuple[Step, Player]] = deque()
@@ -72,7 +72,7 @@ class Lane:
 
 
 class ReplayCopy:
-    """One copy of a capture, whose first step is due at `begin`. `wake` is called for players with something to do."""
+    """One copy of a capture. Its first step is due at `begin`; `wake` is called with players whose socket must act."""
 
     def __init__(
         self,
@@ -98,12 +98,12 @@ class ReplayCopy:
         self._backlog = 0
         self._backlog_bytes = 0
         self._over: set[int] = set()
-        """Connections whose recording is over."""
+        """Connections whose recorded steps have all been played."""
         self._now = begin
 
     @property
     def is_hungry(self) -> bool:
-        """Is there room for more steps?"""
+        """Whether there is room for more steps."""
         return not self._is_whole and self._backlog < LOOK_AHEAD and self._backlog_bytes < LOOK_AHEAD_BYTES
 
     @property
@@ -111,7 +111,7 @@ class ReplayCopy:
         return self._is_whole and not self._backlog
 
     def extend(self, steps: Iterable[Step]) -> None:
-        """Take the steps that come next."""
+        """Add the next steps."""
         for step in steps:
             if self._first_ns is None:
                 self._first_ns = step.ts_ns
@@ -128,15 +128,15 @@ class ReplayCopy:
             lane.is_full = not self.is_hungry
 
     def end(self) -> None:
-        """No more steps come."""
+        """Note that the capture has no more steps."""
         self._is_whole = True
         for lane in self._lanes.values():
             lane.is_whole = True
 
     def advance(self, now: float, player: Player | None = None) -> float:
-        """Play what can be played: when to call again, unless something comes first.
+        """Play all steps that can be played; return when to call again, unless something is received first.
 
-        With a `player`, something has come for that one only.
+        With a `player`, only that one has received something.
         """
         self._now = now
         if player is not None and self._settings.order is Order.CONNECTION:
@@ -145,12 +145,12 @@ class ReplayCopy:
         return min([self._advance(lane, now) for lane in list(self._lanes.values())], default=NEVER)
 
     def finish(self, now: float) -> None:
-        """The recording is over: close what is still open."""
+        """Close all open connections at the end of the recording."""
         for player in self.players.values():
             player.finish(now)
 
     def report_rest(self) -> None:
-        """Report what came that the recording does not have."""
+        """Report live answers and deliveries that the recording does not have."""
         for player in self.players.values():
             player.report_rest()
         for delivery in (*self._board.given_up, *self._board.unmatched()):
@@ -171,7 +171,7 @@ class ReplayCopy:
         while steps:
             step, player = steps[0]
             due = self._due(step)
-            is_due_later = due > now and player.life is not Life.ENDED  # whose steps are not played any more
+            is_due_later = due > now and player.life is not Life.ENDED  # an ended player takes its steps without delay
             if is_due_later and (isinstance(step, ConnectionEnded) or getattr(step, "sender", None) is CLIENT):
                 return due
             until = player.play(step, now, due, lane)
@@ -187,7 +187,7 @@ class ReplayCopy:
         return NEVER
 
     def release(self, player: Player) -> None:
-        """A player has no socket any more: once its recording is over, report what is left of it, and forget it."""
+        """Forget a player without a socket once its recording is over, after reporting what it has left."""
         if player.stream in self._over and self.players.get(player.stream) is player:
             self._over.discard(player.stream)
             del self.players[player.stream]

@@ -1,4 +1,4 @@
-"""Plays a capture against a broker: the sockets and the clock around `ReplayCopy`."""
+"""Replay of a capture against a broker: the sockets and the clock around `ReplayCopy`."""
 
 from __future__ import annotations
 
@@ -16,16 +16,16 @@ from amqproxy.replay.steps import Step
 from amqproxy.sockets.transport import Transport, TransportBroken
 
 BATCH, BATCH_BYTES = 256, 1024 * 1024
-"""Steps that are read of a capture at once, and their bytes."""
+"""Steps per read of a capture, and their bytes."""
 
 CLOSE_TIMEOUT = 1.0
-"""Seconds that the broker has, in the end, to answer connection.close, or to close its half."""
+"""Seconds that the broker has at the end to answer connection.close, or to close its half of the socket."""
 
 Dial = Callable[[], Awaitable[Transport]]
 
 
 def _next_batch(steps: Iterator[Step]) -> list[Step]:
-    """Some of the steps that come next; none at the end."""
+    """Read the next batch of steps; empty at the end."""
     batch: list[Step] = []
     size = 0
     while len(batch) < BATCH and size < BATCH_BYTES:
@@ -42,7 +42,7 @@ class DialFailed(Exception):
 
 
 class Replayer:
-    """Plays the steps of a capture with all copies at once."""
+    """Player of a capture's steps with all copies at once."""
 
     def __init__(
         self,
@@ -54,7 +54,7 @@ class Replayer:
         suffix: str = "",
         watch: Watch | None = None,
     ) -> None:
-        """All names get the `suffix`, and those of several copies a number; `watch` is shown all bytes."""
+        """Play `clients` copies; names get the `suffix`, and a number with several copies; `watch` sees all bytes."""
         self._settings = settings
         self._dial = dial
         self._result = result
@@ -63,7 +63,7 @@ class Replayer:
         self._watch = watch
         self._copies: list[ReplayCopy] = []
         self._due: list[float] = []
-        """When each copy is to be advanced; 0 is at once."""
+        """Time at which each copy has to advance; 0 for at once."""
         self._events: dict[Player, trio.Event] = {}
         self._kick = trio.Event()
         self._room = trio.Event()
@@ -73,9 +73,9 @@ class Replayer:
         self._failure: Exception | None = None
 
     async def play(self, steps: Iterator[Step]) -> None:
-        """Play all steps, and report to the result. Cancelled, what was played by then is reported.
+        """Play all steps, and report to the result, also when cancelled.
 
-        `DialFailed` if not even one connection could be opened, and whatever is raised when steps are read.
+        `DialFailed` if not even one connection could be opened; exceptions of `steps` are raised, too.
         """
         begin = trio.current_time()
         for number in range(self._clients):
@@ -98,7 +98,7 @@ class Replayer:
             raise self._failure
 
     async def _finish(self) -> None:
-        """Close what is still open, and give the broker time to answer."""
+        """Close all open connections, and give the broker `CLOSE_TIMEOUT` to answer."""
         for copy in self._copies:
             copy.finish(trio.current_time())
         with trio.move_on_after(CLOSE_TIMEOUT):
@@ -121,7 +121,7 @@ class Replayer:
                     await self._kick.wait()
 
     async def _read_ahead(self, steps: Iterator[Step]) -> None:
-        """Read the steps in a thread of its own, as far as the slowest copy allows."""
+        """Read the steps in a thread, as far ahead as the slowest copy allows."""
         try:
             batch: list[Step] | None = None
             while batch is None or batch:
@@ -139,18 +139,18 @@ class Replayer:
             self._fail(error)
 
     def _fail(self, error: Exception) -> None:
-        """Give up all that is played."""
+        """Give up the replay for an error."""
         self._failure = self._failure or error
         assert self._nursery is not None
         self._nursery.cancel_scope.cancel()
 
     def _stir(self, number: int) -> None:
-        """Something has come for a copy, which may be able to go on."""
+        """Advance a copy that has received something, as soon as possible."""
         self._due[number] = 0.0
         self._kick.set()
 
     def _advance(self) -> float:
-        """Play what can be played of the copies that are due: when to do that again."""
+        """Advance the copies that are due; return when to do that again."""
         now = trio.current_time()
         for number, copy in enumerate(self._copies):
             if self._due[number] <= now:
@@ -158,7 +158,7 @@ class Replayer:
         return min(self._due)
 
     def _wake(self, number: int, player: Player) -> None:
-        """A player has something for its socket to do."""
+        """Wake the socket of a player, or connect it if it must dial."""
         event = self._events.get(player)
         if event is not None:
             event.set()
@@ -225,7 +225,7 @@ class Replayer:
                 await event.wait()
             if player.ending == "close":
                 await transport.send_eof()
-                await trio.sleep(CLOSE_TIMEOUT)  # what it still sends is read, else the system would send a reset
+                await trio.sleep(CLOSE_TIMEOUT)  # `_read` still reads: with unread bytes, closing would send a reset
         scope.cancel()
 
     async def _beat(self, player: Player) -> None:

@@ -1,4 +1,4 @@
-"""What a replay found: what differed, what could not be played, and how long the broker took, then and now."""
+"""Result of a replay: differences, commands that were not played, recorded and live latencies."""
 
 from __future__ import annotations
 
@@ -22,10 +22,10 @@ from amqproxy.taps.trace.events import (
 )
 
 MAX_DIFFERENCES = 10_000
-"""Differences that are kept; beyond it they are counted."""
+"""Differences that are kept; more are only counted."""
 
 MAX_REASONS = 200
-"""Reasons for which something was not played that are kept apart."""
+"""Distinct reasons for unplayed commands that are kept."""
 
 MAX_NOTES = 100
 
@@ -33,13 +33,13 @@ _QUANTILES = (("p50", 0.50), ("p99", 0.99))
 
 
 class LatenciesByKind:
-    """How long the broker took for each kind of thing, by the trace of its connections."""
+    """Latencies of the broker by kind of request, from the traces of its connections."""
 
     def __init__(self) -> None:
         self._by_kind: dict[str, Latencies] = {}
 
     def note(self, events: Iterable[TraceEvent]) -> None:
-        """Take the latencies of what has happened."""
+        """Add the latencies in events of a trace."""
         for event in events:
             match event:
                 case RequestAnswered(request=request, latency_ns=latency) if (
@@ -67,7 +67,7 @@ class LatenciesByKind:
         return sorted(self._by_kind)
 
     def summary(self, kind: str) -> dict[str, Any] | None:
-        """`count`, and `p50` and `p99` in seconds; None if there was none."""
+        """Return `count`, and `p50` and `p99` in seconds; None without latencies of this kind."""
         found = self._by_kind.get(kind)
         if found is None:
             return None
@@ -76,7 +76,7 @@ class LatenciesByKind:
 
 
 class NotPlayed(msgspec.Struct, frozen=True, omit_defaults=True, kw_only=True):
-    """Commands of the recording that were not sent, for the same reason; `first` is where the first of them is."""
+    """Recorded commands that were not sent, for the same reason; `first` is the place of the first of them."""
 
     reason: str
     count: int
@@ -85,10 +85,10 @@ class NotPlayed(msgspec.Struct, frozen=True, omit_defaults=True, kw_only=True):
 
 
 class ReplayResult:
-    """What all copies of a capture found. `on_difference` is called with each difference when it is found."""
+    """The result of all copies of a capture. `on_difference` is called with each difference when it is found."""
 
     def __init__(self, on_difference: Callable[[Difference], None] | None = None, ignored: Sequence[str] = ()) -> None:
-        """Fields that are `ignored` do not count as different, nor what is in them."""
+        """Create an empty result; `ignored` fields, with everything in them, do not count as differences."""
         self.differences: list[Difference] = []
         self.difference_count = 0
         self._counts = dict.fromkeys((DifferenceKind.MISSING, DifferenceKind.EXTRA, DifferenceKind.CHANGED), 0)
@@ -106,7 +106,7 @@ class ReplayResult:
 
     @property
     def is_same(self) -> bool:
-        """Was all of it played, and did nothing differ?"""
+        """Whether everything was played, without any difference."""
         return not self.difference_count and not self._not_played
 
     @property
@@ -114,7 +114,7 @@ class ReplayResult:
         return list(self._not_played.values())
 
     def matched(self, recorded: CommandSent, live: Command, changes: list[Change], now_ns: int) -> None:
-        """A live answer stands for a recorded one."""
+        """Count a live answer that stands for a recorded one; report its changes, if any."""
         self.answers += 1
         if self._ignored:
             changes = [each for each in changes if not self._is_ignored(each.field)]
@@ -135,7 +135,7 @@ class ReplayResult:
         return any(field == each or field.startswith((f"{each}.", f"{each}[")) for each in self._ignored)
 
     def missing(self, step: Step, why: str) -> None:
-        """A recorded answer did not come."""
+        """Report that a recorded answer did not come."""
         command = step.command if isinstance(step, CommandSent) else None
         name = _step_name(step)
         what = "a protocol header" if isinstance(step, ProtocolHeaderSent) else "the connection's end"
@@ -163,7 +163,7 @@ class ReplayResult:
         name: str = "",
         session: int | None = None,
     ) -> None:
-        """An answer came that the recording does not have; `name` and `session` as in `CommandSent`."""
+        """Report an answer that the recording does not have; `name` and `session` are as in `CommandSent`."""
         channel = command.channel if session is None else session
         self.add(
             Difference(
@@ -176,7 +176,7 @@ class ReplayResult:
         )
 
     def extra_event(self, what: str, stream: int, connection: str, now_ns: int) -> None:
-        """Something else happened that the recording does not have."""
+        """Report another event that the recording does not have."""
         place = Place(ts_ns=now_ns, stream=stream, connection=connection)
         self.add(Difference(kind=DifferenceKind.EXTRA, type="connection", what=what, b=place))
 
@@ -189,7 +189,7 @@ class ReplayResult:
             self._on_difference(difference)
 
     def unplayed(self, step: Step, reason: str) -> None:
-        """A recorded command was not sent."""
+        """Note a recorded command that was not sent, for a reason."""
         method = _step_name(step)
         if len(self._not_played) >= MAX_REASONS and (reason, method) not in self._not_played:
             reason, method = "for further reasons", None
@@ -200,12 +200,12 @@ class ReplayResult:
             self._not_played[reason, method] = NotPlayed(reason=reason, count=1, method=method, first=place_of(step))
 
     def note(self, text: str) -> None:
-        """Add something else that a reader should know, once."""
+        """Add a note for the reader, unless it is there."""
         if text not in self.notes and len(self.notes) < MAX_NOTES:
             self.notes.append(text)
 
     def summary(self) -> dict[str, Any]:
-        """As JSON: what was played, the numbers of differences by kind, what was not played, and the latencies."""
+        """Return the totals in JSON's types: commands, differences by kind, unplayed commands, and latencies."""
         names = sorted({*self.recorded.kinds, *self.live.kinds})
         return {
             "same": self.is_same,
@@ -224,7 +224,7 @@ class ReplayResult:
         }
 
     def progress_json(self, loop: int) -> bytes:
-        """How far it has come: a line of JSON, as the summary is; `loop` is the time that it is played, from 1."""
+        """Return the progress as a line of JSON, with keys of the summary; `loop` counts the rounds from 1."""
         return encoded(
             {
                 "report": "progress",

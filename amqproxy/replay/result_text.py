@@ -1,4 +1,4 @@
-"""What a replay found, as text for a person."""
+"""Text of a replay's result."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ _SIGNS = {DifferenceKind.MISSING: "-", DifferenceKind.EXTRA: "+", DifferenceKind
 
 
 def difference_line(difference: Difference) -> str:
-    """One line: `-` for what did not come, `+` for what came in addition, `~` for what is different."""
+    """Return a difference on one line: `-` for missing, `+` for extra, `~` for changed."""
     place = difference.a or difference.b
     where = "" if place is None else f"#{place.stream}" + (f"/{place.channel}" if place.channel else "")
     text = f"{_SIGNS.get(difference.kind, '~')} {where} {difference.what}"
@@ -33,7 +33,7 @@ def _value(value: Any) -> str:
 
 
 def result_lines(result: ReplayResult, hidden: int) -> Iterator[str]:
-    """What was played and what differed, `hidden` differences of which were not printed; and the latencies."""
+    """Yield the lines of totals, unplayed commands and latencies; `hidden` differences were not printed."""
     if hidden:
         yield f"… and {hidden} more differences (--limit 0 prints all)"
     for each in result.not_played:

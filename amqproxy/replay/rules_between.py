@@ -1,4 +1,4 @@
-"""A proxy with rules, in this process, between what is played and the broker."""
+"""A proxy with rules, in this process, between the replay and the broker."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ HOST = "127.0.0.1"
 
 @asynccontextmanager
 async def rules_between(dial: Dial, rules: Sequence[Rule], limits: Limits, upstream: str) -> AsyncIterator[Dial]:
-    """While this is entered, what is dialled by the result passes a proxy with these rules."""
+    """Run a proxy with these rules; yield a `Dial` that connects through it."""
     server = ProxyServer(dial, limits, Metrics(), rules=RuleSet(rules), upstream=upstream)
     listeners = await trio.open_tcp_listeners(0, host=HOST)
     port = listeners[0].socket.getsockname()[1]

@@ -12,17 +12,17 @@ from amqproxy.replay.outcome import OutcomeFilter, ReplayOutcome
 from amqproxy.replay.steps import Step
 
 Play = Callable[[Iterable[Step], int], Awaitable[ReplayOutcome]]
-"""Plays steps in a world of their own; the number is that of the try."""
+"""Plays steps in isolation from other tries; the number is that of the try."""
 
 
 class NotTrue(Exception):
-    """The expression is not even true of the whole capture."""
+    """Raised if the expression is not even true of the whole capture."""
 
 
 class Shrunk(msgspec.Struct, frozen=True, kw_only=True):
-    """What is left, and how it was found: commands before and after, and the number of replays.
+    """The smallest part found, and how: connections and commands before and after, and the number of replays.
 
-    `outcome` is that of the last replay of it. `is_least` is whether nothing more can be left out, by this way.
+    `outcome` is that of its last replay. `is_least` is whether the method can leave out nothing more.
     """
 
     connections_before: int
@@ -35,7 +35,7 @@ class Shrunk(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Shrinker:
-    """Leaves out connections, then channels, then commands, as long as the expression stays true."""
+    """Search for the smallest part: leaves out connections, channels, then commands while the expression stays true."""
 
     def __init__(
         self, steps: Sequence[Step], until: OutcomeFilter, play: Play, has_time: Callable[[], bool] = lambda: True
@@ -49,7 +49,7 @@ class Shrinker:
         self._outcome: ReplayOutcome | None = None
 
     async def shrink(self, on_progress: Callable[[int, int], None] = lambda commands, replays: None) -> Shrunk:
-        """The smallest part. `NotTrue` where the expression is not true of the whole."""
+        """Find the smallest part. `NotTrue` if the expression is not true of the whole capture."""
         whole = part = self._capture.whole
         if not await self._is_true(whole):
             raise NotTrue
@@ -101,7 +101,7 @@ class Shrinker:
         return msgspec.structs.replace(part, commands=frozenset(left))
 
     async def _is_true(self, part: CapturePart) -> bool:
-        """Is the expression true when this part is played? `OutOfTime` when there is none to find out."""
+        """Play this part; return whether the expression is true of the outcome. `OutOfTime` if no time is left."""
         known = self._known.get(part)
         if known is not None:
             return known

@@ -1,4 +1,4 @@
-"""Reading of the steps of one recorded connection, from what a capture decodes to: what all protocols share."""
+"""Reading of one recorded connection's steps from a decoded capture: the part that all protocols share."""
 
 from __future__ import annotations
 
@@ -14,10 +14,10 @@ from amqproxy.taps.trace.events import TraceEvent
 
 
 class StepReader(ABC):
-    """Makes steps of one connection, numbered by `numbers`; heartbeats are left out.
+    """Reader of one connection's steps, numbered by `numbers`, without heartbeats.
 
-    `on_frame` is shown frames in the order that the trace finds for the two directions, which a capture may have mixed
-    up. `events` are those of the trace with the steps that were returned last.
+    `on_frame` is called with frames in the order that the trace finds for the two directions, which a capture may have
+    interleaved wrongly. `events` are the trace's events for the steps that were returned last.
     """
 
     def __init__(
@@ -36,7 +36,7 @@ class StepReader(ABC):
         self._steps: list[Step] = []
 
     def read(self, decoded: Decoded) -> list[Step]:
-        """Return the steps that this completes."""
+        """Return the steps that a decoded part of the capture completes."""
         ts_ns = decoded.ts_ns
         match decoded:
             case DecodedProtocolHeader():
@@ -66,12 +66,12 @@ class StepReader(ABC):
         )
         self._steps.append(step)
 
-    def _take_packet(self, decoded: Any) -> None:  # noqa: B027 - for those with `on_frame`, there is nothing to do
+    def _take_packet(self, decoded: Any) -> None:  # noqa: B027 - readers with `on_frame` have nothing to do
         """Take the frames of one packet."""
 
     @abstractmethod
     def _skip(self, skipped: SkippedBytes) -> None:
-        """Take bytes that are not frames, or are lost."""
+        """Take bytes that are not frames, or that are lost."""
 
-    def _cut_all(self, ts_ns: int) -> None:  # noqa: B027 - for most, they count for nothing
-        """Take the end of the connection: contents under way stay without their ends."""
+    def _cut_all(self, ts_ns: int) -> None:  # noqa: B027 - only some protocols report partial contents
+        """Report partial contents at the end of the connection."""

@@ -1,4 +1,4 @@
-"""Which commands of a recording are played: those for which a filter holds, and what they cannot do without."""
+"""Selection of the commands that are played: those for which a filter holds, and those that they need."""
 
 from __future__ import annotations
 
@@ -15,18 +15,18 @@ from amqproxy.rules.matching.filters import Filter
 
 
 class StepFilter:
-    """A filter, asked of the commands of each connection, whichever protocol it speaks."""
+    """A filter of the commands of all connections, whatever their protocols."""
 
     def __init__(self, chosen: Filter) -> None:
         self._chosen = chosen
         self._of_streams: dict[int, ConnectionFilter] = {}
 
     def learn(self, step: SentStep) -> None:
-        """Learn what the client says of itself: to be called with each step, before `holds`."""
+        """Learn the client's identity from a step; call it with each step, before `holds`."""
         self._of(step).learn(step)
 
     def holds(self, step: SentStep) -> bool:
-        """Return whether it holds for a command."""
+        """Return whether the filter holds for a command."""
         return self._of(step).holds(step)
 
     def _of(self, step: SentStep) -> ConnectionFilter:
@@ -42,7 +42,7 @@ class StepFilter:
 
 
 def selected(steps: Iterable[Step], chosen: Filter, streams: set[int] | None = None) -> Iterator[Step]:
-    """The steps, with those commands of clients marked that the filter does not let by.
+    """Yield the steps, with client commands for which the filter does not hold marked as unwanted.
 
     With `streams`, only the steps of these connections.
     """
@@ -56,7 +56,7 @@ def selected(steps: Iterable[Step], chosen: Filter, streams: set[int] | None = N
 
 
 def streams_of(steps: Iterable[Step], chosen: Filter) -> set[int]:
-    """The connections that have a command which the filter lets by, besides what opens and closes them."""
+    """Return the connections with a client command for which the filter holds, apart from those that open and close."""
     asked = StepFilter(chosen)
     found: set[int] = set()
     for step in steps:

@@ -1,4 +1,4 @@
-"""What passed on a recorded connection: one value for each command, greeting, fault, and the end."""
+"""Steps of a recorded connection: one value for each command, greeting, fault, and the end."""
 
 from __future__ import annotations
 
@@ -13,9 +13,9 @@ from amqproxy.amqp091.transitions import Peer
 
 
 class StepBase(msgspec.Struct, frozen=True, kw_only=True, gc=False):
-    """What all steps share.
+    """The base of all steps.
 
-    `index` numbers the steps of a capture in their order; `stream` and `connection` are as in `DecodedFrames`.
+    `index` numbers the steps of a capture in order; `stream` and `connection` are as in `DecodedFrames`.
     """
 
     index: int
@@ -25,9 +25,9 @@ class StepBase(msgspec.Struct, frozen=True, kw_only=True, gc=False):
 
 
 class SentStep(StepBase, frozen=True, kw_only=True, gc=False):
-    """A whole command or control, as a protocol has it. `is_wanted` is whether it is to be played, where only some are.
+    """A complete command or control of a protocol. `is_wanted` is False if a selection excludes it from the replay.
 
-    A protocol derives its own from it, with the properties that are declared here.
+    Each protocol derives its own class, with the properties that are declared here.
     """
 
     sender: Peer
@@ -35,17 +35,17 @@ class SentStep(StepBase, frozen=True, kw_only=True, gc=False):
 
     @property
     def protocol(self) -> str:
-        """The name of its protocol."""
+        """Name of its protocol."""
         raise NotImplementedError
 
     @property
     def channel(self) -> int:
-        """The number of its channel or session."""
+        """Number of its channel or session."""
         raise NotImplementedError
 
     @property
     def method(self) -> Any:
-        """Its method; None where that is malformed."""
+        """Its method; None if that is malformed."""
         raise NotImplementedError
 
     @property
@@ -55,17 +55,17 @@ class SentStep(StepBase, frozen=True, kw_only=True, gc=False):
 
     @property
     def is_on_channel(self) -> bool:
-        """Whether it is of a channel or session, and not of the whole connection."""
+        """Whether it belongs to a channel or session, not to the whole connection."""
         raise NotImplementedError
 
     @property
     def message(self) -> Command | None:
-        """The message that it publishes or delivers, as 0-9-1 has it; None if there is none, or it is malformed."""
+        """The message that it publishes or delivers, in its 0-9-1 view; None without one, or if it is malformed."""
         raise NotImplementedError
 
     @property
     def method_name(self) -> str | None:
-        """The name of its method; None where that is malformed."""
+        """Name of its method; None if that is malformed."""
         method = self.method
         return None if method is None else str(method.name)
 
@@ -81,10 +81,10 @@ _MESSAGES = frozenset({"basic.publish", "basic.deliver", "basic.get-ok"})
 
 
 class CommandSent(SentStep, frozen=True, kw_only=True, gc=False):
-    """A whole 0-9-1 command. Its `frames` are as they were recorded; a method may turn out to be malformed.
+    """A complete 0-9-1 command. Its `frames` are as recorded; a method may turn out to be malformed.
 
-    Where `command` is the 0-9-1 view of a command of another protocol, `name` is the name of that command, and
-    `session` the channel of its session.
+    If `command` is the 0-9-1 view of a command of another protocol, `name` is the name of that command, and `session`
+    the channel of its session.
     """
 
     command: Command
@@ -128,7 +128,7 @@ class CommandSent(SentStep, frozen=True, kw_only=True, gc=False):
 
 
 class ProtocolHeaderSent(StepBase, frozen=True, kw_only=True, gc=False):
-    """A protocol header, or what was sent in its place: the first bytes of a direction."""
+    """A protocol header, or the bytes in its place: the first ones of a direction."""
 
     sender: Peer
     protocol: str
@@ -136,7 +136,7 @@ class ProtocolHeaderSent(StepBase, frozen=True, kw_only=True, gc=False):
 
 
 class BytesSent(StepBase, frozen=True, kw_only=True, gc=False):
-    """Bytes that are no frame, all of which are known, and the reply `code` that a peer would answer with."""
+    """Completely captured bytes that are not a frame, and the reply `code` that a peer would answer with."""
 
     sender: Peer
     data: bytes
@@ -145,9 +145,9 @@ class BytesSent(StepBase, frozen=True, kw_only=True, gc=False):
 
 
 class BytesLost(StepBase, frozen=True, kw_only=True, gc=False):
-    """Bytes that are not in the capture, or were not kept: what `sender` did with them is not known.
+    """Bytes that are not in the capture, or were not kept, so that `sender`'s commands in them are unknown.
 
-    `protocol` is the name of their protocol, where it is not 0-9-1.
+    `protocol` is the name of their protocol if that is not 0-9-1.
     """
 
     sender: Peer
@@ -157,7 +157,7 @@ class BytesLost(StepBase, frozen=True, kw_only=True, gc=False):
 
 
 class ConnectionEnded(StepBase, frozen=True, kw_only=True, gc=False):
-    """The TCP connection is over, or the capture. `by` is who closed it first; None where the capture ends."""
+    """The end of the TCP connection, or of the capture. `by` is the peer that closed it first; None for the capture."""
 
     by: Peer | None
     is_reset: bool

@@ -1,4 +1,4 @@
-"""The broker that is played against, as a URL names it."""
+"""The broker that a capture is played against, as given by a URL."""
 
 from __future__ import annotations
 
@@ -12,11 +12,11 @@ _PORTS = {"amqp": 5672, "amqps": 5671}
 
 
 class TargetError(ValueError):
-    """The URL names no broker."""
+    """Raised for a URL that does not name a broker."""
 
 
 class Target(msgspec.Struct, frozen=True, kw_only=True):
-    """A broker, and who logs in there. Without a `virtual_host`, each connection opens the one that it had."""
+    """A broker with its login. Without a `virtual_host`, each connection opens the recorded one."""
 
     host: str = "127.0.0.1"
     port: int = 5672
@@ -32,9 +32,9 @@ class Target(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def parse_target(url: str, *, password: str | None = None) -> Target:
-    """The target of an amqp:// or amqps:// URL. `TargetError` says what is wrong, without the password.
+    """Parse an amqp:// or amqps:// URL. `TargetError` gives the reason, without the password.
 
-    `password` is that of a user for whom the URL has none.
+    `password` is used for a user without one in the URL.
     """
     parts = urlsplit(url)
     if parts.scheme not in _PORTS:

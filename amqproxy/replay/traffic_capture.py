@@ -20,7 +20,7 @@ _OPTIONS = packet_options(OUTBOUND)
 
 
 def pcapng_of(traffic: TrafficLog, *, program: str, comment: str = "") -> Iterator[bytes]:
-    """The file, in pieces. Connections have their handshake and their end, as they would have had with TCP."""
+    """Yield the pieces of the file. Connections get a synthetic TCP handshake and end."""
     yield section_header(program=program, comment=comment)
     yield interface_description("replay", "what a replay has sent and received")
     connections: dict[int, SyntheticTCP] = {}

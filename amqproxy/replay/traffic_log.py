@@ -1,4 +1,4 @@
-"""What passed on the live connections of a replay, in memory: it can be decoded, or written as a capture."""
+"""Log of the live traffic of a replay, in memory: it can be decoded, or written as a capture."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from amqproxy.capture.stream_events import Closed, Data, Opened, StreamEnd
 from amqproxy.replay.dialects import live_decoder
 
 MAX_BYTES = 256 * 1024 * 1024
-"""Bytes that a log holds; what is beyond it is not logged."""
+"""Size limit of a log in bytes; later traffic is not logged."""
 
 CLIENT_ADDRESS, SERVER_ADDRESS = IPv4Address("127.0.0.1"), IPv4Address("127.0.0.1")
 SERVER_PORT = 5672
@@ -22,7 +22,7 @@ FIRST_CLIENT_PORT = 40000
 
 
 def endpoints_of(stream: int) -> tuple[Endpoint, Endpoint]:
-    """Return both ends of a live connection, the client's first: made up, and the same for each replay."""
+    """Return the endpoints of a live connection, the client's first: synthetic ones, the same in each replay."""
     port = FIRST_CLIENT_PORT + stream % (65536 - FIRST_CLIENT_PORT)
     return Endpoint(CLIENT_ADDRESS.packed, port), Endpoint(SERVER_ADDRESS.packed, SERVER_PORT)
 
@@ -37,7 +37,7 @@ class LoggedBytes(msgspec.Struct, frozen=True, gc=False):
 
 
 class TrafficLog:
-    """Bytes, in the order in which they passed; `epoch_ns` is when the clock of the replay was at 0."""
+    """Bytes in the order in which they were sent; `epoch_ns` is the time at which the replay's clock was 0."""
 
     def __init__(self, epoch_ns: int) -> None:
         self.chunks: list[LoggedBytes] = []
@@ -45,7 +45,7 @@ class TrafficLog:
         self._size = 0
 
     def note(self, stream: int, sender: Peer, data: bytes, now: float) -> None:
-        """Take bytes: a `Watch`."""
+        """Log sent bytes, as a `Watch`."""
         self._size += len(data)
         if self._size <= MAX_BYTES:
             self.chunks.append(LoggedBytes(self._epoch_ns + int(now * 1e9), stream, sender, data))
@@ -56,7 +56,7 @@ class TrafficLog:
         return list(dict.fromkeys(each.stream for each in self.chunks))
 
     def decoded(self) -> Iterator[Decoded]:
-        """What passed, as a capture of it decodes."""
+        """Yield the traffic as a capture of it would decode."""
         decoder = live_decoder()
         opened: set[int] = set()
         last_ns = 0

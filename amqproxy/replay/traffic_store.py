@@ -1,4 +1,4 @@
-"""What passes on the live connections of a replay, in a store that is compared with another."""
+"""Recording of a replay's live traffic in a store, for comparison with another."""
 
 from __future__ import annotations
 
@@ -10,10 +10,10 @@ from amqproxy.replay.traffic_log import endpoints_of
 
 
 class TrafficStore:
-    """Puts what passes into `store`; `epoch_ns` is when the clock of the replay was at 0. `note` is a `Watch`.
+    """Decoder of live traffic into `store`; `epoch_ns` is the time at which the replay's clock was 0.
 
-    Connections have the numbers and, for want of their own, the addresses that go by those: so the connections of two
-    replays of one recording correspond.
+    `note` is a `Watch`. Connections keep their recorded numbers, and get synthetic addresses derived from these: so the
+    connections of two replays of one recording correspond.
     """
 
     def __init__(self, store: CommandStore, epoch_ns: int) -> None:
@@ -24,7 +24,7 @@ class TrafficStore:
         self._last_ns = epoch_ns
 
     def note(self, stream: int, sender: Peer, data: bytes, now: float) -> None:
-        """Take bytes that `sender` has sent."""
+        """Store bytes that `sender` has sent."""
         self._last_ns = self._epoch_ns + int(now * 1e9)
         if stream not in self._streams:
             self._streams.add(stream)
@@ -32,7 +32,7 @@ class TrafficStore:
         self._feed(Data(stream, 0 if sender is CLIENT else 1, self._last_ns, data))
 
     def finish(self) -> None:
-        """The replay is over: from now on the store can be read."""
+        """End all connections, and finish the store, which can be read after this."""
         for stream in sorted(self._streams):
             for direction in (0, 1):
                 self._feed(Closed(stream, direction, self._last_ns, StreamEnd.FIN))

@@ -33,13 +33,13 @@ _NOT_REQUESTS = (
     ExecutionResult,
     ExecutionException,
 )
-"""Commands that carry messages, settle them, or answer others."""
+"""Commands that carry or settle messages, or answer other commands."""
 
 _HAS_UUID = re.compile(UUID, re.IGNORECASE)
 
 
 class Amqp010ComparisonDialect:
-    """Comparisons of 0-10 captures."""
+    """The dialect of 0-10 comparisons."""
 
     name = NAME
     frame = Frame

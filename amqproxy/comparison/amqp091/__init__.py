@@ -1,1 +1,1 @@
-"""Comparison of 0-9-1 captures: `dialect` has which methods are requests, and what differs from run to run."""
+"""Comparison of 0-9-1 captures: `dialect` knows the requests, and the fields that differ in every run."""

@@ -16,7 +16,7 @@ _REQUESTS = frozenset(REPLIES)
 
 
 class Amqp091ComparisonDialect:
-    """Comparisons of 0-9-1 captures."""
+    """The dialect of 0-9-1 comparisons."""
 
     name = NAME
     frame = Frame
@@ -43,7 +43,7 @@ class Amqp091ComparisonDialect:
     def learn_names(
         self, method: Method, channel: int, names: BrokerNames, consumers_of: Callable[[int], ConsumerNames]
     ) -> None:
-        pass  # the broker answers with the names that it has made up, which the trace reports
+        pass  # the trace reports the broker's replies, which contain its generated names
 
     def normalise(self, method: Method, fields: dict[str, Any], consumers: ConsumerNames) -> None:
         tag = fields.get("consumer_tag")

@@ -1,3 +1,3 @@
-"""0-10 sessions of the proxy (`entries`) and 0-10 clients of the broker (`broker_entries`), as the control socket lists
-them.
+"""Entries of the proxy's 0-10 sessions (`entries`) and of the broker's 0-10 clients (`broker_entries`), for the control
+socket.
 """

@@ -1,6 +1,6 @@
-"""Clients of AMQP 0-10 that the integrated broker serves, as the control socket lists them: with the keys of 0-9-1.
+"""Entries of the integrated broker's 0-10 clients, for the control socket: with the keys of 0-9-1.
 
-A session on a channel stands where 0-9-1 has a channel, and a subscription where it has a consumer.
+A 0-10 session is listed as a channel, and a subscription as a consumer.
 """
 
 from __future__ import annotations
@@ -20,14 +20,14 @@ Entry = dict[str, Any]
 
 
 def state_of(connection: Amqp010Connection) -> str:
-    """Where the connection is in its life."""
+    """Return the state of a connection: "opening", "open" or "closed"."""
     if connection.is_over:
         return "closed"
     return "opening" if connection.vhost is None else "open"
 
 
 def served_amqp010(connection: Amqp010Connection) -> Entry:
-    """What there is of a connection besides what is known of every client."""
+    """Return the part of a connection's entry that is specific to 0-10."""
     properties = connection.client_properties
     sessions = list(connection.channels.values())
     return {
@@ -47,13 +47,13 @@ def served_amqp010(connection: Amqp010Connection) -> Entry:
 
 
 def served_sessions(served: ServedConnection, connection: Amqp010Connection) -> Iterator[Entry]:
-    """The sessions that are attached to channels."""
+    """Yield the entries of the sessions that are attached to channels."""
     for number, session in list(connection.channels.items()):
         yield _session_entry(served, number, session)
 
 
 def served_subscriptions(connection: Amqp010Connection) -> Iterator[Entry]:
-    """The subscriptions of these sessions."""
+    """Yield the entries of the subscriptions of attached sessions."""
     for number, session in list(connection.channels.items()):
         for destination, subscription in list(session.deliveries.subscriptions.items()):
             yield {
@@ -68,7 +68,7 @@ def served_subscriptions(connection: Amqp010Connection) -> Iterator[Entry]:
 
 
 def branch_entry(branch: TransactionBranch) -> Entry:
-    """A branch of a distributed transaction; its names are in hexadecimal digits."""
+    """Return the entry of a branch of a distributed transaction; its ids are in hexadecimal digits."""
     xid, unit = branch.xid, branch.unit
     return {
         "vhost": branch.vhost.name,

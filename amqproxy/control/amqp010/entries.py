@@ -1,6 +1,6 @@
-"""Sessions of the proxy whose client speaks AMQP 0-10, as the control socket lists them: with the keys of 0-9-1.
+"""Entries of the proxy's sessions whose client speaks AMQP 0-10, for the control socket: with the keys of 0-9-1.
 
-A session of AMQP 0-10 on a channel stands where 0-9-1 has a channel, and a subscription where it has a consumer.
+A 0-10 session is listed as a channel, and a subscription as a consumer.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ Entry = dict[str, Any]
 
 
 def connection(traffic: Amqp010Traffic) -> Entry:
-    """What there is of a connection besides what is known of every session."""
+    """Return the part of a connection's entry that is specific to 0-10."""
     found = traffic.legs[CLIENT].connection
     properties = traffic.passage.shown_client.properties
     sessions = traffic.sessions
@@ -41,7 +41,7 @@ def connection(traffic: Amqp010Traffic) -> Entry:
 
 
 def channels(traffic: Amqp010Traffic) -> Iterator[Entry]:
-    """The sessions that the client is attached to. What is not counted is None."""
+    """Yield the entries of the sessions that the client is attached to; counts that are not kept are None."""
     paused = traffic.paused_channels
     for number, channel in list(traffic.legs[CLIENT].connection.channels.items()):
         session = channel.session
@@ -75,8 +75,10 @@ def _mode(meter: AttachmentMeter | None) -> str:
 
 
 def consumers(traffic: Amqp010Traffic) -> Iterator[Entry]:
-    """The subscriptions of the client, as far as they are counted. What rules may hide of one is None until it is
-    complete: only then is it known how it may be shown."""
+    """Yield the entries of the client's subscriptions, as far as they are counted.
+
+    Fields that rules may redact are None until the subscription is complete: only then is the redaction known.
+    """
     for number in traffic.sessions:
         meter, view = traffic.metered.attachment(number), traffic.channel_views.get(number)
         for destination, subscribed in [] if meter is None else list(meter.consumers.items()):

@@ -1,1 +1,1 @@
-"""0-9-1 sessions of the proxy, as the control socket lists them: `entries`."""
+"""Entries of the proxy's 0-9-1 sessions, for the control socket: `entries`."""

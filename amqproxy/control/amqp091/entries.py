@@ -1,4 +1,4 @@
-"""What the control socket lists of a 0-9-1 session: its connection, channels and consumers, as the client sees them."""
+"""Entries of a 0-9-1 session for the control socket: its connection, channels and consumers as the client sees them."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ Entry = dict[str, Any]
 
 
 def connection(traffic: Amqp091Traffic) -> Entry:
-    """What there is of a connection besides what is known of every session."""
+    """Return the part of a connection's entry that is specific to 0-9-1."""
     found = traffic.legs[CLIENT].connection
     return {
         "mechanism": "" if found.client is None else shown_text(found.client.mechanism),
@@ -33,13 +33,13 @@ def connection(traffic: Amqp091Traffic) -> Entry:
 
 
 def channels(traffic: Amqp091Traffic) -> Iterator[Entry]:
-    """The channels that the client has open."""
+    """Yield the entries of the client's channels."""
     for number, channel in list(traffic.legs[CLIENT].connection.channels.items()):
         yield _channel_entry(traffic, number, channel)
 
 
 def consumers(traffic: Amqp091Traffic) -> Iterator[Entry]:
-    """The consumers of the client."""
+    """Yield the entries of the client's consumers."""
     for number, channel in list(traffic.legs[CLIENT].connection.channels.items()):
         view = traffic.channel_views.get(number)
         for tag, no_ack in list(channel.consumers.items()):
@@ -65,19 +65,22 @@ def _channel_entry(traffic: Amqp091Traffic, number: int, channel: Channel) -> En
 
 
 def _messages(traffic: Amqp091Traffic, number: int, sender: Peer) -> int:
-    """How many contents a peer has begun to send on a channel: publishes, or deliveries, gets and returns."""
+    """Count the contents that a peer has begun to send on a channel: publishes, or deliveries, gets and returns."""
     state = traffic.legs[sender].reader.content_states.get(number)
     return 0 if state is None else state.contents
 
 
 def _open_content(traffic: Amqp091Traffic, number: int, sender: Peer) -> str | None:
-    """The method whose content a peer has sent only in part, if there is one."""
+    """Return the name of the method whose content a peer has sent only in part, if there is one."""
     state = traffic.legs[sender].reader.content_states.get(number)
     return None if state is None or state.expects == METHOD else BY_INDEX[state.index].name
 
 
 def open_messages(traffic: Amqp091Traffic, number: int) -> Entry:
-    """How many publishes of a channel are not confirmed, and how many deliveries not settled; None: not counted."""
+    """Return the numbers of a channel's unconfirmed publishes and unsettled deliveries.
+
+    None without a meter, or once it has lost track.
+    """
     meter = traffic.meter
     if meter is None or meter.is_lost:
         return {"unconfirmed": None, "unacked": None}
@@ -89,7 +92,7 @@ def open_messages(traffic: Amqp091Traffic, number: int) -> Entry:
 
 
 def _consumer_entry(consumer: ConsumerView | None, no_ack: bool) -> Entry:
-    """A consumer; what is not known of it, since there are too many, is None."""
+    """Return a consumer's fields; None for those unknown because there are too many consumers."""
     if consumer is None:
         return {"queue": None, "no_ack": no_ack, "exclusive": None, "prefetch": None, "arguments": None}
     consume = consumer.consume

@@ -1,6 +1,6 @@
 """Replay of 0-10 connections.
 
 `step_reader` makes steps of a recorded connection, each an `assembly_sent`. `player` plays its client: it is a
-`compared_connection`, which compares what the broker sends with the recording, on a `live_connection`; `session` is
+`compared_connection`, which compares the broker's commands with the recording, on a `live_connection`; `session` is
 each session, `names` renames queues and exchanges in controls and commands.
 """

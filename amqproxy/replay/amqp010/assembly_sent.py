@@ -13,7 +13,7 @@ from amqproxy.replay.steps import SentStep
 
 
 class AssemblySent(SentStep, frozen=True, kw_only=True, gc=False):
-    """A whole control or command, and the id of a command; None where it is not known."""
+    """A complete control or command, and the id of a command; None if it is not known."""
 
     assembly: Assembly
     command_id: int | None = None

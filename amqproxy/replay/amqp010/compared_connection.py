@@ -1,7 +1,7 @@
-"""A live connection over AMQP 0-10 whose broker is compared with the recorded one.
+"""A live 0-10 connection that compares its broker with the recorded one.
 
-What the recorded broker has completed, settled, answered and transferred is waited for, and compared with what comes.
-Messages are compared as those of 0-9-1 that they come to. There is no clock: the time is passed in, in seconds.
+The recorded broker's completions, settlements, results and transfers are awaited, and compared with the live ones.
+Messages are compared in their 0-9-1 views. There is no clock: the time is passed in, in seconds.
 """
 
 from __future__ import annotations
@@ -29,14 +29,14 @@ from amqproxy.replay.steps import BytesSent, CommandSent, ProtocolHeaderSent
 from amqproxy.taps.amqp010.record import plain
 
 OF_BROKER_J = "$"
-"""How the names of queues begin that Broker-J has, and whose messages it makes itself."""
+"""Prefix of Broker-J's own queues, whose messages it generates itself."""
 
 _BY_THEN = ("message_count", "subscriber_count")
-"""What of a queue is not compared."""
+"""Fields of a queue's query result that are not compared."""
 
 
 class Amqp010ComparedConnection(ComparedLink, Amqp010LiveConnection):
-    """One connection to a broker, beside the recording of another."""
+    """One connection to a broker, and its comparison with a recorded one."""
 
     WHY_OVER = "its session was over"
 
@@ -57,7 +57,7 @@ class Amqp010ComparedConnection(ComparedLink, Amqp010LiveConnection):
             name, number = MessageTransfer.name, delivery.channel
             self._result.extra(view, self.stream, self.connection, self._now_ns, name=name, session=number)
 
-    # --- what the broker has sent
+    # --- the recorded broker's steps
 
     def _await_server(self, step: AssemblySent | ProtocolHeaderSent | BytesSent, begin: float) -> float | None:
         if not isinstance(step, AssemblySent):
@@ -69,7 +69,7 @@ class Amqp010ComparedConnection(ComparedLink, Amqp010LiveConnection):
             return None
         session = self._sessions.get(step.channel)
         if session is None:
-            return None  # of before the capture
+            return None  # attached before the capture began
         match method:
             case controls.SessionAttached():
                 return self._await_fact(step, begin, session.is_attached, is_over=session.is_over)
@@ -110,7 +110,7 @@ class Amqp010ComparedConnection(ComparedLink, Amqp010LiveConnection):
     def _await_completion(
         self, step: AssemblySent, session: PlayedSession, method: controls.SessionCompleted, begin: float
     ) -> float | None:
-        """Wait until the live broker has completed what the recorded one completes here for the first time."""
+        """Wait until the live broker has completed the commands that the recorded one first completes here."""
         new = CommandIds()
         for ids in ids_of(method.commands):
             new.add(range(max(ids.start, ids.stop - len(session.live_ids) - 1), ids.stop))
@@ -132,7 +132,7 @@ class Amqp010ComparedConnection(ComparedLink, Amqp010LiveConnection):
     ) -> float | None:
         live_id = session.live_ids.get(method.command_id or 0)
         if live_id is None:
-            return None  # what it answers is not in the capture, or was not sent
+            return None  # its command is not in the capture, or was not sent
         live = session.results.get(live_id)
         if live is None:
             is_over = session.is_over or session.exception is not None or live_id in session.completed
@@ -155,7 +155,7 @@ class Amqp010ComparedConnection(ComparedLink, Amqp010LiveConnection):
         live = session.exception
         session.is_end_recorded = True
         if live is None and method.command_id is not None and method.command_id not in session.live_ids:
-            session.is_exception_unsent = True  # what it answers is not in the capture, or was not sent
+            session.is_exception_unsent = True  # its command is not in the capture, or was not sent
             return None
         if live is None:
             return self._await(step, begin, is_over=session.is_over)
@@ -184,9 +184,9 @@ class Amqp010ComparedConnection(ComparedLink, Amqp010LiveConnection):
         view = command_view(SERVER, step.assembly, step.command_id or 0)
         assert view is not None
         if subscription is None:
-            return None  # of a subscription that was not played, or is not in the capture
+            return None  # its subscription was not played, or is not in the capture
         queue = subscription.queue
-        is_late = session.is_ending or subscription.is_ending  # how many still come is chance
+        is_late = session.is_ending or subscription.is_ending  # the number of deliveries in flight is chance
         is_over = session.is_over
         found = self._await_message(step, queue, content_key(view), begin, is_late=is_late, is_over=is_over)
         if isinstance(found, float):
@@ -200,10 +200,10 @@ class Amqp010ComparedConnection(ComparedLink, Amqp010LiveConnection):
                 self._result.answers += 1
             else:
                 self._compare_views(step, view, found.command)
-            found.command = NOTHING  # it may be long until it is settled
+            found.command = NOTHING  # only the tag is needed for settling it, perhaps much later
         return None
 
-    # --- to wait and to compare
+    # --- comparison
 
     def _compare_views(self, step: AssemblySent, recorded: View, live: View) -> None:
         shown = self._viewed(step, recorded)
@@ -211,19 +211,19 @@ class Amqp010ComparedConnection(ComparedLink, Amqp010LiveConnection):
             found = answer_changes(recorded, self._names.recorded(live))
             found = [
                 each for each in found if each.field != "properties.expiration"
-            ]  # what is left of its time by then
+            ]  # the remaining time to live, which depends on the run
         except ProtocolError091 as error:
             self._result.missing(shown, f"what came instead is malformed: {error}")
             return
         self._result.matched(shown, live, found, self._now_ns)
 
     def _compared(self, step: AssemblySent, found: list[Change]) -> None:
-        """A live answer stands for a recorded one that has no counterpart in 0-9-1, or only a part of it."""
+        """Report the comparison of a recorded answer that has no complete counterpart in 0-9-1."""
         view = View(step.channel, NOTHING.method)
         self._result.matched(self._viewed(step, view), view, found, self._now_ns)
 
     def _viewed(self, step: AssemblySent, view: View) -> CommandSent:
-        """The step as what it is in 0-9-1, under its own name."""
+        """Return the step with its 0-9-1 view as command, under its own name."""
         return CommandSent(
             index=step.index,
             ts_ns=step.ts_ns,

@@ -17,7 +17,7 @@ from amqproxy.taps.amqp010.record import plain
 
 
 class Amqp010ReplayDialect:
-    """Replays of 0-10 connections."""
+    """The dialect of 0-10 replays."""
 
     name = NAME
 

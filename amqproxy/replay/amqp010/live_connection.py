@@ -1,7 +1,7 @@
-"""The live connection of a replay over AMQP 0-10: bytes from and to a broker, and what of them is not the recording's.
+"""The live 0-10 connection of a replay: bytes from and to a broker, and all actions apart from the recorded ones.
 
-It sends heartbeats, completes commands, answers closes, and keeps what the broker has sent until the recording asks for
-it. There is no clock and no socket: the time is passed in, in seconds.
+It sends heartbeats, completes commands, answers closes, and keeps the broker's commands until the recording asks for
+them. There is no clock and no socket: the time is passed in, in seconds.
 """
 
 from __future__ import annotations
@@ -45,7 +45,7 @@ SETTLEMENTS = (MessageAccept, MessageReject, MessageRelease)
 
 
 class Amqp010LiveConnection(BrokerLink):
-    """One connection to a broker over AMQP 0-10."""
+    """One 0-10 connection to a broker."""
 
     def __init__(self, replayed: ReplayedStream, *, wake: Callable[[], None]) -> None:
         super().__init__(replayed, wake=wake)
@@ -110,7 +110,7 @@ class Amqp010LiveConnection(BrokerLink):
         self._close("close")
         self._end_live(self.error)
 
-    # --- to send
+    # --- sending
 
     def _send(self, channel: int, method: Method) -> None:
         """Send a control, or a command without content."""
@@ -125,26 +125,26 @@ class Amqp010LiveConnection(BrokerLink):
         return masked(data)
 
     def _attach(self, number: int, name: bytes) -> PlayedSession:
-        """Attach a session; its commands are numbered from 0 on."""
+        """Attach a session, with command ids from 0."""
         session = self._sessions[number] = PlayedSession(number, name + self._suffix.encode())
         self._send(number, controls.SessionAttach(session.name))
         self._send(number, controls.SessionCommandPoint(0, 0))
         return session
 
     def _complete(self, session: PlayedSession, live_ids: list[int]) -> None:
-        """Complete commands of the broker."""
+        """Complete commands of the broker by session.completed."""
         if live_ids and not session.is_over:
             self._send(session.number, controls.SessionCompleted(session.complete(live_ids)))
 
     def settle_transfers(self, number: int, method: Any, ids: SequenceSet) -> None:
-        """Send what settles deliveries on this connection; the recorded ones may have been on another."""
+        """Settle deliveries on this connection; their recorded counterparts may have been on another one."""
         session = self._sessions.get(number)
         if session is not None and not session.is_over and self.life is Life.CONNECTED:
             self._send(number, replace(method, transfers=ids))
             session.sent(None)
 
     def settle(self, delivery: LiveDelivery, method: Method091) -> None:
-        """The same for what a client of 0-9-1 has said of one delivery."""
+        """Settle one delivery as a recorded 0-9-1 client did, whose delivery it stands for."""
         delivery.is_open = False
         if isinstance(method, BasicAck):
             settlement: Command = MessageAccept()
@@ -153,7 +153,7 @@ class Amqp010LiveConnection(BrokerLink):
             settlement = MessageRelease() if requeue else MessageReject(code=RejectCode.UNSPECIFIED)
         self.settle_transfers(delivery.channel, settlement, SequenceSet([(delivery.tag, delivery.tag)]))
 
-    # --- what the broker sends
+    # --- the broker's frames
 
     def _receive_frame(self, frame: Frame) -> None:
         command_id = self._numbering.number(frame)
@@ -204,7 +204,7 @@ class Amqp010LiveConnection(BrokerLink):
         self._send(0, replace(recorded, mechanism="PLAIN", response=response))
 
     def _agree(self, recorded: controls.ConnectionTuneOk) -> None:
-        """Agree on the recorded limits, none of which goes past what the live broker offers."""
+        """Agree on the recorded limits, capped by those that the live broker offers."""
         tune = self._tune or controls.ConnectionTune()
         frame_max = least(recorded.max_frame_size or 0, tune.max_frame_size or 0) or MAX_FRAME
         heartbeat = min(recorded.heartbeat or 0, tune.heartbeat_max or 0)
@@ -213,7 +213,7 @@ class Amqp010LiveConnection(BrokerLink):
         self._frame_max, self._interval = frame_max, heartbeat
 
     def _enter(self, recorded: controls.ConnectionOpen) -> None:
-        """Open the target's virtual host, or else the recorded one."""
+        """Open the target's virtual host, or the recorded one if the target has none."""
         wanted = self._target.virtual_host
         method = recorded if wanted is None else replace(recorded, virtual_host=wanted)
         self._virtual_host = method.virtual_host or ""

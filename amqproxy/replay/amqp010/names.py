@@ -1,4 +1,4 @@
-"""Controls and commands of AMQP 0-10 with other names of queues and exchanges: by what they are in 0-9-1."""
+"""Replacement of queue and exchange names in 0-10 controls and commands, by way of their 0-9-1 views."""
 
 from __future__ import annotations
 
@@ -17,15 +17,15 @@ from amqproxy.rules.rewriting.name_fields import NameKind
 
 
 def with_live_names(names: ConnectionNames, sender: Peer, assembly: Assembly) -> Assembly:
-    """A recorded control or command with the live names; the very same, if none is another.
+    """Return a recorded control or command with the live names; the same object if no name differs.
 
-    `Inexpressible` or a `ProtocolError` of either protocol where a name cannot be put in.
+    `Inexpressible` or a `ProtocolError` of either protocol if a name cannot be inserted.
     """
     return _renamed(sender, assembly, names.live, names.shared.to_live)
 
 
 def with_recorded_names(names: ConnectionNames, sender: Peer, assembly: Assembly) -> Assembly:
-    """The way back."""
+    """Return a live control or command with the recorded names, as `with_live_names` does."""
     return _renamed(sender, assembly, names.recorded, names.shared.to_recorded)
 
 
@@ -36,7 +36,7 @@ def _renamed(
     name: Callable[[NameKind, str], str],
 ) -> Assembly:
     method = assembly.method
-    if isinstance(method, ExchangeBound):  # of which rules see the exchange only
+    if isinstance(method, ExchangeBound):  # its 0-9-1 view has the exchange only
         queue, exchange = name(NameKind.QUEUE, method.queue or ""), name(NameKind.EXCHANGE, method.exchange or "")
         if (queue, exchange) == (method.queue or "", method.exchange or ""):
             return assembly
@@ -50,7 +50,7 @@ def _renamed(
 
 
 def _with_reply_to(assembly: Assembly, before: ReplyTo | None, name: Callable[[NameKind, str], str]) -> Assembly:
-    """With another queue in the reply-to, which 0-9-1 has together with its exchange, and so may not know again."""
+    """Replace the queue in an unchanged reply-to: 0-9-1 joins it with its exchange, and may not recognise it."""
     reply_to, header = assembly.properties.reply_to, assembly.header
     if reply_to is None or reply_to != before or header is None:
         return assembly

@@ -1,8 +1,8 @@
 """One recorded 0-10 connection, played against a live broker.
 
-Sessions are attached, and their commands numbered and completed, anew; a command is
-sent with the live names and ids. What the recorded broker has completed, settled, answered and transferred is waited
-for. Messages are compared as those of 0-9-1 that they come to: see `amqproxy.conversion`.
+Sessions are attached, and their commands numbered and completed, anew; a command is sent with the live names and ids.
+The recorded broker's completions, settlements, results and transfers are awaited. Messages are compared in their
+0-9-1 views: see `amqproxy.conversion`.
 """
 
 from __future__ import annotations
@@ -60,7 +60,7 @@ _OURS = (
     controls.SessionKnownCompleted,
     controls.SessionTimeout,
 )
-"""What a client says of the numbers of commands, and in answer: the live connection has its own."""
+"""Client controls about command numbering, and replies to controls: the live connection sends its own."""
 
 _NEVER_PLAYED = ("file.", "stream.")
 
@@ -74,12 +74,12 @@ class Amqp010Player(Player, Amqp010ComparedConnection):
     def __init__(self, replayed: ReplayedStream, *, timeout: float, wake: Callable[[Player], None]) -> None:
         super().__init__(replayed, timeout=timeout, wake=wake)
         self._has_recorded_login = False
-        """Whether it logs in as recorded, since that was refused."""
+        """Whether it repeats the recorded login unchanged, since that was refused."""
 
-    # --- what the client has sent
+    # --- the client's steps
 
     def _play_client(self, step: AssemblySent | ProtocolHeaderSent | BytesSent, ahead: Ahead) -> float | None:
-        if not isinstance(step, AssemblySent):  # the protocol header was sent at once
+        if not isinstance(step, AssemblySent):  # `_greet` has sent the protocol header
             return None
         method = step.assembly.method
         if self.life is Life.ENDED:
@@ -165,7 +165,7 @@ class Amqp010Player(Player, Amqp010ComparedConnection):
         self._send(session.number, controls.SessionDetach(session.name))
 
     def _complete_as(self, session: PlayedSession, method: controls.SessionCompleted) -> None:
-        """Complete what stands for the transfers that the recorded client has completed."""
+        """Complete the live counterparts of the transfers that the recorded client has completed."""
         for recorded in session.newly_completed(ids_of(method.commands)):
             delivery = session.deliveries[recorded]
             if delivery is None or not isinstance(delivery.holder, Amqp010Player):
@@ -222,7 +222,7 @@ class Amqp010Player(Player, Amqp010ComparedConnection):
         self._write_frames(data)
 
     def _renamed(self, assembly: Assembly) -> Assembly:
-        """The command with the live names: of queues and exchanges, and of branches of dtx."""
+        """Return the command with the live names of queues and exchanges, and live ids of dtx branches."""
         method = assembly.method
         xid = getattr(method, "xid", None)
         if self._suffix and xid is not None:
@@ -233,7 +233,7 @@ class Amqp010Player(Player, Amqp010ComparedConnection):
         return with_live_names(self._names, CLIENT, assembly)
 
     def _settle(self, step: AssemblySent, session: PlayedSession, method: Any) -> None:
-        """Send what the recorded client said of deliveries, for the live ones that stand for them."""
+        """Settle the live deliveries that stand for those that the recorded client settled."""
         found: dict[tuple[Amqp010Player, int], CommandIds] = {}
         others = 0
         for ids in ids_of(method.transfers):
@@ -245,7 +245,7 @@ class Amqp010Player(Player, Amqp010ComparedConnection):
                 if isinstance(holder, Amqp010Player):
                     live_ids = found.setdefault((holder, delivery.channel), CommandIds())
                     live_ids.extend(delivery.tag, delivery.tag + 1)
-                elif delivery.is_open:  # a client of 0-9-1 has it now
+                elif delivery.is_open:  # the live broker delivered it to a 0-9-1 client
                     others += 1
                     delivery.holder.settle(delivery, _of_0_9_1(method))
         if not found and not others:
@@ -272,12 +272,12 @@ def _is_refused(step: AssemblySent, ahead: Ahead, accepting: type[Method]) -> bo
 
 
 def _of_0_9_1(method: Command) -> BasicAck | BasicNack:
-    """What settles a delivery as this does, in 0-9-1."""
+    """Return the 0-9-1 equivalent of a settlement."""
     return BasicAck() if isinstance(method, MessageAccept) else BasicNack(requeue=isinstance(method, MessageRelease))
 
 
 def _why_never(method: Command) -> str:
-    """Why a command of a client cannot be played; "" if it can be."""
+    """Return the reason for which a client command cannot be played; "" if it can be."""
     if method.name.startswith(_NEVER_PLAYED):
         return "the classes file and stream are not played"
     if isinstance(method, MessageResume):

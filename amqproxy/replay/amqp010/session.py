@@ -1,4 +1,4 @@
-"""One session of AMQP 0-10 that is played: as it was recorded, and as it is live."""
+"""One 0-10 session that is played: its recorded and its live state."""
 
 from __future__ import annotations
 
@@ -16,11 +16,11 @@ from amqproxy.replay.deliveries import LiveDelivery
 T = TypeVar("T")
 
 MAX_KEPT = 1_000_000
-"""Commands of a session whose counterparts are known; the oldest is forgotten first."""
+"""Commands of a session whose counterparts are remembered; the oldest is forgotten first."""
 
 
 class PlayedSubscription:
-    """A subscription: the recorded name of its `queue`."""
+    """A subscription that was started; `queue` is the recorded name."""
 
     __slots__ = ("is_ending", "needs_accept", "queue")
 
@@ -31,26 +31,26 @@ class PlayedSubscription:
 
 
 class PlayedSession:
-    """A session on a channel, from its session.attach on. Command ids are those of the recording, or live ones."""
+    """A session on a channel, from its session.attach on. Command ids are recorded or live, as each attribute says."""
 
     def __init__(self, number: int, name: bytes) -> None:
         self.number = number
         self.name = name
         self.is_attached = False
         self.is_over = False
-        """Is nothing more to come from the live broker?"""
+        """Whether the live session has ended."""
         self.is_ending = False
-        """Has the recorded client detached, or closed the connection?"""
+        """Whether the recorded client has detached the session, or closed the connection."""
         self.is_end_recorded = False
-        """Has the recorded broker ended it?"""
+        """Whether the recorded broker has ended the session."""
         self.is_exception_unsent = False
-        """Was the command not sent for which the recorded broker has ended it?"""
+        """Whether the command that made the recorded broker end the session was not sent."""
         self.why_over = ""
         self.exception: ExecutionException | None = None
-        # What the client sends.
+        # The client's commands.
         self.next_id = 0
         self.live_ids: OrderedDict[int, int] = OrderedDict()
-        """Of recorded commands of the client, their live ids."""
+        """Live ids of the client's recorded commands."""
         self.completed = CommandIds()
         """Live commands of the client that the live broker has completed."""
         self.settled: OrderedDict[int, str] = OrderedDict()
@@ -58,19 +58,19 @@ class PlayedSession:
         self.results: OrderedDict[int, ExecutionResult] = OrderedDict()
         self.seen = CommandIds()
         """Recorded commands of the client that the recorded broker has completed."""
-        # What the broker sends.
+        # The broker's commands.
         self.subscriptions: dict[str, PlayedSubscription] = {}
         self.deliveries: OrderedDict[int, LiveDelivery | None] = OrderedDict()
-        """Of recorded transfers of the broker, the live ones that stand for them."""
+        """Live counterparts of the broker's recorded transfers; None for one that did not come."""
         self.seen_deliveries = CommandIds()
         """Recorded transfers of the broker that the recorded client has completed."""
         self.open: dict[int, LiveDelivery] = {}
-        """Live transfers of the broker, by their ids, that are not completed by us."""
+        """Live transfers of the broker, by their ids, that the player has not completed."""
         self.done = CommandIds()
-        """Live commands of the broker that are completed by us."""
+        """Live commands of the broker that the player has completed."""
 
     def sent(self, recorded_id: int | None) -> int:
-        """The live id of a command that is sent now."""
+        """Return the live id of a command that is about to be sent."""
         live = self.next_id
         self.next_id += 1
         if recorded_id is not None:
@@ -78,20 +78,23 @@ class PlayedSession:
         return live
 
     def complete(self, live_ids: Iterable[int]) -> SequenceSet:
-        """All that is completed by us, with these."""
+        """Complete commands of the broker; return all that are completed, these included."""
         for each in live_ids:
             self.done.extend(each, each + 1)
             self.open.pop(each, None)
         return set_of(self.done)
 
     def deliveries_of(self, ids: range) -> list[int]:
-        """The recorded transfers of the broker with these ids, as far as live ones were waited for in their place."""
+        """Return the broker's recorded transfers with these ids whose live counterparts have been awaited."""
         if len(ids) <= len(self.deliveries):
             return [each for each in ids if each in self.deliveries]
         return [each for each in self.deliveries if each in ids]
 
     def newly_completed(self, ids: list[range]) -> list[int]:
-        """The same of what the recorded client completes here for the first time: mostly it repeats all the rest."""
+        """Return those transfers that the recorded client completes here for the first time.
+
+        A session.completed usually repeats all earlier ids.
+        """
         new = CommandIds.of(ids)
         for each in self.seen_deliveries:
             new.remove(each)
@@ -101,29 +104,29 @@ class PlayedSession:
         return found
 
     def is_completed(self, recorded_id: int) -> bool:
-        """Has the live broker completed what stands for a recorded command, if anything does?"""
+        """Whether the live broker has completed the counterpart of a recorded command, or there is none."""
         live = self.live_ids.get(recorded_id)
         return live is None or live in self.completed
 
 
 def remember(kept: OrderedDict[int, T], key: int, value: T) -> None:
-    """Keep a value; the oldest is forgotten where there are too many."""
+    """Keep a value; beyond `MAX_KEPT`, forget the oldest one."""
     kept[key] = value
     if len(kept) > MAX_KEPT:
         kept.popitem(last=False)
 
 
 def ids_of(commands: SequenceSet | None) -> list[range]:
-    """The ids in a set, as far as they do not begin anew behind the highest."""
+    """Return the id ranges of a set, without those that wrap around behind the highest id."""
     ranges = commands.ranges if commands is not None else ()
     return [range(first, last + 1) for first, last in ranges if first <= last]
 
 
 def set_of(ids: CommandIds) -> SequenceSet:
-    """The set of these; the last of them, where there are too many ranges."""
+    """Return the set of these ids, cut to the last `MAX_RANGES` ranges."""
     return SequenceSet([(each.start, each.stop - 1) for each in ids][-MAX_RANGES:])
 
 
 def has_lost_bytes(assembly: Assembly) -> bool:
-    """Does the capture lack some of its bytes?"""
+    """Whether the capture lacks bytes of an assembly."""
     return any(frame.lost for frame in assembly.frames)

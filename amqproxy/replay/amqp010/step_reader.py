@@ -1,4 +1,4 @@
-"""The steps of one recorded 0-10 connection, from what a capture decodes to."""
+"""Steps of one recorded 0-10 connection, from a decoded capture."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from amqproxy.replay.steps import BytesLost
 
 
 class Amqp010StepReader(StepReader):
-    """Makes steps of one 0-10 connection; what is malformed, or not whole, counts as lost bytes."""
+    """Step reader of one 0-10 connection; malformed or incomplete commands count as lost bytes."""
 
     def __init__(self, stream: int, connection: str, numbers: Iterator[int]) -> None:
         super().__init__(stream, connection, numbers)

@@ -1,7 +1,7 @@
-"""A live connection whose broker is compared with the recorded one.
+"""A live 0-9-1 connection that compares its broker with the recorded one.
 
-What the recorded broker sent is waited for, and compared with what comes; what does not come, and what comes besides,
-is reported to the `ReplayResult`. There is no clock: the time is passed in, in seconds.
+The recorded broker's commands are awaited, and compared with the live ones; missing and extra ones are reported to the
+`ReplayResult`. There is no clock: the time is passed in, in seconds.
 """
 
 from __future__ import annotations
@@ -37,17 +37,17 @@ from amqproxy.replay.player import ComparedLink
 from amqproxy.replay.steps import BytesSent, CommandSent, ProtocolHeaderSent
 
 RETRY = 0.01
-"""Seconds after which a basic.get that got nothing is sent again, where the recorded one got a message; then twice."""
+"""Seconds before a basic.get is repeated that got nothing, unlike the recorded one; doubled each time, up to 1 s."""
 
 _NOT_AWAITED = frozenset({"connection.blocked", "connection.unblocked", "channel.flow"})
-"""What a broker sends by itself: it may come at another time, or not at all."""
+"""Methods that a broker sends unsolicited: they may come at another time, or not at all."""
 
 
 _OF_HANDSHAKE = frozenset({"connection.start", "connection.secure", "connection.tune", "connection.open-ok"})
 
 
 class Amqp091ComparedConnection(ComparedLink, Amqp091LiveConnection):
-    """One connection to a broker, beside the recording of another."""
+    """One connection to a broker, and its comparison with a recorded one."""
 
     WHY_OVER = "its channel was over"
 
@@ -61,7 +61,7 @@ class Amqp091ComparedConnection(ComparedLink, Amqp091LiveConnection):
         self._retry_at = 0.0
         self._not_awaited: list[CommandSent] = []
         self._late: list[CommandSent] = []
-        """What the recorded broker sent after its client had asked for the end of the connection."""
+        """Commands that the recorded broker sent after its client had requested the connection's end."""
 
     def report_rest(self) -> None:
         for step in self._late:
@@ -82,7 +82,7 @@ class Amqp091ComparedConnection(ComparedLink, Amqp091LiveConnection):
         if not self._lacks_answers:
             self._result.extra(self._names.recorded(delivery.command), self.stream, self.connection, self._now_ns)
 
-    # ---------------------------------------------------------------------------------------- what the broker has sent
+    # --- the recorded broker's steps
 
     def _await_server(self, step: CommandSent | ProtocolHeaderSent | BytesSent, begin: float) -> float | None:
         if isinstance(step, BytesSent):
@@ -101,7 +101,7 @@ class Amqp091ComparedConnection(ComparedLink, Amqp091LiveConnection):
             self._recorded_tune = method
         channel = self._channels.get(step.channel) if step.channel else self._own
         if channel is None:
-            return None  # of before the capture, or of a channel that was not opened
+            return None  # opened before the capture began, or not opened
         if self._is_joined and method.name in _OF_HANDSHAKE:
             return None
         if self._has_other_login and isinstance(method, ConnectionSecure):
@@ -122,7 +122,7 @@ class Amqp091ComparedConnection(ComparedLink, Amqp091LiveConnection):
         if method.name in ANSWERS and not self._awaited.has_begun(step):
             request = channel.take_recorded(method)
             if request is None or not request.was_sent:
-                self._done(step, channel, method)  # what it answers is not in the capture, or was not sent
+                self._done(step, channel, method)  # its request is not in the capture, or was not sent
                 return None
             self._get = request.method
         if isinstance(method, ChannelCloseOk) and channel.is_close_unsent:
@@ -156,7 +156,7 @@ class Amqp091ComparedConnection(ComparedLink, Amqp091LiveConnection):
         return min(until, self._retry_at) if self._retry_at else until
 
     def _done(self, step: CommandSent, channel: PlayedChannel, method: Method) -> None:
-        """The recorded broker has said this, whatever the live one did."""
+        """Update the recorded state of a channel after a broker's command, whether it came live or not."""
         self._retry = self._retry_at = 0.0
         match method:
             case ChannelOpenOk():
@@ -172,7 +172,10 @@ class Amqp091ComparedConnection(ComparedLink, Amqp091LiveConnection):
                 pass
 
     def _get_again(self, step: CommandSent, channel: PlayedChannel, begin: float) -> float | None:
-        """The live queue was empty, where the recorded one had a message: it may be on its way."""
+        """Return until when to wait before repeating a basic.get on an empty live queue; None if it is given up.
+
+        The recorded queue had a message, which may be under way.
+        """
         until = self._await(step, begin, is_over=self._is_over(channel), is_quiet=True)
         if until is None:
             return None
@@ -206,7 +209,7 @@ class Amqp091ComparedConnection(ComparedLink, Amqp091LiveConnection):
             self._result.unplayed(step, "the consumer that gets it is not in the capture")
             return None
         queue = consumer.queue
-        is_late = channel.is_ending or consumer.is_ending  # how many still come is chance
+        is_late = channel.is_ending or consumer.is_ending  # the number of deliveries in flight is chance
         is_over = self._is_over(channel)
         found = self._await_message(step, queue, content_key(step.command), begin, is_late=is_late, is_over=is_over)
         if isinstance(found, float):
@@ -217,14 +220,14 @@ class Amqp091ComparedConnection(ComparedLink, Amqp091LiveConnection):
             channel.recorded_open[method.delivery_tag] = found
         if found is not None:
             self._compare(step, found.command)
-            found.command = NOTHING  # it may be long until it is settled
+            found.command = NOTHING  # only the tag is needed for settling it, perhaps much later
         return None
 
     def _await_confirm(
         self, step: CommandSent, channel: PlayedChannel, method: BasicAck | BasicNack, begin: float
     ) -> float | None:
         if channel.is_unknown and not channel.is_confirming:
-            return None  # of publishes that are numbered from before the capture
+            return None  # of publishes numbered since before the capture
         tag = method.delivery_tag
         if method.multiple:
             numbers = [each for each in channel.unconfirmed if each <= tag or not tag]
@@ -249,17 +252,17 @@ class Amqp091ComparedConnection(ComparedLink, Amqp091LiveConnection):
                 self._result.answers += 1
         return None
 
-    # ----------------------------------------------------------------------------------------------------- to wait
+    # --- waiting
 
     def _is_over(self, channel: PlayedChannel, method: Method | None = None) -> bool:
-        """Is there nothing more to come on a channel, or not this?"""
+        """Whether nothing more can come on a channel, or not this method."""
         if self.life is Life.ENDED:
             return True
         if isinstance(method, ConnectionClose):
             return False
         return self._is_closed_by_server or channel.is_over
 
-    # ------------------------------------------------------------------------------------------------------ to compare
+    # --- comparison
 
     def _channel_arrived(self, number: int) -> PlayedChannel:
         return self._own if number == 0 else self._channels.get(number) or PlayedChannel(number)
@@ -274,7 +277,7 @@ class Amqp091ComparedConnection(ComparedLink, Amqp091LiveConnection):
         self._result.matched(step, live, changes, self._now_ns)
 
     def _report_arrived(self, channel: PlayedChannel) -> None:
-        """Report what came and was not asked for, unless the capture lacks some of what the broker sent."""
+        """Report the extra live commands of a channel, unless the capture lacks bytes of the broker."""
         for waiting in channel.arrived.values():
             for command in waiting:
                 if channel.number == 0 and command.method.name == "connection.close-ok" and self._is_ending:
@@ -292,7 +295,7 @@ def _method_change(method: Method, said: str) -> list[Change]:
 
 
 def _is_settled_otherwise(channel: PlayedChannel, method: Method) -> bool:
-    """Has the live broker answered what the recorded one has closed the channel for?"""
+    """Whether the live broker has answered the request for which the recorded one closed the channel."""
     if not isinstance(method, ChannelClose):
         return False
     cause = METHODS.get(method.failing_class_id << 16 | method.failing_method_id)

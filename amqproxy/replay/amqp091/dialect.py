@@ -16,7 +16,7 @@ from amqproxy.rules.matching.filters import Filter
 
 
 class Amqp091ReplayDialect:
-    """Replays of 0-9-1 connections."""
+    """The dialect of 0-9-1 replays."""
 
     name = NAME
 

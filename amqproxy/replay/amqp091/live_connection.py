@@ -1,6 +1,6 @@
-"""The live connection of a replay: bytes from and to a broker, and what of them is not the recording's concern.
+"""The live 0-9-1 connection of a replay: bytes from and to a broker, and all actions apart from the recorded ones.
 
-It logs in, sends heartbeats, answers closes, and keeps what the broker has sent until the recording asks for it. There
+It logs in, sends heartbeats, answers closes, and keeps the broker's commands until the recording asks for them. There
 is no clock and no socket: the time is passed in, in seconds.
 """
 
@@ -46,26 +46,26 @@ from amqproxy.replay.content_key import content_key
 from amqproxy.replay.deliveries import NOTHING, LiveDelivery
 
 MAX_EARLY = 100_000
-"""Live commands of one channel that the recording has not asked for yet; those beyond are reported at once."""
+"""Live commands with one name on one channel that wait for recorded ones; those beyond it are reported at once."""
 
 INITIAL_FRAME_MAX = 128 * 1024
 
 
 class Amqp091LiveConnection(BrokerLink):
-    """One connection to a broker over AMQP 0-9-1."""
+    """One 0-9-1 connection to a broker."""
 
     def __init__(self, replayed: ReplayedStream, *, wake: Callable[[], None]) -> None:
         super().__init__(replayed, wake=wake)
         self._live = Connection(initial_frame_max=INITIAL_FRAME_MAX)
         self._readers: dict[int, CommandReader] = {}
         self._channels: dict[int, PlayedChannel] = {}
-        self._own = PlayedChannel(0)  # what the broker sends on channel 0
+        self._own = PlayedChannel(0)  # the broker's commands on channel 0
         self._start: ConnectionStart | None = None
         self._tune: ConnectionTune | None = None
         self._has_frames = False
         self._headers = 0
         self._is_irregular = False
-        """Whether something was sent that may not be sent."""
+        """Whether one side has violated the protocol."""
         self._is_logging_in = False
         self._is_finishing = False
 
@@ -112,7 +112,7 @@ class Amqp091LiveConnection(BrokerLink):
             self._close("close")
 
     def settle(self, delivery: LiveDelivery, method: Method) -> None:
-        """Send what settles one delivery on this connection; the recorded one may have been on another."""
+        """Settle one delivery on this connection; its recorded counterpart may have been on another one."""
         delivery.is_open = False
         channel = self._channels.get(delivery.channel)
         if channel is None or channel.live is not LiveState.OPEN or self.life is not Life.CONNECTED:
@@ -126,14 +126,14 @@ class Amqp091LiveConnection(BrokerLink):
         self._end_live(self.error)
 
     def _send_header(self, data: bytes) -> None:
-        with suppress(ProtocolError):  # a broker that takes another header goes on as with its own
+        with suppress(ProtocolError):  # a broker that accepts another header continues as with its own
             self._live.receive_header(CLIENT, HEADER)
         self._is_irregular |= data != HEADER
         self._trace.feed_protocol_header(self._now_ns)
         self._write(data, has_secrets=False)
 
     def _send(self, channel: int, method: Method) -> None:
-        """Send a method of our own making."""
+        """Send a method that is not a recorded one."""
         self._write_frames(encode_method(channel, method))
 
     def _write_frames(self, data: bytes) -> None:
@@ -244,7 +244,7 @@ class Amqp091LiveConnection(BrokerLink):
         self._arrive(self._own, command)
 
     def _log_in(self, method: Method) -> None:
-        """Answer the handshake of a connection whose own is not in the capture."""
+        """Answer the handshake of a connection whose recorded one is not in the capture."""
         match method:
             case ConnectionStart():
                 self._send(0, start_ok(self._target, method, None))

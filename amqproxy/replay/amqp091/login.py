@@ -1,4 +1,4 @@
-"""What a played client says in its handshake: as recorded, but for who it is and what the live broker allows."""
+"""Handshake of a played client: the recorded one with the target's user and the live broker's limits."""
 
 from __future__ import annotations
 
@@ -16,11 +16,11 @@ from amqproxy.replay.broker_link import least
 from amqproxy.replay.target import Target
 
 OWN_PROPERTIES = Table({"product": "amqproxy replay", "capabilities": {}})
-"""What a client says of itself whose beginning is not in the capture."""
+"""Client properties of a connection whose handshake is not in the capture."""
 
 
 def start_ok(target: Target, start: ConnectionStart | None, recorded: ConnectionStartOk | None) -> ConnectionStartOk:
-    """Log in as the target's user, by the recorded mechanism where that has a name and a password."""
+    """Return a start-ok of the target's user, by the recorded mechanism if that has a name and a password."""
     offered = (start.mechanisms if start is not None else b"PLAIN").split()
     mechanism = recorded.mechanism if recorded is not None else "PLAIN"
     if mechanism not in ("PLAIN", "AMQPLAIN"):
@@ -35,7 +35,7 @@ def start_ok(target: Target, start: ConnectionStart | None, recorded: Connection
 
 
 def tune_ok(tune: ConnectionTune, recorded: ConnectionTuneOk | None) -> ConnectionTuneOk:
-    """The recorded limits, none of which goes past what the live broker offers."""
+    """Return the recorded limits, channels and frame size capped by those that the live broker offers."""
     if recorded is None:
         return ConnectionTuneOk(tune.channel_max, tune.frame_max, tune.heartbeat)
     return ConnectionTuneOk(
@@ -44,7 +44,7 @@ def tune_ok(tune: ConnectionTune, recorded: ConnectionTuneOk | None) -> Connecti
 
 
 def open_method(target: Target, recorded: ConnectionOpen | None) -> ConnectionOpen:
-    """Open the target's virtual host, or else the recorded one."""
+    """Return a connection.open of the target's virtual host, or of the recorded one if the target has none."""
     if recorded is None:
         return ConnectionOpen(target.virtual_host or "/")
     if target.virtual_host is None:
@@ -53,7 +53,7 @@ def open_method(target: Target, recorded: ConnectionOpen | None) -> ConnectionOp
 
 
 def exceeds(chosen: ConnectionTuneOk, offered: ConnectionTune) -> bool:
-    """Does a client ask for more than it was offered?"""
+    """Whether a client chose a higher limit of channels or frame size than it was offered."""
     return any(
         limit and (wanted == 0 or wanted > limit)
         for wanted, limit in ((chosen.channel_max, offered.channel_max), (chosen.frame_max, offered.frame_max))

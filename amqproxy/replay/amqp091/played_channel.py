@@ -1,4 +1,4 @@
-"""One channel of a connection that is played: as it was recorded, and as it is live."""
+"""One channel of a connection that is played: its recorded and its live state."""
 
 from __future__ import annotations
 
@@ -11,23 +11,23 @@ from amqproxy.amqp091.transitions import ANSWERS
 from amqproxy.replay.deliveries import LiveDelivery
 
 MAX_UNCONFIRMED = 1_000_000
-"""Publishes of a channel whose recorded confirm has not come up; the oldest is forgotten first."""
+"""Unconfirmed publishes of a channel that are remembered; the oldest is forgotten first."""
 
 
 class LiveState(StrEnum):
-    """Where the live channel is in its life."""
+    """The state of the live channel."""
 
     OPENING = "opening"
     OPEN = "open"
     CLOSED_BY_SERVER = "closed by server"
-    """The live broker has closed it, and we have not answered yet."""
+    """Closed by the live broker, with the answer outstanding."""
     CLOSED_BY_CLIENT = "closed by client"
-    """We have closed it, and the broker has not answered yet."""
+    """Closed by the player, with the live broker's answer outstanding."""
     CLOSED = "closed"
 
 
 class PlayedConsumer:
-    """A consumer that was started: `queue` is recorded, its tags are both."""
+    """A consumer that was started; `queue` is the recorded name."""
 
     __slots__ = ("is_ending", "no_ack", "queue", "recorded_tag")
 
@@ -39,7 +39,7 @@ class PlayedConsumer:
 
 
 class PlayedRequest:
-    """A request of the recording. `was_sent` is whether it was played, `consumer` what it began."""
+    """A recorded request. `was_sent` is whether it was played, `consumer` the consumer that it started."""
 
     __slots__ = ("consumer", "method", "was_sent")
 
@@ -50,9 +50,9 @@ class PlayedRequest:
 
 
 class PlayedChannel:
-    """A channel, from its channel.open on, or from the first of it that the capture has.
+    """A channel, from its channel.open on, or from its first step in the capture.
 
-    `is_ending` is whether the recorded client has asked for its end; `is_unknown` whether its beginning is not in the
+    `is_ending` is whether the recorded client has requested its close; `is_unknown` whether its beginning is not in the
     capture. Publishes are numbered from confirm.select on, in the recording and live.
     """
 
@@ -61,21 +61,21 @@ class PlayedChannel:
         self.is_unknown = is_unknown
         self.live = LiveState.OPENING
         self.is_open = is_unknown
-        """Is it open in the recording?"""
+        """Whether the channel is open in the recording."""
         self.is_ending = False
         self.is_quiet = False
-        """Has it an end that is not the recording's?"""
+        """Whether the player closes the channel without a recorded close, so that its close-ok is not compared."""
         self.is_stopped = False
-        """Has the live broker asked for no more contents?"""
+        """Whether the live broker has stopped contents by channel.flow."""
         self.is_close_recorded = False
-        """Has the recorded broker closed it?"""
+        """Whether the recorded broker has closed the channel."""
         self.is_close_unsent = False
-        """Was the recorded client's close not sent, since the channel was closed?"""
+        """Whether the recorded client's close was not sent, since the live channel was closed."""
         self.has_unwanted = False
-        """Were commands left out that are not wanted?"""
+        """Whether unwanted commands were left out."""
         self.why_closed = ""
         self.is_transactional = False
-        # What the broker answers.
+        # Requests and replies.
         self.requests: deque[PlayedRequest] = deque()
         self.live_requests: deque[PlayedRequest] = deque()
         self.arrived: dict[str, deque[Command]] = {}
@@ -91,23 +91,23 @@ class PlayedChannel:
         self.is_confirming = False
         self.recorded_publishes = 0
         self.live_publishes = 0
-        self.unconfirmed: OrderedDict[int, int | None] = OrderedDict()  # whose first is found at once
-        """Recorded numbers of publishes whose recorded confirm has not come up yet, and their live numbers."""
+        self.unconfirmed: OrderedDict[int, int | None] = OrderedDict()  # finds its first entry at once
+        """Live numbers, by recorded ones, of publishes whose recorded confirm has not been played; None if not sent."""
         self.live_unconfirmed: OrderedDict[int, None] = OrderedDict()
         self.confirmed: OrderedDict[int, str] = OrderedDict()
-        """What the live broker said of publishes whose recorded confirm has not come up yet."""
+        """Name of the live confirm, by live number, of publishes whose recorded confirm has not been played."""
 
     @property
     def is_over(self) -> bool:
-        """Is there nothing more to come from the live broker?"""
+        """Whether the live channel is closed, so that nothing more can come from the broker."""
         return self.live in (LiveState.CLOSED, LiveState.CLOSED_BY_SERVER)
 
     def queue_of(self, name: str) -> str:
-        """The recorded name of the queue that a request means."""
+        """Return the recorded name of a request's queue: "" stands for the last declared one."""
         return name or self.last_queue
 
     def note_request(self, method: Method, *, was_sent: bool) -> PlayedRequest:
-        """The recorded client has sent a request that is answered."""
+        """Note a recorded request that is answered."""
         request = PlayedRequest(method, was_sent=was_sent)
         self.requests.append(request)
         if was_sent:
@@ -117,7 +117,7 @@ class PlayedChannel:
         return request
 
     def number_publish(self, *, is_sent: bool) -> None:
-        """The recorded client has published with confirms; was it played?"""
+        """Number a recorded publish in confirm mode, and with `is_sent` its live counterpart."""
         self.recorded_publishes += 1
         self.unconfirmed[self.recorded_publishes] = None
         if is_sent:
@@ -129,7 +129,7 @@ class PlayedChannel:
                 numbers.popitem(last=False)
 
     def take_recorded(self, reply: Method) -> PlayedRequest | None:
-        """The request that a recorded reply answers."""
+        """Return the request that a recorded reply answers, and update the recorded consumers."""
         request = _answered(self.requests, reply)
         if isinstance(reply, QueueDeclareOk) and request is not None and not getattr(request.method, "queue", ""):
             self.last_queue = reply.queue
@@ -139,14 +139,14 @@ class PlayedChannel:
         return request
 
     def take_live(self, reply: Method) -> PlayedRequest | None:
-        """The request that a live reply answers."""
+        """Return the request that a live reply answers, and update the live consumers."""
         request = _answered(self.live_requests, reply)
         if isinstance(reply, BasicConsumeOk) and request is not None and request.consumer is not None:
             self.live_consumers[reply.consumer_tag] = request.consumer
         return request
 
     def take_arrived(self, names: tuple[str, ...]) -> Command | None:
-        """The first live command with one of these names that no recorded one was found for yet."""
+        """Take the first unmatched live command with one of these names."""
         for name in names:
             waiting = self.arrived.get(name)
             if waiting:
@@ -155,7 +155,7 @@ class PlayedChannel:
 
 
 def _answered(requests: deque[PlayedRequest], reply: Method) -> PlayedRequest | None:
-    """The oldest request that `reply` can answer; of consumers, the one with its tag."""
+    """Remove and return the oldest request that `reply` can answer; for basic.consume, the one with its tag if any."""
     name = ANSWERS.get(reply.name)
     found = None
     for request in requests:

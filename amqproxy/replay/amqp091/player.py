@@ -58,9 +58,9 @@ class Amqp091Player(Player, Amqp091ComparedConnection):
     def __init__(self, replayed: ReplayedStream, *, timeout: float, wake: Callable[[Player], None]) -> None:
         super().__init__(replayed, timeout=timeout, wake=wake)
         self._ignores_block = False
-        """Whether the end of a block, which still lasts, was waited for in vain."""
+        """Whether the wait for the end of a block that still lasts has timed out."""
 
-    # ---------------------------------------------------------------------------------------- what the client has sent
+    # --- the client's steps
 
     def _play_client(self, step: CommandSent | ProtocolHeaderSent | BytesSent, ahead: Ahead) -> float | None:
         if self.life is Life.NEW:
@@ -97,7 +97,7 @@ class Amqp091Player(Player, Amqp091ComparedConnection):
         return self._play_on_channel(step, method, ahead)
 
     def _lose_track(self) -> None:
-        """Go on with a handshake without the recorded client."""
+        """Continue a handshake without the recorded client's steps."""
         self._is_joined = True
         if self.life is Life.CONNECTED and self._live.state is not ConnectionState.OPEN and not self._is_logging_in:
             self._is_logging_in = True
@@ -153,7 +153,7 @@ class Amqp091Player(Player, Amqp091ComparedConnection):
         return isinstance(answer, CommandSent) and answer.method_name == name
 
     def _close_unlike_the_recording(self) -> None:
-        """The recorded broker has closed the connection here, and the live one has not."""
+        """Close the connection where the recorded broker has closed it, and the live one has not."""
         if not self._is_ending:
             self._is_ending = True
             self._send(0, ConnectionClose(200, "the recorded connection ends here"))
@@ -164,7 +164,7 @@ class Amqp091Player(Player, Amqp091ComparedConnection):
         if isinstance(method, ChannelOpen):
             return self._open_channel(step, channel)
         if channel is None:
-            if not self._is_joined:  # a mistake of the client's
+            if not self._is_joined:  # the recorded client's violation of the protocol
                 self._send_raw(step)
                 return None
             channel = self._channels[number] = PlayedChannel(number, is_unknown=True)
@@ -173,7 +173,7 @@ class Amqp091Player(Player, Amqp091ComparedConnection):
             return self._awaited.patience(step, self._now, "the channel was not opened")
         is_gone = not channel.is_open and channel.live is LiveState.CLOSED
         if is_gone and not self._is_joined and not isinstance(method, ChannelCloseOk):
-            self._send_raw(step)  # a mistake of the client's
+            self._send_raw(step)  # the recorded client's violation of the protocol
             return None
         is_cut = channel.is_open and channel.live is LiveState.CLOSED_BY_SERVER and not channel.is_close_recorded
         is_cut = is_cut and not isinstance(method, ChannelCloseOk)
@@ -202,7 +202,7 @@ class Amqp091Player(Player, Amqp091ComparedConnection):
                     channel.live = LiveState.CLOSED_BY_CLIENT
                     self._send(number, ChannelClose(200, "the recorded channel ends here"))
             case ChannelFlowOk():
-                pass  # is answered when it comes
+                pass  # the live connection answers each channel.flow when it comes
             case BasicCancelOk():
                 self._send_as(step, method)
             case BasicAck() | BasicNack() | BasicReject():
@@ -219,7 +219,7 @@ class Amqp091Player(Player, Amqp091ComparedConnection):
         if channel is not None:
             is_twice = channel.is_open or (channel.live is LiveState.OPENING and not channel.is_unknown)
             if is_twice and not self._is_joined:
-                self._send_raw(step)  # a mistake of the client's
+                self._send_raw(step)  # the recorded client's violation of the protocol
                 return None
             if channel.live is LiveState.CLOSED_BY_SERVER:
                 self._answer_channel_close(channel)
@@ -235,7 +235,7 @@ class Amqp091Player(Player, Amqp091ComparedConnection):
         return None
 
     def _skip_on_channel(self, step: CommandSent, channel: PlayedChannel, method: Method) -> None:
-        """Note what the recorded client has sent, and the live one has not."""
+        """Update the state of a channel for a recorded command that is not sent."""
         channel.has_unwanted |= not step.is_wanted
         if method.name in REPLIES and not getattr(method, "no_wait", False):
             channel.note_request(method, was_sent=False)
@@ -245,7 +245,7 @@ class Amqp091Player(Player, Amqp091ComparedConnection):
             channel.number_publish(is_sent=False)
 
     def _request(self, step: CommandSent, channel: PlayedChannel, method: Method) -> None:
-        """Send any other method of the client's."""
+        """Send any other client command, and note the request or consumer that it begins."""
         if isinstance(method, TxCommit | TxRollback) and channel.is_unknown and not channel.is_transactional:
             self._send(channel.number, TxSelect())
             channel.is_quiet = True
@@ -266,9 +266,9 @@ class Amqp091Player(Player, Amqp091ComparedConnection):
     def _await_crossing(
         self, step: CommandSent, channel: PlayedChannel, method: BasicCancel, ahead: Ahead
     ) -> float | None:
-        """Until when to wait for deliveries that the recorded broker had sent before it took this.
+        """Return until when to wait for deliveries that crossed this basic.cancel in the recording.
 
-        They crossed it on their way. Where it is sent sooner than it was, they would never be sent.
+        The recorded broker had sent them before it received the cancel; if that is sent too soon, they never come.
         """
         consumer = channel.consumers.get(method.consumer_tag)
         if consumer is None or consumer.queue in self._in_vain:
@@ -305,7 +305,7 @@ class Amqp091Player(Player, Amqp091ComparedConnection):
         return None
 
     def _settle(self, step: CommandSent, channel: PlayedChannel, method: BasicAck | BasicNack | BasicReject) -> None:
-        """Send what the recorded client said of deliveries, for the live ones that stand for them."""
+        """Settle the live deliveries that stand for those that the recorded client settled."""
         tag, multiple = method.delivery_tag, getattr(method, "multiple", False)
         if multiple and tag == 0:
             self._settle_all(step, channel, method)
@@ -317,7 +317,7 @@ class Amqp091Player(Player, Amqp091ComparedConnection):
         tags = [each for each in channel.recorded_open if each <= tag] if multiple else [tag]
         if tag not in channel.recorded_open and not (multiple and tags):
             if tag in channel.live_open or tag <= channel.last_live_tag:
-                tag += channel.last_live_tag  # of nothing that is open, as the recorded one
+                tag += channel.last_live_tag  # an unknown tag, like the recorded one
             self._send_as(step, msgspec.structs.replace(method, delivery_tag=tag))
             return
         found = self._settled(channel, tags)
@@ -330,7 +330,7 @@ class Amqp091Player(Player, Amqp091ComparedConnection):
     def _settle_all(
         self, step: CommandSent, channel: PlayedChannel, method: BasicAck | BasicNack | BasicReject
     ) -> None:
-        """Settle all that the recorded channel had by then: not what the live one has besides."""
+        """Settle the counterparts of all open recorded deliveries, but no other live ones."""
         found = self._settled(channel, list(channel.recorded_open))
         here = [each for each in found if each.holder is self and each.channel == channel.number]
         if len(here) == len(found) == len(channel.live_open):
@@ -343,14 +343,14 @@ class Amqp091Player(Player, Amqp091ComparedConnection):
         self._settle_live(channel, method, found)
 
     def _settled(self, channel: PlayedChannel, tags: list[int]) -> list[LiveDelivery]:
-        """The live deliveries that stand for these, as far as they are open; the recorded ones are so no more."""
+        """Remove these recorded deliveries, and return their live counterparts that are open."""
         deliveries = [channel.recorded_open.pop(each, None) for each in tags]
         return [each for each in deliveries if each is not None and each.is_open]
 
     def _settle_live(
         self, channel: PlayedChannel, method: BasicAck | BasicNack | BasicReject, found: list[LiveDelivery]
     ) -> None:
-        """Settle live deliveries: by one command if that is what it settles, else each by its own."""
+        """Settle live deliveries: by one command if it settles exactly these, else each by a separate one."""
         multiple = getattr(method, "multiple", False)
         own = sorted(each.tag for each in found if each.holder is self and each.channel == channel.number)
         covered = [each for each in channel.live_open if own and each <= own[-1]]
@@ -368,7 +368,7 @@ class Amqp091Player(Player, Amqp091ComparedConnection):
     def _not_sent(self, step: CommandSent | ProtocolHeaderSent | BytesSent, reason: str) -> None:
         self._result.unplayed(step, reason)
 
-    # ---------------------------------------------------------------------------------------------------- to send
+    # --- sending
 
     def _send_as(self, step: CommandSent, method: Method) -> None:
         """Send a recorded command, whose method may have been changed, with the live names."""
@@ -385,7 +385,7 @@ class Amqp091Player(Player, Amqp091ComparedConnection):
         self._write_frames(b"".join([frame.raw for frame in frames]) if is_as_recorded else live.encode(limit))
 
     def _send_raw(self, step: CommandSent) -> None:
-        """Send a recorded command that is a mistake, as it was."""
+        """Send a recorded command that violates the protocol, unchanged."""
         self._is_irregular = True
         self._result.sent += 1
         self._write(b"".join([frame.raw for frame in step.command.frames]), has_secrets=False)

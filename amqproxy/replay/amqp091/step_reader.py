@@ -1,4 +1,4 @@
-"""The steps of one recorded 0-9-1 connection, from what a capture decodes to."""
+"""Steps of one recorded 0-9-1 connection, from a decoded capture."""
 
 from __future__ import annotations
 
@@ -16,15 +16,15 @@ from amqproxy.replay.steps import BytesLost, BytesSent, CommandSent
 
 
 class Amqp091StepReader(StepReader):
-    """Makes steps of one 0-9-1 connection."""
+    """Step reader of one 0-9-1 connection."""
 
     def __init__(self, stream: int, connection: str, numbers: Iterator[int]) -> None:
         super().__init__(stream, connection, numbers, on_frame=self._take)
         self._readers: dict[tuple[Peer, int], CommandReader] = {}
         self._partial: dict[tuple[Peer, int], list[Frame]] = {}
-        """Contents that have begun and are not whole."""
+        """Frames of incomplete contents."""
         self._gaps: set[Peer] = set()
-        """Peers whose bytes are not all in the capture."""
+        """Peers of whose bytes the capture lacks some."""
 
     def _skip(self, skipped: SkippedBytes) -> None:
         sender = Peer(skipped.sender)
@@ -37,7 +37,7 @@ class Amqp091StepReader(StepReader):
             return
         self._gaps.add(sender)
         for place in [place for place in self._partial if place[0] is sender]:
-            del self._partial[place]  # the rest of these contents may be what is lost
+            del self._partial[place]  # the rest of these contents may be among the lost bytes
         self._add(BytesLost, skipped.ts_ns, sender=sender, lost=skipped.lost, reason=skipped.reason)
 
     def _take(self, sender: Peer, frame: Frame, ts_ns: int) -> None:
@@ -73,7 +73,7 @@ class Amqp091StepReader(StepReader):
             self._cut(sender, channel, ts_ns)
 
     def _stray(self, sender: Peer, frame: Frame, ts_ns: int) -> None:
-        """A header or a body, where none may come: the sender's mistake, unless its beginning may be lost."""
+        """Report an unexpected header or body: the sender's mistake, unless the content's beginning may be lost."""
         reason = "a content whose beginning is not there"
         if sender in self._gaps:
             self._add(BytesLost, ts_ns, sender=sender, lost=frame.size, reason=reason)
@@ -81,7 +81,7 @@ class Amqp091StepReader(StepReader):
             self._add(BytesSent, ts_ns, sender=sender, data=frame.raw, reason=reason)
 
     def _cut(self, sender: Peer, channel: int, ts_ns: int) -> None:
-        """A content stays without its end."""
+        """Report a content without its end."""
         frames = self._partial.pop((sender, channel))
         reason = "a content that is not whole"
         if sender in self._gaps:

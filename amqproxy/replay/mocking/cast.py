@@ -1,4 +1,4 @@
-"""Which recorded connection a live one plays."""
+"""Assignment of recorded connections to live ones."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from amqproxy.replay.mocking.server_script import C, ServerScript
 
 
 class Cast(Generic[C]):
-    """The scripts, and which of them are played or were. With `is_loop`, they are played any number of times."""
+    """The scripts, and how often each was played: once at most, or any number of times with `is_loop`."""
 
     def __init__(self, scripts: Sequence[ServerScript[C]], *, is_loop: bool = False) -> None:
         self.scripts = scripts
@@ -18,25 +18,25 @@ class Cast(Generic[C]):
         self._played: dict[int, int] = {}
 
     def take(self, script: ServerScript[C]) -> None:
-        """A live connection plays a script from now on."""
+        """Count a script as played by a live connection."""
         self._played[script.stream] = self._played.get(script.stream, 0) + 1
 
     def refused(self, user: str) -> ServerScript[C] | None:
-        """The script to play to a client that logs in, if the recorded server refused the next one of that user."""
+        """Return the next script of a user if the recorded server refused that login, else None."""
         script = next((each for each in self._left() if each.user == user), None)
         return script if script is not None and script.refused is not None and script.virtual_host is None else None
 
     def first(self, user: str = "", mechanism: str = "") -> ServerScript[C] | None:
-        """The script whose handshake is played before it is known which connection it is."""
+        """Return the script whose handshake is played before the connection is identified; None without scripts."""
         left = self._left()
         tuned = [each for each in left if each.tune]
         same = [each for each in tuned if each.user == user]
         return next(iter([*(each for each in same if each.mechanism == mechanism), *same, *tuned, *left]), None)
 
     def candidates(self, name: str, user: str, virtual_host: str) -> list[ServerScript[C]]:
-        """The scripts that a live connection may play: of the same client, or else user, or else virtual host.
+        """Return the scripts that a live connection may play: of the same client, or else user, or else virtual host.
 
-        Those played least often come first.
+        The least often played come first.
         """
         left = self._left()
         for found in (
@@ -62,9 +62,10 @@ class Cast(Generic[C]):
 def chosen(
     candidates: Sequence[ServerScript[C]], number: int, key: Key, is_like: Callable[[C], bool]
 ) -> ServerScript[C]:
-    """The script among these that begins most like a live connection.
+    """Return the script whose beginning is most like a live connection's.
 
-    Its first command is known by `key`, on channel `number`, and `is_like` a recorded one.
+    `key` is that of the live connection's first command, `number` its channel; `is_like` compares it with a recorded
+    command.
     """
 
     def score(script: ServerScript[C]) -> int:

@@ -7,7 +7,7 @@ from typing import Any
 from amqproxy.rules.matching.generated_names import shape_of
 
 Key = tuple[Any, ...]
-"""The name of a client's method and the names in it: commands with the same key are for the same thing."""
+"""The name of a client's method and the names in it: commands with the same key refer to the same object."""
 
 
 def shape_of_key(key: Key) -> Key:

@@ -14,10 +14,10 @@ from amqproxy.replay.mocking.server_script import ServerScript
 AnyScript: TypeAlias = ServerScript[Any]
 
 DIALECTS: dict[str, MockDialect] = {each.name: each for each in (Amqp091MockDialect(), Amqp010MockDialect())}
-"""The dialects by the names of their protocols. A client whose header none has gets the first that is recorded."""
+"""Dialects by protocol name. A client with another header gets the first one that is recorded."""
 
 
 def scripts_of(dialogues: Iterable[ConnectionSteps]) -> list[AnyScript]:
-    """Return the scripts of all connections of which something can be played, in their order."""
+    """Return the scripts of all playable connections, in their order."""
     scripts = (DIALECTS[each.protocol].script_of(each) for each in dialogues)
     return [each for each in scripts if each.virtual_host is not None or each.channels or each.refused is not None]

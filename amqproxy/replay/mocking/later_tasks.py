@@ -1,4 +1,4 @@
-"""What a mock does on one connection later: tasks of its channels at their times, and its deadline."""
+"""Scheduled tasks of one mock connection's channels, and its deadline."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from itertools import count
 from typing import Any, Generic, NamedTuple, Protocol, TypeVar
 
 MAX_LATER = 100_000
-"""Tasks of one connection that wait for their time; those beyond are done at once."""
+"""Scheduled tasks of one connection; further ones are performed at once."""
 
 Task_contra = TypeVar("Task_contra", contravariant=True)
 
@@ -18,7 +18,7 @@ class Performer(Protocol[Task_contra]):
     is_over: bool
 
     def perform(self, task: Task_contra, now: float) -> None:
-        """Do what is due."""
+        """Perform a due task."""
 
 
 class _Later(NamedTuple):
@@ -33,7 +33,7 @@ Task = TypeVar("Task")
 
 
 class LaterTasks(Generic[Task]):
-    """Tasks by their time, and then by their order. By `deadline` the client must have gone on; None: it need not."""
+    """Tasks ordered by time, then by recorded order. The client must have progressed by `deadline`, if it is set."""
 
     def __init__(self, deadline: float) -> None:
         self.deadline: float | None = deadline
@@ -41,18 +41,18 @@ class LaterTasks(Generic[Task]):
         self._numbers = count()
 
     def add(self, when: float, order: int, performer: Performer[Task], task: Task, now: float) -> None:
-        """Have a task done at that time."""
+        """Schedule a task for a time."""
         if when <= now or len(self._tasks) >= MAX_LATER:
             when = now
         heapq.heappush(self._tasks, _Later(when, order, next(self._numbers), performer, task))
 
     def end(self, deadline: float) -> None:
-        """Do none of them: the connection is closed, by a deadline."""
+        """Drop all tasks of a closing connection, and set the deadline of the close."""
         self._tasks.clear()
         self.deadline = deadline
 
     def perform_next(self, now: float) -> bool:
-        """Do the next task that is due by now; is there one?"""
+        """Perform the next due task; return whether there was one."""
         if not self._tasks or self._tasks[0].when > now:
             return False
         due = heapq.heappop(self._tasks)
@@ -61,11 +61,11 @@ class LaterTasks(Generic[Task]):
         return True
 
     def is_late(self, now: float) -> bool:
-        """Is the deadline over?"""
+        """Whether the deadline has passed."""
         return self.deadline is not None and now >= self.deadline
 
     def wake_at(self, now: float, heartbeat: float) -> float:
-        """When to look again, with heartbeats of so many seconds; 0: there are none."""
+        """Return when to check again; `heartbeat` is the interval in seconds, 0 without heartbeats."""
         times = [] if self.deadline is None else [self.deadline]
         if self._tasks:
             times.append(self._tasks[0].when)

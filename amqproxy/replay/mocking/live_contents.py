@@ -1,4 +1,4 @@
-"""What a live client has published in place of what the recorded one did."""
+"""Contents that a live client has published in place of the recorded ones."""
 
 from __future__ import annotations
 
@@ -6,13 +6,13 @@ from collections.abc import Callable
 from typing import Any, Protocol
 
 MAX_KEPT = 64 << 20
-"""Bytes of contents of one connection that are kept, as they differ from the recorded ones; the oldest goes first."""
+"""Bytes of one connection's differing contents that are kept; the oldest is dropped first."""
 
 CONTENT_COST = 1024
-"""Bytes that a content is counted as, besides its body."""
+"""Bytes that a content counts for in addition to its body."""
 
 Content = tuple[Any, bytes]
-"""A message's properties, or its header, as the protocol has them, and its body."""
+"""A message's properties or header, in the protocol's type, and its body."""
 
 
 class ScriptedPublish(Protocol):
@@ -20,7 +20,7 @@ class ScriptedPublish(Protocol):
 
     @property
     def number(self) -> int:
-        """Its place among all that its client has done."""
+        """Its place among all commands of its client."""
 
     @property
     def command(self) -> Any:
@@ -28,9 +28,9 @@ class ScriptedPublish(Protocol):
 
 
 class LiveContents:
-    """Of one connection: when each recorded publish was sent live, and what was in it, if it was something else.
+    """Times and differing contents of one connection's live publishes, by the recorded ones they stand for.
 
-    A message that a recorded consumer got has what the live client published, where that is all it differs in.
+    A delivery whose content is the recorded publish's gets the live one's instead.
     """
 
     def __init__(self) -> None:
@@ -45,7 +45,7 @@ class LiveContents:
         self.note(scripted, now)
 
     def note(self, scripted: ScriptedPublish, now: float) -> None:
-        """The live client has sent what messages wait for: a publish, or what lets it go."""
+        """Note that the live client has sent a command that messages wait for: a publish, a commit or a requeue."""
         self._times.setdefault(scripted.number, now)
         for go_on in self._waiting.pop(scripted.number, ()):
             go_on(now)
@@ -67,9 +67,9 @@ class LiveContents:
             self._size -= len(forgotten) + CONTENT_COST
 
     def other_content(self, scripted: ScriptedPublish) -> Content | None:
-        """What the live client has published in place of a recorded publish; None where it is the same."""
+        """Return the live content of a recorded publish; None if it is the same."""
         return self._contents.get(scripted.number)
 
     def when(self, scripted: ScriptedPublish) -> float | None:
-        """When the live client has sent a recorded publish; None if it has not."""
+        """Return the time when the live client sent a recorded command that messages wait for; None if it has not."""
         return self._times.get(scripted.number)

@@ -1,4 +1,4 @@
-"""The server's side of one recorded channel or session, played to a live client: what all protocols share."""
+"""The server's side of one recorded channel or session, played to a live client: the part that all protocols share."""
 
 from __future__ import annotations
 
@@ -23,19 +23,19 @@ class ChannelOwner(Protocol[C]):
         """Send a command of the server."""
 
     def close_connection(self, close: Any) -> None:
-        """Send this method, as the recorded server did, to close the connection."""
+        """Close the connection with the recorded server's method."""
 
     def hang_up(self) -> None:
-        """Close the socket without a word."""
+        """Close the socket without closing the connection."""
 
     def later(self, when: float, order: int, channel: MockChannel[C], task: Task) -> None:
-        """Call `channel.perform` with a task at that time, in the order of the recording."""
+        """Schedule a call of `channel.perform` with a task, in the recorded order of tasks of the same time."""
 
 
 class Task(NamedTuple):
-    """Work for later: an answer to a live command, or, without one, the next delivery of a consumer.
+    """A scheduled task: an answer to a live command, or without one the next delivery to a consumer.
 
-    `live_id` is the id of the live command, where the protocol numbers them.
+    `live_id` is the id of the live command, if the protocol numbers commands.
     """
 
     answer: Answer[Any] | None = None
@@ -57,16 +57,16 @@ class MockConsumer:
         self.since = 0.0
         """Time of the latest event that leads to the next delivery."""
         self.due: float | None = None
-        """Time of the next look for a delivery."""
+        """Time of the next scheduled delivery."""
         self.waits_for: ScriptedCommand[Any] | None = None
-        """The client command without which nothing more is delivered."""
+        """The client command that the next delivery waits for."""
 
 
 class MockChannel(ABC, Generic[C]):
-    """Plays the server's side of a recorded channel; `speed` is how many times as fast, 0 without any delay.
+    """The server's side of a recorded channel; `speed` is a factor, 0 for no delays.
 
-    `script` is None until the live client has sent what shows which recorded channel it is. `has_news` asks for
-    `announce` once all that came has been taken.
+    `script` is None until a command of the live client identifies the recorded channel. `has_news` asks for `announce`
+    once all received commands have been processed.
     """
 
     has_news = False
@@ -81,30 +81,30 @@ class MockChannel(ABC, Generic[C]):
         self._consumers: dict[str, Any] = {}
 
     def bind(self, script: ChannelScript[C]) -> None:
-        """Play this script from now on."""
+        """Begin to play a script."""
         self.script = script
         self.waiting = WaitingCommands(script.commands)
 
-    # --- what a protocol has to add
+    # --- the protocol's part
 
     @abstractmethod
     def receive(self, live: C) -> C:
-        """Take a command of the client: return it with the recorded names and tags."""
+        """Take a command of the client; return it with the recorded names and tags."""
 
     def mistake(self, live: C) -> str:
-        """Return why a command is wrong whatever the recording has, before `note` takes it; "" if it is not."""
+        """Return why a command is wrong whatever the recording has; "" if it is not. Called before `note`."""
         return ""
 
     @abstractmethod
     def note(self, live: C, scripted: ScriptedCommand[C] | None, used: ScriptedCommand[C] | None, now: float) -> None:
         """Note how a client command changes the channel, before it is answered.
 
-        `scripted` is the recorded command that it stands for; else `used` is one like it that another stands for.
+        `scripted` is the recorded command that it stands for; without one, `used` is a like one that was played before.
         """
 
     @abstractmethod
     def answer(self, live: C, scripted: ScriptedCommand[C] | None, now: float, *, is_repeated: bool = False) -> None:
-        """Answer a client command as the recorded one was: a repeated one with what each sender of it must get.
+        """Answer a client command as the recorded one was; a repeated one only with the answers that each sender needs.
 
         `scripted` is None for commands that depend on the run, such as settlements.
         """
@@ -115,10 +115,10 @@ class MockChannel(ABC, Generic[C]):
 
     @abstractmethod
     def _deliver(self, delivery: Answer[C], consumer: Any) -> bool:
-        """Send a recorded message; return False where the client's credit or prefetch does not allow it now."""
+        """Send a recorded message; return False if the client's credit or prefetch does not allow it now."""
 
     def announce(self) -> None:
-        """Send what has been put off until all that came was taken."""
+        """Send deferred commands once all received ones have been processed."""
 
     # --- answers and deliveries
 
@@ -139,10 +139,10 @@ class MockChannel(ABC, Generic[C]):
         return delay / self._speed if self._speed else 0.0
 
     def _note_cause(self, scripted: ScriptedCommand[C] | None, now: float, *, is_return: bool) -> None:
-        """Note a commit or a return, which messages may wait for.
+        """Note a commit or a requeue, which messages may wait for.
 
-        A return that is not in the recording stands for the next one that a consumer waits for: what the client has
-        given back comes again.
+        A requeue that is not in the recording stands for the next one that a consumer waits for, so that requeued
+        messages are delivered again.
         """
         if scripted is not None:
             self._owner.contents.note(scripted, now)
@@ -154,7 +154,7 @@ class MockChannel(ABC, Generic[C]):
 
     @abstractmethod
     def _is_return(self, scripted: ScriptedCommand[C]) -> bool:
-        """Return whether a recorded command gives messages back to their queues."""
+        """Return whether a recorded command requeues messages."""
 
     def _learn_name(self, kind: NameKind, recorded: str | None, live: str | None) -> None:
         if recorded and live and recorded != live:
@@ -166,7 +166,7 @@ class MockChannel(ABC, Generic[C]):
             self._go_on(each, now)
 
     def _go_on(self, consumer: MockConsumer, now: float) -> None:
-        """Send a consumer all messages that are due, and schedule the next one."""
+        """Deliver all messages that are due to a consumer, and schedule the next one."""
         while consumer.is_on and consumer.place < len(consumer.deliveries) and not self.is_over:
             delivery = consumer.deliveries[consumer.place]
             since = consumer.since

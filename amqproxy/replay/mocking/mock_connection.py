@@ -1,4 +1,4 @@
-"""One live client of a mock: takes its bytes and the time, and returns what the recorded server sends."""
+"""One live client of a mock, sans-IO: takes its bytes and the time, and returns the recorded server's bytes."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ H = TypeVar("H", bound=MockChannel[Any])
 
 
 class Login(NamedTuple):
-    """A client's login: who it says it is."""
+    """A client's login: its claimed identity and its credentials."""
 
     user: str
     client_name: str
@@ -40,18 +40,18 @@ class Login(NamedTuple):
 
 
 class Refusal(Enum):
-    """Why a mock refuses what a client sent."""
+    """The reason of a mock's refusal."""
 
     ACCESS = auto()
-    """The client may not log in so."""
+    """The login is not accepted."""
     UNKNOWN = auto()
-    """The recording has no answer to it."""
+    """The recording has no answer to the command."""
     MISTAKE = auto()
-    """It is wrong, whatever the recording has."""
+    """The command is wrong, whatever the recording has."""
 
 
 class FrameSource(Protocol[F_co]):
-    """A reader of frames, with the error at which it stopped."""
+    """A frame reader, with the error at which it stopped."""
 
     error: Any
 
@@ -62,17 +62,17 @@ class FrameSource(Protocol[F_co]):
 class MockConnection(ABC, Generic[C, F, H]):
     """The server's side of one connection.
 
-    What is to be sent is in `output`, until it is taken; `wake_at` is when `tick` is to be called, at the latest. The
-    socket is to be closed once `is_over`, after all output unless `is_cut`. `notes` are what the client did otherwise
-    than the recorded one. A client that `is_foreign` speaks another protocol: it gets the header of this one.
+    `output` holds unsent bytes until `take_output`; `wake_at` is the latest time for a call of `tick`. The socket must
+    be closed once `is_over`, after all output unless `is_cut`. `notes` are the differences from the recorded client. A
+    client that `is_foreign` speaks another protocol: it gets the header of this one.
 
-    A protocol derives from it what reads and writes its frames: it calls `_log_in`, `_go_on_with_login`, `_open` and
-    `_play` with what it has read, and provides the abstract methods.
+    A protocol's subclass reads and writes its frames: it calls `_log_in`, `_go_on_with_login`, `_open` and `_play` with
+    the commands read, and provides the abstract methods.
     """
 
     HEADER: ClassVar[bytes]
     ERRORS: ClassVar[tuple[type[Exception], ...]]
-    """Errors of a client that broke the protocol, which close its connection."""
+    """Exceptions for a client's violations of the protocol, which close its connection."""
 
     def __init__(self, cast: Cast[C], shared: SharedNames, settings: MockSettings, now: float) -> None:
         self.names = ConnectionNames(shared)
@@ -91,16 +91,16 @@ class MockConnection(ABC, Generic[C, F, H]):
         self._held: dict[int, int] = {}
         self._held_size = 0
         self._login: ServerScript[C] | None = None
-        """The script whose login is played; another one may be played after it."""
+        """The script whose login is played; another one may follow it."""
         self._challenges: Iterator[bytes] = iter(())
         self._virtual_host = ""
         self._candidates: list[ServerScript[C]] = []
         self._root: H | None = None
-        """The channel of the commands of the connection itself, if the protocol has such."""
+        """The channel for commands of the connection itself, if the protocol has such commands."""
         self._channels: dict[int, H] = {}
         self._left: list[ChannelScript[C]] = []
 
-    # --- what a protocol has to add: the wire
+    # --- the protocol's part: frames
 
     @property
     @abstractmethod
@@ -110,7 +110,7 @@ class MockConnection(ABC, Generic[C, F, H]):
     @property
     @abstractmethod
     def _heartbeat(self) -> float:
-        """Seconds between heartbeats, as agreed; 0 without."""
+        """Negotiated heartbeat interval in seconds; 0 without heartbeats."""
 
     @property
     @abstractmethod
@@ -123,11 +123,11 @@ class MockConnection(ABC, Generic[C, F, H]):
 
     @abstractmethod
     def _forget_reader(self, number: int) -> None:
-        """Forget the beginning of a content on a channel that has ended."""
+        """Forget an incomplete content on a channel that has ended."""
 
     @abstractmethod
     def _start(self, proposed: Any) -> None:
-        """Answer the protocol header as the recorded server did; None where the recording lacks that."""
+        """Answer the protocol header with the recorded server's proposal; None if the recording lacks it."""
 
     @abstractmethod
     def _challenge(self, challenge: bytes) -> None:
@@ -135,7 +135,7 @@ class MockConnection(ABC, Generic[C, F, H]):
 
     @abstractmethod
     def _propose(self, tune: Any) -> None:
-        """Propose the recorded limits; None where the recording lacks them."""
+        """Propose the recorded limits; None if the recording lacks them."""
 
     @abstractmethod
     def _accept(self) -> None:
@@ -161,7 +161,7 @@ class MockConnection(ABC, Generic[C, F, H]):
     def _refuse(self, error: Any) -> None:
         """Answer one of `ERRORS`: close the connection if it is open, or hang up."""
 
-    # --- what a protocol has to add: its commands
+    # --- the protocol's part: commands
 
     @abstractmethod
     def _key_of(self, command: C) -> Key:
@@ -177,7 +177,7 @@ class MockConnection(ABC, Generic[C, F, H]):
 
     @abstractmethod
     def _is_of_the_run(self, command: C) -> bool:
-        """Return whether a command depends on how fast messages come, and so is never a difference."""
+        """Return whether a command depends on the speed of deliveries, and so is never a difference."""
 
     def _matches_by_shape(self, command: C) -> bool:
         """Return whether a command may stand for one with other generated names."""
@@ -185,7 +185,7 @@ class MockConnection(ABC, Generic[C, F, H]):
 
     @abstractmethod
     def _changes(self, recorded: C, live: C) -> tuple[Change, ...]:
-        """Return in which fields a live command differs, but for what each run has its own of."""
+        """Return the fields in which a live command differs, apart from those that differ in every run."""
 
     @abstractmethod
     def _described(self, command: C) -> str:
@@ -202,7 +202,7 @@ class MockConnection(ABC, Generic[C, F, H]):
         return self._later.wake_at(self._now, self._heartbeat)
 
     def tick(self, now: float) -> None:
-        """Do what is due by now."""
+        """Perform due tasks, send a due heartbeat, and cut the connection after a deadline or two silent intervals."""
         self._now = now
         if self._later.is_late(now):
             self._cut()
@@ -223,7 +223,7 @@ class MockConnection(ABC, Generic[C, F, H]):
         self._later.add(when, order, channel, task, self._now)
 
     def take_output(self) -> bytes:
-        """Return what is to be sent now."""
+        """Take and return the bytes to send."""
         output = bytes(self.output)
         self.output.clear()
         return output
@@ -232,10 +232,10 @@ class MockConnection(ABC, Generic[C, F, H]):
         self.output += data
         self._sent_at = self._now
 
-    # --- what the client sends
+    # --- the client's frames
 
     def feed(self, data: bytes, now: float) -> None:
-        """Take what was received; b"" where the client has closed its half."""
+        """Process received bytes; b"" if the client has closed its half."""
         self._now = self._heard_at = now
         if not data:
             self.is_over = True
@@ -258,7 +258,7 @@ class MockConnection(ABC, Generic[C, F, H]):
         self.tick(now)
 
     def _greet(self, data: bytes) -> bytes:
-        """Take the protocol header, and return the bytes behind it."""
+        """Process the protocol header; return the bytes after it."""
         self._header += data
         size = len(self.HEADER)
         if not self.HEADER.startswith(self._header[:size]):
@@ -273,7 +273,7 @@ class MockConnection(ABC, Generic[C, F, H]):
         return self._header[size:]
 
     def _hold(self, number: int, size: int) -> bool:
-        """Count bytes of an incomplete content; return whether that is too much of all channels."""
+        """Count bytes of an incomplete content; return whether all channels together exceed `MAX_HELD`."""
         self._held[number] = self._held.get(number, 0) + size
         self._held_size += size
         return self._held_size > MAX_HELD
@@ -294,7 +294,7 @@ class MockConnection(ABC, Generic[C, F, H]):
         self._go_on_with_login()
 
     def _go_on_with_login(self) -> None:
-        """Ask what the recorded server asked, and end the login as it did."""
+        """Send the recorded server's next challenge, or end the login as it did."""
         challenge = next(self._challenges, None)
         if challenge is not None:
             self._challenge(challenge)
@@ -326,11 +326,11 @@ class MockConnection(ABC, Generic[C, F, H]):
             self._adopt(first)
 
     def _still_left(self) -> list[ServerScript[C]]:
-        """Return the candidates that no other connection plays by now."""
+        """Return the candidates that no other connection has taken meanwhile."""
         return self._cast.candidates(self.client_name, self.user, self._virtual_host)
 
     def _adopt(self, script: ServerScript[C]) -> None:
-        """Play this script from now on."""
+        """Begin to play a script."""
         self.script = script
         self._cast.take(script)
         self._left = list(script.channels)
@@ -342,7 +342,7 @@ class MockConnection(ABC, Generic[C, F, H]):
     # --- channels
 
     def _play_on(self, channel: H, command: C) -> None:
-        """Answer a command on a channel; the first one shows which connection and channel it is."""
+        """Answer a command on a channel; the first one identifies the recorded connection and channel."""
         if self.script is None:
             candidates = self._still_left() or self._candidates
             key = self._key_of(command)
@@ -378,7 +378,7 @@ class MockConnection(ABC, Generic[C, F, H]):
             self.names.end_channel(number)
 
     def _play(self, channel: H, live: C) -> None:
-        """Answer a command as the recording has it."""
+        """Answer a command as the recorded one was, and note the differences."""
         now = self._now
         mistake = channel.mistake(live)
         recorded = channel.receive(live)
@@ -430,7 +430,7 @@ class MockConnection(ABC, Generic[C, F, H]):
         self._later.end(self._now + CLOSING_TIME)
 
     def finish(self) -> None:
-        """Note what the recorded client did and this one has not, now that the connection is over."""
+        """Note the recorded commands that this client has not sent, at the end of the connection."""
         if self._is_finished:
             return
         self._is_finished = True

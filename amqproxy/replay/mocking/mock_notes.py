@@ -1,4 +1,4 @@
-"""What a live client of a mock did otherwise than the recorded one."""
+"""Differences between a live client of a mock and the recorded one."""
 
 from __future__ import annotations
 
@@ -6,11 +6,11 @@ from amqproxy.comparison.difference import Change, Difference, DifferenceKind, P
 from amqproxy.rules.matching.generated_names import Generated, shape_of
 
 MAX_DIFFERENCES = 10_000
-"""Differences of one connection that are reported; beyond it they are counted."""
+"""Differences of one connection that are reported; more are only counted."""
 
 
 class MockNotes:
-    """`differences` are what the client did otherwise, `count` how many there were; `unanswered` what had no answer."""
+    """Notes on one client: the first `differences`, their total `count`, and texts about `unanswered` commands."""
 
     def __init__(self) -> None:
         self.differences: list[Difference] = []
@@ -34,13 +34,13 @@ class MockNotes:
             self.differences.append(Difference(kind=kind, type=type, what=what, method=method, a=a, changes=changes))
 
     def add_unanswered(self, text: str) -> None:
-        """Note what the recording has no answer for."""
+        """Note a command for which the recording has no answer."""
         if len(self.unanswered) < MAX_DIFFERENCES:
             self.unanswered.append(text)
 
 
 def is_of_the_run(change: Change) -> bool:
-    """Does each client choose this value anew: a consumer tag, or a name or identifier that it generates?"""
+    """Whether each client chooses the changed value anew: a consumer tag, or a generated name or identifier."""
     if change.field == "consumer_tag":
         return True
     before, after = change.before, change.after

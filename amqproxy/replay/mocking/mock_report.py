@@ -1,4 +1,4 @@
-"""What a live client of a mock did that differed from the recording."""
+"""Report on a live client of a mock: its differences from the recording."""
 
 from __future__ import annotations
 
@@ -15,10 +15,10 @@ from amqproxy.taps.text import printable, value_text
 
 
 class MockedConnection(msgspec.Struct, frozen=True, omit_defaults=True, kw_only=True, tag_field="report", tag="mocked"):
-    """A client that has gone: its address, its name and user, and the recorded connection that it played, if any.
+    """A client that has left: its address, its name and user, and the recorded connection that it played, if any.
 
-    `differences` are what it did otherwise, `more_differences` how many there are besides; `unanswered` says what the
-    recording had no answer for.
+    `differences` are those from the recorded client, `more_differences` the number of further ones; `unanswered`
+    describes the commands for which the recording had no answer.
     """
 
     client: str
@@ -32,7 +32,7 @@ class MockedConnection(msgspec.Struct, frozen=True, omit_defaults=True, kw_only=
 
     @staticmethod
     def of(client: str, connection: MockConnection[Any, Any, Any]) -> MockedConnection:
-        """The report on a connection that is over."""
+        """Return the report on a connection that is over."""
         script = connection.script
         return MockedConnection(
             client=client,
@@ -47,15 +47,15 @@ class MockedConnection(msgspec.Struct, frozen=True, omit_defaults=True, kw_only=
 
     @property
     def is_same(self) -> bool:
-        """Did the client do what the recorded one did?"""
+        """Whether the client did the same as the recorded one."""
         return not (self.differences or self.unanswered)
 
     def to_json(self) -> bytes:
-        """One line of JSON, without the line's end."""
+        """Return one line of JSON, without the line's end."""
         return encoded(self)
 
     def lines(self, *, is_coloured: bool = False) -> Iterator[str]:
-        """It as lines for a person; control characters are shown, and never obeyed."""
+        """Yield the report as text lines, with control characters escaped."""
         who = f"{self.client}"
         if self.name or self.user:
             who += f" ({value_text(self.name or self.user)})"

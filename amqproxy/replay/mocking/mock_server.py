@@ -1,4 +1,4 @@
-"""The trio shell of a mock: accepts clients, and carries bytes between each and its `Amqp091MockConnection`."""
+"""The trio shell of a mock: accepts clients, and carries bytes between each and its `MockConnection`."""
 
 from __future__ import annotations
 
@@ -21,19 +21,19 @@ from amqproxy.replay.names import SharedNames
 from amqproxy.sockets.transport import SocketTransport, StreamTransport, Transport, TransportBroken, plain_socket
 
 MAX_CLIENTS = 10_000
-"""Clients that are served at a time; more are closed at once."""
+"""Concurrent clients; further connections are closed at once."""
 
 MAX_UNSENT = 32 << 20
-"""Bytes that wait to be sent to a client, above which nothing more of it is read."""
+"""Unsent bytes to a client above which nothing more is read from it."""
 
 SEND_TIME = 30.0
-"""Seconds in which a client must take a part of what is sent to it; else it is reset."""
+"""Seconds in which a client must take one `SLICE` of output; else it is reset."""
 
 SLICE = 64 * 1024
-"""Bytes that it must take within that time."""
+"""Bytes of output that a client must take within `SEND_TIME`."""
 
 TLS_HANDSHAKE_TIME = 5.0
-"""Seconds that a client has for TLS before it can begin to speak AMQP."""
+"""Seconds that a client has for its TLS handshake."""
 
 BREATHER = 0.1
 """Seconds to wait when the system has no file descriptor left for another client."""
@@ -43,12 +43,12 @@ AnyMock: TypeAlias = MockConnection[Any, Any, Any]
 
 
 class MockServer:
-    """All clients of a mock. `report` is given what each of them did that differed from the recording, at its end.
+    """The server of a mock's clients. `report` is called with each client's differences from the recording, at its end.
 
-    The header that a client sends decides which protocol it speaks. One that the recording does not have is answered
-    with the header of one that it has, and the connection closed.
-    With `is_loop`, the scripts are played any number of times. With `is_once`, the server ends when its first client,
-    which got as far as to open a connection, has gone.
+    The protocol header of a client selects its protocol. One that the recording lacks is answered with the header of a
+    recorded protocol, and the connection closed.
+    With `is_loop`, the scripts are played any number of times. With `is_once`, the server ends after its first client
+    that played a connection or got no answer.
     """
 
     def __init__(
@@ -101,7 +101,7 @@ class MockServer:
         try:
             try:
                 name = join_address(*stream.socket.getpeername()[:2])
-            except OSError:  # it has gone already
+            except OSError:  # the client has already left
                 await trio.aclose_forcefully(stream)
                 return
             transport: Transport
@@ -127,14 +127,14 @@ class MockServer:
         return list(self._casts)
 
     def new_connection(self, header: bytes = b"") -> AnyMock:
-        """The server's side for a client that has come, and then sent a protocol header."""
+        """Return the server's side for a client with this protocol header, which is empty before it is received."""
         found = next((name for name in self._casts if header.startswith(DIALECTS[name].header)), None)
         name = found or next(iter(self._casts), next(iter(DIALECTS)))
         cast = self._casts.get(name) or Cast([])
         return DIALECTS[name].connection(cast, self._names, self._settings, trio.current_time())
 
     def ended(self, client: str, connection: AnyMock) -> None:
-        """A client has gone."""
+        """Finish and report the connection of a client that has left."""
         with contained("connection not reported", client=client):
             connection.finish()
             if connection.script is not None or connection.notes.unanswered:
@@ -144,7 +144,7 @@ class MockServer:
 
 
 class _Client:
-    """One client: a task that reads, and one that sends and keeps the time."""
+    """One client: a task that reads, and one that sends and calls `tick`."""
 
     def __init__(self, transport: Transport, name: str, server: MockServer) -> None:
         self._transport = transport
@@ -152,7 +152,7 @@ class _Client:
         self._server = server
         self._connection = server.new_connection()
         self._header: bytes | None = b""
-        """The protocol header, as far as it has come; None once it is known."""
+        """The received part of the protocol header; None once it is complete."""
         self._has_news = trio.Event()
         self._has_room = trio.Event()
         self._logged = 0
@@ -190,7 +190,7 @@ class _Client:
                 await self._has_room.wait()
 
     def _greeted(self, data: bytes) -> bytes | None:
-        """Take the protocol header, and what follows: what is to be read now; None while it is not whole."""
+        """Take bytes of the protocol header; return all bytes once it is complete, None before."""
         assert self._header is not None
         self._header += data
         headers = [dialect.header for dialect in DIALECTS.values()]
@@ -210,7 +210,7 @@ class _Client:
         self._logged = len(self._connection.notes.unanswered)
 
     async def _send(self) -> None:
-        """Send what there is, when it is time, until the connection is over."""
+        """Call `tick` and send the output, as they are due, until the connection is over."""
         while True:
             connection = self._connection
             self._has_news = trio.Event()
@@ -236,5 +236,5 @@ class _Client:
 
 
 def _give_up(connection: AnyMock, error: Exception) -> None:
-    """A failure of ours costs this client only."""
+    """Cut a client's connection after an internal error, which affects this client only."""
     connection.is_over = connection.is_cut = True

@@ -18,7 +18,7 @@ class ChannelReading(Generic[C]):
     def __init__(self, script: ChannelScript[C]) -> None:
         self.script = script
         self.consumers: dict[str, ScriptedCommand[C]] = {}
-        """The commands that began its consumers, by their tags."""
+        """Commands that started its consumers, by consumer tag."""
         self.last: ScriptedCommand[C] | None = None
         self.last_settlement_ns = 0
         self.is_transacted = False
@@ -28,7 +28,7 @@ R = TypeVar("R", bound=ChannelReading[Any])
 
 
 class ScriptReading(ABC, Generic[C, R]):
-    """A script in the making: `take` adds each step, and the rest is the bookkeeping that all protocols share."""
+    """Reader of a script: `take` adds each step; the other methods are the bookkeeping that all protocols share."""
 
     def __init__(self, script: ServerScript[C], dialogue: ConnectionSteps) -> None:
         self.script = script
@@ -41,12 +41,12 @@ class ScriptReading(ABC, Generic[C, R]):
         self._claimed: dict[tuple[Any, ...], int] = {}
         self._delivered_ns: dict[int, int] = {}
         self._transacted: set[int] = set()
-        """Publishes in transactions, by their numbers."""
+        """Numbers of publishes in transactions."""
         self._committed: ScriptedCommand[C] | None = None
         self._returned: ScriptedCommand[C] | None = None
 
     def read(self) -> ServerScript[C]:
-        """Read all steps."""
+        """Read all steps; return the script."""
         for step in self._steps:
             if not isinstance(step, ConnectionEnded):
                 self.take(step)
@@ -82,7 +82,7 @@ class ScriptReading(ABC, Generic[C, R]):
         self._committed = scripted
 
     def note_return(self, scripted: ScriptedCommand[C]) -> None:
-        """Note a command that gives messages back to their queues."""
+        """Note a command that requeues messages."""
         self._returned = scripted
 
     def answer(
@@ -93,7 +93,7 @@ class ScriptReading(ABC, Generic[C, R]):
         command: C | None = None,
         source: ScriptedCommand[C] | None = None,
     ) -> None:
-        """Add an answer to a client command; None where that is not in the capture."""
+        """Add an answer to a client command; no effect if that is None, since it is not in the capture."""
         if to is not None:
             to.answers.append(Answer(kind, self._orders, (ts_ns - to.ts_ns) / 1e9, command, source=source))
 
@@ -108,7 +108,7 @@ class ScriptReading(ABC, Generic[C, R]):
         is_redelivered: bool,
         recorded_id: int | None = None,
     ) -> None:
-        """Add a message that a consumer got, by the key of its content."""
+        """Add a delivery to a consumer, by the key of its content."""
         source = self.source(content, (consume.number,), is_redelivered=is_redelivered)
         cause = self._cause(source, is_redelivered=is_redelivered)
         since = [consume.ts_ns, self._delivered_ns.get(consume.number, 0), channel.last_settlement_ns]

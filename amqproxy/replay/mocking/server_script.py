@@ -1,4 +1,4 @@
-"""Values of a server script: each recorded client command with the server's answers, to be played to other clients."""
+"""Values of a server script: each recorded client command with the server's answers, for replay to other clients."""
 
 from __future__ import annotations
 
@@ -14,16 +14,16 @@ C = TypeVar("C")
 
 
 class AnswerKind(Enum):
-    """How an answer is sent."""
+    """The way in which an answer is sent."""
 
     COMMAND = auto()
-    """Unchanged but for names and tags: a reply, a return, a command that the server sent unasked."""
+    """Unchanged except for names and tags: a reply, a return, an unsolicited command of the server."""
     CONFIRM = auto()
     """A publisher confirm, or the completion of a command."""
     SETTLEMENT = auto()
     """A settlement of a client's message, with the id of the live one."""
     CHANNEL_CLOSE = auto()
-    """The end of the channel or session, behind the command if there is one."""
+    """The end of the channel or session, after the command if there is one."""
     CONNECTION_CLOSE = auto()
     HANG_UP = auto()
     """The server closed the socket."""
@@ -40,11 +40,11 @@ class Confirmed(Generic[C]):
 
 
 class Answer(Generic[C]):
-    """An answer of the server, `delay` seconds after a client command: `command`, or a confirm of publishes.
+    """An answer of the server, `delay` seconds after a client command: a `command`, or a confirm of publishes.
 
-    `order` numbers the server's actions; `recorded_id` is the id of its own command, where it has one. Of a message,
-    `source` is the client's publish that it came from, if that was on the same connection, and `cause` the command
-    without which it does not come: that publish, the commit of its transaction, or the command that requeued it.
+    `order` numbers the server's actions; `recorded_id` is the id of the server's command, if it has one. For a message,
+    `source` is the publish that it came from, if that was on the same connection, and `cause` the client command that
+    it waits for: that publish, the commit of its transaction, or the command that requeued it.
     """
 
     __slots__ = ("cause", "command", "confirmed", "delay", "kind", "order", "recorded_id", "source")
@@ -83,7 +83,7 @@ class ScriptedCommand(Generic[C]):
         self.key = key
         self.answers: list[Answer[C]] = []
         self.deliveries: list[Answer[C]] = []
-        """Messages for the consumer that it begins, each with its delay since the latest of what led to it."""
+        """Deliveries to the consumer that it starts, each with its delay after the latest event that led to it."""
 
 
 class ChannelScript(Generic[C]):
@@ -103,9 +103,9 @@ class ServerScript(Generic[C]):
     """One recorded connection of a `protocol`.
 
     `channels` are in the order in which they were opened; `connection` has the commands of the connection itself.
-    `start` and `tune` are the server's proposals, as the protocol has them, `refused` the close with which it answered
-    before the connection was open; `opening` is the request to open it, with what the server sent unasked before the
-    client did anything else. `mechanism` is that of the login, `challenges` those of the server in it.
+    `start` and `tune` are the server's proposals, in the protocol's types, `refused` the close that it sent before the
+    connection was open; `opening` is the request to open it, with the server's unsolicited commands before the client's
+    next one. `mechanism` is that of the login, `challenges` are the server's in it.
     """
 
     def __init__(self, protocol: str, stream: int, name_of_ends: str) -> None:

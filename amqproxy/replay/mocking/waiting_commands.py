@@ -1,4 +1,4 @@
-"""The commands of a recorded channel that the live client has not sent yet."""
+"""Commands of a recorded channel that the live client has still to send."""
 
 from __future__ import annotations
 
@@ -11,10 +11,10 @@ from typing import Generic, Protocol, TypeVar
 from amqproxy.replay.mocking.command_key import Key, shape_of_key
 
 LOOK_AHEAD = 32
-"""Commands with the same key among which the one is looked for that is the same to the last byte."""
+"""Commands with the same key that are searched for an equal one."""
 
 MAX_NEAREST = 500
-"""Commands among which the nearest is looked for, where a client sends what is not in the recording."""
+"""Commands that are searched for the nearest one to a command that the recording lacks."""
 
 
 class Scripted(Protocol):
@@ -22,18 +22,18 @@ class Scripted(Protocol):
 
     @property
     def number(self) -> int:
-        """Its place among all of them."""
+        """Its place among all commands of the client."""
 
     @property
     def key(self) -> Key:
-        """What it is known by."""
+        """Its key for matching live commands."""
 
 
 S = TypeVar("S", bound=Scripted)
 
 
 class WaitingCommands(Generic[S]):
-    """Those of one channel, found by their keys; where no names are the same, by the shape of generated ones."""
+    """Waiting commands of one channel, matched by key, or else by key without the generated parts of names."""
 
     def __init__(self, commands: list[S]) -> None:
         self._commands = commands
@@ -45,13 +45,14 @@ class WaitingCommands(Generic[S]):
             self._by_key.setdefault(each.key, deque()).append(each)
 
     def __iter__(self) -> Iterator[S]:
-        """What still waits, in its order."""
+        """Iterate over the waiting commands in order."""
         return (each for each in self._commands if each.number not in self._taken)
 
     def take(self, key: Key, is_like: Callable[[S], bool], *, by_shape: bool = True) -> S | None:
-        """The recorded command that a live one with recorded names is; it does not wait any more.
+        """Take and return the recorded command for a live one with this key; None if there is none.
 
-        Of several with its key, the one that it `is_like`; of those without, `by_shape` if so.
+        Among several with its key, the one that `is_like` it is preferred. Without any, `by_shape` allows one whose key
+        differs in generated names only.
         """
         found = self._best(self._by_key.get(key), is_like)
         if found is None and by_shape:
@@ -66,7 +67,7 @@ class WaitingCommands(Generic[S]):
         return found
 
     def used(self, key: Key) -> S | None:
-        """The recorded command that the last live one with the same key was."""
+        """Return the recorded command that was taken last for a live one with this key."""
         return self._used.get(key)
 
     def _best(self, waiting: deque[S] | None, is_like: Callable[[S], bool]) -> S | None:
@@ -79,5 +80,5 @@ class WaitingCommands(Generic[S]):
 
 
 def nearest(waiting: Iterable[str], live: str) -> str | None:
-    """The waiting command that is most like a live one, both in words."""
+    """Return the description of a waiting command that is most like that of a live one."""
     return next(iter(get_close_matches(live, islice(waiting, MAX_NEAREST), n=1, cutoff=0.5)), None)

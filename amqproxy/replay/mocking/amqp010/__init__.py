@@ -1,5 +1,5 @@
 """Mocking of 0-10 connections.
 
-`server_script` has the recorded server's answers; `mock_connection` plays them to a live client, with a `mock_session`
-for each session.
+`server_script` holds the recorded server's answers; `mock_connection` plays them to a live client, with a
+`mock_session` for each session.
 """

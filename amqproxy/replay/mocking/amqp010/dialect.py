@@ -14,7 +14,7 @@ from amqproxy.replay.names import SharedNames
 
 
 class Amqp010MockDialect:
-    """Mocks of 0-10 servers."""
+    """The dialect of 0-10 mocks."""
 
     name = NAME
     header = HEADER

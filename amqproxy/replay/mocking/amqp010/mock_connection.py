@@ -1,4 +1,4 @@
-"""One live client of a mock that speaks AMQP 0-10."""
+"""One live 0-10 client of a mock."""
 
 from __future__ import annotations
 
@@ -30,13 +30,13 @@ from amqproxy.replay.names import SharedNames
 from amqproxy.taps.amqp010.record import plain
 
 USUAL_TUNE = controls.ConnectionTune(256, MAX_FRAME, 0, 120)
-"""What is proposed where the recording has no connection.tune."""
+"""Proposal if the recording has no connection.tune."""
 
 MECHANISMS = ("PLAIN", "ANONYMOUS", "EXTERNAL")
-"""What is offered of what the recorded server has offered: others need a secret that the mock does not have."""
+"""Mechanisms of the recorded server that are offered: others need a secret that the mock does not have."""
 
 NOT_COMPARED = frozenset({"properties.timestamp", "xid"})
-"""What each run has its own of."""
+"""Fields that differ in every run."""
 
 
 class Amqp010MockConnection(MockConnection[Assembly, Frame, Amqp010MockSession]):
@@ -55,7 +55,7 @@ class Amqp010MockConnection(MockConnection[Assembly, Frame, Amqp010MockSession])
         self._has_opened = self._is_closing = False
         self._tune: controls.ConnectionTune | None = None
 
-    # --- what the client sends
+    # --- the client's frames
 
     @property
     def _reader(self) -> FrameReader:
@@ -123,7 +123,7 @@ class Amqp010MockConnection(MockConnection[Assembly, Frame, Amqp010MockSession])
             self._channels[number] = Amqp010MockSession(number, name, self, self._settings.speed)
             self.send(Assembly(number, controls.SessionAttached(name)))
         elif session is None or (session.is_over and isinstance(method, Command)):
-            return  # of a session that has ended
+            return  # its session has ended
         elif isinstance(method, Command):
             self._play_on(session, assembly)
         else:
@@ -189,7 +189,7 @@ class Amqp010MockConnection(MockConnection[Assembly, Frame, Amqp010MockSession])
         is_publish = isinstance(command.method, MessageTransfer)
         self.notes.add(kind, described(command), command.method.name, a, changes, is_publish=is_publish)
 
-    # --- what is sent
+    # --- sending
 
     def send(self, command: Assembly) -> None:
         self._write(command.encode(self._frame_max))
@@ -223,7 +223,7 @@ class Amqp010MockConnection(MockConnection[Assembly, Frame, Amqp010MockSession])
 
 
 def _changes(recorded: Assembly, live: Assembly) -> tuple[Change, ...]:
-    """In what a live command differs: messages by what they are in 0-9-1."""
+    """Return the fields in which a live command differs; messages are compared in their 0-9-1 views, too."""
     found = changes(_fields(recorded), _fields(live))
     one, other = command_view(CLIENT, recorded), command_view(CLIENT, live)
     if isinstance(recorded.method, MessageTransfer) and one is not None and other is not None:

@@ -1,4 +1,4 @@
-"""One session of a live client of AMQP 0-10: what answers its commands, and which messages it gets."""
+"""One session of a live 0-10 client: the answers to its commands, and its deliveries."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ from amqproxy.replay.names import ConnectionNames
 from amqproxy.rules.rewriting.name_fields import NameKind
 
 AGAIN = frozenset({AnswerKind.CONFIRM, AnswerKind.SETTLEMENT, AnswerKind.COMMAND})
-"""Answers that a command gets that is sent once more."""
+"""Kinds of answers that a repeated command gets again."""
 
 
 class _Subscription(MockConsumer):
@@ -72,7 +72,7 @@ class Amqp010SessionOwner(ChannelOwner[Assembly], Protocol):
 
 
 class Amqp010MockSession(MockChannel[Assembly]):
-    """Plays the server's side of a recorded session. It `has_news` when the client does not know of a completion."""
+    """The server's side of a recorded session. It `has_news` while completions are unannounced."""
 
     _owner: Amqp010SessionOwner
 
@@ -85,9 +85,9 @@ class Amqp010MockSession(MockChannel[Assembly]):
         self._has_point = False
         self._done = CommandIds()
         self._delivered: OrderedDict[int, int] = OrderedDict()
-        """Of recorded messages, the ids of the live ones."""
+        """Live command ids of delivered messages, by the recorded ones."""
 
-    # --- what the client sends
+    # --- the client's controls and commands
 
     def take_control(self, control: Method, now: float) -> None:
         """Take a control of the client."""
@@ -176,10 +176,10 @@ class Amqp010MockSession(MockChannel[Assembly]):
             case MessageFlow():
                 credit.add(method.unit or 0, method.value)
                 self._go_on(subscription, now)
-            case _:  # message.stop; message.flush, by which all has been sent that was due
+            case _:  # message.stop, or message.flush, after which the unused credit is void
                 credit.messages = credit.size = 0
 
-    # --- what answers it
+    # --- answers
 
     def answer(
         self, live: Assembly, scripted: ScriptedCommand[Assembly] | None, now: float, *, is_repeated: bool = False
@@ -192,7 +192,7 @@ class Amqp010MockSession(MockChannel[Assembly]):
             self._complete(self._live_id)
 
     def refuse(self, code: int, text: str) -> None:
-        """End the session with an exception, for its latest command."""
+        """End the session with an execution.exception for its latest command."""
         self._send_command(ExecutionException(code, self._live_id, description=text))
         self._end()
 
@@ -206,7 +206,7 @@ class Amqp010MockSession(MockChannel[Assembly]):
         self.has_news = True
 
     def announce(self) -> None:
-        """Tell the client which of its commands are completed."""
+        """Send session.completed with all completed commands of the client."""
         self.has_news = False
         self._send(controls.SessionCompleted(set_of(self._done)))
 
@@ -230,7 +230,7 @@ class Amqp010MockSession(MockChannel[Assembly]):
                 self._send_command(method)
 
     def _live_result(self, value: Any) -> Any:
-        """A result with the live names and ids."""
+        """Return a result with the live names and ids."""
         if isinstance(value, Acquired):
             recorded = [each for ids in ids_of(value.transfers) for each in ids if each in self._delivered]
             live = sorted(self._delivered[each] for each in recorded)
@@ -241,7 +241,7 @@ class Amqp010MockSession(MockChannel[Assembly]):
         queue = getattr(value, "queue", None)
         return replace(value, queue=self._owner.names.shared.to_live(NameKind.QUEUE, queue)) if queue else value
 
-    # --- messages
+    # --- deliveries
 
     def _is_return(self, scripted: ScriptedCommand[Assembly]) -> bool:
         return isinstance(scripted.command.method, RETURNS)
@@ -259,7 +259,7 @@ class Amqp010MockSession(MockChannel[Assembly]):
         return True
 
     def _live_message(self, delivery: Answer[Assembly], subscription: _Subscription) -> Assembly:
-        """A recorded message with the live names, and what the live client has published in its place."""
+        """Return a recorded message with the live names, and the content that the live client published instead."""
         assert delivery.command is not None
         recorded = delivery.command
         other = None if delivery.source is None else self._owner.contents.other_content(delivery.source)
@@ -272,13 +272,13 @@ class Amqp010MockSession(MockChannel[Assembly]):
         method = replace(named.method, destination=subscription.tag)
         return Assembly(self.number, method, named.header, body if recorded.has_body or body else None)
 
-    # --- to send
+    # --- sending
 
     def _send(self, control: Method) -> None:
         self._owner.send(Assembly(self.number, control))
 
     def _send_command(self, method: Method, whole: Assembly | None = None) -> None:
-        """Send a command; `whole` is it with its content."""
+        """Send a command; `whole` is the command with its content."""
         if not self._has_point:
             self._has_point = True
             self._send(controls.SessionCommandPoint(0, 0))
@@ -287,7 +287,7 @@ class Amqp010MockSession(MockChannel[Assembly]):
 
 
 def recorded_names(names: ConnectionNames, live: Assembly) -> Assembly:
-    """Return a client command with the recorded names; unchanged where it cannot have them."""
+    """Return a client command with the recorded names; unchanged if they cannot be inserted."""
     try:
         return with_recorded_names(names, CLIENT, live)
     except (Inexpressible, ProtocolError, ProtocolError091):
@@ -295,7 +295,7 @@ def recorded_names(names: ConnectionNames, live: Assembly) -> Assembly:
 
 
 def _with_live(delivered: Header | None, published: Header | None, live: Header | None) -> Header | None:
-    """A recorded message's header, with what was published live of all that was the same as what was published then."""
+    """Return a delivered header, with the live publish's value of each field that equals the recorded publish's."""
     if delivered is None or published is None or live is None:
         return delivered
     then = {type(each): each for each in published.entries}

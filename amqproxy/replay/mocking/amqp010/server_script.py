@@ -44,15 +44,15 @@ from amqproxy.replay.steps import Step
 from amqproxy.taps.text import pairs
 
 NAMES = ("queue", "exchange", "binding_key", "destination", "name")
-"""Fields that say what a command is about."""
+"""Fields that name the objects of a command."""
 
 SETTLEMENTS = (MessageAccept, MessageReject, MessageRelease)
 
 COMMITS, RETURNS = (TxCommit, DtxCommit), (TxRollback, DtxRollback, MessageRelease)
-"""What lets messages of a transaction go, and what gives messages back."""
+"""Commands that release the messages of a transaction, and commands that requeue messages."""
 
 OF_THE_RUN = (ExecutionResult, ExecutionSync, MessageFlow, MessageFlush, MessageSetFlowMode, MessageStop, *SETTLEMENTS)
-"""Commands that depend on how fast messages come, and are never a difference."""
+"""Commands that depend on the speed of deliveries, and are never a difference."""
 
 
 def read_script(dialogue: ConnectionSteps) -> ServerScript[Assembly]:
@@ -66,14 +66,14 @@ class _Session(ChannelReading[Assembly]):
     def __init__(self, script: ChannelScript[Assembly]) -> None:
         super().__init__(script)
         self.commands: dict[int, ScriptedCommand[Assembly]] = {}
-        """The client's, by their ids, as long as they are not completed."""
+        """Client commands by their ids, until they are completed."""
         self.unsettled: dict[int, ScriptedCommand[Assembly]] = {}
-        """The client's transfers, by their ids."""
+        """Client transfers by their ids, until they are settled."""
         self.has_failed = False
 
 
 class _Reading(ScriptReading[Assembly, _Session]):
-    """Makes the script of a connection from its steps."""
+    """Reader of a connection's script from its steps."""
 
     def take(self, step: Step) -> None:
         if not isinstance(step, AssemblySent):
@@ -88,7 +88,7 @@ class _Reading(ScriptReading[Assembly, _Session]):
             self.next_order()
             self._take_of_server(step, method)
 
-    # --- what the client sent
+    # --- the client's commands
 
     def _take_of_client(self, step: AssemblySent, method: Method) -> None:
         script, number = self.script, step.channel
@@ -139,7 +139,7 @@ class _Reading(ScriptReading[Assembly, _Session]):
         elif isinstance(method, RETURNS):
             self.note_return(scripted)
 
-    # --- what the server sent
+    # --- the server's commands
 
     def _take_of_server(self, step: AssemblySent, method: Method) -> None:
         script = self.script
@@ -209,15 +209,15 @@ def _content_key(sender: Peer, assembly: Assembly) -> bytes:
 
 
 def key_of(command: Assembly) -> Key:
-    """What a command of a client is known by, among those of its session; it must have the names of the recording."""
+    """Return the key of a client command within its session; the command must have the recorded names."""
     names = _names(command)
-    if not command.method.carries_content:  # a subscription's: each client chooses another
+    if not command.method.carries_content:  # the subscription's destination, which each client chooses anew
         names["destination"] = None
     return (command.method.name, *names.values())
 
 
 def described(command: Assembly) -> str:
-    """A command in a few words: its name, and the names in it."""
+    """Return a command in a few words: its name, and the names in it."""
     return f"{command.method.name} {pairs({name: each for name, each in _names(command).items() if each})}".rstrip()
 
 

@@ -14,7 +14,7 @@ from amqproxy.replay.names import SharedNames
 
 
 class Amqp091MockDialect:
-    """Mocks of 0-9-1 servers."""
+    """The dialect of 0-9-1 mocks."""
 
     name = NAME
     header = HEADER

@@ -1,4 +1,4 @@
-"""One channel of a live client: which recorded commands its commands are, and what answers them."""
+"""One channel of a live 0-9-1 client: the answers to its commands, and its deliveries."""
 
 from __future__ import annotations
 
@@ -58,11 +58,11 @@ class Amqp091ChannelOwner(ChannelOwner[Command], Protocol):
     """The connection of a channel, which also closes the channel for it."""
 
     def close_channel(self, channel: Amqp091MockChannel, close: Method) -> None:
-        """Send this channel.close, as the recorded server did."""
+        """Close the channel with the recorded server's channel.close."""
 
 
 class Amqp091MockChannel(MockChannel[Command]):
-    """Plays the server's side of a recorded channel."""
+    """The server's side of a recorded channel."""
 
     _owner: Amqp091ChannelOwner
 
@@ -71,12 +71,12 @@ class Amqp091MockChannel(MockChannel[Command]):
         self._is_confirming = False
         self._published = 0
         self._unconfirmed: dict[int, int] = {}
-        """Live publishes by the numbers of the recorded ones, as long as they are not confirmed."""
+        """Unconfirmed live publish numbers, by those of the recorded commands."""
         self._last_tag = 0
         self._delivered: dict[int, _Delivered] = {}
         self._prefetch = self._channel_prefetch = 0
 
-    # --- what the client sends
+    # --- the client's commands
 
     def receive(self, live: Command) -> Command:
         found = self._owner.names.recorded(live)
@@ -170,7 +170,7 @@ class Amqp091MockChannel(MockChannel[Command]):
         consumer.since = now
         self._go_on(consumer, now)
 
-    # --- what answers it
+    # --- answers
 
     def answer(
         self, live: Command, scripted: ScriptedCommand[Command] | None, now: float, *, is_repeated: bool = False
@@ -198,7 +198,7 @@ class Amqp091MockChannel(MockChannel[Command]):
             self._reply_as_usual(live)
 
     def _reply_as_usual(self, live: Command) -> None:
-        """The recorded client did not wait for a reply, and this one does."""
+        """Send the usual reply to a client that waits for one, where the recorded one set no-wait."""
         replies = REPLIES.get(live.method.name, ())
         if len(replies) != 1:
             return
@@ -238,7 +238,7 @@ class Amqp091MockChannel(MockChannel[Command]):
                 self._begin(consumer, now)
 
     def _confirm(self, answer: Answer[Command], scripted: ScriptedCommand[Command]) -> None:
-        """Confirm a publish, and with it those that the recorded confirm was of, as far as they have come."""
+        """Confirm a publish, together with those of the same recorded confirm that have been received."""
         group = answer.confirmed
         assert group is not None
         if scripted.number not in self._unconfirmed:
@@ -271,7 +271,7 @@ class Amqp091MockChannel(MockChannel[Command]):
         return True
 
     def _with_live_content(self, command: Command, source: ScriptedCommand[Command]) -> Command:
-        """Return a recorded message that came from the publish `source`, with what was published live instead."""
+        """Return a recorded message from the publish `source`, with the content that was published live instead."""
         live = self._owner.contents.other_content(source)
         if live is None:
             return command
@@ -285,7 +285,7 @@ class Amqp091MockChannel(MockChannel[Command]):
         return Command(command.channel, command.method, Properties(**fields), body if is_same_body else command.body)
 
     def _tagged(self, command: Command, consumer: _Consumer | None, *, is_kept: bool) -> Command:
-        """The delivery with the tag that is next here."""
+        """Return the message with the next delivery tag; remember it if it `is_kept` for a settlement."""
         method = command.method
         self._last_tag += 1
         if is_kept:
@@ -298,7 +298,7 @@ class Amqp091MockChannel(MockChannel[Command]):
 
 
 def _on_channel(command: Command, number: int) -> Command:
-    """The command on the live channel, unless it is the connection's own, such as connection.blocked."""
+    """Return the command on the live channel; a channel 0 command, such as connection.blocked, unchanged."""
     if command.channel in (0, number):
         return command
     return Command(number, command.method, command.properties, command.body)

@@ -1,4 +1,4 @@
-"""One live client of a mock that speaks AMQP 0-9-1."""
+"""One live 0-9-1 client of a mock."""
 
 from __future__ import annotations
 
@@ -47,7 +47,7 @@ from amqproxy.replay.mocking.mock_settings import MAX_HELD, MockSettings
 from amqproxy.replay.names import SharedNames
 
 USUAL_TUNE = ConnectionTune(2047, 131_072, 60)
-"""What is proposed where the recording has no connection.tune."""
+"""Proposal if the recording has no connection.tune."""
 
 
 class Amqp091MockConnection(MockConnection[Command, Frame, Amqp091MockChannel]):
@@ -62,7 +62,7 @@ class Amqp091MockConnection(MockConnection[Command, Frame, Amqp091MockChannel]):
         self._readers: dict[int, CommandReader] = {}
         self._own = self._root = Amqp091MockChannel(0, self, settings.speed)
 
-    # --- what the client sends
+    # --- the client's frames
 
     @property
     def _reader(self) -> FrameReader:
@@ -90,7 +90,7 @@ class Amqp091MockConnection(MockConnection[Command, Frame, Amqp091MockChannel]):
             self._take_command(command)
 
     def _gathered(self, frame: Frame) -> Command | None:
-        """The command that a frame completes; what is held of others is bounded."""
+        """Return the command that a frame completes. `ResourceError` beyond `MAX_HELD` bytes of incomplete ones."""
         if frame.kind == HEARTBEAT:
             return None
         number = frame.channel
@@ -106,7 +106,7 @@ class Amqp091MockConnection(MockConnection[Command, Frame, Amqp091MockChannel]):
         self._release_held(number)
         if len(command.frames) == 1:
             return command
-        # Of its own: what was read may be far more than this command.
+        # A copy: the frames may be slices of a far larger read buffer, which they would keep alive.
         return Command(number, command.method, command.properties, bytes(command.body))
 
     def _forget_reader(self, number: int) -> None:
@@ -206,7 +206,7 @@ class Amqp091MockConnection(MockConnection[Command, Frame, Amqp091MockChannel]):
         is_publish = isinstance(method, BasicPublish)
         self.notes.add(kind, described(method), method.name, a, changes, is_publish=is_publish)
 
-    # --- what is sent
+    # --- sending
 
     def send(self, command: Command) -> None:
         number = command.channel
@@ -217,7 +217,7 @@ class Amqp091MockConnection(MockConnection[Command, Frame, Amqp091MockChannel]):
         try:
             for frame in every_frame(data, 0):
                 self._protocol.receive(SERVER, frame)
-        except ProtocolError:  # an answer to what this client has not asked: it came otherwise than recorded
+        except ProtocolError:  # an answer to a request that this client has not made, unlike the recorded one
             return
         self._write(data)
 

@@ -67,7 +67,7 @@ from amqproxy.taps.trace.events import (
 )
 
 NAMES = ("queue", "exchange", "routing_key", "destination", "source")
-"""Fields that say what a command is about."""
+"""Fields that name the objects of a command."""
 
 SETTLEMENTS = (BasicAck, BasicNack, BasicReject)
 
@@ -78,7 +78,7 @@ E = TypeVar("E")
 
 
 def is_return(method: Method) -> bool:
-    """Return whether a client command gives messages back to their queues."""
+    """Return whether a client command requeues messages."""
     return isinstance(method, RETURNS) and getattr(method, "requeue", True)
 
 
@@ -96,14 +96,14 @@ class _Channel(ChannelReading[Command]):
 
 
 class _Reading(ScriptReading[Command, _Channel]):
-    """Makes the script of a connection from its steps, and from what the trace says about them."""
+    """Reader of a connection's script from its steps, and from its trace's events."""
 
     def __init__(self, script: ServerScript[Command], dialogue: ConnectionSteps) -> None:
         super().__init__(script, dialogue)
         self._events = dialogue.events
         self.channels[0] = _Channel(script.connection)
         self._lives: dict[int, list[_Channel]] = {}
-        """The channels that had each number, one after the other."""
+        """Successive channels by their number."""
         self._by_method: dict[int, ScriptedCommand[Command]] = {}
         self._blocked_after: ScriptedCommand[Command] | None = None
         self._requests = {
@@ -137,7 +137,7 @@ class _Reading(ScriptReading[Command, _Channel]):
             self.next_order()
             self._take_of_server(step, method)
 
-    # --- what the client sent
+    # --- the client's commands
 
     def _take_of_client(self, step: CommandSent, method: Method) -> None:
         script, number = self.script, step.channel
@@ -183,7 +183,7 @@ class _Reading(ScriptReading[Command, _Channel]):
         self.script.channels.append(channel.script)
         return channel
 
-    # --- what the server sent
+    # --- the server's commands
 
     def _take_of_server(self, step: CommandSent, method: Method) -> None:
         script, number = self.script, step.channel
@@ -222,7 +222,7 @@ class _Reading(ScriptReading[Command, _Channel]):
             case ConnectionBlocked():
                 self._blocked_after = self.latest
                 self.answer(self.latest, AnswerKind.COMMAND, step.ts_ns, step.command)
-            case ConnectionUnblocked():  # what the client has sent since then, it did while it did not know
+            case ConnectionUnblocked():  # commands since connection.blocked were sent before the client knew of it
                 self.answer(self._blocked_after or self.latest, AnswerKind.COMMAND, step.ts_ns, step.command)
             case _:  # basic.cancel, channel.flow
                 before = self._last_on(number) if number else self.latest
@@ -235,7 +235,7 @@ class _Reading(ScriptReading[Command, _Channel]):
     def _caused(
         self, cause: object | None, otherwise: ScriptedCommand[Command] | None
     ) -> ScriptedCommand[Command] | None:
-        """The command that the server closed for: if the trace does not know it, the last one before."""
+        """Return the command that made the server close; the last one before it if the trace has no cause."""
         return otherwise if cause is None else self._by_method.get(id(cause), otherwise)
 
     def _take_reply(self, step: CommandSent, method: Method) -> None:
@@ -268,7 +268,7 @@ class _Reading(ScriptReading[Command, _Channel]):
         self.answer(found, AnswerKind.COMMAND, step.ts_ns, step.command, found)
 
     def _add_confirms(self) -> None:
-        """Add the confirms, as the trace tells which publishes they are of."""
+        """Add the confirms to the publishes to which the trace assigns them."""
         opened: dict[int, int] = {}
         for event in self._events:
             if isinstance(event, ChannelOpened):
@@ -296,7 +296,7 @@ def _next(events: dict[int, deque[E]], channel: int) -> E | None:
 
 
 def key_of(method: Method) -> Key:
-    """What a command of a client is known by, among those of its channel; it must have the names of the recording."""
+    """Return the key of a client command within its channel; the command must have the recorded names."""
     names = tuple(getattr(method, name, None) for name in NAMES)
     if isinstance(method, QueueDeclare | ExchangeDeclare):
         return (method.name, *names, method.passive)
