@@ -70,7 +70,7 @@ def program(name: str, package: str) -> str:
 
 @contextmanager
 def contenders(upstream: int, *, with_threads: bool = True) -> Iterator[tuple[list[Proxy], list[str]]]:
-    """Run HAProxy with its default and with one thread, and amqproxy; yield no proxy and these, and missing programs."""
+    """Run HAProxy with its default and with one thread, and amqproxy; yield no proxy, these, and missing programs."""
     with ExitStack() as stack:
         proxies, missing = [Proxy("no proxy", upstream)], []
         try:
