@@ -151,7 +151,7 @@ def _seconds(broker: Proxy) -> float:
     return times.user + times.system
 
 
-# --- what waits
+# --- waiting messages
 
 
 def _waiting(others: list[Proxy], count: int) -> Row:

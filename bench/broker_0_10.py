@@ -31,7 +31,7 @@ CPU_GOAL = Goal(0.5, is_most=True)
 QUEUE = "bench"
 AT_ONCE = 256 * 1024
 BEHIND = 20_000
-"""Most messages that a publisher is ahead of the consumer: a queue of a million would be another measurement."""
+"""Maximum lead of a publisher over the consumer, in messages: a queue of a million would be another measurement."""
 COMPLETED = 1000
 """Transfers that a consumer completes at once if it accepts none."""
 MOST = 60_000

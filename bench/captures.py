@@ -126,7 +126,7 @@ def _jobs(path: Path, count: int, size: int, rounds: int) -> Iterator[Row | str]
         yield Row("Captures", f"{name}, --jobs 2", "1000/s", in_turns(jobs, 1), ("one process",), JOBS_GOAL, note)
 
 
-# --- others
+# --- beside other tools
 
 
 def _against_dpkt(path: Path, count: int, size: int, rounds: int) -> Iterator[Row | str]:

@@ -71,7 +71,7 @@ DELAY, PUBLISHED = 5.0, 10_000
 """Seconds until the delayed messages are due, and the messages per second for which that time is extended."""
 
 PATIENCE = 300.0
-"""Most seconds of one event."""
+"""Time limit for one event, in seconds."""
 
 Q, DEAD, PING = "fair", "fair-dead", "fair-ping"
 EXCHANGE = "fair-x"
@@ -148,7 +148,7 @@ class Event(NamedTuple):
     size: int = MESSAGES
 
 
-# --- what there is to do
+# --- events
 
 
 def _queue(is_durable: bool = False, **arguments: str) -> QueueDeclare:
@@ -366,7 +366,7 @@ EVENTS = (
 )
 
 
-# --- what the second client feels
+# --- round trips of the second client
 
 
 class Felt(NamedTuple):

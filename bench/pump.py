@@ -35,10 +35,10 @@ HAPROXY, HAPROXY_TWO = "haproxy x1", "haproxy x2"
 WITHOUT, TWO = "no pump", "two pumps"
 RATE = 1000
 CONNECTIONS = {1: 3, 10: 3, 100: 3, 1000: 2}
-"""Numbers of connections, and the most rounds for each, since opening them takes long."""
+"""Numbers of connections, and the maximum rounds for each, since opening them takes long."""
 
 MOST_CONNECTIONS = 10_000
-"""Most connections, in one round and only in the first placement, for the same reason."""
+"""Largest number of connections, in one round and only in the first placement, for the same reason."""
 
 SECONDS = 1.5
 """Seconds of a round at a fixed rate; longer if some connections would not get a message."""

@@ -28,7 +28,7 @@ from amqproxy.taps.trace.events import (
 )
 
 MAX_INTERVALS = 3600
-"""Most intervals that are kept; beyond it the oldest are dropped (live), or all intervals double in length."""
+"""Maximum number of intervals; beyond it the oldest are dropped (live), or all intervals double in length."""
 
 SECOND = 1_000_000_000
 

@@ -25,7 +25,7 @@ LOGIN_SECONDS = 12 * 3600
 """Lifetime of a login in seconds."""
 
 MAX_LOGINS = 1000
-"""Most concurrent logins; the oldest ends when another begins."""
+"""Maximum number of concurrent logins; another one ends the oldest."""
 
 _PORT = re.compile(r":(\d{1,5})$", re.ASCII)
 
@@ -33,10 +33,10 @@ FAILURE_PAUSE = 0.5
 """Seconds before a wrong password is answered, one at a time per address, to slow down guessing."""
 
 MAX_FAILURES = 10
-"""Most unanswered wrong passwords per address; further attempts are refused unchecked."""
+"""Maximum number of unanswered wrong passwords per address; further attempts are refused unchecked."""
 
 MAX_FAILING = 1000
-"""Most addresses with unanswered wrong passwords; attempts from other addresses are refused unchecked."""
+"""Maximum number of addresses with unanswered wrong passwords; other addresses are refused unchecked."""
 
 
 class TooManyFailures(Exception):

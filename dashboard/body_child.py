@@ -21,7 +21,7 @@ LENGTH = 4
 """Bytes of the length before each task and each outcome."""
 
 MAX_REASON = 4096
-"""Most characters of the reason why a body has no view."""
+"""Maximum length of the reason why a body has no view, in characters."""
 
 
 class BodyTask(msgspec.Struct, frozen=True, kw_only=True):

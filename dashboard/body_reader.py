@@ -14,10 +14,10 @@ from dashboard.body_child import LENGTH, BodyOutcome, BodyTask
 from dashboard.body_views import COMPILE_SECONDS, BodyView, NotInForm, body_view
 
 MAX_PROCESSES = 2
-"""Most bodies that are decoded concurrently."""
+"""Maximum number of bodies that are decoded concurrently."""
 
 MAX_WAITING = 16
-"""Most bodies that are being decoded or wait for a process."""
+"""Maximum number of bodies that are being decoded or wait for a process."""
 
 SECONDS = 3.0
 """Time limit for decoding one body, in seconds; with a schema, `COMPILE_SECONDS` are added."""
@@ -29,7 +29,7 @@ IDLE_SECONDS = 60.0
 """Seconds after which an idle child process is ended."""
 
 MAX_OUTCOME = 16 * 1024 * 1024
-"""Most bytes of an outcome."""
+"""Maximum size of an outcome, in bytes."""
 
 _decode = msgspec.msgpack.Decoder(BodyOutcome).decode
 

@@ -24,19 +24,19 @@ Form: TypeAlias = Literal["auto", "text", "json", "msgpack", "gzip", "protobuf",
 FORMS = get_args(Form)
 
 MAX_UNPACKED = 4 * 1024 * 1024
-"""Most bytes that a body is decompressed to; the rest is not shown."""
+"""Maximum size of a decompressed body, in bytes; the rest is not shown."""
 
 MAX_SHOWN = 1024 * 1024
-"""Most characters of a body that are shown."""
+"""Maximum length of the shown text, in characters."""
 
 MAX_HEX = 64 * 1024
-"""Most bytes of a body that are shown as hex."""
+"""Maximum number of bytes that are shown as hex."""
 
 COMPILE_SECONDS = 10.0
 """Time limit for protoc to compile a schema, in seconds."""
 
 MAX_DEPTH = 32
-"""Deepest nesting of Protobuf messages that is decoded without a schema."""
+"""Maximum depth of Protobuf messages that are decoded without a schema."""
 
 _PACKED = {b"\x1f\x8b": "gzip", b"\x28\xb5\x2f\xfd": "zstd"}
 _ENCODINGS = {"gzip": "gzip", "x-gzip": "gzip", "deflate": "deflate", "zstd": "zstd"}

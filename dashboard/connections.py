@@ -38,7 +38,7 @@ from dashboard.shortening import shortened
 _INTRODUCING = frozenset({ConnectionStartOk.index, ConnectionSecureOk.index, ConnectionOpen.index})
 
 MAX_CONNECTIONS = 20_000
-"""Most connections that are kept; the oldest closed ones are forgotten first."""
+"""Maximum number of connections that are kept; beyond it the oldest closed ones are forgotten."""
 
 
 class ConnectionEnd(msgspec.Struct, frozen=True, kw_only=True):

@@ -33,7 +33,7 @@ PATIENT_BATCHES = 8
 """Fewest late batches before packets are skipped: a backlog of fewer is read without skipping."""
 
 FRESH = 0.1
-"""Most seconds of lag after packets were skipped."""
+"""Maximum lag in seconds right after packets were skipped."""
 
 
 class FeedPace:
@@ -76,7 +76,7 @@ class FeedPace:
         self.shown = self.lost = 0
 
     def max_age(self, behind: float) -> float | None:
-        """Return the most seconds of lag for the next batch, after one `behind` seconds late; `None` for no limit."""
+        """Return the maximum lag of the next batch in seconds, after one `behind` seconds late; `None` for no limit."""
         if behind <= LATE:
             self._late_since, self._late_batches = None, 0
             return None

@@ -8,16 +8,16 @@ from typing import Any
 import msgspec
 
 MAX_TEXT = 4096
-"""Most characters of a value; the bytes hold the rest."""
+"""Maximum length of a value, in characters; the bytes hold the rest."""
 
 MAX_ENTRIES = 1000
-"""Most entries of a table or list; the bytes hold the rest."""
+"""Maximum number of entries of a table or list; the bytes hold the rest."""
 
 SAFE_INTEGER = 2**53
 """Largest integer that JavaScript represents exactly; larger numbers are sent as text."""
 
 MAX_FILTER_TEXT = 256
-"""Most characters of a text that gets a filter expression."""
+"""Maximum length of a text that gets a filter expression, in characters."""
 
 MAX_FILTER_INTEGER = 2**63 - 1
 

@@ -14,7 +14,7 @@ from amqproxy.taps.amqp010.chunk import Amqp010Chunk
 from amqproxy.taps.amqp091.chunk import Amqp091Chunk
 
 MAX_FRAMES = 256
-"""Most frames of a batch."""
+"""Maximum number of frames in a batch."""
 
 
 def batches(decoded: Decoded) -> Iterator[Decoded]:

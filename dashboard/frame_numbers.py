@@ -12,7 +12,7 @@ from amqproxy.amqp091.frame import HEARTBEAT, Frame
 from amqproxy.amqp091.transitions import CLIENT, SERVER
 
 MAX_RUNS = 500_000
-"""Most runs of rows for all connections; beyond it the older half of each direction's runs is forgotten."""
+"""Maximum number of runs for all connections; beyond it the older half of each direction's runs is forgotten."""
 
 
 class _Direction:

@@ -25,10 +25,10 @@ from dashboard.selected import Selected, narrowed
 from dashboard.viewer_filter import viewer_filter
 
 MAX_STREAMS = 20_000
-"""Most connections whose incomplete commands a selection follows; beyond it all are forgotten."""
+"""Maximum number of connections whose incomplete commands a selection follows; beyond it all are forgotten."""
 
 MAX_HELD_FRAMES = 4096
-"""Most frames of a command that are held until its filter decides; of a longer command, the last ones."""
+"""Maximum number of frames that are held until a command's filter decides; of a longer command, the last ones."""
 
 
 class OnConnection(Protocol):

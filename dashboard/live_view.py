@@ -29,7 +29,7 @@ GRACE_SECONDS = 3.0
 """Seconds before a view began whose rows are shown at any age, since the browser asked for them late."""
 
 MAX_CREDIT = 2
-"""Most batches that a browser may be sent before it grants more credit."""
+"""Maximum number of batches that a browser may be sent before it grants more credit."""
 
 
 class _Numbered(msgspec.Struct):

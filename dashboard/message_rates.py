@@ -20,7 +20,7 @@ CHECKED = 1024
 """Rows that are counted between two checks of the clock."""
 
 MAX_NAMES = 10_000
-"""Most exchanges, and most queues, that are counted; of more, the most recently used."""
+"""Maximum number of exchanges, and of queues, that are counted; of more, the most recently used."""
 
 DEFAULT = "(default)"
 """Display name of the default exchange, whose name is empty."""

@@ -24,7 +24,7 @@ from amqproxy.taps.trace.events import (
 )
 
 MAX_ROWS = 200_000
-"""Most rows of a ring."""
+"""Maximum number of rows in a ring."""
 
 FINDING = "finding"
 """The type of a row that is a finding."""

@@ -40,16 +40,16 @@ from dashboard.missing_frames import MissingFrames
 from dashboard.ring import RingEntry
 
 KEPT_BODY = 256 * 1024
-"""Most bytes of a message's body that are kept."""
+"""Maximum size of the part of a message's body that is kept, in bytes."""
 
 SHOWN_BODY = 200
-"""Most bytes of a body in a message's row."""
+"""Maximum size of the part of a body that a message's row shows, in bytes."""
 
 OPEN_MEMORY = 32 * 1024 * 1024
 """Limit in bytes on messages without an outcome, for the traces and for the kept commands each."""
 
 MAX_OBSERVERS = 20_000
-"""Most connections that are traced; of further connections only the frames are shown."""
+"""Maximum number of traced connections; of further connections only the frames are shown."""
 
 MAX_FINDINGS = 5_000
 

@@ -12,10 +12,10 @@ import msgspec
 from dashboard.client_network import UNKNOWN, network_of
 
 MAX_CONNECTIONS = 800
-"""Most concurrent connections; each takes a file descriptor."""
+"""Maximum number of concurrent connections; each takes a file descriptor."""
 
 MAX_OF_ONE = 200
-"""Most concurrent connections of one address."""
+"""Maximum number of concurrent connections of one address."""
 
 REQUEST_SECONDS = 15.0
 """Seconds within which a connection has to send a complete request head."""

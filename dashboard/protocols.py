@@ -11,7 +11,7 @@ from uvicorn.protocols.websockets.websockets_sansio_impl import WebSocketsSansIO
 from dashboard.peers import Peers
 
 MAX_UNSENT = 32 * 1024 * 1024
-"""Most unsent bytes of a WebSocket: pings are answered whether the browser reads or not."""
+"""Maximum number of unsent bytes of a WebSocket: pings are answered whether the browser reads or not."""
 
 READ_AT_ONCE = 8 * 1024
 """Bytes read from a WebSocket at once: a larger read could hold tens of thousands of messages and delay others."""

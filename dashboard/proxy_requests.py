@@ -9,7 +9,7 @@ from typing import Any
 from amqproxy.control import AsyncControlClient, RequestError
 
 MAX_REQUESTS = 8
-"""Most concurrent requests to one proxy."""
+"""Maximum number of concurrent requests to one proxy."""
 
 PATIENCE = 10.0
 """Seconds within which a proxy has to respond."""

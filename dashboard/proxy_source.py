@@ -32,12 +32,12 @@ proxy's ring sooner anyway.
 """
 
 FIRST_PAUSE, LONGEST_PAUSE = 0.25, 5.0
-"""Seconds before the first, and the longest pause between, attempts to reconnect to a proxy."""
+"""First and longest pause in seconds before reconnecting to a proxy; each failure doubles the pause."""
 
 SAMPLE_SECONDS = 1.0
 
 MAX_NAMES, MAX_NAME = 200, 200
-"""Most names of requests and listeners that a proxy may report, and the most characters of each."""
+"""Maximum number of the request names, and of the listeners, that a proxy reports, and their maximum length."""
 
 RESTARTED = "the proxy was restarted"
 TOO_MUCH = "more passed than the dashboard could show"
@@ -153,7 +153,7 @@ class ProxySource(Source):
         self._process = which
         self.since = which[1]
 
-    # --- figures
+    # --- counters
 
     async def _sample(self) -> None:
         """Add a sample of the counters every `SAMPLE_SECONDS`."""

@@ -28,7 +28,7 @@ from dashboard.message_ring import FINDING, Content, MessageRow
 _decode = msgspec.json.Decoder(MessageRecord).decode
 
 MAX_MESSAGES = 200
-"""Most commands of one test."""
+"""Maximum number of publishes in one test."""
 
 _UNROUTABLE = 1
 """The code of a 0-10 message.reject for a message that no queue takes."""

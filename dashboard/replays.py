@@ -18,19 +18,19 @@ from amqproxy.replay.target import Target, parse_target
 from dashboard.replay_child import LAST_SECONDS
 
 MAX_RUNNING = 2
-"""Most concurrent replays."""
+"""Maximum number of concurrent replays."""
 
 MAX_KEPT = 20
-"""Most finished replays that are kept; the oldest are forgotten."""
+"""Maximum number of finished replays that are kept; beyond it the oldest are forgotten."""
 
 MAX_DIFFERENCES = 500
-"""Most differences of a replay that are kept; all are counted when it has ended."""
+"""Maximum number of differences that are kept of a replay; all are counted when it has ended."""
 
 MAX_DIFFERENCE_BYTES = 1 << 20
-"""Most bytes of the kept differences; further ones are dropped."""
+"""Maximum size of the kept differences, in bytes; further ones are dropped."""
 
 MAX_LINE = 4 << 20
-"""Most bytes of a line of output."""
+"""Maximum size of a line of output, in bytes."""
 
 MAX_ERRORS = 8192
 """Bytes kept from the end of standard error."""

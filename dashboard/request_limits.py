@@ -15,16 +15,16 @@ from dashboard.client_network import network_of
 from dashboard.problem import problem_response
 
 AT_ONCE = 8
-"""Most requests of one address that are served concurrently; further ones wait, so that other addresses are served."""
+"""Maximum number of requests of one address that are served concurrently; further ones wait."""
 
 MAX_WAITING = 64
-"""Most waiting requests of one address."""
+"""Maximum number of waiting requests of one address."""
 
 MAX_BODY = 8 * 1024 * 1024
-"""Most bytes of a request body."""
+"""Maximum size of a request body, in bytes."""
 
 OPEN_BODY = 64 * 1024
-"""Most bytes of a request body on a path that needs no login."""
+"""Maximum size of a request body on a path that needs no login, in bytes."""
 
 BODY_SECONDS = 30.0
 """Seconds within which a request body has to arrive."""

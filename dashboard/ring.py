@@ -15,7 +15,7 @@ from dashboard.missing_frames import MissingFrames
 from dashboard.shared_rows import SharedRows
 
 MAX_ROWS = 2_000_000
-"""Most rows of a ring."""
+"""Maximum number of rows in a ring."""
 
 ENTRY_COST = 640
 """Approximate bytes of an entry besides its frames."""
@@ -143,7 +143,7 @@ class Ring:
         for number in range(self.end - 1, self.first - 1, -1):
             yield self.entries[number]
 
-    # --- who is woken
+    # --- listeners
 
     def listen(self, wake: Callable[[], None]) -> None:
         """Register `wake` to be called when entries have been added."""

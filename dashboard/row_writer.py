@@ -9,7 +9,7 @@ from amqproxy.capture.json_lines import JSONLines
 from dashboard.missing_frames import MissingFrames
 
 ROW_BODY = 200
-"""Most bytes of a body frame in its row."""
+"""Maximum size of a frame's body in its row, in bytes."""
 
 
 class RowWriter:

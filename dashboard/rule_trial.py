@@ -21,13 +21,13 @@ from dashboard.ring import RingEntry
 from dashboard.ring_reading import selected
 
 MAX_FRAMES = 1_000_000
-"""Most frames that rules are tried on."""
+"""Maximum number of frames that rules are tried on."""
 
 SECONDS = 60.0
 """Time limit of a trial in seconds."""
 
 MAX_RESULTS = 1000
-"""Most commands that are listed; all are counted."""
+"""Maximum number of commands that are listed; all are counted."""
 
 MAX_OUTPUT = 64 * 1024 * 1024
 

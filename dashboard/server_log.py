@@ -9,7 +9,7 @@ from collections.abc import Callable
 from amqproxy.process.log import logger
 
 MOST_LINES = 10
-"""Most lines in each span of `SPAN_SECONDS`; the next line reports how many were left out."""
+"""Maximum number of lines in each span of `SPAN_SECONDS`; the next line reports how many were left out."""
 
 SPAN_SECONDS = 10.0
 

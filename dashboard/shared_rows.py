@@ -10,11 +10,11 @@ if TYPE_CHECKING:
     from dashboard.ring import RingEntry
 
 MAX_SHARED_ROWS = 8_192
-"""Most rows that are kept; live views of all browsers read the same newest rows."""
+"""Maximum number of rows that are kept; live views of all browsers read the same newest rows."""
 
 
 MAX_SHARED_BYTES = 16 * 1024 * 1024
-"""Most bytes of the kept rows."""
+"""Maximum size of the kept rows, in bytes."""
 
 
 class SharedRows:

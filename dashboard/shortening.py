@@ -6,16 +6,16 @@ from collections.abc import Mapping
 from typing import Any
 
 MAX_TEXT = 500
-"""Most characters of a text."""
+"""Maximum length of a text, in characters."""
 
 MAX_ENTRIES = 40
-"""Most entries of a table or list."""
+"""Maximum number of entries of a table or list."""
 
 MAX_DEPTH = 4
-"""Deepest nesting of tables and lists."""
+"""Maximum depth of nested tables and lists."""
 
 MAX_VALUES = 200
-"""Most values in all."""
+"""Maximum number of values in all."""
 
 
 def shortened(values: Mapping[str, Any]) -> dict[str, Any]:

@@ -14,7 +14,7 @@ from dashboard.settings import Settings
 from dashboard.source import OnSample, Source
 
 MAX_SOURCES = 64
-"""Most open proxies and captures."""
+"""Maximum number of open proxies and captures."""
 
 
 class TooManySources(Exception):

@@ -14,10 +14,10 @@ if TYPE_CHECKING:
 Answer = TypeVar("Answer")
 
 AT_ONCE = 2
-"""Most concurrent queries; each has bounded memory."""
+"""Maximum number of concurrent queries; each has bounded memory."""
 
 MAX_WAITING = 32
-"""Most queries that run or wait."""
+"""Maximum number of queries that run or wait."""
 
 
 class TableQueries:

@@ -29,13 +29,13 @@ PACE = 0.05
 """Seconds between two rounds of batches."""
 
 MAX_VIEWS = 16
-"""Most views of one browser."""
+"""Maximum number of views of one browser."""
 
 REQUEST_SECONDS, VIEW_SECONDS = 0.002, 0.05
 """Seconds charged for a request, and for a view, whose filter has to be compiled; they limit the rate of requests."""
 
 SAVED_SECONDS = 1.0
-"""Most seconds of request time that a quiet browser can accumulate."""
+"""Maximum request time that a quiet browser can accumulate, in seconds."""
 
 TURN_SECONDS = 0.016
 """Seconds for which batches are built for one browser in one round."""
@@ -123,7 +123,7 @@ class Viewer:
             except (RuntimeError, WebSocketDisconnect, TimeoutError):
                 pass  # already closed
 
-    # --- what the browser asks for
+    # --- requests of the browser
 
     async def _receive(self) -> None:
         while True:
@@ -225,7 +225,7 @@ class Viewer:
         self._samples[source] = sample
         self._wake.set()
 
-    # --- what it is sent
+    # --- messages to the browser
 
     async def _send(self) -> None:
         while True:

@@ -24,7 +24,7 @@ MOST = {
 """Limits on operations that scan a whole text or a whole list, with their names in errors."""
 
 MAX_OPERATORS = 16
-"""Most operators of an expression with a macro, since each is evaluated for every list entry."""
+"""Maximum number of operators beside a macro, since each is evaluated for every list entry."""
 
 MAX_PATTERN = 400
 """Limit on the weight of a pattern: its characters times its numeric repetition counts."""

@@ -16,7 +16,7 @@ from dashboard.api.responses import json_response
 router = APIRouter(tags=["actions"])
 
 MAX_TEXT = 255
-"""Most bytes of a reply text."""
+"""Maximum size of a reply text, in bytes."""
 
 
 class Body(BaseModel):

@@ -26,7 +26,7 @@ from dashboard.sources import Sources, TooManySources
 router = APIRouter(tags=["captures"])
 
 MAX_LISTED = 1000
-"""Most captures that are listed; of more, the newest."""
+"""Maximum number of listed captures; of more, the newest are listed."""
 
 
 DIRECTORY_SECONDS = 1.0

@@ -22,7 +22,7 @@ SessionOf = Annotated[int, PathParameter(ge=0, le=MAX_INTEGER)]
 SessionQuery = Annotated[int | None, Query(ge=0, le=MAX_INTEGER)]
 
 MAX_LISTED = 10_000
-"""Most connections of one response; of more, the newest."""
+"""Maximum number of connections in one response; of more, the newest are returned."""
 
 
 async def open_connections(source: Source) -> dict[int, dict[str, Any]]:

@@ -35,10 +35,10 @@ from dashboard.source import Source
 router = APIRouter(tags=["exports"])
 
 BODY = 64 * 1024
-"""Most bytes of a body frame in JSON lines."""
+"""Maximum size of a frame's body in JSON lines, in bytes."""
 
 MAX_EXPORTS = 8
-"""Most concurrent exports."""
+"""Maximum number of concurrent exports."""
 
 PIECE = 64 * 1024
 """Bytes that are gathered before they are sent."""

@@ -12,10 +12,10 @@ from dashboard.viewer import Viewer
 router = APIRouter()
 
 MAX_VIEWERS = 256
-"""Most concurrent browsers."""
+"""Maximum number of concurrent browsers."""
 
 MAX_OF_ONE = 128
-"""Most concurrent browsers of one address."""
+"""Maximum number of concurrent browsers of one address."""
 
 
 @router.websocket("/live")

@@ -16,7 +16,7 @@ from dashboard.api.responses import json_response
 router = APIRouter(tags=["overview"])
 
 TOP = 10
-"""Most kinds of findings that are shown."""
+"""Maximum number of kinds of findings that are shown."""
 
 
 @router.get("/sources/{source}/overview")

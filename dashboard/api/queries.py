@@ -16,10 +16,10 @@ from dashboard.problem import Problem
 from dashboard.source import Source
 
 MAX_ROWS = 10_000
-"""Most rows of one response."""
+"""Maximum number of rows in one response."""
 
 MAX_EXPRESSION = 10_000
-"""Most characters of a filter."""
+"""Maximum length of a filter, in characters."""
 
 Text = Annotated[str | None, Query(max_length=MAX_EXPRESSION)]
 Seq = Annotated[int | None, Query(ge=-1, le=MAX_INTEGER)]

@@ -22,7 +22,7 @@ from dashboard.sequence import ladder_json, ladder_of
 router = APIRouter(tags=["sequence"])
 
 MAX_FRAMES = 200_000
-"""Most frames that are read for one ladder."""
+"""Maximum number of frames that are read for one ladder."""
 
 MAX_SECONDS = 3.0
 """Seconds after which a ladder is cut at the frames read so far."""
