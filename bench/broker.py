@@ -1,8 +1,7 @@
-"""The integrated broker beside RabbitMQ: the same messages, measured alternately, from the first publish to the last
-consumption.
+"""The integrated broker beside RabbitMQ: the same messages, alternately, from first publish to last consumption.
 
-Thousands of copies a second. Both keep durable messages on the same disk. Queues are empty before and after every
-round.
+The figures are thousands of copies a second. Both brokers keep durable messages on the same disk. Queues are empty
+before and after every round.
 """
 
 from __future__ import annotations

@@ -1,6 +1,7 @@
 """The integrated broker beside Qpid Broker-J over AMQP 0-10: the same messages, alternately, from first to last.
 
-Neither keeps anything on disk. Messages a second by the clock, and the broker's CPU time for each message.
+Neither broker keeps anything on disk. The figures are messages a second by the clock, and the broker's CPU time for
+each message.
 """
 
 from __future__ import annotations

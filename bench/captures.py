@@ -140,7 +140,7 @@ def _against_dpkt(path: Path, count: int, size: int, rounds: int) -> Iterator[Ro
         return total
 
     def ours() -> int:
-        """Count the payload bytes; unlike dpkt, in the order of the streams."""
+        """Count the payload bytes; unlike dpkt's reader, this also reassembles the streams in order."""
         dissector, reassembler, total = Dissector(), Reassembler(), 0
         for packet in read_packets(path):
             segment = dissector.segment(packet)

@@ -39,7 +39,7 @@ def measure(rounds: int, scale: float) -> Iterator[Row | str]:
 
         def beside(watching: Callable[[Path], Any]) -> float:
             with watching(control):
-                time.sleep(1.0)  # until it has read the earlier traffic
+                time.sleep(1.0)  # until the observer has read the earlier traffic
                 return run()
 
         run()

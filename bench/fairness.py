@@ -68,7 +68,7 @@ PATTERN = "^(fair.*|(a+)+b)$"
 
 DELAYED = 100_000
 DELAY, PUBLISHED = 5.0, 10_000
-"""Seconds until the delayed messages are due, and the messages per second for which that time is extended."""
+"""Seconds until the delayed messages are due, extended by one second for each `PUBLISHED` messages to publish."""
 
 PATIENCE = 300.0
 """Time limit for one event, in seconds."""
@@ -337,7 +337,7 @@ def _keep(stage: Stage, count: int) -> None:
 
 
 def _ask_in_vain(stage: Stage, count: int) -> None:
-    """Declare a queue whose name matches the user's pattern only after the longest search, and reopen the channel."""
+    """Declare a queue whose name takes the user's pattern the longest search to reject, and reopen the channel."""
     for _ in range(count):
         with suppress(ValueError):
             stage.ask(QueueDeclare(queue=BACKTRACKING))

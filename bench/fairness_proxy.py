@@ -1,7 +1,7 @@
 """Round trips of a second client while another client gives a proxy's rules a large amount of work.
 
-Like `fairness`, but through proxies: one that only relays, and one that has the rules or prints. Each measurement uses
-a broker behind them: RabbitMQ where it is installed.
+Like `fairness`, but through proxies: one that only relays, and one that has the rules or prints. The broker behind them
+is RabbitMQ where it is installed, and the integrated one elsewhere.
 """
 
 from __future__ import annotations

@@ -147,7 +147,10 @@ def _settled(spark: SparkSession, directory: Path, rounds: int, scale: float) ->
     by_cpu: dict[str, list[float]] = {SUBJECT: [], "DuckDB": []}
 
     def timed(name: str, work: Callable[[], object]) -> float:
-        """Return thousands of frames per second by the clock; append those per CPU second, to `by_cpu`."""
+        """Return thousands of frames per second by the clock.
+
+        Those per CPU second of both processes, Python and the JVM, are appended to `by_cpu`.
+        """
         began = _processor_seconds(pid)
         seconds = _seconds(work)
         by_cpu[name].append(frames / (_processor_seconds(pid) - began) / 1000)

@@ -1,4 +1,4 @@
-"""Traffic volume and latencies per time interval, counted from the traced events."""
+"""Traffic volume and latencies per time interval, counted from frames and traced events."""
 
 from __future__ import annotations
 

@@ -259,7 +259,7 @@ _WIRE_TYPES = {0: "varint", 1: "fixed64", 2: "bytes", 5: "fixed32"}
 
 
 def _protobuf_fields(data: bytes, depth: int) -> list[dict[str, Any]] | None:
-    """Return a message's fields by number, `None` if it is invalid; length-delimited values are guessed."""
+    """Return a message's fields by number, `None` if it is invalid; types of length-delimited values are guessed."""
     fields: list[dict[str, Any]] = []
     at = 0
     while at < len(data):

@@ -54,7 +54,7 @@ def _end_with_input() -> None:
         pass
     os.kill(os.getpid(), signal.SIGTERM)
     threading.Event().wait(2 * SHUTDOWN_SECONDS)
-    os._exit(1)  # something hangs
+    os._exit(1)  # the shutdown hangs
 
 
 if __name__ == "__main__":

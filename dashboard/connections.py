@@ -55,7 +55,7 @@ class ConnectionEnd(msgspec.Struct, frozen=True, kw_only=True):
 class SeenConnection(msgspec.Struct, kw_only=True):
     """One connection. `protocol` is `None` until it has had a frame.
 
-    `handshake` holds the peers' properties and the negotiated limits, `None` if its beginning was not seen.
+    `handshake` holds the peers' properties, the login and the negotiated limits, `None` if its beginning was not seen.
     """
 
     stream: int

@@ -6,16 +6,16 @@ import time
 from collections.abc import Callable
 
 SHARE = 0.25
-"""Share of a processor for showing traffic, if more passes than can be shown."""
+"""Share of a processor that showing traffic may take, if more traffic passes than can be shown."""
 
 SAMPLING_SHARE = 0.05
-"""Share of a processor if far more passes than can be shown: then only samples of it are shown."""
+"""Share of a processor if far more traffic passes than can be shown, so that only samples of it are shown."""
 
 FAR_MORE = 5
-"""Multiple of the traffic that can be shown which counts as far more."""
+"""Ratio of the passing traffic to the traffic that can be shown, beyond which it counts as far more."""
 
 WINDOW = 1.0
-"""Least seconds over which the overload is judged; after twice that without a loss, it is over."""
+"""Minimum time in seconds over which an overload is judged; after twice that time without a loss, it is over."""
 
 BURST = 0.3
 """Seconds of processor time that may be used at once after a quiet period."""
@@ -24,13 +24,13 @@ LONGEST_PAUSE = 0.25
 """Longest pause in seconds, whatever the work has cost: otherwise the cost of other requests could stop the feed."""
 
 LATE = 0.4
-"""Seconds by which the feed may lag."""
+"""Lag in seconds beyond which a batch counts as late."""
 
 PATIENCE = 0.3
 """Seconds that a lag must last before packets are skipped, since the machine may suspend this process briefly."""
 
 PATIENT_BATCHES = 8
-"""Fewest late batches before packets are skipped: a backlog of fewer is read without skipping."""
+"""Minimum number of late batches before packets are skipped; a smaller backlog is read without skipping."""
 
 FRESH = 0.1
 """Maximum lag in seconds right after packets were skipped."""

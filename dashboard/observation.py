@@ -46,7 +46,7 @@ SHOWN_BODY = 200
 """Maximum size of the part of a body that a message's row shows, in bytes."""
 
 OPEN_MEMORY = 32 * 1024 * 1024
-"""Limit in bytes on messages without an outcome, for the traces and for the kept commands each."""
+"""Limit in bytes on the records of pending messages, on the traces, and on the kept commands, each."""
 
 MAX_OBSERVERS = 20_000
 """Maximum number of traced connections; of further connections only the frames are shown."""

@@ -32,7 +32,7 @@ proxy's ring sooner anyway.
 """
 
 FIRST_PAUSE, LONGEST_PAUSE = 0.25, 5.0
-"""First and longest pause in seconds before reconnecting to a proxy; each failure doubles the pause."""
+"""First and longest pause in seconds before reconnecting to a proxy; it doubles after each short connection."""
 
 SAMPLE_SECONDS = 1.0
 

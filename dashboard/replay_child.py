@@ -21,7 +21,7 @@ LAST_SECONDS = 3.0
 def main() -> None:
     with open(0, "rb", buffering=0, closefd=False) as tasks:
         sys.argv = ["amqproxy", "replay", *msgspec.json.decode(tasks.readline(), type=list[str])]
-    signal.signal(signal.SIGINT, signal.default_int_handler)  # the dashboard's child may inherit it ignored
+    signal.signal(signal.SIGINT, signal.default_int_handler)  # the dashboard may ignore it, and a child inherits that
     threading.Thread(target=_end_with_input, daemon=True).start()
     runpy.run_module("amqproxy", run_name="__main__")
 
@@ -31,7 +31,7 @@ def _end_with_input() -> None:
         pass
     os.kill(os.getpid(), signal.SIGINT)
     threading.Event().wait(LAST_SECONDS)
-    os._exit(1)  # something hangs
+    os._exit(1)  # the shutdown hangs
 
 
 if __name__ == "__main__":

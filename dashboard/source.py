@@ -31,7 +31,7 @@ ACTING = frozenset(
 """Control socket requests that change something."""
 
 MESSAGES_SHARE = 2
-"""Divisor of the frames' memory for the memory of messages, and of findings."""
+"""Ratio of the memory for frames to the memory for messages; findings get as much as messages."""
 
 
 OnSample: TypeAlias = Callable[[int, dict[str, Any]], None]

@@ -94,7 +94,7 @@ class Viewer:
         self._wake = asyncio.Event()
         self._wake.set()  # the first message has the sources
         self._free_at = clock() - SAVED_SECONDS
-        """Time up to which request time is used up; later requests wait for it."""
+        """Time of the next permitted request; while it is in the past, request time has accumulated."""
 
     async def run(self) -> None:
         """Receive requests and send their results until either side ends."""

@@ -101,7 +101,7 @@ async def replay(sources: SourcesOf, replays: ReplaysOf, actor: ActorOf, body: R
         started = replays.start(plan, actor.name, on_end)
     except TooManyReplays as error:
         raise Problem(409, str(error)) from None
-    except ValueError as error:  # also of `urlsplit`
+    except ValueError as error:  # `urlsplit` raises it, too
         detail = str(error) if isinstance(error, TargetError) else "the URL cannot be read"
         raise Problem(400, f"to: {detail}") from None
     actor.log("replay", None, "started", path=body.path, to=started.target, replay=started.number)
