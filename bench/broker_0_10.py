@@ -1,6 +1,7 @@
-"""Our broker beside Qpid Broker-J over AMQP 0-10: the same messages, in turns, from the first sent to the last one.
+"""The integrated broker beside Qpid Broker-J over AMQP 0-10: the same messages, alternately, from first to last.
 
-Neither keeps anything on the disk. Messages a second by the clock, and the CPU time that a message costs the broker.
+Neither broker keeps anything on disk. The figures are messages a second by the clock, and the broker's CPU time for
+each message.
 """
 
 from __future__ import annotations
@@ -31,19 +32,19 @@ CPU_GOAL = Goal(0.5, is_most=True)
 QUEUE = "bench"
 AT_ONCE = 256 * 1024
 BEHIND = 20_000
-"""Messages that a publisher is ahead of the consumer, at most: a queue of a million is another measurement."""
+"""Maximum lead of a publisher over the consumer, in messages: a queue of a million would be another measurement."""
 COMPLETED = 1000
-"""Transfers that a consumer which accepts none completes at once."""
+"""Transfers that a consumer completes at once if it accepts none."""
 MOST = 60_000
-"""Messages of one session: behind 65,536, Broker-J was seen to stop."""
+"""Messages of one session: beyond 65,536, Broker-J was seen to stop."""
 MICROSECOND = 1e-6
 
 
 class Flow(NamedTuple):
-    """What is sent. With `accepts` every so many messages are accepted by the consumer at once, and by the broker.
+    """Traffic of one measurement; the consumer and the broker accept `accepts` messages at once, 0 for none.
 
-    As those `of_jms`, messages have each a message-id and a timestamp. Without a consumer all wait in the queue in the
-    end; without a publisher they do so in the beginning.
+    Messages `of_jms` each have a message-id and a timestamp, like those of JMS clients. Without a consumer, all
+    messages are in the queue at the end; without a publisher, they are in it at the beginning.
     """
 
     name: str
@@ -69,7 +70,7 @@ FLOWS = (
 
 
 def measure(rounds: int, scale: float) -> Iterator[Row | str]:
-    """Two rows for each flow."""
+    """Yield two rows for each flow."""
     try:
         with broker_j() as theirs, peers.broker() as ours:
             vhosts = {theirs: "test", ours: "/"}
@@ -82,7 +83,7 @@ def measure(rounds: int, scale: float) -> Iterator[Row | str]:
 
 @contextmanager
 def broker_j() -> Iterator[Proxy]:
-    """Qpid Broker-J, which the tests fetch."""
+    """Start Qpid Broker-J, which the tests download."""
     try:
         import pytest
 
@@ -103,7 +104,7 @@ def broker_j() -> Iterator[Proxy]:
 def _rows(vhosts: dict[Proxy, str], flow: Flow, rounds: int) -> Iterator[Row]:
     cpu: dict[str, list[float]] = {broker.name: [] for broker in vhosts}
     jobs = {broker.name: partial(rate, broker, vhost, flow, cpu[broker.name]) for broker, vhost in vhosts.items()}
-    for _ in range(3):  # for nothing: Java compiles what it runs often, and allocators need some time to settle
+    for _ in range(3):  # warm-up: Java compiles hot code, and allocators need some time to settle
         for job in jobs.values():
             job()
     for figures in cpu.values():
@@ -114,7 +115,7 @@ def _rows(vhosts: dict[Proxy, str], flow: Flow, rounds: int) -> Iterator[Row]:
 
 
 def rate(broker: Proxy, vhost: str, flow: Flow, cpu: list[float]) -> float:
-    """Thousands of messages a second; `cpu` gets the broker's microseconds for each."""
+    """Return thousands of messages a second; append the broker's CPU microseconds per message to `cpu`."""
     control = Session(broker.port, vhost)
     control.call(QueueDeclare(QUEUE, auto_delete=False))
     context = get_context("fork")
@@ -123,7 +124,7 @@ def rate(broker: Proxy, vhost: str, flow: Flow, cpu: list[float]) -> float:
     consume = partial(_consume, broker, vhost, flow, is_ready.set, taken)
     if not (flow.publishes and flow.consumes):
         is_ready.set()
-        taken.value = flow.messages  # the publisher has nothing to wait for
+        taken.value = flow.messages  # without a consumer, the publisher does not wait
     if not flow.publishes:
         load.side_by_side(publish)
     before = _seconds(broker)
@@ -148,7 +149,7 @@ def _seconds(broker: Proxy) -> float:
 
 
 def _publish(broker: Proxy, vhost: str, flow: Flow, wait: Callable[[float], bool], taken: Any) -> list[float]:
-    """When the first was sent, and when the last was complete."""
+    """Publish, and return the times when the first message was sent and when the last was completed."""
     session = Session(broker.port, vhost)
     one = transfer(QUEUE, flow.size, accepts=flow.accepts > 0)
     count = max(1, AT_ONCE // len(one))
@@ -179,7 +180,7 @@ def _publish(broker: Proxy, vhost: str, flow: Flow, wait: Callable[[float], bool
 
 
 def _consume(broker: Proxy, vhost: str, flow: Flow, ready: Callable[[], None], taken: Any) -> list[float]:
-    """When it was subscribed, and when the last had come."""
+    """Consume, and return the times of the subscription and of the last message's arrival."""
     session = Session(broker.port, vhost)
     began = time.monotonic()
     session.subscribe(QUEUE, accepts=flow.accepts > 0)
@@ -204,6 +205,6 @@ def _consume(broker: Proxy, vhost: str, flow: Flow, ready: Callable[[], None], t
     ended = time.monotonic()
     session.sock.shutdown(socket.SHUT_WR)
     while session.sock.recv(RECEIVE):
-        pass  # so that what was accepted is, before the connection is lost
+        pass  # until the broker has processed the accepts and closes, before the connection is lost
     session.sock.close()
     return [began, ended]

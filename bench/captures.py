@@ -1,4 +1,4 @@
-"""Reading captures, beside what others read them with; and a large one in bounded memory."""
+"""Reading captures, beside other tools that read them; and a large capture in bounded memory."""
 
 from __future__ import annotations
 
@@ -27,20 +27,20 @@ from bench.report import SUBJECT, Goal, Missing, Row, in_turns, progress
 
 MESSAGES = 200_000
 JOBS_MESSAGES = 40_000
-"""Of four connections at the same time, for one process and for two, to which text takes its time."""
+"""Messages of four interleaved connections, for one process and for two; text output is slow."""
 FEW_MESSAGES = 2_000
-"""For pyshark, which takes its time."""
+"""Messages for pyshark, which is slow."""
 
 ARROW_GOAL = Goal(2.0)
 JOBS_GOAL = Goal(1.3)
 LARGE_BYTES = 2_000_000_000
 LARGE_GOAL = Goal(128.0, is_most=True)
-"""MiB of the process that decodes them."""
+"""Limit in MiB on the memory of the decoding process."""
 
 
 def measure(rounds: int, scale: float) -> Iterator[Row | str]:
-    """Rows against our own JSON, one process, dpkt, pcaptoparquet and pyshark, in a processor's seconds if possible."""
-    rounds = min(rounds, 3)  # a processor's seconds are steady
+    """Yield rows against our own JSON, one process, dpkt, pcaptoparquet and pyshark, in CPU seconds where possible."""
+    rounds = min(rounds, 3)  # CPU seconds vary little
     with tempfile.TemporaryDirectory() as directory:
         path = Path(directory, "bench.pcap")
         count, streams = recording.write(path, int(MESSAGES * max(scale, 0.5)))
@@ -52,7 +52,7 @@ def measure(rounds: int, scale: float) -> Iterator[Row | str]:
 
 
 def measure_large(rounds: int, scale: float) -> Iterator[Row | str]:
-    """A row of the memory that 2 GB take, and a small capture beside it; the bench leaves it out unless it is named."""
+    """Yield a row for the memory of decoding 2 GB, beside a small capture; it runs only if it is named."""
     with tempfile.TemporaryDirectory() as directory:
         path = Path(directory, "bench.pcap")
         progress(f"captures: writing {LARGE_BYTES / 1e9:g} GB")
@@ -126,7 +126,7 @@ def _jobs(path: Path, count: int, size: int, rounds: int) -> Iterator[Row | str]
         yield Row("Captures", f"{name}, --jobs 2", "1000/s", in_turns(jobs, 1), ("one process",), JOBS_GOAL, note)
 
 
-# --- others
+# --- beside other tools
 
 
 def _against_dpkt(path: Path, count: int, size: int, rounds: int) -> Iterator[Row | str]:
@@ -140,7 +140,7 @@ def _against_dpkt(path: Path, count: int, size: int, rounds: int) -> Iterator[Ro
         return total
 
     def ours() -> int:
-        """What is more, in the order of the streams."""
+        """Count the payload bytes; unlike dpkt's reader, this also reassembles the streams in order."""
         dissector, reassembler, total = Dissector(), Reassembler(), 0
         for packet in read_packets(path):
             segment = dissector.segment(packet)
@@ -183,7 +183,7 @@ def _against_pcaptoparquet(path: Path, count: int, size: int, rounds: int) -> It
 
 
 def _against_pyshark(path: Path, count: int, size: int, rounds: int) -> Iterator[Row | str]:
-    import pyshark  # noqa: F401 - it is imported in a process of its own
+    import pyshark  # noqa: F401 - checks that it is installed; a child process uses it
 
     few = path.with_name("few.pcap")
     few_count, _ = recording.write(few, FEW_MESSAGES)
@@ -210,7 +210,7 @@ def _against_pyshark(path: Path, count: int, size: int, rounds: int) -> Iterator
 
 
 def _cpu_of(command: list[str]) -> float:
-    """The CPU seconds that a command and those that it waits for use."""
+    """Return the CPU seconds of a command and of the processes that it waits for."""
     before = resource.getrusage(resource.RUSAGE_CHILDREN)
     subprocess.run(command, check=True, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
     after = resource.getrusage(resource.RUSAGE_CHILDREN)
@@ -218,7 +218,7 @@ def _cpu_of(command: list[str]) -> float:
 
 
 def _rate(count: float, work: Callable[[], Any]) -> float:
-    """Thousands a second of this process."""
+    """Return thousands per CPU second of this process."""
     began = time.process_time()
     work()
     return count / (time.process_time() - began) / 1000

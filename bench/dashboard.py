@@ -1,4 +1,4 @@
-"""What a dashboard costs the relay: with three browsers that show all frames, and subscribers by themselves."""
+"""The cost of a dashboard to the relay, with three browsers that show all frames, and of subscribers alone."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ URL = re.compile(r"http://[\d.]+:\d+/")
 
 
 def measure(rounds: int, scale: float) -> Iterator[Row | str]:
-    """A row for each kind of those who watch."""
+    """Yield a row for each kind of observer."""
     with listener() as listening, ExitStack() as stack:
         directory = Path(stack.enter_context(tempfile.TemporaryDirectory()))
         control = directory / "control"
@@ -39,7 +39,7 @@ def measure(rounds: int, scale: float) -> Iterator[Row | str]:
 
         def beside(watching: Callable[[Path], Any]) -> float:
             with watching(control):
-                time.sleep(1.0)  # until what passed before has been read
+                time.sleep(1.0)  # until the observer has read the earlier traffic
                 return run()
 
         run()
@@ -56,7 +56,7 @@ def measure(rounds: int, scale: float) -> Iterator[Row | str]:
 
 @contextmanager
 def dashboard(control: Path) -> Iterator[None]:
-    """`amqproxy dashboard`, and browsers that show all frames as they come."""
+    """Run `amqproxy dashboard`, with browsers that show all frames live."""
     command = [sys.executable, "-m", "amqproxy", "dashboard", "--connect", str(control), "--listen", "127.0.0.1:0"]
     with subprocess.Popen(command, stderr=subprocess.PIPE, text=True) as process, ExitStack() as stack:
         stack.callback(process.terminate)
@@ -94,7 +94,7 @@ def _browser(url: str) -> Iterator[None]:
 
 @contextmanager
 def subscriber(control: Path, **what: bool) -> Iterator[None]:
-    """One that reads all that it is sent."""
+    """Run a subscriber that reads everything."""
     with socket.socket(socket.AF_UNIX) as sock:
         sock.connect(str(control))
         sock.sendall(json.dumps({"request": "subscribe", **what}).encode() + b"\n")

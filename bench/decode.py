@@ -1,6 +1,6 @@
 """Decoding: the same bytes through pamqp, and the same capture through tshark.
 
-None of the three uses more than one thread, and so the seconds are a processor's: a busy machine does not count.
+All three use a single thread, so CPU seconds are measured, which other load on the machine does not affect.
 """
 
 from __future__ import annotations
@@ -33,8 +33,8 @@ PAMQP_GOAL, TSHARK_GOAL = Goal(30.0), Goal(20.0)
 
 
 def measure(rounds: int, scale: float) -> Iterator[Row | str]:
-    """Rows against pamqp and against tshark, in thousands of messages (contents) a processor's second."""
-    rounds = min(rounds, 3)  # a processor's seconds are steady
+    """Yield rows against pamqp and against tshark, in thousands of messages (contents) per CPU second."""
+    rounds = min(rounds, 3)  # CPU seconds vary little
     with tempfile.TemporaryDirectory() as directory:
         path = Path(directory, "bench.pcap")
         count, streams = recording.write(path, int(MESSAGES * max(scale, 0.5)))
@@ -61,7 +61,7 @@ def _against_pamqp(streams: list[bytes], count: int, rounds: int) -> Iterator[Ro
 
 
 def _read(streams: list[bytes]) -> int:
-    """Decode every frame; return how many there are."""
+    """Decode every frame, and return their number."""
     count = 0
     for data in streams:
         reader = FrameReader(frame_max=0)
@@ -73,14 +73,14 @@ def _read(streams: list[bytes]) -> int:
 
 
 def _decode(frames: Sequence[Frame]) -> int:
-    """Decode what each frame contains: a method, a header with its properties, or bytes of a body."""
+    """Decode the contents of each frame: a method, a header with its properties, or bytes of a body."""
     for frame in frames:
         _ = frame.value
     return len(frames)
 
 
 def _unmarshal(unmarshal: Callable[[bytes], object], streams: list[bytes]) -> int:
-    """The same with pamqp, which takes single frames: they are found here at the least cost possible in Python."""
+    """Decode with pamqp, which takes single frames; they are cut here at the least cost possible in Python."""
     count = 0
     for data in streams:
         position, end = 0, len(data)
@@ -124,7 +124,7 @@ def _against_tshark(path: Path, streams: list[bytes], count: int, rounds: int) -
 
 
 def _lines_job(path: Path, count: int) -> Callable[[], None]:
-    """What writes the lines of a capture, which has so many contents."""
+    """Return a function that writes a capture's JSON lines; `ValueError` if it has not `count` contents."""
     with path.with_name("lines.jsonl").open("w+b") as lines:
         write_lines(path, lines)
         lines.seek(0)
@@ -140,7 +140,7 @@ def _lines_job(path: Path, count: int) -> Callable[[], None]:
 
 
 def _of_0_10(path: Path, streams: list[bytes], count: int, rounds: int) -> Iterator[Row | str]:
-    """The same for AMQP 0-10, a message being a transfer and its acceptance or completion."""
+    """Yield rows for AMQP 0-10, where a message is a transfer and its acceptance or completion."""
     try:
         tshark = program("tshark", "tshark")
     except Missing as lack:
@@ -165,7 +165,7 @@ def _of_0_10(path: Path, streams: list[bytes], count: int, rounds: int) -> Itera
 
 
 def _read_0_10(streams: list[bytes]) -> int:
-    """Decode every frame; return how many there are."""
+    """Decode every 0-10 frame, and return their number."""
     count = 0
     for data in streams:
         reader = amqp010_reader.FrameReader(frame_max=0)
@@ -180,7 +180,7 @@ def _read_0_10(streams: list[bytes]) -> int:
 
 
 def write_lines(path: Path, output: BinaryIO) -> None:
-    """What `decode --json` does."""
+    """Write JSON lines like `decode --json`."""
     lines = JSONLines()
     for passed in read_decoded(path, reads_amqp010=True):
         if lines.add(passed):
@@ -188,14 +188,14 @@ def write_lines(path: Path, output: BinaryIO) -> None:
 
 
 BARE = ("-T", "fields", "-e", "amqp.method.method")
-"""All of AMQP is dissected, in one pass, and next to nothing printed: the least that tshark can do."""
+"""Options for the least work of tshark: one pass that dissects all of AMQP and prints next to nothing."""
 
 FULL = ("-T", "ek", "-j", "amqp")
-"""A line of JSON for each packet, with every field of AMQP and of nothing else."""
+"""Options for a line of JSON per packet, with every AMQP field and no other."""
 
 
 def dissect(tshark: str, path: Path, how: tuple[str, ...]) -> float:
-    """The CPU seconds that tshark uses."""
+    """Return the CPU seconds that tshark uses."""
     command = [tshark, "-n", "-r", str(path), "-d", f"tcp.port=={recording.PORT},amqp", *how]
     before = resource.getrusage(resource.RUSAGE_CHILDREN)
     subprocess.run(command, check=True, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
@@ -204,7 +204,7 @@ def dissect(tshark: str, path: Path, how: tuple[str, ...]) -> float:
 
 
 def _rate(count: int, work: Callable[[], object]) -> float:
-    """Thousands of messages a second."""
+    """Return thousands of messages per CPU second."""
     began = time.process_time()
     work()
     return count / (time.process_time() - began) / 1000

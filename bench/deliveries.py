@@ -1,4 +1,4 @@
-"""Deliveries numbered as brokers number them, from 1 on a channel, and what their consumer answers."""
+"""Deliveries with consecutive delivery tags from 1 on, as brokers number them, and their acknowledgements."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from amqproxy.amqp091.methods import BasicConsume, BasicConsumeOk
 from bench import load, talk
 
 BLOCK = 4096
-"""Messages that are sent at once: of these, only the upper bytes of the delivery tags differ from block to block."""
+"""Messages that are sent at once; from block to block, only the upper bytes of their delivery tags differ."""
 
 TAG_SIZE = 8
 DELIVERY_TAG_AT = 7 + 4 + 1 + len(talk.CONSUMER)
@@ -19,7 +19,7 @@ ACK_TAG_AT = 7 + 4
 
 
 class NumberedFrames:
-    """A block of copies of some frames, each with a tag of its own, which begins at `tag_at` in each copy."""
+    """A block of copies of some frames, each with its own delivery tag at `tag_at` in the copy."""
 
     def __init__(self, frames: bytes, tag_at: int) -> None:
         self.size = len(frames)
@@ -31,7 +31,7 @@ class NumberedFrames:
         self._block = 0
 
     def block(self, number: int) -> memoryview:
-        """The copies with the tags from `number * BLOCK` on; valid until the next call."""
+        """Return the copies with the tags from `number * BLOCK` on; valid until the next call."""
         before, first = ((each * BLOCK).to_bytes(TAG_SIZE) for each in (self._block, number))
         self._block = number
         for place in range(TAG_SIZE - 1):
@@ -47,18 +47,18 @@ class NumberedFrames:
 
 
 def count(blocks: int) -> int:
-    """Messages in so many blocks: a tag 0 is never sent."""
+    """Return the number of messages in `blocks` blocks; the tag 0 is never sent."""
     return blocks * BLOCK - 1
 
 
 def subscribe(sock: socket.socket, ack_every: int) -> None:
-    """Consume from the queue "bench" on channel 1; with 0, without acknowledgements."""
+    """Consume from the queue "bench" on channel 1; if `ack_every` is 0, without acknowledgements."""
     sock.sendall(_consume(ack_every))
     talk.read_method(sock)
 
 
 def serve(sock: socket.socket, message: bytes, blocks: int, ack_every: int) -> list[float]:
-    """Be the broker: send all messages, read what acknowledges them and close; when that began and ended."""
+    """Act as the broker: send all messages, read the acknowledgements, close; return when it began and ended."""
     wanted = _consume(ack_every)
     if talk.read_exactly(sock, len(wanted)) != wanted:
         raise ValueError("the client does not consume")
@@ -87,7 +87,10 @@ def _send(sock: socket.socket, message: bytes, blocks: int) -> None:
 
 
 def receive(sock: socket.socket, message: bytes, blocks: int, ack_every: int) -> list[float]:
-    """Be the client: read all messages, acknowledge every so many, each or several at once; when the last had come."""
+    """Act as the client: read all messages, acknowledge every `ack_every`; return when the last message arrived.
+
+    With 1 each message is acknowledged singly, with more several at once, with 0 none.
+    """
     total = count(blocks)
     if not ack_every:
         return load.sink([sock], total * len(message))
@@ -112,7 +115,7 @@ def receive(sock: socket.socket, message: bytes, blocks: int, ack_every: int) ->
 
 
 def _acknowledge(sock: socket.socket, frames: NumberedFrames, first: int, stop: int) -> None:
-    """Acknowledge each of the messages from one up to another."""
+    """Acknowledge the tags from `first` up to, but not including, `stop` singly."""
     while first < stop:
         number = first // BLOCK
         until = min(stop, (number + 1) * BLOCK)

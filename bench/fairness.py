@@ -1,8 +1,8 @@
-"""What a second client notices while another client gives a broker very much work at once, beside RabbitMQ.
+"""Round trips of a second client while another client gives a broker a large amount of work, beside RabbitMQ.
 
-It sends itself a message through a separate queue, again and again. What is counted are the round trips from the
-moment the work is asked for until it is done, and those that would have begun while one of them took longer than it
-should: a broker that does nothing else for a second is late for all that comes in that second.
+The second client repeatedly sends itself a message through a separate queue. Counted are the round trips from the
+request for the work until it is done, and those that would have begun while one of them was delayed: a broker that is
+blocked for a second is late for every message due in that second.
 """
 
 from __future__ import annotations
@@ -59,19 +59,19 @@ INTERVAL = 0.002
 """Seconds between two of the second client's messages."""
 
 AFTERMATH = 0.5
-"""Seconds after the answer that belong to an event: what is gone may be cleared away then."""
+"""Seconds after the answer that count as part of an event, since the broker may still be freeing memory."""
 
 REFUSALS = 100
 BACKTRACKING = 40 * "a"
 PATTERN = "^(fair.*|(a+)+b)$"
-"""What the user may configure: all that others here need, and what takes a backtracking search for ever."""
+"""The user's configure permission: it permits all queues used here, but makes a backtracking search take forever."""
 
 DELAYED = 100_000
 DELAY, PUBLISHED = 5.0, 10_000
-"""Seconds until the delayed messages are due, and how many can be published in each more."""
+"""Seconds until the delayed messages are due, extended by one second for each `PUBLISHED` messages to publish."""
 
 PATIENCE = 300.0
-"""Seconds that one event may take."""
+"""Time limit for one event, in seconds."""
 
 Q, DEAD, PING = "fair", "fair-dead", "fair-ping"
 EXCHANGE = "fair-x"
@@ -82,7 +82,7 @@ _COUNT = struct.Struct(">I")
 
 
 class Stage:
-    """One broker, and a client that is about to give it much to do."""
+    """One broker, and a client that is about to give it work."""
 
     def __init__(self, broker: Proxy, stack: ExitStack) -> None:
         self.port = broker.port
@@ -99,7 +99,7 @@ class Stage:
         self.sock.sendall(b"".join(encode_method(1, method) for method in methods))
 
     def hang_up(self) -> None:
-        """Also where another process has the socket too."""
+        """Close the connection, even if another process shares the socket."""
         self.sock.shutdown(socket.SHUT_RDWR)
         self.sock.close()
 
@@ -108,19 +108,19 @@ class Stage:
             talk.read_payload(self.sock)
 
     def fill(self, count: int, properties: Properties = talk.PROPERTIES, *, exchange: str = "", key: str = Q) -> None:
-        """Publish so many messages, and wait until they are in the queue."""
+        """Publish `count` messages; `until` waits for their arrival in the queue."""
         one = talk.publish(BODY, exchange=exchange, routing_key=key, properties=properties)
         for start in range(0, count, 1000):
             self.sock.sendall(one * min(1000, count - start))
 
     def depth(self, queue: str) -> int:
-        """How many messages are ready, as the broker answers to the observer."""
+        """Return the number of ready messages, as the broker answers the observer."""
         (payload,) = talk.ask(self.observer, [QueueDeclare(queue=queue, passive=True)])
         (count,) = _COUNT.unpack_from(payload, 5 + payload[4])
         return int(count)
 
     def until(self, queue: str, count: int) -> None:
-        """Wait until a queue has so many messages."""
+        """Wait until the queue has `count` ready messages."""
         end = time.monotonic() + PATIENCE
         while self.depth(queue) != count:
             if time.monotonic() > end:
@@ -128,7 +128,7 @@ class Stage:
             time.sleep(0.02)
 
     def take_all(self, count: int) -> None:
-        """Receive all messages that are ready, and acknowledge none."""
+        """Receive all ready messages without acknowledging any."""
         one = len(talk.delivery(BODY, routing_key=Q))
         self.ask(BasicConsume(queue=Q, consumer_tag=talk.CONSUMER))
         left = count * one
@@ -139,7 +139,7 @@ class Stage:
 
 
 class Event(NamedTuple):
-    """`prepare` readies a stage for so many messages or queues, `act` asks for the work and waits until it is done."""
+    """Work for a broker: `prepare` sets up a stage for a count of messages or queues, `act` does the work fully."""
 
     name: str
     prepare: Callable[[Stage, int], None]
@@ -148,7 +148,7 @@ class Event(NamedTuple):
     size: int = MESSAGES
 
 
-# --- what there is to do
+# --- events
 
 
 def _queue(is_durable: bool = False, **arguments: str) -> QueueDeclare:
@@ -166,7 +166,7 @@ def _end(stage: Stage, count: int) -> None:
 
 
 def _prepare_expiry(stage: Stage, count: int) -> None:
-    """Behind a message that does not expire, so that all have when it is gone."""
+    """Fill the queue behind a message that does not expire, so that all others have expired when it is consumed."""
     _dying(stage)
     stage.fill(1)
     stage.fill(count, Properties(content_type="application/octet-stream", expiration="1"))
@@ -255,7 +255,7 @@ def _prepare_fanout(stage: Stage, count: int) -> None:
 
 
 def _fan_out(stage: Stage, count: int) -> None:
-    """A hundred messages to every queue."""
+    """Publish a hundred messages to every queue."""
     stage.fill(100, exchange=EXCHANGE, key="")
     for name in _names(count)[-1:]:
         stage.until(name, 100)
@@ -284,7 +284,7 @@ def _end_headers(stage: Stage, count: int) -> None:
 
 
 def _nothing(stage: Stage, count: int) -> None:
-    """There is nothing to prepare."""
+    """Prepare nothing."""
 
 
 def _declare(stage: Stage, count: int) -> None:
@@ -316,7 +316,7 @@ def _prepare_exclusive(stage: Stage, count: int) -> None:
 
 
 def _lose_exclusive(stage: Stage, count: int) -> None:
-    """Until the name of the last of them is free again."""
+    """Disconnect, and wait until the name of the last exclusive queue is free again."""
     stage.hang_up()
     last = QueueDeclare(queue=_names(count)[-1])
     end = time.monotonic() + PATIENCE
@@ -333,11 +333,11 @@ def _lose_exclusive(stage: Stage, count: int) -> None:
 
 
 def _keep(stage: Stage, count: int) -> None:
-    """All is gone already."""
+    """Clean up nothing, since everything is gone."""
 
 
 def _ask_in_vain(stage: Stage, count: int) -> None:
-    """Declare what the user's pattern fits only after the longest search, or not at all; and go on in a new channel."""
+    """Declare a queue whose name takes the user's pattern the longest search to reject, and reopen the channel."""
     for _ in range(count):
         with suppress(ValueError):
             stage.ask(QueueDeclare(queue=BACKTRACKING))
@@ -366,18 +366,18 @@ EVENTS = (
 )
 
 
-# --- what the second client feels
+# --- round trips of the second client
 
 
 class Felt(NamedTuple):
-    """Seconds: how long the event took, and the round trips meanwhile."""
+    """Duration of an event, and the round trips meanwhile, in seconds."""
 
     took: float
     trips: list[float]
 
 
 def measure(rounds: int, scale: float) -> Iterator[Row | str]:
-    """Four rows for each event, one round of it: a million messages take their time."""
+    """Yield four rows for each event, from a single round, since a million messages take long."""
     with ExitStack() as stack:
         directory = Path(stack.enter_context(tempfile.TemporaryDirectory()))
         brokers = []
@@ -399,7 +399,7 @@ def measure(rounds: int, scale: float) -> Iterator[Row | str]:
 
 
 def _measure_refusals(directory: Path, count: int) -> Iterator[Row]:
-    """Separate brokers, whose one user has such a pattern."""
+    """Measure refusals at separate brokers, whose only user has the backtracking pattern."""
     progress(f"fairness: {REFUSAL.name}, {count:,}")
     found = definitions_json.export(Broker())
     for permission in found["permissions"]:
@@ -414,7 +414,7 @@ def _measure_refusals(directory: Path, count: int) -> Iterator[Row]:
 
 
 def _feel_delayed(directory: Path, count: int) -> Felt:
-    """Messages that an exchange holds, on the disk alone, until all are due at once."""
+    """Measure messages that an exchange holds on disk across a restart until all are due at once."""
     due = time.monotonic() + DELAY + count / PUBLISHED
     with peers.broker(directory) as broker, ExitStack() as stack:
         stage = Stage(broker, stack)
@@ -460,7 +460,7 @@ def _feel(broker: Proxy, event: Event, count: int) -> Felt:
 
 
 def felt_during(stage: Stage, act: Callable[[Stage], None], when: float = 0.0, source: str = "") -> Felt:
-    """What the second client notices while something is done, which begins at a time; it may have another address."""
+    """Measure round trips during an act that begins at `when`; `source` is the second client's address."""
     with _pinging(stage.port, source) as stop:
         time.sleep(max(0.3, when - time.monotonic()))
         began = time.monotonic()
@@ -472,7 +472,10 @@ def felt_during(stage: Stage, act: Callable[[Stage], None], when: float = 0.0, s
 
 
 def during(pings: list[tuple[float, float]], began: float, ended: float) -> Iterator[float]:
-    """The round trips, of those given with the time they began at, that fall into a while; and those they held up."""
+    """Yield the round trips that overlap a period, and those that were due while one of them was delayed.
+
+    `pings` are pairs of start and duration.
+    """
     for start, trip in pings:
         end = start + trip
         while began <= end and start < end and start <= ended:
@@ -482,7 +485,7 @@ def during(pings: list[tuple[float, float]], began: float, ended: float) -> Iter
 
 @contextmanager
 def _pinging(port: int, source: str) -> Iterator[Callable[[], list[tuple[float, float]]]]:
-    """A client in a separate process; the function yielded stops it, and returns start and time of each round trip."""
+    """Run the second client in a separate process; yield a function that stops it and returns starts and durations."""
     ours, theirs = _fork.Pipe(duplex=False)
     is_ready, is_over = _fork.Event(), _fork.Event()
     process = _fork.Process(target=_ping, args=(port, source, is_ready, is_over, theirs), daemon=True)

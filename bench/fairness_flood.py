@@ -1,7 +1,7 @@
-"""What a second client notices while another floods a proxy that has rules, with small commands of either protocol.
+"""Round trips of a second client while another floods a proxy with rules, with small commands of either protocol.
 
-All clients are in the loop of the proxy, without a pump, and the broker behind it is the integrated one. The second
-client sends itself messages over 0-9-1, whatever the flood consists of.
+All clients are in the proxy's event loop, without a pump, and the integrated broker is behind it. The second client
+sends itself messages over 0-9-1, whichever protocol the flood uses.
 """
 
 from __future__ import annotations
@@ -52,9 +52,9 @@ burst = 1
 
 
 class Flood(NamedTuple):
-    """A client's flood through a proxy with `rules`: `first` is sent before it, and all behind that may have to wait.
+    """A client's flood through a proxy with `rules`; all commands after `first` may have to wait for it.
 
-    Where it is to be `paused`, the client's channel is, while the flood is sent.
+    With `is_paused`, the client's channel is paused while the flood is sent.
     """
 
     name: str
@@ -73,7 +73,7 @@ FLOODS = (
 
 
 class Flooder091:
-    """A client of 0-9-1, whose small commands are messages that no queue gets, two frames each; no two are the same."""
+    """A 0-9-1 client; its small commands are unroutable messages of two frames, all different within one write."""
 
     protocol = "0-9-1"
 
@@ -89,25 +89,25 @@ class Flooder091:
         self._small = [talk.publish(b"", exchange="amq.fanout", routing_key=f"{n:03}") for n in range(AT_ONCE)]
 
     def send_first(self, kind: str) -> None:
-        """Send what a rule is about."""
+        """Send the command that a rule matches."""
         self._answers += kind == "declare"
         self._sock.sendall(self._first[kind])
 
     def flood(self, count: int) -> None:
-        """Send so many frames, and what the broker answers behind them."""
+        """Send `count` frames, and a method after them that the broker answers."""
         for start in range(0, count // 2, AT_ONCE):
             self._sock.sendall(b"".join(self._small[: count // 2 - start]))
         self._answers += 1
         self._sock.sendall(encode_method(1, QueueDeclare(queue=OTHER, passive=True)))
 
     def wait(self) -> None:
-        """Wait until the broker has had all."""
+        """Wait until the broker has processed everything."""
         for _ in range(self._answers):
             talk.read_payload(self._sock)
 
 
 class Flooder010:
-    """A client of 0-10, whose small commands ask for nothing."""
+    """A 0-10 client, whose small commands are execution.sync commands without the sync flag."""
 
     protocol = "0-10"
 
@@ -142,7 +142,7 @@ Flooder = Flooder091 | Flooder010
 
 
 def measure(rounds: int, scale: float) -> Iterator[Row | str]:
-    """Four rows for each flood of each protocol."""
+    """Yield four rows for each flood in each protocol."""
     with ExitStack() as stack:
         directory = Path(stack.enter_context(tempfile.TemporaryDirectory()))
         upstream = stack.enter_context(peers.broker())

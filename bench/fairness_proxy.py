@@ -1,7 +1,7 @@
-"""What a second client notices while another client gives the rules of a proxy very much work at once.
+"""Round trips of a second client while another client gives a proxy's rules a large amount of work.
 
-As in `fairness`, but through proxies: one that only relays, and one that has the rules or prints. Each stands before a
-separate broker: RabbitMQ where it is installed.
+Like `fairness`, but through proxies: one that only relays, and one that has the rules or prints. The broker behind them
+is RabbitMQ where it is installed, and the integrated one elsewhere.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ EXCHANGE = "amq.fanout"
 CHANNELS = range(2, 2002)
 FRAMES_A_MESSAGE = 1000
 ITEMS = 20_000
-"""Of the JSON body, which comes to a little less than the megabyte that rules look into."""
+"""Items of the JSON body, which is slightly smaller than the megabyte that rules look into."""
 
 NACK = f"""
 [[rules]]
@@ -47,7 +47,7 @@ body.json_patch = [{{op = "remove", path = "/items/7"}}, {{op = "add", path = "/
 """
 
 AWAY = "127.0.0.2"
-"""Another address of this machine, where the second client is that no rule is about."""
+"""Another address of this machine, for the second client when no rule matches it."""
 
 HERE = 'match = {address = "127.0.0.1", '
 WITHOUT = "no pump"
@@ -55,8 +55,7 @@ PRINTING = ("--print", "--filter", "body.contains('nowhere')")
 
 
 class Event(NamedTuple):
-    """`prepare` readies a stage, `act` asks for so much of the work and waits until it is done; `rules` and further
-    `options` are the proxy's."""
+    """Work for a proxy with `rules` and further `options`: `prepare` sets up a stage, `act` does the work fully."""
 
     name: str
     prepare: Callable[[Stage], None]
@@ -75,7 +74,7 @@ def _open_channels(stage: Stage) -> None:
 
 
 def _publish_on_all(stage: Stage, count: int) -> None:
-    """A publish on each channel in one write, of which each is confirmed or not, again and again."""
+    """Publish on each channel in one write, repeatedly; each publish is acked or nacked."""
     for _ in range(0, count, len(CHANNELS)):
         stage.sock.sendall(b"".join(talk.publish(b"", exchange=EXCHANGE, channel=number) for number in CHANNELS))
         stage.answers(len(CHANNELS))
@@ -90,7 +89,7 @@ def _delete(stage: Stage) -> None:
 
 
 def _publish_in_many_frames(stage: Stage, count: int) -> None:
-    """Messages with one byte in each body frame."""
+    """Publish messages with one byte in each body frame."""
     messages = count // FRAMES_A_MESSAGE
     message = encode_method(1, BasicPublish(routing_key=Q))
     message += encode_frame(HEADER, 1, ContentHeader(FRAMES_A_MESSAGE, talk.PROPERTIES).encode())
@@ -115,7 +114,7 @@ EVENTS = (
 
 
 def measure(rounds: int, scale: float) -> Iterator[Row | str]:
-    """Four rows for each event, one round of it."""
+    """Yield four rows for each event, from a single round."""
     with ExitStack() as stack:
         directory = Path(stack.enter_context(tempfile.TemporaryDirectory()))
         try:
@@ -137,7 +136,7 @@ def measure(rounds: int, scale: float) -> Iterator[Row | str]:
 
 
 def _measure_beside(upstream: int, directory: Path, event: Event, scale: float) -> Iterator[Row]:
-    """The same where the rules are about the first client alone: the second one can be with a pump, if there is one."""
+    """Measure with rules that match only the first client, so that a pump, if there is one, can serve the second."""
     if not event.rules:
         return
     count = max(1, int(event.size * min(1.0, scale)))

@@ -1,8 +1,8 @@
-"""What a proxy adds to a round trip: one small publish, answered by one basic.ack, on one idle connection.
+"""The latency that a proxy adds to a round trip: one small publish, answered by one basic.ack, on one idle connection.
 
-Where the scheduler puts three processes on a few cores moves these figures more than any proxy does, so they are taken
-more than once: as it likes, with all of them on one core, where only the work counts, and with the proxy on a core of
-its own, where waking another core counts too.
+The scheduler's placement of three processes on a few cores changes these figures more than any proxy does, so they are
+measured in several placements: unrestricted; all on one core, where only the work counts; and with the proxy on
+its own core, where waking another core counts too.
 """
 
 from __future__ import annotations
@@ -23,8 +23,8 @@ PEERS = ("haproxy", "haproxy x1")
 
 
 def measure(rounds: int, scale: float) -> Iterator[Row | str]:
-    """Rows for the median and the 99th percentile, in microseconds beyond the round trip without a proxy."""
-    rounds *= 3  # short ones: it is the placing that differs from one to the next
+    """Yield rows for the median and the 99th percentile, in microseconds beyond the round trip without a proxy."""
+    rounds *= 3  # short ones, since the placement differs between rounds
     times = max(200, int(ROUND_TRIPS * scale / rounds))
     with listener() as listening, contenders(listening.getsockname()[1]) as (proxies, missing):
         yield from missing
@@ -49,7 +49,7 @@ def _rows(trips: dict[str, list[list[float]]], where: str) -> Iterator[Row]:
 
 
 def added(figures: dict[str, list[float]]) -> dict[str, list[float]]:
-    """What each proxy adds to the median without a proxy."""
+    """Return each proxy's medians minus the median without a proxy."""
     direct = median(figures["no proxy"])
     return {
         name: [max(0.01, figure - direct) for figure in values]
@@ -59,7 +59,7 @@ def added(figures: dict[str, list[float]]) -> dict[str, list[float]]:
 
 
 def round_trips(listening: socket.socket, proxy: Proxy, times: int, placement: Placement) -> list[float]:
-    """The seconds of each round trip."""
+    """Return the duration of each round trip in seconds."""
     acknowledgement = talk.ack()
 
     def broker() -> list[float]:

@@ -1,6 +1,6 @@
-"""Raw sockets that write pre-built bytes and count what arrives, each end in a separate process.
+"""Raw sockets that write pre-built bytes and count received ones, each end in a separate process.
 
-They spend their time in the kernel's send and receive, so that they are not what is measured.
+The processes spend their time in the kernel's send and receive, so they do not dominate the measurement.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ _fork = get_context("fork")
 T = TypeVar("T")
 
 Job = Callable[[], list[float]]
-"""What a process does, and the figures that it returns."""
+"""Work of a process, and the figures that it returns."""
 
 
 class Failed(Exception):
@@ -34,7 +34,7 @@ class Failed(Exception):
 
 
 def side_by_side(*jobs: Job) -> list[list[float]]:
-    """The figures of jobs that run at the same time, each in a separate process."""
+    """Run jobs concurrently, each in a separate process, and return their figures."""
     running = []
     for job in jobs:
         ours, theirs = _fork.Pipe(duplex=False)
@@ -71,12 +71,12 @@ def _run(job: Job, pipe: Connection) -> None:
 
 
 def fill(message: bytes) -> bytes:
-    """About one `BUFFER` of whole messages."""
+    """Return whole messages of about one `BUFFER` in all."""
     return message * max(1, BUFFER // len(message))
 
 
 class Farewell(NamedTuple):
-    """The close that ends a flood, and what answers it."""
+    """The close that ends a flood, and its answer."""
 
     close: bytes
     close_ok: bytes
@@ -86,7 +86,7 @@ FAREWELL = Farewell(talk.CLOSE, talk.CLOSE_OK)
 
 
 def flood(socks: Iterable[socket.socket], data: bytes, times: int, farewell: Farewell = FAREWELL) -> list[float]:
-    """Write `data` so many times on each connection, then a close; return when it began."""
+    """Write `data` `times` times on each connection, then a close; return when it began."""
     socks = list(socks)
     began = time.monotonic()
     each(lambda sock: _flood(sock, data, times, farewell), socks)
@@ -103,7 +103,7 @@ def _flood(sock: socket.socket, data: bytes, times: int, farewell: Farewell) -> 
 
 
 def sink(socks: Iterable[socket.socket], size: int, farewell: Farewell = FAREWELL) -> list[float]:
-    """Read `size` bytes and the close behind them on each connection; return when the last arrived."""
+    """Read `size` bytes and the following close on each connection; return when the last byte arrived."""
     return [max(each(lambda sock: _sink(sock, size, farewell), list(socks)))]
 
 
@@ -128,7 +128,7 @@ def _sink(sock: socket.socket, size: int, farewell: Farewell) -> float:
 
 
 def each(work: Callable[[socket.socket], T], socks: list[socket.socket]) -> list[T]:
-    """The results of `work` for each socket, all at the same time."""
+    """Run `work` for all sockets concurrently, and return the results."""
     if len(socks) == 1:
         return [work(socks[0])]
     with ThreadPoolExecutor(len(socks)) as threads:
@@ -136,7 +136,7 @@ def each(work: Callable[[socket.socket], T], socks: list[socket.socket]) -> list
 
 
 def ping(sock: socket.socket, data: bytes, answer: int, times: int) -> list[float]:
-    """Send `data` and wait for `answer` bytes, so many times: the seconds of each round trip."""
+    """Send `data` and wait for `answer` bytes, `times` times; return the seconds of each round trip."""
     clock, send, receive = time.perf_counter, sock.send, sock.recv
     trips = []
     with closing(sock):
@@ -153,7 +153,7 @@ def ping(sock: socket.socket, data: bytes, answer: int, times: int) -> list[floa
 
 
 def pong(sock: socket.socket, size: int, answer: bytes, times: int) -> list[float]:
-    """Send `answer` for every `size` bytes, so many times."""
+    """Send `answer` for every `size` bytes, `times` times."""
     send, receive = sock.send, sock.recv
     with closing(sock):
         for _ in repeat(None, times):
@@ -175,7 +175,7 @@ def _hung_up() -> int:
 def fork_open(
     listening: socket.socket, count: int, accept: Callable[[socket.socket], object] = talk.answer
 ) -> Iterator[None]:
-    """A broker in a separate process that takes `count` connections, and keeps them until the block ends."""
+    """Run a broker in a separate process that accepts `count` connections and keeps them until the block ends."""
 
     def hold() -> None:
         held = []

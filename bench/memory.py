@@ -1,4 +1,4 @@
-"""Memory of connections that are open and idle, with a pump, without one, and beside HAProxy."""
+"""Memory of idle connections, with a pump, without one, and beside HAProxy."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from bench.report import Goal, Missing, Row, progress
 
 CONNECTIONS = (1000, 10_000)
 FIRST = 50
-"""Connections that are there before: what the first ones bring is not of those that are counted."""
+"""Connections that are opened before, so that the cost of the first ones is not counted."""
 
 SPARE = 200
 """Descriptors that a proxy needs besides two for each connection."""
@@ -29,13 +29,13 @@ KIB = 1024
 WITHOUT = "no pump"
 GOAL = Goal(6.0, is_most=True)
 SETTLED = 1.0
-"""Seconds in which what is resident does not change any more."""
+"""Seconds between two equal readings of the resident memory, after which it counts as settled."""
 
 PATIENCE = 30.0
 
 
 class Handshake(NamedTuple):
-    """How a client and a broker open a connection with a channel."""
+    """Functions by which a client and a broker open a connection with a channel."""
 
     connect: Callable[[int], socket.socket]
     accept: Callable[[socket.socket], object]
@@ -46,9 +46,9 @@ PROTOCOLS = {"": AMQP_0_9_1, " of AMQP 0-10": Handshake(talk_0_10.connect, talk_
 
 
 def measure(rounds: int, scale: float) -> Iterator[Row | str]:
-    """A row for each number of connections, of either protocol: resident KiB for each, both its legs."""
+    """Yield a row for each number of connections in each protocol: resident KiB per connection, with both legs."""
     most = (resource.getrlimit(resource.RLIMIT_NOFILE)[0] - SPARE) // 2 - FIRST
-    for name, spoken in PROTOCOLS.items():  # each with proxies of its own: what the one has freed is the other's
+    for name, spoken in PROTOCOLS.items():  # each with new proxies, as freed memory is reused
         with ExitStack() as stack:
             listening = stack.enter_context(listener())
             proxies, missing = _proxies(stack, listening.getsockname()[1], most)
@@ -62,7 +62,7 @@ def measure(rounds: int, scale: float) -> Iterator[Row | str]:
 
 
 def _proxies(stack: ExitStack, port: int, most: int) -> tuple[list[Proxy], list[str]]:
-    """HAProxy, and ours without a pump and with one; and what is missing."""
+    """Start HAProxy, and amqproxy without a pump and with one; return them, and the missing programs."""
     directory = Path(stack.enter_context(tempfile.TemporaryDirectory()))
     limit = f"limits.connections = {max(CONNECTIONS) + FIRST}\n"
     directory.joinpath("plain.toml").write_text(f"threads = 0\n{limit}")
@@ -78,7 +78,7 @@ def _proxies(stack: ExitStack, port: int, most: int) -> tuple[list[Proxy], list[
 
 
 def resident(listening: socket.socket, proxy: Proxy, count: int, spoken: Handshake = AMQP_0_9_1) -> float:
-    """Resident KiB of the proxy for each of so many connections that are open, once that changes no more."""
+    """Return the proxy's resident KiB per connection with `count` more connections, once it has settled."""
     process = psutil.Process(proxy.pid)
     with ExitStack() as stack:
         stack.enter_context(fork_open(listening, count + FIRST, spoken.accept))

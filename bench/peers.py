@@ -1,4 +1,4 @@
-"""The other programs: started on free loopback ports, and stopped when their block ends."""
+"""The other programs, started on free loopback ports and stopped when their block ends."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ _START_DEADLINE = 120.0
 
 
 class Proxy(NamedTuple):
-    """A contender, proxy or broker: its name, where clients connect, and its process (None: no proxy)."""
+    """A contender, proxy or broker: its name, its port, and its process id (`None` without a proxy)."""
 
     name: str
     port: int
@@ -32,26 +32,26 @@ class Proxy(NamedTuple):
 
 
 class Placement(NamedTuple):
-    """On which cores the two ends run, and on which the proxy between them."""
+    """The cores on which the two ends run, and those of the proxy between them."""
 
     name: str
     ends: set[int]
     proxy: set[int]
 
     def put(self, proxies: Sequence[Proxy]) -> None:
-        """Keep all threads of these proxies there."""
+        """Pin all threads of these proxies to the proxy's cores."""
         for each in proxies:
             if each.pid is not None:
                 for task in Path(f"/proc/{each.pid}/task").iterdir():
                     os.sched_setaffinity(int(task.name), self.proxy)
 
     def put_end(self) -> None:
-        """Keep this process, which is one of the ends, there."""
+        """Pin this process, which is one of the ends, to the ends' cores."""
         os.sched_setaffinity(0, self.ends)
 
 
 def placements() -> list[Placement]:
-    """As the scheduler likes, everything on one core, and, where there are two, the proxy on a core of its own."""
+    """Return the placements: unrestricted, all on one core, and, with two cores or more, the proxy on its own core."""
     every = os.sched_getaffinity(0)
     one = {min(every)}
     found = [Placement("on any core", every, every), Placement("on one core", one, one)]
@@ -61,7 +61,7 @@ def placements() -> list[Placement]:
 
 
 def program(name: str, package: str) -> str:
-    """The path of an installed program; `Missing` if it is not."""
+    """Return the path of an installed program; `Missing` if it is not installed."""
     path = shutil.which(name, path=os.pathsep.join([os.environ.get("PATH", os.defpath), *_SYSTEM_DIRECTORIES]))
     if path is None:
         raise Missing(f"{name} is not installed (apt-get install {package})")
@@ -70,7 +70,7 @@ def program(name: str, package: str) -> str:
 
 @contextmanager
 def contenders(upstream: int, *, with_threads: bool = True) -> Iterator[tuple[list[Proxy], list[str]]]:
-    """No proxy, HAProxy as it comes and with one thread, and amqproxy, all before `upstream`; and what is missing."""
+    """Run HAProxy with its default and with one thread, and amqproxy; yield no proxy, these, and missing programs."""
     with ExitStack() as stack:
         proxies, missing = [Proxy("no proxy", upstream)], []
         try:
@@ -85,7 +85,7 @@ def contenders(upstream: int, *, with_threads: bool = True) -> Iterator[tuple[li
 
 @contextmanager
 def haproxy(upstream: int, *, threads: int | None = None, connections: int = 2000) -> Iterator[Proxy]:
-    """HAProxy in TCP mode, for so many connections; its default is one thread a core."""
+    """Run HAProxy in TCP mode, for `connections` connections; its default is one thread per core."""
     path = program("haproxy", "haproxy")
     with tempfile.TemporaryDirectory() as directory, listener() as listening:
         config = Path(directory, "haproxy.cfg")
@@ -102,13 +102,13 @@ def haproxy(upstream: int, *, threads: int | None = None, connections: int = 200
         )
         port = listening.getsockname()[1]
         with _process([path, "-db", "-q", "-f", str(config)], keep=[listening.fileno()]) as process:
-            listening.close()  # should HAProxy not start, clients are refused
+            listening.close()  # if HAProxy fails to start, clients are refused
             yield Proxy(f"haproxy x{threads}" if threads else "haproxy", port, process.pid)
 
 
 @contextmanager
 def amqproxy(upstream: int, config: Path | None = None, *options: str) -> Iterator[Proxy]:
-    """The proxy of this checkout, with metrics, the rules of `config` if one is given, and further options."""
+    """Run the proxy of this checkout, with metrics, the rules of `config` if given, and further options."""
     arguments = [*options, "--upstream", f"127.0.0.1:{upstream}", "--metrics", "127.0.0.1:0"]
     if config is not None:
         arguments += ["--config", str(config)]
@@ -118,7 +118,7 @@ def amqproxy(upstream: int, config: Path | None = None, *options: str) -> Iterat
 
 @contextmanager
 def broker(data: Path | None = None, definitions: Path | None = None) -> Iterator[Proxy]:
-    """The broker of this checkout; what is durable is kept in `data`, and it starts with `definitions`."""
+    """Run the broker of this checkout, with durable data in `data` and initial `definitions`."""
     arguments = [] if data is None else ["--data", str(data)]
     if definitions is not None:
         arguments += ["--definitions", str(definitions)]
@@ -148,7 +148,7 @@ def _ours(*arguments: str) -> Iterator[Proxy]:
 
 @contextmanager
 def rabbitmq(definitions: Path | None = None) -> Iterator[Proxy]:
-    """A private RabbitMQ node, whose data is deleted in the end; it starts with `definitions`."""
+    """Run a private RabbitMQ node with initial `definitions`; its data is deleted at the end."""
     unwrapped = _RABBITMQ_SCRIPTS / "rabbitmq-server"
     server = str(unwrapped) if unwrapped.exists() else program("rabbitmq-server", "rabbitmq-server")
     epmd = program("epmd", "erlang-base")
@@ -175,7 +175,7 @@ def rabbitmq(definitions: Path | None = None) -> Iterator[Proxy]:
             "RABBITMQ_MNESIA_BASE": str(directory / "mnesia"),
             "RABBITMQ_LOG_BASE": str(directory / "log"),
             "RABBITMQ_PID_FILE": str(directory / "pid"),
-            # The script then becomes the node instead of waiting for it, so the process id is the node's own.
+            # The script then replaces itself by the node instead of waiting for it, so its process id is the node's.
             "RUNNING_UNDER_SYSTEMD": "true",
         }
         with (
@@ -192,7 +192,7 @@ def rabbitmq(definitions: Path | None = None) -> Iterator[Proxy]:
             try:
                 yield Proxy("RabbitMQ", port, node.pid)
             finally:
-                node.kill()  # it has nothing to keep
+                node.kill()  # its data is deleted anyway
 
 
 def _answers(port: int) -> bool:
@@ -205,7 +205,7 @@ def _answers(port: int) -> bool:
 
 @contextmanager
 def listener() -> Iterator[socket.socket]:
-    """A listening socket on a free port."""
+    """Open a listening socket on a free port."""
     with socket.create_server(("127.0.0.1", 0), backlog=1024) as listening:
         listening.settimeout(talk.DEADLINE)
         yield listening

@@ -1,7 +1,7 @@
 """The pipeline: a capture to the table of frames beside tshark, and settling beside DuckDB.
 
-Spark's start is not measured, nor its first run, in which it compiles; the disk is, but for what is settled, which is
-computed and thrown away.
+Spark's start is not measured, nor its first run, in which it compiles. Writing to disk is measured, except for settled
+tables, which are computed and discarded.
 """
 
 from __future__ import annotations
@@ -25,10 +25,10 @@ if TYPE_CHECKING:
 
 MESSAGES = 200_000
 CAPTURE_BYTES = 270_000_000
-"""Of 4.8 million frames: what a job of Spark costs by itself, most of a second, is little beside it."""
+"""Bytes of 4.8 million frames, large enough that the fixed cost of a Spark job, most of a second, matters little."""
 FRAMES = 5_000_000
 FEW_FRAMES = 200_000
-"""For what is only to be compiled."""
+"""Frames of runs that only make Spark compile."""
 SCALE = (1_000_000, 5_000_000, 20_000_000, 50_000_000)
 
 TABLE_GOAL = Goal(10.0)
@@ -40,7 +40,7 @@ CORES = 2
 
 
 def measure(rounds: int, scale: float) -> Iterator[Row | str]:
-    """Rows of frames a second: to a table of them, and settled."""
+    """Yield rows of frames per second: into a table of frames, and settled."""
     rounds = min(rounds, 3)
     with tempfile.TemporaryDirectory() as directory:
         try:
@@ -52,7 +52,7 @@ def measure(rounds: int, scale: float) -> Iterator[Row | str]:
 
 
 def measure_scale(rounds: int, scale: float) -> Iterator[Row | str]:
-    """Rows of the cost of a frame, up to 50 million of them; the bench leaves it out unless it is named."""
+    """Yield rows of the cost per frame, for up to 50 million frames; it runs only if it is named."""
     with tempfile.TemporaryDirectory() as directory, _Session() as spark:
         path = Path(directory, "events.parquet")
         least = math.inf
@@ -103,7 +103,7 @@ def _frames_table(spark: SparkSession, directory: Path, rounds: int, scale: floa
     tables = directory / "tables"
 
     def ingested() -> int:
-        """What `amqproxy pipeline ingest --frames --no-events` does: how many frames there are."""
+        """Ingest like `amqproxy pipeline ingest --frames --no-events`, and return the number of frames."""
         shutil.rmtree(tables, ignore_errors=True)
         with Ledger(str(tables)) as ledger:
             new = ledger.find([str(path)]).new
@@ -111,7 +111,7 @@ def _frames_table(spark: SparkSession, directory: Path, rounds: int, scale: floa
         return done.rows["frames"]
 
     def by_rows() -> None:
-        """What a script does that chooses columns, or a place of its own."""
+        """Ingest like a script that selects columns or its own target."""
         spark.read.format("amqp").load(str(path)).write.mode("overwrite").parquet(str(directory / "frames"))
 
     progress("pipeline: capture to the table of frames, and by tshark to JSON")
@@ -147,7 +147,10 @@ def _settled(spark: SparkSession, directory: Path, rounds: int, scale: float) ->
     by_cpu: dict[str, list[float]] = {SUBJECT: [], "DuckDB": []}
 
     def timed(name: str, work: Callable[[], object]) -> float:
-        """Thousand frames a second by the clock; those by the processor's seconds of both processes are kept, too."""
+        """Return thousands of frames per second by the clock.
+
+        Those per CPU second of both processes, Python and the JVM, are appended to `by_cpu`.
+        """
         began = _processor_seconds(pid)
         seconds = _seconds(work)
         by_cpu[name].append(frames / (_processor_seconds(pid) - began) / 1000)
@@ -173,7 +176,7 @@ def _settled(spark: SparkSession, directory: Path, rounds: int, scale: float) ->
 
 
 def _processor_seconds(pid: int) -> float:
-    """Of this process and of the JVM."""
+    """Return the CPU seconds of this process and of the JVM."""
     import psutil
 
     times = psutil.Process(pid).cpu_times()
@@ -198,7 +201,7 @@ def _settle(spark: SparkSession, path: Path) -> None:
 
 
 def _pair(spark: SparkSession, path: Path) -> float:
-    """The seconds that it takes to find the confirm of each publish, once it is known who was connected."""
+    """Return the seconds for matching each publish with its confirm, once the connections are known."""
     from amqproxy.pipeline.settle import settle
 
     settled = settle(spark.read.parquet(str(path)), age_ns=0)
@@ -209,7 +212,7 @@ def _pair(spark: SparkSession, path: Path) -> float:
 
 
 def _check(spark: SparkSession, database: Any, path: Path) -> None:
-    """Both have found the same."""
+    """Check that Spark and DuckDB found the same."""
     from pyspark.sql import functions as sf
 
     from amqproxy.pipeline.settle import settle

@@ -1,7 +1,7 @@
-"""Events of any number of messages, made at once by numpy: what settling is measured with.
+"""Events of any number of messages, generated in bulk by numpy, as input for settling.
 
-Tens of connections; half of them publish with confirms, of which one acknowledgement settles `PER_CONFIRM`, the others
-consume, and settle each delivery, or several at once. Each message has an identifier and crosses two connections.
+Tens of connections: half of them publish with confirms, each of which settles `PER_CONFIRM` publishes; the others
+consume, and settle `PER_ACK` deliveries at once. Each message has an identifier and passes over two connections.
 """
 
 from __future__ import annotations
@@ -18,24 +18,24 @@ from amqproxy.pipeline.pending_rows import ROWS
 from amqproxy.pipeline.stamps import stamped
 
 PAIRS = 20
-"""Connections that publish, each with one that consumes."""
+"""Publishing connections, each with a consuming one."""
 
 PER_CONFIRM = 4
 PER_ACK = 2
 FRAMES_A_MESSAGE = 3 + 3 + 1 / PER_CONFIRM + 1 / PER_ACK
-"""Method, header and body, of the publish and of the delivery, and its share of both acknowledgements."""
+"""Method, header and body of the publish and of the delivery, and a share of both acknowledgements."""
 
 CHUNK = 200_000
-"""Messages that are made at a time."""
+"""Messages that are generated at a time."""
 
 _START_NS = 1_795_000_000_000_000_000
 _STEP_NS = 20_000
-"""From one message to the next."""
+"""Nanoseconds from one message to the next."""
 _CONFIRM_NS, _DELIVER_NS, _ACK_NS = 900_000, 1_300_000, 4_000_000
 
 
 def write(path: Path, frames: int) -> tuple[int, int]:
-    """Write the events that so many frames stand for: how many messages and events they are."""
+    """Write the events of about `frames` frames, and return the numbers of messages and of events."""
     messages = int(frames / FRAMES_A_MESSAGE) // (PAIRS * PER_CONFIRM) * PAIRS * PER_CONFIRM
     events = 0
     with pq.ParquetWriter(path, SCHEMA, compression="zstd", write_page_index=True) as file:
@@ -121,7 +121,7 @@ def _chunk(first: int, count: int) -> pa.Table:
 
 
 def _as_ingested(rows: pa.Table) -> pa.Table:
-    """Stamped batch by batch as `source` does, then in the order in which `tables.stage` writes."""
+    """Stamp rows batch by batch like `source`, and sort them in the order in which `tables.stage` writes."""
     parts = [rows.slice(first, ROWS).combine_chunks().to_batches()[0] for first in range(0, rows.num_rows, ROWS)]
     return pa.Table.from_batches([stamped(each) for each in parts]).sort_by(
         [("type", "ascending"), ("ts_ns", "ascending")]
@@ -139,7 +139,7 @@ def _settled(
     outcome: str,
     tag: str | None,
 ) -> pa.Table:
-    """Acknowledgements of `several` messages each, and their ranges, one for each message."""
+    """Return acknowledgements of `several` messages each, with a range per message."""
     groups = count // PAIRS // several
     in_turns = np.arange(first, first + groups * several * PAIRS).reshape(groups, several, PAIRS)
     place: np.ndarray = in_turns.transpose(0, 2, 1).reshape(-1)

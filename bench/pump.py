@@ -1,9 +1,9 @@
-"""What a pump costs, beside HAProxy in TCP mode with one thread, and beside the same proxy without a pump.
+"""The cost of a pump, beside HAProxy in TCP mode with one thread, and beside the same proxy without a pump.
 
-Bulk, a round trip in a closed loop, and round trips at a fixed rate, over one connection and over many: there the price
-is that of waking up. Each message is one small publish, answered by one basic.ack.
+Measured are bulk, round trips in a closed loop, and round trips at a fixed rate over one connection and over many,
+where waking up dominates. Each message is one small publish, answered by one basic.ack.
 
-What it takes to wake a process is decided by where the scheduler puts it: round trips are measured in each placement.
+The cost of waking a process depends on where the scheduler places it: round trips are measured in each placement.
 """
 
 from __future__ import annotations
@@ -35,20 +35,20 @@ HAPROXY, HAPROXY_TWO = "haproxy x1", "haproxy x2"
 WITHOUT, TWO = "no pump", "two pumps"
 RATE = 1000
 CONNECTIONS = {1: 3, 10: 3, 100: 3, 1000: 2}
-"""How many, and in how many rounds at most: to open them takes its time."""
+"""Numbers of connections, and the maximum rounds for each, since opening them takes long."""
 
 MOST_CONNECTIONS = 10_000
-"""So many in one round, and in the first placement alone, for the same reason."""
+"""Largest number of connections, in one round and only in the first placement, for the same reason."""
 
 SECONDS = 1.5
-"""How long a round lasts at a fixed rate; longer where each connection would not get a message."""
+"""Seconds of a round at a fixed rate; longer if some connections would not get a message."""
 
 SPARE = 100
-"""Descriptors of a proxy, in twos, that are for something else than its connections."""
+"""Pairs of descriptors that a proxy needs besides those of its connections."""
 
 IDLE = 1000
 WARM, LEAST_WARM = 20, 5
-"""Messages on each connection before the price of one is measured; fewer where connections are many."""
+"""Messages on each connection before measuring; fewer with many connections."""
 
 MANY = 1000
 BULK = (relay.LOADS[0], relay.LOADS[3])
@@ -57,7 +57,7 @@ LESS, NO_MORE = Goal(0.9, True), Goal(1.0, True)
 
 
 class Exchange(NamedTuple):
-    """What a client sends, which the broker answers by `answers` of the same size in turn; and how both begin."""
+    """A client's message, which the broker answers with `answers` of equal size in turn; and both sides' handshakes."""
 
     message: bytes
     answers: Sequence[bytes]
@@ -76,7 +76,7 @@ CONFIRMED = Exchange(MESSAGE, [talk.ack()], _connect, partial(talk.answer, confi
 
 
 def measure(rounds: int, scale: float) -> Iterator[Row | str]:
-    """Rows for an idle connection, for bulk, for round trips, and for the CPU time of one; then before RabbitMQ."""
+    """Yield rows for idle connections, bulk, round trips, and their CPU time; then the same before RabbitMQ."""
     with ExitStack() as stack:
         listening = stack.enter_context(peers.listener())
         port = listening.getsockname()[1]
@@ -84,7 +84,7 @@ def measure(rounds: int, scale: float) -> Iterator[Row | str]:
         yield from missing
         two = [each for each in proxies if each.name in (HAPROXY_TWO, TWO)]
         one = [each for each in proxies if each not in two]
-        yield _idle(listening, one)  # before all else: what many connections have used is free for these
+        yield _idle(listening, one)  # first, since these would reuse memory that many connections have freed
         yield from _bulk(listening, proxies, rounds, scale)
 
         beside = [each for each in one if each.name != WITHOUT]
@@ -93,13 +93,13 @@ def measure(rounds: int, scale: float) -> Iterator[Row | str]:
             if placement == placements()[0]:
                 yield from _round_trips(listening, one, placement, min(rounds, 5), scale)
                 yield from _paced_rows(listening, beside, placement, MOST_CONNECTIONS, 1, scale)
-            else:  # what it costs without a pump has been seen
+            else:  # the cost without a pump is measured in the first placement alone
                 yield from _round_trips(listening, beside, placement, min(rounds, 5), scale)
     yield from _in_front(min(rounds, 3), scale)
 
 
 def _idle(listening: socket.socket, proxies: list[Proxy]) -> Row:
-    """Memory of a connection, with processes that have had none yet."""
+    """Measure the memory of a connection, in processes that have had none before."""
     progress(f"pump: {IDLE} idle connections")
     figures = {proxy.name: [resident(listening, proxy, IDLE)] for proxy in proxies if proxy.pid is not None}
     return Row(SECTION, "idle connection", "KiB", figures, goal=Goal(6.0, True), less_is_better=True)
@@ -108,7 +108,7 @@ def _idle(listening: socket.socket, proxies: list[Proxy]) -> Row:
 def _round_trips(
     listening: socket.socket, proxies: list[Proxy], placement: Placement, rounds: int, scale: float
 ) -> Iterator[Row]:
-    """In a closed loop, then at a fixed rate over more and more connections."""
+    """Measure round trips in a closed loop, then at a fixed rate over increasing numbers of connections."""
     section = f"{SECTION}, round trips {placement.name}"
     progress(f"pump: closed loop {placement.name}")
     times = max(200, int(6000 * scale))
@@ -125,7 +125,7 @@ def _round_trips(
 def _paced_rows(
     listening: socket.socket, proxies: list[Proxy], placement: Placement, wanted: int, rounds: int, scale: float
 ) -> Iterator[Row]:
-    """At a fixed rate over so many connections, or as many as there can be."""
+    """Measure round trips at a fixed rate over `wanted` connections, or as many as descriptors allow."""
     section = f"{SECTION}, round trips {placement.name}"
     count = min(wanted, _most_connections() - SPARE)
     progress(f"pump: {RATE:,} a second on {count:,} connections {placement.name}")
@@ -137,12 +137,12 @@ def _paced_rows(
 
 
 def _most_connections() -> int:
-    """As many as a proxy has descriptors for."""
+    """Return the number of connections for which a proxy has descriptors."""
     return resource.getrlimit(resource.RLIMIT_NOFILE)[0] // 2 - SPARE
 
 
 def contenders_with_pumps(stack: ExitStack, port: int) -> tuple[list[Proxy], list[str]]:
-    """None, HAProxy with one thread and with two, ours without a pump, with one, and with two; and what is missing."""
+    """Start HAProxy with one and two threads, and amqproxy with no, one and two pumps; also return missing programs."""
     proxies, missing = [Proxy("no proxy", port)], []
     try:
         for threads in (1, 2):
@@ -158,7 +158,7 @@ def contenders_with_pumps(stack: ExitStack, port: int) -> tuple[list[Proxy], lis
 
 
 def _bulk(listening: socket.socket, proxies: list[Proxy], rounds: int, scale: float) -> Iterator[Row]:
-    """Floods, of which each program's better number of threads counts."""
+    """Measure floods, of which each program's better number of threads counts."""
     for flow in BULK:
         progress(f"pump: bulk, {flow.name}")
         volume = int(400e6 * scale)
@@ -174,7 +174,7 @@ def _bulk(listening: socket.socket, proxies: list[Proxy], rounds: int, scale: fl
 
 
 def _in_front(rounds: int, scale: float) -> Iterator[Row | str]:
-    """A publisher and a consumer of a real broker, and round trips to its confirm."""
+    """Measure a publisher and a consumer of a real broker, and round trips from publish to confirm."""
     try:
         with peers.rabbitmq() as node, ExitStack() as stack:
             proxies, missing = contenders_with_pumps(stack, node.port)
@@ -206,7 +206,7 @@ def paced_rounds(
     seconds: float,
     exchange: Exchange = CONFIRMED,
 ) -> tuple[dict[str, list[float]], dict[str, list[float]]]:
-    """By proxy, the median round trip and the CPU time a message, both in µs, of each round."""
+    """Return by proxy the median round trip and the CPU time per message of each round, both in µs."""
     trips: dict[str, list[float]] = {proxy.name: [] for proxy in proxies}
     costs: dict[str, list[float]] = {proxy.name: [] for proxy in proxies if proxy.pid is not None}
     for turn in range(rounds):
@@ -226,9 +226,9 @@ def paced(
     placement: Placement,
     exchange: Exchange,
 ) -> tuple[float, float]:
-    """The median of round trips at a fixed rate, over so many connections in turn; the proxy's CPU time for each.
+    """Return the median round trip at a fixed rate over `count` connections in turn, and the proxy's CPU time for each.
 
-    Only of connections that are open and have passed some messages: opening one is another price.
+    The connections are opened and warmed up before, since the cost of opening one is measured elsewhere.
     """
     messages = int(RATE * seconds)
     _, (spent, *trips) = load.side_by_side(
@@ -239,7 +239,7 @@ def paced(
 
 
 def _send_paced(proxy: Proxy, count: int, messages: int, placement: Placement, exchange: Exchange) -> list[float]:
-    """The proxy's CPU time, then the times of the round trips."""
+    """Return the proxy's CPU time, followed by the round trips."""
     placement.put_end()
     message, size = exchange.message, len(exchange.answers[0])
     socks = [exchange.connect(proxy.port) for _ in range(count)]
@@ -263,8 +263,9 @@ def _send_paced(proxy: Proxy, count: int, messages: int, placement: Placement, e
 
 
 def cpu_seconds(pid: int) -> float:
-    """What the threads of a process have computed so far; where the kernel says so, to the nanosecond: its ticks of
-    10 ms would be a tenth of what is measured.
+    """Return the CPU seconds of a process's threads, if possible from the kernel's schedstat in nanoseconds.
+
+    The ticks of 10 ms in the kernel's usual figures would be a tenth of the measured value.
     """
     with suppress(OSError):
         tasks = list(Path(f"/proc/{pid}/task").iterdir())

@@ -1,7 +1,7 @@
-"""What relaying AMQP 0-10 costs with a pump, beside HAProxy in TCP mode with one thread, and without one.
+"""The cost of relaying AMQP 0-10 with a pump, beside HAProxy in TCP mode with one thread, and without a pump.
 
-As `pump` measures it for 0-9-1: bulk, and round trips at a fixed rate over one connection and over many. Each message
-is one small message.transfer, answered by a session.completed.
+As in `pump` for 0-9-1: bulk, and round trips at a fixed rate over one connection and over many. Each message is one
+small message.transfer, answered by a session.completed.
 """
 
 from __future__ import annotations
@@ -44,7 +44,7 @@ SECTION = "One pump, AMQP 0-10"
 CONNECTIONS = (1, 10, 100)
 SIZES = {"transfer 100 B": 100, "transfer 1 KiB": 1024}
 ANSWERS = 5000
-"""More than one connection has messages in a round."""
+"""Prepared answers, more than any connection has messages in a round."""
 
 
 def _control(method: Method, channel: int = 0) -> bytes:
@@ -55,7 +55,7 @@ FAREWELL = load.Farewell(_control(ConnectionClose(200, "done")), _control(Connec
 
 
 def transfer(size: int) -> bytes:
-    """The frames of one message with a body of so many bytes."""
+    """Return the frames of one message with a body of `size` bytes."""
     header = Header(
         (
             DeliveryProperties(routing_key="bench", delivery_mode=1),
@@ -74,7 +74,7 @@ COMPLETED = Exchange(
 
 
 def measure(rounds: int, scale: float) -> Iterator[Row | str]:
-    """Rows for bulk, for round trips, and for the CPU time of one."""
+    """Yield rows for bulk, for round trips, and for the CPU time of one."""
     with ExitStack() as stack:
         listening = stack.enter_context(peers.listener())
         proxies, missing = contenders_with_pumps(stack, listening.getsockname()[1])
@@ -99,7 +99,7 @@ def measure(rounds: int, scale: float) -> Iterator[Row | str]:
 
 
 def _throughput(listening: socket.socket, proxy: Proxy, size: int, volume: int) -> float:
-    """Megabytes a second through a proxy."""
+    """Return megabytes per second through a proxy."""
     data = load.fill(transfer(size))
     times = max(1, volume // len(data))
 

@@ -1,4 +1,4 @@
-"""In front of a real RabbitMQ: one publisher, one consumer that does not acknowledge, with and without a proxy."""
+"""Proxies in front of a real RabbitMQ: one publisher, and one consumer that does not acknowledge."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ ADDED_GOAL = Goal(50.0, is_most=True)
 
 
 def measure(rounds: int, scale: float) -> Iterator[Row | str]:
-    """Rows for throughput and for the round trip to a confirm."""
+    """Yield rows for throughput and for the round trip from publish to confirm."""
     try:
         with rabbitmq() as node, contenders(node.port, with_threads=False) as (proxies, missing):
             yield from missing
@@ -45,7 +45,7 @@ def _measure(proxies: list[Proxy], rounds: int, scale: float) -> Iterator[Row]:
 
 
 def throughput(proxy: Proxy, count: int) -> float:
-    """Thousands of messages a second, from the first published to the last consumed."""
+    """Return thousands of messages a second, from the first publish to the last consumption."""
     data = load.fill(talk.publish(BODY))
     each = data.count(talk.publish(BODY))
     times = max(1, count // each)
@@ -78,7 +78,7 @@ def throughput(proxy: Proxy, count: int) -> float:
 
 
 def round_trip(proxy: Proxy, times: int) -> float:
-    """The median, in microseconds, of a publish to nowhere until its confirm."""
+    """Return the median time, in microseconds, from an unroutable publish to its confirm."""
 
     def publisher() -> list[float]:
         sock = talk.connect(proxy.port)

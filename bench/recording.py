@@ -1,4 +1,4 @@
-"""A capture for the decoders: what clients and a broker send, as TCP segments in a pcap file."""
+"""A generated capture for the decoders: traffic of clients and a broker, as TCP segments in a pcap file."""
 
 from __future__ import annotations
 
@@ -24,19 +24,22 @@ from bench import talk
 
 PORT = 5672
 SEGMENTS = (1448, 65_483, 1448, 65_483)
-"""The bytes of a segment on each connection: as a network carries them, and as loopback and offloading cards show
-them. The messages of the first two connections have the same properties, those of the others differ."""
+"""Segment size in bytes by connection: as on a network, and as on loopback or with offloading cards.
+
+The messages of the first two connections have the same properties, those of the others differ.
+"""
 
 HEADER_BYTES = 24
-"""Of a pcap, before its packets."""
+"""Bytes of a pcap header, before the packets."""
 
 BATCH = 50
-"""Messages that a side sends before the other answers."""
+"""Messages that one side sends before the other answers."""
 
 
 def turns_of(count: int, properties: Callable[[int], Properties]) -> Iterator[tuple[int, bytes]]:
-    """Turns of a conversation, as (0 for the client or 1 for the broker, bytes): `count` messages, half of them
-    published and half delivered, all confirmed or acknowledged.
+    """Yield the turns of a conversation as (0 for the client or 1 for the broker, bytes).
+
+    They carry `count` messages, half of them published and half delivered, all confirmed or acknowledged.
     """
     tag = 0
     for _ in range(count // (2 * BATCH)):
@@ -62,12 +65,12 @@ def _deliver(number: int, properties: Properties) -> bytes:
 
 
 def alike(_: int) -> Properties:
-    """Properties that a publisher of events gives to every message."""
+    """Return the properties that an event publisher gives to every message."""
     return Properties(content_type="application/json", delivery_mode=2)
 
 
 def unlike(number: int) -> Properties:
-    """Properties that an RPC client gives to each request, every fourth with headers."""
+    """Return the properties that an RPC client gives to each request, every fourth with headers."""
     headers = Table({"attempt": number % 3, "tenant": "acme"}) if number % 4 == 0 else None
     return Properties(content_type="application/json", headers=headers, delivery_mode=2, correlation_id=f"{number:08x}")
 
@@ -78,10 +81,10 @@ BODY = b'{"id": 12345, "what": "a hundred bytes of an order that somebody made",
 def write(
     path: Path, messages: int, *, first_client: int = 40_000, is_interleaved: bool = False
 ) -> tuple[int, list[bytes]]:
-    """Write a pcap of one connection for each of `SEGMENTS`: how many messages are in it, and the bytes of each
-    stream, two to a connection. The clients have the ports from `first_client` on.
+    """Write a pcap of one connection for each of `SEGMENTS`; return the number of messages, and each stream's bytes.
 
-    One connection comes behind the other, or, if they are interleaved, they take turns.
+    There are two streams per connection. The clients have the ports from `first_client` on. The connections follow one
+    another, or alternate if `is_interleaved`.
     """
     streams: list[bytes] = []
     count = 0
@@ -102,7 +105,7 @@ def write_turns(
     first_client: int = 40_000,
     is_interleaved: bool = False,
 ) -> None:
-    """Write a pcap of a connection for each conversation, in segments as `SEGMENTS` has them."""
+    """Write a pcap of one connection per conversation, in segments of the sizes in `SEGMENTS`."""
     with path.open("wb") as file:
         file.write(struct.pack("<IHHiIII", 0xA1B2C3D4, 2, 4, 0, 0, 262_144, 1))
         connections = [
@@ -118,9 +121,9 @@ def write_turns(
 
 
 def write_large(path: Path, size: int, messages: int) -> None:
-    """Write a pcap of at least `size` bytes: captures as `write` makes them, behind one another.
+    """Write a pcap of at least `size` bytes, a sequence of captures like those of `write`.
 
-    Each has so many messages, and connections of its own.
+    Each has `messages` messages, and separate connections.
     """
     part = path.with_name("part.pcap")
     write(part, messages, first_client=20_000)
@@ -134,11 +137,11 @@ def write_large(path: Path, size: int, messages: int) -> None:
 
 
 def _move_clients(packets: bytearray) -> None:
-    """Give the clients other ports."""
+    """Give the clients in these packets other ports."""
     at = HEADER_BYTES
     while at < len(packets):
         data = at + 16
-        for port in (data + 34, data + 36):  # behind the headers of Ethernet and IP
+        for port in (data + 34, data + 36):  # after the headers of Ethernet and IP
             number = int.from_bytes(packets[port : port + 2])
             if number != PORT:
                 packets[port : port + 2] = (number + len(SEGMENTS)).to_bytes(2)
@@ -148,7 +151,7 @@ def _move_clients(packets: bytearray) -> None:
 def _segments(
     client: int, turns: Iterable[tuple[int, bytes]], size: int
 ) -> Iterator[tuple[int, int, list[int], int, bytes]]:
-    """The segments of a connection: its client, who sends it, the sequence numbers so far, the flags, and the bytes."""
+    """Yield the segments of a connection: client port, sending side, sequence numbers before it, flags, bytes."""
     sequence = [1000, 2000]
     for flags, side in ((0x02, 0), (0x12, 1), (0x10, 0)):
         yield client, side, sequence, flags, b""
@@ -158,7 +161,7 @@ def _segments(
 
 
 def _greet() -> list[tuple[int, bytes]]:
-    """The handshake, a channel that confirms, and one that consumes."""
+    """Return the turns of the handshake, and of opening a confirming channel and a consuming one."""
     consuming = (
         (ChannelOpen(), ChannelOpenOk()),
         (BasicConsume(queue="orders", consumer_tag="ctag1.0"), BasicConsumeOk("ctag1.0")),
@@ -169,7 +172,10 @@ def _greet() -> list[tuple[int, bytes]]:
 
 
 def _packet(now: int, client: int, side: int, sequence: list[int], flags: int, data: bytes) -> bytes:
-    """A pcap record of Ethernet, IPv4 and TCP; `now` is in units of 20 µs. The checksums are left out, as cards do."""
+    """Return a pcap record of Ethernet, IPv4 and TCP.
+
+    `now` is in units of 20 µs. The checksums are zero, as with offloading cards.
+    """
     ports = (client, PORT) if side == 0 else (PORT, client)
     hosts = (b"\x0a\0\0\1", b"\x0a\0\0\2") if side == 0 else (b"\x0a\0\0\2", b"\x0a\0\0\1")
     acknowledged = sequence[1 - side] if flags & 0x10 else 0

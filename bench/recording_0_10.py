@@ -1,4 +1,4 @@
-"""The capture of `recording`, as peers of AMQP 0-10 would have it."""
+"""The capture of `recording` in AMQP 0-10."""
 
 from __future__ import annotations
 
@@ -32,8 +32,9 @@ UTF_8 = Array("str16", ["en_US"])
 
 
 def write(path: Path, messages: int) -> tuple[int, list[bytes]]:
-    """Write a pcap of one connection for each of `SEGMENTS`: how many messages are in it, and the frames of each side
-    of each connection. The messages of the first two have the same properties, those of the others differ.
+    """Write a pcap of one connection for each of `SEGMENTS`; return the number of messages, and each side's frames.
+
+    The messages of the first two connections have the same properties, those of the others differ.
     """
     count = 0
     conversations = []
@@ -51,7 +52,7 @@ def write(path: Path, messages: int) -> tuple[int, list[bytes]]:
 
 
 def _greet() -> list[tuple[int, bytes]]:
-    """The handshake, and a session that subscribes."""
+    """Return the turns of the handshake, of attaching two sessions, and of a subscription."""
     start = ConnectionStart(Map({"product": "bench"}), Array("str16", ["PLAIN"]), UTF_8)
     start_ok = ConnectionStartOk(Map({"product": "bench"}), "PLAIN", b"\0guest\0guest", "en_US")
     steps = (
@@ -71,7 +72,7 @@ def _greet() -> list[tuple[int, bytes]]:
 
 
 def _turns_of(count: int, *, is_alike: bool) -> Iterator[tuple[int, bytes]]:
-    """As in `recording`: messages of which half are published and half delivered, all completed or accepted."""
+    """Yield turns as in `recording`: messages half published and half delivered, all completed or accepted."""
     for first in range(0, count // 2, BATCH):
         numbers = range(first, min(first + BATCH, count // 2))
         yield 0, b"".join([_transfer(1, "", number, is_alike) for number in numbers])

@@ -1,6 +1,6 @@
 """Throughput of a relay: floods of publishes and of deliveries, every byte counted at the other end.
 
-Deliveries have the tags that a broker gives them, and are acknowledged or not, each or many at once.
+Deliveries have consecutive delivery tags, as from a broker, and are acknowledged singly, many at once, or not at all.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from bench.report import Goal, Row, in_turns, progress
 MEGABYTE = 1e6
 GOAL = Goal(1.2)
 MANY = 500
-"""Deliveries that a consumer acknowledges at once: as many as clients prefetch."""
+"""Deliveries that a consumer acknowledges at once: a typical prefetch count."""
 
 
 class Load(NamedTuple):
@@ -45,7 +45,7 @@ LOADS = (
 
 
 def measure(rounds: int, scale: float) -> Iterator[Row | str]:
-    """A row for each load."""
+    """Yield a row for each load."""
     with listener() as listening, contenders(listening.getsockname()[1]) as (proxies, missing):
         yield from missing
         for each in LOADS:
@@ -53,7 +53,7 @@ def measure(rounds: int, scale: float) -> Iterator[Row | str]:
             volume = int(400e6 * scale)
             jobs = {proxy.name: partial(throughput, listening, proxy, each, volume) for proxy in proxies}
             for job in jobs.values():
-                job()  # once for nothing: caches, ramps and first-time imports
+                job()  # warm-up: caches, ramps and first-time imports
             figures = in_turns(jobs, rounds)
             best = sorted(figures["amqproxy"])[rounds // 2] * MEGABYTE / len(each.message)
             yield Row(
@@ -68,7 +68,7 @@ def measure(rounds: int, scale: float) -> Iterator[Row | str]:
 
 
 def throughput(listening: socket.socket, proxy: Proxy, flow: Load, volume: int) -> float:
-    """Megabytes a second through a proxy."""
+    """Return megabytes per second through a proxy."""
     if flow.is_delivery:
         return _delivered(listening, proxy, flow, volume)
     data = load.fill(flow.message)
@@ -91,7 +91,7 @@ def throughput(listening: socket.socket, proxy: Proxy, flow: Load, volume: int) 
 
 
 def _delivered(listening: socket.socket, proxy: Proxy, flow: Load, volume: int) -> float:
-    """Megabytes of deliveries a second, until the last one has arrived and what acknowledges it, too."""
+    """Return megabytes of deliveries per second, until the last delivery and the last acknowledgement have arrived."""
     blocks = max(1, volume // (deliveries.BLOCK * len(flow.message)) // flow.connections)
 
     def broker() -> list[float]:

@@ -1,4 +1,4 @@
-"""What a message of AMQP 0-10 costs in the relay without a pump and without rules, beside one of 0-9-1."""
+"""The cost of a 0-10 message in the relay without a pump and without rules, beside that of a 0-9-1 message."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ GOAL = Goal(3.0, is_most=True)
 class Flow(NamedTuple):
     """Messages of one protocol, the handshake before them, and which side sends them.
 
-    `tag_at` is the place of the delivery tag in a message, where it has one.
+    `tag_at` is the offset of the delivery tag in a message, 0 if it has none.
     """
 
     name: str
@@ -44,7 +44,7 @@ DELIVERIES = (
 
 
 def measure(rounds: int, scale: float) -> Iterator[Row | str]:
-    """A row for each direction: microseconds of CPU a message, less being better."""
+    """Yield a row for each direction: CPU microseconds per message, less being better."""
     with ExitStack() as stack:
         listening = stack.enter_context(listener())
         config = Path(stack.enter_context(tempfile.TemporaryDirectory()), "config.toml")
@@ -67,7 +67,7 @@ def measure(rounds: int, scale: float) -> Iterator[Row | str]:
 
 
 def cost(listening: socket.socket, proxy: Proxy, flow: Flow, messages: int) -> float:
-    """Microseconds of the proxy's CPU for each of at least so many messages."""
+    """Return the proxy's CPU microseconds per message, for about `messages` messages."""
     blocks = max(1, messages // deliveries.BLOCK)
     count = deliveries.count(blocks)
     size = count * len(flow.message)
@@ -96,16 +96,16 @@ def cost(listening: socket.socket, proxy: Proxy, flow: Flow, messages: int) -> f
 
 
 def _blocks(flow: Flow, count: int) -> Iterator[bytes | memoryview]:
-    """Blocks of messages, in which delivery tags grow from 1 on, as brokers number them."""
+    """Yield blocks of messages with consecutive delivery tags from 1 on, as brokers number them."""
     blocks: Iterable[bytes | memoryview] = repeat(flow.message * deliveries.BLOCK, count)
     if flow.tag_at:
         blocks = map(deliveries.NumberedFrames(flow.message, flow.tag_at).block, range(count))
     for number, block in enumerate(blocks):
-        yield block if number else block[len(flow.message) :]  # a tag 0 is never sent
+        yield block if number else block[len(flow.message) :]  # the tag 0 is never sent
 
 
 def _move(sock: socket.socket, size: int, sent: Iterable[bytes | memoryview] | None) -> list[float]:
-    """Send all blocks and wait for the end of what comes, or receive `size` bytes and hang up."""
+    """Send all blocks and wait until the peer closes, or receive `size` bytes and close."""
     if sent is not None:
         for block in sent:
             sock.sendall(block)
@@ -115,7 +115,7 @@ def _move(sock: socket.socket, size: int, sent: Iterable[bytes | memoryview] | N
         return []
     left = size
     buffer = memoryview(bytearray(load.BUFFER))
-    while left > 0:  # the proxy may close the connection behind them
+    while left > 0:  # the proxy may add its close of the connection
         got = sock.recv_into(buffer)
         if not got:
             raise ValueError(f"closed {left} bytes too early")

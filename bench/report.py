@@ -1,4 +1,4 @@
-"""What was measured, and the table that shows it."""
+"""Measured figures, and the table that shows them."""
 
 from __future__ import annotations
 
@@ -13,17 +13,17 @@ SUBJECT = "amqproxy"
 
 
 class Missing(Exception):
-    """A peer that is not installed; the text explains how to get it."""
+    """A peer is not installed; the text explains how to get it."""
 
 
 class Goal(msgspec.Struct, frozen=True):
-    """The ratio to reach: at least `bound`, or at most."""
+    """The ratio to reach: at least `bound`, or at most `bound` if `is_most`."""
 
     bound: float
     is_most: bool = False
 
     def is_met(self, ratio: float) -> bool:
-        """Whether the ratio is good enough."""
+        """Whether the ratio meets the goal."""
         return ratio <= self.bound if self.is_most else ratio >= self.bound
 
     def __str__(self) -> str:
@@ -31,10 +31,10 @@ class Goal(msgspec.Struct, frozen=True):
 
 
 class Row(msgspec.Struct, frozen=True):
-    """One comparison: `figures` has those of each contender, one per round, in `unit`.
+    """One comparison: `figures` has the figures of each contender, one per round, in `unit`.
 
-    The ratio is of the subject's median to that of the best of `peers`; `ratios` has it round by round. Where there are
-    no `peers`, the figure itself is compared with the goal.
+    The ratio is the subject's median to that of the best of `peers`; `ratios` has it round by round. Without `peers`,
+    the figure itself is compared with the goal.
     """
 
     section: str
@@ -48,14 +48,14 @@ class Row(msgspec.Struct, frozen=True):
 
     @property
     def peer(self) -> str | None:
-        """The peer that the ratio is to."""
+        """The best installed peer, to which the ratio relates; `None` if there is none."""
         present = [name for name in self.peers if name in self.figures]
         best = min if self.less_is_better else max
         return best(present, key=lambda name: median(self.figures[name])) if present else None
 
     @property
     def ratio(self) -> float | None:
-        """What is compared with the goal."""
+        """The ratio of the medians, or without `peers` the subject's median, to compare with the goal."""
         ours = median(self.figures[SUBJECT])
         if self.peer is None:
             return None if self.peers else ours
@@ -70,7 +70,7 @@ class Row(msgspec.Struct, frozen=True):
         return [our / their for our, their in zip(ours, self.figures[self.peer], strict=True) if their]
 
     def summary(self) -> dict[str, Any]:
-        """The row as JSON."""
+        """Return the row in its JSON form."""
         ratio, ratios = self.ratio, self.ratios
         return {
             "section": self.section,
@@ -88,7 +88,7 @@ class Row(msgspec.Struct, frozen=True):
 
 
 def in_turns(contenders: Mapping[str, Callable[[], float]], rounds: int) -> dict[str, list[float]]:
-    """One figure per contender and round: A B C, then C B A, so that none always has the same place."""
+    """Return one figure per contender and round, in alternating order: A B C, then C B A."""
     figures: dict[str, list[float]] = {name: [] for name in contenders}
     for turn in range(rounds):
         names = list(contenders) if turn % 2 == 0 else list(contenders)[::-1]
@@ -98,12 +98,12 @@ def in_turns(contenders: Mapping[str, Callable[[], float]], rounds: int) -> dict
 
 
 def progress(text: str) -> None:
-    """Print what is being measured."""
+    """Print the name of the current measurement."""
     print(f"  … {text}", file=sys.stderr, flush=True)
 
 
 def table(rows: Iterable[Row]) -> str:
-    """The rows under their sections: medians, then the ratio, its spread over the rounds, and the goal."""
+    """Render the rows under their sections: medians, then the ratio, its spread over the rounds, and the goal."""
     lines: list[str] = []
     section = ""
     columns: list[str] = []

@@ -1,4 +1,4 @@
-"""What rules cost: the same flood of publishes without any, with 20, and with 200 that match other things."""
+"""The cost of rules: the same flood of publishes with no rules, with 20, and with 200 of which most never match."""
 
 from __future__ import annotations
 
@@ -63,7 +63,7 @@ when = "client.properties.product == 'amqproxy' || routing_key.contains('..')"
 
 
 def other(number: int) -> str:
-    """A rule that never matches: for another method, exchange or user."""
+    """Return a rule that never matches: for another method, exchange or user."""
     matches = (
         'method = "queue.declare", queue = "tmp-{}"',
         'method = "basic.publish", exchange = "internal-{}"',
@@ -76,7 +76,7 @@ def other(number: int) -> str:
 
 
 def rules(count: int) -> str:
-    """So many rules: an access list, a rewrite, a limit, two expressions, and others."""
+    """Return `count` rules: an access list, a rewrite, a limit, two expressions, and others that never match."""
     others = "".join(other(number) for number in range(count - 5))
     return REWRITE + EXPRESSIONS + others + LIMIT + ACCESS.replace('"legacy"', '"modern"')
 
@@ -88,17 +88,17 @@ MESSAGES = tuple(
         (talk.publish(bytes(100), exchange="audit", routing_key="order.1"),),
     )
 )
-"""Of twenty publishes, one has its exchange rewritten, and one counts against a limit."""
+"""Twenty publishes, of which one has its exchange rewritten, and one counts against a limit."""
 
 
 def measure(rounds: int, scale: float) -> Iterator[Row | str]:
-    """A row for 20 rules, and one for 200."""
+    """Yield a row for 20 rules, and one for 200."""
     with listener() as listening, ExitStack() as stack:
         directory = Path(stack.enter_context(tempfile.TemporaryDirectory()))
         proxies = {}
         for name, text in ((NO_RULES, ""), (FEW, rules(20)), ("200 rules", rules(200))):
             config = directory / f"{name}.toml"
-            config.write_text(f"threads = 0\n{text}")  # rules cost the event loop, which both are to use
+            config.write_text(f"threads = 0\n{text}")  # rules run in the event loop, so both are measured there
             proxies[name] = stack.enter_context(amqproxy(listening.getsockname()[1], config))
         progress("rules: publish 100 B")
         flood = relay.Load("publish 100 B", b"".join(MESSAGES))

@@ -1,4 +1,4 @@
-"""Very many connections and queues at the integrated broker: how long they take, and what they cost."""
+"""Very many connections and queues at the integrated broker: the time they take, and their memory."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ TRIP = Goal(1000.0, is_most=True)
 
 
 def measure(rounds: int, scale: float) -> Iterator[Row | str]:
-    """Durable queues on disk, then a client for each of the first of them, and the same broker started again."""
+    """Yield rows for durable queues on disk, a client for each of the first of them, and a restart of the broker."""
     queues, connections = int(QUEUES * min(1.0, scale * 2)), int(CONNECTIONS * min(1.0, scale * 2))
     names = [f"scale-{number:06}" for number in range(queues)]
     with tempfile.TemporaryDirectory() as directory:

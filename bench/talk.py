@@ -1,4 +1,4 @@
-"""What the bench's client and broker send: a handshake, and messages made in advance."""
+"""Frames of the bench's 0-9-1 client and broker: a handshake, and messages encoded in advance."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ T = TypeVar("T")
 FRAME_MAX = 131_072
 FRAME_END = 0xCE
 DEADLINE = 60.0
-"""Seconds without data after which a measurement is given up."""
+"""Seconds without data after which a measurement fails."""
 
 AT_ONCE = 500
 """Methods that are sent before the first answer is read."""
@@ -53,7 +53,7 @@ PERSISTENT = Properties(content_type="application/octet-stream", delivery_mode=2
 
 CLOSE = encode_method(0, ConnectionClose(200, "done"))
 CLOSE_OK = encode_method(0, ConnectionCloseOk())
-"""What ends every flood: the side that counts the bytes answers the close behind them."""
+"""The end of every flood: the side that counts the bytes answers the close after them."""
 
 
 def publish(
@@ -64,7 +64,7 @@ def publish(
     channel: int = 1,
     properties: Properties = PROPERTIES,
 ) -> bytes:
-    """The frames of one basic.publish."""
+    """Return the frames of one basic.publish."""
     method = BasicPublish(exchange=exchange, routing_key=routing_key)
     return Command(channel, method, properties, body).encode(FRAME_MAX)
 
@@ -78,17 +78,17 @@ def delivery(
     channel: int = 1,
     consumer: str = CONSUMER,
 ) -> bytes:
-    """The frames of one basic.deliver."""
+    """Return the frames of one basic.deliver."""
     method = BasicDeliver(consumer_tag=consumer, delivery_tag=tag, exchange=exchange, routing_key=routing_key)
     return Command(channel, method, PROPERTIES, body).encode(FRAME_MAX)
 
 
 def ack(tag: int = 1, *, multiple: bool = False, channel: int = 1) -> bytes:
-    """The frame of one basic.ack."""
+    """Return the frame of one basic.ack."""
     return encode_method(channel, BasicAck(delivery_tag=tag, multiple=multiple))
 
 
-# What the client sends in the handshake, and what a broker answers to each.
+# The client's steps of the handshake, each with the broker's answer.
 _CAPABILITIES = Table({"capabilities": Table({"consumer_cancel_notify": True, "publisher_confirms": True})})
 _START_OK = encode_method(0, ConnectionStartOk(_CAPABILITIES, "PLAIN", b"\0guest\0guest", "en_US"))
 _TUNED = encode_method(0, ConnectionTuneOk(2047, FRAME_MAX, 0))
@@ -109,7 +109,7 @@ _CONSUMING = (_CONSUME, encode_method(1, BasicConsumeOk(CONSUMER)))
 
 
 def connect(port: int, source: str = "") -> socket.socket:
-    """A client's connection with channel 1 open; from another address of this machine, if one is given."""
+    """Open a connection with channel 1; from another address of this machine, if `source` is given."""
     sock = socket.create_connection(("127.0.0.1", port), DEADLINE, (source, 0) if source else None)
     sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
     for sent, _ in ANSWERS:
@@ -119,7 +119,7 @@ def connect(port: int, source: str = "") -> socket.socket:
 
 
 def ask(sock: socket.socket, methods: Iterable[Method]) -> list[bytes]:
-    """Ask for each on channel 1, a few at a time: the payloads of the answers."""
+    """Send methods on channel 1, up to `AT_ONCE` at a time, and return the payloads of their answers."""
     answers = []
     for some in batched(methods, AT_ONCE):
         sock.sendall(b"".join(encode_method(1, method) for method in some))
@@ -128,27 +128,27 @@ def ask(sock: socket.socket, methods: Iterable[Method]) -> list[bytes]:
 
 
 def batched(things: Iterable[T], size: int) -> Iterator[list[T]]:
-    """Lists of so many, and a shorter last one."""
+    """Yield lists of `size` things, the last one shorter if necessary."""
     left = iter(things)
     while some := list(islice(left, size)):
         yield some
 
 
 def select_confirms(sock: socket.socket) -> None:
-    """Make channel 1 confirm what is published."""
+    """Put channel 1 into confirm mode."""
     sock.sendall(_CONFIRM)
     read_method(sock)
 
 
 def consume(sock: socket.socket, *, declare: bool = False) -> None:
-    """Consume from the queue "bench" on channel 1, without acknowledgements; `declare` it first."""
+    """Consume from the queue "bench" on channel 1, without acknowledgements; with `declare`, declare it first."""
     for method in (_DECLARE, _CONSUME) if declare else (_CONSUME,):
         sock.sendall(method)
         read_method(sock)
 
 
 def answer(sock: socket.socket, *, confirms: bool = False, consumes: bool = False) -> None:
-    """Be the broker that `connect` and what follows it speaks to, from canned frames."""
+    """Act as the broker for `connect` and the steps after it, with prepared frames."""
     sock.settimeout(DEADLINE)
     sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
     steps = ANSWERS + (CONFIRMING,) * confirms + (_CONSUMING,) * consumes
@@ -160,12 +160,12 @@ def answer(sock: socket.socket, *, confirms: bool = False, consumes: bool = Fals
 
 
 def read_method(sock: socket.socket) -> type[Method]:
-    """The kind of the next frame's method."""
+    """Read the next frame, and return its method's class."""
     return METHODS[int.from_bytes(read_payload(sock)[:4])]
 
 
 def read_payload(sock: socket.socket) -> bytes:
-    """The next frame's payload: a method that closes nothing."""
+    """Read the next frame's payload; `ValueError` unless it is a method that closes nothing."""
     kind, _, size = struct.unpack(">BHI", read_exactly(sock, 7))
     payload = read_exactly(sock, size + 1)[:-1]
     if kind != METHOD or METHODS[int.from_bytes(payload[:4])] in (ConnectionClose, ChannelClose):
@@ -174,7 +174,7 @@ def read_payload(sock: socket.socket) -> bytes:
 
 
 def read_exactly(sock: socket.socket, size: int) -> bytes:
-    """The next `size` bytes."""
+    """Read exactly `size` bytes."""
     received = bytearray()
     while len(received) < size:
         data = sock.recv(size - len(received))

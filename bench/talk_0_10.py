@@ -1,4 +1,4 @@
-"""What the bench's clients of AMQP 0-10 send: a handshake, and transfers made in advance."""
+"""Frames of the bench's 0-10 clients: a handshake, and transfers encoded in advance."""
 
 from __future__ import annotations
 
@@ -46,7 +46,7 @@ CHANNEL = 1
 INFINITE = 0xFFFF_FFFF
 RECEIVE = 256 * 1024
 MARK = bytes.fromhex("f7b1d2a90c5e8346")
-"""What each body begins with, and nothing else has: so messages are counted in bytes that are not decoded."""
+"""First bytes of each body, which occur nowhere else: messages are counted in the received bytes without decoding."""
 
 _TIME, _ID = 1_760_000_000_001, bytes.fromhex("c1a05f37e2b84d619f3c7a0e5d214b86")
 
@@ -54,8 +54,9 @@ _RANGE = struct.Struct(">2I")
 _ONE = SequenceSet([(0, 0)])
 _COMPLETED = encode_method(CHANNEL, SessionCompleted(_ONE), FRAME_MAX)[: -_RANGE.size]
 _ACCEPT = encode_method(CHANNEL, MessageAccept(_ONE), FRAME_MAX)[: -_RANGE.size]
-"""What comes before the only range of a completion, and of an acceptance: to encode them cost more than a broker's work
-with them.
+"""Bytes before the only range of a completion and of an acceptance.
+
+Encoding these commands each time would cost more than a broker's work for them.
 """
 
 _COMPLETIONS = bytes([each in (SessionCompleted, SessionDetached, ExecutionException) for each in BY_INDEX])
@@ -78,11 +79,11 @@ STEPS = (
         encode_method(CHANNEL, SessionAttached(b"bench")) + _POINT,
     ),
 )
-"""What a client of `connect` sends in the handshake, and what `accept` answers to each."""
+"""Steps of the client in the handshake, each with the broker's answer."""
 
 
 def connect(port: int) -> socket.socket:
-    """A client's connection with a session on its channel, as bytes."""
+    """Open a connection with an attached session on its channel, from prepared bytes."""
     sock = socket.create_connection(("127.0.0.1", port), DEADLINE)
     sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
     for sent, answered in STEPS:
@@ -92,7 +93,7 @@ def connect(port: int) -> socket.socket:
 
 
 def accept(sock: socket.socket) -> None:
-    """Be the broker that `connect` speaks to."""
+    """Act as the broker for `connect`."""
     sock.settimeout(DEADLINE)
     sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
     for expected, answered in STEPS:
@@ -103,7 +104,7 @@ def accept(sock: socket.socket) -> None:
 
 
 class Session:
-    """A connection with one session, which blocks."""
+    """A blocking connection with one session."""
 
     def __init__(self, port: int, vhost: str) -> None:
         self.sock = socket.create_connection(("127.0.0.1", port), DEADLINE)
@@ -112,11 +113,11 @@ class Session:
         self._assemblies = AssemblyReader()
         self._arrived: list[Assembly] = []
         self.sent = 0
-        """How many commands were sent."""
+        """Number of commands sent."""
         self.completed = 0
-        """All before this one are complete."""
+        """Id after the last completed command: all commands before it are complete."""
         self.first = 0
-        """The id of the first command of the broker that is not yet taken."""
+        """Id of the broker's first command that has not been read."""
         self.sock.sendall(HEADER)
         header = b""
         while len(header) < len(HEADER):
@@ -138,7 +139,7 @@ class Session:
         self.sock.sendall(encode_method(channel, method, FRAME_MAX))
 
     def call(self, *commands: Command) -> Struct | None:
-        """Send commands, and wait until they are complete; the last one's result, if it has one."""
+        """Send commands, wait until they are complete, and return the last one's result, if there is one."""
         for command in commands:
             self.sock.sendall(Assembly(CHANNEL, command, None, None).encode(FRAME_MAX))
         self.sent += len(commands) + 1
@@ -152,11 +153,11 @@ class Session:
         return result
 
     def sync(self) -> None:
-        """Ask for the completion of all so far."""
+        """Request the completion of all commands sent so far."""
         self.sock.sendall(Assembly(CHANNEL, ExecutionSync(sync=True), None, None).encode(FRAME_MAX))
 
     def arriving(self) -> Iterator[Method]:
-        """What comes, for ever, but for transfers."""
+        """Yield arriving methods forever, and track completed commands; not for use while transfers arrive."""
         while True:
             while self._arrived:
                 method = self._arrived.pop(0).method
@@ -179,7 +180,7 @@ class Session:
                     self._arrived.append(assembly)
 
     def wait_completed(self, end: int) -> None:
-        """Wait until all before a command are complete, and look at nothing else that comes meanwhile."""
+        """Wait until all commands before `end` are complete, decoding only completions, detachments and exceptions."""
         self._reader.want(_COMPLETIONS, content=False)
         for _ in self.arriving():
             if self.completed >= end:
@@ -189,7 +190,7 @@ class Session:
         return next(method for method in self.arriving() if isinstance(method, kind))
 
     def subscribe(self, queue: str, *, accepts: bool) -> None:
-        """Subscribe, with credit without end. What comes from now on is transfers."""
+        """Subscribe with infinite credit, after which only transfers are expected."""
         mode = AcceptMode.EXPLICIT if accepts else AcceptMode.NONE
         self.call(MessageSubscribe(queue, "d", mode, AcquireMode.PRE_ACQUIRED))
         for unit in (CreditUnit.BYTE, CreditUnit.MESSAGE):
@@ -197,7 +198,7 @@ class Session:
             self.sent += 1
 
     def completion(self, first: int, last: int, *, accepts: bool) -> bytes:
-        """What completes transfers, and accepts them; it has to be sent."""
+        """Return the frames that complete a range of transfers, and accept them; the caller has to send them."""
         ids = _RANGE.pack(first, last)
         if not accepts:
             return _COMPLETED + ids
@@ -206,7 +207,7 @@ class Session:
 
 
 def transfer(queue: str, size: int, *, accepts: bool) -> bytes:
-    """The frames of one message.transfer, with a body of so many bytes."""
+    """Return the frames of one message.transfer with a body of `size` bytes."""
     entries = (
         DeliveryProperties(routing_key=queue, delivery_mode=1),
         MessageProperties(content_length=size, content_type="application/octet-stream"),
@@ -217,7 +218,7 @@ def transfer(queue: str, size: int, *, accepts: bool) -> bytes:
 
 
 def transfers_of_jms(queue: str, size: int, count: int) -> bytes:
-    """The frames of so many, each with a message-id and a timestamp of its own, as JMS has it."""
+    """Return the frames of `count` transfers, each with its own message-id and timestamp, like those of JMS clients."""
     entries = (
         DeliveryProperties(priority=4, delivery_mode=1, timestamp=_TIME, routing_key=queue),
         MessageProperties(

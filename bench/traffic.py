@@ -1,6 +1,6 @@
-"""Messages through a broker: publishers that write pre-built bytes, and consumers that count what arrives.
+"""Messages through a broker: publishers that write pre-built bytes, and consumers that count received bytes.
 
-All copies of a flow have the same size, so that the number of bytes gives that of messages, and nothing is decoded.
+All copies of a flow have the same size, so the number of messages follows from that of bytes, without decoding.
 """
 
 from __future__ import annotations
@@ -31,23 +31,23 @@ from bench import load, talk
 from bench.peers import Proxy
 
 CONFIRM = struct.Struct(">BHIHHQBB")
-"""The frame of a basic.ack, as bytes come."""
+"""The encoded frame of a basic.ack."""
 
 ACK_INDEX = 80
 AT_ONCE = 256 * 1024
-"""Bytes that one send has, about."""
+"""Approximate bytes of one send."""
 
 RECEIVE = 256 * 1024
 
 
 class Flow(NamedTuple):
-    """What is published, and who consumes it.
+    """Traffic of one measurement: published messages, and their consumers.
 
     Keys are published in turn, each to the queue it names, or to `exchange` of a type, whose `bindings` are pairs of a
-    queue and a pattern. Without `keys` they are the queues' names. `copies` is how many queues each message goes to.
-    Consumers acknowledge every `ack_every` messages, or with 0 not at all. `window` is how many messages may be
-    unconfirmed; without one there are no confirms. `connections` is how many publish, and how many consume; with
-    `consumes` off, all that was published waits, and is purged.
+    queue and a pattern. Without `keys` they are the queues' names. `copies` is the number of queues that get each
+    message. Consumers acknowledge every `ack_every` messages, or with 0 none. `window` is the limit on unconfirmed
+    messages; with 0 there are no confirms. `connections` is the number of publishing connections, and of consuming
+    ones. With `consumes` off, all published messages wait, and are purged.
     """
 
     name: str
@@ -68,13 +68,13 @@ class Flow(NamedTuple):
 
 
 def names(count: int) -> tuple[str, ...]:
-    """The names of so many queues."""
+    """Return the names of `count` queues."""
     return tuple(f"bench-{number:03}" for number in range(count))
 
 
 @contextmanager
 def topology(broker: Proxy, flow: Flow) -> Iterator[None]:
-    """A flow's queues and bindings, for the while; none of them has anything left in it at the end."""
+    """Create a flow's queues and bindings for the block; `ValueError` if messages are left in the queues at its end."""
     sock = talk.connect(broker.port)
     wanted: list[Method] = [QueueDeclare(queue=queue, durable=flow.is_durable) for queue in flow.queues]
     if flow.exchange:
@@ -91,7 +91,7 @@ def topology(broker: Proxy, flow: Flow) -> Iterator[None]:
 
 
 def rate(broker: Proxy, flow: Flow) -> float:
-    """Thousands of copies a second, from the first that was published to the last consumed and the last confirmed."""
+    """Return thousands of copies per second, from the first publish to the last consumption and the last confirm."""
     is_ready = get_context("fork").Event()
     publisher = partial(_publish_all, broker, flow, is_ready.wait)
     if flow.consumes:
@@ -109,7 +109,7 @@ def rate(broker: Proxy, flow: Flow) -> float:
 
 
 def _publish_all(broker: Proxy, flow: Flow, wait: Callable[[float], bool]) -> list[float]:
-    """When the first was published, and when the last was confirmed, or else written."""
+    """Return when the first message was published, and when the last was confirmed or, without confirms, written."""
     parts = chunks(flow)
     share = flow.messages // flow.connections
     socks = [talk.connect(broker.port) for _ in range(flow.connections)]
@@ -124,7 +124,7 @@ def _publish_all(broker: Proxy, flow: Flow, wait: Callable[[float], bool]) -> li
 
 
 def chunks(flow: Flow) -> list[tuple[bytes, int]]:
-    """Bytes to be sent at once, and how many messages they are; over and over, they are the flow."""
+    """Return chunks of bytes to send at once, with their numbers of messages; repeated, they form the flow."""
     keys = flow.keys or flow.queues
     properties = talk.PERSISTENT if flow.is_durable else talk.PROPERTIES
     make = partial(talk.publish, bytes(flow.size), exchange=flow.exchange, properties=properties)
@@ -137,7 +137,7 @@ def chunks(flow: Flow) -> list[tuple[bytes, int]]:
 
 
 def publish(sock: socket.socket, parts: list[tuple[bytes, int]], total: int, window: int) -> float:
-    """Publish so many messages, with at most `window` of them unconfirmed, and close: when the last was confirmed."""
+    """Publish `total` messages, at most `window` of them unconfirmed, and close; return when the last was confirmed."""
     sent = 0
     confirms = _Confirms()
     for data, count in cycle(parts):
@@ -160,7 +160,7 @@ def publish(sock: socket.socket, parts: list[tuple[bytes, int]], total: int, win
 
 
 class _Confirms:
-    """How many publishes are confirmed: RabbitMQ does not confirm them in their order."""
+    """Count of confirmed publishes; RabbitMQ does not confirm them in order."""
 
     def __init__(self) -> None:
         self._low = 0
@@ -195,7 +195,7 @@ class _Confirms:
 
 
 def _consume_all(broker: Proxy, flow: Flow, ready: Callable[[], None]) -> list[float]:
-    """When the last copy had come."""
+    """Consume all copies, and return when the last arrived."""
     key = (flow.keys or flow.queues)[0]
     size = len(talk.delivery(bytes(flow.size), exchange=flow.exchange, routing_key=key))
     consumers = []
@@ -227,7 +227,7 @@ def _consume_all(broker: Proxy, flow: Flow, ready: Callable[[], None]) -> list[f
 
 
 class _Consumer:
-    """One connection, which acknowledges what it was given."""
+    """One connection, which acknowledges its deliveries."""
 
     def __init__(self, sock: socket.socket, size: int, ack_every: int) -> None:
         self.sock = sock
@@ -239,7 +239,7 @@ class _Consumer:
         self._buffer = memoryview(bytearray(RECEIVE))
 
     def receive(self) -> int:
-        """How many messages are complete that were not before."""
+        """Receive bytes, and return the number of messages that they complete."""
         got = self.sock.recv_into(self._buffer)
         if not got:
             raise ValueError("the broker hung up")

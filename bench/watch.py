@@ -1,4 +1,4 @@
-"""What watching costs: the same floods with messages counted and not, and with a follower."""
+"""The cost of observing: the same floods with message counting on and off, and with a follower."""
 
 from __future__ import annotations
 
@@ -51,14 +51,14 @@ SIZED = 200
 
 PACED_CONNECTIONS = 20
 PACE = 0.01
-"""Seconds from one message of a connection to the next."""
+"""Seconds between two messages of a connection."""
 
 SLOW_SUBSCRIBERS = 3
 MICROSECOND = 1e-6
 
 
 def measure(rounds: int, scale: float) -> Iterator[Row | str]:
-    """Rows for counting, for a follower at full speed, for what slow followers cost others, and for memory."""
+    """Yield rows for counting, a follower at full speed, recording, the effect of slow followers, and memory."""
     yield from remembered()
     with listener() as listening, ExitStack() as stack:
         directory = Path(stack.enter_context(tempfile.TemporaryDirectory()))
@@ -88,9 +88,9 @@ def measure(rounds: int, scale: float) -> Iterator[Row | str]:
 
 @contextmanager
 def _configured(upstream: int, path: Path, metrics: str) -> Iterator[Proxy]:
-    """A proxy with a control socket beside its config, and these settings of its metrics.
+    """Run a proxy with a control socket beside its config, and these settings of its metrics.
 
-    Without pumps, so that both of what is compared have their bytes relayed by the event loop.
+    It has no pumps, so that the event loop relays the bytes in both of the compared cases.
     """
     config = path.with_suffix(".toml")
     config.write_text(f'threads = 0\n[metrics]\naddress = "127.0.0.1:0"\n{metrics}\n[control]\npath = "{path}.sock"\n')
@@ -99,7 +99,7 @@ def _configured(upstream: int, path: Path, metrics: str) -> Iterator[Proxy]:
 
 
 def confirmed(listening: socket.socket, proxy: Proxy, volume: int) -> float:
-    """Megabytes of publishes a second, each confirmed: by one basic.ack for what the broker has read at once."""
+    """Return megabytes of confirmed publishes per second; each basic.ack confirms all that the broker read at once."""
     data = load.fill(MESSAGE)
     times = max(1, volume // len(data))
     count = times * (len(data) // len(MESSAGE))
@@ -134,7 +134,7 @@ def confirmed(listening: socket.socket, proxy: Proxy, volume: int) -> float:
 
 
 def _read_until(sock: socket.socket, last: bytes) -> None:
-    """Read frames up to the last one that is to come."""
+    """Read frames up to the last expected one."""
     end = b""
     while not end.endswith(last):
         data = sock.recv(load.BUFFER)
@@ -144,7 +144,7 @@ def _read_until(sock: socket.socket, last: bytes) -> None:
 
 
 def followed(listening: socket.socket, proxy: Proxy, control: Path, volume: int, rounds: int) -> Row:
-    """Throughput while `amqproxy tail` follows all frames, and how many of these it missed."""
+    """Measure throughput while `amqproxy tail` follows all frames, and the number of frames that it missed."""
     flow = relay.LOADS[0]
 
     def with_tail() -> float:
@@ -167,7 +167,7 @@ def followed(listening: socket.socket, proxy: Proxy, control: Path, volume: int,
 
 
 def recorded(listening: socket.socket, upstream: int, directory: Path, volume: int, rounds: int) -> Iterator[Row]:
-    """Throughput while all that passes is recorded, on both legs and on the client's alone; the disk may be slow."""
+    """Measure throughput while all traffic is recorded, on both legs and on the client leg only; disks may be slow."""
     unrecorded = directory / "unrecorded"
     with ExitStack() as stack:
         jobs: dict[str, Proxy] = {UNRECORDED: stack.enter_context(_configured(upstream, unrecorded, ""))}
@@ -202,7 +202,7 @@ def recorded(listening: socket.socket, upstream: int, directory: Path, volume: i
 
 
 def paced(listening: socket.socket, proxy: Proxy, turns: int) -> float:
-    """Microseconds that a proxy computes for a message, where several connections publish one now and then."""
+    """Return a proxy's CPU microseconds per message, with several connections that publish one at intervals."""
 
     def broker() -> list[float]:
         socks = []
@@ -222,7 +222,7 @@ def paced(listening: socket.socket, proxy: Proxy, turns: int) -> float:
                 due = began + (turn + number / PACED_CONNECTIONS) * PACE
                 time.sleep(max(0.0, due - time.monotonic()))
                 sock.sendall(MESSAGE)
-        time.sleep(0.2)  # until what waits to be recorded is written
+        time.sleep(0.2)  # until pending records have been written
         spent = _cpu_seconds(proxy) - before
         load.flood(socks, b"", 0)
         return [spent]
@@ -232,20 +232,20 @@ def paced(listening: socket.socket, proxy: Proxy, turns: int) -> float:
 
 
 def _cpu_seconds(proxy: Proxy) -> float:
-    """What its threads have computed so far."""
+    """Return the CPU seconds of the proxy's process."""
     times = psutil.Process(proxy.pid).cpu_times()
     return float(times.user + times.system)
 
 
 def _dropped(control: Path) -> float:
-    """How many records subscribers were too slow for."""
+    """Return the number of records that slow subscribers missed."""
     with ControlClient(control) as client:
         samples = client.ask("stats")["metrics"]
     return sum(float(each["value"]) for each in samples if each["name"] == "amqproxy_records_dropped_total")
 
 
 def beside_slow(listening: socket.socket, proxy: Proxy, control: Path, rounds: int, scale: float) -> Iterator[Row]:
-    """Round trips beside subscribers that never read, that read a byte a second, and that come and go."""
+    """Measure round trips beside subscribers that never read, that read a byte a second, and that come and go."""
     times = max(200, int(2_000 * scale))
     anywhere = placements()[0]
 
@@ -273,7 +273,7 @@ def beside_slow(listening: socket.socket, proxy: Proxy, control: Path, rounds: i
 
 @contextmanager
 def _subscribed(control: Path) -> Iterator[socket.socket]:
-    """A subscriber to all frames that does not read."""
+    """Open a subscription to all frames that does not read."""
     with socket.socket(socket.AF_UNIX) as sock:
         sock.connect(str(control))
         sock.sendall(json.dumps({"request": "subscribe", "frames": True}).encode() + b"\n")
@@ -294,8 +294,10 @@ def _come_and_go(control: Path, is_over: threading.Event) -> None:
 
 
 def remembered() -> Iterator[Row]:
-    """Bytes kept of a connection with ten channels, each with a consumer, an open delivery and an open publish: by the
-    meter, which every session has, and by a trace, which those have that are followed.
+    """Measure the bytes kept for a connection with ten channels, each with a consumer and open messages.
+
+    Each channel has one open delivery and one open publish. Measured are the meter, which every session has, and the
+    trace, which followed sessions have.
     """
     progress("watch: memory of a connection with ten channels")
     conversation = list(_conversation(10))
@@ -320,7 +322,7 @@ def remembered() -> Iterator[Row]:
 
 
 def _conversation(channels: int) -> Iterator[tuple[bool, bytes]]:
-    """What a client sends and, with True, is sent, on so many channels."""
+    """Yield frames on `channels` channels, with `False` from the client and with `True` from the server."""
     for number in range(1, channels + 1):
         yield False, encode_method(number, ChannelOpen())
         yield True, encode_method(number, ChannelOpenOk())
@@ -333,7 +335,7 @@ def _conversation(channels: int) -> Iterator[tuple[bool, bytes]]:
 
 
 def _size_of(make: Callable[[], object]) -> float:
-    """Bytes of what is made, on average of many."""
+    """Return the average memory in bytes of the objects that `make` creates."""
     made = [make() for _ in range(10)]
     gc.collect()
     tracemalloc.start()

@@ -1,49 +1,49 @@
-"""The dashboard: what passes through proxies, or is in captures, in a browser.
+"""The dashboard: a web interface for the traffic of proxies and captures.
 
-A process of its own, in asyncio, that speaks to a proxy only through its control socket.
+It is a separate asyncio process, which speaks to a proxy only through its control socket.
 
-    server          uvicorn, and the sources that it shows: what `amqproxy dashboard` runs
-      protocols     its protocols, with the bounds of `peers` on connections; `server_log`, its complaints in our log
-      child         the same, started by `amqproxy run --dashboard`
-      settings      what it was asked for
+    server          uvicorn with the application, as run by `amqproxy dashboard`
+      protocols     its protocols, with the limits of `peers` on connections; `server_log`, its messages in our log
+      child         the same as a child process of `amqproxy run --dashboard`
+      settings      addresses, sources and permissions
       app           the FastAPI application
         headers     checks of Host and Origin; headers of responses
-        request_limits  how many requests of one address at once, and how large (client_network)
-        auth        who may ask, and who it was
-        problem     errors as RFC 9457 has them
+        request_limits  limits on concurrent requests and on bodies, per address (client_network)
+        auth        the token, logins and their cookies
+        problem     errors as problem details (RFC 9457)
         pages       the built page, from `static`; `api_page`, the API's documentation
-        api/        REST, a router a file
+        api/        REST, one router per file
         viewer      the WebSocket of one browser
           live_view a cursor of one list, with its filter and its credit
       collecting    keeps the pauses of Python's garbage collector short
-    sources         all sources, by their numbers
+    sources         all sources, by number
       source        one proxy, or one capture
         capture_source  reads files
         proxy_source    follows a proxy: `packet_decoder`, `feed_pace`, `proxy_requests`, `proxy_sample`
-      missing_frames  the row for what did not come here
-    frame_batches   what was decoded, in parts, as the ring keeps it
-      ring          what passed most recently, in numbered rows; bounded in bytes and rows
-      observation   what happens, from the trace of each connection
-        message_ring    messages and findings, in numbered rows (message_rates: how many a second)
-        connections     how each was opened, and how it ended (shortening)
-        frame_numbers   in which rows the frames are that findings name
-        activity        how much there was, and how long it took
-        shared_rows   its newest rows as JSON, for all browsers together
-    list_query      which rows are asked for
+      missing_frames  the row for frames that were lost on the way to the dashboard
+    frame_batches   decoded traffic in small batches, as the ring keeps it
+      ring          the most recent traffic in numbered rows; bounded in bytes and rows
+      observation   messages, findings and connections, from the trace of each connection
+        message_ring    messages and findings, in numbered rows (message_rates: messages per second)
+        connections     opening handshake, state and end of each connection (shortening)
+        frame_numbers   the rows of the frames that findings name
+        activity        traffic volume and latencies per interval
+        shared_rows   its newest rows as JSON, encoded once for all browsers
+    list_query      the rows that a request asks for
       frame_selection, message_selection   a filter (viewer_filter), a connection, a channel
       selected      some frames of a packet, with their rows
-      frame_query, message_query, ring_reading   finding them
+      frame_query, message_query, ring_reading   searches for them
       row_writer    frames as rows of JSON, from their bytes
-    dissection      the fields of one frame, with the bytes that they are in (field)
-      amqp010_dissection   the same of 0-10, whose values are in `amqp010_values`
-    body_reader     has bodies read by processes of their own (body_child)
+    dissection      the fields of one frame, with their byte ranges (field)
+      amqp010_dissection   the same for 0-10, whose values are in `amqp010_values`
+    body_reader     decodes bodies in child processes (body_child)
       body_views    bodies as JSON, MessagePack, Protobuf, Avro, hex
-    sequence        who sent what to whom, as JSON
-    replays         captures that are played to a broker, each by a process of its own (replay_child)
-    rule_trial      what rules would have done, found out in a process of its own
-    table_queries   questions about the tables of the pipeline, in threads
-    pytest_export, rule_export   what passed, as a test and as a rule, in words of 0-9-1 (equivalent_command)
+    sequence        sequence diagrams as JSON
+    replays         replays of captures to a broker, each in a child process (replay_child)
+    rule_trial      trials of rules on observed traffic, in a child process
+    table_queries   queries of the pipeline's tables, in threads
+    pytest_export, rule_export   messages as a test and as a rule, in terms of 0-9-1 (equivalent_command)
 
-Imports: `amqproxy.capture`, `amqproxy.views`, `amqproxy.export`, of `amqproxy.pipeline` what needs no Spark, the
-clients in `amqproxy.control`, and what is below them; never trio, the proxy or the broker.
+Imports: `amqproxy.capture`, `amqproxy.views`, `amqproxy.export`, the parts of `amqproxy.pipeline` without Spark, the
+clients in `amqproxy.control`, and the modules below these; never trio, the proxy or the broker.
 """

@@ -1,4 +1,4 @@
-"""How much happened, and how long it took, in intervals of time: from the trace of what passed."""
+"""Traffic volume and latencies per time interval, counted from frames and traced events."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ from amqproxy.taps.trace.events import (
 )
 
 MAX_INTERVALS = 3600
-"""Intervals that are kept: where more time passed, the first are forgotten, or all become longer."""
+"""Maximum number of intervals; beyond it the oldest are dropped (live), or all intervals double in length."""
 
 SECOND = 1_000_000_000
 
@@ -41,7 +41,7 @@ _SETTLED = {
 
 
 class Interval(msgspec.Struct):
-    """What happened in one interval. Latencies are counted by `LATENCY_BUCKETS`, and beyond the last of them."""
+    """Counters of one interval; latencies are counted by `LATENCY_BUCKETS`, with one bucket beyond the last bound."""
 
     methods: Counter[str] = msgspec.field(default_factory=Counter)
     counts: Counter[str] = msgspec.field(default_factory=Counter)
@@ -49,7 +49,7 @@ class Interval(msgspec.Struct):
     ack: list[int] = msgspec.field(default_factory=lambda: [0] * (len(LATENCY_BUCKETS) + 1))
 
     def absorb(self, other: Interval) -> None:
-        """Add another interval."""
+        """Add the counts of another interval."""
         self.methods.update(other.methods)
         self.counts.update(other.counts)
         for mine, theirs in ((self.confirm, other.confirm), (self.ack, other.ack)):
@@ -58,15 +58,15 @@ class Interval(msgspec.Struct):
 
 
 class Activity:
-    """Counts what passes by the second in which it did.
+    """Frame, message and latency counters by the second in which the traffic passed.
 
-    Where there are too many of these, all become longer, or, of what `is_live`, the oldest go.
+    Beyond `MAX_INTERVALS`, a live source drops its oldest interval; a capture doubles the length of all intervals.
     """
 
     def __init__(self, *, is_live: bool = False) -> None:
         self._is_live = is_live
         self.seconds = 1
-        """How long an interval is."""
+        """Length of an interval in seconds."""
         self.intervals: dict[int, Interval] = {}
         self._current = Interval()
         self._place = -1
@@ -81,7 +81,7 @@ class Activity:
             interval.methods[BY_INDEX[index].name] += count
 
     def count_amqp010_frames(self, ts_ns: int, sender: str, frames: Sequence[Amqp010Frame], size: int) -> None:
-        """The same of 0-10."""
+        """Count 0-10 frames of one peer, of `size` bytes in all."""
         interval = self._at(ts_ns)
         interval.counts[f"bytes.{sender}"] += size
         interval.counts["frames"] += len(frames)
@@ -89,11 +89,11 @@ class Activity:
             interval.methods[AMQP010_BY_INDEX[index].name] += 1
 
     def count_error(self, ts_ns: int) -> None:
-        """Count bytes that could not be read."""
+        """Count one sequence of bytes that could not be decoded."""
         self._at(ts_ns).counts["errors"] += 1
 
     def count_events(self, events: Iterable[TraceEvent]) -> None:
-        """Count what happened."""
+        """Count trace events in the intervals in which they occurred."""
         for event in events:
             match event:
                 case MessagePublished():
@@ -127,7 +127,7 @@ class Activity:
             buckets[bucket_of((event.ts_ns - span.ts_ns) / 1e9)] += span.count
 
     def samples(self, most: int = MAX_INTERVALS) -> list[dict[str, Any]]:
-        """The last intervals, each as a sample: see `sample_of`."""
+        """Return the last `most` intervals as samples: see `sample_of`."""
         return [
             sample_of(place * self.seconds, self.seconds, self.intervals[place])
             for place in sorted(self.intervals)[-most:]
@@ -150,7 +150,7 @@ class Activity:
         return found
 
     def _lengthen(self) -> None:
-        """Make intervals twice as long."""
+        """Double the length of all intervals, merging them in pairs."""
         self.seconds *= 2
         before, self.intervals = self.intervals, {}
         for place in sorted(before):
@@ -159,7 +159,7 @@ class Activity:
 
 
 def bucket_of(seconds: float) -> int:
-    """The place of a latency among the buckets."""
+    """Return the index of a latency's bucket."""
     for place, bound in enumerate(LATENCY_BUCKETS):
         if seconds <= bound:
             return place
@@ -167,7 +167,7 @@ def bucket_of(seconds: float) -> int:
 
 
 def sample_of(start: float, seconds: float, interval: Interval) -> dict[str, Any]:
-    """What an interval shows, as rates a second; `confirm` and `ack` are how many took so long."""
+    """Return an interval as a sample: rates per second; `confirm` and `ack` are counts per latency bucket."""
     counts = interval.counts
     return {
         "ts": start,

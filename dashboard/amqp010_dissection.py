@@ -1,6 +1,6 @@
-"""The fields of one frame of AMQP 0-10, each with the bytes that it is in, as `dissection` has them of 0-9-1.
+"""Dissection of one 0-10 frame into fields with their byte ranges, like `dissection` for 0-9-1.
 
-Bits are in the packing flags of their struct, with which they share their bytes.
+Bits share the bytes of their struct's packing flags.
 """
 
 from __future__ import annotations
@@ -22,13 +22,13 @@ from dashboard.field import MAX_TEXT, Field
 _FLAGS = ((8, "first segment"), (4, "last segment"), (2, "first frame"), (1, "last frame"))
 
 _OWN_NAMES = frozenset({"exchange", "queue"})
-"""Fields that expressions have by their own name."""
+"""Arguments that filter expressions name directly, without `fields.`."""
 
 _PATHS = {"binding_key": "routing_key"}
 
 
 def amqp010_dissected(frame: Frame) -> tuple[bytes, list[Field]]:
-    """The bytes of a frame, secrets masked, and its fields."""
+    """Return the bytes of a frame, secrets masked, and its fields."""
     raw = masked(frame.raw)
     bits = tuple(Field(name=name, start=0, end=1, type="bit", value=frame.flags & bit != 0) for bit, name in _FLAGS)
     return raw, [
@@ -97,7 +97,7 @@ def _method(frame: Frame, raw: bytes) -> Iterator[Field]:
 
 
 def _header(raw: bytes) -> Iterator[Field]:
-    """The structs of a header, each with its size before it."""
+    """Yield the structs of a header segment, each with the size before it."""
     at = OVERHEAD
     while at < len(raw):
         begin = at + 4

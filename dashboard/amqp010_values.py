@@ -1,6 +1,6 @@
-"""The values of fields, maps, lists and structs of AMQP 0-10, each with the bytes that it is in (section 7).
+"""Dissection of 0-10 structs, maps, lists, arrays and scalars, with their byte ranges (section 7).
 
-What is given here has been decoded without an error, so that sizes and types can be relied upon.
+The input has already been decoded without an error, so sizes and type codes can be relied upon.
 """
 
 from __future__ import annotations
@@ -42,7 +42,7 @@ _OWN_NAMES = {
 def struct_fields(
     raw: bytes, at: int, end: int, cls: Any, names: list[str], paths: list[str], pack: int = 2
 ) -> Iterator[Field]:
-    """The packing flags of a struct and its fields, which end at `end`; bits are in the flags."""
+    """Yield the packing flags of a struct and its fields up to `end`; bits are children of the flags."""
     layout: bytes = cls.layout
     present = (1 << len(layout)) - 1
     if pack:
@@ -80,11 +80,11 @@ _PROPERTIES = {
         )
     },
 }
-"""The expressions for properties, as far as there are any."""
+"""Filter expressions by property name; properties that are not listed have none."""
 
 
 def coded_struct(raw: bytes, at: int, end: int, *, has_properties: bool = False) -> Iterator[Field]:
-    """The code of a struct, and what follows it up to `end`: properties of a message, or the fields of another one."""
+    """Yield a struct's code and its fields up to `end`: message properties, or the fields of any other struct."""
     code = int.from_bytes(raw[at : at + 2])
     cls = BY_CODE.get(code)
     name = f"0x{code:04x}" if cls is None else cls.name
@@ -100,8 +100,10 @@ def coded_struct(raw: bytes, at: int, end: int, *, has_properties: bool = False)
 def value_field(
     raw: bytes, start: int, at: int, end: int, name: str, code: int, path: str, before: tuple[Field, ...]
 ) -> Field:
-    """A value of a type at a place; the field begins at `start`, with what is `before` the value, and its struct ends
-    at `end`."""
+    """Return the value of type `code` at `at` as a field that begins at `start`, with the fields `before` the value.
+
+    Its struct ends at `end`.
+    """
     if code in (_MAP, _LIST, _ARRAY, _STRUCT32, REPLY_TO, XID):
         return _nested(raw, start, at, name, code, path, before)
     width = width_of(code)
@@ -130,7 +132,7 @@ def value_field(
 
 
 def type_name(code: int) -> str:
-    """The specification's name of a type."""
+    """Return the specification's name of a type code."""
     return _OWN_NAMES.get(code) or TYPE_NAMES[code]
 
 
@@ -139,12 +141,12 @@ def _size_width(code: int) -> int:
 
 
 def _decoded(code: int, data: bytes) -> Any:
-    """A value of a list, as JSON has it."""
+    """Decode one value as an item of a list, and return it in its JSON form."""
     return plain(List.from_bytes(b"\0\0\0\x01%c%b" % (code, data)).items[0].value)
 
 
 def _nested(raw: bytes, start: int, at: int, name: str, code: int, path: str, before: tuple[Field, ...]) -> Field:
-    """What has values in it, behind a size."""
+    """Return a map, list, array or struct as a field whose children are its length and its values."""
     width = 4
     if code == REPLY_TO or (code == XID and raw[at : at + 2] != b"\0\0"):
         width = 2
@@ -168,12 +170,12 @@ def _nested(raw: bytes, start: int, at: int, name: str, code: int, path: str, be
 
 
 def _plain_struct(raw: bytes, at: int, end: int, cls: type[Struct]) -> Iterator[Field]:
-    """A struct without a code."""
+    """Yield the fields of a struct that has no code."""
     return struct_fields(raw, at, end, cls, list(cls.fields), [""] * len(cls.fields), cls.pack)
 
 
 def _counted(raw: bytes, at: int, end: int, within: Iterator[Field]) -> Iterator[Field]:
-    """A count, and what it counts; some peers send neither where there is nothing."""
+    """Yield a count and the values that it counts; some peers send neither for an empty map or list."""
     if at < end:
         yield Field(name="count", start=at, end=at + 4, type="uint32", value=int.from_bytes(raw[at : at + 4]))
         yield from within
@@ -208,14 +210,14 @@ def _items(raw: bytes, at: int, end: int) -> Iterator[Field]:
 
 
 def _typed(raw: bytes, start: int, at: int, end: int, name: str, path: str, before: tuple[Field, ...]) -> Field:
-    """A value whose type is at a place."""
+    """Return the value whose type code is at `at`."""
     code = raw[at]
     letter = Field(name="type", start=at, end=at + 1, type="uint8", value=TYPE_NAMES[code])
     return value_field(raw, start, at + 1, end, name, code, path, (*before, letter))
 
 
 def _array(raw: bytes, at: int, end: int) -> Iterator[Field]:
-    """The type, the count and the values of an array; those without bytes are not listed."""
+    """Yield the type, the count and the values of an array; values of zero width are not listed."""
     if at == end:
         return
     code, count = raw[at], int.from_bytes(raw[at + 1 : at + 5])

@@ -1,4 +1,4 @@
-"""The documentation of the API as a page without scripts: what its OpenAPI document says."""
+"""The API's documentation as a page without scripts, rendered from its OpenAPI document."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ def serve_api_page(app: FastAPI) -> None:
 
 
 def api_page(document: dict[str, Any], url: str) -> str:
-    """The page of an OpenAPI document, which is at `url`."""
+    """Render an OpenAPI document, which is served at `url`, as HTML."""
     by_tag: dict[str, list[str]] = {}
     for path, operations in document["paths"].items():
         for method, operation in operations.items():

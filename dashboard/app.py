@@ -50,11 +50,11 @@ ROUTED = (
 
 
 THREADS = 16
-"""Threads for what takes long: some are left where one browser asks for as much as it may."""
+"""Threads for slow work; enough that some stay free when one browser asks for as much as it may."""
 
 
 def create_app(settings: Settings, peers: Peers | None = None) -> FastAPI:
-    """The application; its sources are read while it runs, and `peers` are watched."""
+    """Create the application; its sources are read, and `peers` watched, while it runs."""
 
     @asynccontextmanager
     async def lifespan(app: FastAPI) -> AsyncIterator[None]:

@@ -1,4 +1,4 @@
-"""Who may ask: those who show the token, or have logged in with it or with the password."""
+"""Authentication by the token, or by a login with the token or the password."""
 
 from __future__ import annotations
 
@@ -19,32 +19,32 @@ from dashboard.request_limits import OPEN_PATHS
 from dashboard.settings import Settings
 
 COOKIE = "amqproxy-dashboard"
-"""Our cookie; the port follows, since a host has one set of cookies for all of its ports."""
+"""Name of the login cookie; the port follows, since a host shares one set of cookies among all its ports."""
 
 LOGIN_SECONDS = 12 * 3600
-"""How long a login lasts."""
+"""Lifetime of a login in seconds."""
 
 MAX_LOGINS = 1000
-"""Logins at a time; the oldest ends."""
+"""Maximum number of concurrent logins; another one ends the oldest."""
 
 _PORT = re.compile(r":(\d{1,5})$", re.ASCII)
 
 FAILURE_PAUSE = 0.5
-"""Seconds until a wrong password is answered, of each address one after the other: so that trying many takes long."""
+"""Seconds before a wrong password is answered, one at a time per address, to slow down guessing."""
 
 MAX_FAILURES = 10
-"""Wrong passwords of one address that wait for their answer; of more, none is looked at."""
+"""Maximum number of unanswered wrong passwords per address; further attempts are refused unchecked."""
 
 MAX_FAILING = 1000
-"""Addresses whose wrong passwords wait; of more, none is looked at."""
+"""Maximum number of addresses with unanswered wrong passwords; other addresses are refused unchecked."""
 
 
 class TooManyFailures(Exception):
-    """From this address, or from very many, passwords are tried."""
+    """Passwords are being guessed, from this address or from very many."""
 
 
 class _Failures:
-    """The wrong passwords of one address, and whose turn it is to be answered."""
+    """Unanswered wrong passwords of one address, and the lock that answers them in turn."""
 
     def __init__(self) -> None:
         self.count = 0
@@ -52,7 +52,7 @@ class _Failures:
 
 
 class Logins:
-    """The logins of one dashboard, by what their cookies hold."""
+    """The logins of one dashboard, by the values of their cookies."""
 
     def __init__(self, settings: Settings, clock: Callable[[], float] = time.monotonic) -> None:
         self._settings = settings
@@ -65,9 +65,9 @@ class Logins:
         return self._settings.needs_login
 
     async def log_in(self, secret: str, address: str) -> str | None:
-        """What the cookie is to hold, for the right token or password; None, after a while, for a wrong one.
+        """Return the cookie value for the right token or password; `None`, after a delay, for a wrong one.
 
-        Wrong passwords of one address do not keep other addresses from logging in.
+        Wrong passwords of one address do not keep other addresses from logging in. `TooManyFailures` beyond the bounds.
         """
         network = network_of(address)
         failures = self._failures.get(network)
@@ -96,11 +96,11 @@ class Logins:
         return key
 
     def log_out(self, cookie: str) -> None:
-        """End a login."""
+        """End the login that this cookie value identifies."""
         self._names.pop(cookie, None)
 
     def login_of(self, headers: Headers) -> str | None:
-        """With which secret the sender of these headers has logged in; None without a login."""
+        """Return the name of the secret that these headers' sender logged in with; `None` without a login."""
         if not self.is_needed:
             return ""
         kind, _, token = headers.get("authorization", "").partition(" ")
@@ -117,13 +117,13 @@ class Logins:
 
 
 def cookie_name(headers: Headers) -> str:
-    """What our cookie is called under the address that was asked."""
+    """Return the login cookie's name for the host and port of the request."""
     found = _PORT.search(headers.get("host", ""))
     return COOKIE if found is None else f"{COOKIE}-{found[1]}"
 
 
 def cookie_of(headers: Headers) -> str:
-    """What our cookie holds; "" if there is none."""
+    """Return the value of the login cookie; "" if there is none."""
     return cookie_parser(headers.get("cookie", "")).get(cookie_name(headers), "")
 
 
@@ -132,7 +132,7 @@ def _is_same(one: str, other: str) -> bool:
 
 
 class LoginCheck:
-    """Answers what is asked of the API, and its WebSocket, only for those who have logged in."""
+    """Middleware that refuses the API and its WebSocket to clients without a login."""
 
     def __init__(self, app: ASGIApp, logins: Logins) -> None:
         self._app = app

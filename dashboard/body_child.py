@@ -1,7 +1,7 @@
-"""Reads bodies as a child of the dashboard: what harms a decoder, harms this process alone.
+"""The child process that decodes bodies, so that a body that harms a decoder harms this process alone.
 
-Tasks come on standard input and outcomes go to standard output, each as MessagePack behind its length, four bytes; the
-first outcome is empty, once the process is ready. The end of standard input is its end.
+Tasks arrive on standard input and outcomes leave on standard output, both as MessagePack after a length of four
+bytes; the first outcome is empty and reports that the process is ready. The process exits when standard input ends.
 """
 
 from __future__ import annotations
@@ -15,17 +15,17 @@ import msgspec
 from dashboard.body_views import BodyView, Form, NotInForm, body_view
 
 MAX_MEMORY = 1 << 30
-"""Bytes of addresses that the process may have: a decoder that wants more fails."""
+"""Limit on the address space in bytes (`RLIMIT_AS`): a decoder that needs more fails."""
 
 LENGTH = 4
-"""Bytes of the length before a task, and before an outcome."""
+"""Bytes of the length before each task and each outcome."""
 
 MAX_REASON = 4096
-"""Characters of why there is no view."""
+"""Maximum length of the reason why a body has no view, in characters."""
 
 
 class BodyTask(msgspec.Struct, frozen=True, kw_only=True):
-    """What to read, and how: see `body_view`."""
+    """A body to decode, and the arguments of `body_view`."""
 
     body: bytes
     form: Form
@@ -36,7 +36,7 @@ class BodyTask(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class BodyOutcome(msgspec.Struct, frozen=True, kw_only=True):
-    """A view, or why there is none."""
+    """The view of a body, or the reason why there is none."""
 
     view: BodyView | None = None
     reason: str = ""
@@ -49,7 +49,7 @@ def main() -> None:
 
 
 def serve(tasks: BinaryIO, outcomes: BinaryIO) -> None:
-    """Do one task after the other, until there are no more."""
+    """Process tasks in turn until the input ends."""
     decode = msgspec.msgpack.Decoder(BodyTask).decode
     _write(outcomes, b"")
     while len(head := tasks.read(LENGTH)) == LENGTH:
@@ -62,7 +62,7 @@ def _write(outcomes: BinaryIO, outcome: bytes) -> None:
 
 
 def outcome_of(task: BodyTask) -> BodyOutcome:
-    """Do one task."""
+    """Decode the body of one task."""
     try:
         view = body_view(
             task.body,

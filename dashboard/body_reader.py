@@ -1,4 +1,4 @@
-"""Reads bodies in processes of their own: those of hostile clients may crash a decoder, or keep it busy for ever."""
+"""Decodes bodies in child processes, since a hostile body may crash a decoder or keep it busy forever."""
 
 from __future__ import annotations
 
@@ -14,32 +14,32 @@ from dashboard.body_child import LENGTH, BodyOutcome, BodyTask
 from dashboard.body_views import COMPILE_SECONDS, BodyView, NotInForm, body_view
 
 MAX_PROCESSES = 2
-"""Bodies that are read at once."""
+"""Maximum number of bodies that are decoded concurrently."""
 
 MAX_WAITING = 16
-"""Bodies that wait for their turn."""
+"""Maximum number of bodies that are being decoded or wait for a process."""
 
 SECONDS = 3.0
-"""How long reading a body may take; by a schema, longer, as that is compiled."""
+"""Time limit for decoding one body, in seconds; with a schema, `COMPILE_SECONDS` are added."""
 
 START_SECONDS = 30.0
-"""How long a process may take until it is ready."""
+"""Seconds until a child process has to be ready."""
 
 IDLE_SECONDS = 60.0
-"""How long a process without a task is kept."""
+"""Seconds after which an idle child process is ended."""
 
 MAX_OUTCOME = 16 * 1024 * 1024
-"""Bytes of an outcome."""
+"""Maximum size of an outcome, in bytes."""
 
 _decode = msgspec.msgpack.Decoder(BodyOutcome).decode
 
 
 class TooManyBodies(Exception):
-    """Too many bodies wait to be read."""
+    """Too many bodies are waiting to be decoded."""
 
 
 class BodyReader:
-    """Reads the bodies of one dashboard. A process serves many tasks, until one of them harms it."""
+    """Body decoder of one dashboard; a child process serves many tasks, until one of them fails."""
 
     def __init__(self, seconds: float = SECONDS) -> None:
         self._seconds = seconds
@@ -48,9 +48,9 @@ class BodyReader:
         self._idle: list[tuple[asyncio.subprocess.Process, asyncio.TimerHandle]] = []
 
     async def view(self, task: BodyTask) -> BodyView:
-        """The body in a form, as `body_view` has it. `NotInForm`, also where reading it takes too long or too much.
+        """Return a body's view like `body_view`; `NotInForm` also if decoding exceeds its time or memory.
 
-        Where any form would do, such a body is shown in hex.
+        With the form "auto", such a body is returned in hex.
         """
         if task.form == "hex":
             return body_view(task.body, "hex")
@@ -69,7 +69,7 @@ class BodyReader:
         raise NotInForm(outcome.reason)
 
     async def stop(self) -> None:
-        """End all processes that have no task."""
+        """End all idle child processes."""
         while self._idle:
             process, timer = self._idle.pop()
             timer.cancel()
@@ -98,7 +98,7 @@ class BodyReader:
                 await asyncio.shield(_end(process))
 
     async def _process(self) -> tuple[asyncio.subprocess.Process, bool]:
-        """A process, and whether it is a new one, which has to become ready."""
+        """Return a child process, and whether it is new and still has to report that it is ready."""
         while self._idle:
             process, timer = self._idle.pop()
             timer.cancel()
@@ -108,9 +108,9 @@ class BodyReader:
             *(sys.executable, "-P", "-m", "dashboard.body_child"),
             stdin=asyncio.subprocess.PIPE,
             stdout=asyncio.subprocess.PIPE,
-            stderr=asyncio.subprocess.DEVNULL,  # a decoder's complaints are a hostile client's texts
+            stderr=asyncio.subprocess.DEVNULL,  # a decoder's messages are text of a hostile client
             limit=MAX_OUTCOME,
-            start_new_session=True,  # so that what it has started, the compiler of a schema, ends with it
+            start_new_session=True,  # so that the schema compiler that it starts is killed with it
         )
         return process, True
 

@@ -1,6 +1,6 @@
-"""A body as a person reads it: text, JSON, MessagePack, Protobuf, Avro or hex; unpacked first where it is packed.
+"""Bodies in readable form: text, JSON, MessagePack, Protobuf, Avro or hex, decompressed first where necessary.
 
-Of a hostile body a decoder may crash, or work on it for ever: `body_reader` has this done in another process.
+A hostile body may crash a decoder or keep it busy forever: `body_reader` runs this in a child process.
 """
 
 from __future__ import annotations
@@ -24,19 +24,19 @@ Form: TypeAlias = Literal["auto", "text", "json", "msgpack", "gzip", "protobuf",
 FORMS = get_args(Form)
 
 MAX_UNPACKED = 4 * 1024 * 1024
-"""Bytes that a packed body may become; the rest of it is not shown."""
+"""Maximum size of a decompressed body, in bytes; the rest is not shown."""
 
 MAX_SHOWN = 1024 * 1024
-"""Characters that are shown."""
+"""Maximum length of the shown text, in characters."""
 
 MAX_HEX = 64 * 1024
-"""Bytes that are shown as hex."""
+"""Maximum number of bytes that are shown as hex."""
 
 COMPILE_SECONDS = 10.0
-"""How long protoc may take for a schema."""
+"""Time limit for protoc to compile a schema, in seconds."""
 
 MAX_DEPTH = 32
-"""How deep Protobuf may be nested where there is no schema."""
+"""Maximum depth of Protobuf messages that are decoded without a schema."""
 
 _PACKED = {b"\x1f\x8b": "gzip", b"\x28\xb5\x2f\xfd": "zstd"}
 _ENCODINGS = {"gzip": "gzip", "x-gzip": "gzip", "deflate": "deflate", "zstd": "zstd"}
@@ -49,15 +49,15 @@ _TYPES: tuple[tuple[str, Form], ...] = (
 )
 _AVRO_FILE = b"Obj\x01"
 _REGISTRY_HEAD = 5
-"""Bytes before Avro that schema registries put there: 0, and the number of the schema."""
+"""Bytes that schema registries put before Avro data: a 0, and the schema's id."""
 
 
 class NotInForm(ValueError):
-    """A body is not in the form that was asked for; or the schema is wrong."""
+    """The body is not in the requested form, or the schema is invalid."""
 
 
 class BodyView(msgspec.Struct, frozen=True, kw_only=True):
-    """A body in the form that is named in `form`. `unpacked` is how it was packed; `is_cut` if not all is shown."""
+    """A body in `form`; `unpacked` lists the compressions that were removed, `is_cut` if a part is left out."""
 
     form: str
     text: str
@@ -74,8 +74,10 @@ def body_view(
     schema: str = "",
     message: str = "",
 ) -> BodyView:
-    """A body in a form; with "auto" in one that fits. `schema` is of Avro, or a .proto file, of which `message` is one
-    of the messages: the first, if none is named. `NotInForm` where it cannot be shown so.
+    """Return a body in a form; "auto" selects a fitting one.
+
+    `schema` is an Avro schema, or a .proto file that defines `message`, by default its first one. `NotInForm` if the
+    body cannot be shown in this form.
     """
     unpacked: list[str] = []
     is_cut = False
@@ -108,7 +110,7 @@ def _packing_of(body: bytes, content_encoding: str) -> str:
 
 
 def _unpacked(body: bytes, packing: str) -> tuple[bytes, bool]:
-    """The bytes, and whether these are not all."""
+    """Return the decompressed bytes, and whether some of them are left out."""
     if packing == "zstd":
         import zstandard
 
@@ -126,7 +128,7 @@ def _unpacked(body: bytes, packing: str) -> tuple[bytes, bool]:
 
 
 def _guessed(body: bytes, content_type: str) -> tuple[Form, str]:
-    """The form that a body's type names, or that it looks like."""
+    """Return the form that the content type names or the body looks like, and the text in that form."""
     named = next((form for word, form in _TYPES if word in content_type.lower()), None)
     for form in (named, "json" if body[:1] in (b"{", b"[") else None, "text"):
         if form is not None:
@@ -147,7 +149,7 @@ def _shown(body: bytes, form: Form, schema: str, message: str) -> str:
         raise NotInForm("it is nested too deep") from None
     except MemoryError:
         raise NotInForm("it becomes too large") from None
-    except Exception as error:  # noqa: BLE001 - whatever a decoder says of what is none of its form
+    except Exception as error:  # noqa: BLE001 - decoders raise anything for data that is not in their form
         raise NotInForm(f"it cannot be read as {form}: {error}") from None
 
 
@@ -204,7 +206,7 @@ def _avro(body: bytes, schema: str, message: str) -> str:
             if stream.tell() == len(body) - start:
                 return _as_json(value)
             failure = ValueError("there are bytes behind it")
-        except Exception as error:  # noqa: BLE001 - of many kinds
+        except Exception as error:  # noqa: BLE001 - fastavro raises many kinds
             failure = error
     raise NotInForm(f"it does not fit the schema: {failure}")
 
@@ -214,7 +216,7 @@ def _hex_form(body: bytes, schema: str, message: str) -> str:
 
 
 def _hex(body: bytes) -> str:
-    """Lines of sixteen bytes: place, hex, characters."""
+    """Render lines of sixteen bytes: offset, hex, characters."""
     lines = []
     for at in range(0, min(len(body), MAX_HEX), 16):
         part = body[at : at + 16]
@@ -238,7 +240,7 @@ def _as_json(value: Any) -> str:
 
 
 def _plain(value: Any) -> Any:
-    """A value as JSON can hold it."""
+    """Return a value in a form that JSON can hold."""
     if isinstance(value, dict):
         return {str(_plain(name)): _plain(each) for name, each in value.items()}
     if isinstance(value, list | tuple):
@@ -257,7 +259,7 @@ _WIRE_TYPES = {0: "varint", 1: "fixed64", 2: "bytes", 5: "fixed32"}
 
 
 def _protobuf_fields(data: bytes, depth: int) -> list[dict[str, Any]] | None:
-    """The fields of a message by their numbers; None where it is none. What a length-delimited one is, is a guess."""
+    """Return a message's fields by number, `None` if it is invalid; types of length-delimited values are guessed."""
     fields: list[dict[str, Any]] = []
     at = 0
     while at < len(data):
@@ -298,7 +300,7 @@ def _length_delimited(data: bytes, depth: int) -> Any:
 
 
 def _varint(data: bytes, at: int) -> tuple[int, int]:
-    """A number, and where it ends; -1 where it does not."""
+    """Return a varint and the offset where it ends; -1 if it does not end within the data."""
     value = shift = 0
     while at < len(data) and shift < 64:
         value |= (data[at] & 0x7F) << shift
@@ -339,7 +341,7 @@ _PROTO = "schema.proto"
 
 
 def _compiled(schema: str) -> bytes:
-    """The descriptors of a .proto file, which may import those that come with Protobuf."""
+    """Compile a .proto file, which may import those that come with Protobuf, to a serialized `FileDescriptorSet`."""
     import grpc_tools
 
     with tempfile.TemporaryDirectory(prefix="amqproxy-proto-") as directory:

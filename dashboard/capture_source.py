@@ -1,4 +1,4 @@
-"""A capture as a source: its files are read once, in a thread."""
+"""A capture as a source; a thread reads its files once."""
 
 from __future__ import annotations
 
@@ -13,11 +13,11 @@ from amqproxy.capture.warnings import CaptureError
 from dashboard.source import Source, SourceState
 
 PACKETS_AT_A_TIME = 256
-"""Packets that the thread reads before the event loop takes what was in them."""
+"""Packets that the thread decodes before the event loop takes them."""
 
 
 class CaptureSource(Source):
-    """The files of one capture, or of a directory; `size` is theirs, of which `read` bytes have been read."""
+    """The files of one capture, or of a directory; `size` is their size in bytes, `read` the bytes read so far."""
 
     kind = "capture"
 
@@ -47,14 +47,14 @@ class CaptureSource(Source):
 
 
 def one_leg(decoded: Iterator[Decoded]) -> Iterator[Decoded]:
-    """What passed as clients sent and were sent it; of the upstream's leg, what was another there."""
+    """Yield the client leg's traffic; of the upstream leg, only what differs there."""
     for each in decoded:
         if each.leg != "upstream" or is_upstream_only(each):
             yield each
 
 
 def is_upstream_only(decoded: Decoded) -> bool:
-    """Did this pass on the upstream's leg alone, of a recording of both?"""
+    """Whether this passed on the upstream leg alone, in a recording of both legs."""
     if isinstance(decoded, DecodedFrames):
         return decoded.note.leg == "upstream"
     return isinstance(decoded, SkippedBytes) and decoded.code is not None

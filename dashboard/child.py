@@ -1,7 +1,7 @@
-"""The dashboard as a child of `amqproxy run`, which tells it on standard input what to show.
+"""The dashboard as a child process of `amqproxy run`, which sends its settings on standard input.
 
-That is one line of JSON: `settings`, the file descriptor of the `listener`, and how to `log`. The end of standard input
-is the end of the proxy, and so of this process.
+They are one line of JSON: `settings`, the file descriptor of the `listener`, and how to `log`. The end of standard
+input means that the proxy has ended, and ends this process.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ from dashboard.settings import Settings
 
 
 class Task(msgspec.Struct, frozen=True):
-    """What to do."""
+    """The line that the parent sends: settings, listening socket, logging."""
 
     settings: Settings
     listener: int
@@ -32,14 +32,14 @@ class Task(msgspec.Struct, frozen=True):
 
 def main() -> None:
     task = parse(sys.stdin.buffer.readline())
-    signal.signal(signal.SIGINT, signal.SIG_IGN)  # which is for the proxy
+    signal.signal(signal.SIGINT, signal.SIG_IGN)  # the proxy handles SIGINT
     threading.Thread(target=_end_with_input, daemon=True).start()
     with log.started(task.log), socket.socket(fileno=task.listener) as listener:
         serve(task.settings, listener=listener)
 
 
 def parse(line: bytes) -> Task:
-    """The task in a line."""
+    """Parse the line that the parent sends."""
     return msgspec.json.decode(line, type=Task, dec_hook=_path)
 
 
@@ -54,7 +54,7 @@ def _end_with_input() -> None:
         pass
     os.kill(os.getpid(), signal.SIGTERM)
     threading.Event().wait(2 * SHUTDOWN_SECONDS)
-    os._exit(1)  # whatever hangs
+    os._exit(1)  # the shutdown hangs
 
 
 if __name__ == "__main__":

@@ -1,4 +1,4 @@
-"""From where a browser comes, as far as bounds are kept by that."""
+"""Client networks, as the keys of limits per client."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ UNKNOWN = "?"
 
 @lru_cache(maxsize=4096)
 def network_of(host: str) -> str:
-    """The address, or of IPv6 the network of 64 bits, of which one client may have all addresses."""
+    """Return the address, or the /64 network of an IPv6 address, since one client may have all of its addresses."""
     try:
         address = ip_address(host.partition("%")[0])
     except ValueError:

@@ -1,7 +1,7 @@
-"""Keeps the pauses of Python's garbage collector short: rings keep very many objects, which it would look at each time.
+"""Keeps the pauses of Python's garbage collector short: rings hold very many objects that it would visit each time.
 
-What is kept for long is set aside: it is freed when nothing refers to it any more, as ever, but cycles among it are
-only looked for now and then.
+Long-lived objects are frozen: reference counting still frees them, but cycles among them are collected only by the
+full collections.
 """
 
 from __future__ import annotations
@@ -10,20 +10,20 @@ import asyncio
 import gc
 
 INTERVAL = 0.2
-"""Seconds until what there is by then is set aside."""
+"""Seconds between two freezes of the objects that exist by then."""
 
 FULL_COLLECTION = 3600.0
-"""Seconds until all is looked at once: that may take a fifth of a second."""
+"""Seconds between two full collections, which may take a fifth of a second."""
 
 
 def set_aside() -> None:
-    """Collect what is new, and set the rest aside."""
+    """Collect new objects, and freeze those that remain."""
     gc.collect(1)
     gc.freeze()
 
 
 async def keep_collections_short() -> None:
-    """Set aside what there is, again and again."""
+    """Freeze objects at every `INTERVAL`, until cancelled."""
     loop = asyncio.get_running_loop()
     full_at = loop.time() + FULL_COLLECTION
     try:

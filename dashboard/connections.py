@@ -1,4 +1,4 @@
-"""The connections of a source, as far as what passed shows them: how each was opened, and how it ended."""
+"""The connections of a source, as the observed traffic shows them: opening handshake, state, and end."""
 
 from __future__ import annotations
 
@@ -38,11 +38,11 @@ from dashboard.shortening import shortened
 _INTRODUCING = frozenset({ConnectionStartOk.index, ConnectionSecureOk.index, ConnectionOpen.index})
 
 MAX_CONNECTIONS = 20_000
-"""Connections that are known; those that ended first are forgotten."""
+"""Maximum number of connections that are kept; beyond it the oldest closed ones are forgotten."""
 
 
 class ConnectionEnd(msgspec.Struct, frozen=True, kw_only=True):
-    """How a connection ended: who closed it (None where no peer did), with what, and because of which command."""
+    """The end of a connection: who closed it (`None` if no peer did), code and text, and the command that caused it."""
 
     by: str | None
     code: int
@@ -53,9 +53,9 @@ class ConnectionEnd(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class SeenConnection(msgspec.Struct, kw_only=True):
-    """One connection. `protocol` is None until there is a frame of it.
+    """One connection. `protocol` is `None` until it has had a frame.
 
-    `handshake` is what both peers said and agreed on, None where its beginning was not seen.
+    `handshake` holds the peers' properties, the login and the negotiated limits, `None` if its beginning was not seen.
     """
 
     stream: int
@@ -74,18 +74,18 @@ class SeenConnection(msgspec.Struct, kw_only=True):
     channels: int = 0
     end: ConnectionEnd | None = None
     ended: str | None = None
-    """Why both directions are over."""
+    """The reason why both directions have ended."""
 
     def to_dict(self) -> dict[str, Any]:
-        """As JSON has it."""
+        """Return the connection in its JSON form."""
         found: dict[str, Any] = msgspec.to_builtins(self)
         return found
 
 
 class Connections:
-    """All connections of a source, by their numbers; of those with the same number the newest.
+    """All connections of a source by number; of several with the same number, the newest.
 
-    Also what is known of their clients, for filters that begin in the middle.
+    Also their clients, for filters that begin in the middle of a connection.
     """
 
     def __init__(self) -> None:
@@ -93,7 +93,7 @@ class Connections:
         self._clients: dict[int, tuple[Client, int]] = {}
 
     def take(self, decoded: Decoded, seq: int, count: int) -> None:
-        """Take what passed, in the rows from `seq` on."""
+        """Record decoded traffic whose rows begin at `seq`."""
         seen = self.seen.get(decoded.stream)
         if seen is None or (seen.ended is not None and not isinstance(decoded, StreamEnded)):
             seen = self._new(decoded, seq)
@@ -110,7 +110,7 @@ class Connections:
             seen.bytes[decoded.sender] += size_of(decoded.frames)
 
     def learn(self, decoded: Amqp091DecodedFrames, frames: Iterable[Frame], seq: int) -> None:
-        """Know the client by what it sends on channel 0."""
+        """Learn the client's properties from the methods on channel 0."""
         for frame in frames:
             if frame.channel == 0 and frame.kind == METHOD:
                 before = self._known_client(decoded.stream, decoded.connection)
@@ -119,13 +119,13 @@ class Connections:
                     self._clients[decoded.stream] = (after, seq)
 
     def learn_amqp010(self, decoded: Amqp010DecodedFrames, seq: int) -> None:
-        """Know a client of 0-10 by the controls with which it logs in, where each is in one frame."""
+        """Learn a 0-10 client's properties from its login controls, if each is in a single frame."""
         if decoded.sender != CLIENT:
             return
         for frame in decoded.frames:
             if frame.index in _INTRODUCING and frame.is_whole_segment:
                 before = self._known_client(decoded.stream, decoded.connection)
-                with suppress(ProtocolError):  # what is malformed is reported elsewhere
+                with suppress(ProtocolError):  # a malformed control is reported elsewhere
                     self._clients[decoded.stream] = (updated_amqp010_client(before, frame.method, plain), seq)
 
     def _known_client(self, stream: int, connection: str) -> Client:
@@ -133,7 +133,7 @@ class Connections:
         return client or Client.named(stream, connection)
 
     def note(self, stream: int, events: Iterable[TraceEvent]) -> None:
-        """Take what happened on a connection."""
+        """Record the trace events of one connection."""
         seen = self.seen.get(stream)
         if seen is None:
             return
@@ -159,12 +159,12 @@ class Connections:
                     seen.is_joined = True
 
     def client_of(self, stream: int, connection: str, seq: int) -> Client:
-        """What is known of a client, for a reader that begins at this row: nothing that comes only behind it."""
+        """Return the client as known before the row `seq`, for a reader that begins there."""
         client, learned_at = self._clients.get(stream, (None, 0))
         return client if client is not None and learned_at < seq else Client.named(stream, connection)
 
     def end_all(self, reason: str, now_ns: int) -> list[StreamEnded]:
-        """The ends of all connections that are open: their proxy is gone."""
+        """Return an end for each open connection, when the proxy is gone."""
         return [
             StreamEnded(now_ns, each.stream, each.connection, reason) for each in self.seen.values() if each.is_open
         ]
@@ -188,7 +188,7 @@ class Connections:
 
 
 def size_of(frames: Sequence[Frame] | Sequence[Amqp010Frame]) -> int:
-    """The bytes of these frames."""
+    """Return the size of frames in bytes."""
     if isinstance(frames, FrameChunk):
         return len(frames.data)
     return sum([each.length() for each in frames])

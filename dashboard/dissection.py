@@ -1,6 +1,6 @@
-"""The fields of one frame of AMQP 0-9-1, each with the bytes that it is in: a tree for the panes of a frame.
+"""Dissection of one 0-9-1 frame into a tree of fields with their byte ranges.
 
-The fields of a frame, and those within each field, lie one behind the other without a gap; only bits share a byte.
+The fields of a frame, and those within each field, are adjacent without gaps; only bits share a byte.
 """
 
 from __future__ import annotations
@@ -53,14 +53,14 @@ _VALUE_TYPES = {
     "F": ("table", -1),
     "A": ("array", -1),
 }
-"""The types of values in tables, by their letters: name, and bytes; -1 where a length says how many."""
+"""Types of table values by their letters: name and size in bytes; -1 if a length precedes the value."""
 
 NAMES_IN_FILTERS = frozenset({"exchange", "destination", "queue", "routing_key", "consumer_tag"})
-"""Arguments that expressions have by their own name."""
+"""Arguments that filter expressions name directly, without `fields.`."""
 
 
 def dissected(frame: Frame) -> tuple[bytes, list[Field]]:
-    """The bytes of a frame, secrets masked, and its fields."""
+    """Return the bytes of a frame, secrets masked, and its fields."""
     raw = masked(frame.raw)
     return raw, [
         Field(name="frame type", start=0, end=1, type="octet", value=TYPES[frame.kind]),
@@ -84,7 +84,7 @@ def _payload(frame: Frame, raw: bytes) -> Iterator[Field]:
         return
     try:
         if frame.kind == METHOD:
-            frame.method  # noqa: B018 - that it can be decoded
+            frame.method  # noqa: B018 - raises if the method cannot be decoded
             yield from _method(frame, raw, end)
             return
         if frame.kind == HEADER:
@@ -124,7 +124,7 @@ def _header(raw: bytes, end: int) -> Iterator[Field]:
 
 
 def _fields(raw: bytes, at: int, names: Sequence[str], layout: str, secret: str | None, prefix: str) -> Iterator[Field]:
-    """Fields of a layout, from a place on: those of a method, or properties."""
+    """Yield the fields of a layout from `at` on: a method's arguments, or properties."""
     place = 0
     while place < len(layout):
         kind, name = layout[place], names[place]
@@ -184,9 +184,9 @@ def _table_field(raw: bytes, at: int, name: str) -> Field:
 
 
 def _nested(raw: bytes, start: int, at: int, name: str, kind: str, path: str, before: list[Field], depth: int) -> Field:
-    """A table or an array whose length is at a place; the field begins at `start`, with what is `before` the length.
+    """Return a table or an array whose length is at `at`; the field begins at `start`, where `before` lies.
 
-    One that lies within more than `MAX_TABLE_DEPTH` others has its octets for a value, as in records.
+    One that is nested more than `MAX_TABLE_DEPTH` deep has its octets as its value, as in records.
     """
     begin = at + 4
     end = begin + int.from_bytes(raw[at:begin])
@@ -236,7 +236,7 @@ def _items(raw: bytes, at: int, end: int, depth: int) -> Iterator[Field]:
 
 
 def _value(raw: bytes, start: int, at: int, name: str, kind: str, path: str, named: Field | None, depth: int) -> Field:
-    """A value whose letter is at a place; the field begins at `start`, where its name is, if it has one."""
+    """Return the value whose type letter is at `at`; the field begins at `start`, with its name if it has one."""
     type_name, size = _VALUE_TYPES[kind]
     begin = at + 1
     if kind in "FA":

@@ -1,4 +1,4 @@
-"""A command that is kept, as one of 0-9-1, in whose words rules and tests are written for both protocols."""
+"""Commands of both protocols in terms of 0-9-1, in which rules and tests are written."""
 
 from __future__ import annotations
 
@@ -15,14 +15,14 @@ from dashboard.message_ring import Content
 
 
 class EquivalentCommand(NamedTuple):
-    """A method of 0-9-1, and the properties of its message."""
+    """A 0-9-1 method, and the properties of its message."""
 
     method: Method
     properties: Properties = NO_PROPERTIES
 
 
 def equivalent_command(content: Content) -> EquivalentCommand | None:
-    """The command as rules see it; None of what they do not see. A message that was returned is its publish."""
+    """Return the command as rules see it, `None` if rules never see it. A returned message is its publish."""
     method, properties = content.method, content.properties
     if isinstance(method, TransferBase):
         header = properties.header if isinstance(properties, TransferProperties) else None
@@ -33,5 +33,5 @@ def equivalent_command(content: Content) -> EquivalentCommand | None:
     if isinstance(method, Amqp010Method):
         view = method_view(content.sender, method)
         return None if view is None else EquivalentCommand(view)
-    assert isinstance(properties, Properties)  # those of 0-9-1
+    assert isinstance(properties, Properties)  # a 0-9-1 command has 0-9-1 properties
     return EquivalentCommand(method, properties)

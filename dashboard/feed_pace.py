@@ -1,4 +1,4 @@
-"""How fast a proxy's packets are asked for: so that to show them takes a bounded part of the processor."""
+"""Pace at which a proxy's packets are requested, so that showing them takes a bounded share of the processor."""
 
 from __future__ import annotations
 
@@ -6,40 +6,40 @@ import time
 from collections.abc import Callable
 
 SHARE = 0.25
-"""The part of a processor that the dashboard takes for what passes, where more passes than it could show."""
+"""Share of a processor that showing traffic may take, if more traffic passes than can be shown."""
 
 SAMPLING_SHARE = 0.05
-"""The same where far more passes: of that, some is shown as an example."""
+"""Share of a processor if far more traffic passes than can be shown, so that only samples of it are shown."""
 
 FAR_MORE = 5
-"""How many times as much as could be shown is far more than that."""
+"""Ratio of the passing traffic to the traffic that can be shown, beyond which it counts as far more."""
 
 WINDOW = 1.0
-"""Seconds, at least, over which that is found out; after two of them without a loss, it is over."""
+"""Minimum time in seconds over which an overload is judged; after twice that time without a loss, it is over."""
 
 BURST = 0.3
-"""Seconds of work that may be done at once, after it was quiet."""
+"""Seconds of processor time that may be used at once after a quiet period."""
 
 LONGEST_PAUSE = 0.25
-"""Seconds after which more is asked for, whatever it has taken: else what others ask of us could keep us from it."""
+"""Longest pause in seconds, whatever the work has cost: otherwise the cost of other requests could stop the feed."""
 
 LATE = 0.4
-"""Seconds that what is read may be old."""
+"""Lag in seconds beyond which a batch counts as late."""
 
 PATIENCE = 0.3
-"""Seconds after which what is late is skipped, if it is late still: a machine may keep us from work for a while."""
+"""Seconds that a lag must last before packets are skipped, since the machine may suspend this process briefly."""
 
 PATIENT_BATCHES = 8
-"""Batches that are read meanwhile: of so few, where there are no more, nothing has to be skipped."""
+"""Minimum number of late batches before packets are skipped; a smaller backlog is read without skipping."""
 
 FRESH = 0.1
-"""Seconds that what is read next is old at most, after that."""
+"""Maximum lag in seconds right after packets were skipped."""
 
 
 class FeedPace:
-    """The pace of one feed. `spent` is how much of the processor its thread has taken.
+    """Pace of one feed; `spent` returns the processor time of its thread.
 
-    `shown` and `lost` count frames: they are to be raised by who reads it.
+    `shown` and `lost` count frames; the feed's reader increments them.
     """
 
     def __init__(
@@ -57,7 +57,7 @@ class FeedPace:
         self._late_batches = 0
 
     def pause(self) -> float:
-        """How long to wait now until more is asked for."""
+        """Return the seconds to wait before the next request."""
         now, spent = self._clock(), self._spent()
         if now - self._judged_at >= (WINDOW if self.lost else 2 * WINDOW):
             self._judge(now, spent)
@@ -67,7 +67,7 @@ class FeedPace:
         return max(0.0, -self._allowed / self.share)
 
     def _judge(self, now: float, spent: float) -> None:
-        """Is it far more that passes than could be shown, by what each that was shown has taken?"""
+        """Choose the share of the processor, by the cost of each frame shown and the number of frames that passed."""
         passed = self.shown + self.lost
         could_take, took = SHARE * (now - self._judged_at), spent - self._spent_by_then
         is_far_more = self.lost and passed * took > FAR_MORE * could_take * self.shown
@@ -76,7 +76,7 @@ class FeedPace:
         self.shown = self.lost = 0
 
     def max_age(self, behind: float) -> float | None:
-        """How old what comes next may be, where what came last was so many seconds old; None: as old as it is."""
+        """Return the maximum lag of the next batch in seconds, after one `behind` seconds late; `None` for no limit."""
         if behind <= LATE:
             self._late_since, self._late_batches = None, 0
             return None

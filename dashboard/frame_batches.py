@@ -1,4 +1,4 @@
-"""What was decoded, in parts that do not take long, and as a ring keeps it: frames as the bytes that they were."""
+"""Decoded traffic split into small batches, with frames in chunks of raw bytes, as a ring keeps them."""
 
 from __future__ import annotations
 
@@ -14,11 +14,11 @@ from amqproxy.taps.amqp010.chunk import Amqp010Chunk
 from amqproxy.taps.amqp091.chunk import Amqp091Chunk
 
 MAX_FRAMES = 256
-"""Frames of a part."""
+"""Maximum number of frames in a batch."""
 
 
 def batches(decoded: Decoded) -> Iterator[Decoded]:
-    """The same in parts."""
+    """Split decoded traffic into batches of at most `MAX_FRAMES` frames."""
     if isinstance(decoded, Amqp010DecodedFrames):
         yield from _amqp010_batches(decoded)
     elif not isinstance(decoded, Amqp091DecodedFrames) or len(decoded.frames) <= MAX_FRAMES:
@@ -45,7 +45,7 @@ def _amqp010_batches(decoded: Amqp010DecodedFrames) -> Iterator[Decoded]:
 
 
 def _chunk(frames: Sequence[Amqp010Frame], command_ids: Sequence[int | None]) -> Amqp010Chunk | None:
-    """The frames as one chunk; None where bytes of them, or between them, are missing."""
+    """Return the frames as one chunk; `None` if bytes of them, or between them, are missing."""
     if isinstance(frames, Amqp010Chunk):
         return frames
     at = first = frames[0].offset

@@ -1,4 +1,4 @@
-"""In which row of the ring the nth frame of a direction is: findings name frames by such numbers."""
+"""Ring rows of the nth frame of each direction, since findings name frames by these numbers."""
 
 from __future__ import annotations
 
@@ -12,11 +12,11 @@ from amqproxy.amqp091.frame import HEARTBEAT, Frame
 from amqproxy.amqp091.transitions import CLIENT, SERVER
 
 MAX_RUNS = 500_000
-"""Runs of rows that are kept of all connections; beyond that the older half of each direction's is forgotten."""
+"""Maximum number of runs for all connections; beyond it the older half of each direction's runs is forgotten."""
 
 
 class _Direction:
-    """What one sender has sent on one connection: `count` frames, in runs of rows that follow each other.
+    """Frames of one sender on one connection: their `count`, and runs of consecutive rows.
 
     The run `i` begins with the frame numbered `numbers[i]`, in the row `rows[i]`.
     """
@@ -30,7 +30,7 @@ class _Direction:
 
 
 class FrameNumbers:
-    """Counts the frames of each direction that is traced, from 1, without heartbeats, as its trace does."""
+    """Frame counters of each traced direction, from 1 and without heartbeats, like the counts of its trace."""
 
     def __init__(self, max_runs: int = MAX_RUNS) -> None:
         self._directions: dict[tuple[int, str], _Direction] = {}
@@ -38,7 +38,7 @@ class FrameNumbers:
         self._runs = 0
 
     def take(self, stream: int, sender: str, frames: Sequence[Frame | Amqp010Frame], seq: int) -> None:
-        """Take frames that are in the rows from `seq` on."""
+        """Number frames whose rows begin at `seq`."""
         direction = self._directions.get((stream, sender))
         if direction is None:
             direction = self._directions[stream, sender] = _Direction()
@@ -51,7 +51,7 @@ class FrameNumbers:
                 self._add(direction, row, 1)
 
     def row_of(self, stream: int, sender: str, number: int) -> int | None:
-        """The row of a frame; None where that is not known any more."""
+        """Return the row of a frame; `None` if it has been forgotten or was never counted."""
         direction = self._directions.get((stream, sender))
         if direction is None or number > direction.count:
             return None
@@ -59,13 +59,13 @@ class FrameNumbers:
         return None if run < 0 else direction.rows[run] + number - direction.numbers[run]
 
     def end(self, stream: int) -> None:
-        """A connection is over, or is counted anew."""
+        """Forget a connection that has ended or whose frames are numbered anew."""
         for sender in (CLIENT, SERVER):
             found = self._directions.pop((stream, sender), None)
             self._runs -= 0 if found is None else len(found.rows)
 
     def clear(self) -> None:
-        """All are counted anew."""
+        """Forget all connections, whose frames are numbered anew."""
         self._directions.clear()
         self._runs = 0
 

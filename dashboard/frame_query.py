@@ -1,4 +1,4 @@
-"""Rows of a ring that are asked for: some before one, some behind it, or in a span of time."""
+"""Queries for rows of a ring: before a row, after a row, or in a time range."""
 
 from __future__ import annotations
 
@@ -15,26 +15,26 @@ from dashboard.row_writer import RowWriter
 from dashboard.selected import Selected, narrowed
 
 LOOK_AHEAD = 4096
-"""Entries behind the last row that is asked for, in which its command may be completed."""
+"""Entries after the last requested row in which its command may be completed."""
 
 
 BLOCK_FRAMES = 20_000
-"""Frames of a block: blocks are searched whole, the newest first."""
+"""Frames of a block; blocks are searched completely, the newest first."""
 
 WARM_UP = 2048
-"""Entries before a block, of which commands may be under way where it begins."""
+"""Entries before a block that are read for commands that are incomplete where the block begins."""
 
 MAX_PAGE_BYTES = 16 * 1024 * 1024
-"""Bytes of the rows of one answer, about: a row has all headers of a message, which may be very many."""
+"""Approximate limit on the bytes of one page: a row has all headers of a message, which may be very many."""
 
 SEARCH_SECONDS = 2.0
-"""After so long, what was found by then is the answer, with where to go on."""
+"""Seconds after which a search returns the rows found so far, and where to continue."""
 
 
 class Page(NamedTuple):
-    """Rows as JSON, the newest last; `has_more` is whether there may be others in the direction that was asked for.
+    """Rows as JSON, the newest last; `has_more` if further rows may exist in the requested direction.
 
-    These are before the row `searched`, or behind it where that was asked for.
+    These are before the row `searched`, or after it for a query with `after`.
     """
 
     rows: list[bytes]
@@ -43,7 +43,7 @@ class Page(NamedTuple):
 
 
 def entries_for(ring: Ring, query: ListQuery) -> list[RingEntry]:
-    """The entries that may have the rows that are asked for; to be taken in the event loop."""
+    """Return the entries that may hold the requested rows; only to be called in the event loop."""
     start = ring.first if query.start_ns is None else ring.number_at(query.start_ns)
     stop = ring.end if query.end_ns is None else ring.number_at(query.end_ns)
     if query.before is not None:
@@ -57,7 +57,7 @@ def find(
     query: ListQuery,
     clock: Callable[[], float] = time.monotonic,
 ) -> Page:
-    """The rows that are asked for; it touches nothing but what it is given, and ends in time."""
+    """Return the requested rows, within `SEARCH_SECONDS`; safe in a thread, since it uses only its arguments."""
     stop_at = clock() + SEARCH_SECONDS
     if query.after is not None:
         return _find_forwards(entries, selection, query.after, query.limit, lambda: clock() > stop_at)
@@ -67,7 +67,7 @@ def find(
 def _find_forwards(
     entries: Sequence[RingEntry], selection: FrameSelection, after: int, limit: int, is_over: Callable[[], bool]
 ) -> Page:
-    """The first rows behind one."""
+    """Return the first rows after `after`."""
     writer = RowWriter()
     rows: list[bytes] = []
     searched = after
@@ -94,7 +94,7 @@ def _find_forwards(
 def _find_backwards(
     entries: Sequence[RingEntry], selection: FrameSelection, query: ListQuery, is_over: Callable[[], bool]
 ) -> Page:
-    """The last rows before one, or of all: in blocks, the newest first."""
+    """Return the last rows before `query.before`, or of all, searching blocks from the newest on."""
     stop = len(entries)
     end = entries[-1].seq + entries[-1].count if entries else 0
     if query.before is not None and query.before < end:
@@ -134,7 +134,7 @@ def _find_backwards(
 def _block(
     entries: Sequence[RingEntry], start: int, stop: int, end: int, selection: FrameSelection
 ) -> Iterator[Selected]:
-    """What is shown of the entries from `start` to `stop`, of the rows before `end`."""
+    """Yield the selected rows before `end` of the entries from `start` to `stop`."""
     if not entries[start:stop]:
         return
     selection.forget()
@@ -147,7 +147,7 @@ def _block(
                 continue
             found: Selected | None = Selected(decoded, seqs)
             if seqs[0] < begin or seqs[-1] >= end:
-                assert isinstance(decoded, DecodedFrames)  # all else has one row
+                assert isinstance(decoded, DecodedFrames)  # everything else has one row
                 found = narrowed(decoded, seqs, lambda seq, frame: begin <= seq < end)
             if found is not None:
                 yield found

@@ -1,4 +1,4 @@
-"""Which frames of a ring are shown: those of a connection, of a channel, or of the commands that a filter lets by."""
+"""Selection of a ring's frames by connection, by channel, or by a filter on their commands."""
 
 from __future__ import annotations
 
@@ -25,14 +25,14 @@ from dashboard.selected import Selected, narrowed
 from dashboard.viewer_filter import viewer_filter
 
 MAX_STREAMS = 20_000
-"""Connections whose commands under way a selection follows; beyond that it begins anew with each."""
+"""Maximum number of connections whose incomplete commands a selection follows; beyond it all are forgotten."""
 
 MAX_HELD_FRAMES = 4096
-"""Frames of a command that are kept until it is known whether they are shown; of a longer one, its last."""
+"""Maximum number of frames that are held until a command's filter decides; of a longer command, the last ones."""
 
 
 class OnConnection(Protocol):
-    """What passed on a connection, or is about it."""
+    """Decoded traffic, or an event, of one connection."""
 
     @property
     def stream(self) -> int: ...
@@ -42,16 +42,16 @@ class OnConnection(Protocol):
 
 
 ClientOf = Callable[[int, str, int], Client]
-"""What is known of the client of a connection, by its number, its name and the row from which on that is asked."""
+"""Function from a connection's number, its name and a row to the client as known before that row."""
 
 
 def named_client(stream: int, connection: str, seq: int) -> Client:
-    """A client of which nothing is known but its connection."""
+    """Return a client that is known only by its connection."""
     return Client.named(stream, connection)
 
 
 class Place(msgspec.Struct, frozen=True, kw_only=True):
-    """A connection, by its number or a part of its name, and perhaps a channel; any, where both are None."""
+    """A connection, by its number or a part of its name, and a channel; `None` stands for any."""
 
     connection: str | None = None
     channel: int | None = None
@@ -61,7 +61,7 @@ class Place(msgspec.Struct, frozen=True, kw_only=True):
         return self.connection is None and self.channel is None
 
     def has_connection(self, shown: OnConnection) -> bool:
-        """Is this on the connection?"""
+        """Whether this belongs to the connection."""
         wanted = self.connection
         if wanted is None:
             return True
@@ -70,7 +70,7 @@ class Place(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class FrameSelection:
-    """Chooses frames of entries that are given in order. `ValueError` where the filter is wrong."""
+    """Selects frames from entries that are passed in order; `ValueError` if the filter is invalid."""
 
     def __init__(
         self, filter: str | None = None, place: Place | None = None, client_of: ClientOf = named_client
@@ -85,9 +85,9 @@ class FrameSelection:
         return self._filter is None and self._place.is_everywhere
 
     def waits(self, entries: Iterable[RingEntry]) -> bool:
-        """Does it depend on what comes behind these entries whether their frames are shown?
+        """Whether the selection of these entries' frames may depend on later entries.
 
-        A command of 0-10 may be in several frames before its content begins.
+        A 0-10 command may span several frames before its content begins.
         """
         if self._filter is None:
             return False
@@ -96,13 +96,13 @@ class FrameSelection:
         return any(isinstance(each.decoded, Amqp010DecodedFrames) for each in entries)
 
     def forget(self) -> None:
-        """What is given next does not follow what was given so far."""
+        """Forget incomplete commands before entries that do not follow the previous ones."""
         self._streams.clear()
 
     def select(self, entry: RingEntry, after: int = -1) -> list[Selected]:
-        """What is shown of an entry, and of earlier ones that were waiting for it; only rows behind `after`."""
+        """Return the selected rows after `after` of an entry, and of earlier entries that waited for it."""
         kept = entry.decoded
-        if isinstance(kept, MissingFrames):  # what it was is not known
+        if isinstance(kept, MissingFrames):  # the lost frames are unknown, so that no filter applies
             return [Selected(kept, (entry.seq,))] if entry.seq > after else []
         if not self._place.has_connection(kept):
             return []
@@ -125,7 +125,7 @@ class FrameSelection:
         return self._filtered(entry, chosen, after) if is_filtered else [chosen]
 
     def _select_other(self, entry: RingEntry, decoded: Decoded, after: int) -> list[Selected]:
-        """What is no frame: a filter shows what could not be read, as it does in `decode`."""
+        """Select rows that are not frames; a filter shows undecodable bytes, like `decode` does."""
         if isinstance(decoded, StreamEnded):
             self._streams.pop(decoded.stream, None)
             return []
@@ -160,7 +160,7 @@ class FrameSelection:
 
 
 class _Stream:
-    """One connection: its filter, and the frames of commands of which it is not known yet whether they are shown."""
+    """Filter of one 0-9-1 connection, with the frames of commands that it has not decided about."""
 
     def __init__(self, chosen: Filter, client: Client) -> None:
         self._filter = FrameFilter(chosen, client)
@@ -168,7 +168,7 @@ class _Stream:
         self._held: dict[tuple[str, int], list[tuple[int, Frame, Amqp091DecodedFrames]]] = {}
 
     def sift(self, decoded: Amqp091DecodedFrames, frames: list[tuple[int, Frame]]) -> list[Selected]:
-        """What is shown now, in the order in which it is let by."""
+        """Return the frames that the filter has selected, in the order in which it passes them."""
         sender, seconds, tags = Peer(decoded.sender), decoded.ts_ns / 1e9, decoded.note.tags
         sift = self._filter.sift
         if not self._waits:
@@ -208,13 +208,13 @@ def _selected(decoded: Amqp091DecodedFrames, frames: list[tuple[int, Frame]]) ->
 
 
 class _Amqp010Stream:
-    """The same of one connection of 0-10."""
+    """Filter of one 0-10 connection."""
 
     def __init__(self, chosen: Filter, client: Client) -> None:
         self._filter: AssemblyFilter[_Row] = AssemblyFilter(chosen, client, plain)
 
     def sift(self, decoded: Amqp010DecodedFrames, seqs: Sequence[int]) -> list[Selected]:
-        """What is shown now, in the order in which it is let by."""
+        """Return the frames that the filter has selected, in the order in which it passes them."""
         rows = [_Row(decoded, place, seq) for place, seq in enumerate(seqs)]
         passed = self._filter.sift(Peer(decoded.sender), decoded.frames, rows, decoded.ts_ns / 1e9)
         found = []
@@ -226,7 +226,7 @@ class _Amqp010Stream:
 
 
 class _Row(NamedTuple):
-    """Where a frame is in its packet, and the number of its row."""
+    """A frame's index in its packet, and its row number."""
 
     decoded: Amqp010DecodedFrames
     place: int

@@ -1,4 +1,4 @@
-"""Checks of what browsers send, and headers of what they are sent: nothing but this server is to be in a page."""
+"""Checks of request headers, and security headers of responses: pages may load nothing from other servers."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ POLICY = (
     "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self' data: blob:; font-src 'self'; "
     "connect-src 'self'; manifest-src 'self'; base-uri 'none'; form-action 'self'; frame-ancestors 'none'"
 )
-"""No script or style but those from this server, and none within a page."""
+"""Content security policy: scripts and styles only from this server, and none inline."""
 
 _HEADERS = {
     "content-security-policy": POLICY,
@@ -35,11 +35,11 @@ _PORT = re.compile(r":\d{1,5}$")
 
 
 class HeaderChecks:
-    """Answers only what was asked of this server by its own name, and by its own pages.
+    """Middleware that answers only requests for this server's own names, from its own pages.
 
-    A page of another site may make a browser send requests here, or have its own name lead here: so a name has to be
-    an address, this machine's, or one that is configured, and `Origin` has to be the same as `Host`. Requests without
-    an `Origin`, for pictures and the like, are known by their `Sec-Fetch-Site`.
+    A page of another site may make a browser send requests here, or point its own name here (DNS rebinding). A name
+    therefore has to be an address, this machine's, or one that is configured, and `Origin` has to equal `Host`.
+    Requests without an `Origin`, such as those for images, are judged by their `Sec-Fetch-Site`.
     """
 
     def __init__(self, app: ASGIApp, settings: Settings) -> None:
@@ -84,7 +84,7 @@ class HeaderChecks:
         if origin is not None and _host_of(origin) != host.lower():
             return OTHER_SITE
         if headers.get("sec-fetch-site", "none") in ("cross-site", "same-site"):
-            # A link to a page of ours may be followed; its API is for our pages alone.
+            # Links from other sites may lead to pages, but not to the API.
             is_link = headers.get("sec-fetch-mode") == "navigate" and headers.get("sec-fetch-dest") == "document"
             if not is_link or path.startswith("/api"):
                 return OTHER_SITE
@@ -102,7 +102,7 @@ class HeaderChecks:
 
 
 def _host_of(origin: str) -> str:
-    """The host and port of an `Origin`; "" where it is none."""
+    """Return the host and port of an `Origin`; "" if it is invalid."""
     try:
         return urlsplit(origin).netloc.lower()
     except ValueError:

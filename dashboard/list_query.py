@@ -1,4 +1,4 @@
-"""Which rows of a list are asked for."""
+"""Queries for the rows of a list."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from dashboard.frame_selection import Place
 
 
 class ListQuery(msgspec.Struct, frozen=True, kw_only=True):
-    """At most `limit` rows: the first ones behind `after`, else the last ones before `before`, or of all.
+    """At most `limit` rows: the first after `after`, else the last before `before`, else the last of all.
 
     Times are in nanoseconds since 1970.
     """
@@ -22,5 +22,5 @@ class ListQuery(msgspec.Struct, frozen=True, kw_only=True):
     end_ns: int | None = None
 
     def holds(self, ts_ns: int) -> bool:
-        """Is this within the time that is asked for?"""
+        """Whether a time is in the requested range."""
         return (self.start_ns is None or ts_ns >= self.start_ns) and (self.end_ns is None or ts_ns < self.end_ns)

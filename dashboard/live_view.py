@@ -17,23 +17,23 @@ from dashboard.row_writer import RowWriter
 MAX_BATCH_ROWS = 2000
 
 MAX_BATCH_BYTES = 4 * 1024 * 1024
-"""Bytes of the rows of a batch, about: a row has all headers of a message, which may be very many."""
+"""Approximate limit on the bytes of a batch: a row has all headers of a message, which may be very many."""
 
 BUILD_SECONDS = 0.008
-"""How long rows are looked for before others have their turn."""
+"""Seconds for which a batch is built before other views have their turn."""
 
 FRESH_PART = 0.2
-"""What is too old is skipped up to what has this part of the age, so that this is not so again at once."""
+"""Fraction of the maximum age down to which a late view skips, so that it is not late again at once."""
 
 GRACE_SECONDS = 3.0
-"""What came so shortly before a view began is shown, however old it may be by then: the browser asked for it late."""
+"""Seconds before a view began whose rows are shown at any age, since the browser asked for them late."""
 
 MAX_CREDIT = 2
-"""Batches that a browser may be sent before it has to ask for more."""
+"""Maximum number of batches that a browser may be sent before it grants more credit."""
 
 
 class _Numbered(msgspec.Struct):
-    """A row, as far as its number."""
+    """The number of an encoded row."""
 
     seq: int
 
@@ -42,16 +42,16 @@ _number = msgspec.json.Decoder(_Numbered)
 
 
 class Batch(NamedTuple):
-    """Rows for a browser; `skipped` others were too old, or overwritten, before it had its turn."""
+    """Rows for a browser; `skipped` counts rows that were overwritten or too old before the view had its turn."""
 
     rows: list[bytes]
     skipped: int
     newest_ns: int
     seq: int
-    """All rows up to this one have been looked at, and sent if they were selected."""
+    """Last row that has been examined; all selected rows up to it have been sent."""
 
     def to_json(self, view: bytes) -> bytes:
-        """The message that it is; `view` is the view's name as JSON."""
+        """Encode the batch as a message; `view` is the view's name as JSON."""
         return b'{"type":"batch","view":%b,"rows":[%b],"skipped":%d,"newest":%d,"seq":%d}' % (
             view,
             b",".join(self.rows),
@@ -62,7 +62,7 @@ class Batch(NamedTuple):
 
 
 class AgeLimit:
-    """What is too old to be sent by now; nothing, if `max_age` is None."""
+    """Limit on the age of rows that are still sent; none if `max_age` is `None`."""
 
     __slots__ = ("_began_at", "_clock", "_max_age")
 
@@ -72,7 +72,7 @@ class AgeLimit:
         self._began_at = clock()
 
     def __call__(self) -> Callable[[float], bool]:
-        """Is what came at a time to be skipped, as things stand now? To be asked in order, from the next that comes."""
+        """Return the predicate for rows to skip at this moment; it has to be called with their times in order."""
         if self._max_age is None:
             return lambda came_at: False
         now, late, began_at = self._clock(), self._began_at - GRACE_SECONDS, self._began_at
@@ -89,23 +89,23 @@ class AgeLimit:
 
 
 class View(Protocol):
-    """A list in a browser, as it grows."""
+    """A live list in a browser."""
 
     credit: int
 
     @property
     def has_more(self) -> bool:
-        """Is there something that was not looked at, or not sent?"""
+        """Whether rows remain that have not been examined or sent."""
 
     def grant(self, batches: int) -> None:
-        """So many batches more may be sent."""
+        """Add credit for `batches` more batches, up to `MAX_CREDIT`."""
 
     def batch(self) -> Batch | None:
-        """The next rows, for one batch of credit; None where there are none so far."""
+        """Return the next rows for one batch of credit; `None` if there are none, or no credit is left."""
 
 
 class FrameView:
-    """The frames of a ring that are behind the row `after`, or that come from now on if that is None."""
+    """Live view of a ring's frames after the row `after`; if that is `None`, of new frames only."""
 
     def __init__(
         self,
@@ -165,7 +165,7 @@ class FrameView:
         return Batch(rows[:MAX_BATCH_ROWS], skipped, self._ring.newest_ns, looked_up_to)
 
     def _skip(self) -> None:
-        """Pass over what was overwritten, and what came too long ago."""
+        """Skip rows that were overwritten or have become too old, and count them."""
         ring = self._ring
         first = max(self._next, ring.first)
         is_too_old = self._age_limit()
@@ -184,7 +184,7 @@ def _seq(ring: Ring, entry: RingEntry | None) -> int:
 
 
 class MessageView:
-    """The messages, or the findings, that are behind the row `after`, or that come from now on if that is None."""
+    """Live view of messages or findings after the row `after`; if that is `None`, of new ones only."""
 
     def __init__(
         self,
@@ -230,7 +230,7 @@ class MessageView:
         return Batch(rows, skipped, self._ring.newest_ns, self._next - 1)
 
     def _skip(self) -> int:
-        """Pass over what was overwritten, and what came too long ago: how many these are."""
+        """Skip rows that were overwritten or have become too old, and return their number."""
         first = max(self._next, self._ring.first_seq)
         is_too_old = self._age_limit()
         while (row := self._ring.rows.get(first)) is not None and is_too_old(row.came_at):

@@ -1,4 +1,4 @@
-"""Messages and findings that are asked for: some before one, some behind it, or in a span of time."""
+"""Queries for messages and findings: before a row, after a row, or in a time range."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from dashboard.message_ring import MessageRow
 from dashboard.message_selection import MessageSelection
 
 CHECKED = 256
-"""Rows that are looked at between two looks at the clock."""
+"""Rows that are examined between two checks of the clock."""
 
 
 def find_messages(
@@ -20,7 +20,7 @@ def find_messages(
     query: ListQuery,
     clock: Callable[[], float] = time.monotonic,
 ) -> Page:
-    """The rows that are asked for; it touches nothing but what it is given, and ends in time."""
+    """Return the requested rows, within `SEARCH_SECONDS`; safe in a thread, since it uses only its arguments."""
     stop_at = clock() + SEARCH_SECONDS
     is_forwards = query.after is not None
     ordered: Iterable[MessageRow] = rows if is_forwards else reversed(rows)

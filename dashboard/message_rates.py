@@ -1,4 +1,4 @@
-"""How many messages a second went to each exchange, and came from each queue, of late."""
+"""Recent message rates of each exchange and each queue."""
 
 from __future__ import annotations
 
@@ -11,23 +11,23 @@ import msgspec
 from dashboard.message_ring import MessageRow
 
 SPAN_NS = 60 * 1_000_000_000
-"""How long ago a message may have passed that is counted, before the newest."""
+"""Time before the newest message in which messages are counted, in nanoseconds."""
 
 SECONDS = 0.5
-"""How long rows may be counted: then the rates are of those that were."""
+"""Seconds for which rows are counted; after it the rates are those of the rows counted so far."""
 
 CHECKED = 1024
-"""Rows that are counted between two looks at the clock."""
+"""Rows that are counted between two checks of the clock."""
 
 MAX_NAMES = 10_000
-"""Exchanges, and queues, that are counted; of more, those that were used last."""
+"""Maximum number of exchanges, and of queues, that are counted; of more, the most recently used."""
 
 DEFAULT = "(default)"
-"""What the default exchange is called, which has no name."""
+"""Display name of the default exchange, whose name is empty."""
 
 
 class MessageRates(msgspec.Struct, frozen=True):
-    """Messages a second, by names; `seconds` is the time that they are of, 0 where there is too little to tell."""
+    """Messages per second by name; `seconds` is the time that they cover, 0 if it is too short to compute rates."""
 
     published: dict[str, float]
     delivered: dict[str, float]
@@ -36,7 +36,7 @@ class MessageRates(msgspec.Struct, frozen=True):
 
 
 class _Record(msgspec.Struct):
-    """A record, as far as it is counted."""
+    """The fields of a record that are counted."""
 
     exchange: str | None = None
     queue: str | None = None
@@ -46,7 +46,7 @@ _decode = msgspec.json.Decoder(_Record).decode
 
 
 def message_rates(rows: list[MessageRow], clock: Callable[[], float] = time.monotonic) -> MessageRates:
-    """The rates of all messages of the last minute that are kept; it ends in time."""
+    """Return the rates of the last minute's messages, computed within `SECONDS`."""
     stop_at = clock() + SECONDS
     published: Counter[str] = Counter()
     delivered: Counter[str] = Counter()

@@ -1,4 +1,4 @@
-"""The messages that a source has had most recently, with what became of them, numbered for ever."""
+"""The most recent messages of a source with their outcomes, as rows with permanent numbers."""
 
 from __future__ import annotations
 
@@ -24,25 +24,25 @@ from amqproxy.taps.trace.events import (
 )
 
 MAX_ROWS = 200_000
-"""Rows of a ring."""
+"""Maximum number of rows in a ring."""
 
 FINDING = "finding"
-"""The type of a row that is no message."""
+"""The type of a row that is a finding."""
 
 ROW_COST = 512
-"""Bytes that a row takes, about, besides its JSON."""
+"""Approximate bytes of a row besides its JSON."""
 
 CONTENT_COST = 1024
-"""Bytes that a command takes, about, besides its body."""
+"""Approximate bytes of a command besides its body."""
 
 ContentEvent: TypeAlias = MessagePublished | MessageDelivered | MessageReturned
 RequestEvent: TypeAlias = RequestAnswered | RequestSent | RequestUnanswered
 
 
 class Content(msgspec.Struct, frozen=True, gc=False):
-    """The command that a message was: what filters ask about, and as much of its body as is kept.
+    """The command of a message: the values that filters evaluate, and the part of its body that is kept.
 
-    `frame` is the row of the frame with which it was complete, about.
+    `frame` is the approximate row of the frame that completed it.
     """
 
     sender: Peer
@@ -54,7 +54,7 @@ class Content(msgspec.Struct, frozen=True, gc=False):
 
     @classmethod
     def of(cls, event: ContentEvent | RequestEvent, frame: int) -> Content:
-        """The command of an event."""
+        """Return the command of an event, received in the row `frame`."""
         if isinstance(event, MessagePublished | MessageDelivered | MessageReturned):
             sender = CLIENT if isinstance(event, MessagePublished) else SERVER
             return cls(sender, event.method, event.properties, event.size or 0, event.body, frame)
@@ -64,10 +64,10 @@ class Content(msgspec.Struct, frozen=True, gc=False):
 
 
 class MessageRow(msgspec.Struct, frozen=True, gc=False):
-    """A message or a finding, numbered `seq`; `frame` is the row of its frame, about, `until` of its outcome.
+    """A message or a finding, numbered `seq`; `frame` is the approximate row of its frame, `until` that of its outcome.
 
-    `json` is its record as a line, `shown` the same with what only the page gets, if there is such. The rest is what
-    lists ask about. `came_at` is on the clock that never goes back.
+    `json` is its record as a line, `shown` the record with additions that only the page gets, if there are any. Lists
+    and filters use the other fields. `came_at` is on the monotonic clock.
     """
 
     seq: int
@@ -88,7 +88,7 @@ class MessageRow(msgspec.Struct, frozen=True, gc=False):
     shown: bytes = b""
 
     def to_json(self) -> bytes:
-        """The row: the record's object with its numbers."""
+        """Return the record's JSON object with the row numbers added."""
         return b'{"seq":%d,"frame":%d,"until_frame":%d,%b' % (
             self.seq,
             self.frame,
@@ -98,7 +98,7 @@ class MessageRow(msgspec.Struct, frozen=True, gc=False):
 
 
 class MessageRing:
-    """Rows in `memory` bytes, and at most `rows` of them; the oldest are overwritten."""
+    """Rows in at most `memory` bytes, and at most `rows` of them; the oldest are overwritten."""
 
     def __init__(self, memory: int, rows: int = MAX_ROWS, clock: Callable[[], float] = time.monotonic) -> None:
         self.memory = memory
@@ -112,7 +112,7 @@ class MessageRing:
     def append(
         self, record: MessageRecord | Finding, frame: int, content: Content | None = None, *, shown: bytes = b""
     ) -> MessageRow:
-        """Keep a message, or a finding, that became known with this frame."""
+        """Append a message or a finding that the frame in the row `frame` completed."""
         json = record.to_json()
         type_, outcome, code = FINDING, "", 0
         tags: tuple[str, ...] = ()
@@ -146,5 +146,5 @@ class MessageRing:
         return row
 
     def snapshot(self) -> list[MessageRow]:
-        """All rows, for a thread."""
+        """Return all rows as a list that a thread may read."""
         return list(self.rows.values())

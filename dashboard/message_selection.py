@@ -1,4 +1,4 @@
-"""Which messages are shown: those of a connection, of a channel, or those for whose commands a filter holds."""
+"""Selection of messages by connection, by channel, or by a filter on their commands."""
 
 from __future__ import annotations
 
@@ -11,9 +11,10 @@ from dashboard.viewer_filter import viewer_filter
 
 
 class MessageSelection:
-    """Chooses messages, and findings, to which no filter applies. `ValueError` where the filter is wrong.
+    """Selects messages; findings are not filtered. `ValueError` if the filter is invalid.
 
-    As in `decode --messages`, what went wrong is always shown, and of a filter's failure that which it failed on.
+    Like `decode --messages`, it always selects abnormal closes and other records without a command, and messages on
+    which the evaluation of the filter fails.
     """
 
     def __init__(
@@ -24,7 +25,7 @@ class MessageSelection:
         self._client_of = client_of
 
     def shows(self, row: MessageRow) -> bool:
-        """Is this one of them?"""
+        """Whether the message or finding is selected."""
         place = self._place
         if place.channel is not None and (row.channel or 0) != place.channel:
             return False

@@ -1,4 +1,4 @@
-"""Frames that passed and did not come here: one row for all that was lost at a time, on whatever connections."""
+"""Frames that were lost on the way to the dashboard: one row for each loss, across all connections."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from amqproxy.taps.record import encoded
 
 
 class MissingFrames(msgspec.Struct, frozen=True, gc=False):
-    """So many frames, None where that is not known, before what came at this time; and why."""
+    """A loss of `count` frames (`None` if unknown) before the row at `ts_ns`, and its reason."""
 
     ts_ns: int
     count: int | None
@@ -19,6 +19,6 @@ class MissingFrames(msgspec.Struct, frozen=True, gc=False):
     leg = ""
 
     def to_json(self, seq: int) -> bytes:
-        """The row of it."""
+        """Encode the row as JSON."""
         count = {} if self.count is None else {"count": self.count}
         return encoded({"seq": seq, "type": "gap", "ts_ns": self.ts_ns, **count, "reason": self.reason})

@@ -1,4 +1,4 @@
-"""What happens in a source, from the trace of each of its connections: messages, findings, connections, figures."""
+"""Observation of a source's traffic: traces of its connections yield messages, findings, connections and activity."""
 
 from __future__ import annotations
 
@@ -40,36 +40,36 @@ from dashboard.missing_frames import MissingFrames
 from dashboard.ring import RingEntry
 
 KEPT_BODY = 256 * 1024
-"""Bytes of a body that are kept of a message."""
+"""Maximum size of the part of a message's body that is kept, in bytes."""
 
 SHOWN_BODY = 200
-"""Bytes of a body that a message's row has."""
+"""Maximum size of the part of a body that a message's row shows, in bytes."""
 
 OPEN_MEMORY = 32 * 1024 * 1024
-"""Bytes that messages may take of which it is not known yet what becomes, and so the traces, and so the contents."""
+"""Limit in bytes on the records of pending messages, on the traces, and on the kept commands, each."""
 
 MAX_OBSERVERS = 20_000
-"""Connections that are traced; of one beyond that the frames are shown."""
+"""Maximum number of traced connections; of further connections only the frames are shown."""
 
 MAX_FINDINGS = 5_000
 
 OBSERVERS_A_STEP = 100
-"""Connections looked at in one step of a look for what has been open for long."""
+"""Connections that are checked in one step of `look`."""
 
 _SETTINGS = ObserverSettings(messages=True, findings=True, body=SHOWN_BODY, kept_body=KEPT_BODY)
 
 Key: TypeAlias = tuple[int, int, str, int]
-"""A connection, a channel, a type of record, and the number or the tag of a message."""
+"""Connection, channel, record type, and the message's number or delivery tag."""
 
 
 class Observation:
-    """Traces the connections of one source. What `is_live` is in the order in which it passed, and passes now."""
+    """Traces all connections of one source; with `is_live`, traffic arrives in its order and at its time."""
 
     def __init__(self, memory: int, *, is_live: bool) -> None:
         self.messages = MessageRing(memory)
         self.findings = MessageRing(memory, MAX_FINDINGS)
         self.kinds: Counter[str] = Counter()
-        """How often each kind of finding was reported."""
+        """Number of findings of each kind."""
         self.newest: dict[str, Finding] = {}
         """The newest finding of each kind."""
         self.connections = Connections()
@@ -83,10 +83,10 @@ class Observation:
         self._frame = 0
 
     def take(self, entry: RingEntry) -> None:
-        """Take what passed."""
+        """Observe the traffic of one ring entry."""
         decoded = entry.fresh()
         if isinstance(decoded, MissingFrames):
-            return  # each connection has its own
+            return  # each connection has its own skipped bytes
         self._frame = max(0, entry.seq + entry.count - 1)
         self.connections.take(decoded, entry.seq, entry.count)
         if isinstance(decoded, Amqp091DecodedFrames):
@@ -102,7 +102,7 @@ class Observation:
             self._trace(decoded, entry.seq)
 
     def note_gap(self, now_ns: int, reason: str) -> None:
-        """Something of all connections was missed: what is open is unknown."""
+        """Note that traffic of all connections was lost, so that the outcomes of open messages are unknown."""
         observers, self._observers = self._observers, {}
         for observer in observers.values():
             for peer in Peer:
@@ -110,13 +110,13 @@ class Observation:
         self._numbers.clear()
 
     def finish(self, now_ns: int) -> None:
-        """Nothing more comes: report what is open."""
+        """Report open messages at the end of the traffic."""
         for observer in self._observers.values():
             self._keep(observer.pending())
         self._keep(self._inspector.look(now_ns))
 
     def look(self, now_ns: int) -> Iterator[None]:
-        """Report what has been open for long; some connections a step, so that others have their turn."""
+        """Report overdue messages; each step checks some connections, so that the caller can yield to other tasks."""
         total = 0
         for looked_at, (number, observer) in enumerate(list(self._observers.items()), 1):
             if number in self._observers:
@@ -166,7 +166,7 @@ class Observation:
         )
 
     def _keep(self, reports: Sequence[Report]) -> None:
-        """Keep what is reported."""
+        """Append records and findings to their rings."""
         for report in reports:
             if isinstance(report, Finding):
                 self.kinds[report.kind] += 1
@@ -177,7 +177,7 @@ class Observation:
         self._contents.forget_requests()
 
     def _with_rows(self, finding: Finding) -> bytes:
-        """The finding as JSON; frames that show it have their rows in `seq`, where these are known."""
+        """Encode a finding, with the rows of its evidence's frames in `seq` where known; b"" without evidence."""
         if not finding.evidence:
             return b""
         shown = msgspec.to_builtins(finding)
@@ -190,7 +190,7 @@ class Observation:
 
 
 class _Contents:
-    """The commands of messages of which there is no record yet, in `memory` bytes; the oldest are forgotten."""
+    """Commands of messages that have no final record, in at most `memory` bytes; the oldest are forgotten."""
 
     def __init__(self, memory: int) -> None:
         self._memory = memory
@@ -200,7 +200,7 @@ class _Contents:
         self._returns: list[Content] = []
 
     def add(self, stream: int, events: Iterable[TraceEvent], frame: int) -> None:
-        """Take what happened on a connection with a frame, of which there will be records."""
+        """Keep the commands of events whose records will follow."""
         for event in events:
             match event:
                 case MessagePublished():
@@ -211,19 +211,19 @@ class _Contents:
                 case MessageReturned():
                     self._returns.append(Content.of(event, frame))
                 case RequestAnswered(reply=BasicGetOk()):
-                    pass  # the message has a record of its own
+                    pass  # basic.get-ok has a message record, and this request none
                 case RequestAnswered() | RequestSent() | RequestUnanswered():
                     self._requests.append(Content.of(event, frame))
                 case _:
                     pass
 
     def take(self, record: MessageRecord) -> Content | None:
-        """The command of a record; None where it is of none, or it was forgotten."""
+        """Return the command of a record; `None` if it has none, or it was forgotten."""
         match record.type:
             case "publish" | "deliver" | "get":
                 number = record.number if record.type == "publish" else record.delivery_tag
                 key = (record.stream, record.channel or 0, record.type, number or 0)
-                if record.outcome == "pending":  # there will be another one
+                if record.outcome == "pending":  # the final record follows
                     return self._open.get(key)
                 content = self._open.pop(key, None)
                 self._size -= 0 if content is None else _cost(content)
@@ -239,7 +239,7 @@ class _Contents:
         return None
 
     def forget_requests(self) -> None:
-        """There are no more records of what was added just now."""
+        """Forget requests and returns, after all their records have been taken."""
         self._requests.clear()
         self._returns.clear()
 

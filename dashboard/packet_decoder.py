@@ -1,6 +1,6 @@
-"""What a proxy sends of its traffic, a piece of pcapng at a time, decoded as a capture is.
+"""Decoder for a proxy's packet stream, received in pieces of pcapng.
 
-Its connections are numbered as the sessions of the proxy, so that they are the same everywhere.
+Connections get the numbers of the proxy's sessions, so that they are the same everywhere.
 """
 
 from __future__ import annotations
@@ -29,9 +29,9 @@ _SESSION = re.compile(rf"{PREFIX}session (\d+)")
 
 
 class PacketDecoder:
-    """Decodes pieces of one recording, each of whole blocks; the first has those that describe it.
+    """Decodes pieces of one recording, each of whole blocks; the first contains the section and interface blocks.
 
-    Both legs are in it; what passed on the upstream's as on the client's comes once.
+    The recording has both legs; traffic that is the same on both is yielded once.
     """
 
     def __init__(self) -> None:
@@ -42,7 +42,7 @@ class PacketDecoder:
         self._sessions: dict[int, int] = {}
 
     def feed(self, data: bytes) -> Iterator[Decoded]:
-        """What passed in these blocks. `CaptureError` where they are no pcapng."""
+        """Decode the traffic of these blocks; `CaptureError` if they are not valid pcapng."""
         end = _description_end(data)
         if end:
             self._description = data[:end]
@@ -65,7 +65,7 @@ class PacketDecoder:
 
 
 def _description_end(data: bytes) -> int:
-    """How many bytes at the beginning describe the section and its interfaces."""
+    """Return the size of the leading section header and interface blocks."""
     at = 0
     while at + 8 <= len(data) and int.from_bytes(data[at : at + 4], "little") in _DESCRIBING:
         at += int.from_bytes(data[at + 4 : at + 8], "little") or len(data)
@@ -73,7 +73,7 @@ def _description_end(data: bytes) -> int:
 
 
 def _session_of(opened: Opened) -> int:
-    """The session that a connection is of."""
+    """Return the number of the session that a connection belongs to."""
     for comment in opened.comments:
         found = _SESSION.match(comment)
         if found is not None:

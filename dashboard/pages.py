@@ -1,4 +1,4 @@
-"""The page: what `dashboard/ui` was built into, from `static`."""
+"""The built page of `dashboard/ui`, served from `static`."""
 
 from __future__ import annotations
 
@@ -19,11 +19,11 @@ NOT_BUILT = (
 )
 
 _FOREVER = "public, max-age=31536000, immutable"
-"""Of files whose names have a digest of what is in them."""
+"""Cache header of files that have a digest of their content in their name."""
 
 
 def serve_pages(app: FastAPI, static: Path = STATIC) -> None:
-    """Serve the page for each path that is none of the API's, so that all of its URLs can be shared."""
+    """Serve the page for every path outside the API, so that all of its URLs can be shared."""
     root = static.resolve()
 
     @app.get("/{path:path}", include_in_schema=False)
@@ -43,7 +43,7 @@ def serve_pages(app: FastAPI, static: Path = STATIC) -> None:
 
 
 def _file_at(root: Path, path: str) -> Path | None:
-    """The file of the page at this path, if there is one."""
+    """Return the page's file at this path; `None` if there is none."""
     try:
         file = (root / path).resolve()
         return file if path and file.is_relative_to(root) and file.is_file() else None

@@ -1,4 +1,4 @@
-"""The connections of browsers: how many there may be, and that none is kept for nothing."""
+"""Limits on browser connections: their number, and how long they may be idle or stalled."""
 
 from __future__ import annotations
 
@@ -12,26 +12,26 @@ import msgspec
 from dashboard.client_network import UNKNOWN, network_of
 
 MAX_CONNECTIONS = 800
-"""Connections at once; each takes a file descriptor."""
+"""Maximum number of concurrent connections; each takes a file descriptor."""
 
 MAX_OF_ONE = 200
-"""Connections of one address."""
+"""Maximum number of concurrent connections of one address."""
 
 REQUEST_SECONDS = 15.0
-"""How long the head of a request may take to come, or the next request."""
+"""Seconds within which a connection has to send a complete request head."""
 
 STALLED_SECONDS = 30.0
-"""How long a browser may take for the next part of what it is sent."""
+"""Seconds within which a browser has to read `STALLED_PART` bytes."""
 
 STALLED_PART = 64 * 1024
-"""Bytes of that part."""
+"""Bytes that a browser has to read to count as not stalled."""
 
 LOOK_SECONDS = 5.0
-"""How often all connections are looked at."""
+"""Seconds between two checks of all connections."""
 
 
 class _Connection(msgspec.Struct):
-    """One connection: where it comes from, since when it has no request, and what it has not read since when."""
+    """One connection: its client network, since when it is idle, its unread bytes and since when they are unread."""
 
     network: str
     idle_since: float | None
@@ -40,7 +40,7 @@ class _Connection(msgspec.Struct):
 
 
 class Peers:
-    """The connections of one server, by their transports."""
+    """The connections of one server, by transport."""
 
     def __init__(self, clock: Callable[[], float] = time.monotonic) -> None:
         self._clock = clock
@@ -48,7 +48,7 @@ class Peers:
         self._networks: Counter[str] = Counter()
 
     def admit(self, transport: asyncio.Transport) -> bool:
-        """Is there room for one more? Where there is not, it is to be closed."""
+        """Admit a connection, and return whether it is within the limits; if not, the caller closes it."""
         name = transport.get_extra_info("peername")
         network = network_of(name[0]) if isinstance(name, tuple) else UNKNOWN
         if len(self._connections) >= MAX_CONNECTIONS or self._networks[network] >= MAX_OF_ONE:
@@ -58,7 +58,7 @@ class Peers:
         return True
 
     def release(self, transport: asyncio.Transport) -> None:
-        """It is over."""
+        """Forget a connection that was closed."""
         connection = self._connections.pop(transport, None)
         if connection is not None:
             self._networks[connection.network] -= 1
@@ -66,7 +66,7 @@ class Peers:
                 del self._networks[connection.network]
 
     def note_request(self, transport: asyncio.Transport, *, is_served: bool) -> None:
-        """It has a request that is served, or has none."""
+        """Note whether the connection has a request that is being served."""
         connection = self._connections.get(transport)
         if connection is None:
             return
@@ -76,13 +76,13 @@ class Peers:
             connection.idle_since = self._clock()
 
     async def watch(self) -> None:
-        """Look at all of them, again and again."""
+        """Check all connections at every `LOOK_SECONDS`."""
         while True:
             await asyncio.sleep(LOOK_SECONDS)
             self.look()
 
     def look(self) -> None:
-        """End those that send no request, and those that do not read what they are sent."""
+        """Abort connections that send no request or do not read their responses in time."""
         now = self._clock()
         for transport, connection in list(self._connections.items()):
             unread = transport.get_write_buffer_size()

@@ -1,4 +1,4 @@
-"""Errors of the API as RFC 9457 has them: problem details in JSON."""
+"""API errors as problem details in JSON (RFC 9457)."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ class ProblemDetails(BaseModel):
 
 
 class Problem(Exception):
-    """An answer that is an error."""
+    """An error response, raised by a route."""
 
     def __init__(self, status: int, detail: str, *, at: int | None = None, error: str | None = None) -> None:
         super().__init__(detail)
@@ -41,7 +41,7 @@ class Problem(Exception):
 def problem_response(
     status: int, detail: str, *, at: int | None = None, error: str | None = None, headers: Any = None
 ) -> JSONResponse:
-    """A response in the form of a problem."""
+    """Return an error as a problem details response."""
     content: dict[str, Any] = {"status": status, "title": HTTPStatus(status).phrase, "detail": detail}
     if at is not None:
         content["at"] = at
@@ -51,7 +51,7 @@ def problem_response(
 
 
 def handle_problems(app: FastAPI) -> None:
-    """Answer all errors as problems; of what is unexpected nothing is shown."""
+    """Answer all expected errors of routes with problem details."""
 
     @app.exception_handler(Problem)
     async def on_problem(request: Request, problem: Problem) -> JSONResponse:
@@ -68,7 +68,7 @@ def handle_problems(app: FastAPI) -> None:
 
 
 class Containment:
-    """Answers what fails unexpectedly with a problem that reveals nothing; the log has one line about it."""
+    """Middleware that answers unexpected errors with a problem that reveals nothing, and logs them in one line."""
 
     def __init__(self, app: ASGIApp) -> None:
         self._app = app
@@ -99,4 +99,4 @@ PROBLEMS: dict[int | str, dict[str, Any]] = {
     "4XX": {"model": ProblemDetails, "description": "A problem", "content": {MEDIA_TYPE: {}}},
     "5XX": {"model": ProblemDetails, "description": "A problem", "content": {MEDIA_TYPE: {}}},
 }
-"""What any request may be answered with, for the documentation."""
+"""Error responses of all operations, for the OpenAPI document."""

@@ -1,4 +1,4 @@
-"""uvicorn's protocols, with bounds on what a browser may do to a connection."""
+"""uvicorn's protocols, with limits on each connection."""
 
 from __future__ import annotations
 
@@ -11,17 +11,17 @@ from uvicorn.protocols.websockets.websockets_sansio_impl import WebSocketsSansIO
 from dashboard.peers import Peers
 
 MAX_UNSENT = 32 * 1024 * 1024
-"""Bytes that a WebSocket may have to be sent: pings are answered whether it reads or not."""
+"""Maximum number of unsent bytes of a WebSocket: pings are answered whether the browser reads or not."""
 
 READ_AT_ONCE = 8 * 1024
-"""Bytes that are read of a WebSocket before others have their turn: tens of thousands of messages fit into more."""
+"""Bytes read from a WebSocket at once: a larger read could hold tens of thousands of messages and delay others."""
 
 
 def protocols(peers: Peers) -> tuple[type[asyncio.Protocol], type[asyncio.Protocol]]:
-    """What serves HTTP and WebSockets, where `peers` has the connections."""
+    """Return the protocol classes for HTTP and WebSockets that register their connections in `peers`."""
 
     class HTTPProtocol(H11Protocol):
-        """HTTP: a request has to come in time."""
+        """HTTP whose requests have to arrive in time."""
 
         def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
             super().connection_made(transport)
@@ -42,7 +42,7 @@ def protocols(peers: Peers) -> tuple[type[asyncio.Protocol], type[asyncio.Protoc
             peers.note_request(self.transport, is_served=self._is_serving())
 
         def _is_serving(self) -> bool:
-            cycle: Any = self.cycle  # None before the first request
+            cycle: Any = self.cycle  # `None` before the first request
             return cycle is not None and not cycle.response_complete
 
         def handle_websocket_upgrade(self, event: Any) -> None:
@@ -50,7 +50,7 @@ def protocols(peers: Peers) -> tuple[type[asyncio.Protocol], type[asyncio.Protoc
             super().handle_websocket_upgrade(event)
 
     class WebSocketProtocol(WebSocketsSansIOProtocol):
-        """A WebSocket: what is to be sent has a bound, and little is read at a time."""
+        """WebSocket with a bounded write buffer and small reads."""
 
         def connection_made(self, transport: asyncio.BaseTransport) -> None:
             super().connection_made(transport)

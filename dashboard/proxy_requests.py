@@ -1,4 +1,4 @@
-"""Requests to a proxy's control socket: each on a connection of its own, so that none waits for another."""
+"""Requests to a proxy's control socket, each on its own connection, so that none waits for another."""
 
 from __future__ import annotations
 
@@ -9,14 +9,14 @@ from typing import Any
 from amqproxy.control import AsyncControlClient, RequestError
 
 MAX_REQUESTS = 8
-"""Requests to one proxy at a time."""
+"""Maximum number of concurrent requests to one proxy."""
 
 PATIENCE = 10.0
-"""Seconds that a proxy has for a response."""
+"""Seconds within which a proxy has to respond."""
 
 
 class ProxyRequests:
-    """Asks one proxy. `RequestError` for what it refuses; "unreachable" when it is not there, or does not answer."""
+    """Client of one proxy; `RequestError` for refused requests, "unreachable" if the proxy is absent or silent."""
 
     def __init__(self, path: Path, patience: float = PATIENCE) -> None:
         self._path = path
@@ -24,7 +24,7 @@ class ProxyRequests:
         self._turn = asyncio.Semaphore(MAX_REQUESTS)
 
     async def ask(self, request: str, **keys: Any) -> dict[str, Any]:
-        """The response to a request; keys whose value is None are left out."""
+        """Return the response to a request; keys whose value is `None` are omitted."""
         try:
             async with (
                 asyncio.timeout(self._patience),

@@ -1,4 +1,4 @@
-"""A look at a proxy's counters, as rates since the look before: the same shape as that of a capture's activity."""
+"""Rates between two readings of a proxy's counters, in the shape of a capture's activity samples."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from amqproxy.top.samples import Sample, Window
 _MESSAGES = ("published", "confirmed", "nacked", "returned", "delivered", "acked", "rejected", "requeued")
 
 _METHOD_FRAMES = ("method", "control", "command")
-"""Types of frames that begin with a method: of 0-9-1, and of 0-10 the other two."""
+"""Types of frames that begin with a method: "method" in 0-9-1, "control" and "command" in 0-10."""
 
 _GAUGES = {
     "connections": "amqproxy_connections",
@@ -25,7 +25,7 @@ _GAUGES = {
 
 
 def proxy_sample(before: Sample, after: Sample) -> dict[str, Any]:
-    """What a proxy did between two looks."""
+    """Return the rates and gauges of the time between two readings."""
     window = Window(before, after)
     methods: Counter[str] = Counter()
     for kind in _METHOD_FRAMES:
@@ -53,7 +53,7 @@ def proxy_sample(before: Sample, after: Sample) -> dict[str, Any]:
 
 
 def _buckets(window: Window, name: str) -> list[float]:
-    """How many new observations are in each bucket; their bounds may be others than ours."""
+    """Return the count of new observations per bucket, mapped to our bounds, which may differ from the proxy's."""
     now = window.after.buckets(name)
     then = {} if window.before is None else window.before.buckets(name)
     counts = [0.0] * (len(LATENCY_BUCKETS) + 1)

@@ -1,4 +1,4 @@
-"""A proxy as a source: its packets, and a look at its counters a second, through its control socket."""
+"""A proxy as a source: its packets, and its counters once a second, through its control socket."""
 
 from __future__ import annotations
 
@@ -22,22 +22,22 @@ from dashboard.proxy_sample import proxy_sample
 from dashboard.source import Source, SourceState
 
 CREDIT = 4
-"""Batches that a proxy may send before what it sent was decoded."""
+"""Batches that a proxy may send before the dashboard has decoded the earlier ones."""
 
 MAX_AGE = 10.0
-"""Seconds: what a proxy could not send for so long is skipped.
+"""Age in seconds beyond which the proxy skips packets that it could not send.
 
-A busy machine keeps us from the processor for a second or two. What comes too fast for us, the ring of the proxy does
-not hold for so long anyway.
+A busy machine may suspend the dashboard for a second or two. Traffic that is too fast for the dashboard leaves the
+proxy's ring sooner anyway.
 """
 
 FIRST_PAUSE, LONGEST_PAUSE = 0.25, 5.0
-"""Seconds until a proxy that is gone is tried again: at first, and at most."""
+"""First and longest pause in seconds before reconnecting to a proxy; it doubles after each short connection."""
 
 SAMPLE_SECONDS = 1.0
 
 MAX_NAMES, MAX_NAME = 200, 200
-"""What a proxy says of itself: names, and the characters of each."""
+"""Maximum number of the request names, and of the listeners, that a proxy reports, and their maximum length."""
 
 RESTARTED = "the proxy was restarted"
 TOO_MUCH = "more passed than the dashboard could show"
@@ -45,7 +45,7 @@ LOST = "the dashboard lost its connection to the proxy"
 
 
 class ProxySource(Source):
-    """The proxy whose control socket is at `path`. It is connected to again for as long as it is gone."""
+    """The proxy whose control socket is at `path`; its source reconnects whenever the connection is lost."""
 
     kind = "proxy"
     has_row_for_missing = True
@@ -55,10 +55,10 @@ class ProxySource(Source):
         self.path = path
         self.requests: ProxyRequests = ProxyRequests(path)
         self.counter_requests = ProxyRequests(path)
-        """Those for its counters do not wait for what browsers ask."""
+        """Requests for counters, separate so that they do not wait for those of browsers."""
         self._is_following = False
         self._missing = 0
-        """Frames that were lost, of which there is no row yet."""
+        """Lost frames that have no row."""
         self._process: tuple[int, float] | None = None
 
     async def run(self) -> None:
@@ -70,7 +70,7 @@ class ProxySource(Source):
     # --- packets
 
     async def _follow(self) -> None:
-        """Read packets, and connect again when that ends."""
+        """Read packets, and reconnect after each failure."""
         pause = FIRST_PAUSE
         while True:
             began = time.monotonic()
@@ -95,16 +95,16 @@ class ProxySource(Source):
             await asyncio.sleep(pause)
 
     async def _read(self, client: AsyncControlClient) -> None:
-        """Read packets for as long as they come."""
+        """Subscribe to packets, and take them until the connection ends."""
         await self._greet(client)
         decoder = PacketDecoder()
         pace = FeedPace()
         keys: dict[str, Any] = {"packets": True, "credit": CREDIT, "max_age": MAX_AGE}
         try:
-            # What passed before we came is shown too; but not again where we only come back.
+            # The first connection also asks for earlier traffic; a reconnection does not, since the ring has it.
             await client.ask("subscribe", **keys, **({} if self.ring.next_seq else {"from": "start"}))
         except RequestError as error:
-            if error.name not in ("no-ring", "malformed"):  # malformed: of an older proxy
+            if error.name not in ("no-ring", "malformed"):  # "malformed": an older proxy that lacks `from`
                 raise
             await client.ask("subscribe", **keys)
         began_ns = time.time_ns()
@@ -124,7 +124,7 @@ class ProxySource(Source):
                 case "batch":
                     await asyncio.sleep(pace.pause())
                     newest = self.ring.newest_ns
-                    behind = (time.time_ns() - newest) / 1e9 if newest > began_ns else 0.0  # else it is from before
+                    behind = (time.time_ns() - newest) / 1e9 if newest > began_ns else 0.0  # otherwise earlier traffic
                     max_age = pace.max_age(behind)
                     await client.send("more", credit=1, **({} if max_age is None else {"max_age": max_age}))
                 case _:
@@ -132,13 +132,13 @@ class ProxySource(Source):
                         raise RequestError(str(event.get("error")), str(event.get("text")))
 
     def _note_missing(self) -> None:
-        """Have a row for what was lost, before what comes next."""
+        """Append a row for lost frames, before the rows of later traffic."""
         missing, self._missing = self._missing, 0
         if missing:
             self.ring.append(MissingFrames(time.time_ns(), missing, TOO_MUCH))
 
     async def _greet(self, client: AsyncControlClient) -> None:
-        """Find out who it is: the same as before, or another."""
+        """Ask the proxy for its version, requests and listeners, and detect whether it was restarted."""
         hello = await client.ask("hello")
         self.version = str(hello.get("version"))[:MAX_NAME]
         self.understood = frozenset([str(each)[:MAX_NAME] for each in islice(hello.get("requests", ()), MAX_NAMES)])
@@ -153,10 +153,10 @@ class ProxySource(Source):
         self._process = which
         self.since = which[1]
 
-    # --- figures
+    # --- counters
 
     async def _sample(self) -> None:
-        """Look at the counters once a second."""
+        """Add a sample of the counters every `SAMPLE_SECONDS`."""
         before: Sample | None = None
         while True:
             await asyncio.sleep(SAMPLE_SECONDS)
@@ -175,7 +175,7 @@ class ProxySource(Source):
             before = after
 
     async def _look(self) -> None:
-        """Report what has been open for long."""
+        """Report overdue messages every `SAMPLE_SECONDS`."""
         while True:
             await asyncio.sleep(SAMPLE_SECONDS)
             with contained("open messages not reported", source=self.name):

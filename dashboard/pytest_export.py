@@ -1,4 +1,4 @@
-"""What passed, as a test for pytest with the fixtures of `amqproxy.testing`: messages, and what became of them."""
+"""Export of messages as a pytest test with the fixtures of `amqproxy.testing`, which expects the same outcomes."""
 
 from __future__ import annotations
 
@@ -28,10 +28,10 @@ from dashboard.message_ring import FINDING, Content, MessageRow
 _decode = msgspec.json.Decoder(MessageRecord).decode
 
 MAX_MESSAGES = 200
-"""Commands of one test."""
+"""Maximum number of publishes in one test."""
 
 _UNROUTABLE = 1
-"""The code of a message.reject of 0-10 for what no queue takes."""
+"""The code of a 0-10 message.reject for a message that no queue takes."""
 
 _HEAD = '''\
 """What passed on {date}, played again: made by the dashboard of amqproxy. See docs/testing.md of amqproxy."""
@@ -50,7 +50,7 @@ def test_what_passed(amqp_proxy):
 
 
 def pytest_of(rows: Iterable[MessageRow]) -> Iterator[str]:
-    """The lines of a test that declares what was declared and publishes what was published, of these messages."""
+    """Yield the lines of a test that repeats the declarations and publishes of these messages."""
     chosen = [row for row in rows if row.content is not None and row.type != FINDING]
     chosen.sort(key=lambda row: row.ts_ns)
     first = datetime.fromtimestamp(chosen[0].ts_ns / 1e9, UTC) if chosen else datetime.now(UTC)
@@ -85,7 +85,7 @@ def pytest_of(rows: Iterable[MessageRow]) -> Iterator[str]:
 
 
 def _request(method: Method, record: MessageRecord, names: dict[str, str], queues: set[str]) -> Iterator[str]:
-    """The call for a declaration or a binding; none for other requests."""
+    """Yield the pika call of a declaration or a binding; none for other requests."""
     if record.outcome not in ("answered", "sent"):
         return
     match method:
@@ -167,7 +167,7 @@ def _name(name: str, names: dict[str, str]) -> str:
 
 
 def _literal(value: Any) -> str:
-    """A value as Python: what a peer sent can never be more than a literal."""
+    """Return a value as a Python literal; text from a peer can never become code."""
     if isinstance(value, Table):
         return (
             "{" + ", ".join(f"{_literal(name)}: {_literal(each)}" for name, each in value.values_by_name.items()) + "}"

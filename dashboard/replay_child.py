@@ -1,7 +1,7 @@
-"""`amqproxy replay` as a child of the dashboard, which tells it on standard input what to play.
+"""`amqproxy replay` as a child process of the dashboard, which sends the arguments on standard input.
 
-That is one line of JSON, the arguments: a password is among them, which no list of processes is to show. The end of
-standard input is the end of the replay, or of the dashboard: what was played by then is still reported.
+They are one line of JSON: they contain a password, which must not appear in process lists. The end of standard input
+ends the replay, whose report is still written.
 """
 
 from __future__ import annotations
@@ -15,13 +15,13 @@ import threading
 import msgspec
 
 LAST_SECONDS = 3.0
-"""How long the report may take once the replay is to end."""
+"""Seconds for the report after the replay is told to end."""
 
 
 def main() -> None:
     with open(0, "rb", buffering=0, closefd=False) as tasks:
         sys.argv = ["amqproxy", "replay", *msgspec.json.decode(tasks.readline(), type=list[str])]
-    signal.signal(signal.SIGINT, signal.default_int_handler)  # the dashboard may have it ignored
+    signal.signal(signal.SIGINT, signal.default_int_handler)  # the dashboard may ignore it, and a child inherits that
     threading.Thread(target=_end_with_input, daemon=True).start()
     runpy.run_module("amqproxy", run_name="__main__")
 
@@ -31,7 +31,7 @@ def _end_with_input() -> None:
         pass
     os.kill(os.getpid(), signal.SIGINT)
     threading.Event().wait(LAST_SECONDS)
-    os._exit(1)  # whatever hangs
+    os._exit(1)  # the shutdown hangs
 
 
 if __name__ == "__main__":

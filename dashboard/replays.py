@@ -1,4 +1,4 @@
-"""Captures that are played to a broker: `amqproxy replay`, each in a process that can be ended."""
+"""Replays of captures to a broker by `amqproxy replay`, each in a child process."""
 
 from __future__ import annotations
 
@@ -18,51 +18,51 @@ from amqproxy.replay.target import Target, parse_target
 from dashboard.replay_child import LAST_SECONDS
 
 MAX_RUNNING = 2
-"""Replays at once."""
+"""Maximum number of concurrent replays."""
 
 MAX_KEPT = 20
-"""Replays that are listed; of more, the newest."""
+"""Maximum number of finished replays that are kept; beyond it the oldest are forgotten."""
 
 MAX_DIFFERENCES = 500
-"""Differences of a replay that are kept; all are counted, once it has ended."""
+"""Maximum number of differences that are kept of a replay; all are counted when it has ended."""
 
 MAX_DIFFERENCE_BYTES = 1 << 20
-"""Bytes that they take; those beyond it are not kept."""
+"""Maximum size of the kept differences, in bytes; further ones are dropped."""
 
 MAX_LINE = 4 << 20
-"""Bytes of a line of its output."""
+"""Maximum size of a line of output, in bytes."""
 
 MAX_ERRORS = 8192
-"""Bytes that are kept of what it says on standard error: the last ones."""
+"""Bytes kept from the end of standard error."""
 
 KILL_SECONDS = LAST_SECONDS + 2.0
-"""How long it may take to end before it is killed."""
+"""Seconds for a replay to end before it is killed."""
 
 _SAME, _OTHERWISE = 0, 1
 
 
 class TooManyReplays(Exception):
-    """No more can run at once."""
+    """The limit on concurrent replays is reached."""
 
 
 class ReplayState(StrEnum):
-    """How a replay stands."""
+    """State of a replay."""
 
     RUNNING = "running"
     SAME = "same"
-    """All was played, and the answers were the recorded ones."""
+    """All was played, and the answers equal the recorded ones."""
     DIFFERENT = "different"
-    """They were not, or not all of it was played."""
+    """Answers differ from the recorded ones, or not everything was played."""
     ENDED = "ended"
-    """It was ended by a user."""
+    """A user ended it."""
     FAILED = "failed"
-    """The capture cannot be read, or the broker not be reached."""
+    """The capture cannot be read, or the broker cannot be reached."""
 
 
 class ReplayPlan(msgspec.Struct, frozen=True, kw_only=True):
-    """What to play, to which broker, how many times as fast, in how many copies, and how often.
+    """Arguments of a replay: the capture, the broker, the speed factor, the number of copies and of repetitions.
 
-    With `speed` None it is played as fast as the broker answers; with `loops` 0 until it is ended.
+    With `speed` `None` it is played as fast as the broker answers; with `loops` 0 until it is ended.
     """
 
     path: Path
@@ -82,7 +82,7 @@ class ReplayPlan(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Replay:
-    """One replay, and what is known of it so far."""
+    """One replay, with its progress and report."""
 
     def __init__(self, number: int, plan: ReplayPlan, by: str, on_end: Callable[[Replay], None]) -> None:
         self.number = number
@@ -90,10 +90,10 @@ class Replay:
         self.by = by
         self.state = ReplayState.RUNNING
         self.text = ""
-        """What it says of itself: why it has failed, what it could not read."""
+        """Messages on standard error: why it failed, or which parts of the capture could not be read."""
         self.summary: dict[str, Any] | None = None
         self.progress: dict[str, Any] | None = None
-        """How far it has come, as it said last."""
+        """The newest progress report."""
         self._target = public_url(parse_target(plan.url))
         self._differences: list[msgspec.Raw] = []
         self._size = 0
@@ -110,11 +110,11 @@ class Replay:
 
     @property
     def target(self) -> str:
-        """The broker, without the password."""
+        """The broker's URL without its password."""
         return self._target
 
     def describe(self, differences: int = MAX_DIFFERENCES) -> dict[str, Any]:
-        """What is known of it, with the first `differences`."""
+        """Return the replay in its JSON form, with the first `differences`."""
         known = self.summary or self.progress
         counted = len(self._differences) if known is None else max(len(self._differences), known["differences"])
         return {
@@ -137,7 +137,7 @@ class Replay:
         }
 
     async def end(self) -> None:
-        """End it: what was played by then is reported."""
+        """End the replay, and wait until it has reported the part that was played."""
         self._is_to_end = True
         if self._process is not None and self._process.stdin is not None:
             self._process.stdin.close()
@@ -155,7 +155,7 @@ class Replay:
             with contained("replay failed", path=str(self.plan.path), then=self._failed):
                 await self._run()
         finally:
-            if self.is_running:  # it was cancelled
+            if self.is_running:  # cancelled
                 self.state = ReplayState.ENDED
             self._ended_at = time.time()
             self._on_end(self)
@@ -195,7 +195,7 @@ class Replay:
             self.state = ReplayState.FAILED
 
     async def _read(self, output: asyncio.StreamReader) -> None:
-        """Take what it reports, a line at a time."""
+        """Read the report line by line."""
         while line := await output.readline():
             if line.startswith(b'{"report":"summary"'):
                 self.summary = msgspec.json.decode(line)
@@ -209,14 +209,14 @@ class Replay:
 
 
 class Replays:
-    """The replays of a dashboard, by their numbers."""
+    """The replays of a dashboard, by number."""
 
     def __init__(self) -> None:
         self.replays: dict[int, Replay] = {}
         self._next = 1
 
     def start(self, plan: ReplayPlan, by: str, on_end: Callable[[Replay], None]) -> Replay:
-        """Begin one. `TooManyReplays` where enough are running; `TargetError` where the URL names no broker."""
+        """Start a replay; `TooManyReplays` beyond the limit, `TargetError` if the URL does not name a broker."""
         if sum(each.is_running for each in self.replays.values()) >= MAX_RUNNING:
             raise TooManyReplays(f"{MAX_RUNNING} replays are running already: end one, or wait")
         replay = Replay(self._next, plan, by, on_end)
@@ -227,12 +227,12 @@ class Replays:
         return replay
 
     async def stop(self) -> None:
-        """End all that run."""
+        """End all running replays."""
         await asyncio.gather(*(each.end() for each in self.replays.values() if each.is_running))
 
 
 def public_url(target: Target) -> str:
-    """A broker's URL, without the password."""
+    """Return a broker's URL without the password."""
     virtual_host = "" if target.virtual_host is None else quote(target.virtual_host, safe="")
     return f"{'amqps' if target.is_tls else 'amqp'}://{target.user}@{target.address}/{virtual_host}"
 

@@ -1,4 +1,4 @@
-"""Bounds on requests: how many one address has at once, and how large and slow their bodies may be."""
+"""Limits on requests: concurrent requests per address, and the size and duration of their bodies."""
 
 from __future__ import annotations
 
@@ -15,22 +15,22 @@ from dashboard.client_network import network_of
 from dashboard.problem import problem_response
 
 AT_ONCE = 8
-"""Requests of one address that are served at once; the others wait, so that other addresses have their turn."""
+"""Maximum number of requests of one address that are served concurrently; further ones wait."""
 
 MAX_WAITING = 64
-"""Requests of one address that wait."""
+"""Maximum number of waiting requests of one address."""
 
 MAX_BODY = 8 * 1024 * 1024
-"""Bytes of the body of a request."""
+"""Maximum size of a request body, in bytes."""
 
 OPEN_BODY = 64 * 1024
-"""Bytes of the body of a request that is answered without a login."""
+"""Maximum size of a request body on a path that needs no login, in bytes."""
 
 BODY_SECONDS = 30.0
-"""How long a body may take to come."""
+"""Seconds within which a request body has to arrive."""
 
 OPEN_PATHS = frozenset({"/api/v1/session"})
-"""What is answered without a login."""
+"""Paths of the API that need no login."""
 
 
 class _Address(msgspec.Struct):
@@ -39,11 +39,11 @@ class _Address(msgspec.Struct):
 
 
 class _Busy(Exception):
-    """Too many requests of one address wait."""
+    """Too many requests of one address are waiting."""
 
 
 class RequestLimits:
-    """Keeps the bounds."""
+    """Middleware that enforces the limits."""
 
     def __init__(self, app: ASGIApp) -> None:
         self._app = app
@@ -85,7 +85,7 @@ class RequestLimits:
 
 
 class _Body:
-    """The body of one request, as far as it may go; beyond that an `HTTPException`."""
+    """The body of one request, within its limits; an `HTTPException` beyond them."""
 
     def __init__(self, receive: Receive, most: int) -> None:
         self._receive = receive

@@ -1,4 +1,4 @@
-"""What passed most recently, in rows that are numbered for ever; bounded in bytes and in rows."""
+"""The most recent traffic in rows with permanent numbers, bounded in bytes and in rows."""
 
 from __future__ import annotations
 
@@ -15,22 +15,22 @@ from dashboard.missing_frames import MissingFrames
 from dashboard.shared_rows import SharedRows
 
 MAX_ROWS = 2_000_000
-"""Rows of a ring."""
+"""Maximum number of rows in a ring."""
 
 ENTRY_COST = 640
-"""Bytes that an entry takes, about, besides its frames."""
+"""Approximate bytes of an entry besides its frames."""
 
 FRAME_COST = 192
-"""Bytes that a frame takes besides its own, about, where frames are kept one by one."""
+"""Approximate overhead in bytes of a frame that is kept singly."""
 
 ID_COST = 40
-"""Bytes that the id of a frame's command takes, about."""
+"""Approximate bytes of a frame's command id."""
 
 
 class RingEntry(msgspec.Struct, frozen=True, gc=False):
-    """What one packet completed: `count` rows, the first of which is numbered `seq`; none for the end of a connection.
+    """Decoded traffic of one packet: `count` rows from `seq` on; the end of a connection has no row.
 
-    `came_at` is when it came here, on the clock that never goes back.
+    `came_at` is its arrival on the monotonic clock.
     """
 
     seq: int
@@ -44,7 +44,7 @@ class RingEntry(msgspec.Struct, frozen=True, gc=False):
         return self.decoded.ts_ns
 
     def fresh(self) -> Decoded | MissingFrames:
-        """What was decoded, for one reader: frames that it makes are not kept."""
+        """Return a copy for one reader, so that the frame objects that it creates are not retained."""
         decoded = self.decoded
         if isinstance(decoded, DecodedFrames) and isinstance(decoded.frames, FrameChunk):
             return msgspec.structs.replace(decoded, frames=decoded.frames.unmade())
@@ -52,9 +52,9 @@ class RingEntry(msgspec.Struct, frozen=True, gc=False):
 
 
 class Ring:
-    """Entries in `memory` bytes and `rows` rows; the oldest are overwritten.
+    """Entries in at most `memory` bytes and `rows` rows; the oldest are overwritten.
 
-    `wake` of each listener is called when there is more: once for all that is added before `notify`.
+    `notify` calls each listener's `wake` once for all entries that were added since the last call.
     """
 
     def __init__(self, memory: int, rows: int = MAX_ROWS, clock: Callable[[], float] = time.monotonic) -> None:
@@ -63,21 +63,21 @@ class Ring:
         self.entries: dict[int, RingEntry] = {}
         self.shared = SharedRows()
         self.first = self.end = 0
-        """The number of the oldest entry that is kept, and of the next to come."""
+        """Numbers of the oldest entry that is kept, and of the next one."""
         self.next_seq = 0
         self.size = 0
         self.newest_ns = 0
-        """The time of what came last."""
+        """Time of the newest entry."""
         self._clock = clock
         self._listeners: list[Callable[[], None]] = []
 
     @property
     def first_seq(self) -> int:
-        """The oldest row that is kept, or the next to come."""
+        """The oldest row that is kept, or the next one if there is none."""
         return self.entries[self.first].seq if self.entries else self.next_seq
 
     def append(self, decoded: Decoded | MissingFrames) -> RingEntry:
-        """Keep what was decoded, or that it is missing."""
+        """Append decoded traffic, or a note that frames are missing."""
         count = 1
         cost = ENTRY_COST
         if isinstance(decoded, DecodedFrames):
@@ -108,32 +108,32 @@ class Ring:
     # --- reading
 
     def unnumbered(self, decoded: Decoded) -> RingEntry:
-        """An entry for what has no row, and is not kept, that comes now."""
+        """Return an entry without a row for traffic that arrives now and is not kept."""
         return RingEntry(self.next_seq, 0, self._clock(), decoded, 0)
 
     def number_of(self, seq: int) -> int:
-        """The number of the entry that has this row, or of the first behind it; the oldest, where it is gone."""
+        """Return the number of the entry with this row, or of the first one after it; the oldest if the row is gone."""
         if seq >= self.next_seq:
             return self.end
         numbers = range(self.first, self.end)
         return self.first + max(0, bisect_right(numbers, seq, key=lambda number: self.entries[number].seq) - 1)
 
     def number_at(self, ts_ns: int) -> int:
-        """The number of the first entry from this time on; the times of captures are mostly in order."""
+        """Return the number of the first entry at or after this time; captures may be slightly out of order."""
         numbers = range(self.first, self.end)
         return self.first + bisect_left(numbers, ts_ns, key=lambda number: self.entries[number].ts_ns)
 
     def entry_of(self, seq: int) -> RingEntry | None:
-        """The entry that has this row; None where it is gone, or did not come yet."""
+        """Return the entry with this row; `None` if it is gone or has not arrived."""
         if not self.first_seq <= seq < self.next_seq:
             return None
         number = self.number_of(seq)
-        while (entry := self.entries[number]).seq + entry.count <= seq:  # ends of connections have no row
+        while (entry := self.entries[number]).seq + entry.count <= seq:  # the end of a connection has no row
             number += 1
         return entry
 
     def snapshot(self, start: int | None = None, stop: int | None = None) -> list[RingEntry]:
-        """The entries of these numbers, for a thread: the ring may go on meanwhile."""
+        """Return the entries from `start` to `stop` as a list that a thread may read while the ring changes."""
         start = self.first if start is None else max(start, self.first)
         stop = self.end if stop is None else min(stop, self.end)
         return [self.entries[number] for number in range(start, stop)]
@@ -141,15 +141,15 @@ class Ring:
     # --- who is woken
 
     def listen(self, wake: Callable[[], None]) -> None:
-        """Call `wake` whenever there is more."""
+        """Register `wake` to be called when entries have been added."""
         self._listeners.append(wake)
 
     def forget(self, wake: Callable[[], None]) -> None:
-        """Do not call it any more."""
+        """Unregister `wake`."""
         if wake in self._listeners:
             self._listeners.remove(wake)
 
     def notify(self) -> None:
-        """Tell the listeners that there is more."""
+        """Wake the listeners."""
         for wake in self._listeners:
             wake()

@@ -1,4 +1,4 @@
-"""What was decoded of a ring, as captures give it: for views and exports."""
+"""Reading of a ring as decoded traffic, as from a capture, for views and exports."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from dashboard.ring import RingEntry
 
 
 def selected(entries: Iterable[RingEntry], selection: FrameSelection, query: ListQuery) -> Iterator[Decoded]:
-    """What is selected of these entries, and the ends of its connections; no more than is asked for, by `limit`."""
+    """Yield the selected traffic of these entries, at most `limit` rows, and the ends of its connections."""
     left = query.limit
     for entry in entries:
         decoded = entry.decoded

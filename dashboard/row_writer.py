@@ -1,4 +1,4 @@
-"""Frames as rows of JSON: the objects of `decode --json`, each with the number of its row in `seq`."""
+"""Rows of JSON: the objects of `decode --json`, with their row numbers in `seq`."""
 
 from __future__ import annotations
 
@@ -9,22 +9,22 @@ from amqproxy.capture.json_lines import JSONLines
 from dashboard.missing_frames import MissingFrames
 
 ROW_BODY = 200
-"""Bytes of a body frame that its row has."""
+"""Maximum size of a frame's body in its row, in bytes."""
 
 
 class RowWriter:
-    """Makes rows of what was decoded, with the first `body` bytes of each body frame."""
+    """Encodes decoded traffic as rows, with the first `body` bytes of each body frame."""
 
     def __init__(self, body: int = ROW_BODY) -> None:
         self._lines = JSONLines(body)
 
     def lines(self, decoded: Decoded) -> bytes:
-        """The same as lines of JSON, without numbers."""
+        """Encode decoded traffic as JSON lines without row numbers."""
         self._lines.add(decoded)
         return self._lines.take()
 
     def rows(self, decoded: Decoded | MissingFrames, seqs: Sequence[int]) -> list[bytes]:
-        """The rows of what passed, whose numbers are given."""
+        """Encode decoded traffic as rows with these numbers."""
         if isinstance(decoded, MissingFrames):
             return [decoded.to_json(seqs[0])]
         self._lines.add(decoded)
@@ -33,5 +33,5 @@ class RowWriter:
 
 
 def joined(rows: Sequence[bytes]) -> bytes:
-    """Rows as one array of JSON."""
+    """Join rows into one JSON array."""
     return b"[" + b",".join(rows) + b"]"

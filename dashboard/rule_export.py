@@ -1,4 +1,4 @@
-"""A rule for what was seen: its match, to be completed by an operator; it begins in shadow mode."""
+"""Export of an observed command as a rule in shadow mode that matches it, for an operator to complete."""
 
 from __future__ import annotations
 
@@ -12,14 +12,14 @@ from amqproxy.amqp091.methods import Method
 from amqproxy.amqp091.properties import Properties
 
 _MATCHED = ("exchange", "destination", "queue", "routing_key")
-"""Arguments that a match has by their own name."""
+"""Arguments that `match` names directly."""
 
 _PLAIN = re.compile(r"[\w. -]{0,200}", re.ASCII)
-"""Names that are no pattern, and can stand in one as they are."""
+"""Names without pattern characters, which a match can hold as they are."""
 
 
 def rule_of(method: Method, properties: Properties, user: str | None, vhost: str | None) -> Iterator[str]:
-    """The lines of a YAML file with one rule that matches this command."""
+    """Yield the lines of a YAML file with one rule that matches this command."""
     match: dict[str, Any] = {"method": method.name}
     conditions = []
     for name in _MATCHED:
@@ -47,6 +47,6 @@ def rule_of(method: Method, properties: Properties, user: str | None, vhost: str
 
 
 def _cel(text: str) -> str:
-    """A text in an expression."""
+    """Return a text as a CEL string literal."""
     escaped = text.replace("\\", "\\\\").replace('"', '\\"')
     return '"' + "".join(each if each.isprintable() else f"\\U{ord(each):08x}" for each in escaped) + '"'

@@ -1,4 +1,4 @@
-"""What rules would have done to what passed: `amqproxy rules test` over a ring, in a process that can be ended."""
+"""Trials of rules on observed traffic: `amqproxy rules test` over a ring, in a child process."""
 
 from __future__ import annotations
 
@@ -21,13 +21,13 @@ from dashboard.ring import RingEntry
 from dashboard.ring_reading import selected
 
 MAX_FRAMES = 1_000_000
-"""Frames that rules are tried on."""
+"""Maximum number of frames that rules are tried on."""
 
 SECONDS = 60.0
-"""How long that may take."""
+"""Time limit of a trial in seconds."""
 
 MAX_RESULTS = 1000
-"""Commands that are listed; all are counted."""
+"""Maximum number of commands that are listed; all are counted."""
 
 MAX_OUTPUT = 64 * 1024 * 1024
 
@@ -39,7 +39,7 @@ _COMMANDS = re.compile(r"(\d+) commands")
 async def try_rules(
     entries: list[RingEntry], selection: FrameSelection, query: ListQuery, text: str, format: str
 ) -> dict[str, Any]:
-    """The commands that rules would have acted on, and how often each would have. `Problem` where they are wrong."""
+    """Return the commands that the rules act on, and each rule's hits; `Problem` if the rules are invalid."""
     query = msgspec.structs.replace(query, limit=MAX_FRAMES)
     with tempfile.TemporaryDirectory(prefix="amqproxy-try-") as directory:
         capture = Path(directory) / "ring.pcapng"
@@ -59,7 +59,7 @@ async def try_rules(
 
 
 def _write(path: Path, decoded: Iterable[Decoded]) -> dict[str, int]:
-    """Write what the client's leg had as a capture; the numbers of its connections, by their names."""
+    """Write the client leg's traffic as a capture, and return the numbers of its connections by name."""
     streams: dict[str, int] = {}
     packets = ExportedPackets()
     with path.open("wb") as file:
@@ -98,7 +98,7 @@ async def _run(rules: Path, capture: Path) -> tuple[bytes, str]:
 
 
 def _counts(text: str) -> tuple[int, list[dict[str, Any]]]:
-    """What the summary says: how many commands there were, and how often each rule acted."""
+    """Parse the summary: the number of commands, and the hits of each rule."""
     commands = 0
     counts: list[dict[str, Any]] = []
     for line in text.splitlines():

@@ -1,4 +1,4 @@
-"""What is shown of one packet: some of its frames, and the numbers of their rows."""
+"""Selected rows of one packet: some of its frames, with their row numbers."""
 
 from __future__ import annotations
 
@@ -14,14 +14,14 @@ AnyFrame: TypeAlias = Frame | Amqp010Frame
 
 
 class Selected(NamedTuple):
-    """What is shown of one packet, and the numbers of its rows."""
+    """Selected traffic of one packet, with its row numbers."""
 
     decoded: Decoded | MissingFrames
     seqs: Sequence[int]
 
 
 def narrowed(decoded: DecodedFrames, seqs: Sequence[int], shows: Callable[[int, AnyFrame], bool]) -> Selected | None:
-    """The frames that are to be shown, by the number of their row; None where none is."""
+    """Keep only the frames for which `shows` holds, given the row number and the frame; `None` if it holds for none."""
     frames: Sequence[AnyFrame] = decoded.frames
     places = [place for place, (seq, frame) in enumerate(zip(seqs, frames, strict=True)) if shows(seq, frame)]
     if not places:

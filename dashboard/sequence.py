@@ -1,4 +1,4 @@
-"""Who sent what to whom, as JSON: the rows of a ladder."""
+"""Sequence diagrams as JSON: ladders of commands between client, proxy and broker."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ LANES = ("client", "proxy", "broker")
 
 
 def ladder_of(decoded: Iterable[Decoded], most: int) -> Ladder:
-    """The ladder of what passed, of at most so many rows."""
+    """Build a ladder of at most `most` rows."""
     ladder = Ladder(most)
     for command in commands_of(decoded):
         ladder.add(command)
@@ -21,7 +21,7 @@ def ladder_of(decoded: Iterable[Decoded], most: int) -> Ladder:
 
 
 def ladder_json(ladder: Ladder) -> dict[str, Any]:
-    """A ladder as JSON."""
+    """Return a ladder in its JSON form."""
     return {
         "lanes": LANES,
         "sections": [

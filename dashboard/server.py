@@ -1,4 +1,4 @@
-"""uvicorn, with the dashboard's application: what `amqproxy dashboard` runs."""
+"""The uvicorn server with the dashboard's application, as run by `amqproxy dashboard`."""
 
 from __future__ import annotations
 
@@ -20,24 +20,24 @@ from dashboard.settings import Settings
 MAX_REQUEST_HEADERS = 64 * 1024
 
 NICENESS = 5
-"""Where there is not enough of the processor for all, the proxy comes first: what is skipped is shown as skipped."""
+"""Niceness of the process: on a busy machine the proxy has priority, and the dashboard marks traffic that it skips."""
 
 SHUTDOWN_SECONDS = 3
 
 MAX_FILES = 16_384
-"""Files that may be open, where the system lets us."""
+"""Open files to allow, if the system's hard limit permits."""
 
 
 class Unsafe(ValueError):
-    """The settings are not safe, or do not fit each other; the text has the remedy."""
+    """The settings are unsafe or contradictory; the text names the remedy."""
 
 
 def serve(
     settings: Settings, ready: Callable[[str], None] | None = None, *, listener: socket.socket | None = None
 ) -> None:
-    """Serve until a signal ends it; `ready` is called with the URL first. `Unsafe`; `OSError` if it cannot listen.
+    """Serve until a signal; `ready` is first called with the URL. `Unsafe`; `OSError` if it cannot listen.
 
-    A `listener` is that of the proxy that has started us, and has logged where it is.
+    A `listener` was opened by the parent proxy, which has logged its address.
     """
     problem = settings.problem()
     if problem is not None:
@@ -58,7 +58,7 @@ def serve(
 
 
 def url_of(settings: Settings, port: int) -> str:
-    """Where a browser finds it."""
+    """Return the dashboard's URL for browsers."""
     scheme = "http" if settings.certificate is None else "https"
     host = f"[{settings.host}]" if ":" in settings.host else settings.host
     return f"{scheme}://{host}:{port}/"
@@ -69,7 +69,7 @@ def _run(settings: Settings, listener: socket.socket) -> None:
 
 
 def _allow_files() -> None:
-    """As many files as may be: each browser takes one, each request to a proxy, too."""
+    """Raise the limit on open files: each browser takes one, and each request to a proxy another."""
     _, most = resource.getrlimit(resource.RLIMIT_NOFILE)
     wanted = MAX_FILES if most == resource.RLIM_INFINITY else min(most, MAX_FILES)
     with suppress(ValueError, OSError):
@@ -88,7 +88,7 @@ def _config(settings: Settings) -> uvicorn.Config:
         http=http,
         ws=ws,
         ws_max_size=64 * 1024,
-        ws_per_message_deflate=False,  # it is on this machine; and it would take most of the time
+        ws_per_message_deflate=False,  # connections are usually local, and compression would take most of the time
         timeout_graceful_shutdown=SHUTDOWN_SECONDS,
         h11_max_incomplete_event_size=MAX_REQUEST_HEADERS,
         ssl_certfile=settings.certificate,

@@ -1,4 +1,4 @@
-"""What uvicorn and asyncio complain of, as lines of our log: few, since any client may cause them."""
+"""Warnings and errors of uvicorn and asyncio in our log, limited in number, since any client may cause them."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from collections.abc import Callable
 from amqproxy.process.log import logger
 
 MOST_LINES = 10
-"""Lines in each span of `SPAN_SECONDS`; of those beyond, the next line has the number."""
+"""Maximum number of lines in each span of `SPAN_SECONDS`; the next line reports how many were left out."""
 
 SPAN_SECONDS = 10.0
 
@@ -17,7 +17,7 @@ NAMES = ("uvicorn.error", "asyncio", "websockets.server")
 
 
 class ServerLog(logging.Handler):
-    """Takes what the standard library's loggers are given, from warnings on."""
+    """Handler that writes the standard library's warnings and errors to our log."""
 
     def __init__(self, clock: Callable[[], float] = time.monotonic) -> None:
         super().__init__(logging.WARNING)
@@ -45,7 +45,7 @@ class ServerLog(logging.Handler):
 
 
 def take_over() -> None:
-    """Have these loggers write to our log alone."""
+    """Redirect these loggers to our log alone."""
     handler = ServerLog()
     for name in NAMES:
         theirs = logging.getLogger(name)

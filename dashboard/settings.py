@@ -1,4 +1,4 @@
-"""What a dashboard is asked to show, and where it listens."""
+"""The settings of a dashboard: its sources, its address, and its permissions."""
 
 from __future__ import annotations
 
@@ -13,11 +13,11 @@ DEFAULT_RING = 64 * 1024 * 1024
 
 
 class Settings(msgspec.Struct, frozen=True, kw_only=True):
-    """Where a dashboard listens, what it shows, and what may be done with it.
+    """Settings of a dashboard: address, sources and permissions.
 
-    `connect` are control sockets of proxies, `captures` are files and directories, each a source of its own. `tables`
-    are those of the pipeline, in a directory or a bucket. `ring` is how many bytes of each source are kept. With `port`
-    0 any free one is taken. `hosts` are names, besides its own, by which browsers may call it.
+    `connect` are control sockets of proxies, `captures` are files and directories, each a separate source. `tables` is
+    the directory or bucket of the pipeline's tables. `ring` is the limit in bytes on the kept frames of each source.
+    With `port` 0, any free port is used. `hosts` are additional names by which browsers may address the dashboard.
     """
 
     connect: tuple[Path, ...] = ()
@@ -38,7 +38,7 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True):
         return self.token is not None or self.password is not None
 
     def problem(self) -> str | None:
-        """Why this is not safe, with the remedy; None where it is."""
+        """Return why the settings are unsafe or contradictory, with the remedy; `None` if they are not."""
         if not is_loopback(self.host) and not self.needs_login:
             return (
                 f"{self.host} can be reached from other machines: give a token or a password "
@@ -50,7 +50,7 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def is_loopback(host: str) -> bool:
-    """Can this address be reached from this machine alone?"""
+    """Whether an address is reachable only from this machine."""
     if host == "localhost":
         return True
     try:

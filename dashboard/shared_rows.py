@@ -1,4 +1,4 @@
-"""The newest rows of a ring as JSON, made once for all browsers that show all of it."""
+"""The newest rows of a ring as JSON, encoded once for all browsers that show the unfiltered list."""
 
 from __future__ import annotations
 
@@ -10,15 +10,15 @@ if TYPE_CHECKING:
     from dashboard.ring import RingEntry
 
 MAX_SHARED_ROWS = 8_192
-"""Rows that are kept; of those that come later in the ring, all browsers want the same."""
+"""Maximum number of rows that are kept; live views of all browsers read the same newest rows."""
 
 
 MAX_SHARED_BYTES = 16 * 1024 * 1024
-"""Bytes of these rows."""
+"""Maximum size of the kept rows, in bytes."""
 
 
 class SharedRows:
-    """Rows by the numbers of their entries; the ones that were made first are forgotten."""
+    """Encoded rows by entry number; the rows that were encoded first are forgotten first."""
 
     def __init__(self, rows: int = MAX_SHARED_ROWS, memory: int = MAX_SHARED_BYTES) -> None:
         self._writer = RowWriter()
@@ -28,7 +28,7 @@ class SharedRows:
         self.size = self.memory_used = 0
 
     def rows_of(self, number: int, entry: RingEntry) -> list[bytes]:
-        """The rows of an entry, which has this number in the ring."""
+        """Return the rows of the entry with this number in the ring."""
         rows = self._rows.get(number)
         if rows is None:
             rows = self._writer.rows(entry.fresh(), range(entry.seq, entry.seq + entry.count))

@@ -1,4 +1,4 @@
-"""Values that a client has sent, as far as they are kept of each of very many connections."""
+"""Shortening of values that clients have sent and that are kept for each of very many connections."""
 
 from __future__ import annotations
 
@@ -6,20 +6,20 @@ from collections.abc import Mapping
 from typing import Any
 
 MAX_TEXT = 500
-"""Characters of a text."""
+"""Maximum length of a text, in characters."""
 
 MAX_ENTRIES = 40
-"""Entries of a table, or of a list."""
+"""Maximum number of entries of a table or list."""
 
 MAX_DEPTH = 4
-"""Tables and lists within one another."""
+"""Maximum depth of nested tables and lists."""
 
 MAX_VALUES = 200
-"""Values in all."""
+"""Maximum number of values in all."""
 
 
 def shortened(values: Mapping[str, Any]) -> dict[str, Any]:
-    """The same with what is long cut; "…" stands for the rest."""
+    """Return the values within these limits; "…" stands for omitted parts."""
     left = [MAX_VALUES]
     found = _shortened(values, 0, left)
     assert isinstance(found, dict)

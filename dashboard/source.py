@@ -1,4 +1,4 @@
-"""One source of a dashboard: what every kind of it has."""
+"""The common base of sources: proxies and captures."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from dashboard.proxy_requests import ProxyRequests
 from dashboard.ring import Ring
 
 SLICE_SECONDS = 0.005
-"""How long records are taken at a time before the event loop does something else."""
+"""Seconds for which traffic is taken before the event loop has its turn."""
 
 MAX_SAMPLES = 3600
 
@@ -28,35 +28,35 @@ ACTING = frozenset(
         *("rules-set", "rules-shadow", "rules-enforce", "record-start", "record-stop"),
     )
 )
-"""Requests that change something."""
+"""Control socket requests that change something."""
 
 MESSAGES_SHARE = 2
-"""Messages and findings take as many bytes as frames, divided by this."""
+"""Ratio of the memory for frames to the memory for messages; findings get as much as messages."""
 
 
 OnSample: TypeAlias = Callable[[int, dict[str, Any]], None]
-"""Is shown a look at the counters of a source, by its number."""
+"""Listener for samples, called with the source's number and the sample."""
 
 
 class SourceState(StrEnum):
     """How a source stands."""
 
     CONNECTING = "connecting"
-    """It was not reached yet."""
+    """Not reached since the start."""
     LIVE = "live"
-    """It is read."""
+    """Being read."""
     RETRYING = "retrying"
-    """It is lost, and tried again; what it had sent is still here."""
+    """The connection is lost and is being retried; earlier traffic is kept."""
     ENDED = "ended"
-    """A capture was read to its end."""
+    """The capture was read to its end, or the source has failed."""
 
 
 class Source:
-    """A proxy or a capture, numbered `id`. `on_change` is called when how it stands has changed."""
+    """A proxy or a capture, numbered `id`; `on_change` is called when its state has changed."""
 
     kind = ""
     has_row_for_missing = False
-    """Is there one row for all that is missing, and not one for each connection?"""
+    """Whether one row stands for missing frames of all connections, instead of one row per connection."""
 
     def __init__(self, id: int, name: str, memory: int, on_change: Callable[[], None], *, is_live: bool) -> None:
         self.id = id
@@ -67,20 +67,20 @@ class Source:
         self.version: str | None = None
         self.restarts = 0
         self.reason = ""
-        """Why it is not live, where it is not."""
+        """Reason for a state other than live."""
         self.requests: ProxyRequests | None = None
-        """What asks it, where it is a proxy."""
+        """Client of the control socket, if the source is a proxy."""
         self.understood: frozenset[str] = frozenset()
-        """The requests that it understands."""
+        """Names of the requests that the proxy understands."""
         self.recordings: Path | None = None
-        """Where it records, as far as it has said."""
+        """Directory into which the proxy records, as last reported."""
         self.listeners: list[str] = []
-        """Where clients connect, if that is known."""
+        """Addresses on which clients connect, if known."""
         self.samples: deque[dict[str, Any]] = deque(maxlen=MAX_SAMPLES)
         self.lost = 0
-        """Frames that did not come here, since something was too slow."""
+        """Frames that the dashboard was too slow to receive."""
         self.trial = asyncio.Lock()
-        """Held while rules are tried on it: one at a time."""
+        """Held while rules are tried on the source, one trial at a time."""
         self.on_sample: OnSample = lambda source, sample: None
         self._state = SourceState.CONNECTING
         self._on_change = on_change
@@ -90,17 +90,17 @@ class Source:
         return self._state
 
     def become(self, state: SourceState, reason: str = "") -> None:
-        """It stands so from now on."""
+        """Set the state and its reason, and notify if either has changed."""
         if (state, reason) != (self._state, self.reason):
             self._state, self.reason = state, reason
             self._on_change()
 
     async def run(self) -> None:
-        """Read it, until it ends or this is cancelled."""
+        """Read the source until it ends or the task is cancelled."""
         raise NotImplementedError
 
     async def take(self, decoded: Iterable[Decoded]) -> None:
-        """Keep what was decoded; others have their turn now and then."""
+        """Append decoded traffic to the ring and observe it, yielding to the event loop every `SLICE_SECONDS`."""
         stop = time.monotonic() + SLICE_SECONDS
         for each in decoded:
             if isinstance(each, SkippedBytes) and self.has_row_for_missing and each.reason == MISSING:
@@ -115,12 +115,12 @@ class Source:
         self.ring.notify()
 
     def add_sample(self, sample: dict[str, Any]) -> None:
-        """Keep a look at its counters, and show it to those who listen."""
+        """Keep a sample, and pass it to the listener."""
         self.samples.append(sample)
         self.on_sample(self.id, sample)
 
     def describe(self, *, read_only: bool) -> dict[str, Any]:
-        """What `/api/v1/sources` says of it."""
+        """Return the source's entry in `/api/v1/sources`."""
         return {
             "id": self.id,
             "name": self.name,
@@ -138,5 +138,5 @@ class Source:
         }
 
     def failed(self, reason: str) -> None:
-        """It cannot be read any more."""
+        """Mark the source as ended because of a failure."""
         self.become(SourceState.ENDED, reason)

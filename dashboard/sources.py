@@ -1,4 +1,4 @@
-"""All sources of a dashboard, by their numbers."""
+"""All sources of a dashboard, by number."""
 
 from __future__ import annotations
 
@@ -14,21 +14,21 @@ from dashboard.settings import Settings
 from dashboard.source import OnSample, Source
 
 MAX_SOURCES = 64
-"""Proxies and captures that are open at once."""
+"""Maximum number of open proxies and captures."""
 
 
 class TooManySources(Exception):
-    """No more can be opened."""
+    """The limit on open sources is reached."""
 
 
 class Sources:
-    """What a dashboard shows; listeners are called when how a source stands has changed."""
+    """The sources of a dashboard; listeners are called when the state of any source has changed."""
 
     def __init__(self, settings: Settings) -> None:
         self.settings = settings
         self.sources: dict[int, Source] = {}
         self.building, self.compiling = asyncio.Lock(), asyncio.Lock()
-        """Held while rows are made for a browser, and while a filter is compiled: others have their turn in between."""
+        """Locks held while rows are built for a browser and while a filter is compiled: other tasks run in between."""
         self._tasks: dict[int, asyncio.Task[None]] = {}
         self._listeners: list[Callable[[], None]] = []
         self._sample_listeners: list[OnSample] = []
@@ -39,18 +39,18 @@ class Sources:
             self._add(CaptureSource(self._next, path, settings.ring, self._changed))
 
     def start(self) -> None:
-        """Read all of them."""
+        """Start reading all sources."""
         for source in self.sources.values():
             self._start(source)
 
     async def stop(self) -> None:
-        """Read none of them any more."""
+        """Stop reading all sources."""
         for task in self._tasks.values():
             task.cancel()
         await asyncio.gather(*self._tasks.values(), return_exceptions=True)
 
     def open_capture(self, path: Path) -> Source:
-        """Read one more capture. `TooManySources` where there is no room for it."""
+        """Open another capture; `TooManySources` beyond the limit."""
         source = CaptureSource(self._next, path, self.settings.ring, self._changed)
         self._add(source)
         self._start(source)
@@ -58,24 +58,24 @@ class Sources:
         return source
 
     def describe(self) -> list[dict[str, Any]]:
-        """What `/api/v1/sources` has."""
+        """Return the response of `/api/v1/sources`."""
         return [each.describe(read_only=self.settings.read_only) for each in self.sources.values()]
 
     def listen(self, listener: Callable[[], None]) -> None:
-        """Call `listener` when something has changed."""
+        """Register `listener` to be called when a source has changed."""
         self._listeners.append(listener)
 
     def forget(self, listener: Callable[[], None]) -> None:
-        """Do not call it any more."""
+        """Unregister `listener`."""
         if listener in self._listeners:
             self._listeners.remove(listener)
 
     def listen_to_samples(self, listener: OnSample) -> None:
-        """Call `listener` with each look at the counters of a source."""
+        """Register `listener` to be called with each sample of a source."""
         self._sample_listeners.append(listener)
 
     def forget_samples(self, listener: OnSample) -> None:
-        """Do not call it any more."""
+        """Unregister `listener`."""
         if listener in self._sample_listeners:
             self._sample_listeners.remove(listener)
 
@@ -101,6 +101,6 @@ class Sources:
 
 
 async def _contained(source: Source) -> None:
-    """Read a source; whatever goes wrong with it, the others go on."""
+    """Read a source, and contain its failure so that the other sources continue."""
     with contained("source failed", source=source.name, then=lambda error: source.failed(describe(error))):
         await source.run()

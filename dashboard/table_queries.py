@@ -1,4 +1,4 @@
-"""The tables of the pipeline, asked in threads: a few at once, so that there is time for all else."""
+"""Queries of the pipeline's tables in threads, few at once, so that other work is not delayed."""
 
 from __future__ import annotations
 
@@ -14,14 +14,14 @@ if TYPE_CHECKING:
 Answer = TypeVar("Answer")
 
 AT_ONCE = 2
-"""Queries that run at once; each has a bounded memory."""
+"""Maximum number of concurrent queries; each has bounded memory."""
 
 MAX_WAITING = 32
-"""Queries that wait for their turn."""
+"""Maximum number of queries that run or wait."""
 
 
 class TableQueries:
-    """Asks one directory of tables."""
+    """Queries of one directory of tables."""
 
     def __init__(self, path: str) -> None:
         from amqproxy.pipeline.analytics import Analytics
@@ -33,7 +33,7 @@ class TableQueries:
         self._waiting = 0
 
     async def ask(self, question: Callable[[Analytics], Answer]) -> Answer:
-        """The answer to a question. `Problem` where the tables cannot be read, or too much is asked for."""
+        """Run a query; `Problem` if the tables cannot be read or the query exceeds its limits."""
         from amqproxy.pipeline.reading import TooMuch, Unreadable
 
         if self._waiting >= MAX_WAITING:

@@ -1,7 +1,7 @@
-"""One browser: its WebSocket, and the views that it has asked for.
+"""One browser: its WebSocket and its views.
 
-A browser that reads nothing, or sends rubbish, harms only itself: it has two batches of credit for each view, and is
-disconnected when it does not take what it was sent.
+A browser that does not read, or sends invalid requests, harms only itself: each view has two batches of credit, and
+the browser is disconnected when it does not read its messages in time.
 """
 
 from __future__ import annotations
@@ -26,29 +26,29 @@ from dashboard.sources import Sources
 from dashboard.viewer_filter import viewer_filter
 
 PACE = 0.05
-"""Seconds between batches of a view."""
+"""Seconds between two rounds of batches."""
 
 MAX_VIEWS = 16
-"""Views of one browser."""
+"""Maximum number of views of one browser."""
 
 REQUEST_SECONDS, VIEW_SECONDS = 0.002, 0.05
-"""How long a request takes at least, and one for a view, whose filter has to be compiled: others have their turn."""
+"""Seconds charged for a request, and for a view, whose filter has to be compiled; they limit the rate of requests."""
 
 SAVED_SECONDS = 1.0
-"""How much of that a browser may save up while it asks for nothing."""
+"""Maximum request time that a quiet browser can accumulate, in seconds."""
 
 TURN_SECONDS = 0.016
-"""How long batches for one browser are made before the others have their turn."""
+"""Seconds for which batches are built for one browser in one round."""
 
 SEND_TIMEOUT = 20.0
-"""Seconds that a browser has to take what it is sent."""
+"""Seconds within which a browser has to accept a message."""
 
 Name = Annotated[str, msgspec.Meta(max_length=64)]
 Credit = Annotated[int, msgspec.Meta(ge=0, le=MAX_CREDIT)]
 
 
 class ViewRequest(msgspec.Struct, frozen=True, tag_field="type", tag="view"):
-    """Show a list as it grows; it takes the place of the one of the same name."""
+    """Request to show a live list, replacing the view of the same name."""
 
     view: Name
     source: int
@@ -62,14 +62,14 @@ class ViewRequest(msgspec.Struct, frozen=True, tag_field="type", tag="view"):
 
 
 class MoreRequest(msgspec.Struct, frozen=True, tag_field="type", tag="more"):
-    """So many batches more may be sent."""
+    """Credit for more batches of a view."""
 
     view: Name
     credit: Credit = 1
 
 
 class EndRequest(msgspec.Struct, frozen=True, tag_field="type", tag="end"):
-    """Show a list no longer."""
+    """Request to end a view."""
 
     view: Name
 
@@ -80,7 +80,7 @@ _decoder: msgspec.json.Decoder[ViewerRequest] = msgspec.json.Decoder(ViewerReque
 
 
 class Viewer:
-    """Serves one WebSocket, until it is closed."""
+    """Serves one WebSocket until it is closed."""
 
     def __init__(self, websocket: WebSocket, sources: Sources, clock: Callable[[], float] = time.monotonic) -> None:
         self._websocket = websocket
@@ -89,15 +89,15 @@ class Viewer:
         self._views: dict[str, tuple[View, int]] = {}
         self._answers: list[bytes] = []
         self._samples: dict[int, dict[str, Any]] = {}
-        """Of each source the newest look at its counters that was not sent."""
+        """The newest unsent sample of each source."""
         self._has_news = True
         self._wake = asyncio.Event()
-        self._wake.set()  # the sources are sent first
+        self._wake.set()  # the first message has the sources
         self._free_at = clock() - SAVED_SECONDS
-        """When it may ask again, if it asks as fast as it may."""
+        """Time of the next permitted request; while it is in the past, request time has accumulated."""
 
     async def run(self) -> None:
-        """Receive requests and send what they ask for."""
+        """Receive requests and send their results until either side ends."""
         await self._websocket.accept()
         self._sources.listen(self._on_sources)
         self._sources.listen_to_samples(self._on_sample)
@@ -121,15 +121,15 @@ class Viewer:
                 async with asyncio.timeout(1):
                     await self._websocket.close()
             except (RuntimeError, WebSocketDisconnect, TimeoutError):
-                pass  # it is gone
+                pass  # already closed
 
-    # --- what the browser asks for
+    # --- requests of the browser
 
     async def _receive(self) -> None:
         while True:
             try:
                 text = await self._websocket.receive_text()
-            except (WebSocketDisconnect, KeyError, RuntimeError):  # KeyError: bytes, which are not for us
+            except (WebSocketDisconnect, KeyError, RuntimeError):  # KeyError: a message of bytes
                 return
             request = self._decoded(text)
             await self._pace(is_view=isinstance(request, ViewRequest))
@@ -145,13 +145,13 @@ class Viewer:
             self._wake.set()
 
     async def _pace(self, *, is_view: bool) -> None:
-        """Wait until it may ask this."""
+        """Wait until the browser has earned the time of this request."""
         now = self._clock()
         self._free_at = max(self._free_at, now - SAVED_SECONDS) + (VIEW_SECONDS if is_view else REQUEST_SECONDS)
         await asyncio.sleep(max(0.0, self._free_at - now))
 
     async def _compiled(self, expression: str) -> TextError | None:
-        """Have a filter compiled; what is wrong with it. It is kept, so that a view need not wait for it."""
+        """Compile a filter in a thread, so that the view finds it cached; return its error, `None` if it is valid."""
         async with self._sources.compiling:
             try:
                 await asyncio.to_thread(viewer_filter, expression)
@@ -225,7 +225,7 @@ class Viewer:
         self._samples[source] = sample
         self._wake.set()
 
-    # --- what it is sent
+    # --- messages to the browser
 
     async def _send(self) -> None:
         while True:
@@ -242,10 +242,10 @@ class Viewer:
             for source, sample in samples.items():
                 await self._send_one(encoded({"type": "sample", "source": source, **sample}))
             await self._send_batches()
-            await asyncio.sleep(max(PACE / 5, next_at - self._clock()))  # others have their turn
+            await asyncio.sleep(max(PACE / 5, next_at - self._clock()))  # yield to other tasks
 
     async def _send_batches(self) -> None:
-        """Send a batch of each view, as far as the time of one turn goes; the others come first in the next."""
+        """Send a batch of each view within `TURN_SECONDS`; views that had no turn come first in the next round."""
         spent = 0.0
         for name in list(self._views):
             if name not in self._views:
@@ -270,6 +270,6 @@ class Viewer:
 
 
 def _ignore_outcome(task: asyncio.Task[None]) -> None:
-    """A browser that is gone, or did not take what it was sent, is no news."""
+    """Retrieve a task's exception and log it at debug level: a browser that disconnects or stalls is not an error."""
     if not task.cancelled() and (error := task.exception()) is not None:
         logger().debug("dashboard viewer ended", reason=describe(error))

@@ -1,7 +1,8 @@
-"""Filters of viewers: expressions as rules have them, within bounds on what evaluating one may take.
+"""Viewers' filters: CEL expressions as in rules, with limits on the cost of evaluating them.
 
-An operator writes the rules of a proxy; a filter is of any viewer, and is evaluated where all viewers are served. The
-library cannot be interrupted: so what makes an expression slow on a large body or a long list is counted beforehand.
+Rules are written by a proxy's operator, but filters by any viewer, and they run in the process that serves all
+viewers. The CEL library cannot be interrupted, so operations that are slow on a large body or a long list are counted
+beforehand.
 """
 
 from __future__ import annotations
@@ -15,18 +16,18 @@ from amqproxy.rules.matching.filters import Filter, compiled
 from amqproxy.rules.matching.tokens import TextError, Token, tokens_of
 
 MOST = {
-    "sum": (16, "sums"),  # texts that are joined are copied with each
+    "sum": (16, "sums"),  # each concatenation copies the text
     "look": (16, "calls that look at a whole text"),
     "pattern": (4, "patterns"),
     "macro": (2, "macros"),
 }
-"""How many there may be of what looks at a whole text, or a whole list."""
+"""Limits on operations that scan a whole text or a whole list, with their names in errors."""
 
 MAX_OPERATORS = 16
-"""Operators of an expression with a macro: each is evaluated for each entry of a list."""
+"""Maximum number of operators beside a macro, since each is evaluated for every list entry."""
 
 MAX_PATTERN = 400
-"""Characters of a pattern, times how often each may be repeated in it by number."""
+"""Limit on the weight of a pattern: its characters times its numeric repetition counts."""
 
 _KINDS = {
     **dict.fromkeys(MACROS, "macro"),
@@ -39,7 +40,7 @@ _REPEATED = re.compile(r"\{\s*(\d+)\s*(?:,\s*(\d*)\s*)?\}", re.ASCII)
 
 
 def viewer_filter(expression: str) -> Filter:
-    """The filter that an expression describes. `TextError` where it is wrong, or could take long."""
+    """Compile a viewer's filter; `TextError` if it is invalid or could be slow."""
     found = compiled(expression)
     tokens = tokens_of(expression, TOKEN)
     counts: Counter[str] = Counter()
@@ -65,6 +66,6 @@ def viewer_filter(expression: str) -> Filter:
 
 
 def _weight(pattern: str) -> int:
-    """How large an automaton a pattern needs, about."""
+    """Return the approximate size of a pattern's automaton."""
     repeats = [max(int(least[:9]), int(most[:9] or 0)) for least, most in _REPEATED.findall(pattern)]
     return len(pattern) * prod(max(1, each) for each in repeats)

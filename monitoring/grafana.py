@@ -1,7 +1,7 @@
-"""The Grafana dashboard: `python -m monitoring.grafana` writes `grafana.json` from what is here.
+"""The Grafana dashboard: `python -m monitoring.grafana` writes `grafana.json` from the panels in this module.
 
-Each row is a list of panels; the queries are made by `rate`, `total` and the few functions beside them, so that all of
-them select by the dashboard's variables alike.
+Each row is a list of panels; `rate`, `total` and similar functions build the queries, so that all of them select by the
+dashboard's variables in the same way.
 """
 
 from __future__ import annotations
@@ -32,10 +32,10 @@ from grafana_foundation_sdk.models.dashboard import (
 FILE = Path(__file__).with_suffix(".json")
 
 SELECTED = 'job=~"$job", instance=~"$instance"'
-"""What the dashboard's variables select."""
+"""Label matchers with the values of the dashboard's variables."""
 
 ERRORS = 'code!~"200|320|none"'
-"""Reply codes that are no normal end; 320 is an orderly shutdown."""
+"""Matcher for reply codes of abnormal closes; 320 is an orderly shutdown."""
 
 SOURCE = DataSourceRef(type_val="prometheus", uid="${datasource}")
 
@@ -49,29 +49,29 @@ QUANTILES = (0.5, 0.95, 0.99)
 
 @dataclass(frozen=True)
 class Query:
-    """A query, and the name of each of its lines."""
+    """A PromQL query, and the legend of its lines."""
 
     expression: str
     legend: str
 
 
 def series(name: str, where: str = "") -> str:
-    """A metric's series of the selected proxies."""
+    """Return the selector of a metric's series, for the selected proxies."""
     return f"{name}{{{', '.join(part for part in (SELECTED, where) if part)}}}"
 
 
 def total(name: str, legend: str = "", *, by: str = "", where: str = "") -> Query:
-    """A gauge now, of all selected proxies, or for each value of the label `by`."""
+    """Return a query of a gauge's sum over the selected proxies, or for each value of the label `by`."""
     return Query(f"sum{_by(by)}({series(name, where)})", legend or _each(by))
 
 
 def rate(name: str, legend: str = "", *, by: str = "", where: str = "") -> Query:
-    """A counter's increase each second, of all selected proxies, or for each value of the label `by`."""
+    """Return a query of a counter's rate per second over the selected proxies, or for each value of the label `by`."""
     return Query(f"sum{_by(by)}(rate({series(name, where)}[$__rate_interval]))", legend or _each(by))
 
 
 def quantile(share: float, name: str, *, by: str = "") -> Query:
-    """What a share of a histogram's observations stayed below."""
+    """Return a query of a quantile of a histogram's observations; `share` is between 0 and 1."""
     groups = ", ".join(part for part in ("le", by) if part)
     buckets = f"sum by ({groups}) (rate({series(f'{name}_bucket')}[$__rate_interval]))"
     return Query(f"histogram_quantile({share:g}, {buckets})", _each(by) or f"{share:.0%}")
@@ -82,12 +82,12 @@ def quantiles(name: str) -> tuple[Query, ...]:
 
 
 def top(query: Query, count: int = 10) -> Query:
-    """The largest few lines of a query."""
+    """Return a query of the `count` largest lines of another query."""
     return Query(f"topk({count}, {query.expression})", query.legend)
 
 
 def named_if_empty(query: Query, label: str, name: str) -> Query:
-    """A query whose line without a value of the label has this name."""
+    """Return a query whose line with an empty `label` is called `name`."""
     return Query(f'label_replace({query.expression}, "{label}", "{name}", "{label}", "")', query.legend)
 
 
@@ -96,7 +96,7 @@ def _by(labels: str) -> str:
 
 
 def _each(labels: str) -> str:
-    """The legend of lines that differ by these labels."""
+    """Return the legend of lines that differ by these labels."""
     return " ".join(f"{{{{{label.strip()}}}}}" for label in labels.split(",") if label)
 
 
@@ -105,7 +105,7 @@ def _each(labels: str) -> str:
 
 @dataclass(frozen=True)
 class Panel:
-    """A panel of lines over time. `text` says what a bad value means, and what to do about it.
+    """A panel of lines over time; `text` explains what a bad value means, and what to do about it.
 
     `unit` is one of Grafana's; `width` is in its columns, of which there are 24.
     """
@@ -130,7 +130,7 @@ class Panel:
 
 @dataclass(frozen=True)
 class Figure:
-    """A panel of one figure, or a few: red from `red_from` on, or below `red_below`."""
+    """A panel of one or several figures: red from `red_from` on, or below `red_below`."""
 
     title: str
     text: str
@@ -608,7 +608,7 @@ ROWS: dict[str, tuple[Panel | Figure, ...]] = {
 
 
 def dashboard() -> str:
-    """The dashboard as JSON."""
+    """Return the dashboard as JSON."""
     built = grafana.Dashboard("amqproxy").uid("amqproxy").tags(["amqproxy", "amqp", "rabbitmq"]).editable()
     built = built.description(
         "The proxy amqproxy, and what goes through it. Each panel says what a bad value means. “No data” in a panel of "

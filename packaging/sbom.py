@@ -1,10 +1,11 @@
-"""The software bill of materials of a wheel, as CycloneDX 1.6 in JSON: what is in it, and what is installed beside it.
+"""The software bill of materials of a wheel, as CycloneDX 1.6 in JSON: its contents, and its requirements.
 
-    python packaging/sbom.py amqproxy.cdx.json [--plain]     the latter if nothing of it is compiled
+    python packaging/sbom.py amqproxy.cdx.json [--plain]        --plain if none of its modules are compiled
 
-In it are npm packages, bundled into the dashboard's page with exact versions, and Cython, which is part of what it
-compiles. Beside it are the requirements of pyproject.toml, which have no version until they are installed; those of
-extras are optional. PEP 770 names the place in a wheel. With SOURCE_DATE_EPOCH the same wheel has the same bill.
+Its contents are npm packages, bundled into the dashboard's page with exact versions, and Cython, which is part of the
+modules that it compiles. Its requirements are those of pyproject.toml, whose versions are unknown until they are
+installed; those of extras are optional. PEP 770 defines the bill's place in a wheel. With SOURCE_DATE_EPOCH the same
+wheel has the same bill.
 """
 
 import base64
@@ -34,11 +35,11 @@ ROOT = Path(__file__).resolve().parent.parent
 LICENSES = "dashboard/static/licenses.json"
 LOCK = "dashboard/ui/package-lock.json"
 NOT_FOR_USERS = frozenset({"bench", "chart", "demo", "dev", "docs", "fuzz", "lint", "pipeline-test", "test"})
-"""Extras for work on the project itself."""
+"""Extras for development of the project itself."""
 
 
 def bill(root: Path, is_compiled: bool = True) -> Bom:
-    """The bill of the wheel that is built from the project in `root`, whose page is built already."""
+    """Return the bill of the wheel that is built from the project in `root`; the page has to be built before."""
     project = tomllib.loads((root / "pyproject.toml").read_text())["project"]
     name, version = project["name"], project["version"]
     subject = Component(
@@ -70,7 +71,7 @@ def _now() -> datetime:
 
 
 def _bundled(root: Path) -> Iterator[Component]:
-    """What the page was bundled from, with the hashes by which npm fetched it."""
+    """Yield the npm packages in the page, with the hashes by which npm verified them."""
     locked = json.loads((root / LOCK).read_text())["packages"]
     for each in json.loads((root / LICENSES).read_text()):
         algorithm, _, digest = locked[f"node_modules/{each['name']}"]["integrity"].partition("-")
@@ -103,7 +104,7 @@ def _cython() -> Component:
 
 
 def _requirements(project: dict[str, Any]) -> Iterator[Component]:
-    """Each requirement once; of those for an extra, the properties name it."""
+    """Yield each requirement once; requirements of extras have properties that name these."""
     found: dict[str, tuple[Requirement, list[str]]] = {}
     extras = {extra: needs for extra, needs in project["optional-dependencies"].items() if extra not in NOT_FOR_USERS}
     for extra, needs in {"": project["dependencies"], **extras}.items():

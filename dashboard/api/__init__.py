@@ -1,1 +1,1 @@
-"""REST, a router for each kind of thing; all paths are below /api/v1."""
+"""The REST API, one router for each kind of resource; all paths are below /api/v1."""

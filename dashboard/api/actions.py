@@ -1,4 +1,4 @@
-"""What an operator does: close, pause and resume connections, release held commands, record."""
+"""Operator actions: close, pause and resume connections, release held commands, start and stop recordings."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from dashboard.api.responses import json_response
 router = APIRouter(tags=["actions"])
 
 MAX_TEXT = 255
-"""Bytes of a reply text."""
+"""Maximum size of a reply text, in bytes."""
 
 
 class Body(BaseModel):

@@ -1,4 +1,4 @@
-"""The tables that the pipeline has made of recordings: traffic, latencies, what stands out, who used how much."""
+"""Analytics over the pipeline's tables of recordings: traffic, latencies, findings, usage."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from dashboard.table_queries import TableQueries
 router = APIRouter(prefix="/analytics", tags=["analytics"])
 
 DEFAULT_HOURS = 24
-"""What is shown, up to the newest row, where no time is named."""
+"""Hours up to the newest row that are shown if the request names no time."""
 
 MAX_NAME = 1000
 
@@ -200,7 +200,7 @@ class Capacity(BaseModel):
 
 
 def table_queries_of(request: Request) -> TableQueries:
-    """The tables of the application that was asked."""
+    """Return the pipeline tables of the application; `Problem` if it has none."""
     found = request.app.state.tables
     if found is None:
         raise Problem(404, "there are no tables: name them with `amqproxy dashboard --tables DIR`")
@@ -220,7 +220,7 @@ async def span_of(
     name: Name = None,
     virtual_host: Name = None,
 ) -> Span:
-    """The span of a request: the last day that there is, unless it names another."""
+    """Return the requested span: by default the last `DEFAULT_HOURS` of the tables. `Problem` if it is invalid."""
     if start is None or end is None:
         there = await tables.ask(lambda asked: asked.span()) or (0, 0)
         end = there[1] if end is None else end

@@ -1,4 +1,4 @@
-"""The integrated broker, where it runs behind the proxy: its queues, connections and messages."""
+"""The integrated broker behind the proxy, if there is one: its queues, connections and messages."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Captures that can be opened, or played to a broker: those that were named, and recordings of the proxies."""
+"""Captures to open or to replay to a broker: configured files and directories, and recordings of the proxies."""
 
 from __future__ import annotations
 
@@ -26,11 +26,11 @@ from dashboard.sources import Sources, TooManySources
 router = APIRouter(tags=["captures"])
 
 MAX_LISTED = 1000
-"""Captures that are listed; of more, the newest."""
+"""Maximum number of listed captures; of more, the newest are listed."""
 
 
 DIRECTORY_SECONDS = 1.0
-"""How long a proxy may take to say where it records: the captures of the others are not to wait for it."""
+"""Seconds within which a proxy has to report its recording directory, so that other captures are not delayed."""
 
 MAX_CLIENTS = 1000
 
@@ -51,7 +51,7 @@ class ReplayBody(OpenBody):
 
 
 def replays_of(request: Request) -> Replays:
-    """The replays of the application that was asked."""
+    """Return the replays of the application."""
     found = request.app.state.replays
     assert isinstance(found, Replays)
     return found
@@ -101,7 +101,7 @@ async def replay(sources: SourcesOf, replays: ReplaysOf, actor: ActorOf, body: R
         started = replays.start(plan, actor.name, on_end)
     except TooManyReplays as error:
         raise Problem(409, str(error)) from None
-    except ValueError as error:  # of `urlsplit`, too
+    except ValueError as error:  # `urlsplit` raises it, too
         detail = str(error) if isinstance(error, TargetError) else "the URL cannot be read"
         raise Problem(400, f"to: {detail}") from None
     actor.log("replay", None, "started", path=body.path, to=started.target, replay=started.number)
@@ -129,7 +129,7 @@ async def end_replay(replays: ReplaysOf, number: NumberOf, actor: ActorOf) -> Re
 
 
 async def _listed_path(sources: Sources, path: str) -> Path:
-    """The capture at this path, if it is listed."""
+    """Return this path if it is that of a listed capture; `Problem` otherwise."""
     listed = await asyncio.to_thread(_listed, await directories(sources), sources.settings.captures)
     if path not in {each["path"] for each in listed}:
         raise Problem(404, "there is no such capture among those that are listed")
@@ -137,7 +137,7 @@ async def _listed_path(sources: Sources, path: str) -> Path:
 
 
 async def directories(sources: Sources) -> set[Path]:
-    """Where captures are looked for: directories that were named, and those that proxies record into."""
+    """Return the directories with captures: configured ones, and those into which proxies record."""
     found = {path for path in sources.settings.captures if path.is_dir()}
     proxies = [each for each in sources.sources.values() if can(each, "record-status")]
     await asyncio.gather(*(_note_directory(each) for each in proxies))
@@ -145,7 +145,7 @@ async def directories(sources: Sources) -> set[Path]:
 
 
 async def _note_directory(source: Source) -> None:
-    """Note where a proxy records; of one that does not answer soon, what it has answered before is known."""
+    """Ask a proxy for its recording directory; if it does not answer in time, the last known one is kept."""
     with suppress(Problem, TimeoutError):
         async with asyncio.timeout(DIRECTORY_SECONDS):
             recording = (await asked(source, "record-status")).get("recording")

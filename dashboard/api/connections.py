@@ -1,4 +1,4 @@
-"""Connections, as the proxy lists them and as what passed shows them; and what they have set up."""
+"""Connections, as listed by the proxy and as observed in the traffic, with their channels, consumers and topology."""
 
 from __future__ import annotations
 
@@ -22,11 +22,11 @@ SessionOf = Annotated[int, PathParameter(ge=0, le=MAX_INTEGER)]
 SessionQuery = Annotated[int | None, Query(ge=0, le=MAX_INTEGER)]
 
 MAX_LISTED = 10_000
-"""Connections of one response; of more, the newest."""
+"""Maximum number of connections in one response; of more, the newest are returned."""
 
 
 async def open_connections(source: Source) -> dict[int, dict[str, Any]]:
-    """What the proxy knows of those that are open, by their numbers; none of a capture, or of one that is gone."""
+    """Return the proxy's entries of open connections by session; none for a capture or an unreachable proxy."""
     if not can(source, "connections"):
         return {}
     try:
@@ -37,7 +37,7 @@ async def open_connections(source: Source) -> dict[int, dict[str, Any]]:
 
 
 def described(seen: SeenConnection | None, entry: dict[str, Any] | None) -> dict[str, Any]:
-    """One connection: the proxy's entry as it is, and in `seen` what passed shows, as far as it did."""
+    """Return one connection: the proxy's entry unchanged, with the observed traffic in `seen` as far as it is known."""
     shown = None if seen is None else seen.to_dict()
     if entry is not None:
         same = seen is not None and seen.connection == entry.get("connection")
@@ -72,7 +72,7 @@ async def list_connections(source: SourceOf) -> Response:
     """The open connections of a proxy, and those that have ended, as far as they are known; by their numbers."""
     entries = await open_connections(source)
     seen = source.observed.connections.seen
-    if source.requests is not None and entries:  # what the proxy does not list is over
+    if source.requests is not None and entries:  # a connection that the proxy does not list has ended
         gone = {number for number, each in seen.items() if each.is_open and number not in entries}
     else:
         gone = set()

@@ -1,4 +1,4 @@
-"""Requests to a proxy's control socket on behalf of a browser, and the log of those that change something."""
+"""Requests to a proxy's control socket on behalf of a browser, with a log of those that change something."""
 
 from __future__ import annotations
 
@@ -25,16 +25,16 @@ _STATUS = {
     "wrong-edit": 400,
     "wrong-filter": 400,
 }
-"""Of errors of the control socket; all others are conflicts with how things stand."""
+"""HTTP status by control socket error; all other errors are conflicts (409)."""
 
 
 def can(source: Source, request: str) -> bool:
-    """Does the source understand this request?"""
+    """Whether the source is a proxy that understands this request."""
     return source.requests is not None and request in source.understood
 
 
 async def asked(source: Source, request: str, **keys: Any) -> dict[str, Any]:
-    """The response of a proxy, without `ok`. `Problem` for what it refuses."""
+    """Return a proxy's response without `ok`; `Problem` if it refuses the request."""
     if source.requests is None:
         raise Problem(404, f"{source.name} is a capture: there is no proxy to ask")
     if source.understood and request not in source.understood:
@@ -49,7 +49,7 @@ async def asked(source: Source, request: str, **keys: Any) -> dict[str, Any]:
 
 
 def entries_of(response: dict[str, Any], name: str) -> list[dict[str, Any]]:
-    """What a response lists under a name. `Problem` where it lists nothing there."""
+    """Return the list of objects under a name in a response; `Problem` if there is none."""
     found = response.get(name)
     if not isinstance(found, list) or not all(isinstance(each, dict) for each in found):
         raise Problem(502, f"the proxy answered without {name}: it is of another version, or no proxy")
@@ -57,13 +57,13 @@ def entries_of(response: dict[str, Any], name: str) -> list[dict[str, Any]]:
 
 
 class Actor:
-    """Who changes something: it is logged, and not at all where the dashboard only shows."""
+    """The user of actions, which are logged; a read-only dashboard has none."""
 
     def __init__(self, name: str) -> None:
         self.name = name
 
     async def does(self, source: Source, request: str, **keys: Any) -> dict[str, Any]:
-        """Ask the proxy to do something; the log has who did, and what."""
+        """Send a request that changes something, and log the user, the request and its outcome."""
         fields = {name: value for name, value in keys.items() if isinstance(value, int | str) and name != "text"}
         outcome = "refused"
         try:
@@ -74,21 +74,21 @@ class Actor:
         return response
 
     def log(self, action: str, source: Source | None, outcome: str, **fields: Any) -> None:
-        """Note an action in the log, and which source it was done to, if it was to one."""
+        """Log an action, and its source if it has one."""
         if source is not None:
             fields = {"source": source.name, **fields}
         logger().info("dashboard action", action=action, by=self.name, outcome=outcome, **fields)
 
 
 def actor_of(request: Request) -> Actor:
-    """Who asks, where something may be changed."""
+    """Return the user of a request that changes something; `Problem` if the dashboard is read-only."""
     if request.app.state.settings.read_only:
         raise Problem(403, "this dashboard only shows: it changes nothing")
     return Actor(who(request))
 
 
 def who(request: Request) -> str:
-    """Who asks: how they have logged in, and from where."""
+    """Return the user's name for the log: the kind of login, and the client's address."""
     address = request.client.host if request.client else "?"
     name = getattr(request.state, "login", None)
     return f"{name} at {address}" if name else address

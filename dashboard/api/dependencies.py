@@ -1,4 +1,4 @@
-"""What requests of the API have in common."""
+"""Dependencies that the routes share: the sources, and parameters of paths."""
 
 from __future__ import annotations
 
@@ -12,11 +12,11 @@ from dashboard.source import Source
 from dashboard.sources import Sources
 
 MAX_INTEGER = 2**53
-"""Numbers that JavaScript has exactly."""
+"""Bound on integers that JavaScript represents exactly."""
 
 
 def sources_of(request: Request) -> Sources:
-    """The sources of the application that was asked."""
+    """Return the sources of the application."""
     found = request.app.state.sources
     assert isinstance(found, Sources)
     return found
@@ -26,7 +26,7 @@ SourcesOf = Annotated[Sources, Depends(sources_of)]
 
 
 def source_of(sources: SourcesOf, source: Annotated[int, PathParameter(ge=0, le=MAX_INTEGER)]) -> Source:
-    """The source of the path."""
+    """Return the source whose number is in the path; `Problem` if there is none."""
     found = sources.sources.get(source)
     if found is None:
         raise Problem(404, f"there is no source {source}")
@@ -35,4 +35,4 @@ def source_of(sources: SourcesOf, source: Annotated[int, PathParameter(ge=0, le=
 
 SourceOf = Annotated[Source, Depends(source_of)]
 SeqOf = Annotated[int, PathParameter(ge=0, le=MAX_INTEGER)]
-"""The number of a row, in the path."""
+"""Number of a row, in the path."""

@@ -1,4 +1,4 @@
-"""What is shown, as a file: a capture, JSON lines, CSV, a test, a rule."""
+"""Exports of selected rows as files: pcapng, JSON lines, CSV, a pytest test, a rule."""
 
 from __future__ import annotations
 
@@ -35,13 +35,13 @@ from dashboard.source import Source
 router = APIRouter(tags=["exports"])
 
 BODY = 64 * 1024
-"""Bytes of a body frame that JSON lines have."""
+"""Maximum size of a frame's body in JSON lines, in bytes."""
 
 MAX_EXPORTS = 8
-"""Files that are made at once."""
+"""Maximum number of concurrent exports."""
 
 PIECE = 64 * 1024
-"""Bytes that are sent at a time."""
+"""Bytes that are gathered before they are sent."""
 
 What = Literal["frames", "messages", "findings"]
 Format = Literal["pcapng", "jsonl", "csv", "pytest", "rule"]
@@ -77,7 +77,7 @@ async def export(
     release = exports.begin()
     try:
         pieces = make(source, query, seq or [])
-        if format == "rule":  # there may be nothing that one can be made of
+        if format == "rule":  # fails if no command can become a rule, so before the response starts
             pieces = iter(await asyncio.to_thread(list, pieces))
         return _Export(_batched(pieces), release, media_type=media_type, headers=headers)
     except BaseException:
@@ -86,14 +86,14 @@ async def export(
 
 
 class Exports:
-    """The files that are being sent: each keeps what was in the ring when it began."""
+    """Limit on exports under way, each of which keeps the ring entries from its start in memory."""
 
     def __init__(self, most: int = MAX_EXPORTS) -> None:
         self._most = most
         self._running = 0
 
     def begin(self) -> Callable[[], None]:
-        """One more begins; what is returned is to be called at its end. `Problem` where there are too many."""
+        """Admit one more export, and return the function to call at its end; `Problem` beyond the limit."""
         if self._running >= self._most:
             raise Problem(503, f"{self._most} exports are under way already: try again later")
         self._running += 1
@@ -104,7 +104,7 @@ class Exports:
 
 
 class _Export(StreamingResponse):
-    """A file, and what is to be done when it was sent, or will not be."""
+    """Streamed file that releases its export when the response ends, complete or not."""
 
     def __init__(self, pieces: Iterator[bytes], release: Callable[[], None], **options: Any) -> None:
         super().__init__(pieces, **options)
@@ -118,7 +118,7 @@ class _Export(StreamingResponse):
 
 
 def _batched(pieces: Iterator[bytes]) -> Iterator[bytes]:
-    """The same in larger pieces: each costs a change of threads."""
+    """Join the pieces into larger ones, since each costs a change of threads."""
     gathered: list[bytes] = []
     size = 0
     for piece in pieces:
@@ -131,7 +131,7 @@ def _batched(pieces: Iterator[bytes]) -> Iterator[bytes]:
 
 
 Maker = Callable[[Source, ListQuery, list[int]], Iterator[bytes]]
-"""Makes the pieces of a file; it is called in the event loop, the pieces are made in a thread."""
+"""Function that makes the pieces of a file: it is called in the event loop, the pieces are made in a thread."""
 
 
 def _pcapng(source: Source, query: ListQuery, seqs: list[int]) -> Iterator[bytes]:
@@ -193,7 +193,7 @@ def _finding_table(source: Source, query: ListQuery, seqs: list[int]) -> Iterato
 def _table(
     lines: Iterator[bytes], names: tuple[str, ...], kind: type[Record] | type[MessageRecord] | type[Finding]
 ) -> Iterator[bytes]:
-    """A line of names, then the same in columns."""
+    """Yield a header line and the records as CSV."""
     chosen = Columns(names, [kind])
     render = separated_lines(chosen, ",", is_for_spreadsheets=True)
     yield f"{header_line(chosen, ',')}\n".encode()
@@ -203,7 +203,7 @@ def _table(
 
 
 def _chosen_rows(source: Source, query: ListQuery, seqs: list[int]) -> Iterator[MessageRow]:
-    """The messages of these numbers, or of the query."""
+    """Return the messages with these numbers, or those that the query selects; `Problem` if one is gone."""
     if not seqs:
         return _message_rows(source, query)
     rows = source.observed.messages.rows

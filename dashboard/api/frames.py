@@ -1,4 +1,4 @@
-"""Frames: rows of them, and one of them with its fields and bytes."""
+"""Frames: rows of a list, and one frame with its fields and bytes."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ async def list_frames(source: SourceOf, query: ListQueryOf) -> Response:
         entries_for(ring, query),
         ring.first_seq,
         ring.next_seq,
-    )  # what comes meanwhile is not looked at
+    )  # frames that arrive meanwhile are not searched
     return page_response(await asyncio.to_thread(find, entries, selection, query), first, end)
 
 

@@ -1,4 +1,4 @@
-"""The WebSocket."""
+"""The WebSocket of live lists."""
 
 from __future__ import annotations
 
@@ -12,15 +12,15 @@ from dashboard.viewer import Viewer
 router = APIRouter()
 
 MAX_VIEWERS = 256
-"""Browsers at once."""
+"""Maximum number of concurrent browsers."""
 
 MAX_OF_ONE = 128
-"""Browsers of one address."""
+"""Maximum number of concurrent browsers of one address."""
 
 
 @router.websocket("/live")
 async def live(websocket: WebSocket) -> None:
-    """What passes, as it passes: see docs/dashboard.md."""
+    """Serve live lists to one browser: see docs/dashboard.md."""
     viewers: Counter[str] = websocket.app.state.viewers
     network = network_of(websocket.client.host if websocket.client else "")
     if viewers.total() >= MAX_VIEWERS or viewers[network] >= MAX_OF_ONE:

@@ -1,4 +1,4 @@
-"""Messages with what became of them, their bodies, and findings."""
+"""Messages with their outcomes, their bodies, and findings."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ router = APIRouter(tags=["messages"])
 
 
 def bodies_of(request: Request) -> BodyReader:
-    """What reads bodies for the application that was asked."""
+    """Return the application's body decoder."""
     found = request.app.state.bodies
     assert isinstance(found, BodyReader)
     return found
@@ -41,7 +41,7 @@ async def list_messages(source: SourceOf, query: ListQueryOf) -> Response:
     """Messages and requests, in the order in which it was known what became of them; the newest last."""
     ring = source.observed.messages
     selection, rows = message_selection(source, query), ring.snapshot()
-    first, end = ring.first_seq, ring.next_seq  # what comes meanwhile is not looked at
+    first, end = ring.first_seq, ring.next_seq  # messages that arrive meanwhile are not searched
     return page_response(await asyncio.to_thread(find_messages, rows, selection, query), first, end)
 
 
@@ -50,7 +50,7 @@ async def list_findings(source: SourceOf, query: ListQueryOf) -> Response:
     """What an expert would point out; the newest last."""
     ring = source.observed.findings
     selection, rows = message_selection(source, query), ring.snapshot()
-    first, end = ring.first_seq, ring.next_seq  # what comes meanwhile is not looked at
+    first, end = ring.first_seq, ring.next_seq  # findings that arrive meanwhile are not searched
     return page_response(await asyncio.to_thread(find_messages, rows, selection, query), first, end)
 
 
@@ -109,7 +109,7 @@ async def download_body(source: SourceOf, seq: SeqOf) -> Response:
 
 
 async def body_response(source: Source, seq: int, bodies: BodyReader, query: BodyQuery) -> Response:
-    """A body as it is asked for, with how much of it is kept."""
+    """Return a body's view, with how much of the body is kept; `Problem` if it cannot be decoded."""
     content = content_of(source, seq)
     task = BodyTask(
         body=content.body,
@@ -139,7 +139,7 @@ async def body_response(source: Source, seq: int, bodies: BodyReader, query: Bod
 
 
 def content_of(source: Source, seq: int) -> Content:
-    """The command of this message."""
+    """Return the command of a message with a body; `Problem` if it has none."""
     content = row_of(source.observed.messages, seq).content
     if content is None or not content.method.carries_content:
         raise Problem(404, f"message {seq} has no body, or it is not kept any more")
@@ -147,7 +147,7 @@ def content_of(source: Source, seq: int) -> Content:
 
 
 def row_of(ring: MessageRing, seq: int) -> MessageRow:
-    """The row of this number."""
+    """Return the row with this number; `Problem` if it is not kept."""
     row = ring.rows.get(seq)
     if row is None:
         raise Problem(404, f"there is no message {seq}: {ring.first_seq} to {ring.next_seq - 1} are kept")

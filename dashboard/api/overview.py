@@ -1,4 +1,4 @@
-"""How much happens, how long it takes, and what stands out."""
+"""The overview of a source: rates, latencies and findings."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from dashboard.api.responses import json_response
 router = APIRouter(tags=["overview"])
 
 TOP = 10
-"""Kinds of findings that are shown."""
+"""Maximum number of kinds of findings that are shown."""
 
 
 @router.get("/sources/{source}/overview")
@@ -44,7 +44,7 @@ async def show_overview(source: SourceOf, minutes: Annotated[int, Query(ge=1, le
 
 
 def top_findings(newest: Mapping[str, Finding], kinds: Counter[str]) -> list[dict[str, object]]:
-    """The kinds that were found most, the worst first, each with the newest finding of it."""
+    """Return the newest finding of each kind, the most severe first, then the most frequent."""
     ranked = sorted(newest.values(), key=lambda each: (-each.severity.rank, -kinds[each.kind], each.kind))
     return [
         {

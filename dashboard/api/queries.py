@@ -1,4 +1,4 @@
-"""What the lists of the API have in common: which of their rows are asked for."""
+"""Query parameters that the lists of the API share."""
 
 from __future__ import annotations
 
@@ -16,10 +16,10 @@ from dashboard.problem import Problem
 from dashboard.source import Source
 
 MAX_ROWS = 10_000
-"""Rows of one response."""
+"""Maximum number of rows in one response."""
 
 MAX_EXPRESSION = 10_000
-"""Characters of a filter."""
+"""Maximum length of a filter, in characters."""
 
 Text = Annotated[str | None, Query(max_length=MAX_EXPRESSION)]
 Seq = Annotated[int | None, Query(ge=-1, le=MAX_INTEGER)]
@@ -37,7 +37,7 @@ def list_query(
     start: Text = None,
     end: Text = None,
 ) -> ListQuery:
-    """The query of a request."""
+    """Return the query of a request; `Problem` if a time is invalid."""
     ring = source.ring
     first_ns = ring.entries[ring.first].ts_ns if ring.entries else 0
     return ListQuery(
@@ -55,7 +55,7 @@ ListQueryOf = Annotated[ListQuery, Depends(list_query)]
 
 
 def time_ns(name: str, text: str | None, first_ns: int) -> int | None:
-    """A time as `--start` takes it, or in nanoseconds since 1970."""
+    """Parse a time as `--start` accepts it, or in nanoseconds since 1970; `Problem` if it is invalid."""
     if not text:
         return None
     if text.isascii() and text.isdecimal() and 15 <= len(text) <= 19:
@@ -67,7 +67,7 @@ def time_ns(name: str, text: str | None, first_ns: int) -> int | None:
 
 
 def frame_selection(source: Source, query: ListQuery) -> FrameSelection:
-    """What chooses the frames."""
+    """Return the selection of frames for a query; `Problem` if its filter is invalid."""
     try:
         return FrameSelection(query.filter, query.place, source.observed.connections.client_of)
     except TextError as error:
@@ -75,7 +75,7 @@ def frame_selection(source: Source, query: ListQuery) -> FrameSelection:
 
 
 def message_selection(source: Source, query: ListQuery) -> MessageSelection:
-    """What chooses the messages."""
+    """Return the selection of messages for a query; `Problem` if its filter is invalid."""
     try:
         return MessageSelection(query.filter, query.place, source.observed.connections.client_of)
     except TextError as error:

@@ -1,4 +1,4 @@
-"""Rules: what they do, and editing them."""
+"""Rules: their effects, and changes to them."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Ladders: who sent what to whom."""
+"""Sequence diagrams: the commands between clients, proxy and broker."""
 
 from __future__ import annotations
 
@@ -22,10 +22,10 @@ from dashboard.sequence import ladder_json, ladder_of
 router = APIRouter(tags=["sequence"])
 
 MAX_FRAMES = 200_000
-"""Frames that are looked at for one ladder."""
+"""Maximum number of frames that are read for one ladder."""
 
 MAX_SECONDS = 3.0
-"""After so long, the ladder is of what was looked at by then."""
+"""Seconds after which a ladder is cut at the frames read so far."""
 
 MAX_ROWS = 5_000
 
@@ -33,7 +33,7 @@ _PICTURE = {
     "content-security-policy": "default-src 'none'; style-src 'unsafe-inline'; sandbox",
     "content-disposition": 'inline; filename="sequence.svg"',
 }
-"""The picture has its style in it; it has no scripts, and none would run."""
+"""Headers of the picture: its style is inline; it contains no scripts, and the policy would block them."""
 
 
 @router.get("/sources/{source}/sequence")
@@ -65,7 +65,7 @@ async def show_sequence(
 
 
 class _InTime:
-    """Entries, until it takes too long. `next_ns` is the time of the first that was not looked at, if there is one."""
+    """Entries up to a time limit; `next_ns` is the time of the first unread entry, `None` if all were read."""
 
     def __init__(self, entries: Iterable[RingEntry], clock: Callable[[], float] = time.monotonic) -> None:
         self._entries = entries
@@ -78,5 +78,5 @@ class _InTime:
             self.next_ns = entry.ts_ns
             if self._clock() >= stop_at:
                 return
-            yield entry  # where no more are wanted, this is the last
+            yield entry  # if the reader stops here, `next_ns` stays at this entry
         self.next_ns = None

@@ -1,4 +1,4 @@
-"""Logging in and out."""
+"""Login and logout."""
 
 from __future__ import annotations
 
@@ -34,14 +34,14 @@ class Session(BaseModel):
 
 
 def logins_of(request: Request) -> Logins:
-    """The logins of the application that was asked."""
+    """Return the logins of the application."""
     found = request.app.state.logins
     assert isinstance(found, Logins)
     return found
 
 
 def session_of(request: Request, *, is_logged_in: bool | None = None) -> Session:
-    """Whether a login is needed, and there is one."""
+    """Return whether a login is needed, and whether the request has one."""
     logins = logins_of(request)
     if is_logged_in is None:
         is_logged_in = logins.login_of(request.headers) is not None

@@ -1,4 +1,4 @@
-"""What there is to look at."""
+"""The sources of the dashboard."""
 
 from __future__ import annotations
 
