@@ -58,7 +58,7 @@ class Closing:
         self._closes = {CLIENT: SHUTDOWN, SERVER: SHUTDOWN, **self._closes}
 
     def cut(self, reason: str) -> None:
-        """Reset both connections without sending closes, since there is no time left."""
+        """Reset both connections without sending closes, for lack of time."""
         self._report.finish(SessionEnd("proxy", SHUTDOWN.code, reason))
         self._closes = _NO_CLOSES
         self.is_cut = True

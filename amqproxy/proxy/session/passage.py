@@ -21,7 +21,7 @@ class CoveredView(Protocol):
 
     @property
     def shown_client(self) -> Client:
-        """What is known of the client so far, redacted."""
+        """The client as known so far, redacted."""
 
     def covered_method(self, sender: Peer, command: Command) -> Command | None:
         """Return a command as logs may show it, without its body; `None` if it may not be shown at all."""
@@ -47,7 +47,7 @@ class Passage(Protocol):
 
     @property
     def client(self) -> Client:
-        """What is known of the client so far."""
+        """The client as known so far."""
 
     @property
     def shown_client(self) -> Client:

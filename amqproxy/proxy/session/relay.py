@@ -25,7 +25,7 @@ _RELEASED = TapBrake()
 
 
 class DirectionEnding(Enum):
-    """How one direction ended."""
+    """Ways in which one direction ends."""
 
     EOF = auto()
     """The source has closed its half."""
@@ -97,10 +97,10 @@ class Relay:
     """Relay of one direction, from `source` to `target`, through its `direction`.
 
     `follow_up` is called whenever the passage has taken frames, to apply all effects except sending. `observe` takes
-    the seconds from receiving a chunk to having sent it; `measure` takes the replies that the client is sent. The bytes of
-    an incomplete frame are charged to `share`. While the relay is paused, or a `brake` holds the session of this
-    `number`, nothing is read, and chunks that were read are not processed. With an `ownership`, a pump may relay in its
-    place for a while.
+    the seconds from receiving a chunk to having sent it; `measure` takes the replies that the client is sent.
+    The bytes of an incomplete frame are charged to `share`. While the relay is paused, or a `brake` holds the session
+    of this `number`, nothing is read, and chunks that were read are not processed. With an `ownership`, a pump may
+    relay in its place for a while.
     """
 
     __slots__ = (

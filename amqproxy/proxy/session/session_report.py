@@ -203,7 +203,7 @@ class SessionReport:
         self.introduce(client)
 
     def note_method(self, sender: Peer, method: Method, now: float) -> None:
-        """Count a method that has a metric of its own; `now` is in seconds."""
+        """Count a method that has a dedicated metric; `now` is in seconds."""
         match method:
             case ConnectionClose() as close:
                 if sender is SERVER and close.reply_code == AccessRefused.code and not self._is_open:

@@ -445,7 +445,7 @@ class Traffic(DialectParts):
         return [] if self.interceptor is None else self.interceptor.paused_channels
 
     def send_changes(self) -> None:
-        """Apply and send the effects of a change from outside; each leg is sent to in a task of its own."""
+        """Apply and send the effects of a change from outside; a separate task sends to each leg."""
         self._apply_effects()
         if self._tasks is not None:
             for leg in self.legs.values():
