@@ -137,7 +137,7 @@ class ChannelTags:
             self.confirms = ConfirmTranslation(self._published())
 
     def before_confirms(self) -> int | None:
-        """Return the number of publishes before the forwarded confirm.select; `None` without one.
+        """Count the client's publishes before the forwarded confirm.select; `None` without one.
 
         The count on the client's leg takes precedence: the broker's leg counts only what was forwarded, if it counts.
         """

@@ -47,7 +47,7 @@ class ChunkFrames:
         return True
 
     def take_command(self, first: Frame, stage: Stage) -> list[Frame] | None:
-        """Take the frames of the command begun by `first` that `stage` needs; `None` if not contiguous in this chunk."""
+        """Take the frames of `first`'s command that `stage` needs; `None` if they are not contiguous in this chunk."""
         frames = [first]
         left = -1
         end = end_of(first)
