@@ -91,7 +91,7 @@ class KnownExchanges:
             self._count()
 
     def leave(self, channel: int) -> None:
-        """Forget what a channel's session declared, as the client begins or ends it; outstanding results become unusable."""
+        """Forget a channel's session that the client begins or ends; results still outstanding are ignored."""
         self._declared.pop(channel, None)
         for each in self._asked:
             if each[0] == channel:
