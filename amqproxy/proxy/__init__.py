@@ -3,17 +3,16 @@
 Subpackages and modules, from the top:
 
 - `listener` accepts clients, `upstream` connects to the broker; `watchdog` disconnects peers that are silent or do
-  not read; `sessions` looks at very many sessions, some in each turn.
-- `session`: one client's connection and the one to the broker, joined: a `Session`, from the protocol header to the
-  last close, with or without rules. It knows no protocol.
+  not read; `sessions` iterates over very many sessions, some in each turn.
+- `session`: a client connection joined with a broker connection: a `Session`, from the protocol header to the last
+  close, with or without rules. It is independent of the protocol.
 - `amqp091` and `amqp010` are the `dialects` of a session: their legs, directions, drains and traffic, and their
   passages without rules and, in `interception`, with them.
-- `interception`: the engine of a passage with rules, sans-IO. It knows no protocol either.
+- `interception`: the engine of a passage with rules, sans-IO, and independent of the protocol, too.
 - `mirroring`: copies of publishes, sent to other exchanges and upstreams.
-- Used by all of them: `leg`, from which the dialects derive theirs, with its `Transport` and the `Connection` state
-  there; `memory_budget` bounds what waits; `timers`;
-  `faulty_transport` applies stream faults; a `record_source` fills a queue of records for a reader, through a
-  `filtered_tap` where only some are wanted.
+- Used by all of them: `leg`, from which the dialects derive theirs, with its `Transport` and its `Connection` state;
+  `memory_budget` bounds buffered bytes; `timers`; `faulty_transport` applies stream faults; a `record_source` fills a
+  queue of records for a reader, through a `filtered_tap` if only some are wanted.
 
 Imports: `amqproxy.amqp091`, `amqproxy.amqp010`, `amqproxy.rules`, `amqproxy.taps`, `amqproxy.sockets`,
 `amqproxy.configuration.config`, trio.

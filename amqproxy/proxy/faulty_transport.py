@@ -1,4 +1,4 @@
-"""A transport to a peer, with something done to the bytes on their way to it: late, slow, in pieces, or cut off."""
+"""A transport with stream faults on the bytes sent to a peer: delayed, throttled, split, or cut off."""
 
 from __future__ import annotations
 
@@ -11,19 +11,19 @@ from amqproxy.rules.verdict import Impairment
 from amqproxy.sockets.transport import Address, Transport, TransportBroken
 
 MOST_HELD = 1024 * 1024
-"""Bytes that may be on their way; a sender of more waits, which slows its own source."""
+"""Maximum of bytes in transit; a sender of more waits, which slows its own source."""
 
 
 class EndedByFault(TransportBroken):
-    """The connection has ended since a fault rule wanted it."""
+    """A fault rule has ended the connection."""
 
 
 class FaultyTransport:
-    """A `Transport` around another, which it is as long as nothing is done to bytes.
+    """A `Transport` wrapped around another one, and transparent as long as no impairment applies.
 
-    It is put in the other's place when the first impairment comes, and stays. `run` carries what is late: without it,
-    `send` and `send_eof` wait themselves for what they have put on its way, and nothing ends the connection in between.
-    What is received is not touched: that is done on the other leg, to whom it goes.
+    It replaces the other one at the first impairment, and stays. `run` carries delayed bytes: without it, `send` and
+    `send_eof` themselves wait for the bytes that they have put in transit, and no fault ends the connection in between.
+    Received bytes are not affected: they are impaired on the other leg, where they are sent.
     """
 
     def __init__(self, transport: Transport, random: Callable[[], float]) -> None:
@@ -60,17 +60,17 @@ class FaultyTransport:
         return self._transport.progress
 
     def impair(self, impairment: Impairment) -> None:
-        """Begin to do this to what is sent from now on."""
+        """Apply an impairment to all bytes sent from this moment."""
         self._line.impair(impairment, trio.current_time())
         self._stirred.set()
 
     def lift(self, kept: Container[str]) -> None:
-        """End what rules do whose names are not among those `kept`."""
+        """End the impairments of all rules except those named in `kept`."""
         self._line.lift(kept)
         self._stirred.set()
 
     async def run(self) -> None:
-        """Carry bytes on, and end the connection if that is what is done, until it is over or this is cancelled."""
+        """Carry bytes, and end the connection if a fault demands it, until it has ended or this is cancelled."""
         self._is_running = True
         try:
             while self._failure is None:
@@ -79,7 +79,7 @@ class FaultyTransport:
             self._is_running = False
             self._wake_waiting()
 
-    # --- as a transport
+    # --- `Transport` interface
 
     async def receive(self) -> bytes:
         try:
@@ -91,7 +91,7 @@ class FaultyTransport:
         if self._line.is_idle and not self._turn.locked():
             await self._transport.send(data)
             return
-        async with self._turn:  # else those that wait for room would go on in any order
+        async with self._turn:  # keeps the order of senders that wait for room
             await self._wait_while(lambda: self._line.held >= MOST_HELD)
             self._line.put(bytes(data), trio.current_time())
         self._stirred.set()
@@ -116,9 +116,9 @@ class FaultyTransport:
         await self._transport.send_eof()
 
     async def linger(self) -> None:
-        """Put off the end of the connection, if that is what is done; to be cancelled by who cannot wait.
+        """Delay the end of the connection if a fault demands it; to be cancelled by callers that cannot wait.
 
-        The first call begins it; a later one waits for what is left of it.
+        The first call starts the delay; a later one waits for the rest of it.
         """
         if self._ends_at is None:
             self._ends_at = trio.current_time() + self._line.linger
@@ -132,10 +132,10 @@ class FaultyTransport:
         self._fail("reset here")
         await self._transport.reset()
 
-    # --- what is on its way
+    # --- bytes in transit
 
     async def _wait_while(self, holds: Callable[[], bool]) -> None:
-        """Let bytes move on, or move them, as long as something holds. `TransportBroken` if the peer is gone."""
+        """Wait for bytes to move, or move them, as long as a condition holds. `TransportBroken` if the peer is gone."""
         while self._failure is None and holds():
             if self._is_running:
                 await self._moved.wait()
@@ -145,7 +145,7 @@ class FaultyTransport:
             raise TransportBroken(self._failure)
 
     async def _step(self) -> None:
-        """Do what is to be done next, or wait until there is something to do."""
+        """Carry out the next step of the delay line, or wait until one is due."""
         match self._line.move(trio.current_time()):
             case SendNow(data):
                 try:
@@ -174,7 +174,7 @@ class FaultyTransport:
         self._fail(reason)
 
     def _fail(self, reason: str) -> None:
-        """Nothing more can be sent; what waits is woken."""
+        """Record that no more bytes can be sent, and wake all waiting tasks."""
         if self._failure is None:
             self._failure = reason
         self._stirred.set()
@@ -186,9 +186,9 @@ class FaultyTransport:
 
 
 def cause_of_end(transport: Transport, error: TransportBroken) -> TransportBroken:
-    """Why a transport broke: the rule that ended it, where there is one.
+    """Return the reason why a transport broke: the rule that ended it, if one did.
 
-    A receive that began before the first impairment waits on the transport within, which knows nothing of rules.
+    A receive that began before the first impairment waits on the wrapped transport, which knows nothing of rules.
     """
     ended = transport.ended if isinstance(transport, FaultyTransport) else None
     return error if ended is None else ended

@@ -1,4 +1,4 @@
-"""A tap before another, which is shown no more than a filter lets by."""
+"""A tap that forwards to another one only the commands that a filter selects."""
 
 from __future__ import annotations
 
@@ -25,12 +25,12 @@ from amqproxy.taps.tap import Tap, TappedSession, present
 
 
 class FilteredTap:
-    """Shows `tap` the commands for which `wanted` holds, and every violation.
+    """Filter in front of `tap`, which is shown the commands that `wanted` selects, and every violation.
 
-    Messages that are not complete yet take at most `memory` bytes; one for which there is no room is shown, as
-    is one with a larger body than `body_limit` bytes if the filter asks for that. `clock` is when what is shown has
-    passed, in nanoseconds since 1970. The frames for which `keeps_frame` is true are shown in any case; with it, so are
-    controls of AMQP 0-10, but for session.command-point.
+    Incomplete messages take at most `memory` bytes; one that exceeds this is shown, and so is one with a larger body
+    than `body_limit` bytes if the filter needs the body. `clock` returns the time at which frames have passed, in
+    nanoseconds since 1970. Frames selected by `keeps_frame` are always shown; if it is given, so are 0-10 controls,
+    except session.command-point.
     """
 
     requires_decoding = True
@@ -55,7 +55,7 @@ class FilteredTap:
         self._sieves: WeakKeyDictionary[TappedSession, FrameFilter] = WeakKeyDictionary()
 
     def saw_protocol_header(self, session: TappedSession, data: bytes, sender: Peer = CLIENT) -> None:
-        """Of no command, and so not wanted but for where frames are kept that are of none."""
+        """Show the header, which belongs to no command, only if frames are kept regardless of the filter."""
         if self._keeps_frame is not None:
             if sender is CLIENT:
                 self._tap.saw_protocol_header(session, data)
@@ -96,7 +96,7 @@ class FilteredTap:
             found = []
             for frame, number in zip(frames, frames.command_ids, strict=True):
                 if frame.track == CONTROL_TRACK:
-                    # Without this one, the ids of commands are unknown to who reads this; else they would be wrong.
+                    # Omitting it leaves the reader without command ids; with it, the ids would be wrong.
                     found += [] if frame.index == SessionCommandPoint.index else [(frame, number)]
                 else:
                     found += assemblies.sift(sender, [frame], [number], now)
@@ -104,12 +104,12 @@ class FilteredTap:
             self._tap.saw_frames(session, sender, _chunk(found), note)
 
     def saw_gap(self, session: TappedSession, frames: int) -> None:
-        self._sieves.pop(session, None)  # what it waited for may be missing
+        self._sieves.pop(session, None)  # the rest of incomplete messages may be missing
         self._assemblies.pop(session, None)
         self._tap.saw_gap(session, frames)
 
     def note_gap(self) -> None:
-        """Something was not shown: what has come of messages that are not complete is not waited for any more."""
+        """Discard incomplete messages after a gap in the frames shown."""
         self._sieves.clear()
         self._assemblies.clear()
 
@@ -121,6 +121,6 @@ class FilteredTap:
 
 
 def _chunk(found: Sequence[tuple[Amqp010Frame, int | None]]) -> Amqp010Chunk:
-    """Frames that need not follow one another; their offset is that of the first."""
+    """Return a chunk of frames that need not be adjacent; its offset is that of the first."""
     data = b"".join([frame.raw for frame, _ in found])
     return Amqp010Chunk(data, found[0][0].offset, [number for _, number in found])

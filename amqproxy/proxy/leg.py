@@ -1,7 +1,7 @@
 """One leg of a session: the transport to one peer, and the state of the connection on it.
 
-The dialects' legs derive from `Leg`. What their connection states are named is alike in the tables of both protocols,
-so that the questions which a session asks of a leg are answered here.
+The dialects' legs derive from `Leg`. Both protocols' tables of connection states use the same names for the states that
+matter here, so that `Leg` answers a session's questions for both.
 """
 
 from __future__ import annotations
@@ -21,20 +21,20 @@ from amqproxy.rules.context import Client
 from amqproxy.sockets.transport import Transport, TransportBroken
 
 HEARTBEAT_LEEWAY = 2.0
-"""Seconds by which the other peer may notice sooner than we do that one is silent: each looks when it does."""
+"""Seconds by which the other peer may detect a silent peer sooner than the proxy: each checks at its own times."""
 
 QUANTUM_FRAMES = 64
-"""Frames that are looked at before the time is."""
+"""Number of frames processed between two checks of the time."""
 
 _TAKES_CLOSE = frozenset({"opening", "open"})
-"""States in which a peer understands connection.close. Before, RabbitMQ only closes the socket; so do we."""
+"""States in which a peer understands connection.close. Before, RabbitMQ only closes the socket; so does the proxy."""
 
 _CLOSING = frozenset({"closed by client", "closed by server", "closed by both", "closed"})
 _AWAITS_CLOSE_OK = {peer: frozenset({f"closed by {peer}", "closed by both"}) for peer in Peer}
 
 
 class AnyConnection(Protocol):
-    """A connection of either protocol; `heartbeat` is what its peers have agreed on, in seconds, or 0."""
+    """A connection of either protocol; `heartbeat` is the negotiated interval in seconds, or 0."""
 
     heartbeat: int
     state: Any
@@ -52,16 +52,16 @@ ConnectionT = TypeVar("ConnectionT", bound=AnyConnection)
 
 
 class Leg(ABC, Generic[ConnectionT]):
-    """The `transport` to `peer`, its `reader`, and the `connection` in which we play the other part.
+    """The `transport` to `peer`, its `reader`, and the `connection` in which the proxy plays the opposite part.
 
-    What comes from the peer is read in its `turn`. `unfed` is what a relay that has ended has not fed to the
-    reader of all that it received.
+    The peer's bytes are processed in its `turn`. `unfed` holds the bytes that an ended relay has received but not fed
+    to the reader.
     """
 
     __slots__ = ("_received", "connection", "peer", "transport", "turn", "unfed")
 
     CLOSE_OK: ClassVar[bytes]
-    """The frame that answers connection.close."""
+    """The encoded frame that answers connection.close."""
 
     reader: Any
 
@@ -77,16 +77,16 @@ class Leg(ABC, Generic[ConnectionT]):
 
     @property
     def name(self) -> str:
-        """What the log calls the peer."""
+        """The peer's name in log lines."""
         return "client" if self.peer is CLIENT else "upstream"
 
     # --- heartbeats
 
     def missed_heartbeats(self, now: float, leeway: float = 0.0) -> str:
-        """Why the peer counts as gone since it sends nothing, or will within `leeway` seconds; "" when it does not.
+        """Return why the peer counts as silent, now or within `leeway` seconds; "" if it does not.
 
-        A peer that is not being read from, because earlier data is still being sent on, is not silent. To be asked at
-        intervals: what a peer has sent counts as received when this is asked the next time.
+        A peer that is not being read from, because earlier data is still being forwarded, is not silent. To be called
+        at intervals: bytes from a peer count as received at the next call.
         """
         heartbeat = self.connection.heartbeat
         if not heartbeat:
@@ -99,11 +99,11 @@ class Leg(ABC, Generic[ConnectionT]):
         return ""
 
     def heard(self, now: float) -> float:
-        """When the peer was heard last, as far as that is known; `now` where it may be since that was asked last."""
+        """Return when the peer was last heard; `now` if bytes have come since the last call of `missed_heartbeats`."""
         return self.connection.heard(self.peer, now) if self._received == self.transport.received else now
 
     def note_heard(self, at: float) -> None:
-        """Note the time at which the last bytes were received."""
+        """Record the time at which the last bytes were received."""
         self._received = self.transport.received
         self.connection.note_received(self.peer, at)
 
@@ -111,7 +111,7 @@ class Leg(ABC, Generic[ConnectionT]):
 
     @property
     def takes_close(self) -> bool:
-        """Whether the peer understands a connection.close of ours now."""
+        """Whether the peer currently understands a connection.close of the proxy."""
         return self.connection.state in _TAKES_CLOSE
 
     @property
@@ -145,22 +145,22 @@ class Leg(ABC, Generic[ConnectionT]):
 
     @abstractmethod
     def close(self, error: ProtocolError) -> bytes:
-        """Close the connection for `error`, if the peer takes that: the bytes to send.
+        """Close the connection for `error`, if the peer accepts that, and return the bytes to send.
 
-        From here on the connection counts as closed by us, whenever they leave.
+        The connection counts as closed by the proxy from this call on, whenever the bytes are sent.
         """
 
     @abstractmethod
     def close_ok(self) -> bytes:
-        """Answer connection.close: the bytes to send."""
+        """Answer connection.close, and return the bytes to send."""
 
     async def answer_close(self) -> None:
-        """Send close-ok, if the peer waits for it. `TransportBroken` if the peer is gone."""
+        """Send close-ok, if the peer waits for it. Raises `TransportBroken` if the peer is gone."""
         if self.awaits_close_ok:
             await self.transport.send(self.close_ok())
 
     async def send_close(self, error: ProtocolError, timeout: float, client: Client | None = None) -> None:
-        """Close the connection in good order, for `error`; within `timeout` seconds, or not at all."""
+        """Close the connection cleanly, for `error`, or give up after `timeout` seconds."""
         with trio.move_on_after(timeout), suppress(TransportBroken):
             await self.answer_close()
             if self.takes_close or (client is not None and self.expects_close(error, client)):
@@ -168,9 +168,9 @@ class Leg(ABC, Generic[ConnectionT]):
                 await self.linger()
 
     async def linger(self) -> None:
-        """Read, and discard, until the peer has answered a close or is gone (or `TransportBroken`).
+        """Read and discard bytes until the peer has answered a close or is gone (or raise `TransportBroken`).
 
-        Closing a socket with unread bytes resets it, and the peer loses what was sent last.
+        Closing a socket with unread bytes resets it, so that the peer would lose the bytes sent last.
         """
         lost, close_ok = b"", self.CLOSE_OK
         self.reader.quantum = 0
@@ -184,7 +184,7 @@ class Leg(ABC, Generic[ConnectionT]):
             began = time.perf_counter()
             if self.reader.error is None:
                 await self._await_close_ok(self.reader.feed(data))
-            else:  # frame boundaries are lost; but the answer can be recognised by its bytes
+            else:  # frame boundaries are lost, but the answer can be recognised by its bytes
                 lost = lost[-len(close_ok) :] + data
                 if close_ok in lost:
                     self._show(self.peer, close_ok)
@@ -201,8 +201,8 @@ class Leg(ABC, Generic[ConnectionT]):
 
     @abstractmethod
     def take_last(self, frame: Any) -> None:
-        """Take a frame of a peer that was sent connection.close: only what ends the connection counts."""
+        """Take a frame of a peer that was sent connection.close: only frames that end the connection matter."""
 
     @abstractmethod
     def _show(self, sender: Peer, data: bytes) -> None:
-        """Show taps a frame that passes between us and the peer only."""
+        """Show taps a frame exchanged between the proxy and this peer only."""

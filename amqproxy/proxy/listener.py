@@ -1,4 +1,4 @@
-"""Accepts clients, and gives each a `Session`."""
+"""The server that accepts clients and creates a `Session` for each."""
 
 from __future__ import annotations
 
@@ -35,31 +35,31 @@ from amqproxy.taps.tap import Tap
 from amqproxy.taps.topology.observed_topology import ObservedTopology
 
 BACKLOG = 1024
-"""Clients that may wait to be accepted."""
+"""Maximum of clients in the listen queue."""
 
 BREATHER = 0.1
 """Seconds to wait when the system has no file descriptor left for another client."""
 
 
 COUNT_INTERVAL = 1.0
-"""Seconds after which rules have counted what passed them."""
+"""Seconds between two flushes of the rules' hit counts."""
 
 SESSIONS_A_TURN = 50
-"""Sessions handled in one turn of the loop where all of them are."""
+"""Sessions handled in one turn of the loop when all sessions are."""
 
 CLOSE_RESERVE = 1.0
 """Seconds of the drain's timeout that are reserved for sending a close to sessions that must be cut off."""
 
 CLOSE_TURNS = 3
-"""Turns of the loop that this takes: where they are long, more time is reserved, up to half of the timeout."""
+"""Turns of the loop reserved for the closes: if turns are long, more time is reserved, up to half of the timeout."""
 
 
 class ProxyServer:
-    """All sessions of one proxy, and the listeners that begin them.
+    """All sessions of one proxy, and the listeners that create them.
 
-    `on_hold` is called for each newly held command: its session, and its number there. `lag` is how late the loop is,
-    `topology` what clients have declared, where that is noted. Sessions that the `brake` holds relay nothing. `pumps`
-    relay what sessions need not look at; they are running already.
+    `on_hold` is called for each newly held command, with its session and its number there. `lag` measures the loop's
+    delay; `topology` records clients' declarations, if it is given. Sessions that the `brake` holds relay nothing.
+    `pumps` relay the traffic that needs no inspection; they are running already.
     """
 
     def __init__(
@@ -75,10 +75,10 @@ class ProxyServer:
         topology: ObservedTopology | None = None,
         pumps: Pumps | None = None,
     ) -> None:
-        """`upstream` is its address as rules know it, `mirrors` takes the copies that they make."""
+        """`upstream` is its address as rules know it; `mirrors` takes the copies that they make."""
         self.sessions: dict[int, Session] = {}
         self._unparked: dict[int, Session] = {}
-        self._noting_hold, self._resuming = self._note_hold, self._resume  # made once, since each session keeps them
+        self._noting_hold, self._resuming = self._note_hold, self._resume  # one bound method for all sessions
         self.rules = rules or RuleSet(())
         self.on_hold: Callable[[Session, int], None] = lambda session, number: None
         self.lag = LoopLag()
@@ -110,9 +110,9 @@ class ProxyServer:
         self._replaced = trio.Event()
 
     def apply_rules(self, rules: RuleSet) -> None:
-        """Apply other rules: to sessions to come and to the first of those there are at once, to the rest in turns.
+        """Apply a new rule set: to new sessions and the first of the existing ones at once, to the others in turns.
 
-        A session that is still to be moved when rules are replaced again goes by the newest only.
+        A session that is still waiting when rules are replaced again gets only the newest.
         """
         self.rules = rules
         self._to_move = deque(self.sessions.values())
@@ -120,14 +120,14 @@ class ProxyServer:
         self._replaced.set()
 
     def apply_tap(self, tap: Tap | None) -> None:
-        """Show another tap what sessions relay: those to come at once, the others in turns; none: nothing is shown."""
+        """Show another tap what sessions relay, or none if it is `None`: new sessions at once, the others in turns."""
         self._tap = tap
         self._to_move = deque(self.sessions.values())
         self._move_some()
         self._replaced.set()
 
     def _move_some(self) -> None:
-        """Apply rules and tap to SESSIONS_A_TURN of the sessions that still have others."""
+        """Apply rules and tap to `SESSIONS_A_TURN` of the sessions that still have earlier ones."""
         for _ in range(min(SESSIONS_A_TURN, len(self._to_move))):
             session = self._to_move.popleft()
             if session.number in self.sessions:
@@ -136,7 +136,7 @@ class ProxyServer:
                     session.apply_tap(self._tap)
 
     async def _keep_moving(self) -> None:
-        """Apply replaced rules, or another tap, to the sessions that are left."""
+        """Apply replaced rules, or another tap, to the remaining sessions in turns."""
         while True:
             while self._to_move:
                 await trio.lowlevel.checkpoint()
@@ -150,7 +150,7 @@ class ProxyServer:
     async def serve(
         self, listeners: list[tuple[trio.SocketListener, ssl.SSLContext | None]], drain: trio.Event
     ) -> None:
-        """Accept clients until `drain` is set; then end every session in good order, and return."""
+        """Accept clients until `drain` is set; then end every session cleanly, and return."""
         async with trio.open_nursery() as self._nursery:
             nursery = self._nursery
             watched = self._unparked, self._limits, self._silent
@@ -175,12 +175,12 @@ class ProxyServer:
                     self._report_rules()
             finally:
                 for session in list(self.sessions.values()):
-                    if session.is_parked:  # so that it has a task which is cancelled, and closes it
+                    if session.is_parked:  # gives it a task, which is then cancelled and closes it
                         session.recall()
             nursery.cancel_scope.cancel()
 
     async def _keep_count(self) -> None:
-        """Keep what is counted of rules at most so old."""
+        """Flush the rules' hit counts and note the loop lag, every `COUNT_INTERVAL`."""
         while True:
             due = trio.current_time() + COUNT_INTERVAL
             await trio.sleep_until(due)
@@ -193,7 +193,7 @@ class ProxyServer:
         self._rule_log.flush(self.rules.counts())
 
     async def _drain(self, end: float) -> None:
-        """End all sessions by `end`, a time: in good order, else by connection.close at once, and at last a reset."""
+        """End all sessions by the time `end`: by a clean drain, else by connection.close at once, or by a reset."""
         timeout = self._limits.drain_timeout
         self._log.info("draining", sessions=len(self.sessions), timeout=timeout)
         reserve = min(max(CLOSE_RESERVE, CLOSE_TURNS * self.lag.last), timeout / 2)
@@ -202,12 +202,12 @@ class ProxyServer:
             self._pumps.end()
         with trio.move_on_at(end - reserve) as patience:
             await self._for_each(lambda session: session.drain())
-            # To end all sessions takes about as long as to ask them: seconds, where a thousand are saturated.
+            # Ending all sessions takes about as long as asking them: seconds, if a thousand are saturated.
             asking = trio.current_time() - began
             reserve = min(max(reserve, asking), timeout / 2)
             patience.deadline = end - reserve
             await self._wait_until_empty()
-        # Whatever the time: a session that is left out could be parked with a pump behind the end of all tasks.
+        # Regardless of the time: a session left out could be parked with a pump after all tasks have ended.
         last = end - min(asking, reserve) / 2
         text = f"not drained within {timeout:g} s"
 
@@ -243,7 +243,7 @@ class ProxyServer:
     async def _accept_one(
         self, listener: trio.SocketListener, context: ssl.SSLContext | None, nursery: trio.Nursery
     ) -> bool:
-        """Wait for the next client, and serve it; False when the system has no resources for it."""
+        """Accept the next client, and serve it; return false if the system has no resources for it."""
         try:
             stream = await listener.accept()
         except OSError as error:
@@ -264,7 +264,7 @@ class ProxyServer:
         return True
 
     def _admit(self, stream: trio.SocketStream, context: ssl.SSLContext | None) -> Session | None:
-        """A session for a client, which counts from here on; None when the client has gone already."""
+        """Create and count a session for a client; return `None` if the client is gone already."""
         try:
             remote, local = stream.socket.getpeername(), stream.socket.getsockname()
         except OSError:
@@ -301,7 +301,7 @@ class ProxyServer:
                 on_hold=self._noting_hold,
                 resume=self._resuming,
             )
-            stack.pop_all()  # the session closes it
+            stack.pop_all()  # the session closes the socket
         self._metrics.accepted.inc()
         self._metrics.connections.inc()
         self.sessions[session.number] = self._unparked[session.number] = session
@@ -311,7 +311,7 @@ class ProxyServer:
         self.on_hold(session, number)
 
     async def _serve(self, session: Session) -> None:
-        """Run a session until it is over, or is parked: then it is in `sessions` only."""
+        """Run a session until it is over or parked; a parked one is kept in `sessions` only."""
         try:
             with session.contained():
                 await session.run()
@@ -339,12 +339,12 @@ class ProxyServer:
         self._nursery.start_soon(supervised, "session failed", self._serve, session)
 
     def _silent(self, now: float) -> list[Session]:
-        """The sessions that are parked of which a peer has been silent for too long."""
+        """Return the parked sessions one of whose peers has been silent for too long."""
         found = self._pumps.silent(now) if self._pumps is not None else []
         return [session for session in found if isinstance(session, Session)]
 
 
 async def listen(address: str) -> list[trio.SocketListener]:
-    """Listeners on HOST:PORT, one an address of the host. `OSError` when it cannot be had."""
+    """Return listeners on HOST:PORT, one for each address of the host. Raises `OSError` if it cannot be bound."""
     host, port = split_address(address)
     return await trio.open_tcp_listeners(port, host=host or None, backlog=BACKLOG)

@@ -1,17 +1,17 @@
-"""Bytes that are kept for many owners, sessions or mirrors, with a bound for each of them and one for all."""
+"""Byte budgets shared by many owners, sessions or mirrors, with a limit for each of them and one for all."""
 
 from __future__ import annotations
 
 MEMORY = 512 * 1024 * 1024
 SESSION_MEMORY = 64 * 1024 * 1024
-"""Bytes for all sessions, and for one, unless the config has others."""
+"""Default limits in bytes for all sessions, and for one."""
 
 
 class MemoryBudget:
-    """`limit` bounds the bytes that all owners keep together, `share_limit` those of each; `used` are kept now.
+    """A byte budget: `limit` is for all owners together, `share_limit` for each of them; `used` is the current total.
 
-    No owner may keep more than is left free for the others. So those who keep much cannot take the last of it, and
-    one who comes later finds room.
+    No owner may keep more than is left free for the others. Large owners therefore cannot exhaust the budget, and new
+    ones find room.
     """
 
     __slots__ = ("limit", "share_limit", "used")
@@ -27,7 +27,7 @@ class MemoryBudget:
 
 
 class MemoryShare:
-    """What one owner keeps of a `MemoryBudget`: `used` bytes."""
+    """One owner's share of a `MemoryBudget`: `used` bytes."""
 
     __slots__ = ("memory", "used")
 
@@ -44,15 +44,15 @@ class MemoryShare:
         self.memory.used -= size
 
     def clear(self) -> None:
-        """The owner is no more, and keeps nothing."""
+        """Release the whole share, when the owner ends."""
         self.remove(self.used)
 
     def has_room(self, size: int) -> bool:
-        """May the owner keep so many bytes more?"""
+        """Whether the owner may keep `size` more bytes."""
         used = self.used + size
         return used <= self.memory.share_limit and used <= self.memory.free - size
 
     @property
     def is_over(self) -> bool:
-        """Does the owner keep more than it may?"""
+        """Whether the owner keeps more than it may."""
         return not self.has_room(0)

@@ -1,4 +1,4 @@
-"""Where the records in a queue come from: frames, or what happens; all of it, or what a filter chooses."""
+"""Source of records for a queue: from frames or observed events, all of them or those that a filter selects."""
 
 from __future__ import annotations
 
@@ -19,16 +19,16 @@ from amqproxy.taps.tap import Tap, present
 from amqproxy.taps.trace_tap import TraceTap
 
 OVERDUE_INTERVAL = 1.0
-"""Seconds between two looks for messages that have been open for long."""
+"""Seconds between two checks for messages that have been open for long."""
 
 
 class RecordSource:
-    """Puts records of what its `tap` is shown into `queue`: of each frame, or of what is `observed`.
+    """Source that puts records of the frames shown to its `tap` into `queue`: of each frame, or of `observed` events.
 
-    With `wanted`, only of the commands for which it holds; it looks at bodies of up to `body_limit` bytes. Messages
-    whose rest or outcome is waited for take at most `memory` bytes. The records of frames contain the first `body`
-    bytes of each body frame. `clock` is when what is shown has passed, in nanoseconds since 1970. With a `frame_tap`,
-    frames are shown to that, and not put into the queue.
+    With `wanted`, only commands that it selects are recorded; it sees bodies of up to `body_limit` bytes. Messages
+    that await their rest or outcome take at most `memory` bytes. The records of frames contain the first `body` bytes
+    of each body frame. `clock` returns the time at which frames have passed, in nanoseconds since 1970. With a
+    `frame_tap`, frames are shown to that, and not put into the queue.
     """
 
     def __init__(
@@ -58,16 +58,16 @@ class RecordSource:
         self.tap = self._trace_tap = TraceTap(queue, observed, memory=memory, selector_of=selector_of, clock=clock)
 
     def note_gap(self, reason: str) -> None:
-        """Something was not shown to the tap: what was open then is unknown."""
+        """Record a gap in the frames shown to the tap, after which open messages are unknown."""
         if self._trace_tap is not None:
             self._trace_tap.note_gap(reason)
         if self._filtered is not None:
             self._filtered.note_gap()
 
     async def report_overdue(self) -> None:
-        """Make records of messages that have been open for long. To be called once in each OVERDUE_INTERVAL.
+        """Put records of messages that have been open for long. To be called once in each `OVERDUE_INTERVAL`.
 
-        Some connections are looked at in each turn of the loop, so that all sessions are served meanwhile.
+        Each turn of the loop checks some connections, so that all sessions are served meanwhile.
         """
         if self._trace_tap is not None:
             with contained("open messages not reported"):

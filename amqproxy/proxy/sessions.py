@@ -1,4 +1,4 @@
-"""What is done with very many sessions: some in each turn of the loop, so that all are served meanwhile."""
+"""Iteration over very many sessions, some in each turn of the loop, so that all are served meanwhile."""
 
 from __future__ import annotations
 
@@ -10,17 +10,17 @@ import trio
 from amqproxy.proxy.session.session import Session
 
 LONG_TURN = 0.1
-"""Seconds of a turn of the loop above which very many sessions are busy."""
+"""Duration of a turn of the loop, in seconds, above which very many sessions are busy."""
 
 
 async def for_each(
     sessions: Mapping[int, Session], do: Callable[[Session], None], a_turn: int, by: float = math.inf
 ) -> None:
-    """Call `do` with each session that there is now and has not ended by its turn: `a_turn` in each turn of the loop.
+    """Call `do` with each current session that has not ended by its turn: `a_turn` of them in each turn of the loop.
 
-    Behind a `LONG_TURN` of all others, more are handled, for half as long as it took: a thousand busy sessions take 2 s
-    a turn, and 20 turns of them 40 s. From the time `by` on, all that are left are handled at once. A failure ends its
-    session, and no other.
+    After a `LONG_TURN` of all other tasks, more are handled, for half of its duration: a thousand busy sessions take
+    2 s a turn, and 20 turns of them 40 s. From the time `by` on, all that are left are handled at once. A failure ends
+    its session, and no other.
     """
     until = 0.0
     for done, session in enumerate(list(sessions.values()), 1):

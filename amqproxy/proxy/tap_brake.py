@@ -1,4 +1,4 @@
-"""Makes sessions wait for a tap that is to miss nothing."""
+"""Brake that makes sessions wait for a tap that must not miss frames."""
 
 from __future__ import annotations
 
@@ -6,19 +6,19 @@ import trio
 
 
 class TapBrake:
-    """While it `holds` a session, that takes nothing more of what it has received. For one thread, that of the loop."""
+    """Sessions on hold, which process nothing more that they have received. To be used only in the loop's thread."""
 
     __slots__ = ("_holds_all", "_released", "_sessions", "is_on")
 
     def __init__(self) -> None:
         self.is_on = False
-        """Does it hold any session? This is quick to see."""
+        """Whether any session is on hold; cheaper than `holds`."""
         self._holds_all = False
         self._sessions: set[int] = set()
         self._released: trio.Event | None = None
 
     def pull(self, session: int | None = None) -> None:
-        """Let the session of this number wait from here on, or all sessions."""
+        """Put the session of this number on hold, or all sessions."""
         self.is_on = True
         if session is None:
             self._holds_all = True
@@ -26,11 +26,11 @@ class TapBrake:
             self._sessions.add(session)
 
     def holds(self, session: int) -> bool:
-        """Is the session of this number to wait?"""
+        """Whether the session of this number is on hold."""
         return self.is_on and (self._holds_all or session in self._sessions)
 
     def release(self) -> None:
-        """Let all of them go on."""
+        """Release all sessions."""
         self.is_on = self._holds_all = False
         self._sessions.clear()
         if self._released is not None:
@@ -38,7 +38,7 @@ class TapBrake:
             self._released = None
 
     async def wait(self, session: int) -> None:
-        """Wait until a session may go on."""
+        """Wait until the session is not on hold."""
         while self.holds(session):
             if self._released is None:
                 self._released = trio.Event()

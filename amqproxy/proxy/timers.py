@@ -1,4 +1,4 @@
-"""Timers without a clock of their own: the caller passes in the time."""
+"""Timers without a clock: the caller passes in the time."""
 
 from __future__ import annotations
 
@@ -8,14 +8,14 @@ from collections.abc import Callable
 from typing import Any
 
 MAX_TIMERS = 65_536
-"""How many things one session may have to do later; one more is an `OverflowError`."""
+"""Maximum of pending timers of one session; one more raises `OverflowError`."""
 
 FEW = 64
-"""Timers that were cancelled which may lie among the others, however few those are."""
+"""Number of cancelled timers tolerated in the heap, however few others there are."""
 
 
 class Timer:
-    """Something that is done once, unless it is cancelled before; then it keeps nothing of what it was to do."""
+    """A function to be called once, unless it is cancelled, which drops the reference to it."""
 
     __slots__ = ("_do", "_timers")
 
@@ -25,23 +25,23 @@ class Timer:
 
     @property
     def is_due(self) -> bool:
-        """Is it still to be done?"""
+        """Whether the timer has neither fired nor been cancelled."""
         return self._do is not None
 
     def cancel(self) -> None:
-        """It is not to be done any more. In vain once it was done."""
+        """Cancel the timer; no effect once it has fired."""
         if self._do is not None:
             self._do = None
             self._timers.note_cancelled()
 
     def take(self) -> Callable[[], Any] | None:
-        """What is to be done, if it still is; it counts as done then."""
+        """Return the function and mark the timer as fired; `None` if it has fired or was cancelled."""
         do, self._do = self._do, None
         return do
 
 
 class Timers:
-    """Timers in their order: by their time, and those of the same time as they were set."""
+    """Timers in order of their time, and of their creation for equal times."""
 
     __slots__ = ("_cancelled", "_heap", "_numbers")
 
@@ -54,7 +54,7 @@ class Timers:
         return len(self._heap) - self._cancelled
 
     def at(self, when: float, do: Callable[[], Any]) -> Timer:
-        """Have it done at `when`, in seconds."""
+        """Create a timer for `when`, in seconds."""
         if len(self) >= MAX_TIMERS:
             raise OverflowError(f"more than {MAX_TIMERS} things are to be done later")
         timer = Timer(self, do)
@@ -63,7 +63,7 @@ class Timers:
 
     @property
     def next_deadline(self) -> float:
-        """When something is to be done next, in seconds; infinity when nothing is."""
+        """The earliest time of a pending timer, in seconds; infinity if there is none."""
         heap = self._heap
         while heap and not heap[0][2].is_due:
             heapq.heappop(heap)
@@ -71,11 +71,11 @@ class Timers:
         return heap[0][0] if heap else float("inf")
 
     def take_due(self, now: float) -> Callable[[], Any] | None:
-        """What is to be done by now, one thing at a time; None when there is no more."""
+        """Remove the first timer that is due by `now` and return its function; `None` if there is none."""
         return heapq.heappop(self._heap)[2].take() if self.next_deadline <= now else None
 
     def note_cancelled(self) -> None:
-        """Let go of the cancelled ones when they are many."""
+        """Count a cancelled timer, and remove all cancelled ones from the heap if they are many."""
         self._cancelled += 1
         if self._cancelled > FEW and 2 * self._cancelled > len(self._heap):
             self._heap = [entry for entry in self._heap if entry[2].is_due]

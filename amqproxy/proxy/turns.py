@@ -1,20 +1,20 @@
-"""The event loop's time, shared among the legs from which very much comes at once."""
+"""The event loop's time, shared fairly among legs that receive very much at once."""
 
 from __future__ import annotations
 
 from trio.lowlevel import Abort, RaiseCancelT, Task, checkpoint, current_task, reschedule, wait_task_rescheduled
 
 QUANTUM = 0.002
-"""Seconds of work on what a leg has received, after which all other tasks have their turn."""
+"""Seconds of work on a leg's received bytes, after which all other tasks have their turn."""
 
 ROUND = 0.2
-"""Seconds in which all busy legs should have had their turn: where there are more of them, each turn is shorter."""
+"""Seconds in which every busy leg should have had its turn: with more of them, each turn is shorter."""
 
 
 class TurnQueue:
-    """The tasks whose turn is over, first come, first served: one of them goes on in each turn of the loop.
+    """Tasks whose turn is over, in order of arrival: one of them is resumed in each turn of the loop.
 
-    However many wait, the loop soon comes to all others: signals, timers, and clients that are not busy.
+    However many wait, the loop soon serves all other tasks: signals, timers, and clients that are not busy.
     """
 
     __slots__ = ("_has_leader", "_waiting")
@@ -25,7 +25,7 @@ class TurnQueue:
 
     @property
     def waiting(self) -> int:
-        """Number of tasks that wait."""
+        """Number of waiting tasks."""
         return len(self._waiting)
 
     @property
@@ -35,7 +35,7 @@ class TurnQueue:
         return min(QUANTUM, ROUND / count) if count else QUANTUM
 
     async def wait(self) -> None:
-        """Wait for a turn behind all other tasks that wait; for the loop's next turn, where none does."""
+        """Wait for a turn after all other waiting tasks, or for the loop's next turn if there is none."""
         if not self._has_leader:
             self._has_leader = True
             try:
@@ -50,11 +50,11 @@ class TurnQueue:
             del self._waiting[task]
             return Abort.SUCCEEDED
 
-        await wait_task_rescheduled(abort)  # not aborted once it is admitted, so that it always admits the next one
+        await wait_task_rescheduled(abort)  # cannot be aborted once admitted, so that it always admits the next task
         self._admit_next()
 
     def _admit_next(self) -> None:
-        """Let the first task go on, in the loop's next turn."""
+        """Resume the first waiting task in the loop's next turn."""
         task = next(iter(self._waiting), None)
         if task is None:
             self._has_leader = False
@@ -64,10 +64,10 @@ class TurnQueue:
 
 
 class Turn:
-    """How much of its time in the loop one leg has used.
+    """The loop time used by one leg.
 
-    While it has nothing to do, it earns its share again, as one of those that wait: a client that asks for less than
-    that never waits behind those that ask for more.
+    While it is idle, it regains its share, as one of those that wait: a client that asks for less than its share never
+    waits behind those that ask for more.
     """
 
     __slots__ = ("_busy", "_queue", "_until")
@@ -83,10 +83,10 @@ class Turn:
         return self._queue.quantum
 
     def is_over(self, began: float, decided: float, sent: float) -> bool:
-        """Count work on what was received, and whether the turn is over.
+        """Count the work on a received chunk, and return whether the turn is over.
 
-        The work `began` at a time of `time.perf_counter`, its output was `decided`, and then `sent`. A send of more
-        than a quantum has waited for the peer.
+        The work `began` at a time of `time.perf_counter`, its output was `decided`, and then `sent`. A send that took
+        more than a quantum has waited for the peer.
         """
         ended = sent if sent - decided < QUANTUM else decided
         earned = (began - self._until) / (1 + self._queue.waiting)

@@ -1,4 +1,4 @@
-"""The way to the broker."""
+"""Connections to the broker."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ class Unreachable(Exception):
 
 
 class Dialer:
-    """Opens connections to one broker, as configured. `ConfigError` when its files are wrong."""
+    """Opens connections to one broker, as configured. Raises `ConfigError` if its files are invalid."""
 
     def __init__(self, upstream: UpstreamConfig, timeout: float) -> None:
         self.upstream = upstream
@@ -35,8 +35,10 @@ class Dialer:
         self._server_name = (upstream.tls and upstream.tls.server_name) or self._host
 
     def renew(self) -> bool:
-        """Read the TLS files again, for the connections to come; False where there are none. `ConfigError`, and no
-        change, when they are not right."""
+        """Reload the TLS files for later connections; return false if there are none.
+
+        Raises `ConfigError`, without any change, if they are invalid.
+        """
         if self.upstream.tls is None:
             return False
         self._tls = client_context(self.upstream.tls)
@@ -49,11 +51,11 @@ class Dialer:
         return tuple(each for each in (tls.ca, tls.certificate, tls.key) if each) if tls else ()
 
     def on_behalf_of(self, client: Address, listener: Address) -> Callable[[], Awaitable[Transport]]:
-        """Opens connections for a client of `listener`, and sends the broker its address if that is configured."""
+        """Return a dial function for a client of `listener`, which sends the broker its address if configured."""
         return partial(self._dial, (client, listener))
 
     async def __call__(self) -> Transport:
-        """A new connection of our own; `Unreachable` when there is none to be had within the timeout."""
+        """Open a connection of the proxy itself; raises `Unreachable` if none can be opened within the timeout."""
         return await self._dial(None)
 
     async def _dial(self, ends: tuple[Address, Address] | None) -> Transport:
@@ -70,7 +72,7 @@ class Dialer:
         except OSError as error:
             kind, why = _explained(error)
             raise Unreachable(kind, f"{self.address} {why}") from None
-        except ValueError as error:  # of UnicodeError's kind: a name that cannot be one
+        except ValueError as error:  # UnicodeError: an invalid host name
             raise Unreachable("unreachable", f"{self.address} cannot be reached: {error}") from None
 
     async def _open(self, ends: tuple[Address, Address] | None) -> Transport:
@@ -99,7 +101,7 @@ class Dialer:
 
 
 def _explained(error: OSError) -> tuple[str, str]:
-    """The kind and the reason; trio gathers the failures of a name's several addresses in one."""
+    """Return the kind and the reason; trio groups the failures of a name's several addresses."""
     cause: BaseException = error
     while isinstance(cause.__cause__, (OSError, BaseExceptionGroup)):
         cause = cause.__cause__

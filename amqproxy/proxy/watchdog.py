@@ -1,7 +1,7 @@
-"""Disconnects peers that are silent or do not read, and sends heartbeats for clients: one task, off the data path.
+"""Watchdog for peers that are silent or do not read, and sender of overdue heartbeats: one task, off the data path.
 
 A client that has missed its heartbeats is sent nothing: its socket is reset. The broker behind it is sent
-connection.close (320). `Session.lose` does both.
+connection.close (320). `Session.disconnect` does both.
 """
 
 from __future__ import annotations
@@ -20,10 +20,10 @@ from amqproxy.proxy.sessions import for_each
 from amqproxy.sockets.transport import Transport
 
 INTERVAL = 1.0
-"""Seconds between two looks at every session."""
+"""Seconds between two checks of every session."""
 
 SESSIONS_A_TURN = 200
-"""Sessions looked at in one turn of the loop."""
+"""Sessions checked in one turn of the loop."""
 
 
 def _none(now: float) -> Iterable[Session]:
@@ -33,9 +33,9 @@ def _none(now: float) -> Iterable[Session]:
 async def watch(
     sessions: Mapping[int, Session], limits: Limits, silent: Callable[[float], Iterable[Session]] = _none
 ) -> None:
-    """Watch `sessions`, which may come and go, until cancelled.
+    """Check `sessions`, a mapping that may change, until cancelled.
 
-    Of those that are parked, the pumps know which are `silent`.
+    Parked sessions with a silent peer are those that the pumps report as `silent`.
     """
     watchdog = Watchdog(limits)
     while True:
@@ -49,7 +49,7 @@ async def watch(
 
 
 class Watchdog:
-    """What the last look has found: since when each peer has taken nothing."""
+    """The state between two checks: since when each peer has accepted no data."""
 
     def __init__(self, limits: Limits) -> None:
         self._limits = limits
@@ -57,19 +57,19 @@ class Watchdog:
         self._stalled_before = self._stalled
 
     def begin_round(self) -> None:
-        """Compare what the coming looks find with what the last ones have found."""
+        """Start a round of checks, to be compared with the results of the previous one."""
         self._stalled_before, self._stalled = self._stalled, {}
 
     def look_unless_parked(self, session: Session, now: float) -> None:
-        """The same for a session that a pump does not watch."""
+        """Check a session like `look`, unless a pump watches it."""
         if not session.is_parked:
             self.look(session, now)
 
     def look(self, session: Session, now: float) -> None:
-        """End a session one of whose peers has been silent for too long, or does not take what is sent to it.
+        """End a session one of whose peers has been silent for too long, or does not read the data sent to it.
 
-        A broker that expects more heartbeats than it gets from the client gets them from here. The pause of a client
-        that has hung up ends.
+        A broker that expects more heartbeats than the client sends is sent them from here. A paused client that has
+        hung up is resumed.
         """
         session.refresh()
         if session.is_paused and session.client_transport.has_hung_up():
@@ -92,7 +92,7 @@ class Watchdog:
                 break
 
     def _stalled_for(self, key: tuple[int, Peer], transport: Transport, now: float) -> float:
-        """Seconds for which a peer has taken nothing of what waits to be sent to it."""
+        """Return for how many seconds a peer has accepted none of the data waiting for it."""
         if not transport.is_sending:
             return 0.0
         before = self._stalled_before.get(key)
@@ -101,12 +101,12 @@ class Watchdog:
         return now - self._stalled[key][1]
 
     def _stalled_reason(self, peer: Peer, leg: Leg[Any] | None, seconds: float) -> str:
-        """Why a peer counts as gone that has taken nothing for some seconds; "" when it does not."""
+        """Return why a peer counts as gone after accepting nothing for `seconds`; "" if it does not."""
         timeout = self._send_timeout(peer, leg)
         return f"has taken nothing for {timeout:g} s" if seconds and seconds >= timeout else ""
 
     def _send_timeout(self, peer: Peer, leg: Leg[Any] | None) -> float:
-        """Under an alarm, RabbitMQ takes nothing from publishers while that lasts; but its heartbeats still come."""
+        """Return a peer's send timeout; in an alarm, RabbitMQ reads nothing from publishers, but sends heartbeats."""
         if peer is not SERVER:
             return self._limits.send_timeout
         return math.inf if leg is not None and leg.connection.heartbeat else self._limits.upstream_send_timeout

@@ -1,4 +1,4 @@
-"""Observes what the client of a session of AMQP 0-10 asks for, and the broker completes."""
+"""Observer of a 0-10 client's commands and their completion by the broker."""
 
 from __future__ import annotations
 
@@ -19,10 +19,10 @@ from amqproxy.taps.topology.observed_topology import ObservedTopology
 
 
 class Amqp010ClientObserver:
-    """Is shown commands by the meter of a session, `number` and `name`.
+    """Observer of the commands that the meter of a session sees; `number` and `name` are the session's.
 
-    It is there for as long as the meter, whoever relays. What is known of the client comes from the `passage`; while
-    that is None, since the session is parked, it is what was known before.
+    It lives as long as the meter, whether relays or a pump have the connection. The client is known from the `passage`;
+    while that is `None`, since the session is parked, the observer uses what it knew before.
     """
 
     __slots__ = ("_name", "_number", "_passage", "_requests", "_shown_vhost", "_topology", "_user", "_vhost")
@@ -37,7 +37,7 @@ class Amqp010ClientObserver:
 
     @property
     def channels(self) -> Mapping[int, ChannelView]:
-        """The consumers of each session, by the number of its channel; those without any may be left out."""
+        """The consumers of each session, by channel number; sessions without any may be left out."""
         return {} if self._requests is None else self._requests.channels
 
     @property
@@ -55,10 +55,10 @@ class Amqp010ClientObserver:
             # connections may be many, and their users few
             self._vhost, self._shown_vhost, self._user = map(sys.intern, (known.vhost, shown.vhost, shown.user))
 
-    # --- as a `RequestObserver`
+    # --- `RequestObserver` interface
 
     def ask(self, channel: int, command: Amqp010Method, size: int) -> AskedCommand | None:
-        """The client has sent a command of `size` bytes: what is to be known of its end."""
+        """Return a record of a command of `size` bytes that awaits its completion; `None` if it is not observed."""
         if not isinstance(command, OBSERVED_COMMANDS):
             return None
         if self._requests is None:
@@ -66,21 +66,21 @@ class Amqp010ClientObserver:
         return AskedCommand.of(self._requests, self, channel, command, size)
 
     def end_session(self, channel: int) -> None:
-        """The client is attached no more to the session on a channel."""
+        """End the client's session on a channel."""
         if self._requests is not None:
             self._requests.end_session(self, channel)
 
-    # --- as an `ObservedClient`
+    # --- `ObservedClient` interface
 
     def observation(self) -> Observation:
-        """Where, by whom and when something is observed just now."""
+        """Return the virtual host, the actor and the time of a command being observed."""
         self._know()
         return Observation(
             self._vhost, self._shown_vhost, Actor(self._number, self._user, self._name.partition("-")[0]), time.time()
         )
 
     def cover(self, sender: Peer, channel: int, method: Method) -> Method | None:
-        """A method as people may see it; None: not at all."""
+        """Return a method as people may see it, redacted; `None` if it may not be shown at all."""
         if self._passage is None:
             return method
         command = self._passage.covered_method(sender, Command(view_channel(channel), method))

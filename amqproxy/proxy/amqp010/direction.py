@@ -1,4 +1,4 @@
-"""One direction of a 0-10 session: the bytes of a peer as frames, or passed unread where they cannot be frames."""
+"""One direction of a 0-10 session: a peer's bytes, parsed into frames, or relayed unread if they cannot be parsed."""
 
 from __future__ import annotations
 
@@ -18,17 +18,17 @@ from amqproxy.proxy.session.farewell import Farewell
 from amqproxy.proxy.session.relay import Pacing
 
 PIECE = 16 * 1024
-"""Bytes that are looked at before the time is; where a passage must read them, `QUANTUM_FRAMES` frames at most."""
+"""Bytes processed between two checks of the time; a passage that must read them takes at most `QUANTUM_FRAMES`."""
 
 
 class Amqp010Direction:
-    """The `Direction` of what `source` sends to `target`.
+    """The `Direction` from `source` to `target`.
 
-    `begin` is called before anything is taken: it may replace the passage. `note` is called once the passage has taken
-    frames, with True where the server has sent them, and when they were read. `greet` takes a peer's protocol header,
-    and answers whether frames follow; where the connection `is_open` already, no header comes. What a peer sends from
-    a frame on that is malformed, or may not come, passes unread, unless the passage `must_read`: `on_violation` is
-    called once for each peer. A failure of ours does not end the connection either: `on_fault` is called then.
+    `begin` is called before a chunk is taken, and may replace the passage. `note` is called once the passage has taken
+    frames, with true if the server has sent them, and the time when they were read. `greet` takes a peer's protocol
+    header and returns whether frames follow; if the connection `is_open` already, no header comes. From a malformed or
+    disallowed frame on, a peer's bytes pass unread, unless the passage `must_read`: `on_violation` is called once for
+    each peer. An internal error does not end the connection either: `on_fault` is called for it.
     """
 
     __slots__ = (
@@ -53,7 +53,7 @@ class Amqp010Direction:
     )
 
     held_size = 0
-    """Not counted for the session's memory: a frame has 64 KiB at most."""
+    """Zero, since these bytes are not charged to the session's memory: a frame has 64 KiB at most."""
 
     def __init__(
         self,
@@ -128,7 +128,7 @@ class Amqp010Direction:
                 reader.error.received = reader.refused
                 if not self.passage.must_read:
                     output = self._stop_reading(output, reader.error)
-            self._note(self._source.peer is not CLIENT, output, began)  # fails before what is unsent is forgotten
+            self._note(self._source.peer is not CLIENT, output, began)  # may fail: must precede clearing `_unsent`
             if reader.taken_frames and self.is_read:
                 self._unsent = [reader.held] if reader.held_size else []
         return self._behind_header(output)
@@ -141,13 +141,13 @@ class Amqp010Direction:
         if self.passage.must_read:
             return None
         self._read_no_more()
-        self.passage.take_output(self._target.peer)  # which is among what is unsent
+        self.passage.take_output(self._target.peer)  # discarded: the unsent bytes include it
         self._on_fault(self._source.peer, failure)
         return self._behind_header(self._take_unsent())
 
     def resume_after_pump(self) -> None:
         if self.is_read and not self._source.reader.held_size:
-            self._unsent = []  # the pump has sent what was held when it took the connection
+            self._unsent = []  # the pump has sent the bytes held when it took the connection
 
     def _read(self, data: bytes) -> bytes | None:
         if self.drain is not None and self.drain.is_leaving:
@@ -171,21 +171,21 @@ class Amqp010Direction:
         return reader.resume() if reader.is_paused else reader.feed(data)
 
     def _take_last(self, data: bytes) -> bytes:
-        """Take what ends the connection of the source, now that the client has been sent connection.close."""
+        """Process the last frames of the source, after the client has been sent connection.close."""
         if self._source.reader.error is None:
             for frame in self._frames(data):
                 self._source.take_last(frame)
         return b""
 
     def _stop_reading(self, output: bytes | memoryview, error: ProtocolError) -> bytes:
-        """Pass everything unread from here on, since what comes after the output is wrong."""
+        """Relay everything unread after the output, where the peer's violation begins; return the bytes to send."""
         self._unsent = [b"".join((output, error.received))]
         self._read_no_more()
         self._on_violation(self._source.peer, error)
         return self._take_unsent()
 
     def _read_no_more(self) -> None:
-        """Pass what comes from here on unread: what the target gets may end within a frame."""
+        """Relay all further bytes unread, so that the target's bytes may end within a frame."""
         self.is_read = self._target.is_framed = False
         self._error = None
 
@@ -194,7 +194,7 @@ class Amqp010Direction:
         return unsent
 
     def _take_header(self, first: bytes, data: bytes) -> bytes | None:
-        """Take a peer's protocol header, as its bytes come; behind it are frames, if it is the one of 0-10."""
+        """Take a peer's protocol header, which may come in pieces; frames follow if it is the one of 0-10."""
         missing = SIZE - len(first)
         header, rest = data[:missing], data[missing:]
         self._first = first = first + header
@@ -207,7 +207,7 @@ class Amqp010Direction:
         if len(first) < SIZE:
             return data
         self._first = None
-        self._unsent = [data]  # should the greeting fail, all of it passes
+        self._unsent = [data]  # all of it passes if the greeting fails
         if not self._greet(self._source.peer, HEADER):
             self._read_no_more()
             return self._take_unsent()

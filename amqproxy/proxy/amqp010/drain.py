@@ -1,4 +1,4 @@
-"""Ends one session of AMQP 0-10 at a boundary of its commands, and then asks the client to close."""
+"""Drain of one 0-10 connection up to a command boundary, before connection.close."""
 
 from __future__ import annotations
 
@@ -18,11 +18,11 @@ _CONTROLS_OF_CONNECTION = (0, int(Track.CONTROL))
 
 
 class Amqp010Drain(Farewell):
-    """The commands and controls in progress when the drain began, and what passes until they are complete.
+    """The commands and controls in progress when the drain began, and the filter of frames until they are complete.
 
-    All that the client sends passes. What the server sends on a channel passes up to the next message that it begins
-    there, and nothing after that: a completion must not overtake the rejection, or a result the message, that went
-    before it. Once the client `is_leaving`, nothing passes.
+    All frames of the client pass. The server's frames on a channel pass up to the next message that it begins there,
+    and none after that: a completion must not overtake the rejection, or a result the message, that preceded it. Once
+    the client `is_leaving`, no frame passes.
 
     `readers` are those of each sender.
     """
@@ -35,15 +35,15 @@ class Amqp010Drain(Farewell):
 
     @property
     def is_complete(self) -> bool:
-        """Is nothing left that had begun? To be asked between two chunks, not within one."""
+        """Whether all commands and controls in progress are complete. To be called between chunks, not within one."""
         for peer, reader in self._readers.items():
             self._unfinished[peer] &= reader.open_tracks
-        if _CONTROLS_OF_CONNECTION in self._readers[SERVER].open_tracks:  # our close would come within it
+        if _CONTROLS_OF_CONNECTION in self._readers[SERVER].open_tracks:  # the proxy's close would come within it
             return False
         return not any(self._unfinished.values())
 
     def passes(self, sender: Peer, frame: Frame) -> bool:
-        """Is the frame, the next of `sender`'s, passed on?"""
+        """Whether the frame, the next of `sender`'s, is forwarded."""
         if self.is_leaving:
             return False
         channel, track = frame.channel, frame.track
@@ -53,7 +53,7 @@ class Amqp010Drain(Farewell):
                 if frame.ends_assembly:
                     unfinished.remove((channel, track))
                 return True
-            unfinished.remove((channel, track))  # it was cut short
+            unfinished.remove((channel, track))  # it was interrupted
         if sender is CLIENT or frame.index in _OF_CONNECTION:
             return True
         if frame.begins_assembly and frame.index == MessageTransfer.index:

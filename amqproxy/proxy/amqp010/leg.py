@@ -21,22 +21,22 @@ from amqproxy.sockets.transport import Transport
 from amqproxy.taps.amqp010.chunk import Amqp010Chunk
 
 MOST_RETAINED = 256
-"""Detached sessions that are remembered in case their client comes back: of others, only what is new is known."""
+"""Maximum of detached sessions remembered for clients that come back; of others, the earlier state is unknown."""
 
 _LAST = frozenset({ConnectionClose.index, ConnectionCloseOk.index})
 
 
 class OwnAmqp010Frames(Protocol):
-    """Is shown frames that pass between us and one peer only."""
+    """A recorder of frames exchanged between the proxy and one peer only."""
 
     def note_own_frames(self, leg: Peer, sender: Peer, frames: Amqp010Chunk) -> None: ...
 
 
 class Amqp010Leg(Leg[Connection]):
-    """The transport to `peer`, its `reader`, and the `Connection` in which we play the other part.
+    """The transport to `peer`, its `reader`, and the `Connection` in which the proxy plays the opposite part.
 
-    The peer's frames count into `tallies`. It `is_framed` while only whole frames are sent to the peer: not where bytes
-    pass that cannot be read. `report`, if there is one, records how we close the connection.
+    The peer's frames are counted in `tallies`. It `is_framed` while only whole frames are sent to the peer, which ends
+    once bytes pass unread. `report`, if there is one, records how the proxy closes the connection.
     """
 
     __slots__ = ("is_framed", "reader", "report")
@@ -76,7 +76,7 @@ class Amqp010Leg(Leg[Connection]):
         return self._sent(ConnectionCloseOk())
 
     def _sent(self, method: Method) -> bytes:
-        """A control of our own on the connection itself: the bytes to send."""
+        """Apply a control on channel 0 to the connection state, and return its bytes."""
         data = encode_method(0, method)
         with suppress(ProtocolError):
             self.connection.receive(self.peer.other, Frame(data))

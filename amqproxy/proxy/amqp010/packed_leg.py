@@ -1,8 +1,8 @@
-"""A leg of an open connection of AMQP 0-10 as a value of a few hundred bytes, from which another one is made like it.
+"""A leg of an open 0-10 connection as a value of a few hundred bytes, from which an equivalent leg is rebuilt.
 
-Packed is what the peers have agreed on, and which sessions are attached; what has been read of each track is with the
-pump. Without rules, a leg knows nothing of the commands of its sessions. A leg of which more is to be known is not
-packed: while a session attaches, detaches or awaits its timeout, or waits detached for its client.
+It holds the negotiated parameters and the attached sessions; the read position on each track is kept by the pump.
+Without rules, a leg keeps no state of its sessions' commands. A leg with more state is not packed: while a session
+attaches, detaches or awaits its timeout, or is retained after a detach.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from amqproxy.proxy.session.packed_leg import PackedLeg
 
 
 class PackedSession(msgspec.Struct, frozen=True, array_like=True):
-    """A session to which both peers are attached, on a channel; its timeout is in seconds, None for ever."""
+    """A session to which both peers are attached, on a channel; its timeout is in seconds, `None` if unlimited."""
 
     channel: int
     name: bytes
@@ -29,14 +29,14 @@ class PackedSession(msgspec.Struct, frozen=True, array_like=True):
 
 
 class Amqp010PackedLeg(PackedLeg, frozen=True, array_like=True, kw_only=True):
-    """A leg, with its attached sessions. `start_ok` is without its frames, of which a large one has several."""
+    """A leg, with its attached sessions. `start_ok` is the control without frames, since it may need several."""
 
     largest_channel: int
     channels: tuple[PackedSession, ...]
 
 
 def pack_leg(leg: Amqp010Leg) -> Amqp010PackedLeg | None:
-    """The leg as a value; None where more is to be known of it than that can have."""
+    """Return the leg as a value; `None` if it has more state than the value can hold."""
     connection, reader = leg.connection, leg.reader
     if connection.state is not ConnectionState.OPEN or connection.client is None or connection.retained:
         return None
@@ -71,7 +71,7 @@ def _packed_session(channel: Channel) -> PackedSession | None:
 
 
 def unpack_leg(packed: Amqp010PackedLeg, leg: Amqp010Leg, start_oks: dict[bytes, ConnectionStartOk]) -> None:
-    """Have a new leg be as the packed one was, but for what was read since; `start_oks` are those decoded before."""
+    """Restore a packed leg into a new one, except what was read since; `start_oks` caches decoded start-ok controls."""
     connection, reader = leg.connection, leg.reader
     start_ok = start_oks.get(packed.start_ok)
     if start_ok is None:

@@ -1,4 +1,4 @@
-"""What stands between the two legs of a session of AMQP 0-10 without rules: all passes, as the bytes received."""
+"""The 0-10 passage without rules: forwards all received bytes unchanged."""
 
 from __future__ import annotations
 
@@ -24,21 +24,21 @@ from amqproxy.taps.note import NOTHING, Note
 
 
 def _saw_nothing(sender: Peer, data: bytes | memoryview) -> None:
-    """Nothing is counted."""
+    """Ignore the bytes: they are not counted."""
 
 
 def _ignore(sender: Peer, error: ProtocolError) -> None:
-    """Nothing is noted."""
+    """Ignore the violation."""
 
 
 class Amqp010PassThrough(NothingWaits):
     """A 0-10 `Passage` without rules.
 
-    `client` is what was known before the first frame. `saw` is called with the bytes of all frames of a sender, before
-    they pass; `on_violation` with the first control of the connection's own that may not come: from there on, the legs'
-    connections stay as they are. `numberings` have the ids of commands, by their sender.
+    `client` is the client as known before the first frame. `saw` is called with the bytes of all frames of a sender,
+    before they pass; `on_violation` with the first disallowed control of class connection: after that, the legs'
+    connection states are not updated any more. `numberings` have the ids of commands, by their sender.
 
-    But for taps and a gate, which need all frames, the readers hand over those only that change the connection.
+    Except for taps and a gate, which need all frames, the readers hand over only frames that change the connection.
     """
 
     must_read = False
@@ -70,14 +70,14 @@ class Amqp010PassThrough(NothingWaits):
         self.ask_for_frames()
 
     def ask_for_frames(self, *, all_of_them: bool = False) -> None:
-        """Subscribe the readers to the frames that are looked at: for taps and a gate, all."""
+        """Subscribe the readers to the frames that are needed: all, for taps and a gate."""
         wants_all = all_of_them or self.is_tapped or self.gate is not None
         for leg in self._legs.values():
             leg.reader.want(EVERY_METHOD if wants_all else STATEFUL, content=wants_all)
 
     @property
     def is_followed(self) -> bool:
-        """Do the legs' connections know what has passed?"""
+        """Whether the legs' connection states are up to date."""
         return not self._is_lost
 
     @property
@@ -103,7 +103,7 @@ class Amqp010PassThrough(NothingWaits):
             self._passed[sender] = Amqp010Chunk(bytes(data), offset, ids)
 
     def _let_by(self, sender: Peer, frames: list[Frame], passes: Callable[[Peer, Frame], bool]) -> list[Frame]:
-        """The frames that a gate lets by; of the others, the sender's leg is shown what changes it."""
+        """Return the frames that a gate lets pass; others are shown to the sender's leg if they change its state."""
         passing = []
         for frame in frames:
             if passes(sender, frame):
@@ -114,7 +114,7 @@ class Amqp010PassThrough(NothingWaits):
         return passing
 
     def _note(self, sender: Peer, frame: Frame) -> None:
-        """Note what a frame changes. What is wrong in a session only is for the broker to answer."""
+        """Update the state that a frame changes. Errors in a session are left to the broker to answer."""
         if frame.kind == CONTROL and not self._is_lost:
             try:
                 for peer in (CLIENT, SERVER):
@@ -124,7 +124,7 @@ class Amqp010PassThrough(NothingWaits):
                 self._on_violation(sender, error)
         try:
             method = self._method(sender, frame)
-        except ProtocolError:  # the broker answers that
+        except ProtocolError:  # left to the broker to answer
             return
         if method is None:
             return
@@ -133,7 +133,7 @@ class Amqp010PassThrough(NothingWaits):
         self._met.append((sender, frame.channel, method))
 
     def _method(self, sender: Peer, frame: Frame) -> Method | None:
-        """The control that a frame completes, or the command that is whole in it."""
+        """Return the control completed by a frame, or the command entirely contained in it."""
         if frame.is_whole_segment:
             return frame.method if frame.index >= 0 else None
         if frame.kind != CONTROL:
@@ -154,14 +154,14 @@ class Amqp010PassThrough(NothingWaits):
         return () if passed is None else ((NOTHING, passed),)
 
     def end(self) -> None:
-        """Nothing is kept: nor what refers to this. What comes next is handed all frames."""
+        """Release all references, and subscribe the readers to all frames for the next passage."""
         self._on_violation = _ignore
         self.gate = None
         self.ask_for_frames(all_of_them=True)
 
 
 def _counts(frame: Frame) -> bool:
-    """Does a control's or a command's frame change what the legs know?"""
+    """Whether a frame of a control or command changes the legs' state."""
     return bool(STATEFUL[frame.index]) if frame.index >= 0 else frame.kind == CONTROL
 
 

@@ -1,4 +1,4 @@
-"""Counts the messages of one 0-10 session."""
+"""The message meter of one 0-10 session."""
 
 from __future__ import annotations
 
@@ -13,9 +13,9 @@ from amqproxy.taps.topology.observed_topology import ObservedTopology
 
 
 class Amqp010SessionMeter(SessionMeter[Amqp010Meter]):
-    """An `Amqp010Meter` if messages are counted, until it fails.
+    """An `Amqp010Meter`, if messages are counted, until it fails.
 
-    With a `topology`, an `observer` has it know what the client declares.
+    With a `topology`, it reports the client's declarations to an `observer`.
     """
 
     __slots__ = ("observer",)
@@ -28,9 +28,9 @@ class Amqp010SessionMeter(SessionMeter[Amqp010Meter]):
         super().__init__(meter, number, name)
 
     def saw(self, sender: Peer, data: bytes | memoryview) -> None:
-        """Count what a peer has just sent."""
+        """Count the messages in bytes that a peer has just sent."""
         self.feed(sender is SERVER, data, time.perf_counter())
 
     def attachment(self, channel: int) -> AttachmentMeter | None:
-        """What is open in the session on a channel, if that is counted and there is one."""
+        """Return the meter of the session on a channel; `None` if there is none or messages are not counted."""
         return None if self.meter is None else self.meter.session(channel)

@@ -1,4 +1,4 @@
-"""Controls and commands that change what the peers of a connection have agreed."""
+"""Controls and commands that change the state shared by the peers of a connection."""
 
 from __future__ import annotations
 
@@ -6,9 +6,7 @@ from amqproxy.amqp010 import commands, controls
 from amqproxy.amqp010.methods import BY_INDEX
 
 DEFINED = (commands, controls)
-"""The modules whose classes are in the table once they are imported."""
-
-"""The modules whose classes are in the table of AMQP 0-10 once they are imported."""
+"""Modules that must be imported so that their classes are in the 0-10 method table."""
 
 _ATTACHMENT = tuple(
     f"session.{name}" for name in ("attach", "attached", "detach", "detached", "request-timeout", "timeout")
@@ -22,7 +20,7 @@ STATEFUL = bytes(
         for cls in BY_INDEX
     ]
 )
-"""A 1 at the index of each that changes the connection, or which sessions are attached to its channels."""
+"""A 1 at the index of each method that changes the connection state or the sessions attached to its channels."""
 
 KEPT = bytes([STATEFUL[cls.index] or cls.name in _NUMBERING for cls in BY_INDEX])
 """Like `STATEFUL`, with the controls that change the ids of commands: a pump forwards none of these."""

@@ -1,4 +1,4 @@
-"""What passes in a 0-10 session: the `Traffic` of this dialect."""
+"""The `Traffic` of a 0-10 session."""
 
 from __future__ import annotations
 
@@ -62,14 +62,13 @@ from amqproxy.taps.topology.client_requests import ChannelView, ClientRequests
 _CONTROLS_OF_CONNECTION = (0, int(Track.CONTROL))
 
 Numberings = tuple[CommandNumbering, CommandNumbering]
-"""The ids of the client's commands, and of the server's."""
+"""Ids of the client's commands, and of the server's."""
 
 
 class Amqp010Traffic(Traffic):
-    """Carries out what the passage between the legs of a 0-10 session wants.
+    """Executor of what the passage between the legs of a 0-10 session requests.
 
-    The deadline of the session's `scope`, the one for the handshake, is lifted when the connection is open, or cannot
-    be read.
+    The handshake deadline of the session's `scope` is lifted once the connection is open, or cannot be read.
     """
 
     PROTOCOL = NAME
@@ -105,7 +104,7 @@ class Amqp010Traffic(Traffic):
         self.passage = self._new_pass_through(known)
         self._show_observer(self.passage)
 
-    # --- what there is between the legs
+    # --- passages and directions
 
     def _new_pass_through(
         self, client: Client, before: Any = None, numberings: Mapping[Peer, CommandNumbering] | None = None
@@ -159,7 +158,7 @@ class Amqp010Traffic(Traffic):
         self._show_observer(passage)
 
     def _show_observer(self, passage: Any) -> None:
-        """Have what observes the client know it by this passage from here on."""
+        """Give the client observer this passage, from which it knows the client."""
         if self.metered.observer is not None:
             self.metered.observer.passage = passage
 
@@ -167,7 +166,7 @@ class Amqp010Traffic(Traffic):
 
     @property
     def is_readable(self) -> bool:
-        """Whether rules can follow what passes: not behind what may not come, which has passed."""
+        """Whether rules can follow the traffic, which ends once a disallowed frame has passed."""
         return self.passage.is_followed and all(leg.is_framed for leg in self.legs.values())
 
     def apply_rules(self, rules: RuleSet, kept: set[str]) -> None:
@@ -181,7 +180,7 @@ class Amqp010Traffic(Traffic):
         return interceptor
 
     def _look_at_need(self) -> None:
-        """Note whether there are rules that can hold for the client."""
+        """Update whether any rule can match the client, and thus whether the interceptor may be dropped."""
         self._may_drop = self.interceptor is not None and not self.interceptor.evaluator.may_act
 
     def _may_drop_interceptor(self) -> bool:
@@ -190,10 +189,10 @@ class Amqp010Traffic(Traffic):
         is_transparent = self.interceptor is not None and self.interceptor.is_transparent
         return is_transparent and not any(leg.reader.is_paused for leg in self.legs.values())
 
-    # --- what follows from what has passed
+    # --- effects of passed frames
 
     def _greet(self, sender: Peer, header: bytes) -> bool:
-        """Take a peer's protocol header: do frames follow?"""
+        """Take a peer's protocol header; return whether frames follow."""
         is_ours = header == HEADER
         if sender is SERVER:
             self._report.note_protocol_header(header, SERVER)
@@ -225,7 +224,7 @@ class Amqp010Traffic(Traffic):
                 self._impair_from_start()
                 self._look_at_need()
             case ConnectionClose():
-                self.resume()  # whichever peer closes, the client's answer is needed
+                self.resume()  # whichever peer closes, the client must be read for its answer
                 code = method.reply_code or 0
                 if sender is SERVER and self._is_login and code == CloseCode.CONNECTION_FORCED:
                     self._report.metrics.logins_refused.inc()
@@ -243,18 +242,18 @@ class Amqp010Traffic(Traffic):
         self._scope.deadline = math.inf
 
     def _note_violation(self, sender: Peer, error: ProtocolError) -> None:
-        """Note that a peer sent what cannot be read: it passes all the same."""
+        """Report unreadable bytes of a peer, which are relayed unread."""
         self._lift_deadline()
         self.metered.close()
         self._report.note_passed_violation(sender, error, "passes unread from here on")
 
     def _note_deviation(self, sender: Peer, error: ProtocolError) -> None:
-        """Note that a peer sent a control of the connection's own that may not come."""
+        """Report a disallowed control of class connection, which is forwarded nevertheless."""
         self._lift_deadline()
         self._report.note_passed_violation(sender, error, "passes all the same")
 
     def _note_fault(self, sender: Peer, failure: Exception) -> None:
-        """Note a fault of ours: what this peer sends passes unread from here on."""
+        """Report an internal error, after which this peer's bytes are relayed unread."""
         self._lift_deadline()
         self.metered.close()
         with self._report.contained(f"what the {sender} sends is not read any further"):
@@ -270,18 +269,18 @@ class Amqp010Traffic(Traffic):
     def _may_send_between(self) -> bool:
         return _CONTROLS_OF_CONNECTION not in self.legs[CLIENT].reader.open_tracks
 
-    # --- what the control socket shows
+    # --- for the control socket
 
     @property
     def sessions(self) -> dict[int, bytes]:
-        """The names of the sessions that the client is attached to, by the numbers of their channels."""
+        """Names of the sessions that the client is attached to, by channel number."""
         channels = self.legs[CLIENT].connection.channels
         return {number: each.session.name for number, each in channels.items() if each.session is not None}
 
     def has_open_channel(self, number: int) -> bool:
         """Whether both peers are attached to a session on this channel, as far as can be read."""
         if not self.is_readable:
-            return False  # nothing of ours could come between the frames
+            return False  # no frame of the proxy could be sent in between
         channels = [leg.connection.channels.get(number) for leg in self.legs.values()]
         return all(
             channel is not None and channel.session is not None and channel.session.state is SessionPhase.ATTACHED
@@ -305,9 +304,9 @@ class Amqp010Traffic(Traffic):
         return self.is_open
 
     async def _refuse(self, relay: Relay, error: Exception, scope: trio.CancelScope) -> None:
-        """The interceptor has sent both peers connection.close: read until the sender has answered, or is gone."""
+        """Read from the sender until it has answered the interceptor's connection.close, or is gone."""
         interceptor, source = self.interceptor, relay.source
-        assert interceptor is not None  # without, all passes
+        assert interceptor is not None  # a pass-through refuses nothing
         assert isinstance(error, ProtocolError)
         if not interceptor.is_over:
             interceptor.close(error, f"the {source.peer} broke the protocol")
@@ -315,7 +314,7 @@ class Amqp010Traffic(Traffic):
             self._report.note_violation(source.peer, error)
         self._finish(error)
         await self._linger(interceptor, source)
-        with suppress(TransportBroken):  # else each peer that has answered may wait for the other end to close
+        with suppress(TransportBroken):  # otherwise peers that have answered may wait for each other's close
             await relay.target.transport.send_eof()
         release_frames(error)
 
@@ -332,7 +331,7 @@ class Amqp010Traffic(Traffic):
             end_soon(self._tasks.cancel_scope, self._limits.close_timeout)
 
     async def _linger(self, interceptor: Amqp010Interceptor, source: Any) -> None:
-        """Read from a peer that has been sent connection.close, until it has answered or is gone."""
+        """Read from a peer that was sent connection.close, until it has answered or is gone."""
         reader, data = source.reader, b""
         with suppress(TransportBroken):
             await self._send_released()
@@ -352,20 +351,19 @@ class Amqp010Traffic(Traffic):
         self._show_observer(None)
         self.passage.end()
 
-    # --- while a pump has the connection
+    # --- ownership by a pump
 
     @property
     def first_known(self) -> Client | None:
-        """What is known of the client, from which all that its first controls say can be known again; None where more
-        is to be kept: while there is an interceptor, or a session is ending, or where the client has said only later
-        who it is."""
+        """The client data from which the rest can be derived again with its first controls; `None` if more has to be
+        kept: while there is an interceptor or a session is ending, or if the client identified itself only later."""
         passage = self.passage
         if not isinstance(passage, Amqp010PassThrough) or self._ends.are_awaited:
             return None
         return passage.client if self._known_again(passage.client).user == passage.client.user else None
 
     def _known_again(self, known: Client) -> Client:
-        """What is known of the client by its first controls."""
+        """Return the client, updated from its first controls."""
         connection = self.legs[CLIENT].connection
         assert connection.client is not None
         known = updated_amqp010_client(known, connection.client, plain)
@@ -373,11 +371,11 @@ class Amqp010Traffic(Traffic):
 
     @property
     def kept(self) -> Numberings:
-        """The ids of the client's commands, and of the server's."""
+        """Ids of the client's commands, and of the server's."""
         return self.passage.numberings[CLIENT], self.passage.numberings[SERVER]
 
     def go_on(self, known: Client, metered: Any, requests: ClientRequests | None, kept: Any) -> None:
-        self._show_observer(None)  # the one before it would keep the passage, and that keep it
+        self._show_observer(None)  # the previous observer and passage would keep each other alive
         super().go_on(known, metered, requests, kept)
         self._is_login = False
         by_sender = dict(zip((CLIENT, SERVER), kept, strict=True))

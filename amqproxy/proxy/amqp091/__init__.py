@@ -1,10 +1,10 @@
 """The 0-9-1 dialect of a session.
 
-- `dialect` names the parts for `amqproxy.proxy.dialects`; `traffic` makes them, and does what follows from methods.
-- A `leg` for each peer; a `direction` makes frames of what one peer sends; a `pass_through` is the passage without
-  rules. A `drain` decides what passes before the client is asked to close. A `packed_leg` is a leg while a pump has
+- `dialect` names the parts for `amqproxy.proxy.dialects`; `traffic` creates them, and applies the effects of methods.
+- A `leg` for each peer; a `direction` parses frames from one peer's bytes; a `pass_through` is the passage without
+  rules. A `drain` filters frames until the client is sent connection.close. A `packed_leg` is a leg while a pump has
   the connection. A `session_meter` counts messages.
-- A `handshake` paces a client that sends ahead of the broker's replies. A `client_observer` notes what the client
+- A `handshake` paces a client that sends ahead of the broker's replies. A `client_observer` records what the client
   declares.
 
 Imports: `amqproxy.amqp091`, `amqproxy.proxy.session` and below.

@@ -1,4 +1,4 @@
-"""Observes what the client of a session asks for, and is answered."""
+"""Observer of a client's requests and the replies to them."""
 
 from __future__ import annotations
 
@@ -19,9 +19,9 @@ from amqproxy.taps.topology.observed_topology import ObservedTopology
 
 
 class ClientObserver:
-    """Takes note of what the leg of a client has taken, as people may see it by the `passage`, from its `connection`.
+    """Observer of the methods taken by the client leg's `connection`, redacted by the `passage`.
 
-    Without a `topology` it does nothing. A failure here is logged, and is no trouble to the session.
+    Without a `topology`, it has no effect. Failures are logged and do not affect the session.
     """
 
     __slots__ = ("_connection", "_report", "_requests", "_shown", "_topology", "passage")
@@ -40,30 +40,30 @@ class ClientObserver:
 
     @property
     def channels(self) -> Mapping[int, ChannelView]:
-        """What the client has asked for on its channels; those on which it has asked for nothing may be left out."""
+        """Requests of the client by channel; channels without any may be left out."""
         return {} if self._requests is None else self._requests.channels
 
     def forget(self) -> None:
-        """What may be shown of the client is another from here on."""
+        """Discard the cached redacted client, since the rules that redact have changed."""
         self._shown = None
 
     @property
     def requests(self) -> ClientRequests | None:
-        """What the client has asked for, if that is anything: another observer of the same client goes on with it."""
+        """Requests of the client, if any, with which a later observer of the same client continues."""
         return self._requests
 
     def go_on_with(self, requests: ClientRequests | None) -> None:
-        """Observe what follows on these."""
+        """Continue from the requests of an earlier observer."""
         self._requests = requests
 
     def let_go(self) -> None:
-        """Observe nothing more."""
+        """Stop observing and release all references."""
         self.passage = None
         if isinstance(self._connection, WatchedConnection):
             self._connection.on_method = None
 
     def end(self) -> None:
-        """The session is over."""
+        """Count the client's declarations as gone, and stop observing."""
         if self._requests is not None:
             with self._report.contained("end not observed"):
                 self._requests.end(self)
@@ -76,10 +76,10 @@ class ClientObserver:
         with self._report.contained("request not observed"):
             self._requests.take(self, sender, frame.channel, frame.method, frame.size)
 
-    # --- as an `ObservedClient`
+    # --- `ObservedClient` interface
 
     def observation(self) -> Observation:
-        """Where, by whom and when something is observed just now."""
+        """Return the virtual host, the actor and the time of a method being observed."""
         if self._shown is None:
             assert self.passage is not None
             client = self.passage.shown_client
@@ -88,7 +88,7 @@ class ClientObserver:
         return Observation(self._connection.virtual_host, *self._shown, time.time())
 
     def cover(self, sender: Peer, channel: int, method: Method) -> Method | None:
-        """A method as people may see it; None: not at all."""
+        """Return a method as people may see it, redacted; `None` if it may not be shown at all."""
         assert self.passage is not None
         command = self.passage.covered_method(sender, Command(channel, method))
         return None if command is None else command.method

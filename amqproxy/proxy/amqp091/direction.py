@@ -1,4 +1,4 @@
-"""One direction of a 0-9-1 session: the bytes of a peer as frames, or as chunks that pass unseen."""
+"""One direction of a 0-9-1 session: a peer's bytes, parsed into frames or relayed as unexamined chunks."""
 
 from __future__ import annotations
 
@@ -18,10 +18,11 @@ from amqproxy.taps.amqp091.chunk import Amqp091Chunk
 
 
 class Amqp091Direction:
-    """The `Direction` of what `source` sends.
+    """The `Direction` from `source`.
 
-    `note` takes what the client has sent, or, with True, what it is sent, and when that was read; `show`, while there
-    are taps, what passes that the passage does not take. `culprit` is the frame that `error` is about, if it is known.
+    `note` takes a chunk that the client has sent (false) or is sent (true), with the time when it was read; `show`
+    takes the bytes that bypass the passage, while there are taps. `culprit` is the frame that caused `error`, if it is
+    known.
     """
 
     __slots__ = ("_note", "_show", "_source", "culprit", "drain", "error", "has_more", "held_size", "pacing", "passage")
@@ -82,11 +83,11 @@ class Amqp091Direction:
         return None
 
     def resume_after_pump(self) -> None:
-        """The pump leaves the reader where the next frame begins."""
+        """Do nothing: the pump leaves the reader at the start of a frame."""
 
 
 def culprit_of(frames: list[Frame], error: ProtocolError) -> Frame | None:
-    """The frame that an error is about, if it is among these."""
+    """Return the frame among `frames` that an error is about; `None` if it is not among them."""
     offset = error.offset
     if offset is None:
         return None

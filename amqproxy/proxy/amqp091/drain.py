@@ -1,6 +1,6 @@
-"""Ends one session without losing a message: contents in progress are completed, and then the client is asked to close.
+"""Drain of one session without losing a message: contents in progress are completed before connection.close.
 
-A `Drain` decides what passes meanwhile, and when the client is asked to close. The session carries it out.
+A `Drain` decides which frames pass meanwhile, and when the client is sent connection.close by the session.
 """
 
 from __future__ import annotations
@@ -16,14 +16,13 @@ from amqproxy.proxy.session.farewell import Farewell
 
 
 class Drain(Farewell):
-    """The contents in progress when the drain began, and what passes until they are complete.
+    """The contents in progress when the drain began, and the filter of frames until they are complete.
 
-    All that the client sends passes. What the server sends on a channel passes up to the next content
-    that it begins there, and nothing after that: a confirm must not overtake the return, or
-    a reply the delivery, that went before it. Once the client `is_leaving`, since it was sent connection.close, only
-    its own close passes, if that crossed ours.
+    All frames of the client pass. The server's frames on a channel pass up to the next content that it begins there,
+    and none after that: a confirm must not overtake the return, or a reply the delivery, that preceded it. Once the
+    client `is_leaving`, since it was sent connection.close, only its own close passes, if that crossed the proxy's.
 
-    `readers` are those of each sender. They must hand over every frame from here on.
+    `readers` are those of each sender. They must hand over every frame during the drain.
     """
 
     def __init__(self, client: Amqp091Leg, readers: Mapping[Peer, FrameReader]) -> None:
@@ -35,13 +34,13 @@ class Drain(Farewell):
 
     @property
     def is_complete(self) -> bool:
-        """Is no content left that had begun? To be asked between two chunks, not within one."""
+        """Whether all contents in progress are complete. To be called between two chunks, not within one."""
         for peer, reader in self._readers.items():
             self._unfinished[peer] &= _mid_content(reader)
         return not any(self._unfinished.values())
 
     def passes(self, sender: Peer, frame: Frame) -> bool:
-        """Is the frame, the next of `sender`'s, passed on?"""
+        """Whether the frame, the next of `sender`'s, is forwarded."""
         if self.is_leaving:
             return sender is CLIENT and self._connection.state is ConnectionState.CLOSED_BY_SERVER
         channel = frame.channel
@@ -49,7 +48,7 @@ class Drain(Farewell):
         if channel in unfinished:
             if frame.kind != METHOD:
                 return True
-            unfinished.remove(channel)  # the content before a method is complete
+            unfinished.remove(channel)  # a method ends the content before it
         if sender is CLIENT or channel == 0:
             return True
         if frame.kind != METHOD or BY_INDEX[frame.index].carries_content:

@@ -1,4 +1,4 @@
-"""Receives a client's handshake one frame at a time: RabbitMQ answers each before it reads the next."""
+"""Paced reception of a client's handshake, frame by frame: RabbitMQ answers each before it reads the next."""
 
 from __future__ import annotations
 
@@ -9,24 +9,24 @@ from amqproxy.amqp091.transitions import ConnectionState
 from amqproxy.proxy.amqp091.leg import Amqp091Leg
 
 _SERVER_ANSWERS = frozenset({ConnectionState.GREETED, ConnectionState.ANSWERED})
-"""When the server sends the next method."""
+"""States in which the server sends the next method."""
 
 _LASTS = _SERVER_ANSWERS | {ConnectionState.STARTED, ConnectionState.CHALLENGED, ConnectionState.TUNED}
-"""Until tune-ok; behind that, a client may send without waiting."""
+"""States before tune-ok, after which a client may send without waiting."""
 
 _PREFIX = 7
-"""Bytes of a frame before its payload."""
+"""Bytes of a frame header, before the payload."""
 
 
 class PacedHandshake:
-    """Receives from a client that may send start-ok, tune-ok and more without waiting for what they answer.
+    """Receiver for a client that may send start-ok, tune-ok and more without waiting for the replies.
 
-    `receive` is a transport's; `note_answer` is to be called whenever the server has moved the handshake on, `end` when
-    it will not any more. `is_over` holds once the client may send as it likes, and all that was kept has been received.
+    `receive` is used like a transport's; call `note_answer` whenever the server has advanced the handshake, and `end`
+    when it will not any more. `is_over` is true once the client may send freely and all kept bytes were received.
     """
 
     def __init__(self, client: Amqp091Leg, frame_max: int, unread: bytes) -> None:
-        """`unread` is what came behind the protocol header, `frame_max` bounds a frame before a limit is agreed."""
+        """`unread` holds the bytes after the protocol header; `frame_max` limits a frame before one is negotiated."""
         self._client = client
         self._frame_max = frame_max
         self._unread = unread
@@ -45,7 +45,7 @@ class PacedHandshake:
         self._answered.set()
 
     async def receive(self) -> bytes:
-        """What comes next, whole frames of it one by one; b"" at the end. `TransportBroken` when the client is gone."""
+        """Return the next bytes, frame by frame; b"" at the end. Raises `TransportBroken` if the client is gone."""
         connection = self._client.connection
         while True:
             if self._unread and connection.state in _SERVER_ANSWERS and not self._has_ended:
@@ -63,7 +63,7 @@ class PacedHandshake:
             self._unread += data
 
     def _end_of_first(self) -> int:
-        """Where the first frame ends; the end of all where that is too far, and so an error; 0 before it has come."""
+        """Return the end of the first frame: 0 if it is incomplete, the end of all bytes if it exceeds the limit."""
         if len(self._unread) < _PREFIX:
             return 0
         size = int.from_bytes(self._unread[3:_PREFIX]) + OVERHEAD

@@ -23,15 +23,15 @@ from amqproxy.taps.metrics import Metrics
 
 
 class OwnFrames(Protocol):
-    """Is shown frames that pass between us and one peer only."""
+    """A recorder of frames exchanged between the proxy and one peer only."""
 
     def note_own_frames(self, leg: Peer, sender: Peer, frames: Sequence[Frame]) -> None: ...
 
 
 class Amqp091Leg(Leg[Connection]):
-    """The transport to `peer`, and the `Connection` in which we play the other part.
+    """The transport to `peer`, and the `Connection` in which the proxy plays the opposite part.
 
-    `report`, if there is one, records how we close the connection.
+    `report`, if there is one, records how the proxy closes the connection.
     """
 
     __slots__ = ("reader", "report")
@@ -67,7 +67,7 @@ class Amqp091Leg(Leg[Connection]):
         return self._sent(ConnectionCloseOk())
 
     def _sent(self, method: Method) -> bytes:
-        """A method of our own on the connection itself: the bytes to send."""
+        """Send a method on channel 0 in the connection state, and return its bytes."""
         data = self.connection.send(self.peer.other, 0, method)
         self._show(self.peer.other, data)
         return data
@@ -81,7 +81,7 @@ class Amqp091Leg(Leg[Connection]):
             try:
                 self.connection.receive(self.peer, frame)
             except ProtocolError:
-                return  # it was sent an error before
+                return  # the peer was sent an error before
             self._show(self.peer, frame.raw)
 
 
@@ -93,7 +93,7 @@ def new_leg(
     report: OwnFrames | None = None,
     turns: TurnQueue | None = None,
 ) -> Amqp091Leg:
-    """A leg of a session, at the beginning of its connection."""
+    """Return a new leg of a session, at the start of its connection."""
     kind = WatchedConnection if peer is Peer.CLIENT else Connection
     connection = kind(initial_frame_max=limits.initial_frame_max, header_max=limits.frame_max, tallies=metrics.tallies)
     leg = Amqp091Leg(peer, transport, connection, report, turns)

@@ -1,7 +1,7 @@
-"""A leg of an open 0-9-1 connection as a value of a few hundred bytes, from which another one like it is made.
+"""A leg of an open 0-9-1 connection as a value of a few hundred bytes, from which an equivalent leg is rebuilt.
 
-Packed is what the peers have agreed on; what has been read of each channel is with the pump. That suffices while no
-channel opens or closes and no reply is awaited: a leg of which more is to be known is not packed.
+It holds the negotiated parameters; the read position on each channel is kept by the pump. That suffices while no
+channel opens or closes and no reply is awaited: a leg with more state is not packed.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from amqproxy.proxy.session.packed_leg import PackedLeg
 
 
 class PackedChannel(msgspec.Struct, frozen=True, array_like=True):
-    """An open channel on which no reply is awaited; `flows` is whether the client, and the server, may send content."""
+    """An open channel on which no reply is awaited; `flows`: whether the client, and the server, may send content."""
 
     number: int
     mode: ChannelMode
@@ -37,7 +37,7 @@ class Amqp091PackedLeg(PackedLeg, frozen=True, array_like=True, kw_only=True):
 
 
 def pack_leg(leg: Amqp091Leg) -> Amqp091PackedLeg | None:
-    """The leg as a value; None where more is to be known of it than that can have."""
+    """Return the leg as a value; `None` if it has more state than the value can hold."""
     connection, reader = leg.connection, leg.reader
     ours, numbers = connection.readers[leg.peer.other].content_states, connection.channels.keys()
     if connection.state is not ConnectionState.OPEN or connection.client is None:
@@ -79,7 +79,7 @@ def _is_used(state: ContentState) -> bool:
 
 
 def unpack_leg(packed: Amqp091PackedLeg, leg: Amqp091Leg, start_oks: dict[bytes, ConnectionStartOk]) -> None:
-    """Have a new leg be as the packed one was, but for what was read since; `start_oks` are those decoded before."""
+    """Restore a packed leg into a new one, except what was read since; `start_oks` caches decoded start-ok methods."""
     connection, reader = leg.connection, leg.reader
     start_ok = start_oks.get(packed.start_ok)
     if start_ok is None:

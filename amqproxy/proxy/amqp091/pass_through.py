@@ -1,4 +1,4 @@
-"""What stands between the two legs of a session without rules: all passes, as the bytes that were received."""
+"""The 0-9-1 passage without rules: forwards all received bytes unchanged."""
 
 from __future__ import annotations
 
@@ -24,9 +24,9 @@ from amqproxy.taps.note import NOTHING, Note
 class PassThrough(NothingWaits):
     """A `Passage` without rules.
 
-    `legs` are the session's, `client` is what was known before the first frame. Each method that counts for the
-    session itself is added to `met`, with its sender. If it `is_tapped`, all that passes is given to taps, in chunks
-    whose frames are only made where a tap asks for them.
+    `legs` are the session's; `client` is the client as known before the first frame. Each method that matters to the
+    session itself is added to `met`, with its sender. If it `is_tapped`, all forwarded bytes are shown to taps, in
+    chunks that are parsed into frames only when a tap asks for them.
     """
 
     __slots__ = (
@@ -63,7 +63,7 @@ class PassThrough(NothingWaits):
 
     @property
     def first_known(self) -> Client:
-        """What was known of the client before the first frame."""
+        """The client as known before its first frame."""
         return self._client
 
     @property
@@ -77,18 +77,18 @@ class PassThrough(NothingWaits):
         return self.client
 
     def ask_for_frames(self) -> None:
-        """Have the readers hand over the methods that change the connection; all frames, for a gate."""
+        """Make the readers hand over the methods that change the connection state, or all frames for a gate."""
         self.relays_unseen = self.gate is None
         for peer in (CLIENT, SERVER):
             leg = self._legs[peer]
-            leg.connection.readers[CLIENT].set_lenient(True)  # what is wrong with a content is for the broker to answer
+            leg.connection.readers[CLIENT].set_lenient(True)  # errors in a content are left to the broker to answer
             wants_all = self.gate is not None
             leg.reader.want(EVERY_METHOD if wants_all else STATEFUL[peer], content=wants_all)
 
     def take(self, sender: Peer, frames: list[Frame], now: float) -> None:
-        """Show both legs the frames that change the connection.
+        """Show both legs the frames that change the connection state.
 
-        `ProtocolError` at the first that may not come; those before it have passed then.
+        Raises `ProtocolError` at the first frame that is not allowed; those before it have passed by then.
         """
         leg, gate = self._legs[sender], self.gate
         reader, source, target = leg.reader, leg.connection, self._legs[sender.other].connection
@@ -136,21 +136,21 @@ class PassThrough(NothingWaits):
         return ((NOTHING, passed),)
 
     def _counts(self, sender: Peer, frame: Frame) -> bool:
-        """Do the legs have to see the frame? Frames handed over only for a tap or a gate make no difference.
+        """Whether the frame affects the legs' state. Frames handed over only for a tap or a gate do not.
 
-        Once the client has been asked to close, the legs no longer agree on channels: then what is sent on channels is
-        for the broker to check.
+        After the client has been sent connection.close, the legs no longer agree on channels: the broker then checks
+        what is sent on them.
         """
         if self.is_draining:
             return frame.channel == 0
         return not frame.is_in_order or (frame.kind == METHOD and STATEFUL[sender][frame.index] != 0)
 
     def end(self) -> None:
-        """Nothing is kept."""
+        """Return without effect: a pass-through keeps nothing."""
 
 
 def _show(connection: Connection, sender: Peer, frame: Frame) -> None:
-    """Show a leg a frame; what is wrong on its channel only is for the broker to answer."""
+    """Show a frame to a leg; errors that concern only its channel are left to the broker to answer."""
     try:
         connection.receive(sender, frame)
     except ProtocolError as error:

@@ -1,4 +1,4 @@
-"""Methods that change what the peers of a connection have agreed."""
+"""Methods that change the state shared by the peers of a connection."""
 
 from __future__ import annotations
 
@@ -18,4 +18,4 @@ STATEFUL = {
     CLIENT: _all_but("basic.publish", "basic.ack", "basic.nack", "basic.reject"),
     SERVER: _all_but("basic.deliver", "basic.return", "basic.ack", "basic.nack"),
 }
-"""For each sender, a 1 at the index of each such method; the others, nearly all of the traffic, are relayed unseen."""
+"""By sender, a 1 at the index of each such method; the others, nearly all of the traffic, bypass the passage."""

@@ -1,4 +1,4 @@
-"""What passes in a 0-9-1 session: the `Traffic` of this dialect."""
+"""The `Traffic` of a 0-9-1 session."""
 
 from __future__ import annotations
 
@@ -47,7 +47,7 @@ from amqproxy.taps.topology.client_requests import ChannelView, ClientRequests
 
 
 class Amqp091Traffic(Traffic):
-    """Carries out what the passage between the legs of a 0-9-1 session wants."""
+    """Executor of what the passage between the legs of a 0-9-1 session requests."""
 
     PROTOCOL = NAME
     HEARTBEAT = HEARTBEAT_FRAME
@@ -78,7 +78,7 @@ class Amqp091Traffic(Traffic):
         self.passage = self._new_pass_through(known)
         self._observer = ClientObserver(self.legs[CLIENT].connection, self.passage, report, services.topology)
 
-    # --- what there is between the legs
+    # --- passages and directions
 
     def _new_pass_through(self, client: Client, before: Any = None) -> PassThrough:
         if before is not None:
@@ -143,7 +143,7 @@ class Amqp091Traffic(Traffic):
         self._is_needed = True
         return super()._interceptor_for_operator()
 
-    # --- what follows from what has passed
+    # --- effects of passed frames
 
     def _show_passed(self) -> None:
         for peer in (CLIENT, SERVER):
@@ -154,11 +154,11 @@ class Amqp091Traffic(Traffic):
         if sender is SERVER and self._handshake is not None:
             self._handshake.note_answer()
         if isinstance(method, ConnectionClose):
-            self.resume()  # whichever peer closes, the client's answer is needed
+            self.resume()  # whichever peer closes, the client must be read for its answer
         if isinstance(method, ConnectionStartOk):
             self._report.introduce(self.passage.shown_client)
         elif isinstance(method, ConnectionTuneOk):
-            for leg in self.legs.values():  # none takes a frame above our own limit, whatever they agreed on
+            for leg in self.legs.values():  # no leg takes a frame above the proxy's own limit, whatever was negotiated
                 agreed = leg.connection.frame_max or self._limits.frame_max
                 leg.reader.set_frame_max(min(agreed, self._limits.frame_max))
         elif isinstance(method, ConnectionClose) and self._closing.reset_if_silent(sender, method.reply_code):
@@ -185,17 +185,17 @@ class Amqp091Traffic(Traffic):
         return None if upstream.client is None else MirrorLogin(upstream.client, upstream.virtual_host)
 
     async def run(self, nursery: trio.Nursery, received: bytes = b"") -> None:
-        """Send the protocol header on before anything else is relayed; the rest of `received` waits in `begin`."""
+        """Send the protocol header before anything else is relayed; the rest of `received` is kept by `begin`."""
         if received:
-            with suppress(TransportBroken):  # its own direction reports what happened
+            with suppress(TransportBroken):  # the relay of this direction reports the failure
                 await self.legs[SERVER].transport.send(received[: len(HEADER)])
         await super().run(nursery)
 
-    # --- what the control socket shows
+    # --- for the control socket
 
     @property
     def meter(self) -> MessageMeter | None:
-        """What counts the messages of the connection, if they are counted."""
+        """The connection's message meter, if messages are counted."""
         return None if self.metered is None else self.metered.meter
 
     def has_open_channel(self, number: int) -> bool:
@@ -213,11 +213,11 @@ class Amqp091Traffic(Traffic):
     # --- the end
 
     def _close_of_channel(self, text: str) -> Close:
-        """As RabbitMQ closes a channel of its own accord: 406."""
+        """Return a close with 406, as RabbitMQ closes a channel of its own accord."""
         return Close(Scope.CHANNEL, PreconditionFailed.code, PreconditionFailed(text).reply_text, farewell=text)
 
     def _as_answered(self, sender: Peer, error: ProtocolError, direction: Direction | None) -> ProtocolError:
-        """The error that RabbitMQ would send a client for this; the log has the details."""
+        """Return the error that RabbitMQ would send a client for this; the log has the details."""
         reader = self.legs[sender].reader
         culprit = direction.culprit if isinstance(direction, Amqp091Direction) else None
         if error is reader.error:
@@ -233,7 +233,7 @@ class Amqp091Traffic(Traffic):
         return error if culprit is None else reworded(copy(error), culprit, self.legs[CLIENT].connection.state)
 
     def _recognise_server(self, error: ProtocolError) -> None:
-        """Name the protocol of a server that has answered in another one, and keep its header for the client."""
+        """Identify the protocol of a server that answered in another one, and keep its header for the client."""
         text = foreign_answer(error.received)
         if not text:
             return
@@ -243,7 +243,7 @@ class Amqp091Traffic(Traffic):
 
     def _passes_drain(self, sender: Peer, frame: Frame) -> bool:
         passes = super()._passes_drain(sender, frame)
-        if not passes and frame.channel == 0:  # such as the answer to our close
+        if not passes and frame.channel == 0:  # such as the answer to the proxy's close
             self._report.note_own_frames(sender, sender, [frame])
         return passes
 
@@ -260,11 +260,11 @@ class Amqp091Traffic(Traffic):
         super().let_go()
         self._observer.let_go()
 
-    # --- while a pump has the connection
+    # --- ownership by a pump
 
     @property
     def first_known(self) -> Client | None:
-        """What was known of the client before its first frame; None while there is an interceptor."""
+        """The client as known before its first frame; `None` while there is an interceptor."""
         return self.passage.first_known if isinstance(self.passage, PassThrough) else None
 
     @property

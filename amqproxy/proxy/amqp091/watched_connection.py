@@ -1,4 +1,4 @@
-"""A connection that shows the methods that it takes to an observer."""
+"""A connection that reports its methods to an observer."""
 
 from __future__ import annotations
 
@@ -13,9 +13,9 @@ from amqproxy.taps.topology.client_requests import OBSERVED
 
 
 class WatchedConnection(Connection):
-    """A `Connection` that calls `on_method`, if it is set, with each frame that it has taken of a method in OBSERVED.
+    """A `Connection` that calls `on_method`, if set, with each accepted frame of a method in `OBSERVED`.
 
-    On the client's leg that is what the client has asked for, and what it was answered, whatever rules did between.
+    On the client's leg, these are the client's requests and the replies to them, after any changes by rules.
     """
 
     __slots__ = ("on_method",)

@@ -1,4 +1,4 @@
-"""Carries out the actions that channels yield, and what they want besides."""
+"""Execution of the actions that channels yield, and of the rules' side effects."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ from amqproxy.taps.note import Note
 
 
 class DecidedChannel(Channel, Protocol):
-    """A channel that takes verdicts."""
+    """A channel that carries out verdicts."""
 
     def carry_out(self, direction: Any, command: Any, verdict: Verdict) -> Actions:
         """Carry out the verdict on a command."""
@@ -41,16 +41,16 @@ EvaluationT = TypeVar("EvaluationT", bound=Evaluation)
 
 
 class ActionExecutor(ABC, Generic[C, D, EvaluationT]):
-    """Does what the channels of one connection want done.
+    """Executor of the actions that the channels of one connection yield.
 
-    `effects` collects what rules want besides; `refusal` is set when one wants the connection closed, `fault` when
-    what has waited cannot go on. Each kind of action has a method in the table `DONE_BY`, to which a dialect adds.
+    `effects` collects the side effects of rules; `refusal` is set when a rule closes the connection, `fault` when a
+    delayed or held command fails. Each kind of action has a method in the table `DONE_BY`, to which a dialect adds.
     """
 
     DONE_BY: ClassVar[Mapping[type[Action], Callable[[Any, Any, Any], None]]]
 
     ERROR: ClassVar[type[Exception]]
-    """What a peer has done wrong, in this protocol."""
+    """The exception class for violations of this protocol."""
 
     def __init__(self, delayed: DelayedCommands[C, D], evaluation: EvaluationT) -> None:
         self._delayed = delayed
@@ -61,11 +61,11 @@ class ActionExecutor(ABC, Generic[C, D, EvaluationT]):
 
     @property
     def is_over(self) -> bool:
-        """Whether the connection has to end, so that nothing more goes on."""
+        """Whether the connection has to end, so that nothing more is forwarded."""
         return self.refusal is not None or self.fault is not None
 
     def take_effects(self) -> InterceptorEffects:
-        """Return what rules want besides, since it was taken last."""
+        """Return the side effects that rules have requested since the last call."""
         effects, self.effects = self.effects, InterceptorEffects()
         effects.failed, self._evaluation.failed = self._evaluation.failed, []
         effects.refused += self._delayed.refused
@@ -73,12 +73,12 @@ class ActionExecutor(ABC, Generic[C, D, EvaluationT]):
         return effects
 
     def do(self, channel: C, actions: Actions) -> None:
-        """Carry out what a channel wants done, one action after the other."""
+        """Carry out the actions of a channel, one after the other."""
         for action in actions:
             self.DONE_BY[type(action)](self, channel, action)
 
     def go_on(self, steps: Steps[C]) -> None:
-        """Carry out what goes on of what has waited, until the connection ends."""
+        """Carry out the steps of delayed and queued commands, until the connection ends."""
         for step in steps:
             with self.blaming(step.sender):
                 self.do(step.channel, step.actions())
@@ -87,7 +87,7 @@ class ActionExecutor(ABC, Generic[C, D, EvaluationT]):
 
     @contextmanager
     def blaming(self, sender: Peer) -> Iterator[None]:
-        """Treat an error in what waited as its sender's fault, even if another event caused it to go on."""
+        """Attribute an error in a delayed command to its sender, even if another event triggered its processing."""
         try:
             yield
         except self.ERROR as error:
@@ -96,7 +96,7 @@ class ActionExecutor(ABC, Generic[C, D, EvaluationT]):
 
     @abstractmethod
     def _end_for(self, sender: Peer, error: Any) -> None:
-        """End the connection for an error in what a peer has sent before."""
+        """End the connection for an error in a delayed command of a peer."""
 
     # --- commands
 
@@ -109,7 +109,7 @@ class ActionExecutor(ABC, Generic[C, D, EvaluationT]):
         """Evaluate the rules for a command."""
 
     def carry_out(self, channel: C, direction: D, command: Command, verdict: Verdict, received: Any = None) -> None:
-        """Have a channel carry a verdict out, and what it wants done besides."""
+        """Have a channel carry out a verdict, and collect the verdict's side effects."""
         self.effects.add(direction.sender, command, verdict)
         self.do(channel, channel.carry_out(direction, command if received is None else received, verdict))
 
@@ -131,7 +131,7 @@ class ActionExecutor(ABC, Generic[C, D, EvaluationT]):
 
     @abstractmethod
     def _close_connection(self, channel: C, action: CloseConnection) -> None:
-        """Let the connection end, since a rule wants that."""
+        """End the connection on behalf of a rule."""
 
 
 ActionExecutor.DONE_BY = {

@@ -25,9 +25,9 @@ Actions = Iterable[Action]
 
 
 class Decide(Action, frozen=True, gc=False):
-    """Evaluate the rules for a command, of which enough has come, and have the channel carry the verdict out.
+    """Evaluate the rules for a command, of which enough was received, and carry out the verdict on the channel.
 
-    `received` is what the dialect has received of the command.
+    `received` is the dialect's representation of the command.
     """
 
     direction: Any
@@ -36,20 +36,20 @@ class Decide(Action, frozen=True, gc=False):
 
 
 class Wait(Action, frozen=True, gc=False):
-    """Keep a command, and everything behind it in its direction, until it is due or released."""
+    """Delay or hold a command, and everything behind it in its direction, until it is due or released."""
 
     direction: Any
     waiting: WaitingCommand
 
 
 class Drop(Action, frozen=True, gc=False):
-    """Forget what has not been forwarded in a direction, but for the rest of a content that has begun to be."""
+    """Drop everything queued in a direction, except the rest of a content of which the peer has a part."""
 
     direction: Any
 
 
 class ShowToTaps(Action, frozen=True, gc=False):
-    """Show taps frames of `sender` that are not forwarded as they are; `position` numbers their command, if any."""
+    """Show taps frames of `sender` that are not forwarded unchanged; `position` numbers their command, if any."""
 
     sender: Peer
     frames: Sequence[Any]
@@ -58,7 +58,7 @@ class ShowToTaps(Action, frozen=True, gc=False):
 
 
 class Reply(Action, frozen=True, gc=False):
-    """Send a method of our own to a peer, on this channel, at once."""
+    """Send a method of the proxy to a peer at once, on this channel."""
 
     to: Peer
     method: Any
@@ -66,7 +66,7 @@ class Reply(Action, frozen=True, gc=False):
 
 
 class CloseChannel(Action, frozen=True, gc=False):
-    """Close the channel on both legs, because of `cause`, a command or what the dialect knows of it."""
+    """Close the channel on both legs, because of `cause`: a command, or the dialect's reference to one."""
 
     cause: Any
     close: Close
@@ -74,14 +74,14 @@ class CloseChannel(Action, frozen=True, gc=False):
 
 
 class CloseConnection(Action, frozen=True, gc=False):
-    """Let the connection end, because of a command of this class and method."""
+    """End the connection because of a command of this class and method."""
 
     close: Close
     class_and_method: tuple[int, int] = (0, 0)
 
 
 class LogVerdict(Action, frozen=True, gc=False):
-    """Write a line to the log, at this level."""
+    """Write a line to the log at this level."""
 
     level: str
     text: str

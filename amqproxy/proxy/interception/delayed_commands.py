@@ -1,4 +1,4 @@
-"""What waits on one connection: for its time, its release, its turn, or to be overtaken."""
+"""Delayed, held, queued and postponed commands of one connection."""
 
 from __future__ import annotations
 
@@ -17,11 +17,11 @@ from amqproxy.proxy.timers import Timer, Timers
 from amqproxy.rules.verdict import Close, Verdict
 
 TURN = 64
-"""Commands and frames that go on in one turn of what has waited; the rest goes on in the next."""
+"""Maximum of delayed or queued commands and frames processed in one turn; the rest follows in the next turns."""
 
 
 class Direction(Protocol):
-    """One direction of a channel: what its sender has sent that has not been forwarded."""
+    """One direction of a channel: its sender's frames that have not been forwarded."""
 
     is_paused: bool
 
@@ -41,17 +41,17 @@ class Direction(Protocol):
     def is_held(self) -> bool: ...
 
     def wait(self, waiting: WaitingCommand) -> None:
-        """Queue a command with its verdict, and everything behind it."""
+        """Delay or hold a command with its verdict, and queue everything behind it."""
 
     def wake(self) -> WaitingCommand | None:
-        """Return the command that has waited, if there is one: it waits no longer."""
+        """Remove and return the delayed or held command, if there is one."""
 
     def clear(self) -> None:
-        """Drop all that has not been forwarded."""
+        """Drop everything that has not been forwarded."""
 
 
 class Channel(Protocol):
-    """A channel between the legs, as far as what waits on it is concerned."""
+    """A channel between the legs, as far as delayed commands need it."""
 
     @property
     def number(self) -> int: ...
@@ -61,13 +61,13 @@ class Channel(Protocol):
         """Both directions, by their sender."""
 
     def may_go_on(self, direction: Any) -> bool:
-        """Whether the first frame of a queue may be processed, or stays behind a pause or other channels."""
+        """Whether the first queued frame may be processed, or must wait for a pause or for other channels."""
 
     def next_queued(self, direction: Any) -> Actions:
-        """Process the first frame of a queue."""
+        """Process the first queued frame."""
 
     def resume(self, direction: Any, waiting: WaitingCommand) -> Actions:
-        """Carry out the verdict of a command that has waited."""
+        """Carry out the verdict of a delayed or held command that is due."""
 
 
 C = TypeVar("C", bound=Channel)
@@ -75,7 +75,7 @@ D = TypeVar("D", bound=Direction)
 
 
 class Step(NamedTuple, Generic[C]):
-    """One command or frame that goes on: `actions` returns what its channel wants done; `sender` sent it."""
+    """The processing of one command or frame of `sender`: `actions` returns the actions of its channel."""
 
     sender: Peer
     channel: C
@@ -83,24 +83,24 @@ class Step(NamedTuple, Generic[C]):
 
 
 Steps = Iterator[Step[C]]
-"""What goes on in a turn. Each step is carried out before the next one is asked for; none after the connection ends."""
+"""The steps of a turn. Each is carried out before the next one is requested; none after the connection ends."""
 
 Refused = tuple[Peer, Command, Verdict]
 
 
 class DelayedCommands(Generic[C, D]):
-    """The commands that wait, and their timers, by the channel and the direction in which each waits with its queue.
+    """The delayed and held commands, and their timers, with the channel and direction of each.
 
-    `waiting` are those with a verdict, by a number of each. `resuming` are directions in which nothing waits but for
-    its turn, `paused` those in which nothing begins. `refused` collects what an operator has not released in time. A
-    turn ends after `TURN` commands, on whichever path they go on; `next_deadline` is now while more are left.
-    `out_of_bounds` is raised where there are too many timers.
+    `waiting` are those with a verdict, by number. `resuming` are directions whose queue only waits for its turn,
+    `paused` those in which no command begins. `refused` collects held commands that were refused at their timeout. A
+    turn ends after `TURN` commands, however they were triggered; `next_deadline` is the present while more are left.
+    `out_of_bounds` makes the error for too many timers.
     """
 
     def __init__(self, out_of_bounds: Callable[[str], Exception]) -> None:
         self._out_of_bounds = out_of_bounds
         self.waiting: dict[int, tuple[C, D]] = {}
-        self.resuming: OrderedDict[D, C] = OrderedDict()  # its first is found at once
+        self.resuming: OrderedDict[D, C] = OrderedDict()  # pops its first entry in constant time
         self.paused: dict[D, C] = {}
         self.refused: list[Refused] = []
         self._to_release: deque[tuple[C, D, int]] = deque()
@@ -110,13 +110,13 @@ class DelayedCommands(Generic[C, D]):
         self._numbers = itertools.count(1)
 
     def clear(self) -> None:
-        """Drop everything that waits: the connection is over."""
+        """Drop all delayed, held and queued commands, at the end of the connection."""
         for direction in {direction for _, direction in self.waiting.values()} | {*self.resuming, *self.paused}:
             direction.clear()
         self.end()
 
     def end(self) -> None:
-        """Drop every reference, so that what waited is freed at once."""
+        """Drop all references, so that the commands are freed at once."""
         self.waiting.clear()
         self.resuming.clear()
         self.paused.clear()
@@ -124,47 +124,47 @@ class DelayedCommands(Generic[C, D]):
         self._timers = Timers()
 
     def begin_turn(self, now: float) -> None:
-        """Begin a turn, at a time in seconds."""
+        """Begin a turn; `now` is in seconds."""
         self._left = TURN
         self._now = now
 
     @property
     def is_idle(self) -> bool:
-        """Whether nothing is to be done later."""
+        """Whether no command, queue, pause or timer is pending."""
         return not (self.waiting or self.resuming or self.paused or len(self._timers))
 
     @property
     def next_deadline(self) -> float:
-        """When `tick` will next have something to do, in seconds."""
+        """Time at which `tick` is due next, in seconds."""
         return self._now if self.resuming or self._to_release else self._timers.next_deadline
 
     def holds_up(self, sender: Peer) -> bool:
-        """Whether anything of the sender's waits here."""
+        """Whether any frame of the sender is delayed, held or queued."""
         if any(direction.sender is sender for _, direction in self.waiting.values()):
             return True
         if any(direction.sender is sender and direction.queue for direction in self.paused):
             return True
         return any(direction.sender is sender for direction in self.resuming)
 
-    # --- to pause
+    # --- pausing
 
     def pause(self, channel: C, direction: D) -> None:
-        """Begin nothing in a direction, from the next command on."""
+        """Pause a direction: its commands are queued from the next one on."""
         direction.is_paused = True
         self.paused[direction] = channel
 
     def end_pauses(self, ended: C | None = None) -> None:
-        """Resume a channel, or all: what waits there goes on from the next `tick` on."""
+        """End the pauses of a channel, or of all; their queues are processed from the next `tick` on."""
         for direction, channel in list(self.paused.items()):
             if ended is None or channel is ended:
                 del self.paused[direction]
                 direction.is_paused = False
                 self.resume(channel, direction)
 
-    # --- to wait
+    # --- waiting
 
     def wait(self, channel: C, direction: D, waiting: WaitingCommand) -> int:
-        """Queue a command, and all behind it, until its time has come or it is released; return its number."""
+        """Delay or hold a command, and everything behind it, until it is due or released; return its number."""
         number = next(self._numbers)
         waiting.begin(number, self._now)
         direction.wait(waiting)
@@ -173,7 +173,7 @@ class DelayedCommands(Generic[C, D]):
         return number
 
     def drop(self, direction: D) -> None:
-        """Forget what has not been forwarded."""
+        """Drop everything that has not been forwarded in a direction."""
         if direction.waiting is not None:
             del self.waiting[direction.waiting.number]
         self.resuming.pop(direction, None)
@@ -181,7 +181,7 @@ class DelayedCommands(Generic[C, D]):
         direction.clear()
 
     def move(self, direction: D, channel: C) -> None:
-        """Make what waits in a direction a part of another channel."""
+        """Reassign a direction, with everything delayed or queued in it, to another channel."""
         if direction.waiting is not None:
             self.waiting[direction.waiting.number] = (channel, direction)
         if direction in self.paused:
@@ -190,7 +190,7 @@ class DelayedCommands(Generic[C, D]):
         self.resume(channel, direction)
 
     def at(self, after: float, sender: Peer, channel: C, actions: Callable[[], Actions]) -> Timer:
-        """Return a timer that has a channel do something `after` so many seconds, because of what `sender` has sent."""
+        """Return a timer for `actions` of a channel in `after` seconds, attributed to `sender`."""
         return self._at(self._now + after, lambda: iter((Step(sender, channel, actions),)))
 
     def _at(self, when: float, do: Callable[[], Steps[C]]) -> Timer:
@@ -199,10 +199,10 @@ class DelayedCommands(Generic[C, D]):
         except OverflowError as error:
             raise self._out_of_bounds(str(error)) from None
 
-    # --- to go on
+    # --- continuing
 
     def tick(self, now: float) -> Steps[C]:
-        """Send on what has waited long enough, or as much of it as goes on in one turn."""
+        """Process queues and the delayed commands that are due, up to the limit of one turn."""
         yield from self.go_on_releasing()
         yield from self.go_on_resuming()
         while self._left > 0 and (do := self._timers.take_due(now)) is not None:
@@ -210,7 +210,7 @@ class DelayedCommands(Generic[C, D]):
             yield from do()
 
     def release(self, number: int, verdict: Verdict | None) -> Steps[C]:
-        """Send on a held command, with another verdict if one is given. `KeyError` when it is not held."""
+        """Process a held command, with a replacement verdict if given. Raises `KeyError` if it is not held."""
         channel, direction = self.waiting[number]
         assert direction.waiting is not None
         if verdict is not None:
@@ -218,9 +218,9 @@ class DelayedCommands(Generic[C, D]):
         return self._wake(channel, direction)
 
     def release_all(self, sender: Peer | None = None) -> None:
-        """Begin to send on everything that waits now, or what `sender` has sent of it; pauses, of clients, end.
+        """Start processing everything delayed, held or queued, or only that of `sender`; clients' pauses end.
 
-        What is held goes on as if its timeout had passed. What its sender sends meanwhile may have to wait again: it
+        Held commands are treated as timed out. Frames that the sender adds meanwhile may have to wait again, since it
         could go on sending for ever.
         """
         if sender is not Peer.SERVER:
@@ -232,37 +232,37 @@ class DelayedCommands(Generic[C, D]):
 
     @property
     def is_releasing(self) -> bool:
-        """Whether `go_on_releasing` or `go_on_resuming` has something left to do."""
+        """Whether `go_on_releasing` or `go_on_resuming` must be called again."""
         return bool(self._to_release or self.resuming)
 
     def go_on_releasing(self) -> Steps[C]:
-        """Continue what `release_all` has begun, for one turn."""
+        """Continue the release begun by `release_all` for one turn."""
         while self._to_release and self._left > 0:
             channel, direction, most = self._to_release[0]
             if most > 0 and direction.waiting is not None:
-                self._to_release[0] = channel, direction, most - 1  # each time, one that waited then goes on at least
+                self._to_release[0] = channel, direction, most - 1  # at least one command is processed each time
                 self._left -= 1
                 yield from self._time_out(*self.waiting[direction.waiting.number])
             elif most > 0 and direction in self.resuming:
                 yield from self.go_on(self.resuming.pop(direction), direction)
-                if direction.waiting is None and self._to_release:  # else it counts when that goes on
+                if direction.waiting is None and self._to_release:  # otherwise counted when that is processed
                     self._to_release[0] = channel, direction, most - 1
             else:
                 self._to_release.popleft()
 
     def resume(self, channel: C, direction: D) -> None:
-        """Have a queue go on with the turns that come, unless a command still waits before it."""
+        """Schedule a queue for the following turns, unless a delayed or held command is before it."""
         if direction.queue and not direction.is_waiting:
             self.resuming[direction] = channel
 
     def go_on_resuming(self) -> Steps[C]:
-        """Send on, for one turn, what is queued in directions that nothing holds up any more."""
+        """Process, for one turn, the queues that have nothing delayed or held before them."""
         while self.resuming and self._left > 0:
             direction, channel = self.resuming.popitem(last=False)
             yield from self.go_on(channel, direction)
 
     def go_on(self, channel: C, direction: D) -> Steps[C]:
-        """Process what waited behind something, up to the next command that waits; the excess, in the next turn."""
+        """Process a queue up to its next delayed or held command; schedule what exceeds the turn for the next one."""
         while direction.queue and not direction.is_waiting and channel.may_go_on(direction):
             self._left -= 1
             if self._left < 0:
@@ -271,7 +271,7 @@ class DelayedCommands(Generic[C, D]):
             yield Step(direction.sender, channel, partial(channel.next_queued, direction))
 
     def _wake(self, channel: C, direction: D) -> Steps[C]:
-        """Send on the command that waits in a direction, and what came behind it."""
+        """Process the delayed or held command of a direction, and the queue behind it."""
         waiting = direction.wake()
         assert waiting is not None
         if waiting.timer is not None:
@@ -281,7 +281,7 @@ class DelayedCommands(Generic[C, D]):
         yield from self.go_on(channel, direction)
 
     def _time_out(self, channel: C, direction: D) -> Steps[C]:
-        """Send on what waits, or refuse it if it was held and is not to pass at its timeout."""
+        """Process a delayed or held command, or refuse a held one that must not pass at its timeout."""
         waiting = direction.waiting
         assert waiting is not None
         hold = waiting.hold

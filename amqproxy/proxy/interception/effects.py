@@ -1,4 +1,4 @@
-"""What an interceptor wants of its session, besides sending what it has for both peers."""
+"""Side effects of an interceptor, besides its output for both peers."""
 
 from __future__ import annotations
 
@@ -11,20 +11,20 @@ from amqproxy.rules.verdict import Close, Impairment, MirroredCopy, Verdict
 
 
 class InterceptorEffects(msgspec.Struct):
-    """Effects besides what is sent to the two peers; the session carries them out."""
+    """Side effects besides the output for the two peers; the session carries them out."""
 
     impairments: list[Impairment] = []
     mirrored: list[MirroredCopy] = []
     logged: list[tuple[str, str]] = []
     failed: list[str] = []
-    """The names of rules that have failed."""
+    """Names of rules that have failed."""
     refused: list[tuple[Peer, Command, Verdict]] = []
-    """Commands that go no further, and whose they were."""
+    """Commands that were refused or dropped, with their senders and verdicts."""
     held: list[int] = []
-    """The numbers of commands that wait to be released from now on."""
+    """Numbers of commands that are newly held."""
 
     def add(self, sender: Peer, command: Command, verdict: Verdict) -> None:
-        """What a verdict wants done besides, at once."""
+        """Collect the side effects of a verdict."""
         self.impairments += verdict.impairments
         self.mirrored += verdict.mirrored
         self.logged += verdict.logged
@@ -33,7 +33,7 @@ class InterceptorEffects(msgspec.Struct):
 
 
 class ConnectionRefusal(ProtocolError):
-    """A rule wants the connection closed, with any code and text there may be."""
+    """A rule closes the connection, with any code and text."""
 
     name = "REFUSED"
 
@@ -47,7 +47,7 @@ class ConnectionRefusal(ProtocolError):
 
 
 class InterceptorFault(Exception):
-    """What `sender` has sent, and what waited since, cannot go on for `error`."""
+    """A delayed or held command of `sender` cannot be processed because of `error`."""
 
     def __init__(self, sender: Peer, error: ProtocolError) -> None:
         super().__init__(str(error))

@@ -1,4 +1,4 @@
-"""The questions that an interceptor asks the rules of its session."""
+"""Rule evaluation for the commands of one session."""
 
 from __future__ import annotations
 
@@ -13,9 +13,9 @@ from amqproxy.rules.verdict import Verdict
 
 
 class Evaluation(ABC):
-    """Has the commands of one session evaluated, by the `evaluator` that the session has now.
+    """Evaluator of the commands of one session, by the session's current `evaluator`.
 
-    `failed` collects the names of rules that have failed. Rules look into bodies of `body_limit` bytes at most.
+    `failed` collects the names of rules that have failed. Rules inspect bodies of `body_limit` bytes at most.
     """
 
     def __init__(
@@ -36,23 +36,23 @@ class Evaluation(ABC):
         self.now = 0.0
 
     def begin_turn(self, now: float) -> None:
-        """Note the time of what is evaluated next, in seconds."""
+        """Set the time of the following evaluations, in seconds."""
         self.now = now
 
     @abstractmethod
     def refresh(self) -> None:
-        """Forget what was asked of the evaluator: it, or what it knows of the client, has changed."""
+        """Clear cached results, since the evaluator or its view of the client has changed."""
 
     @abstractmethod
     def facts(self, number: int) -> ChannelInfo:
-        """Return the facts about a channel that rules may ask for."""
+        """Return the facts about a channel that rules may use."""
 
     def covered(self, sender: Peer, command: Command) -> Command | None:
-        """Return a command as taps may see it, without what rules redact; None where they may not see it."""
+        """Return a command as taps may see it, redacted; `None` if it may not be shown at all."""
         return self.evaluator.covered(sender, command, self.body_limit)
 
     def know(self, client: Client) -> bool:
-        """Note what is known of the client; whether that is more than before."""
+        """Update the client; return whether it has changed."""
         if client is self.client:
             return False
         self.client = client
@@ -60,7 +60,7 @@ class Evaluation(ABC):
         return True
 
     def evaluate(self, sender: Peer, command: Command, channel: ChannelInfo) -> Verdict:
-        """Return the verdict on a command of which all that its stage needs is there."""
+        """Return the verdict on a command of which everything its stage needs is available."""
         verdict = self.evaluator.evaluate(
             CommandContext(
                 sender=sender,

@@ -1,8 +1,8 @@
-"""A passage with rules: what stands between the legs of a session, in every protocol.
+"""The passage with rules between the legs of a session, for every protocol.
 
-An `Interceptor` takes the frames of each peer, has them evaluated, and returns what is to be sent to either. It shows
-each leg's connection what really passes on it, so that neither peer gets what it may not. It does no input or output;
-the time is passed in. A dialect derives its own.
+An `Interceptor` takes the frames of each peer, evaluates them, and returns the bytes to send to each. It shows each
+leg's connection the frames that really pass on it, so that neither peer is sent a frame that it does not allow. It does
+no input or output; the time is passed in. A dialect derives its own.
 """
 
 from __future__ import annotations
@@ -26,29 +26,29 @@ from amqproxy.rules.verdict import Close, Impairment, Verdict
 from amqproxy.taps.note import NOTHING, Note
 
 MAX_HELD = 16 * 1024 * 1024
-"""Bytes that may wait in one session behind what is held; above, or above its share of all memory, nothing more is
-read from their sender."""
+"""Maximum of bytes queued in one session behind a delayed or held command; above this, or above the session's share of
+all memory, their sender is not read from."""
 
 
 class InterceptedLegs(Protocol):
-    """Both legs, as an interceptor has them: what is to be sent to each peer, and shown to taps."""
+    """Both legs of an interceptor: the output for each peer, and the frames for taps."""
 
     is_tapped: bool
 
     def take_output(self, to: Peer) -> bytes | memoryview:
-        """Return all that is to be sent to a peer now."""
+        """Take all bytes that are ready to be sent to a peer."""
 
     def take_passed(self, sender: Peer) -> Iterable[tuple[Note, Any]]:
-        """Return what taps are to see of `sender`, with what they are to know of it."""
+        """Take the frames of `sender` to be shown to taps, each group with its note."""
 
 
 class Interceptor(ABC, Generic[C, D]):
-    """What stands between the legs of a session with rules: it takes frames, and decides what each peer is sent.
+    """The passage with rules: it takes frames, and decides what each peer is sent.
 
-    `connections` are the legs', by the peer at their other end. What its `gate` does not let by goes no further. What
-    is kept here counts for the session's `share`, and of it what waits for `loads`, by the peer that caused it.
+    `connections` are the legs', by the peer at their other end. Frames that its `gate` rejects are dropped. Kept bytes
+    are charged to the session's `share`, and queued ones also to `loads`, by the peer that caused them.
 
-    A dialect sets what has the state of the legs, the evaluation of commands, what waits, and what carries actions out.
+    A dialect sets the objects for the state of the legs, the evaluation, the delayed commands, and the actions.
     """
 
     relays_unseen = False
@@ -64,13 +64,13 @@ class Interceptor(ABC, Generic[C, D]):
         self.loads = {peer: QueuedBytes(self.share) for peer in Peer}
         self.gate: Callable[[Peer, Any], bool] | None = None
 
-    # --- of the dialect
+    # --- implemented by the dialect
 
     @abstractmethod
     def take(self, sender: Peer, frames: list[Any], now: float) -> None:
-        """Take what the sender's reader has just been fed, `frames` of which it has handed over.
+        """Process a chunk that the sender's reader has just been fed, of which it has handed over `frames`.
 
-        The protocol's error at the first that may not come; those before it have crossed then.
+        Raises the protocol's error at the first frame that is not allowed; those before it have passed by then.
         """
 
     @abstractmethod
@@ -79,33 +79,33 @@ class Interceptor(ABC, Generic[C, D]):
 
     @abstractmethod
     def _channel(self, number: int) -> C:
-        """Return the channel of this number, which may have passed without one so far."""
+        """Return the channel of this number, creating it if all its frames have passed without one so far."""
 
     def _watch(self, channel: C) -> None:
-        """Have all frames of a channel handed over from here on."""
+        """Make the readers hand over all further frames of a channel."""
 
     def _close_connections(self) -> None:
-        """Send on a connection.close that waited for everything sent before it, once that has gone on."""
+        """Forward a connection.close that waited for all frames sent before it, once those have been forwarded."""
 
     def _leaves_room(self) -> bool:
-        """Whether what is kept will be sent on later, so that there is room for more then."""
+        """Whether the queued bytes will shrink later, so that reading can resume then."""
         return True
 
     def count_unseen(self) -> None:
-        """Have the rules count what has passed unseen so far."""
+        """Flush the hit counts of publishes that bypassed rule evaluation."""
 
     def end(self) -> None:
-        """Let go of everything: the session is over, or goes on without rules."""
+        """Release all state: the session is over, or continues without rules."""
         self._delayed.end()
         self.gate = None
         self.share.clear()
         self.evaluator.session_over()
 
-    # --- what is known
+    # --- state
 
     @property
     def evaluator(self) -> SessionRules:
-        """The rules of the session; after another is set, `ask_for_frames` is to be called."""
+        """The session's rules; call `ask_for_frames` after replacing them."""
         return self._evaluation.evaluator
 
     @evaluator.setter
@@ -115,7 +115,7 @@ class Interceptor(ABC, Generic[C, D]):
 
     @property
     def is_tapped(self) -> bool:
-        """Whether taps are shown what passes; after it is set, `ask_for_frames` is to be called."""
+        """Whether taps are shown the passing frames; call `ask_for_frames` after setting it."""
         return self._legs.is_tapped
 
     @is_tapped.setter
@@ -124,17 +124,17 @@ class Interceptor(ABC, Generic[C, D]):
 
     @property
     def client(self) -> Client:
-        """The client, as far as it is known."""
+        """The client as known so far."""
         return self._evaluation.client
 
     @property
     def shown_client(self) -> Client:
-        """The client, as logs and operators may see it."""
+        """The client as logs and operators may see it, redacted."""
         return self.evaluator.shown_client
 
     @property
     def now(self) -> float:
-        """The time that was passed in last, in seconds."""
+        """The time passed in last, in seconds."""
         return self._evaluation.now
 
     @property
@@ -148,69 +148,69 @@ class Interceptor(ABC, Generic[C, D]):
         return self._evaluation.time
 
     def facts(self, number: int) -> ChannelInfo:
-        """Return the facts about a channel that rules may ask for."""
+        """Return the facts about a channel that rules may use."""
         return self._evaluation.facts(number)
 
     def covered_method(self, sender: Peer, command: Command) -> Command | None:
-        """Return a command as logs may show it, without its body; None where they may not."""
+        """Return a command as logs may show it, without its body; `None` if it may not be shown at all."""
         return self.evaluator.covered(sender, command, 0)
 
     def start(self, now: float, *, is_open: bool) -> tuple[Impairment, ...]:
-        """Return what rules about connections as such want to be done to the bytes of this one."""
+        """Return the impairments that connection rules demand for this connection."""
         return self.evaluator.start(now=now, time=self.time(), random=self.random, is_open=is_open)
 
-    # --- in and out
+    # --- input and output
 
     def take_output(self, to: Peer) -> bytes | memoryview:
-        """Return all that is to be sent to a peer now."""
+        """Take all bytes that are ready to be sent to a peer."""
         return self._legs.take_output(to)
 
     def take_passed(self, sender: Peer) -> Iterable[tuple[Note, Any]]:
-        """Return what taps are to see of `sender`, with what they are to know of it."""
+        """Take the frames of `sender` to be shown to taps, each group with its note."""
         return self._legs.take_passed(sender)
 
     def take_effects(self) -> InterceptorEffects:
-        """Return what rules want besides, since it was taken last."""
+        """Return the side effects that rules have requested since the last call."""
         return self._executor.take_effects()
 
     def is_full(self, sender: Peer) -> bool:
-        """Whether so much waits of what a peer has sent that nothing more is to be read from it for now."""
+        """Whether reading from a peer must stop, since too many bytes of its frames are queued here."""
         size = self.loads[sender].size
         return (size > MAX_HELD or (size > 0 and self.share.is_over)) and self._leaves_room()
 
     @property
     def refusal(self) -> Any:
-        """The error for which the connection has to end, once a rule wants that."""
+        """The error with which a rule closes the connection, once one does."""
         return self._executor.refusal
 
     @property
     def fault(self) -> InterceptorFault | None:
-        """Why what has waited cannot go on, once that is so."""
+        """The failure of a delayed or held command, once one fails."""
         return self._executor.fault
 
     @property
     def is_over(self) -> bool:
-        """Whether the connection has to end, so that nothing more goes on."""
+        """Whether the connection has to end, so that nothing more is forwarded."""
         return self._executor.is_over
 
-    # --- what an operator wants
+    # --- operator actions
 
     def close_channel(self, number: int, close: Close, now: float) -> None:
-        """Close a channel on both legs, as soon as no content is under way on it."""
+        """Close a channel on both legs, once no content is in progress on it."""
         self._begin_turn(now)
         channel = self._channel(number)
         self._executor.do(channel, channel.close(None, close, NOTHING))
         self._end_turn()
 
     def pause_channel(self, number: int, now: float) -> None:
-        """Queue the client's commands on a channel from the next one on, in order; too many wait as `is_full`."""
+        """Queue the client's further commands on a channel, in order; reading stops once it `is_full`."""
         self._begin_turn(now)
         channel = self._channel(number)
         self._watch(channel)
         self._delayed.pause(channel, channel.directions[CLIENT])
 
     def resume_channel(self, number: int, now: float) -> None:
-        """Send on what the client has sent on a paused channel: the first turn of it."""
+        """End the pause of a channel, and forward the first turn of its queue."""
         self._begin_turn(now)
         for channel in list(self._delayed.paused.values()):
             if channel.number == number:
@@ -219,52 +219,52 @@ class Interceptor(ABC, Generic[C, D]):
 
     @property
     def paused_channels(self) -> list[int]:
-        """The numbers of the channels that are paused."""
+        """Numbers of the paused channels."""
         return [channel.number for channel in self._delayed.paused.values()]
 
-    # --- what waits
+    # --- delayed and held commands
 
     @property
     def waiting(self) -> Mapping[int, tuple[C, D]]:
-        """The commands that wait, by a number of each."""
+        """The delayed and held commands, by their numbers."""
         return self._delayed.waiting
 
     @property
     def next_deadline(self) -> float:
-        """When `tick` will next have something to do, in seconds."""
+        """Time at which `tick` is due next, in seconds."""
         return math.inf if self.is_over else self._delayed.next_deadline
 
     @property
     def is_releasing(self) -> bool:
-        """Whether `go_on_releasing` has something left to do."""
+        """Whether `go_on_releasing` must be called again."""
         return self._delayed.is_releasing and not self.is_over
 
     def holds_up(self, sender: Peer) -> bool:
-        """Whether anything of the sender's waits, on any channel."""
+        """Whether any frame of the sender is queued, on any channel."""
         return self._delayed.holds_up(sender)
 
     def tick(self, now: float) -> None:
-        """Send on what has waited long enough, or as much of it as goes on in one turn."""
+        """Process queues and the delayed commands that are due, up to the limit of one turn."""
         self._begin_turn(now)
         self._executor.go_on(self._delayed.tick(now))
         self._end_turn()
 
     def release(self, number: int, verdict: Verdict | None, now: float) -> None:
-        """Send on a held command, with another verdict if one is given. `KeyError` when it is not held."""
+        """Forward a held command, with a replacement verdict if given. Raises `KeyError` if it is not held."""
         self._begin_turn(now)
         self._executor.go_on(self._delayed.release(number, verdict))
         self._end_turn()
 
     def release_all(self, now: float) -> None:
-        """Begin to send on everything that waits now; what is held, as if its timeout had passed.
+        """Start forwarding all delayed and held commands; held ones are treated as timed out.
 
-        While it `is_releasing`, `go_on_releasing` does what is left of it.
+        While it `is_releasing`, `go_on_releasing` continues.
         """
         self._delayed.release_all()
         self.go_on_releasing(now)
 
     def go_on_releasing(self, now: float) -> None:
-        """Continue what `release_all` has begun, for one turn."""
+        """Continue the release begun by `release_all` for one turn."""
         self._begin_turn(now)
         self._executor.go_on(self._delayed.go_on_releasing())
         self._end_turn()
@@ -274,6 +274,6 @@ class Interceptor(ABC, Generic[C, D]):
         self._delayed.begin_turn(now)
 
     def _end_turn(self) -> None:
-        """Do what is left of a turn: resume queues, and send a connection.close that nothing holds up any more."""
+        """Finish a turn: process resumed queues, and forward a connection.close that nothing precedes any more."""
         self._executor.go_on(self._delayed.go_on_resuming())
         self._close_connections()

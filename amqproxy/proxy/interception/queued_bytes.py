@@ -1,4 +1,4 @@
-"""Memory that queued frames and commands take, charged to the session whose peer caused it."""
+"""Memory of queued frames and commands, charged to the session whose peer caused it."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from amqproxy.proxy.memory_budget import MemoryShare
 from amqproxy.rules.verdict import Verdict
 
 FRAME_COST = 256
-"""Approximate bytes of memory per frame besides its own: without them, empty frames could wait without bound."""
+"""Approximate overhead of a queued frame in bytes: without it, empty frames could be queued without bound."""
 
 
 class QueuedBytes:
@@ -29,12 +29,12 @@ class QueuedBytes:
 
 
 def cost_of_own(command: Command) -> int:
-    """Return the bytes that a command of our own costs, which has not come in frames."""
+    """Return the bytes charged for a command of the proxy, which was not received in frames."""
     return command.body_size + 4 * FRAME_COST
 
 
 def cost_of_changes(original: Command, verdict: Verdict) -> int:
-    """Return the bytes of the commands that a verdict has made of a command, or inserts."""
+    """Return the bytes charged for the commands that a verdict has altered or inserts."""
     made = [insertion.command for insertion in verdict.insertions]
     made += [each for each in (verdict.command, verdict.shown) if each is not None and each is not original]
     return sum([cost_of_own(each) for each in made if not each.frames])

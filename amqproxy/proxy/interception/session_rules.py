@@ -1,4 +1,4 @@
-"""What an interceptor needs of the rules of its session; `rules.engine.evaluator` has it."""
+"""The interface of a session's rules to its interceptor, which `rules.engine.evaluator` implements."""
 
 from __future__ import annotations
 
@@ -15,80 +15,80 @@ from amqproxy.rules.verdict import Impairment, Stage, Verdict
 
 
 class CachedPassing(Protocol):
-    """What all methods come to that are, to the byte, like one that was evaluated: they pass, or go on as `method`.
+    """The cached outcome for methods identical to an evaluated one: forwarded unchanged, or replaced with `method`.
 
-    That is as long as there is something left of each of the `allowances`.
+    It holds as long as none of the `allowances` is exhausted.
     """
 
     @property
     def method(self) -> Method | None:
-        """What goes on in their place; None: they do."""
+        """The replacement method; `None` if they are forwarded unchanged."""
 
     @property
     def allowances(self) -> tuple[Credit, ...]:
-        """Each of them takes one of each."""
+        """Allowances of which each such method takes one unit."""
 
     @property
     def if_plain(self) -> bool:
-        """Is that so only where the header that follows has no further names (CC, BCC, reply-to)?"""
+        """Whether the outcome holds only if the following header has no further names (CC, BCC, reply-to)."""
 
     def count(self, times: int = 1) -> None:
-        """So many more have passed."""
+        """Count `times` more methods that have passed this way."""
 
 
 class SessionRules(Protocol):
-    """Decides about the commands of one session."""
+    """The rules for the commands of one session."""
 
     def stage(self, sender: Peer, frame: Frame, channel: ChannelInfo) -> Stage:
-        """How much of the command that this method begins must come before it can be evaluated."""
+        """Return how much of the command begun by a method is needed to evaluate it."""
 
     def passing(self, sender: Peer, frame: Frame, channel: ChannelInfo, now: float) -> CachedPassing | None:
-        """What becomes of methods equal to this one without their being evaluated; None where they must be."""
+        """Return the outcome for methods identical to this one without evaluation; `None` if they need it."""
 
     def evaluate(self, seen: CommandContext) -> Verdict:
-        """What becomes of a command."""
+        """Return the verdict on a command."""
 
     def wants(self, sender: Peer) -> bytes:
-        """A 1 at the index of each method of `sender` that is to be staged."""
+        """Return a 1 at the index of each method of `sender` that has to be staged."""
 
     def wants_all(self, sender: Peer) -> bool:
-        """Are heartbeats to be staged too?"""
+        """Whether heartbeats have to be staged, too."""
 
     def covered(self, sender: Peer, command: Command, body_limit: int) -> Command | None:
-        """A command as it came, as taps may see it; None: not at all."""
+        """Return a received command as taps may see it, redacted; `None` if it may not be shown at all."""
 
     @property
     def shown_client(self) -> Client:
-        """What is known of the client, as people may see it."""
+        """The client as people may see it, redacted."""
 
     @property
     def may_act(self) -> bool:
-        """Is there a rule that can hold for the client?"""
+        """Whether any rule can match this client."""
 
     @property
     def reads_unacked(self) -> bool:
-        """Is `ChannelInfo.unacked` to be counted?"""
+        """Whether `ChannelInfo.unacked` has to be counted."""
 
     @property
     def drops_confirms(self) -> bool:
-        """May confirms of the broker's be kept from the client?"""
+        """Whether rules may withhold confirms of the broker from the client."""
 
     def know(self, client: Client) -> None:
-        """More is known of the client now."""
+        """Update the client."""
 
     def start(
         self, *, now: float, time: float, random: Callable[[], float], is_open: bool = False
     ) -> tuple[Impairment, ...]:
-        """What is done to the bytes of the session from here on."""
+        """Return the impairments to apply to the session's bytes."""
 
     def note_answer(self, answer: Command) -> None:
-        """Count an answer of the broker's that is not a frame."""
+        """Count an answer of the broker that is not a frame."""
 
     def channel_closed(self, number: int) -> None:
-        """A channel is no more."""
+        """Release the state kept for a channel that has ended."""
 
     def session_over(self) -> None:
-        """Nothing more will come."""
+        """Release the state kept for the session, which is over."""
 
     def moved(self, ruleset: Any) -> SessionRules:
-        """The evaluator of the session by other rules, in whose stead this one is no longer asked."""
+        """Return an evaluator for the reloaded rule set, replacing this one."""

@@ -1,4 +1,4 @@
-"""A command that waits with its verdict, for its time or for an operator."""
+"""A delayed or held command with its verdict."""
 
 from __future__ import annotations
 
@@ -11,9 +11,9 @@ from amqproxy.rules.verdict import HoldAction, Verdict
 
 
 class WaitingCommand:
-    """A command with its verdict: it waits under a `number`, from `since` until `until` (seconds), or to its release.
+    """A delayed or held command with its verdict and a `number`, from `since` until `until` (seconds) or its release.
 
-    `original` is the command as rules have seen it, `received` what the dialect has received of it, which takes `size`
+    `original` is the command as rules have seen it, `received` the dialect's representation of it, which takes `size`
     bytes of memory.
     """
 
@@ -30,7 +30,7 @@ class WaitingCommand:
         self.cost = size + cost_of_changes(original, verdict)
 
     def begin(self, number: int, now: float) -> None:
-        """Begin to wait: first for the delay, then for an operator, if it is to be held."""
+        """Start the wait: the delay, followed by the hold's timeout if the command is held."""
         self.number = number
         self.since = now
         self.until = now + self.verdict.delay + (self.hold.timeout if self.hold is not None else 0.0)

@@ -1,4 +1,4 @@
-"""Copies of publishes that could not be sent: counted by their reason, and logged, but not a line each."""
+"""Dropped copies of publishes, counted by reason and logged in groups."""
 
 from __future__ import annotations
 
@@ -10,18 +10,18 @@ import trio
 from amqproxy.process.log import logger
 
 LOG_INTERVAL = 10.0
-"""Seconds between two log lines with the same reason about the same upstream."""
+"""Minimum seconds between two log lines with the same reason about the same upstream."""
 
 
 class DropReason(StrEnum):
-    """Why a copy is dropped: the label of `amqproxy_copies_dropped_total`."""
+    """Reasons for dropping a copy: the label of `amqproxy_copies_dropped_total`."""
 
     BACKLOG = "backlog"
-    """`limits.mirror_backlog` copies wait for this login already."""
+    """`limits.mirror_backlog` copies are queued for this login already."""
     MEMORY = "memory"
     """`limits.mirror_memory` leaves no room for it."""
     LOGINS = "logins"
-    """Copies are waiting for as many logins as there may be at a time."""
+    """Copies are queued for as many logins as are possible at a time."""
     CONNECTION = "connection"
     """The mirror's broker could not be reached, or was lost."""
     REJECTED = "rejected"
@@ -33,7 +33,7 @@ class DropReason(StrEnum):
 
 
 class MirrorDrops:
-    """Counts dropped copies: `count` is called with the reason, and with how many."""
+    """Counter of dropped copies: `count` is called with the reason and the number of copies."""
 
     def __init__(self, count: Callable[[DropReason, int], None]) -> None:
         self._count = count
@@ -41,7 +41,7 @@ class MirrorDrops:
         self._logged_at: dict[tuple[str, DropReason], float] = {}
 
     def add(self, upstream: str | None, reason: DropReason, detail: str, copies: int = 1) -> None:
-        """Count dropped copies; log them now, or with those of the next seconds."""
+        """Count dropped copies; log them at once, or together with those of the next seconds."""
         if not copies:
             return
         self.count(reason, copies)
@@ -52,12 +52,12 @@ class MirrorDrops:
             self._flush(key)
 
     def count(self, reason: DropReason, copies: int) -> None:
-        """Count dropped copies of which there is a log line already."""
+        """Count dropped copies that were logged already."""
         if copies:
             self._count(reason, copies)
 
     async def run(self) -> None:
-        """Log what `add` has put off, until cancelled."""
+        """Log the counts that `add` has put off, until cancelled."""
         while True:
             await trio.sleep(LOG_INTERVAL)
             for key in list(self._unlogged):

@@ -1,4 +1,4 @@
-"""Publishes copies to a broker on a separate connection; no publisher waits for them."""
+"""Publisher of copies to a broker on a separate connection, for which no client's publish waits."""
 
 from __future__ import annotations
 
@@ -36,10 +36,10 @@ from amqproxy.proxy.upstream import Unreachable
 from amqproxy.sockets.transport import Transport, TransportBroken
 
 BATCH = 256
-"""Copies put together for one write."""
+"""Maximum of copies combined in one write."""
 
 BATCH_SIZE = 256 * 1024
-"""Bytes put together for one write; a larger copy is written in pieces of that size."""
+"""Bytes combined in one write; a larger copy is written in pieces of that size."""
 
 HANDSHAKE_TIMEOUT = 10.0
 SEND_TIMEOUT = 30.0
@@ -49,30 +49,30 @@ IDLE_TIMEOUT = 60.0
 """Seconds without a copy after which the connection is closed."""
 
 CLOSE_TIMEOUT = 1.0
-"""Seconds for the broker to answer our connection.close."""
+"""Seconds for the broker to answer connection.close."""
 
 FIRST_PAUSE, LAST_PAUSE = 0.5, 30.0
-"""Seconds before the broker is tried again: doubled each time it was in vain, up to the last."""
+"""Seconds before reconnecting: doubled after each failure, up to the second value."""
 
 CHANNEL = 1
 
 COPY_COST = 512
-"""Bytes that a copy costs besides its own, about."""
+"""Approximate overhead of a queued copy, in bytes."""
 
 
 class MirrorLogin(NamedTuple):
-    """Who a copyist is to its broker: how it answers connection.start, and the virtual host that it enters."""
+    """A mirror's login at its broker: its connection.start-ok, and the virtual host that it opens."""
 
     start: ConnectionStartOk
     vhost: str
 
 
 class MirrorRejected(Exception):
-    """The broker has closed the connection; the text is its reply code and text."""
+    """The broker has closed the connection; the text has its reply code and text."""
 
 
 class EncodedPublish(NamedTuple):
-    """A publish as it is sent: the frames of its method and header, and its body, which is still to be split."""
+    """An encoded publish: the frames of its method and header, and its body, which is still to be split."""
 
     method: bytes
     header: bytes
@@ -83,7 +83,7 @@ class EncodedPublish(NamedTuple):
         return COPY_COST + len(self.method) + len(self.header) + len(self.body)
 
     def pieces(self, frame_max: int) -> Iterator[bytes]:
-        """Its bytes in pieces of at most one frame, or BATCH_SIZE; whole frames all the same."""
+        """Yield the encoded bytes in pieces of at most one frame, or `BATCH_SIZE`; always in whole frames."""
         yield self.method + self.header
         step = frame_max - OVERHEAD if frame_max else BATCH_SIZE
         for start in range(0, len(self.body), step):
@@ -91,11 +91,11 @@ class EncodedPublish(NamedTuple):
 
 
 class MirrorPublisher:
-    """Sends what it is given as soon as it can; what it has to drop is counted in `drops`, of `upstream`.
+    """Publisher of queued copies for one login; copies that it has to drop are counted in `drops`, for `upstream`.
 
-    It connects when there is something to send, and again when the connection is lost. Once it `is_retired` it takes
-    nothing more: it was idle for a time, or was stopped. At most `backlog` copies wait, and no more bytes than its
-    share of `memory`.
+    It connects when a copy is queued, and again after the connection is lost. Once it `is_retired`, after an idle time
+    or a stop, it accepts no more copies. At most `backlog` copies are queued, and no more bytes than its share of
+    `memory`.
     """
 
     def __init__(
@@ -109,7 +109,7 @@ class MirrorPublisher:
     ) -> None:
         self.is_retired = False
         self.used_at = trio.current_time()
-        """When it was last given a copy."""
+        """Time of the last copy."""
         self._dial = dial
         self._login = login
         self._backlog = backlog
@@ -124,11 +124,11 @@ class MirrorPublisher:
 
     @property
     def is_idle(self) -> bool:
-        """Is there nothing to send?"""
+        """Whether no copy is queued."""
         return not self._waiting
 
     def put(self, command: Command) -> None:
-        """Copy a publish, unless too many wait, or it cannot be sent at all."""
+        """Queue a copy of a publish, or drop it if too many are queued or it cannot be encoded."""
         self.used_at = trio.current_time()
         if len(self._waiting) >= self._backlog:
             self._drop(DropReason.BACKLOG, f"{self._backlog} copies are waiting (limits.mirror_backlog)")
@@ -147,16 +147,16 @@ class MirrorPublisher:
 
     @property
     def waiting(self) -> int:
-        """How many copies wait to be sent."""
+        """Number of queued copies."""
         return len(self._waiting)
 
     def retire(self) -> None:
-        """Take nothing more, and close the connection in good order."""
+        """Accept no more copies, and close the connection cleanly."""
         self.is_retired = True
         self._scope.cancel()
 
     async def run(self) -> None:
-        """Send, until it is retired, or cancelled."""
+        """Send copies until retired or cancelled."""
         try:
             with self._scope:
                 await self._send_all()
@@ -179,21 +179,21 @@ class MirrorPublisher:
             pause = min(2 * pause, LAST_PAUSE)
 
     async def _serve_once(self) -> str:
-        """One connection: why it was lost, or "" when this copyist is retired."""
+        """Serve one connection, containing failures; return why it was lost, or "" once retired."""
         reasons: list[str] = []
         with contained("mirror failed", upstream=self._upstream, then=lambda error: reasons.append(describe(error))):
             reasons.append(await self._serve())
         return reasons[0]
 
     async def _has_something(self) -> bool:
-        """Wait for a copy; False when none has come for so long that this copyist is retired."""
+        """Wait for a copy; retire and return false if none comes within `IDLE_TIMEOUT`."""
         with trio.move_on_after(IDLE_TIMEOUT):
             await self._something.wait()
         self.is_retired = self.is_retired or not self._something.is_set()
         return not self.is_retired
 
     def _forget_waiting(self) -> int:
-        """Forget the copies that wait: how many those were."""
+        """Drop all queued copies, and return their number."""
         lost = len(self._waiting)
         self._waiting.clear()
         self._share.clear()
@@ -203,7 +203,7 @@ class MirrorPublisher:
         self._drops.add(self._upstream, reason, detail)
 
     async def _serve(self) -> str:
-        """One connection, from its first byte to its last: why it was lost, or "" when this copyist is retired."""
+        """Serve one connection from its first byte to its last; return why it was lost, or "" once retired."""
         self._was_open = False
         try:
             transport = await self._dial()
@@ -252,7 +252,7 @@ class MirrorPublisher:
                         await transport.send(connection.send(CLIENT, channel, answer))
 
     async def _send(self, transport: Transport, connection: Connection) -> None:
-        """Send what waits, and a heartbeat where nothing does; until there has been nothing for a long time."""
+        """Send queued copies, and heartbeats in between; retire after `IDLE_TIMEOUT` without a copy."""
         interval = connection.heartbeat / 2 or float("inf")
         while True:
             idle_at = self.used_at + IDLE_TIMEOUT
@@ -270,7 +270,7 @@ class MirrorPublisher:
             self._something = trio.Event()
 
     async def _send_batch(self, transport: Transport, connection: Connection) -> None:
-        """Send the copies that have waited longest, in writes of about BATCH_SIZE."""
+        """Send the oldest copies, in writes of about `BATCH_SIZE`."""
         frame_max = connection.frame_max
         pieces: list[bytes] = []
         size = count = 0
@@ -288,11 +288,11 @@ class MirrorPublisher:
                 pieces.append(piece)
                 size += len(piece)
         await _write(transport, b"".join(pieces))
-        for _ in range(count):  # no sooner, so that they are counted where they could not be sent
+        for _ in range(count):  # only after the writes, so that unsent copies are counted as dropped
             self._share.remove(self._waiting.popleft().cost)
 
     async def _listen(self, transport: Transport, connection: Connection) -> None:
-        """Read what the broker sends: an exchange that is not there closes the channel, which is then opened again."""
+        """Read from the broker; if it closes the channel, as for a missing exchange, open the channel again."""
         while connection.state is ConnectionState.OPEN:
             for method in await _receive(transport, connection):
                 if isinstance(method, ConnectionClose):
@@ -303,15 +303,15 @@ class MirrorPublisher:
                     async with self._lock:  # not between the frames of a copy
                         await _write(transport, connection.send(CLIENT, CHANNEL, ChannelCloseOk()))
                         await _write(transport, connection.send(CLIENT, CHANNEL, ChannelOpen()))
-                    self._something.set()  # what came while there was no channel has waited for this one
+                    self._something.set()  # resumes copies that were queued while there was no channel
 
 
 _LOST = (TransportBroken, MirrorRejected, ProtocolError, trio.TooSlowError)
-"""How a connection may end without a fault of ours."""
+"""Exceptions that end a connection without a fault of the proxy."""
 
 
 def _encoded(command: Command) -> EncodedPublish:
-    """A publish as it is sent on our own channel. Raises what encoding raises."""
+    """Encode a publish for the publisher's own channel; errors of the encoding propagate."""
     copy = Command(CHANNEL, command.method, command.properties, command.body)
     header = copy.header
     assert header is not None
@@ -321,7 +321,7 @@ def _encoded(command: Command) -> EncodedPublish:
 
 
 async def _write(transport: Transport, data: bytes) -> None:
-    """Send `data`; `TransportBroken` when the broker does not read it in time."""
+    """Send `data`; raises `TransportBroken` if the broker does not read it in time."""
     with trio.move_on_after(SEND_TIMEOUT) as patience:
         await transport.send(data)
     if patience.cancelled_caught:
@@ -329,7 +329,7 @@ async def _write(transport: Transport, data: bytes) -> None:
 
 
 async def _send_close(transport: Transport, connection: Connection) -> None:
-    """Close the connection in good order, if the broker answers soon."""
+    """Close the connection cleanly, if the broker answers soon."""
     if connection.state is not ConnectionState.OPEN:
         return
     with trio.move_on_after(CLOSE_TIMEOUT), suppress(*_LOST):
@@ -344,7 +344,7 @@ def _agreed(tune: Method) -> ConnectionTuneOk:
 
 
 async def _receive(transport: Transport, connection: Connection) -> list[Method]:
-    """The next methods: none, where those frames are heartbeats or contents. `TransportBroken` after a long silence."""
+    """Return the next methods, or none for heartbeats and contents. `TransportBroken` after a long silence."""
     with trio.move_on_after(2 * connection.heartbeat or float("inf")) as patience:
         data = await transport.receive()
     if patience.cancelled_caught:

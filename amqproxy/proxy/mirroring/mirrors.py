@@ -1,4 +1,4 @@
-"""Where copies of publishes go: a `MirrorPublisher` for each broker and login that they are sent with."""
+"""Routing of copies of publishes to a `MirrorPublisher` for each broker and login."""
 
 from __future__ import annotations
 
@@ -16,18 +16,18 @@ from amqproxy.sockets.transport import Transport
 Dial = Callable[[], Awaitable[Transport]]
 
 MAX_MIRROR_PUBLISHERS = 64
-"""Brokers and logins at a time; for one more, the one that has had nothing to send for the longest time is retired."""
+"""Maximum of brokers and logins at a time; for one more, the publisher that has been idle longest is retired."""
 
 Key = tuple[str | None, bytes, str]
-"""The upstream's name, the login, and the virtual host."""
+"""Name of the upstream, response of the login, and virtual host."""
 
 
 class Mirrors:
-    """Takes copies for the sessions' own upstream, whose dial goes by None, and for others by their names.
+    """All mirrors of a proxy: those at the sessions' own upstream, whose dial has the key `None`, and named upstreams.
 
-    `logins` are those of the named ones, who enter the client's virtual host where theirs is "". To its own upstream, a
-    copy goes as the client itself. For each login at most `backlog` copies wait, for all of them `memory` bytes. `run`
-    must be running.
+    `logins` are those of the named upstreams; if a login's virtual host is "", the client's is used. At its own
+    upstream, a copy is published as the client itself. At most `backlog` copies are queued for each login, and `memory`
+    bytes for all of them. `run` must be running.
     """
 
     def __init__(
@@ -47,14 +47,14 @@ class Mirrors:
         self._nursery: trio.Nursery | None = None
 
     async def run(self, task_status: trio.TaskStatus[None] = trio.TASK_STATUS_IGNORED) -> None:
-        """Send copies, until cancelled."""
+        """Send copies until cancelled."""
         async with trio.open_nursery() as self._nursery:
             self._nursery.start_soon(supervised, "dropped copies not logged", self._drops.run)
             task_status.started()
             await trio.sleep_forever()
 
     def replace(self, dials: Mapping[str, Dial], logins: Mapping[str, MirrorLogin]) -> None:
-        """Go by other upstreams of those names from here on; what waits for one that is another now is dropped."""
+        """Replace the named upstreams; copies queued for an upstream that has changed are dropped."""
         changed = {name for name in self._dials if name is not None and self._dials[name] is not dials.get(name)}
         own = {name: dial for name, dial in self._dials.items() if name is None}
         self._dials = own | dict(dials.items())
@@ -66,7 +66,7 @@ class Mirrors:
                 publisher.retire()
 
     def put(self, copy: MirroredCopy, client: MirrorLogin) -> None:
-        """Send a copy of what `client` has published; nothing waits for it."""
+        """Queue a copy of a publish of `client`, without waiting."""
         name = copy.upstream
         dial = self._dials.get(name)
         if dial is None or self._nursery is None:
@@ -90,7 +90,7 @@ class Mirrors:
         publisher.put(copy.command)
 
     def _make_room(self) -> bool:
-        """Make room for one more login; False when all of those that there are have something to send."""
+        """Make room for one more login; return false if every publisher has copies queued."""
         if len(self._publishers) < MAX_MIRROR_PUBLISHERS:
             return True
         idle = [(publisher.used_at, key) for key, publisher in self._publishers.items() if publisher.is_idle]
@@ -101,7 +101,7 @@ class Mirrors:
         return True
 
     async def _serve(self, key: Key, publisher: MirrorPublisher) -> None:
-        """Have a copyist send until it is retired."""
+        """Run a publisher until it is retired."""
         with contained("mirror failed", upstream=key[0]):
             await publisher.run()
         if self._publishers.get(key) is publisher:

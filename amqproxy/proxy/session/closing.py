@@ -1,4 +1,4 @@
-"""How a session ends: why, which peer is sent which connection.close, and which connection is reset."""
+"""The end of a session: its reason, the connection.close sent to each peer, and the connections that are reset."""
 
 from __future__ import annotations
 
@@ -20,15 +20,15 @@ FAILURE = InternalError("the proxy failed; its log says how")
 SHUTDOWN = ConnectionForced("the proxy is shutting down")
 REFUSED = ConnectionForced("closed by a rule of the proxy")
 
-_NO_CLOSES: Mapping[Peer, ProtocolError] = {}  # most sessions have none for most of their life
+_NO_CLOSES: Mapping[Peer, ProtocolError] = {}  # shared by the many sessions that have no closes yet
 
 
 class Closing:
-    """The end of a session, as it becomes known, and what is sent to its peers then.
+    """The end of a session, and what its peers are sent then.
 
-    Each way to end has a method, which notes the end in `report` (the first one counts) and the connection.close for
-    each peer. `transports` are those that there are by then; `legs` are empty until both are there. With a
-    `server_header`, that is what the client is sent in place of connection.close.
+    Each way to end has a method, which records the end in `report` (the first one counts) and the connection.close for
+    each peer. `transports` are those connected by then; `legs` is empty until both are connected. If `server_header` is
+    set, the client is sent it in place of connection.close.
     """
 
     __slots__ = ("_closes", "_has_failed", "_lost", "_report", "_transports", "is_cut", "legs", "server_header")
@@ -42,51 +42,51 @@ class Closing:
         self._lost: tuple[Peer, ...] = ()
         self._has_failed = False
         self.is_cut = False
-        """Whether both connections are reset, and nothing more is sent."""
+        """Whether both connections are reset without sending anything more."""
 
-    # --- why it ends
+    # --- reasons
 
     def fail(self) -> None:
-        """An exception of our own ends the session."""
+        """End the session because of an internal error."""
         self._has_failed = True
         self._report.note_failure(FAILURE.code)
         self._closes = {CLIENT: FAILURE, SERVER: FAILURE}
 
     def abort(self, reason: str) -> None:
-        """The session is ended where it stands."""
+        """End the session at once, on a shutdown of the proxy or for an equally forced reason."""
         self._report.finish(SessionEnd("proxy", SHUTDOWN.code, reason))
         self._closes = {CLIENT: SHUTDOWN, SERVER: SHUTDOWN, **self._closes}
 
     def cut(self, reason: str) -> None:
-        """There is no time left: both connections are reset."""
+        """Reset both connections without sending closes, for lack of time."""
         self._report.finish(SessionEnd("proxy", SHUTDOWN.code, reason))
         self._closes = _NO_CLOSES
         self.is_cut = True
 
     def close(self, text: str) -> None:
-        """An operator ends the session; both peers receive the text."""
+        """End the session on behalf of an operator; both peers receive the text."""
         error = ConnectionForced(text)
         self._report.finish(SessionEnd("proxy", error.code, text, is_abnormal=False))
         self._closes = {CLIENT: error, SERVER: error}
 
     def drained(self) -> None:
-        """The contents in progress are complete; the client is sent its close at once."""
+        """Record that all contents in progress are complete; the client is sent its close by the drain."""
         self._report.finish(SessionEnd("proxy", SHUTDOWN.code, "drained", is_abnormal=False))
         self._closes = {**self._closes, SERVER: SHUTDOWN}
 
     def refuse_by_rule(self, refusal: ProtocolError) -> None:
-        """A rule wants the connection closed."""
+        """End the session because a rule refused the connection."""
         self._report.finish(SessionEnd("proxy", refusal.code, refusal.reply_text))
         self._closes = {CLIENT: refusal, SERVER: REFUSED}
 
     def refuse(self, sender: Peer, error: ProtocolError, answer: ProtocolError) -> None:
-        """What `sender` sent is wrong, which it is told by `answer`; the other side gets a close without blame."""
+        """End the session for an error of `sender`, which is sent `answer`; the other peer gets a neutral close."""
         self._report.note_violation(sender, error)
         other = ConnectionForced(f"the {sender} broke the protocol: {error.reply_text}")
         self._closes = {sender: answer, sender.other: other}
 
     def reset(self, peer: Peer, reason: str) -> None:
-        """A peer is silent or does not read: its connection is reset."""
+        """End the session and reset the connection to `peer`, which is silent or does not read."""
         if peer is SERVER:
             self._lose(SERVER)
             self.lose_upstream(reason)
@@ -94,7 +94,7 @@ class Closing:
             self._reset_client(reason)
 
     def lose_upstream(self, reason: str, by: str = "server") -> None:
-        """The upstream is gone: because the client was silent, where it was, and else by its own fault, or a rule's."""
+        """End the session because the upstream is gone; missed heartbeats of the client are reported as the cause."""
         if self._report.end is not None:
             return
         missed = self._missed_by_client()
@@ -106,7 +106,7 @@ class Closing:
             self._closes = {**self._closes, CLIENT: ConnectionForced(f"upstream {reason}")}
 
     def reset_if_silent(self, sender: Peer, code: int) -> bool:
-        """Reset a client that has missed its heartbeats, where that is why the upstream closes; was it so?"""
+        """Reset a client whose missed heartbeats made the upstream close; return whether that was the cause."""
         if sender is not SERVER or code != ConnectionForced.code:
             return False
         missed = self._missed_by_client()
@@ -127,11 +127,11 @@ class Closing:
         if peer not in self._lost:
             self._lost += (peer,)
 
-    # --- what is sent then
+    # --- closes
 
     @property
     def upstream_takes_more(self) -> bool:
-        """Is what has waited of the client's still to be sent to the upstream?"""
+        """Whether the client's delayed commands are still to be sent to the upstream."""
         upstream = self.legs.get(SERVER)
         if upstream is None or SERVER in self._lost or self._has_failed:
             return False
@@ -144,7 +144,7 @@ class Closing:
             await transport.reset()
 
     async def send_closes(self, client: Client, timeout: float) -> None:
-        """Send connection.close to the peers that are to know why the session ended, and wait for their answers."""
+        """Send connection.close to each peer that has one recorded, and wait for the answers."""
         async with trio.open_nursery() as nursery:
             for peer, error in self._closes.items():
                 if peer not in self.legs:
@@ -155,7 +155,7 @@ class Closing:
                     nursery.start_soon(self.legs[peer].send_close, error, timeout, client)
 
     async def linger(self) -> None:
-        """Put off the end of the connections for as long as rules require."""
+        """Delay the end of the connections for as long as rules require."""
         async with trio.open_nursery() as nursery:
             for leg in self.legs.values():
                 if isinstance(leg.transport, FaultyTransport):

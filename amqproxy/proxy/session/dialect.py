@@ -1,4 +1,4 @@
-"""What a session needs of the protocol that its client speaks."""
+"""The interface between a session and the protocol of its client."""
 
 from __future__ import annotations
 
@@ -34,11 +34,11 @@ NewTraffic = Callable[
 
 
 class Dialect(NamedTuple):
-    """One protocol, as sessions speak it: where a third one would begin.
+    """One protocol, as sessions use it: the extension point for a third one.
 
-    `new_traffic` makes what relays between both transports, once the upstream is connected. `pack_leg` makes a value
-    of a leg whose connection is open, None where that needs more; `unpack_leg` has a new leg be as the `packed` one
-    was, given the start-ok controls decoded before. `packed_leg` is the type of that value.
+    `new_traffic` creates the traffic between both transports, once the upstream is connected. `pack_leg` packs a leg of
+    an open connection into a value, or returns `None` if that is impossible; `unpack_leg` restores a `packed` leg into
+    a new one, given a cache of decoded start-ok controls. `packed_leg` is the type of that value.
     """
 
     new_traffic: NewTraffic

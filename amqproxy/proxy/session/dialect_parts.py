@@ -1,5 +1,5 @@
 # ruff: noqa: B027 - a dialect may do without most of the hooks
-"""What a dialect makes for the traffic of a session, and answers about it."""
+"""The protocol-specific parts of a session's traffic, which each dialect implements."""
 
 from __future__ import annotations
 
@@ -21,16 +21,16 @@ from amqproxy.taps.topology.client_requests import ChannelView, ClientRequests
 
 
 class DialectParts(ABC):
-    """The parts of a `Traffic` that each protocol has of its own."""
+    """The protocol-specific base of `Traffic`."""
 
     PROTOCOL: ClassVar[str]
-    """The protocol's name, as records and the control socket have it."""
+    """The protocol's name in records and on the control socket."""
 
     ERROR: ClassVar[type[Exception]] = ProtocolError
-    """What a peer has done wrong, in this protocol."""
+    """The exception class for violations of this protocol."""
 
     HEARTBEAT: ClassVar[bytes]
-    """The frame of a heartbeat."""
+    """An encoded heartbeat frame."""
 
     legs: Mapping[Peer, Leg[Any]]
     passage: Any
@@ -38,52 +38,52 @@ class DialectParts(ABC):
 
     @abstractmethod
     def _new_pass_through(self, client: Client, before: Any = None) -> Any:
-        """Make a passage without rules; `before` is the interceptor that it replaces."""
+        """Create a passage without rules; `before` is the interceptor that it replaces."""
 
     @abstractmethod
     def _new_interceptor(self, rules: RuleSet) -> Any:
-        """Make a passage with rules, which goes on where the present one is."""
+        """Create a passage with rules, which continues at the position of the present one."""
 
     @abstractmethod
     def _new_direction(self, source: Peer, received: bytes, *, is_open: bool) -> Direction:
-        """Make the direction of what `source` sends; `received` is what the client has sent with its header."""
+        """Create the direction from `source`; `received` holds the bytes that the client sent with its header."""
 
     @abstractmethod
     def _new_drain(self) -> Farewell:
-        """Make what decides which frames pass while the session drains."""
+        """Create the filter of frames for a draining session."""
 
     @abstractmethod
     def _on_method(self, *passed: Any) -> None:
-        """Do what follows for the session itself from a method that has passed."""
+        """Apply the effects of a passed method on the session itself."""
 
     @abstractmethod
     def _show_passed(self) -> None:
-        """Show the tap what the passage has kept for it."""
+        """Show the tap the frames that the passage has kept for it."""
 
     @abstractmethod
     def _login(self) -> MirrorLogin | None:
-        """The client's login, with which mirrors publish its copies; None where it is not known."""
+        """Return the client's login, with which mirrors publish its copies; `None` if it is not known."""
 
     @abstractmethod
     def _lease(self, descriptors: tuple[int, int], returned: Callable[[], object]) -> AnyPumped | None:
-        """Make what a pump takes of the connection; None where that is not possible."""
+        """Create the pump's view of the connection; `None` if that is impossible."""
 
     @abstractmethod
     def _may_drop_interceptor(self) -> bool:
-        """Whether all would go on as it does if there were no interceptor, now and later."""
+        """Whether traffic would continue unchanged, now and later, without the interceptor."""
 
     @abstractmethod
     def has_open_channel(self, number: int) -> bool:
-        """Whether this channel is open for both peers."""
+        """Whether this channel is open on both legs."""
 
     @abstractmethod
     def _close_of_channel(self, text: str) -> Close:
-        """What an operator's close of a channel is to both peers."""
+        """Return the close that an operator's request to close a channel sends to both peers."""
 
     @property
     @abstractmethod
     def first_known(self) -> Client | None:
-        """What is known of the client from which the rest can be known again; None where more has to be kept."""
+        """The client data from which the rest can be derived again; `None` if more has to be kept."""
 
     @property
     @abstractmethod
@@ -93,20 +93,20 @@ class DialectParts(ABC):
     @property
     @abstractmethod
     def channel_views(self) -> Mapping[int, ChannelView]:
-        """What the client has asked for on its channels; those on which it has asked for nothing may be left out."""
+        """Requests of the client by channel; channels without any may be left out."""
 
     @property
     def requests(self) -> ClientRequests | None:
-        """What the client has asked for, where that is kept apart from what is `metered`."""
+        """Requests of the client, if the dialect keeps them apart from `metered`."""
         return None
 
     @property
     def kept(self) -> object:
-        """What a parked session keeps as it is, besides its packed legs; see `go_on`."""
+        """Dialect state that a parked session keeps besides its packed legs; see `go_on`."""
         return None
 
     def go_on(self, known: Client, metered: Any, requests: ClientRequests | None, kept: Any) -> None:
-        """Be as the traffic of an open connection that was parked, whose legs have been made again."""
+        """Restore the traffic of an open connection that was parked, after its legs have been rebuilt."""
         self.metered = metered
 
     @property
@@ -120,31 +120,31 @@ class DialectParts(ABC):
         return True
 
     def end_observing(self) -> None:
-        """The session is over: count what the client has declared as gone."""
+        """Count the client's declarations as gone, at the end of the session."""
 
     def _begun(self, *, is_open: bool) -> None:
-        """Both legs are connected, and there are relays."""
+        """Finish the setup of the traffic, after both legs are connected and before the relays are created."""
 
     def _measure(self, is_server: bool, data: bytes | memoryview, now: float) -> None:
-        """Count messages in what the client has sent or is sent, where the passage does not."""
+        """Count messages in a chunk that the client has sent or is sent, if the passage does not count them."""
 
     def forget_shown(self) -> None:
-        """What may be shown of the client is another from here on."""
+        """Discard cached redactions, since the rules that redact have changed."""
 
     def _upstream_ended(self) -> None:
-        """Nothing more comes from the upstream."""
+        """Note that the upstream has closed its half of the connection."""
 
     def _note_leaving(self) -> None:
-        """The client is sent connection.close: nothing but its answer counts any more."""
+        """Note that the client is sent connection.close, after which only its answer matters."""
 
     def _may_send_between(self) -> bool:
-        """Whether a frame of ours would come between two of the client's, as the upstream sees them."""
+        """Whether the upstream is between two frames of the client, so that a frame of the proxy may be sent."""
         return True
 
     # --- the end
 
     def _as_answered(self, sender: Peer, error: ProtocolError, direction: Direction | None) -> ProtocolError:
-        """The error as its sender is told it."""
+        """Return the error to report to `sender`, which caused `error`."""
         return error
 
     def _is_abnormal_end(self) -> bool:

@@ -1,4 +1,4 @@
-"""How the client of a session that drains is asked to close its connection, and how that is answered."""
+"""The connection.close that a draining session sends its client, and the client's answer."""
 
 from __future__ import annotations
 
@@ -16,20 +16,20 @@ from amqproxy.sockets.transport import TransportBroken
 
 
 class DrainStart(Enum):
-    """How the drain of a session begins."""
+    """Ways in which the drain of a session begins."""
 
     NOT_AGAIN = auto()
-    """It has begun before."""
+    """The drain has begun before."""
     ABORT = auto()
-    """There is nothing to complete: the session ends at once."""
+    """No content can be completed: the session ends at once."""
     AWAIT_CLOSE = auto()
-    """The connection is being closed already: that has some time to end."""
+    """The connection is being closed already, and has some time to end."""
     DRAIN = auto()
     """A drain begins."""
 
 
 def drain_start(session: SessionState, client: Leg[Any] | None) -> DrainStart:
-    """How to drain a session in this state, whose connection to the client is on that leg."""
+    """Return how to drain a session in this state, given its client leg."""
     if session in (SessionState.DRAINING, SessionState.LEAVING):
         return DrainStart.NOT_AGAIN
     if session is not SessionState.RELAYING:
@@ -42,7 +42,7 @@ def drain_start(session: SessionState, client: Leg[Any] | None) -> DrainStart:
 
 
 class Farewell:
-    """Asks the client to close; it `is_leaving` from then on."""
+    """Filter of frames during a drain, and sender of the client's connection.close, after which it `is_leaving`."""
 
     def __init__(self, client: Leg[Any]) -> None:
         self.is_leaving = False
@@ -51,18 +51,18 @@ class Farewell:
 
     @property
     def is_complete(self) -> bool:
-        """Is there nothing left to wait for before the client is asked?"""
+        """Whether all contents in progress are complete, so that the client can be sent connection.close."""
         return True
 
     def passes(self, sender: Peer, frame: Any) -> bool:
-        """Whether the frame, the next of `sender`'s, is passed on."""
+        """Whether the frame, the next of `sender`'s, is forwarded."""
         return True
 
     def close(self, error: ProtocolError) -> bytes | None:
-        """The connection.close for the client, once all is complete; None before, and after.
+        """Return the connection.close for the client once all contents are complete; `None` before, and if it was sent.
 
-        Its leg counts as closed from here on, and so nothing of the server's comes after the close
-        or between it and what was passed on before. It is to be sent by `send_close`.
+        The client leg counts as closed afterwards, so that no frame of the server follows the close or comes between
+        it and the frames forwarded before. Send it with `send_close`.
         """
         if self.is_leaving or not self._client.takes_close or not self.is_complete:
             return None
@@ -70,13 +70,13 @@ class Farewell:
         return self._client.close(error)
 
     async def send_close(self, data: bytes) -> None:
-        """Send the client its connection.close, and what comes before that."""
-        with suppress(TransportBroken):  # its own direction ends the session
+        """Send the client its connection.close, with the output that precedes it."""
+        with suppress(TransportBroken):  # the client's relay ends the session
             await self._client.transport.send(data)
         self._close_sent.set()
 
     async def is_answered(self) -> bool:
-        """Has the client answered connection.close? A close of its own, which crossed it, is answered first."""
+        """Whether the client has answered connection.close, after answering a close of the client that crossed it."""
         if self._client.has_crossed:
             await self._close_sent.wait()
             with suppress(TransportBroken):

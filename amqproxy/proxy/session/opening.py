@@ -1,4 +1,4 @@
-"""How a session begins: the client finishes its TLS handshake, and sends its protocol header."""
+"""The opening of a session: the client's TLS handshake and its protocol header."""
 
 from __future__ import annotations
 
@@ -16,15 +16,15 @@ from amqproxy.sockets.transport import StreamTransport, Transport, TransportBrok
 HEADER_SIZE = len(HEADER)
 
 OPAQUE = frozenset({"0-8", "0-9-1 (Qpid)", "1.0", "1.0 (TLS)", "1.0 (SASL)"})
-"""The protocols, as `recognise` names them, that pass without being read.
+"""Protocols, as `recognise` names them, that are relayed without being decoded.
 
-After the first two RabbitMQ speaks 0-8. Its frames look like those of 0-9-1; but connection.close is another method
-there, and channel.open-ok has no field, among others.
+After the first two headers RabbitMQ speaks 0-8. Its frames look like those of 0-9-1, but connection.close has
+another index and channel.open-ok no field, among other differences.
 """
 
 
 class Opening(NamedTuple):
-    """The first bytes of a client, which begin with a protocol header, and the protocol that this names."""
+    """A client's first bytes, which begin with a protocol header, and the protocol that it names."""
 
     data: bytes
     protocol: str
@@ -36,11 +36,11 @@ class Opening(NamedTuple):
 
     @property
     def is_opaque(self) -> bool:
-        """Is it a protocol that we do not read?"""
+        """Whether the protocol is one that is relayed without being decoded."""
         return self.protocol in OPAQUE
 
     def refusal(self, *, is_decoded: bool, has_rules: bool, is_seen: bool) -> SessionEnd | None:
-        """Why the client is not served, if so. `is_seen` is whether taps are to see its frames."""
+        """Return why the client is not served, or `None` if it is. `is_seen`: taps need its frames decoded."""
         if is_decoded or (self.is_opaque and not has_rules and not is_seen):
             return None
         why = ""
@@ -52,7 +52,7 @@ class Opening(NamedTuple):
 
 
 async def receive_opening(transport: Transport, tls_timeout: float) -> Opening | SessionEnd:
-    """Receive the protocol header, after the TLS handshake if there is one; or how the session ended before that.
+    """Receive the protocol header, after the TLS handshake if there is one; return the session's end if it ends before.
 
     Section 4.2.2.
     """
@@ -76,7 +76,7 @@ async def receive_opening(transport: Transport, tls_timeout: float) -> Opening |
 
 
 async def turn_away(transport: Transport, header: bytes, timeout: float) -> None:
-    """Answer a client of another protocol with the header of the one that is taken, and let it close.
+    """Answer a client of an unsupported protocol with the supported header, and wait until it closes.
 
     Section 4.2.2.
     """
@@ -88,14 +88,14 @@ async def turn_away(transport: Transport, header: bytes, timeout: float) -> None
 
 
 def with_tls(client: Client, transport: Transport) -> Client:
-    """What is known of a client, with what its TLS handshake has shown."""
+    """Return the client with the subject and server name of its TLS handshake, if there was one."""
     if not isinstance(transport, StreamTransport):
         return client
     return msgspec.structs.replace(client, tls_subject=transport.tls_subject, sni=transport.tls_server_name)
 
 
 async def _finish_tls_handshake(transport: Transport, timeout: float) -> SessionEnd | None:
-    """Let a TLS client finish its handshake, in a time of its own; how the session ended when it has not."""
+    """Await a client's TLS handshake within its own timeout; return the session's end if it fails."""
     if not isinstance(transport, StreamTransport):
         return None
     try:
@@ -104,7 +104,7 @@ async def _finish_tls_handshake(transport: Transport, timeout: float) -> Session
                 return None
         return SessionEnd("client", 0, "closed before the end of the TLS handshake", is_abnormal=False, is_probe=True)
     except trio.TooSlowError:
-        is_probe = not transport.has_tls_greeting  # as health checks and idle pools of balancers are
+        is_probe = not transport.has_tls_greeting  # health checks and idle pools of balancers send none
         return SessionEnd("proxy", 0, f"no TLS handshake within {timeout:g} s", is_probe=is_probe)
     except TransportBroken as error:
         return SessionEnd("client", 0, f"TLS handshake failed: {error}")

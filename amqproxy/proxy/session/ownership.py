@@ -1,8 +1,8 @@
-"""Who receives and sends on the two connections of a session: its relays, or a pump.
+"""Ownership of the two sockets of a session: its relays, or a pump, receive and send.
 
-Both relays receive through `Ownership.receive`. Where the session is in its steady state, the connection goes to a pump
-in there; whatever wants it back, `recall`s it, and goes on as if there were no pump. Mostly the session is parked then:
-the relays end, and when the connection comes back, there are others, with another `Ownership`.
+Both relays receive through `Ownership.receive`. In the session's steady state, the connection is handed to a pump from
+there; code that needs it back calls `recall` and continues as if there were no pump. Mostly the session is parked then:
+the relays end, and when the connection comes back, new ones start, with another `Ownership`.
 """
 
 from __future__ import annotations
@@ -24,28 +24,28 @@ _PLACES = (CLIENT, SERVER)
 
 
 class TargetBroken(Exception):
-    """What a pump had not sent yet cannot be sent on: the target of a direction is gone."""
+    """The target of a direction is gone, so that bytes which a pump left unsent cannot be sent."""
 
 
 class OwnedLeg(Protocol):
-    """A leg of either protocol, as far as its owner matters."""
+    """A leg of either protocol, as far as `Ownership` uses it."""
 
     transport: Transport
 
 
 class Owner(StrEnum):
-    """Who receives and sends."""
+    """Owners of a session's sockets."""
 
     RELAYS = "relays"
-    """The session's own two, each its direction."""
+    """The session's two relays, one for each direction."""
     OFFERED = "offered"
-    """None just now: one relay waits for the other to let go of its socket."""
+    """Nobody for the moment: one relay waits until the other has released its socket."""
     PUMP = "pump"
-    """A pump, both directions."""
+    """A pump, for both directions."""
 
 
 class OwnershipEvent(StrEnum):
-    """What changes that."""
+    """Events that change the owner."""
 
     OFFER = "offer"
     WITHDRAW = "withdraw"
@@ -58,11 +58,11 @@ OWNERSHIP_TRANSITIONS: dict[Owner, dict[OwnershipEvent, Owner]] = {
     Owner.OFFERED: {OwnershipEvent.WITHDRAW: Owner.RELAYS, OwnershipEvent.HAND_OVER: Owner.PUMP},
     Owner.PUMP: {OwnershipEvent.GIVE_BACK: Owner.RELAYS},
 }
-"""For each owner, which event leads to which other one."""
+"""The next owner for each owner and event."""
 
 
 class Handover(NamedTuple):
-    """A connection that a pump has taken; `patience` is that of its `Ownership`."""
+    """A connection taken over by a pump; `patience` is that of its `Ownership`."""
 
     pumped: AnyPumped
     pump: AnyPump
@@ -72,11 +72,11 @@ class Handover(NamedTuple):
 class Ownership:
     """The owner of one session's connection, which changes in `_move` alone.
 
-    `legs` are both of the session's by the time of the first `receive`. `is_steady` is asked whether a pump could take
-    the connection, as far as the session knows. `lease` makes what a pump takes, of the descriptors of both peers and
-    of what is to be called once the connection is back; None where that is not possible now. `park` is called once a
-    pump has the connection: where it holds, the session is parked, and this has no connection any more.
-    It is handed over after `patience` chunks, and sooner where nothing comes for a while.
+    `legs` holds both legs by the time of the first `receive`. `is_steady` tells whether a pump could take the
+    connection, as far as the session knows. `lease` creates the pump's view of the connection from both descriptors and
+    a callback for its return, or returns `None` if that is impossible. `park` is called once a pump has the connection:
+    if it returns true, the session is parked, and this object has no connection any more.
+    The connection is handed over after `patience` chunks, or sooner once it is idle.
     """
 
     __slots__ = (
@@ -130,13 +130,13 @@ class Ownership:
         changed, self._changed = self._changed, trio.Event()
         changed.set()
 
-    # --- as relays see it
+    # --- interface of the relays
 
     async def receive(self, peer: Peer) -> bytes | None:
-        """What a relay receives next from its leg; what comes before that, a pump may have relayed. None: the session
-        is parked, and there is nothing left to do.
+        """Return the next chunk that a relay receives from its leg; a pump may have relayed earlier ones. `None`: the
+        session is parked, and the relay is to end.
 
-        `TransportBroken` when the leg's peer is gone, `TargetBroken` when the other leg's is.
+        Raises `TransportBroken` when the leg's peer is gone, `TargetBroken` when the other leg's is.
         """
         was_away = False
         while True:
@@ -150,7 +150,7 @@ class Ownership:
             if self.owner is Owner.PUMP:
                 try:
                     await self._changed.wait()
-                finally:  # however the session ends, it ends with its own sockets
+                finally:  # the session must have its sockets back, however it ends
                     self.recall()
             elif self.owner is Owner.OFFERED:  # by the other relay, which waits
                 was_away = True
@@ -161,7 +161,7 @@ class Ownership:
             elif self._may_offer(peer):
                 self._move(OwnershipEvent.OFFER)
                 self._interrupt(peer.other)
-                was_away = True  # by the time that this goes on, a pump may have had it and given it back
+                was_away = True  # a pump may take the connection and return it before this task runs again
                 await self._changed.wait()
             else:
                 if not self._is_watched:
@@ -173,7 +173,7 @@ class Ownership:
                     return data
 
     async def _receive_here(self, peer: Peer) -> bytes | None:
-        """What comes from a peer; None if the other relay offers the connection before anything does."""
+        """Return the next chunk from a peer; `None` if the other relay offers the connection first."""
         is_interrupted = False
         self._waiting.add(peer)
         try:
@@ -197,10 +197,10 @@ class Ownership:
         except TransportBroken as error:
             raise TargetBroken(str(error)) from None
 
-    # --- over, and back
+    # --- handing over and taking back
 
     def _may_offer(self, peer: Peer) -> bool:
-        """Is it time to, and does the other relay wait for its peer?"""
+        """Whether enough chunks have passed and the other relay is waiting for its peer."""
         return (
             self._chunks <= 0
             and peer.other in self._waiting
@@ -209,7 +209,7 @@ class Ownership:
         )
 
     def _may_go(self) -> bool:
-        """Is there a pump that could take the connection, and could it have both sockets?"""
+        """Whether a pump has room for the connection and both sockets could be handed over."""
         return (
             self._pumps.takes_more
             and self._is_steady()
@@ -220,12 +220,12 @@ class Ownership:
 
     @property
     def _rest(self) -> float:
-        """Seconds without a byte after which the connection is handed over; longer where pumps soon gave it back."""
+        """Idle seconds before the connection is handed over; longer if pumps have soon returned it before."""
         return IDLE_AFTER * self._patience / max(1, self._pumps.first_chunks)
 
     def offer_if_idle(self) -> float | None:
-        """Hand the connection over if nothing came since this was called before: seconds until this is to be called
-        again, None for not before more has come.
+        """Hand the connection over if no byte has come since the last call; return the seconds until the next call, or
+        `None` if no call is needed before more bytes come.
         """
         again: float | None = None
         with contained("connection not handed over"):
@@ -243,7 +243,7 @@ class Ownership:
         return None
 
     def _answer_offer(self) -> None:
-        """Neither relay receives now: hand the connection over, if it still can be."""
+        """Hand the connection to a pump if still possible, while neither relay receives; else withdraw the offer."""
         pumped = self._pumpable() if self._may_go() else None
         pump = None if pumped is None else self._pumps.take(pumped)
         if pumped is None or pump is None:
@@ -257,7 +257,7 @@ class Ownership:
                 self._is_parked = True
 
     def _pumpable(self) -> AnyPumped | None:
-        """The connection as a pump takes it; None where that is not possible."""
+        """Lend both sockets and return the connection as a pump takes it; `None` if that is impossible."""
         client, server = (self._legs[peer].transport for peer in _PLACES)
         if type(client) is not SocketTransport or type(server) is not SocketTransport:
             return None
@@ -267,17 +267,17 @@ class Ownership:
         return self._lease((ours, theirs), self._take_back)
 
     def _take_back(self) -> None:
-        """The pump has given the connection back: all is as if it had been relayed here."""
+        """Take over the state of a connection that the pump has returned, and wake the relays."""
         pumped, self._pumped, self._pump = self._pumped, None, None
         assert pumped is not None
         try:
             self._accept(pumped)
-        except Exception as failure:  # noqa: BLE001 - the relays fail with it: it is no trouble to the others that come back
+        except Exception as failure:  # noqa: BLE001 - fails this session's relays, not the other returning connections
             self._failure = failure
         self._move(OwnershipEvent.GIVE_BACK)
 
     def go_on(self, handover: Handover) -> None:
-        """A connection has come back to a session that was parked, whose ownership this is now."""
+        """Take over a returned connection, as the new ownership of a session that was parked."""
         self._patience = handover.patience
         self._unflushed = set(_PLACES)
         self._accept(handover.pumped)
@@ -309,21 +309,21 @@ class Ownership:
             transport.received += size
 
     def let_go(self) -> None:
-        """The session is parked, or its parts were only looked at: refer to it no more."""
+        """Release all references to a session that was parked or whose rebuilt parts were only inspected."""
         self._legs = {}
         self._is_steady = _never
         self._lease = _nothing
         self._park = _never
 
-    # --- for what is done to a session from outside
+    # --- for changes to a session from outside
 
     def recall(self) -> None:
-        """Have the relays own the connection, at once."""
+        """Return the connection to the relays at once."""
         if self._pump is not None and self._pumped is not None:
             self._pump.recall(self._pumped)
 
     def refresh(self) -> None:
-        """Have the legs and the meter know what has passed so far."""
+        """Update legs and meter with what the pump has relayed so far."""
         if self._pumped is not None:
             self._pumps.read_journals()
             self._count_received(self._pumped)
@@ -334,4 +334,4 @@ def _never(*_: object) -> bool:
 
 
 def _nothing(*_: object) -> None:
-    """There is no connection."""
+    """Return `None`: there is no connection."""

@@ -1,4 +1,4 @@
-"""A leg of an open connection as a value of a few hundred bytes, from which another one like it is made."""
+"""A leg of an open connection as a value of a few hundred bytes, from which an equivalent leg is rebuilt."""
 
 from __future__ import annotations
 
@@ -6,9 +6,9 @@ import msgspec
 
 
 class PackedLeg(msgspec.Struct, frozen=True, array_like=True, kw_only=True):
-    """What the peers of a leg have agreed on, in either protocol; a dialect adds the channels that are open.
+    """The negotiated parameters of a leg, in either protocol; a dialect adds the open channels.
 
-    `offset`, `frames` and `received` are what had come of its peer by then, `progress` is its transport's.
+    `offset`, `frames` and `received` count what its peer had sent by then; `progress` is its transport's.
     """
 
     start_ok: bytes

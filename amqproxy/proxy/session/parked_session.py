@@ -1,6 +1,6 @@
-"""What is kept of a session while a pump has its connection: some two KiB, in place of its tasks and parts.
+"""A session while a pump has its connection: some two KiB, in place of its tasks and parts.
 
-`ParkedSession.of` takes what is needed from the parts of a session, and `parts` makes others like them.
+`ParkedSession.of` extracts this data from the parts of a session, and `parts` rebuilds equivalent parts.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ _PLACES = (CLIENT, SERVER)
 
 
 class _Packed(msgspec.Struct, frozen=True, array_like=True):
-    """What was known of the client before its first frame, and both legs, as their dialect encodes them."""
+    """The client as known before its first frame, and both legs as encoded by their dialect."""
 
     address: str
     port: int
@@ -48,7 +48,7 @@ def _leg_decoder(packed_leg: type[PackedLeg]) -> msgspec.msgpack.Decoder[PackedL
 
 
 class ParkedSession:
-    """A session whose connection a pump has; `handover` is how."""
+    """A session whose connection a pump has; `handover` names the pump and the connection."""
 
     __slots__ = (
         "_blocked_since",
@@ -85,9 +85,9 @@ class ParkedSession:
 
     @classmethod
     def of(cls, parts: SessionParts, handover: Handover, holder: object, now: float) -> ParkedSession | None:
-        """What is kept of these, which are not used any more then; None where they have to be kept themselves.
+        """Return the parked form of `parts`, which must not be used afterwards; `None` if the session cannot be parked.
 
-        The pump names `holder` where a peer is silent from `now` on; see `Pump.silent`.
+        The pump names `holder` when a peer is silent, counted from `now`; see `Pump.silent`.
         """
         traffic, dialect = parts.traffic, parts.dialect
         if traffic is None or dialect is None:
@@ -123,7 +123,7 @@ class ParkedSession:
         )
 
     def end(self, services: SessionServices, number: int, name: str, end: SessionEnd) -> None:
-        """Reset both connections and close the account, as far as possible; no session goes on with it."""
+        """Reset both connections and close the session's report, containing errors; the session cannot resume."""
         for each in self._sockets:
             reset(each)
         report = SessionReport(number, name, services.metrics, None, services.rule_log)
@@ -142,7 +142,7 @@ class ParkedSession:
         self._let_go()
 
     def view(self, services: SessionServices, number: int, name: str) -> SessionParts:
-        """Parts to look at, as they were when they were made; those of one session at a time are there."""
+        """Return parts for inspection, as of their creation; only one parked session at a time has such parts."""
         if self._viewed is None:
             if services.let_go_of_view is not None:
                 services.let_go_of_view()
@@ -157,19 +157,19 @@ class ParkedSession:
             viewed.let_go()
 
     def parts(self, services: SessionServices, number: int, name: str) -> SessionParts:
-        """Parts with which the session goes on."""
+        """Return parts with which the session resumes."""
         parts = self.view(services, number, name)
         self._viewed = services.let_go_of_view = None
         return parts
 
     def refresh(self, services: SessionServices) -> None:
-        """Have the meter, and the next view, know what has passed so far."""
+        """Update the meter with what the pump has relayed so far, and discard outdated parts."""
         if services.pumps is not None:
             services.pumps.read_journals()
         self._let_go()
 
     def _new_parts(self, services: SessionServices, number: int, name: str) -> SessionParts:
-        """Parts like those, which know all that has passed; the transports are lent to the pump, while it has them."""
+        """Rebuild the session's parts as of now; the transports are lent to the pump while it has the connection."""
         packed, places = self._unpacked()
         client = _client(packed, number)
         transports = [SocketTransport(each) for each in self._sockets]
@@ -184,7 +184,7 @@ class ParkedSession:
             self._dialect.unpack_leg(each, leg, start_oks)
             transports[place].lend()
             transports[place].received = each.received + pumped.received(place)
-            transports[place].progress = each.progress + 1  # a peer that takes nothing has its time anew
+            transports[place].progress = each.progress + 1  # a peer that reads nothing gets a new time limit
             heard = pumped.heard(place)
             if heard is not None:
                 leg.note_heard(heard)
@@ -202,7 +202,7 @@ class ParkedSession:
 
 
 def _client(packed: _Packed, number: int) -> Client:
-    """What was known of the client before its first frame."""
+    """Return the client as known before its first frame."""
     return Client(
         session=number, address=packed.address, port=packed.port, listener=packed.listener, upstream=packed.upstream
     )

@@ -1,4 +1,4 @@
-"""What stands between the two legs of a session, as the session sees it."""
+"""The interface of the passage between the two legs of a session: a pass-through, or an interceptor with rules."""
 
 from __future__ import annotations
 
@@ -17,25 +17,25 @@ from amqproxy.taps.note import Note
 
 
 class CoveredView(Protocol):
-    """Knows what of the client and its commands may be shown, as redactions leave it."""
+    """View of a client and its commands with redactions applied."""
 
     @property
     def shown_client(self) -> Client:
-        """What is known of the client so far."""
+        """The client as known so far, redacted."""
 
     def covered_method(self, sender: Peer, command: Command) -> Command | None:
-        """A command as logs may show it, without its body; None: not at all."""
+        """Return a command as logs may show it, without its body; `None` if it may not be shown at all."""
 
 
 class Passage(Protocol):
-    """Takes the frames of each peer, and returns what is sent to either: a pass-through, or an interceptor.
+    """Frame processor between the legs: takes each peer's frames and returns the bytes to send to either.
 
-    It does no input or output; the time is passed in. It shows each leg's `Connection` what really passes on it.
-    Methods that count for the session itself are handed to the session as they pass. Frames are those of its protocol,
-    and so are the commands that rules and logs see: of 0-10, as `conversion` has them.
+    It does no input or output; the time is passed in. It shows each leg's `Connection` the frames that really pass on
+    it. Methods that matter to the session itself are reported to it as they pass. Frames have the type of their
+    protocol, and so have the commands that rules and logs see: for 0-10, as `conversion` makes them.
 
-    While it `relays_unseen`, a chunk of which the reader has handed over no frame need not be taken here. What its
-    `gate` does not let by goes no further. `ask_for_frames` after changing that, or `is_tapped`.
+    While it `relays_unseen`, a chunk of which the reader has handed over no frame need not be taken here. Frames that
+    its `gate` rejects are dropped. Call `ask_for_frames` after changing `gate` or `is_tapped`.
     """
 
     gate: Callable[[Peer, Any], bool] | None
@@ -47,88 +47,88 @@ class Passage(Protocol):
 
     @property
     def client(self) -> Client:
-        """What is known of the client so far."""
+        """The client as known so far."""
 
     @property
     def shown_client(self) -> Client:
-        """The same as logs and operators may see it: as redactions leave it."""
+        """The client as logs and operators may see it, redacted."""
 
     def covered_method(self, sender: Peer, command: Command) -> Command | None:
-        """A command as logs may show it, without its body; None: not at all."""
+        """Return a command as logs may show it, without its body; `None` if it may not be shown at all."""
 
     # --- frames
 
     def ask_for_frames(self) -> None:
-        """Have the readers hand over what is needed, and no more."""
+        """Subscribe the frame readers to the methods that the passage needs, and no others."""
 
     def take(self, sender: Peer, frames: list[Any], now: float) -> None:
-        """Take what the sender's reader has just been fed, `frames` of which it has handed over.
+        """Process a chunk that the sender's reader has just been fed, of which it has handed over `frames`.
 
-        `ProtocolError` at the first that may not come; those before it have passed then.
+        Raises `ProtocolError` at the first frame that is not allowed; those before it have passed by then.
         """
 
     def take_output(self, to: Peer) -> bytes | memoryview:
-        """All that is to be sent to a peer now."""
+        """Take all bytes that are ready to be sent to a peer."""
 
     def take_passed(self, sender: Peer) -> Iterable[tuple[Note, Any]]:
-        """What taps are to see of `sender`, and what they are to know of it."""
+        """Take the frames of `sender` to be shown to taps, each with its note."""
 
     def take_effects(self) -> InterceptorEffects | None:
-        """What rules want besides; None where there are none, and so nothing waits."""
+        """Take the side effects that rules requested; `None` if there are none, and so no command waits."""
 
     def is_full(self, sender: Peer) -> bool:
-        """Is nothing more to be read from a peer for now, since too much that it sent waits here?"""
+        """Whether reading from a peer must stop, since too many bytes of its frames are queued here."""
 
     # --- the end of the connection
 
     @property
     def refusal(self) -> ProtocolError | None:
-        """Set when a rule wants the connection closed."""
+        """The error with which a rule closes the connection, once one does."""
 
     @property
     def fault(self) -> InterceptorFault | None:
-        """Set when what has waited cannot go on."""
+        """The failure of a delayed or held command, once one fails."""
 
     @property
     def is_over(self) -> bool:
-        """Does the connection have to end, for one or the other?"""
+        """Whether the connection has to end, because of a refusal or a fault."""
 
     def end(self) -> None:
-        """The session is over."""
+        """Release the state of a session that is over."""
 
-    # --- commands that wait
+    # --- delayed and held commands
 
     @property
     def waiting(self) -> Mapping[int, object]:
-        """The commands that wait, by a number of each."""
+        """The delayed and held commands, by their numbers."""
 
     @property
     def next_deadline(self) -> float:
-        """When `tick` will next have something to do, in seconds."""
+        """Time at which `tick` is due next, in seconds; infinity if no command waits."""
 
     @property
     def is_releasing(self) -> bool:
-        """Is `go_on_releasing` to go on?"""
+        """Whether `go_on_releasing` must be called again."""
 
     def tick(self, now: float) -> None:
-        """Send on what has waited long enough."""
+        """Forward the delayed commands that are due."""
 
     def release(self, number: int, verdict: Verdict | None, now: float) -> None:
-        """Send on a held command, with another verdict if one is given. `KeyError` when it is not held."""
+        """Forward a held command, with a replacement verdict if given. Raises `KeyError` if it is not held."""
 
     def release_all(self, now: float) -> None:
-        """Begin to send on everything that waits now."""
+        """Start forwarding all delayed and held commands."""
 
     def go_on_releasing(self, now: float) -> None:
-        """One turn of what `release_all` has begun."""
+        """Continue the release begun by `release_all` for one turn."""
 
     # --- rules
 
     def start(self, now: float, *, is_open: bool) -> Iterable[Impairment]:
-        """What rules about connections as such want to be done to the bytes of this one."""
+        """Return the impairments that connection rules demand for this connection."""
 
     def count_unseen(self) -> None:
-        """Have the rules count what has passed unseen so far."""
+        """Flush the hit counts of publishes that bypassed rule evaluation."""
 
 
 class AnyInterceptor(Passage, Protocol):
@@ -138,20 +138,20 @@ class AnyInterceptor(Passage, Protocol):
 
     @property
     def paused_channels(self) -> list[int]:
-        """The numbers of the channels on which the client's commands wait to be resumed."""
+        """Numbers of the channels on which the client's commands are queued by `pause_channel`."""
 
     def pause_channel(self, number: int, now: float) -> None:
-        """Queue the client's commands on a channel from the next one on, in order."""
+        """Queue the client's further commands on a channel, in order."""
 
     def resume_channel(self, number: int, now: float) -> None:
-        """Go on with what the client has sent on a paused channel."""
+        """Forward the commands queued on a paused channel."""
 
     def close_channel(self, number: int, close: Close, now: float) -> None:
-        """Close a channel for both peers, as soon as no content is under way on it."""
+        """Close a channel on both legs, once no content is in progress on it."""
 
 
 class NothingWaits:
-    """The part of a `Passage` that only rules need, for one without any."""
+    """The rule-related part of a `Passage`, for one without rules."""
 
     __slots__ = ()
 
@@ -169,23 +169,23 @@ class NothingWaits:
         return False
 
     def tick(self, now: float) -> None:
-        """Nothing waits."""
+        """Return without effect: no command is delayed."""
 
     def release(self, number: int, verdict: Verdict | None, now: float) -> None:
-        """`KeyError`, since nothing is held."""
+        """Raise `KeyError`: no command is held."""
         raise KeyError(number)
 
     def release_all(self, now: float) -> None:
-        """Nothing waits."""
+        """Return without effect: no command is delayed."""
 
     def go_on_releasing(self, now: float) -> None:
-        """Nothing waits."""
+        """Return without effect: no command is delayed."""
 
     def start(self, now: float, *, is_open: bool) -> tuple[Impairment, ...]:
         return ()
 
     def count_unseen(self) -> None:
-        """Nothing is counted."""
+        """Return without effect: there are no rules."""
 
     def covered_method(self, sender: Peer, command: Command) -> Command | None:
         return command

@@ -25,33 +25,33 @@ _RELEASED = TapBrake()
 
 
 class DirectionEnding(Enum):
-    """How one direction came to its end."""
+    """Ways in which one direction ends."""
 
     EOF = auto()
     """The source has closed its half."""
     TARGET_GONE = auto()
-    """The target takes no more. What it sent last may still be on its way, in the other direction."""
+    """The target accepts no more data. Its last frames may still arrive in the other direction."""
     ANSWERED = auto()
     """The client has answered the close that ended its drain."""
     PARKED = auto()
-    """A pump has the connection, and the session keeps no relays meanwhile."""
+    """A pump has the connection, and the session runs no relays meanwhile."""
 
 
 class Pacing(Protocol):
-    """Receives in place of the transport, while a peer sends ahead of the replies that it has to wait for."""
+    """A receiver used in place of the transport while a peer sends ahead of replies that it has to wait for."""
 
     @property
     def is_over(self) -> bool:
-        """Whether the peer may send as it likes from here on."""
+        """Whether the peer may send without pacing again."""
 
     async def receive(self) -> bytes:
-        """Receive what may be relayed now; b"" at the end. `TransportBroken` when the peer is gone."""
+        """Receive bytes that may be relayed; b"" at the end. Raises `TransportBroken` when the peer is gone."""
 
 
 class Direction(Protocol):
-    """Turns the bytes of one peer into frames, and lets the session's passage take them: sans-IO.
+    """Sans-IO parser of one peer's bytes, which passes the frames to the session's passage.
 
-    `error` is what was wrong in the last bytes, behind those that have passed. `drain` is set once the session drains.
+    `error` is the error in the last bytes, behind those that have passed. `drain` is set once the session drains.
     """
 
     passage: Any
@@ -63,7 +63,7 @@ class Direction(Protocol):
 
     @property
     def has_more(self) -> bool:
-        """Whether bytes were fed that are not taken: `take` with b"" goes on with them."""
+        """Whether bytes are buffered that were not taken: `take` with b"" continues with them."""
 
     @property
     def held_size(self) -> int:
@@ -71,35 +71,35 @@ class Direction(Protocol):
 
     @property
     def is_steady(self) -> bool:
-        """Whether nothing but whole frames is relayed, with which a pump could go on."""
+        """Whether only whole frames are relayed, at a position from which a pump could continue."""
 
     @property
     def rest(self) -> bytes:
-        """Bytes that were not sent on, as parts of an incomplete frame."""
+        """Bytes of an incomplete frame, which were not forwarded."""
 
     def take(self, data: bytes) -> bytes | memoryview | None:
-        """Take bytes in their order. Bytes that pass without the passage are returned; None: it has taken frames."""
+        """Take the next bytes; return those that bypass the passage, or `None` if the passage has taken frames."""
 
     def finish(self, output: bytes | memoryview, began: float) -> bytes | memoryview:
-        """Return the bytes to send on, given the `output` of the passage; `began` is when the turn did."""
+        """Return the bytes to forward, given the `output` of the passage; `began` is the start of the turn."""
 
     def take_unfed(self) -> bytes:
-        """Return the bytes that were taken and that the leg's reader has not been fed; they are not sent on."""
+        """Return the buffered bytes that the leg's reader has not been fed; they are not forwarded."""
 
     def recover(self, failure: Exception) -> bytes | memoryview | None:
-        """Return the bytes to send on where the passage has failed; None if they must not pass unread."""
+        """Return the bytes to forward after the passage has failed; `None` if they must not pass unread."""
 
     def resume_after_pump(self) -> None:
-        """A pump had the connection, and gave it back."""
+        """Resynchronise after a pump has returned the connection."""
 
 
 class Relay:
-    """Passes on what `source` sends to `target`, as the `direction` takes it.
+    """Relay of one direction, from `source` to `target`, through its `direction`.
 
-    `follow_up` is called whenever the passage has taken frames: it does what is to be done besides sending. `observe`
-    takes the seconds from receiving a chunk to having sent it; `measure` what the client is sent in reply to what it
-    has sent. What is held of an incomplete frame counts for `share`. While it is paused, nothing is read, or taken of
-    what has been read; so it is while a `brake` holds the session of this `number`. With an `ownership`, a pump may
+    `follow_up` is called whenever the passage has taken frames, to apply all effects except sending. `observe` takes
+    the seconds from receiving a chunk to having sent it; `measure` takes the replies that the client is sent.
+    The bytes of an incomplete frame are charged to `share`. While the relay is paused, or a `brake` holds the session
+    of this `number`, nothing is read, and chunks that were read are not processed. With an `ownership`, a pump may
     relay in its place for a while.
     """
 
@@ -155,10 +155,10 @@ class Relay:
         self.direction.passage = passage
 
     async def run(self, received: bytes = b"") -> DirectionEnding:
-        """Pass on what was `received` before, and what comes, until there is no more.
+        """Relay the `received` bytes and everything that follows, until the direction ends.
 
-        `TransportBroken` when the source is gone. `ProtocolError` when it sent what it may not, `InterceptorFault` when
-        what has waited cannot go on: what came before that has then been passed on.
+        Raises `TransportBroken` when the source is gone, `ProtocolError` when it violated the protocol, and
+        `InterceptorFault` when a delayed command failed: all earlier frames have been forwarded by then.
         """
         try:
             return await self._run(received)
@@ -227,33 +227,33 @@ class Relay:
 
     @property
     def is_unread(self) -> bool:
-        """Whether the source is, on purpose, not being read from."""
+        """Whether reading from the source is deliberately suspended."""
         return self._resumed is not None or self._room is not None or self._brake.holds(self._number)
 
     @property
     def is_steady(self) -> bool:
-        """Whether whole frames are read and passed on, and nothing else is done."""
+        """Whether whole frames are read and forwarded without anything else to do."""
         return self.direction.is_steady and not self.is_unread and not self._brake.is_on
 
     def pause(self) -> None:
-        """Take nothing more of the source, from the next chunk on."""
+        """Stop processing the source's bytes, from the next chunk on."""
         if self._resumed is None:
             self._resumed = trio.Event()
 
     def resume(self) -> None:
-        """Go on with the source, if it was paused."""
+        """Continue with the source, if it was paused."""
         if self._resumed is not None:
             self._resumed.set()
             self._resumed = None
 
     def make_room(self) -> None:
-        """Read again from the source, if that stopped since too much waited and there is room now."""
+        """Resume reading from the source if its queued bytes no longer exceed the limit."""
         if self._room is not None and not self.passage.is_full(self.source.peer):
             self._room.set()
             self._room = None
 
     def _pass_on(self, data: bytes, began: float) -> tuple[bytes | memoryview, Exception | None]:
-        """Return what to send on of what was read at a time, and what is wrong after it."""
+        """Process one chunk; return the bytes to forward and the error that follows them, if any."""
         direction = self.direction
         try:
             unseen = direction.take(data)
@@ -270,9 +270,9 @@ class Relay:
             return unread, None
 
     def _pass_on_more(self, output: bytes | memoryview, began: float) -> tuple[bytes | memoryview, Exception | None]:
-        """Continue for a turn, so that what was read is sent on in one piece.
+        """Process more of the buffered bytes for one turn, so that they are sent in one piece.
 
-        It ends where something has to be done about the peers first.
+        It stops where something has to be sent or done before the next frame: a drain's close, or a full queue.
         """
         direction = self.direction
         error: Exception | None = None
@@ -287,22 +287,22 @@ class Relay:
         return b"".join(gathered), error
 
     async def _answer(self) -> None:
-        """Send queued replies to the source; and wait while too much of what it sent waits."""
+        """Send queued replies to the source, then wait while too many of its bytes are queued."""
         source = self.source
         replies = self.passage.take_output(source.peer)
         if replies:
             if source.peer is CLIENT:
                 self._measure(True, replies, time.perf_counter())
-            with suppress(TransportBroken):  # its own direction reports what happened
+            with suppress(TransportBroken):  # the relay of the other direction reports the failure
                 await source.transport.send(replies)
         while self.passage.is_full(source.peer):
             self._room = trio.Event()
             await self._room.wait()
 
     def _count_held(self, before: int) -> None:
-        """Count the bytes of a frame that is not whole yet, of which `before` are counted already.
+        """Charge the bytes of an incomplete frame to the share, of which `before` are charged already.
 
-        `ResourceError` when there is no room for them, unless the frame is of a size that every peer must take.
+        Raises `ResourceError` when the share is exhausted, unless the frame is of a size that every peer must accept.
         """
         size = self.direction.held_size
         self._share.add(size - before)

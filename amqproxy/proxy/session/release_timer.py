@@ -1,4 +1,4 @@
-"""When the next of a session's delayed commands goes on: a deadline that may be moved while it is waited for."""
+"""Timer for a session's next delayed command, with a deadline that may be moved during the wait."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ import trio
 
 
 class ReleaseTimer:
-    """Lets one task at most wait for the deadline; there is none while nothing waits."""
+    """A deadline that at most one task waits for; infinity while no command is delayed."""
 
     __slots__ = ("_deadline", "_scope")
 
@@ -17,20 +17,20 @@ class ReleaseTimer:
         self._scope: trio.CancelScope | None = None
 
     def move(self, deadline: float) -> bool:
-        """The deadline is another, infinity for none; True when a task is to be started that calls `wait`."""
+        """Move the deadline, to infinity for none; return whether a task that calls `wait` must be started."""
         self._deadline = deadline
         if self._scope is not None:
             if deadline == math.inf:
-                self._scope.cancel()  # the task ends, unless there is another deadline by then
+                self._scope.cancel()  # the task ends, unless another deadline is set by then
             self._scope.deadline = deadline
             return False
         if deadline == math.inf:
             return False
-        self._scope = trio.CancelScope()  # until the task runs, so that there is but one
+        self._scope = trio.CancelScope()  # set before the task runs, so that no second one is started
         return True
 
     async def wait(self, deadline: float) -> bool:
-        """Wait for the deadline, or for what it is moved to meanwhile; False when there is none, and the task ends."""
+        """Wait for the deadline, however it is moved; return false when there is none, so that the task must end."""
         self._deadline = deadline
         while self._deadline != math.inf:
             with trio.CancelScope(deadline=self._deadline) as self._scope:

@@ -1,4 +1,4 @@
-"""What rules refuse, and how they fail, in the log: a few lines of each rule at a time, and how many others.
+"""Log of refusals and failures of rules: a few lines per rule and interval, and the number of suppressed ones.
 
 A publish, or any other command, that a rule refuses or drops is logged here; the rule's `decide` has decided it, called
 by `rules.engine.rule_calls`. `amqproxy rules explain` (`rules.engine.explanation`) prints which rules would be asked
@@ -19,17 +19,17 @@ from amqproxy.rules.engine.outcome import outcome
 from amqproxy.rules.verdict import Verdict
 
 MOST_LINES = 10
-"""Refusals of one rule that are logged in an interval; of the others, their number is."""
+"""Maximum refusals of one rule that are logged in an interval; of further ones, only the number is logged."""
 
 INTERVAL = 10.0
-"""Seconds after which a rule's refusals are logged again; and its failures, after the first."""
+"""Seconds until a rule's refusals are logged again, and its failures after the first."""
 
 _NAMES = ("exchange", "source", "destination", "queue", "routing_key", "consumer_tag", "virtual_host")
 """The fields of a refused method that are logged."""
 
 
 class RuleFailures(Protocol):
-    """How often a rule has failed, and how it did last."""
+    """Failure count of a rule, and its last failure."""
 
     @property
     def errors(self) -> int: ...
@@ -38,7 +38,7 @@ class RuleFailures(Protocol):
 
 
 class RuleLog:
-    """Of all sessions. `now` is in seconds of a steady clock. What it keeps is bounded by the number of rules."""
+    """Rule log of all sessions, bounded by the number of rules. `now` is in seconds of a monotonic clock."""
 
     def __init__(self, now: Callable[[], float]) -> None:
         self._now = now
@@ -56,10 +56,10 @@ class RuleLog:
         client: Callable[[], Client],
         covered: Callable[[], Command | None],
     ) -> None:
-        """Log that a command goes no further, unless there were many: who is refused what, by which rule, and how.
+        """Log that a rule refused or dropped a command, up to `MOST_LINES` lines in an interval.
 
-        `log` is the session's. `client` and `covered` are asked only where a line is written: what is known of the
-        client, and the command, both as people may see them.
+        `log` is the session's. `client` and `covered` are called only if a line is written: they return the client
+        and the command with redactions applied.
         """
         rule = verdict.marks[-1] if verdict.marks else ""
         window = self._windows.get(rule)
@@ -78,25 +78,25 @@ class RuleLog:
         fields |= {"user": known.user, "vhost": known.vhost, "name": given_name(known.properties)}
         if verdict.close is not None:
             fields["code"] = verdict.close.code
-            if shown is command:  # else the text may say what the command does not show
+            if shown is command:  # the close's text may quote what redactions hide
                 fields["text"] = verdict.close.text
         log.warning("refused", **fields)
 
     def note_failures(self, rules: Iterable[str], counts: Mapping[str, RuleFailures]) -> None:
-        """Log that rules have failed, where that was not logged lately."""
+        """Log the failures of rules that were not logged within the last interval."""
         for rule in rules:
             if rule in counts:
                 self._report(rule, counts[rule], self._now())
 
     def _report(self, rule: str, failures: RuleFailures, now: float) -> None:
         logged, again = self._failed.get(rule, (0, now))
-        logged = logged if logged <= failures.errors else 0  # another rule of that name, since a reload
+        logged = logged if logged <= failures.errors else 0  # a reload created another rule of that name
         if failures.errors > logged and now >= again:
             self._failed[rule] = failures.errors, now + INTERVAL
             self._log.error("rule failed", rule=rule, times=failures.errors - logged, reason=failures.last_failure)
 
     def flush(self, counts: Mapping[str, RuleFailures]) -> None:
-        """Log what was left out, once its interval is over, and which rules have failed. To be called every second."""
+        """Log the suppressed refusals of past intervals, and failures of rules. To be called every second."""
         now = self._now()
         for rule, window in list(self._windows.items()):
             if now >= window.until:
@@ -104,7 +104,7 @@ class RuleLog:
                 del self._windows[rule]
         for rule, failures in counts.items():
             self._report(rule, failures, now)
-        if len(self._failed) > len(counts):  # rules that are no more
+        if len(self._failed) > len(counts):  # removed rules
             self._failed = {rule: noted for rule, noted in self._failed.items() if rule in counts}
 
     def _end(self, rule: str, window: _RefusalWindow | None) -> None:
@@ -113,7 +113,7 @@ class RuleLog:
 
 
 class _RefusalWindow:
-    """The refusals of one rule until a time."""
+    """Number of a rule's refusals until the end of an interval."""
 
     __slots__ = ("count", "until")
 

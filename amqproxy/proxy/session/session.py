@@ -1,7 +1,7 @@
-"""One client's connection and the one to the broker that serves it.
+"""A client connection together with the broker connection that serves it.
 
 A session receives the client's protocol header, connects to the broker, relays both directions, and closes both
-connections. A `Relay` for each direction passes frames on through a `Passage`: as they came, or as rules decide.
+connections. A `Relay` for each direction forwards frames through a `Passage`, unchanged or as rules decide.
 However a session ends, each peer is sent a close that it understands.
 """
 
@@ -40,17 +40,17 @@ from amqproxy.taps.tap import Tap
 
 
 class Session(SessionView):
-    """One client's connection, from its first byte to the last one of the broker's.
+    """A client connection, from the client's first byte to the broker's last.
 
-    `number` counts the sessions of this run; `name` is both ends' addresses as the client sees
-    them, its own first; `connected_at` is in seconds since 1970. `dial` connects to the broker. `dialects` are the
-    protocols that are decoded, by the names that `recognise` gives their headers. `client` is what is
-    known of the client so far, `rules` what is applied to it; without any, frames pass as they came. `on_hold` is
-    called with the number of each command that waits for an operator from then on.
+    `number` counts the sessions of this run; `name` is the addresses of both ends as the client sees them, its own
+    first; `connected_at` is in seconds since 1970. `dial` connects to the broker. `dialects` are the decoded protocols,
+    keyed by the names that `recognise` gives their headers. `client` is what is known of the client so far; `rules` are
+    the ones applied to it: without any, frames pass unchanged. `on_hold` is called with the number of each command
+    that waits for an operator.
 
-    While a pump has the connection, the session may be parked: `run` has returned, and of its parts there is only what
-    they can be made from. They are, for a moment, for each that looks at them. When the connection comes back, `resume`
-    is called, which has to call `run` again; without `resume` a session is never parked.
+    While a pump has the connection, the session may be parked: `run` has returned, and its parts are reduced to the
+    data needed to rebuild them. They are rebuilt temporarily for each inspection. When the connection comes back,
+    `resume` is called, which has to call `run` again; without `resume` a session is never parked.
     """
 
     __slots__ = (
@@ -92,10 +92,10 @@ class Session(SessionView):
         self._tunnel: Tunnel | None = None
         self._is_beating = False
 
-    # --- while a pump has the connection
+    # --- ownership by a pump
 
     def recall(self) -> None:
-        """Have the connection here, if a pump has it."""
+        """Take the connection back from its pump, if it has one."""
         if self.is_over:
             return
         if self._parked is not None:
@@ -108,7 +108,7 @@ class Session(SessionView):
             self.recall()
 
     def _park(self, handover: Handover) -> bool:
-        """A pump has the connection: keep but what is needed to go on, if that suffices."""
+        """Reduce the session to a `ParkedSession` while a pump has its connection; return whether that was possible."""
         parts, tasks = self._kept_parts, self._nursery
         if parts is None or tasks is None or self._resume is None or self._is_beating or tasks.count > 1:
             return False
@@ -124,7 +124,7 @@ class Session(SessionView):
         return True
 
     def _come_back(self) -> None:
-        """The pump has given the connection back."""
+        """Rebuild the session's parts after the pump has returned the connection."""
         parked = self._parked
         assert parked is not None
         assert self._resume is not None
@@ -136,17 +136,17 @@ class Session(SessionView):
             assert parts.traffic.ownership is not None
             parts.traffic.ownership.go_on(parked.handover)
             self._kept_parts, self._nursery = parts, tasks
-        except Exception as failure:  # noqa: BLE001 - it is no trouble to the others that come back
+        except Exception as failure:  # noqa: BLE001 - other returning connections must not be affected
             report("session failed", failure, session=self.number)
             parked.end(self._services, self.number, self.name, SessionEnd("proxy", FAILURE.code, "internal error"))
             self.is_over = True
         self._parked = None
         self._resume(self)
 
-    # --- from beginning to end
+    # --- start and end
 
     async def run(self) -> None:
-        """Serve the client until it is gone, or until the session is ended, and so `is_over`; or until it is parked."""
+        """Serve the client until the session ends, which sets `is_over`, or until it is parked."""
         parts = self._kept_parts
         if parts is None or self.is_over:
             return
@@ -156,7 +156,7 @@ class Session(SessionView):
         try:
             with self.contained(), parts.scope:
                 await (self._serve() if is_new else self._relay())
-            if self._kept_parts is not parts:  # it is parked, or goes on already in another task
+            if self._kept_parts is not parts:  # the session is parked, or resumed in another task
                 return
             self._life.move(SessionEvent.ENDED)
             if parts.scope.cancelled_caught:
@@ -181,7 +181,7 @@ class Session(SessionView):
                 await self._end()
 
     async def _end(self) -> None:
-        """Close both connections, and the account."""
+        """Close both connections and the session report."""
         self.is_over = True
         parts, traffic = self._parts, self.traffic
         with trio.CancelScope(shield=True):
@@ -190,17 +190,17 @@ class Session(SessionView):
                     await (transport.reset() if parts.closing.is_cut else transport.aclose())
         with self.contained():
             if traffic is not None:
-                traffic.show_gap()  # else messages look open whose ends were not shown
+                traffic.show_gap()  # otherwise messages whose ends were not shown would look incomplete
             self._report.close(trio.current_time())
         with self.contained():
             if traffic is not None:
-                traffic.end_observing()  # while it is known what may be shown of the client
+                traffic.end_observing()  # while the redactions for this client are still known
                 traffic.end()
         parts.let_go()
         self._life.state = SessionState.OVER
 
     def contained(self) -> AbstractContextManager[None]:
-        """What goes wrong inside ends this session with 541, and is no other client's trouble."""
+        """Return a context that ends this session with 541 on an internal error and spares all other sessions."""
         if self.is_parked:
             return contained("session failed", session=self.number)
         return self._report.contained("session failed", self._fail)
@@ -231,7 +231,7 @@ class Session(SessionView):
         parts.connect(transport)
         dialect = self._dialects.get(opening.protocol)
         if dialect is None:
-            if await self._is_served(opening):  # rules may have come meanwhile
+            if await self._is_served(opening):  # rules may have been loaded meanwhile
                 await self._serve_unread(transport, opening)
             return
         tasks = self._nursery = SessionTasks()
@@ -239,11 +239,11 @@ class Session(SessionView):
         traffic = parts.speak(dialect, self._services)
         received = opening.data
         traffic.begin(tasks, self._rules, self._announce_hold, self._park, received)
-        del opening, transport, parts, traffic, tasks  # a connection may be idle for long
+        del opening, transport, parts, traffic, tasks  # not kept alive by the frame of an idle connection
         await self._relay(received)
 
     async def _relay(self, received: bytes = b"") -> None:
-        """Relay both directions until they have ended, or the session is parked; `received` is what has come so far."""
+        """Relay both directions until they end or the session is parked; `received` holds the client's bytes so far."""
         parts, tasks = self._kept_parts, self._nursery
         assert parts is not None
         assert tasks is not None
@@ -278,7 +278,7 @@ class Session(SessionView):
             self._report.finish(SessionEnd(by, 0, f"{reason}, after {opening.protocol}", is_abnormal=False))
 
     async def _open(self) -> Opening | None:
-        """Receive the protocol header; None when the client is not served."""
+        """Receive the protocol header; return `None` if the client is not served."""
         transport = self.client_transport
         opening = await receive_opening(transport, self._limits.tls_handshake_timeout)
         if isinstance(opening, SessionEnd):
@@ -289,7 +289,7 @@ class Session(SessionView):
         return opening if await self._is_served(opening) else None
 
     async def _is_served(self, opening: Opening) -> bool:
-        """Whether a client of this protocol is served; it is turned away if not."""
+        """Return whether a client of this protocol is served, after turning it away if not."""
         has_rules = self._rules is not None and bool(self._rules.rules)
         tap = self._report.tap
         refusal = opening.refusal(
@@ -307,7 +307,7 @@ class Session(SessionView):
     # --- rules
 
     def apply_rules(self, rules: RuleSet) -> None:
-        """Go by other rules from here on."""
+        """Apply a new rule set to all further traffic."""
         if rules.rules:
             self.recall()
         elif self.is_parked:
@@ -326,7 +326,7 @@ class Session(SessionView):
                 traffic.apply_rules(rules, kept)
 
     def apply_tap(self, tap: Tap | None) -> None:
-        """Show another tap what passes from here on; None: show it to no tap."""
+        """Show all further traffic to another tap, or to none."""
         if self.is_parked and tap is None:
             return
         if self._report.tap is not tap:
@@ -336,12 +336,15 @@ class Session(SessionView):
                 self.traffic.apply_tap()
 
     def count_unseen(self) -> None:
-        """Have the rules count what passed without being looked at."""
+        """Flush the hit counts of publishes that bypassed rule evaluation."""
         if not self.is_parked and self.traffic is not None:
             self.traffic.passage.count_unseen()
 
     def release(self, number: int, verdict: Verdict | None, note: str | None = None) -> None:
-        """Send on a held command, with another verdict if one is given; log the note. `KeyError` if it is not held."""
+        """Forward a held command, with a replacement verdict if given, and log the note.
+
+        Raises `KeyError` if the command is not held.
+        """
         interceptor, traffic = self.interceptor, self.traffic
         if interceptor is None or traffic is None or self._nursery is None or number not in interceptor.waiting:
             raise KeyError(number)
@@ -350,12 +353,12 @@ class Session(SessionView):
                 self._report.log("info", note)
             traffic.release(number, verdict)
 
-    # --- an operator closes a channel, or pauses the client
+    # --- operator actions
 
     def close_channel(self, number: int, text: str) -> None:
-        """Close a channel of an open connection for both peers, as soon as no content is under way on it.
+        """Close a channel of an open connection on both legs, once no content is in progress on it.
 
-        The client is sent 406, as by RabbitMQ where it closes a channel of its own accord.
+        The client is sent 406, as by RabbitMQ when it closes a channel of its own accord.
         """
         self.recall()
         traffic = self.traffic
@@ -365,9 +368,9 @@ class Session(SessionView):
             traffic.close_channel(number, text)
 
     def pause(self, channel: int | None = None) -> None:
-        """Take nothing more of what the client of an open connection sends, or sends on one channel.
+        """Stop accepting what the client of an open connection sends, altogether or on one channel.
 
-        What the broker sends goes on to it. The broker gets heartbeats for as long as the client is not read from.
+        The broker's frames still reach the client. The broker is sent heartbeats while the client is not read from.
         """
         self.recall()
         traffic = self.traffic
@@ -385,7 +388,7 @@ class Session(SessionView):
                 traffic.pause_channel(channel)
 
     def resume(self, channel: int | None = None, by: str = "by an operator") -> None:
-        """Go on with what the client has sent meanwhile, in its order."""
+        """Resume a paused client or channel, forwarding in order what was sent meanwhile."""
         traffic = None if self.is_parked else self.traffic
         if traffic is None:
             return
@@ -397,7 +400,7 @@ class Session(SessionView):
                 self._report.log("info", f"channel {channel} resumed {by}")
                 traffic.resume_channel(channel)
 
-    # --- the session is ended from outside
+    # --- ending the session from outside
 
     def drain(self) -> None:
         """End the session with 320 as soon as the contents in progress are complete."""
@@ -414,22 +417,22 @@ class Session(SessionView):
             self.traffic.drain(nursery)
 
     def close(self, text: str) -> None:
-        """End the session with 320 and this text, since an operator wants it."""
+        """End the session with 320 and this text on behalf of an operator."""
         self._unpark()
         if self._nursery is None:
-            self.abort(text)  # its peers have not begun to speak AMQP with each other, or it is ending already
+            self.abort(text)  # the peers have not begun to speak AMQP, or the session is ending already
         else:
             self._closing.close(text)
             self._scope.cancel()
 
     def abort(self, reason: str) -> None:
-        """End the session where it stands."""
+        """End the session at once, without completing contents in progress."""
         self._unpark()
         self._closing.abort(reason)
         self._scope.cancel()
 
     def cut(self, reason: str) -> None:
-        """Reset both connections, unless closes are being sent; of a parked session, without making its parts."""
+        """Reset both connections, unless closes are being sent; a parked session's parts are not rebuilt for it."""
         parked = self._parked
         if parked is None:
             if self._life.state is SessionState.ENDING:
@@ -437,7 +440,7 @@ class Session(SessionView):
             self._closing.cut(reason)
             for transport in self.transports.values():
                 if isinstance(transport, SocketTransport):
-                    transport.reset_now()  # a relay whose turn it is would work on, up to its next checkpoint
+                    transport.reset_now()  # a scheduled relay would otherwise work on until its next checkpoint
             self._scope.cancel()
             return
         assert self._resume is not None
@@ -449,20 +452,20 @@ class Session(SessionView):
         self._resume(self)
 
     def disconnect(self, peer: Peer, reason: str) -> None:
-        """End the session because `peer` is silent or does not read. It is reset."""
+        """End the session and reset the connection to `peer`, which is silent or does not read."""
         self._unpark()
         if self._nursery is None:
-            return  # it is ending already
+            return  # the session is ending already
         self._closing.reset(peer, reason)
         self._scope.cancel()
 
     def note_upstream_stall(self, seconds: float) -> None:
-        """Have taps know for how many seconds the broker has taken nothing of what waits to be sent to it."""
-        if not self.is_parked:  # a pump gives a connection back whose peer takes nothing
+        """Record for taps how many seconds the broker has accepted none of the pending output."""
+        if not self.is_parked:  # a pump returns a connection whose peer accepts nothing
             self._report.stalled_ns = int(seconds * 1e9)
 
     def refresh(self) -> None:
-        """Have the legs and the meter know what a pump has relayed so far, if one does: ask for either after this."""
+        """Update legs and meter with what a pump has relayed so far; call this before reading either."""
         if self._parked is not None:
             self._parked.refresh(self._services)
         elif self._ownership is not None:
@@ -472,11 +475,11 @@ class Session(SessionView):
 
     @property
     def owes_heartbeats(self) -> bool:
-        """Whether the broker expects heartbeats that do not come from the client."""
+        """Whether the broker expects heartbeats that the client does not send."""
         return self.traffic is not None and self.traffic.owes_heartbeats
 
     def send_heartbeat(self) -> None:
-        """Send the broker a heartbeat, unless the last one is still on its way."""
+        """Send the broker a heartbeat, unless the previous one is still being sent."""
         self._unpark()
         if self._nursery is not None and not self._is_beating:
             self.recall()
@@ -484,11 +487,11 @@ class Session(SessionView):
             self._nursery.start_soon(self._send_heartbeat)
 
     async def _send_heartbeat(self) -> None:
-        self.recall()  # one relay had perhaps offered the connection, and the other one handed it over meanwhile
+        self.recall()  # one relay may have offered the connection, and the other handed it over meanwhile
         if self.traffic is not None:
             await self.traffic.send_heartbeat()
         self._is_beating = False
 
 
 def _nothing() -> None:
-    """Ignore that the connection of a session that is over has come back."""
+    """Ignore the return of a connection whose session is over."""

@@ -1,4 +1,4 @@
-"""Carries out what rules want besides what is sent to the two peers: log lines, copies for mirrors, stream faults."""
+"""Side effects of rules apart from frames: log lines, copies for mirrors, stream faults."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ from amqproxy.taps.metrics import Metrics
 def log_effects(
     effects: InterceptorEffects, passage: CoveredView, report: SessionReport, rules: RuleSet | None
 ) -> None:
-    """Log what rules want logged, that they have failed, and what they have refused."""
+    """Log the lines that rules requested, the failures of rules, and the commands that they refused."""
     for level, text in effects.logged:
         report.log(level, text)
     if effects.failed and rules is not None:
@@ -36,7 +36,7 @@ def log_effects(
 def send_copies(
     copies: Iterable[MirroredCopy], mirrors: Mirrors | None, login: MirrorLogin | None, report: SessionReport
 ) -> None:
-    """Hand copies to their mirrors, which send them in tasks of their own; `login` is the client's, if it is known."""
+    """Queue copies at their mirrors, which publish them in their own tasks; drop them if `login` is not known."""
     for copy in copies:
         if mirrors is None or login is None:
             _drop_copy(report.metrics)
@@ -46,7 +46,7 @@ def send_copies(
 
 
 def impair(impairments: Iterable[Impairment], legs: Mapping[Peer, Leg[Any]], tasks: SessionTasks | None) -> None:
-    """Have something done to the bytes for a peer; in vain where there are no `tasks` any more."""
+    """Apply impairments to the bytes sent to a peer; no effect if there are no `tasks` any more."""
     if tasks is None:
         return
     for impairment in impairments:

@@ -1,4 +1,4 @@
-"""Counts the messages of one session, whether its relays or a pump have them."""
+"""The message meter of one session, used by its relays or a pump."""
 
 from __future__ import annotations
 
@@ -9,22 +9,22 @@ from amqproxy.process.supervision import contained
 
 
 class Meter(Protocol):
-    """Counts messages in the bytes that a client sends, and is sent."""
+    """A counter of messages in the bytes that a client sends and is sent."""
 
     def feed(self, is_server: bool, data: bytes | memoryview, now: float, is_cut: bool = False) -> None:
-        """Count what a peer has sent."""
+        """Count the messages in a chunk of a peer."""
 
     def close(self) -> None:
-        """Count what is open as over."""
+        """Count deliveries, channels and other open state as ended."""
 
 
 MeterT = TypeVar("MeterT", bound=Meter)
 
 
 class SessionMeter(Generic[MeterT]):
-    """A `meter`, until it fails: then it is None, and nothing of the session is counted any more.
+    """A `meter` that is dropped (`None`) when it fails, after which the session's messages are not counted.
 
-    `number` and `name` are the session's, for the log.
+    `number` and `name` identify the session in the log.
     """
 
     __slots__ = ("_name", "_number", "meter")
@@ -36,11 +36,11 @@ class SessionMeter(Generic[MeterT]):
 
     @property
     def is_lost(self) -> bool:
-        """Whether nothing is counted."""
+        """Whether messages are not counted any more."""
         return self.meter is None
 
     def feed(self, is_server: bool, data: bytes | memoryview, now: float, is_cut: bool = False) -> None:
-        """Count what a peer has sent, as the meter takes it."""
+        """Count the messages in a chunk of a peer; a failure drops the meter."""
         if self.meter is not None:
             try:
                 self.meter.feed(is_server, data, now, is_cut)
@@ -51,7 +51,7 @@ class SessionMeter(Generic[MeterT]):
                     raise failure
 
     def close(self) -> None:
-        """Count nothing more: the session is over, or cannot be read any more."""
+        """Close and drop the meter: the session is over, or cannot be read any more."""
         meter, self.meter = self.meter, None
         if meter is not None:
             meter.close()

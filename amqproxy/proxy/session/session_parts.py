@@ -1,4 +1,4 @@
-"""What a session consists of while it is served: all that a session which a pump has does without."""
+"""The parts of a session while it is served, which a parked session does without."""
 
 from __future__ import annotations
 
@@ -26,9 +26,9 @@ _NO_LEGS: Mapping[Peer, Leg[Any]] = {}
 class SessionParts:
     """The parts of session `number`, whose client is at `transport`.
 
-    `transports` has the upstream's once it is dialled. `known` is what is known of the client before its first frame,
-    and `traffic` what relays, in the `dialect` of the client, once the upstream is connected. `scope` is that of the
-    task that runs the session.
+    `transports` includes the upstream's once it is dialled. `known` is the client as known before its first frame;
+    `traffic` relays in the client's `dialect`, once the upstream is connected. `scope` is that of the task that runs
+    the session.
     """
 
     __slots__ = ("closing", "dialect", "known", "life", "report", "scope", "share", "traffic", "transports")
@@ -61,15 +61,15 @@ class SessionParts:
 
     @property
     def current_transports(self) -> Mapping[Peer, Transport]:
-        """The transports, as rules have replaced them."""
+        """The transports, including fault wrappers that rules have put around them."""
         return {peer: leg.transport for peer, leg in self.legs.items()} or self.transports
 
     def connect(self, transport: Transport) -> None:
-        """Note the transport to the upstream."""
+        """Set the transport to the upstream."""
         self.transports[SERVER] = self.report.upstream = transport
 
     def speak(self, dialect: Dialect, services: SessionServices) -> Traffic:
-        """Make what relays, in the protocol of the client; the upstream is connected."""
+        """Create the traffic for the client's protocol, after the upstream is connected."""
         self.dialect = dialect
         self.traffic = dialect.new_traffic(
             self.transports, self.known, self.life, self.closing, self.report, self.scope, services, self.share
@@ -78,7 +78,7 @@ class SessionParts:
         return self.traffic
 
     def let_go(self) -> None:
-        """They are used no more: undo the references of one to another, so that they are freed at once."""
+        """Break the reference cycles between parts that are not used any more, so that they are freed at once."""
         self.share.clear()
         if self.traffic is not None:
             self.traffic.let_go()

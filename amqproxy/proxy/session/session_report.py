@@ -1,4 +1,4 @@
-"""Reports one session: to the counters, to the log, and to a tap."""
+"""Reports of one session: to the metrics, the log, and a tap."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ _ON_LEG = {CLIENT: Note(leg="client"), SERVER: Note(leg="upstream")}
 
 
 class SessionEnd(NamedTuple):
-    """Who ended a session ("client", "server" or "proxy"), with which reply code (0: none), and why."""
+    """The end of a session: by whom ("client", "server" or "proxy"), with which reply code (0: none), and why."""
 
     by: str
     code: int
@@ -49,7 +49,7 @@ class SessionEnd(NamedTuple):
 
 
 class SessionReport:
-    """Keeps the account of a session until it is closed. `end` is how the session ended, once it has.
+    """The account of a session until it is closed. `end` is how the session ended, once it has.
 
     `number`, `name` and `is_tls` are the session's; taps know it by them, and by `upstream_name`. `upstream` is the
     transport to the broker, once there is one.
@@ -81,23 +81,23 @@ class SessionReport:
 
     @property
     def upstream_name(self) -> str:
-        """Both ends' addresses of the connection to the broker, ours first, while there is one that has addresses."""
+        """Addresses of both ends of the broker connection, the proxy's first; empty if there is none or it has none."""
         ends = self.upstream.ends() if self.upstream is not None else None
         return "" if ends is None else "-".join(join_address(*end) for end in ends)
 
     def introduce(self, client: Client) -> None:
-        """Add the client to every log line from here on; `client` is what people may see of it."""
+        """Bind the client's identity to all further log lines; `client` is the redacted view."""
         properties = client.properties
         found = {"user": client.user, "name": given_name(properties), "product": properties.get("product")}
         self._log = self._log.try_unbind(*found).bind(**{field: str(value) for field, value in found.items() if value})
 
     def finish(self, end: SessionEnd) -> None:
-        """Note how the session ends; only the first end counts."""
+        """Record how the session ends; only the first end counts."""
         if self.end is None:
             self.end = end
 
     def close(self, now: float) -> None:
-        """Nothing of the session is left: count its end, and log why it came; `now` is in seconds."""
+        """Count the end of the session and log its reason; `now` is in seconds."""
         self.note_channels(0)
         self._end_blocking(now)
         end = self.end or SessionEnd("proxy", 0, "cancelled")
@@ -116,13 +116,13 @@ class SessionReport:
         getattr(self._log, level)(text)
 
     def note_failed_rules(self, rules: Iterable[str], counts: Mapping[str, RuleFailures]) -> None:
-        """Log that rules have failed."""
+        """Log the failures of rules."""
         if self._rule_log is not None:
             with self.contained("rules not reported"):
                 self._rule_log.note_failures(rules, counts)
 
     def note_refusal(self, passage: CoveredView, sender: Peer, command: Command, verdict: Verdict) -> None:
-        """Log that a rule has let a command go no further."""
+        """Log that a rule has refused or dropped a command."""
         if self._rule_log is not None:
             with self.contained("refusal not logged"):
                 self._rule_log.note_refusal(
@@ -143,26 +143,26 @@ class SessionReport:
                     self.tap.saw_protocol_header(self, data, sender)
 
     def note_frames(self, sender: Peer, frames: Sequence[Any], note: Note = NOTHING) -> None:
-        """Show a tap frames that have passed, with what rules have made of their command."""
+        """Show a tap frames that have passed, with a note of how rules changed their command."""
         if self.tap is not None and frames:
             try:
                 self.tap.saw_frames(self, sender, frames, note)
-            except Exception as failure:  # a context for each chunk would cost more than what it contains
+            except Exception as failure:  # a context for each chunk would cost more than showing it
                 with self._shown_to_tap():
                     raise failure
 
     def note_own_frames(self, leg: Peer, sender: Peer, frames: Sequence[Any]) -> None:
-        """Show a tap frames that have passed between us and one peer only."""
+        """Show a tap frames exchanged between the proxy and one peer only."""
         self.note_frames(sender, frames, _ON_LEG[leg])
 
     def note_gap(self, frames: int) -> None:
-        """So many frames were not shown to the tap."""
+        """Tell the tap that `frames` frames were not shown to it."""
         if self.tap is not None:
             with self._shown_to_tap():
                 self.tap.saw_gap(self, frames)
 
     def note_violation(self, sender: Peer, error: AnyProtocolError) -> None:
-        """What `sender` did wrong, which ends the session."""
+        """Record a protocol violation of `sender` that ends the session."""
         self.metrics.protocol_errors.labels(str(sender), code_label(int(error.code))).inc()
         if self.tap is not None:
             with self._shown_to_tap():
@@ -170,7 +170,7 @@ class SessionReport:
         self.finish(SessionEnd("proxy", int(error.code), f"the {sender} broke the protocol: {error}"))
 
     def note_passed_violation(self, sender: Peer, error: AnyProtocolError, consequence: str) -> None:
-        """What `sender` did wrong, and what passes all the same."""
+        """Record a protocol violation of `sender` that is forwarded nevertheless."""
         self.metrics.protocol_errors.labels(str(sender), code_label(int(error.code))).inc()
         self._log.warning(f"{consequence}: the {sender} broke the protocol: {error}")
         if self.tap is not None:
@@ -178,11 +178,11 @@ class SessionReport:
                 self.tap.saw_violation(self, sender, error)
 
     def contained(self, event: str, then: Callable[[Exception], None] | None = None) -> AbstractContextManager[None]:
-        """Contain exceptions of our own: one line in the log, with who this session is; `then` is called with it."""
+        """Return a context that logs an internal error in one line naming the session, and calls `then` with it."""
         return contained(event, log=self._log, then=then)
 
     def note_failure(self, code: int) -> None:
-        """An exception of our own ends the session."""
+        """Record that an internal error ends the session."""
         self.finish(SessionEnd("proxy", code, "internal error"))
 
     def note_open(self, vhost: str, heartbeat: int) -> None:
@@ -192,18 +192,18 @@ class SessionReport:
 
     @property
     def blocked_since(self) -> float | None:
-        """When the broker began to block the connection, in seconds; None while it does not."""
+        """Time at which the broker began to block the connection, in seconds; `None` while it does not."""
         return self._blocked_since
 
     def go_on(self, channels: int, blocked_since: float | None, client: Client) -> None:
-        """Go on with the account of an open connection, as another report has left it: what it counted is counted."""
+        """Continue the account of an open connection from an earlier report, without counting anything twice."""
         self._is_open = True
         self._channel_count = channels
         self._blocked_since = blocked_since
         self.introduce(client)
 
     def note_method(self, sender: Peer, method: Method, now: float) -> None:
-        """A method that counts for more than a frame, if it does; `now` is in seconds."""
+        """Count a method that has a dedicated metric; `now` is in seconds."""
         match method:
             case ConnectionClose() as close:
                 if sender is SERVER and close.reply_code == AccessRefused.code and not self._is_open:
@@ -223,11 +223,11 @@ class SessionReport:
                 pass
 
     def note_close(self, sender: Peer, code: int, text: str) -> None:
-        """A peer has sent connection.close."""
+        """Record that a peer has sent connection.close."""
         self.finish(SessionEnd(str(sender), code, text or "closed", is_abnormal=code not in NORMAL))
 
     def note_channel_close(self, sender: Peer, code: int) -> None:
-        """A peer has closed a channel, or detached a session from one."""
+        """Count a channel that a peer has closed, or a 0-10 session that it has detached from one."""
         self.metrics.channel_closes.labels(str(sender), code_label(code)).inc()
 
     def _end_blocking(self, now: float) -> None:
@@ -237,13 +237,13 @@ class SessionReport:
             self._blocked_since = None
 
     def note_channels(self, count: int) -> None:
-        """How many channels are open now."""
+        """Record the number of channels that are open."""
         if count != self._channel_count:
             self.metrics.channels.inc(count - self._channel_count)
             self._channel_count = count
 
     def _shown_to_tap(self) -> AbstractContextManager[None]:
-        """A tap that fails is shown no more of this session, and is no trouble to it."""
+        """Return a context that detaches a failing tap from this session, which continues."""
         return self.contained("tap failed", self._lose_tap)
 
     def _lose_tap(self, failure: Exception) -> None:

@@ -1,4 +1,4 @@
-"""What the sessions of one proxy share."""
+"""Services shared by the sessions of one proxy."""
 
 from __future__ import annotations
 
@@ -17,10 +17,10 @@ from amqproxy.taps.topology.observed_topology import ObservedTopology
 
 
 class SessionServices:
-    """The bounds, counters, budgets, turns and pumps of all sessions.
+    """Limits, metrics, budgets, turn queue and pumps of all sessions.
 
-    What clients declare is noted in `topology`, if there is one. `pumps` relay what need not be looked at, if there are
-    any; `let_go_of_view` ends the look at one that is parked.
+    Clients' declarations are recorded in `topology`, if there is one. `pumps`, if any, relay traffic that needs no
+    inspection; `let_go_of_view` discards the rebuilt parts of the parked session that was inspected last.
     """
 
     __slots__ = (

@@ -6,28 +6,28 @@ from enum import StrEnum
 
 
 class SessionState(StrEnum):
-    """Where a session is in its life."""
+    """States of a session."""
 
     GREETING = "greeting"
     """The client finishes its TLS handshake and sends its protocol header."""
     DIALLING = "dialling"
-    """The upstream is being connected to."""
+    """The connection to the upstream is being established."""
     RELAYING = "relaying"
-    """Both directions are relayed; the handshake of AMQP is a part of it."""
+    """Both directions are relayed; the AMQP handshake is part of this state."""
     TUNNELLING = "tunnelling"
-    """Bytes of a protocol that we do not read are passed on."""
+    """Bytes of a protocol that is not decoded are relayed."""
     DRAINING = "draining"
-    """Contents in progress go on to their end, and none begins."""
+    """Contents in progress are completed, and no new one begins."""
     LEAVING = "leaving"
-    """The client has been sent connection.close, and has its time to answer."""
+    """The client has been sent connection.close, and has limited time to answer."""
     ENDING = "ending"
-    """Nothing is relayed any more; both peers are sent connection.close, and answer."""
+    """Relaying has ended; both peers are sent connection.close, and answer."""
     OVER = "over"
     """Both sockets are closed."""
 
 
 class SessionEvent(StrEnum):
-    """What moves a session on."""
+    """Events that change the state of a session."""
 
     HEADER = "protocol header"
     CONNECTED = "upstream connected"
@@ -54,11 +54,11 @@ SESSION_TRANSITIONS: dict[SessionState, dict[SessionEvent, SessionState]] = {
     SessionState.ENDING: {SessionEvent.CLOSED: SessionState.OVER},
     SessionState.OVER: {},
 }
-"""For each state, which event leads to which other one."""
+"""The next state for each state and event."""
 
 
 class SessionLife:
-    """The state that one session is in."""
+    """The current state of one session."""
 
     __slots__ = ("state",)
 
@@ -66,5 +66,5 @@ class SessionLife:
         self.state = SessionState.GREETING
 
     def move(self, event: SessionEvent) -> None:
-        """Enter the next state; `KeyError` when the table knows no way."""
+        """Enter the next state; raises `KeyError` if the table has no transition for the event."""
         self.state = SESSION_TRANSITIONS[self.state][event]

@@ -1,4 +1,4 @@
-"""The tasks of one session besides those that relay."""
+"""Tasks of one session."""
 
 from __future__ import annotations
 
@@ -10,9 +10,9 @@ import trio
 
 
 class SessionTasks:
-    """Tasks in a nursery of the session's; what is started before it is there is started once it `begin`s.
+    """Tasks in a session's nursery; tasks started before the nursery exists are queued until `begin`.
 
-    So what is done to a session that has just come back from a pump need not wait for the task that runs it.
+    Therefore, changes to a session that has just come back from a pump need not wait for the task that runs it.
     `cancel_scope` is the nursery's.
     """
 
@@ -24,7 +24,7 @@ class SessionTasks:
         self._waiting: list[tuple[Callable[..., Awaitable[object]], tuple[Any, ...]]] = []
 
     def begin(self, nursery: trio.Nursery) -> None:
-        """The nursery is there: start what has waited for it."""
+        """Attach the nursery and start the queued tasks."""
         before, self.cancel_scope = self.cancel_scope, nursery.cancel_scope
         self._nursery = nursery
         if before.deadline != math.inf:
@@ -36,7 +36,7 @@ class SessionTasks:
         self._waiting.clear()
 
     def start_soon(self, function: Callable[..., Awaitable[object]], *arguments: Any) -> None:
-        """Call an async function in a task."""
+        """Start a task that calls an async function."""
         if self._nursery is None:
             self._waiting.append((function, arguments))
         else:
@@ -44,5 +44,5 @@ class SessionTasks:
 
     @property
     def count(self) -> int:
-        """How many there are, those that relay included."""
+        """Number of tasks, queued ones and relays included."""
         return len(self._waiting) + (0 if self._nursery is None else len(self._nursery.child_tasks))

@@ -1,4 +1,4 @@
-"""What can be known of a session, whether its parts are there or it is parked."""
+"""Read access to a session, served or parked."""
 
 from __future__ import annotations
 
@@ -26,9 +26,9 @@ from amqproxy.taps.topology.client_requests import ChannelView
 
 
 class SessionView:
-    """A session as its parts show it: `number` and `name` tell it from others.
+    """The readable properties of a session, identified by `number` and `name`.
 
-    Of a parked session, the parts are made for a moment for each that looks at them.
+    The parts of a parked session are rebuilt temporarily for each inspection.
     """
 
     __slots__ = ("_kept_parts", "_nursery", "_parked", "_services", "name", "number")
@@ -50,12 +50,12 @@ class SessionView:
 
     @property
     def legs(self) -> Mapping[Peer, Leg[Any]]:
-        """Both legs, once the upstream is connected; none of a protocol that is not decoded."""
+        """Both legs, once the upstream is connected; empty for a protocol that is not decoded."""
         return self._parts.legs
 
     @property
     def traffic(self) -> Traffic | None:
-        """The traffic, in the client's protocol; None before the upstream is connected, and without such a protocol."""
+        """The traffic, in the client's protocol; `None` before the upstream is connected or if it is not decoded."""
         return self._parts.traffic
 
     @property
@@ -114,33 +114,33 @@ class SessionView:
 
     @property
     def interceptor(self) -> Any:
-        """The passage between the legs, if it has rules, and so the commands that wait; None otherwise."""
-        if self.is_parked:  # nothing waits: all sessions are asked at once, and parts of each would take long
+        """The interceptor, which has the delayed and held commands; `None` without rules."""
+        if self.is_parked:  # no command waits, and rebuilding the parts of all sessions would take long
             return None
         return None if self.traffic is None else self.traffic.interceptor
 
     @property
     def known(self) -> Client:
-        """The client, as far as it is known."""
+        """The client as known so far."""
         client: Client = self._parts.known if self.traffic is None else self.traffic.passage.client
         return client
 
     @property
     def shown(self) -> Client:
-        """The client as logs and operators may see it, without what rules redact."""
+        """The client as logs and operators may see it, redacted."""
         client: Client = self._parts.known if self.traffic is None else self.traffic.passage.shown_client
         return client
 
     @property
     def state(self) -> str:
-        """The state of the client's connection; of the session, before there is one."""
+        """The state of the client's connection, or of the session before the upstream is connected."""
         return str(self.phase if self.traffic is None else self.client.connection.state)
 
-    # --- while a pump has the connection
+    # --- ownership by a pump
 
     @property
     def is_parked(self) -> bool:
-        """Whether a pump has the connection, and nothing else is kept of the session."""
+        """Whether a pump has the connection, and the session is reduced to its parked form."""
         return self._parked is not None
 
     @property
@@ -160,11 +160,11 @@ class SessionView:
         pumps = self._services.pumps
         return self.owner is Owner.PUMP and pumps is not None and not pumps.is_idle_only
 
-    # --- what an operator may have done
+    # --- operator actions
 
     @property
     def is_open(self) -> bool:
-        """Whether both peers are past the handshake, and neither is ending the connection."""
+        """Whether both peers have finished the handshake, and neither is closing the connection."""
         if self.is_parked:
             return True
         is_relaying = self.phase is SessionState.RELAYING and self._nursery is not None
@@ -172,14 +172,14 @@ class SessionView:
 
     @property
     def is_paused(self) -> bool:
-        """Whether nothing is read from the client until it is resumed."""
+        """Whether reading from the client is paused."""
         return not self.is_parked and self.traffic is not None and self.traffic.is_paused
 
     @property
     def paused_channels(self) -> list[int]:
-        """The numbers of the channels on which the client's commands wait to be resumed."""
+        """Numbers of the channels on which the client's commands are queued by `pause_channel`."""
         return [] if self.is_parked or self.traffic is None else self.traffic.paused_channels
 
     def has_open_channel(self, number: int) -> bool:
-        """Whether this channel is open for both peers."""
+        """Whether this channel is open on both legs."""
         return self.traffic is not None and self.traffic.has_open_channel(number)

@@ -1,21 +1,21 @@
-"""How much time sessions may take to show frames to taps that may miss some."""
+"""Limits on the time that sessions spend showing frames to taps that may miss some."""
 
 from __future__ import annotations
 
 SHARE = 0.2
-"""Of all time, for all sessions together."""
+"""Share of all time, for all sessions together."""
 
 OWN_SHARE = 0.01
-"""Of all time, for one session: also while others use up all there is."""
+"""Share of all time guaranteed to one session, even when the others use up the common budget."""
 
 BURST = 0.05
-"""Seconds that may be used at once, after a while in which little was."""
+"""Seconds that may be spent at once, after a period of little use."""
 
 _OWN_BURST = BURST * OWN_SHARE / SHARE
 
 
 class TapBudget:
-    """Time that is given back steadily: `share` of it, up to `burst` seconds."""
+    """A time budget that refills steadily: `share` seconds a second, up to `burst` seconds."""
 
     __slots__ = ("_burst", "_left", "_share", "_since")
 
@@ -26,17 +26,17 @@ class TapBudget:
         self._since = 0.0
 
     def take(self, seconds: float, now: float) -> None:
-        """Use some, be it there or not."""
+        """Charge seconds to the budget, which may become negative."""
         self._refill(now)
         self._left -= seconds
 
     def has_left(self, now: float) -> bool:
-        """Is there any?"""
+        """Whether any time is left."""
         self._refill(now)
         return self._left > 0
 
     def is_full(self, now: float) -> bool:
-        """Is all there that may be?"""
+        """Whether the budget has refilled to its burst."""
         self._refill(now)
         return self._left >= self._burst
 
@@ -47,9 +47,10 @@ class TapBudget:
 
 
 class TapShare:
-    """One session's use of the budget that it shares with all others.
+    """One session's use of the common budget.
 
-    While it `is_hidden`, nothing of the session is shown: `frames_before` is what had passed when that began.
+    While it `is_hidden`, no frame of the session is shown: `frames_before` is the number of frames that had passed when
+    that began.
     """
 
     __slots__ = ("_common", "_counted_until", "_own", "frames_before", "is_hidden")
@@ -62,13 +63,13 @@ class TapShare:
         self.frames_before = 0
 
     def spend(self, began: float, now: float) -> bool:
-        """Frames that came at `began` have been shown by now; is it time to show no more for a while?"""
+        """Charge the time since `began` for showing frames; return whether showing must pause."""
         seconds = now - max(began, self._counted_until)
         self._counted_until = now
         self._common.take(seconds, now)
-        self._own.take(min(seconds, _OWN_BURST), now)  # a turn is shorter, unless the system took the processor away
+        self._own.take(min(seconds, _OWN_BURST), now)  # longer only if the system took the processor away
         return not (self._common.has_left(now) or self._own.has_left(now))
 
     def may_show(self, now: float) -> bool:
-        """Is there time again?"""
+        """Whether there is time to show frames again."""
         return self._own.is_full(now) or self._common.has_left(now)

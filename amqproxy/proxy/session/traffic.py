@@ -1,7 +1,8 @@
-"""What passes between the legs of one session, and what follows from it besides sending.
+"""Frame traffic between the two legs of one session, with its taps, rules, operator actions and drain.
 
-A `Traffic` carries out what passages, rules, taps and operators want of a session. It knows no protocol: each dialect
-derives its own from it, which makes legs, passages and directions, and looks at the methods that count for a session.
+A `Traffic` carries out what passages, rules, taps and operators request of a session. It is independent of the
+protocol: each dialect derives its own, which creates legs, passages and directions, and handles the methods that
+matter to the session.
 """
 
 from __future__ import annotations
@@ -40,14 +41,14 @@ from amqproxy.sockets.transport import SocketTransport, TransportBroken
 
 
 class Traffic(DialectParts):
-    """Carries out what the `passage` between `legs` wants, from the first frame on and until all that waited is sent.
+    """Executor of what the `passage` between `legs` requests, from the first frame until all delayed output is sent.
 
-    `metered` counts the messages that the client sends and is sent, if they are counted. Taps that may miss frames are
-    shown what there is time for in the tap budget; for others, there is the tap brake. With `services.pumps`, one of
-    them relays while nothing of all this is needed; `recall` before doing anything to what passes. What is kept counts
-    for the session's `share`.
+    `metered` counts the messages published by and delivered to the client, if they are counted. Taps that may miss
+    frames are shown as many as the tap budget allows; for other taps, there is the tap brake. With `services.pumps`, a
+    pump relays while the session is steady; call `recall` before changing anything about the traffic. Buffered bytes
+    are charged to the session's `share`.
 
-    The session's `scope` is cancelled where that ends the session; `closing` and `report` know why then.
+    The session's `scope` is cancelled when an event here ends the session; `closing` and `report` hold the reason.
     """
 
     def __init__(
@@ -76,11 +77,11 @@ class Traffic(DialectParts):
         self._met: list[tuple[Any, ...]] = []
         self._tap_share = None if services.tap_budget is None else TapShare(services.tap_budget)
         self.ownership: Ownership | None = None
-        """Who receives and sends, where that may be a pump."""
+        """The current owner of both sockets, if a pump may take them over."""
         self.interceptor: Any = None
-        """The passage, while it has rules."""
+        """The passage, while it is one with rules."""
 
-    # --- from beginning to end
+    # --- start and end
 
     def begin(
         self,
@@ -92,10 +93,10 @@ class Traffic(DialectParts):
         *,
         is_open: bool = False,
     ) -> None:
-        """Both legs are connected. With `rules`, these decide what passes.
+        """Start the traffic of two connected legs, applying `rules` if there are any.
 
-        `announce` is called with the number of each command that waits for an operator; `park` is that of `Ownership`;
-        `received` is what the client has sent so far. A connection that was parked `is_open` already.
+        `announce` is called with the number of each command held for an operator; `park` is passed to `Ownership`;
+        `received` holds the bytes that the client has sent so far. `is_open` is true for a connection that was parked.
         """
         self._tasks = tasks
         self._announce = announce
@@ -123,13 +124,13 @@ class Traffic(DialectParts):
             self.apply_rules(rules, set())
 
     async def run(self, nursery: trio.Nursery, received: bytes = b"") -> None:
-        """Relay both directions until they are over, or parked; `received` is what the client has sent so far."""
+        """Relay both directions until they end or the session is parked; `received` holds the client's bytes so far."""
         inbound, outbound = self._relays
         nursery.start_soon(self._carry, outbound, b"", nursery.cancel_scope)
         await self._carry(inbound, received, nursery.cancel_scope)
 
     async def _carry(self, relay: Relay, received: bytes, scope: trio.CancelScope) -> None:
-        """Relay one direction to its end, and do what that end means for the session."""
+        """Relay one direction to its end, then end or wind down the session accordingly."""
         source, target = relay.source, relay.target
         try:
             by, reason = str(source.peer), "closed without connection.close"
@@ -153,7 +154,7 @@ class Traffic(DialectParts):
                 self._upstream_ended()
             if self._life.state is SessionState.LEAVING:
                 if source.peer is CLIENT:
-                    await self.release_all()  # what it had sent before still goes to the broker
+                    await self.release_all()  # delayed commands of the client still go to the broker
                     with suppress(TransportBroken):
                         await source.transport.send_eof()
                     scope.cancel()
@@ -171,17 +172,17 @@ class Traffic(DialectParts):
                 await target.transport.send_eof()
         finally:
             self._directions_left -= 1
-            if not self._directions_left:  # what runs besides has nothing more to do
+            if not self._directions_left:  # the other tasks of the session have nothing more to do
                 scope.cancel()
 
     async def _refuse(self, relay: Relay, error: Exception, scope: trio.CancelScope) -> None:
-        """End the connection for `error`, with which a direction has ended."""
+        """End the connection for `error`, which ended one direction."""
         self._close_for(relay.source.peer, error, relay.direction)
         release_frames(error)
         scope.cancel()
 
     def _close_for(self, sender: Peer, error: Exception, direction: Direction | None = None) -> None:
-        """Have both peers sent connection.close for an error in what `sender` has sent, or for what a rule wants."""
+        """Prepare connection.close to both peers, for a protocol error of `sender` or the verdict of a rule."""
         if isinstance(error, ConnectionRefusal):
             self._closing.refuse_by_rule(error)
         elif isinstance(error, InterceptorFault):
@@ -191,9 +192,9 @@ class Traffic(DialectParts):
             self._closing.refuse(sender, error, self._as_answered(sender, error, direction))
 
     async def _outlast(self, target: Leg[Any], source: Leg[Any], scope: trio.CancelScope) -> None:
-        """Wait for what `target`, which takes no more, may still send, or for the end of `source`.
+        """Wait until `source` ends, because `target` no longer accepts data; give up after the close timeout.
 
-        `TransportBroken` when the source is gone.
+        Raises `TransportBroken` when the source is gone.
         """
         with trio.move_on_after(self._limits.close_timeout) as patience:
             await source.linger()
@@ -204,14 +205,14 @@ class Traffic(DialectParts):
             end_soon(scope, 0)
 
     def stop(self) -> None:
-        """Nothing is relayed any more."""
+        """Discard the relays, keeping the bytes that the readers have not been fed."""
         self._tasks = None
         for relay in self._relays:
             relay.source.unfed += relay.direction.take_unfed()
         self._relays = ()
 
     def let_go(self) -> None:
-        """The session is parked, or over: refer to nothing any more that refers to this."""
+        """Release all references of a session that was parked or is over."""
         self.stop()
         self._announce = _ignore
         if self.ownership is not None:
@@ -219,7 +220,7 @@ class Traffic(DialectParts):
             self.ownership = None
 
     async def settle(self) -> None:
-        """Send what a client that is gone by now has sent, and that is not to be refused: as if its time had come."""
+        """Send the broker the delayed commands of a client that is gone, without waiting for their deadlines."""
         passage = self.passage
         is_idle = passage.next_deadline == math.inf and not self.paused_channels
         if is_idle or passage.is_over or not self._closing.upstream_takes_more:
@@ -235,7 +236,7 @@ class Traffic(DialectParts):
                 passage.go_on_releasing(trio.current_time())
 
     def end(self) -> None:
-        """The session is over: nothing is kept of what rules had."""
+        """Close the meter and replace the passage of a session that is over, so that no rule state is retained."""
         if self.metered is not None:
             self.metered.close()
         client = self.passage.client
@@ -244,19 +245,19 @@ class Traffic(DialectParts):
         self.passage = self._new_pass_through(client)
         self.let_go()
 
-    # --- what follows from what has passed
+    # --- effects of passed frames
 
     def _follow_up(self) -> None:
-        """Do what follows from the frames that the passage has just taken, but for sending."""
+        """Apply the effects of the frames that the passage has just taken, except sending."""
         self._apply_effects()
         if self._drain is not None:
             self._close_if_drained(self._drain)
 
     def _apply_effects(self) -> None:
-        """Do what follows from what has passed, but for sending it."""
+        """Apply the effects of passed frames, except sending output."""
         if self._met:
             met = self._met.copy()
-            self._met.clear()  # else the other direction would fail, too, where one of them cannot be followed
+            self._met.clear()  # otherwise a method that cannot be followed would fail the other direction, too
             for each in met:
                 self._on_method(*each)
         self._report.note_channels(self.channel_count)
@@ -267,7 +268,7 @@ class Traffic(DialectParts):
             self._carry_out(effects)
 
     def _carry_out(self, effects: InterceptorEffects) -> None:
-        """Do what rules want besides, and note what may have changed of what waits."""
+        """Carry out the side effects of rules, and update the timer and flow control for what still waits."""
         impair(effects.impairments, self.legs, self._tasks)
         log_effects(effects, self.passage, self._report, self._rules)
         if effects.mirrored:
@@ -281,7 +282,7 @@ class Traffic(DialectParts):
             self._tasks.start_soon(self._keep_time)
 
     def _note(self, is_server: bool, data: bytes | memoryview, began: float) -> None:
-        """The client has sent something, or is sent it, that was read when a turn began."""
+        """Measure a chunk that the client has sent or is sent, read when a turn began, and charge the tap budget."""
         self._measure(is_server, data, began)
         if self._tap_share is not None:
             self._keep_to_share(self._tap_share, began)
@@ -289,7 +290,7 @@ class Traffic(DialectParts):
     # --- taps
 
     def apply_tap(self) -> None:
-        """Show the report's tap, if it has one now, what passes from here on."""
+        """Start showing passing frames to the report's tap, or stop if it has none."""
         if self._tap_share is not None:
             self._tap_share.is_hidden = False
         self._show_or_hide()
@@ -301,13 +302,13 @@ class Traffic(DialectParts):
 
     @property
     def _is_tapped(self) -> bool:
-        """Whether what passes is to be shown to the report's tap now."""
+        """Whether passing frames are currently shown to the report's tap."""
         return self._report.tap is not None and not (self._tap_share is not None and self._tap_share.is_hidden)
 
     def _keep_to_share(self, share: TapShare, began: float) -> None:
-        """Show nothing for a while where showing took too much time, and then again.
+        """Pause showing frames when the session exceeds its tap share, and resume once it has time again.
 
-        What a pass-through shows are the bytes as they lie there: that takes no time.
+        A pass-through shows raw bytes, which takes no measurable time.
         """
         tap = self._report.tap
         if tap is None or self.interceptor is None:
@@ -324,7 +325,7 @@ class Traffic(DialectParts):
         self._show_or_hide()
 
     def show_gap(self) -> None:
-        """Show the tap how much it has missed, if nothing is shown for a while: that is over."""
+        """End a pause in showing frames, if there is one, and tell the tap how many frames it has missed."""
         share = self._tap_share
         if share is not None and share.is_hidden:
             share.is_hidden = False
@@ -338,12 +339,12 @@ class Traffic(DialectParts):
     # --- pumps
 
     def recall(self) -> None:
-        """Have the connection here, if a pump has it."""
+        """Take the connection back from its pump, if it has one."""
         if self.ownership is not None:
             self.ownership.recall()
 
     def _is_steady(self) -> bool:
-        """Whether nothing is to be done with what passes but to send it on, and to count it."""
+        """Whether traffic only has to be forwarded and counted, so that a pump may relay it."""
         self._drop_interceptor()
         passage = self.passage
         return (
@@ -361,9 +362,9 @@ class Traffic(DialectParts):
     # --- rules
 
     def apply_rules(self, rules: RuleSet, kept: set[str]) -> None:
-        """Apply rules, or other ones, to what passes from here on.
+        """Apply a rule set, the first or a reloaded one, to all further traffic.
 
-        Those that are `kept` go on with what they do to bytes.
+        The impairments of rules in `kept` stay in effect.
         """
         self._rules = rules
         for leg in self.legs.values():
@@ -380,13 +381,13 @@ class Traffic(DialectParts):
         self.interceptor.ask_for_frames()
 
     def _impair_from_start(self) -> None:
-        """Do to the bytes what rules about connections as such want."""
+        """Apply the impairments that connection rules demand."""
         if self._tasks is not None:
             started = self.passage.start(trio.current_time(), is_open=self.legs[CLIENT].is_open)
             impair(started, self.legs, self._tasks)
 
     def _intercept(self, rules: RuleSet) -> AnyInterceptor:
-        """Have an interceptor take what comes from here on, between two chunks."""
+        """Replace the passage with an interceptor, between two chunks."""
         before = self.passage
         interceptor: AnyInterceptor = self._new_interceptor(rules)
         self.interceptor = interceptor
@@ -396,12 +397,12 @@ class Traffic(DialectParts):
         return interceptor
 
     def _drop_interceptor(self) -> None:
-        """Go on without the interceptor where no rule can hold for this client, and nothing is left of any."""
+        """Replace the interceptor with a pass-through if no rule can match this client and no rule state is left."""
         interceptor = self.interceptor
         if interceptor is None or not self._may_drop_interceptor():
             return
         self._show_passed()
-        self.show_gap()  # what a pass-through shows takes no time
+        self.show_gap()  # a pass-through shows frames at no cost, so that the pause can end
         client, gate = interceptor.client, interceptor.gate
         interceptor.end()
         self.interceptor = None
@@ -415,47 +416,47 @@ class Traffic(DialectParts):
         for relay in self._relays:
             relay.passage = passage
 
-    # --- what an operator wants
+    # --- operator actions
 
     def _interceptor_for_operator(self) -> AnyInterceptor:
-        """The interceptor; where there are no rules, there is one for as long as it is needed."""
+        """The current interceptor; without rules, a new one with an empty rule set."""
         found: AnyInterceptor = self.interceptor or self._intercept(self._rules or RuleSet(()))
         return found
 
     def close_channel(self, number: int, text: str) -> None:
-        """Close a channel for both peers."""
+        """Close a channel on both legs."""
         close = self._close_of_channel(text)
         self._interceptor_for_operator().close_channel(number, close, trio.current_time())
         self.send_changes()
 
     def pause_channel(self, number: int) -> None:
-        """Queue the client's commands on a channel from the next one on, in order."""
+        """Queue the client's further commands on a channel, in order."""
         self._interceptor_for_operator().pause_channel(number, trio.current_time())
 
     def resume_channel(self, number: int) -> None:
-        """Send on what the client has sent on a paused channel."""
+        """Forward the commands queued on a paused channel."""
         if self.interceptor is not None and self._tasks is not None:
             self.interceptor.resume_channel(number, trio.current_time())
             self.send_changes()
 
     @property
     def paused_channels(self) -> list[int]:
-        """The numbers of the channels on which the client's commands wait to be resumed."""
+        """Numbers of the channels on which the client's commands are queued by `pause_channel`."""
         return [] if self.interceptor is None else self.interceptor.paused_channels
 
     def send_changes(self) -> None:
-        """Do what follows from what was changed from outside: neither peer waits for the other to take its part."""
+        """Apply and send the effects of a change from outside; a separate task sends to each leg."""
         self._apply_effects()
         if self._tasks is not None:
             for leg in self.legs.values():
                 self._tasks.start_soon(self._send_output, [leg])
 
     def pause(self) -> None:
-        """Read nothing more from the client, whose heartbeats the broker gets from us."""
+        """Stop reading from the client; the broker is sent heartbeats by the proxy meanwhile."""
         self._relays[0].pause()
 
     def resume(self) -> None:
-        """Read from the client again."""
+        """Resume reading from the client."""
         for relay in self._relays:
             relay.resume()
 
@@ -467,8 +468,8 @@ class Traffic(DialectParts):
 
     @property
     def owes_heartbeats(self) -> bool:
-        """Whether the broker expects heartbeats that do not come, since a rule has limited the client's interval, or
-        since the client is not read from."""
+        """Whether the broker expects heartbeats that the client does not send: a rule limited its interval, or it is
+        not read from."""
         upstream = self.legs[SERVER]
         if not upstream.connection.heartbeat or not upstream.takes_close:
             return False
@@ -480,20 +481,20 @@ class Traffic(DialectParts):
         """Send the broker a heartbeat, unless the connection is closing."""
         upstream = self.legs[SERVER]
         if upstream.takes_close and self._may_send_between():
-            with suppress(TransportBroken):  # its own direction reports what happened
+            with suppress(TransportBroken):  # the relay of this direction reports the failure
                 await upstream.transport.send(self.HEARTBEAT)
 
-    # --- commands that wait
+    # --- delayed and held commands
 
     async def _keep_time(self) -> None:
-        """Send on what has waited long enough, until nothing waits."""
+        """Forward delayed commands as they become due, until none is left."""
         while await self._timer.wait(self.passage.next_deadline):
             self.passage.tick(trio.current_time())
             self._apply_effects()
             await self._send_output()
 
     def release(self, number: int, verdict: Verdict | None) -> None:
-        """Send on a held command, with another verdict if one is given. `KeyError` when it is not held."""
+        """Forward a held command, with a replacement verdict if given. Raises `KeyError` if the command is not held."""
         self.passage.release(number, verdict, trio.current_time())
         if self._tasks is not None:
             self._tasks.start_soon(self._send_released)
@@ -503,12 +504,12 @@ class Traffic(DialectParts):
         await self._send_output()
 
     async def release_all(self) -> None:
-        """Send all that waits, since there is nothing more to wait for."""
+        """Forward all delayed and held commands at once."""
         self.passage.release_all(trio.current_time())
         await self._go_on_releasing()
 
     async def _go_on_releasing(self) -> None:
-        """Send what is released, and release the rest of it, with a turn for all others in between."""
+        """Send released commands and release the remaining ones, yielding to other tasks between turns."""
         while True:
             self._apply_effects()
             await self._send_output()
@@ -520,23 +521,23 @@ class Traffic(DialectParts):
             self._close_if_drained(self._drain)
 
     def _taken_output(self, to: Peer) -> bytes | memoryview:
-        """What is to be sent to a peer now, without anything having been received."""
+        """Take the pending output for a peer, outside a relay's turn, and measure it if it goes to the client."""
         output: bytes | memoryview = self.passage.take_output(to)
         if output and to is CLIENT:
             self._measure(True, output, time.perf_counter())
         return output
 
     async def _send_output(self, legs: Iterable[Leg[Any]] | None = None) -> None:
-        """Send what has waited, to one or both peers, and end the session if that is what it comes to."""
+        """Send pending output to one or both peers, then end the session if a rule or a fault demands it."""
         for leg in legs or self.legs.values():
             output = self._taken_output(leg.peer)
             if output:
-                with suppress(TransportBroken):  # its own direction reports what happened
+                with suppress(TransportBroken):  # the relay of this direction reports the failure
                     await leg.transport.send(output)
         self._end_if_over()
 
     def _end_if_over(self) -> None:
-        """End the session where a rule wants that, or what has waited cannot go on."""
+        """End the session if a rule refused the connection or a delayed command failed."""
         error = self.passage.refusal or self.passage.fault
         if error is not None:
             self._close_for(CLIENT, error)
@@ -562,12 +563,12 @@ class Traffic(DialectParts):
         return self._drain is None or self._drain.passes(sender, frame)
 
     def _close_if_drained(self, drain: Farewell) -> None:
-        """Send the client connection.close, once the contents in progress at the start of the drain are complete."""
+        """Send the client connection.close once the contents in progress at the start of the drain are complete."""
         tasks = self._tasks
         if tasks is None or self._life.state is not SessionState.DRAINING:
             return
         if self.passage.is_over or self.passage.is_releasing:
-            return  # it ends for that, or is asked again
+            return  # the session ends for that, or this is called again after the release
         close = drain.close(SHUTDOWN)
         if close is None:
             return
@@ -580,9 +581,9 @@ class Traffic(DialectParts):
 
 
 def end_soon(scope: trio.CancelScope, seconds: float) -> None:
-    """Give what is left of two directions so long."""
+    """Move the scope's deadline to at most `seconds` from now."""
     scope.deadline = min(scope.deadline, trio.current_time() + seconds)
 
 
 def _ignore(number: int) -> None:
-    """No operator is waiting for held commands."""
+    """Ignore a held command: no operator is waiting for it."""

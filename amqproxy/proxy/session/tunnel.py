@@ -1,4 +1,4 @@
-"""Relays a protocol that is not decoded: bytes from one transport to the other, and back, until both have ended."""
+"""Relay for a protocol that is not decoded: copies bytes in both directions until both have ended."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from amqproxy.sockets.transport import Transport, TransportBroken
 
 
 class Tunnel:
-    """Between a client and its upstream. `ended_by` is whichever hung up first, and how."""
+    """A byte relay between a client and its upstream. `ended_by` is the peer that hung up first, and the reason."""
 
     def __init__(
         self,
@@ -20,8 +20,8 @@ class Tunnel:
         close_timeout: float,
         watch: Callable[[Peer, bytes], None] | None = None,
     ) -> None:
-        """`close_timeout` is how many seconds a peer has to close its half after the other has. `watch` is shown what
-        each sends before it is sent on.
+        """`close_timeout` is how many seconds a peer has to close its half after the other has. `watch` is shown each
+        chunk before it is sent.
         """
         self._client = client
         self._upstream = upstream
@@ -30,7 +30,7 @@ class Tunnel:
         self.ended_by: tuple[str, str] | None = None
 
     async def run(self, nursery: trio.Nursery, received: bytes) -> None:
-        """Until it is over. `received` is what the client has sent so far."""
+        """Relay both directions until they end. `received` holds the bytes that the client has sent so far."""
         nursery.start_soon(self._carry, SERVER, self._upstream, self._client, b"", nursery.cancel_scope)
         await self._carry(CLIENT, self._client, self._upstream, received, nursery.cancel_scope)
 
@@ -45,7 +45,7 @@ class Tunnel:
                     self._watch(sender, data)
                 await target.send(data)
                 data = await source.receive()
-        except TransportBroken as error:  # whichever of the two it is, there is nothing to be carried any more
+        except TransportBroken as error:  # of either transport: the tunnel is useless without it
             reason = str(error)
             scope.cancel()
         if self.ended_by is None:

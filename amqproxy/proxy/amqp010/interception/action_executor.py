@@ -1,4 +1,4 @@
-"""Carries out the actions that 0-10 channels yield."""
+"""Execution of the actions that 0-10 channels yield."""
 
 from __future__ import annotations
 
@@ -33,13 +33,13 @@ from amqproxy.rules.verdict import Close, Verdict
 Delayed010 = DelayedCommands[ChannelInterceptor, Path]
 
 REFUSED = "closed by a rule of the proxy"
-"""The text for the broker where a rule closes the connection."""
+"""Reply text for the broker when a rule closes the connection."""
 
 
 class Amqp010ActionExecutor(ActionExecutor[ChannelInterceptor, Path, Amqp010Evaluation]):
-    """Does what the channels of one 0-10 connection want done.
+    """Executor of the actions that the channels of one 0-10 connection yield.
 
-    `refusal` is set when one wants the connection closed; both peers have been sent connection.close then.
+    `refusal` is set when a rule closes the connection; both peers have been sent connection.close then.
     """
 
     ERROR = ProtocolError
@@ -67,7 +67,7 @@ class Amqp010ActionExecutor(ActionExecutor[ChannelInterceptor, Path, Amqp010Eval
     # --- frames and commands
 
     def process(self, channel: ChannelInterceptor, path: Path, frame: Frame, position: int) -> None:
-        """Process a frame before which nothing waits. An error that is of its session only ends the session."""
+        """Process a frame before which nothing is queued. A session error ends only the session."""
         try:
             try:
                 self.do(channel, channel.process(path, frame, position))
@@ -124,7 +124,7 @@ class Amqp010ActionExecutor(ActionExecutor[ChannelInterceptor, Path, Amqp010Eval
 
     def _reopen(self, channel: ChannelInterceptor, action: Reopen) -> None:
         queue = channel.reopening
-        queue.extend(channel.directions[CLIENT].take_queue())  # all of it counts for the load already
+        queue.extend(channel.directions[CLIENT].take_queue())  # all of it is charged to the load already
         self._forget(channel, Forget())
         self._exchanges.forget(channel.number)
         if queue:
@@ -137,7 +137,7 @@ class Amqp010ActionExecutor(ActionExecutor[ChannelInterceptor, Path, Amqp010Eval
             return
         del self._table.by_number[channel.number]
         path = channel.directions[CLIENT]
-        if not path.has_detached and action.ended_by is not CLIENT:  # all up to its next attach is of this session
+        if not path.has_detached and action.ended_by is not CLIENT:  # frames up to the next attach are of this session
             path = path.stale()
             self._delayed.drop(channel.directions[CLIENT])
         self._delayed.drop(channel.directions[SERVER])
@@ -154,7 +154,7 @@ class Amqp010ActionExecutor(ActionExecutor[ChannelInterceptor, Path, Amqp010Eval
             self._begin_next(following)
 
     def _begin_next(self, channel: ChannelInterceptor) -> None:
-        """Send on the frames with which the client has begun the next session of a channel."""
+        """Process the frames with which the client has begun the next session of a channel."""
         self._delayed.move(channel.directions[CLIENT], channel)
         self._memory.name(channel, self._legs.session(CLIENT, channel.number))
 
@@ -170,7 +170,7 @@ class Amqp010ActionExecutor(ActionExecutor[ChannelInterceptor, Path, Amqp010Eval
         self.close_for(error, "a peer broke the protocol")
 
     def close_for(self, error: ProtocolError, farewell: str) -> None:
-        """Send both peers connection.close, for `error`: the broker with `farewell`."""
+        """Send both peers connection.close: the client with `error`, the broker with `farewell`."""
         code = connection_code(int(error.code)) if error.scope is Scope.CONNECTION else CloseCode.FRAMING_ERROR
         self._close_both(ConnectionClose(code, error.reply_text), farewell)
 

@@ -1,4 +1,4 @@
-"""Actions that a 0-10 channel yields besides those of every protocol."""
+"""Actions that only a 0-10 channel yields."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from amqproxy.taps.note import NOTHING, Note
 
 
 class Take(Action, frozen=True, gc=False):
-    """Process a frame that has been queued, before which nothing waits any more."""
+    """Process a queued frame before which nothing is queued any more."""
 
     path: Path
     frame: Frame
@@ -22,7 +22,7 @@ class Take(Action, frozen=True, gc=False):
 
 
 class Send(Action, frozen=True, gc=False):
-    """Forward frames to the peer that `sender` talks to, with bits of the first one flipped if there is `damage`."""
+    """Forward frames to the peer opposite `sender`, with bits of the first one flipped if there is `damage`."""
 
     sender: Peer
     frames: Sequence[Frame]
@@ -32,7 +32,7 @@ class Send(Action, frozen=True, gc=False):
 
 
 class Insert(Action, frozen=True, gc=False):
-    """Send a command of our own, `after` so many seconds, as soon as no other is under way."""
+    """Send a command of the proxy `after` so many seconds, once no other command is being sent."""
 
     to: Peer
     assembly: Assembly
@@ -40,30 +40,30 @@ class Insert(Action, frozen=True, gc=False):
 
 
 class SendOwn(Action, frozen=True, gc=False):
-    """Send a control or command of our own to a peer, with its header and body, at once."""
+    """Send a control or command of the proxy to a peer at once, with its header and body."""
 
     to: Peer
     assembly: Assembly
 
 
 class Tell(Action, frozen=True, gc=False):
-    """Tell the session of a method that a peer has sent, and that is not forwarded."""
+    """Report to the session a method that a peer has sent and that is not forwarded."""
 
     sender: Peer
     method: Method
 
 
 class Resume(Action, frozen=True, gc=False):
-    """Continue with the queue of a path, unless a command still waits before it."""
+    """Continue with the queue of a path, unless a delayed or held command is before it."""
 
     path: Path
 
 
 class Forget(Action, frozen=True, gc=False):
-    """Forget the session on the channel, which a peer has ended; what the client has sent behind it goes on."""
+    """Forget the channel's session, which a peer has ended; the client's later frames are processed."""
 
     ended_by: Peer | None = None
 
 
 class Reopen(Action, frozen=True, gc=False):
-    """Continue with what the client has sent since both peers have detached from the session that was closed."""
+    """Process what the client has sent after both peers have detached from the closed session."""

@@ -1,4 +1,4 @@
-"""Commands of our own: to the sender of what goes no further, and those that rules want sent."""
+"""Commands of the proxy: replies to the sender of a message that is not forwarded, and insertions of rules."""
 
 from __future__ import annotations
 
@@ -27,9 +27,9 @@ from amqproxy.rules.verdict import Answer, Insertion, Verdict
 
 
 def answer_to(sender: Peer, transfer: MessageTransfer, position: int, verdict: Verdict) -> Command010 | None:
-    """The command that its sender is answered with, where a transfer goes no further; None where with none.
+    """Return the reply to the sender of a transfer that is not forwarded; `None` if there is none.
 
-    A message that need not be accepted has no answer.
+    A message that need not be accepted has no reply.
     """
     if transfer.accept_mode == AcceptMode.NONE:
         return None
@@ -48,7 +48,7 @@ def answer_to(sender: Peer, transfer: MessageTransfer, position: int, verdict: V
 
 
 def inserted(insertion: Insertion, session: Session | None) -> Assembly:
-    """The command that a rule wants sent on a session; `Inexpressible`."""
+    """Return the command that a rule inserts into a session; raises `Inexpressible` if 0-10 has none."""
     command, method, to = insertion.command, insertion.command.method, insertion.to
     match method:
         case BasicPublish() if to is SERVER:

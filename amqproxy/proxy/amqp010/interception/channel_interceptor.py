@@ -1,4 +1,4 @@
-"""One channel between the legs: it takes frames and verdicts, and yields actions."""
+"""One 0-10 channel between the legs: it takes frames and verdicts, and yields actions."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from amqproxy.taps.note import Note
 
 
 class ChannelInterceptor(ChannelPaths):
-    """A channel with what its connection does about commands: `gathering` is the same for all channels."""
+    """A channel with its processing of commands; `gathering` is shared by all channels of the connection."""
 
     __slots__ = ("_gathering",)
 
@@ -25,11 +25,11 @@ class ChannelInterceptor(ChannelPaths):
         self._gathering = gathering
 
     def is_overtaken_by(self, path: Path, frame: Frame) -> bool:
-        """Whether a frame need not wait for what does here: before a connection.close, all goes on."""
+        """Whether a frame need not wait for the channel's queue: connection.close is handled by the interceptor."""
         return frame.index == ConnectionClose.index or self._gathering.is_of_connection(self, path, frame)
 
     def process(self, path: Path, frame: Frame, position: int) -> Actions:
-        """Process a frame before which nothing waits."""
+        """Process a frame before which nothing is queued."""
         return self._gathering.process(self, path, frame, position)
 
     def carry_out(self, path: Path, pending: Pending, verdict: Verdict) -> Actions:
@@ -37,17 +37,17 @@ class ChannelInterceptor(ChannelPaths):
         return self._gathering.verdicts.carry_out(self, path, pending, verdict)
 
     def close(self, cause: Cause | None, close: Close, note: Note) -> Actions:
-        """Close the session on this channel for both peers."""
+        """Close the session on this channel on both legs."""
         return self._gathering.closing.close(self, cause or Cause(), close)
 
-    # --- what has waited
+    # --- delayed and queued commands
 
     def may_go_on(self, path: Path) -> bool:
-        """Whether the first frame of a queue may be processed."""
+        """Whether the first queued frame may be processed."""
         return not path.is_at_pause
 
     def next_queued(self, path: Path) -> Actions:
-        """Process the first frame of a queue."""
+        """Process the first queued frame."""
         frame, position = path.dequeue()
         if path.is_stale:
             path.is_stale = frame.index != SessionAttach.index and bool(path.queue)
@@ -56,5 +56,5 @@ class ChannelInterceptor(ChannelPaths):
         return (Take(path, frame, position),)
 
     def resume(self, path: Path, waiting: WaitingCommand) -> Actions:
-        """Carry out the verdict of a command that has waited."""
+        """Carry out the verdict of a delayed or held command that is due."""
         return self._gathering.verdicts.settle(self, path, waiting.received, waiting.verdict)

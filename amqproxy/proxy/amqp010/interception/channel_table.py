@@ -11,7 +11,7 @@ from amqproxy.proxy.interception.queued_bytes import QueuedBytes
 
 
 class ChannelTable:
-    """The `ChannelInterceptor`s of a connection, `by_number`, whose sessions count for `memory`."""
+    """The `ChannelInterceptor`s of a connection, `by_number`; their sessions are charged to `memory`."""
 
     def __init__(self, loads: dict[Peer, QueuedBytes], gathering: CommandGathering, memory: SessionMemory) -> None:
         self.by_number: dict[int, ChannelInterceptor] = {}
@@ -20,7 +20,7 @@ class ChannelTable:
         self._memory = memory
 
     def channel(self, number: int) -> ChannelInterceptor:
-        """Return the channel of this number, a new one if there is none."""
+        """Return the channel of this number, creating it if there is none."""
         channel = self.by_number.get(number)
         if channel is None:
             channel = self.by_number[number] = ChannelInterceptor(number, self._loads, self._gathering)
@@ -28,5 +28,5 @@ class ChannelTable:
         return channel
 
     def has(self, channel: ChannelPaths) -> bool:
-        """Whether a channel still has the session that it had."""
+        """Whether this is still the current channel of its number, with the same session."""
         return self.by_number.get(channel.number) is channel

@@ -1,4 +1,4 @@
-"""Gathers the frames of each channel, up to where rules can decide about a control or a command."""
+"""Gathering of each channel's frames, up to where rules can evaluate a control or command."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ from amqproxy.rules.verdict import Close, Stage
 from amqproxy.taps.note import LEGS, NOTHING, Note
 
 _UNREAD = frozenset(cls.index for cls in BY_INDEX if cls.name.partition(".")[0] in ("file", "stream"))
-"""Commands that move messages, and that rules do not know: no known peer has them."""
+"""Message-transferring commands that rules do not support; no known peer implements them."""
 
 _ALWAYS = frozenset(
     cls.index
@@ -50,20 +50,20 @@ _ALWAYS = frozenset(
         "session.detached",
     )
 )
-"""What makes the client known, agrees on limits, or begins or ends a session."""
+"""Controls that identify the client, negotiate limits, or begin or end a session."""
 
 _OF_CONNECTION = frozenset(cls.index for cls in BY_INDEX if cls.name.startswith("connection."))
 
 _CUTTING = frozenset(
     cls.index for cls in BY_INDEX if cls.name in ("session.detach", "session.detached", "connection.close")
 )
-"""The controls after which their sender sends nothing more of a command that is not whole yet."""
+"""Controls after which their sender sends no more frames of an incomplete command."""
 
 
 class CommandGathering:
-    """Forwards what no rule is about, and hands the rest to the `verdicts`, as soon as enough of it has come.
+    """Forwards frames that no rule concerns, and passes others to the `verdicts` once enough of them was received.
 
-    Sessions that are being closed take their frames by `closing`.
+    Frames of sessions that are being closed are taken by `closing`.
     """
 
     def __init__(
@@ -81,9 +81,10 @@ class CommandGathering:
         self._memory = memory
 
     def is_of_connection(self, channel: ChannelPaths, path: Path, frame: Frame) -> bool:
-        """Is it no matter of the session that may be on channel 0, too, whatever of that waits or is being closed?
+        """Whether a frame concerns only the connection, whatever is queued or being closed on a session of channel 0.
 
-        What a rule may delay is, while that session goes on; and a connection.close, before which all goes on.
+        A control that rules may delay is queued with the session while that is not being closed, and so is a
+        connection.close, before which all earlier frames are forwarded.
         """
         if frame.channel or frame.index not in _OF_CONNECTION or not (frame.begins_assembly and frame.ends_assembly):
             return False
@@ -92,7 +93,7 @@ class CommandGathering:
         return frame.index != ConnectionClose.index and not self._evaluation.wants(path.sender, frame.index)
 
     def process(self, channel: ChannelPaths, path: Path, frame: Frame, position: int) -> Actions:
-        """Process the next frame of a peer, before which nothing waits."""
+        """Process the next frame of a peer, before which nothing is queued."""
         if channel.closing is not None and not self.is_of_connection(channel, path, frame):
             return self.closing.take(channel, path, frame, position)
         if frame.track == Track.COMMAND:
@@ -102,9 +103,9 @@ class CommandGathering:
         return self._process_control(channel, path, frame)
 
     def _process_behind_gathered(self, path: Path, frame: Frame) -> Actions:
-        """Queue a control behind the command that is gathered, unless it cuts that short."""
+        """Queue a control behind the gathered command, unless it ends that command prematurely."""
         path.put_behind(frame)
-        if frame.index in _CUTTING:  # the rest will not come; and nothing of it has gone on
+        if frame.index in _CUTTING:  # the rest will not come, and no part was forwarded
             path.take_gathered()
             path.rest = Rest.BEGINS
             return self._resume_behind(path)
@@ -113,16 +114,16 @@ class CommandGathering:
         return ()
 
     def _resume_behind(self, path: Path) -> Actions:
-        """Continue with the controls that came while a command was gathered."""
+        """Continue with the controls that were received while a command was gathered."""
         if path.behind:
             path.queue_behind()
             return (Resume(path),)
         return ()
 
     def _concerns(self, channel: ChannelPaths, sender: Peer, index: int) -> bool:
-        """Is something to be done about a control or command but to send it on?"""
+        """Whether a control or command needs more than forwarding."""
         if index < 0:
-            return True  # it does not show in its first frame what it is
+            return True  # its first frame does not show its index
         if self._evaluation.wants(sender, index) or index in _ALWAYS or index in _UNREAD:
             return True
         if index in HAS_IDS and (channel.insertions[CLIENT] or channel.insertions[SERVER]):
@@ -152,7 +153,7 @@ class CommandGathering:
         frames, path.controls = path.controls, []
         assembly, sender = Assembly.received(frames), path.sender
         if channel.own_timeouts and sender is SERVER and isinstance(assembly.method, SessionTimeout):
-            channel.own_timeouts -= 1  # it answers us
+            channel.own_timeouts -= 1  # the answer to the proxy's own request
             return ()
         view = command_view(sender, assembly)
         if view is None:
@@ -161,11 +162,11 @@ class CommandGathering:
 
     def _process_command(self, channel: ChannelPaths, path: Path, frame: Frame, position: int) -> Actions:
         if frame.begins_assembly:
-            path.take_gathered()  # a detach may have cut the one before short
+            path.take_gathered()  # a detach may have interrupted the command before
             path.position, path.note, path.left = position, NOTHING, None
             concerns = self._concerns(channel, path.sender, frame.index)
             path.rest = Rest.IS_GATHERED if concerns else Rest.PASSES
-        elif path.rest is Rest.BEGINS:  # its first part came on another channel, or to a session that has ended
+        elif path.rest is Rest.BEGINS:  # its first part was sent on another channel, or to a session that has ended
             text = "the rest of a command, whose begin rules have not seen here"
             return (CloseChannel(None, Close(Scope091.CHANNEL, 540, text)),)
         if path.rest is Rest.IS_GATHERED:
@@ -192,7 +193,7 @@ class CommandGathering:
         return (Send(path.sender, (frame,), path.note),)
 
     def _gather(self, channel: ChannelPaths, path: Path, frame: Frame) -> Actions:
-        """Evaluate a command once as much of it has come as rules need."""
+        """Evaluate a command once enough of it was received."""
         frames = path.gathered
         excess = self._excess(path)
         if excess is not None:
@@ -206,7 +207,7 @@ class CommandGathering:
         return ()
 
     def _excess(self, path: Path) -> Close | None:
-        """What is too much about a command that is gathered: 406 where it is, 506 where it may fit another time."""
+        """Return the close for a too large gathered command: 406 for its size, 506 if it may fit another time."""
         limit = self._memory.body_limit
         if len(path.gathered) > 1 and path.gathered_size > limit:
             text = f"a message of more than the {limit} bytes that rules can look at"
@@ -218,7 +219,7 @@ class CommandGathering:
         return Close(Scope091.CHANNEL, int(error.code), error.reply_text)
 
     def _consider_early(self, channel: ChannelPaths, path: Path, assembly: Assembly) -> Actions:
-        """Evaluate a message whose header has come, unless its body is needed."""
+        """Evaluate a message whose header was received, unless its body is needed."""
         message = None if assembly.header is None else assembly.header.message
         size = None if message is None else message.content_length
         view = self._view(path.sender, assembly, path.position, size or 0)
@@ -233,7 +234,7 @@ class CommandGathering:
     def _consider(
         self, channel: ChannelPaths, path: Path, assembly: Assembly, body_size: int | None, stage: Stage | None = None
     ) -> Actions:
-        """Evaluate a command; `body_size` is that of a body that is not all there."""
+        """Evaluate a command; `body_size` is the announced size of a body that is incomplete."""
         frames = path.take_gathered()
         is_complete = body_size is None
         path.rest = Rest.BEGINS if is_complete else Rest.IS_SWALLOWED
@@ -251,13 +252,13 @@ class CommandGathering:
         yield from self._resume_behind(path)
 
     def _view(self, sender: Peer, assembly: Assembly, position: int, body_size: int | None) -> View | None:
-        """What a command is in 0-9-1."""
+        """Return a command's view as a 0-9-1 command."""
         falls_back = sender is CLIENT and self._exchanges.falls_back(assembly.channel, assembly.method)
         return command_view(sender, assembly, position, body_size, falls_back=falls_back)
 
 
 def _ends_header(frames: Sequence[Frame]) -> bool:
-    """Has the header of a message just come to its end, or its body begun without one?"""
+    """Whether the last frame ends a message's header, or begins a body without one."""
     last = frames[-1]
     if last.kind == HEADER:
         return last.is_last_frame

@@ -1,6 +1,6 @@
-"""Where commands of our own stand among those of one peer, and so which numbers the two legs have for the same command.
+"""Positions of the proxy's commands among those of one peer, to translate command numbers between the legs.
 
-The sender counts its own commands only: *source* positions. The receiver counts ours, too: *target* positions.
+The sender counts its own commands only: *source* positions. The receiver also counts the proxy's: *target* positions.
 """
 
 from __future__ import annotations
@@ -10,7 +10,7 @@ from collections.abc import Iterator
 
 
 class CommandInsertions:
-    """Of one direction of a session. `places` are the target positions of ours, ascending."""
+    """Insertions in one direction of a session. `places` are the target positions of the proxy's, ascending."""
 
     __slots__ = ("_before", "_floor", "_forgotten", "places")
 
@@ -26,12 +26,12 @@ class CommandInsertions:
         return len(self.places)
 
     def add(self, target: int) -> None:
-        """A command of ours is sent at this position, behind all that were sent so far."""
+        """Record a command of the proxy at this position, after all commands sent so far."""
         self._before.append(target - len(self.places) - self._forgotten)
         self.places.append(target)
 
     def forget(self, source: int) -> None:
-        """Nothing below this source position is referred to any more, and what is leaves out what is below."""
+        """Forget insertions below this source position, to which no peer refers any more."""
         count = bisect_right(self._before, source)
         del self.places[:count]
         del self._before[:count]
@@ -39,11 +39,11 @@ class CommandInsertions:
         self._floor = source + self._forgotten
 
     def to_target(self, source: int) -> int:
-        """The position of a command of the sender's, as its receiver counts."""
+        """Return the receiver's position of a command of the sender."""
         return source + self._forgotten + bisect_right(self._before, source)
 
     def to_sources(self, targets: range) -> Iterator[range]:
-        """The commands of the sender's in a range as its receiver counts, without ours."""
+        """Yield the source ranges of the sender's commands in a target range, without the proxy's."""
         start = max(targets.start, self._floor)
         first = bisect_left(self.places, start)
         for number in range(first, bisect_left(self.places, targets.stop)):
@@ -59,7 +59,7 @@ class CommandInsertions:
         return range(targets.start - shift, targets.stop - shift)
 
     def to_targets(self, sources: range, *, with_ours: bool = False) -> Iterator[range]:
-        """The same commands as their receiver counts them: ours are left out, or belong to it, next to them too."""
+        """Yield the target ranges of source commands: without the proxy's, or `with_ours` including adjacent ones."""
         if not sources:
             return
         start, last = self.to_target(sources.start), self.to_target(sources[-1])

@@ -1,4 +1,4 @@
-"""The frames of controls and commands that do not go on as they came."""
+"""Frames of controls and commands that are altered or made by the proxy."""
 
 from __future__ import annotations
 
@@ -20,11 +20,11 @@ from amqproxy.amqp010.sequence import SequenceSet
 from amqproxy.peer import SERVER, Peer
 
 UNPLACED = -(1 << 60)
-"""The offset of frames that were made, and lie in nothing that was received."""
+"""Offset of frames that were made by the proxy and are part of no received chunk."""
 
 
 def frames_in(data: bytes) -> list[Frame]:
-    """Whole frames that we have made."""
+    """Return the frames in bytes that the proxy has encoded; all must be complete."""
     frames, start = [], 0
     while start < len(data):
         end = start + int.from_bytes(data[start + 2 : start + 4])
@@ -34,12 +34,12 @@ def frames_in(data: bytes) -> list[Frame]:
 
 
 def encoded(assembly: Assembly, frame_max: int) -> list[Frame]:
-    """The frames of a whole assembly. What cannot be encoded raises whatever the encoding does."""
+    """Return the frames of a whole assembly; errors of the encoding propagate."""
     return frames_in(assembly.encode(frame_max or FRAME_MIN_SIZE))
 
 
 def altered(original: Assembly, changed: Assembly, received: Sequence[Frame], frame_max: int) -> list[Frame]:
-    """The frames of a command some of which was changed, as far as they have come: a body is the one that came."""
+    """Return the frames of a changed command, as far as it was received; an unchanged body keeps its frames."""
     body = [frame for frame in received if frame.kind == BODY]
     if original.is_complete and changed.has_body and (not body or changed.body != original.body):
         return encoded(changed, frame_max)
@@ -55,7 +55,7 @@ def altered(original: Assembly, changed: Assembly, received: Sequence[Frame], fr
 
 
 def fitting(frames: Sequence[Frame], frame_max: int) -> Sequence[Frame]:
-    """The same in frames of at most `frame_max` bytes (0: the most there is)."""
+    """Return the frames, split to at most `frame_max` bytes each (0: the largest possible)."""
     if not frame_max or all(frame.length() <= frame_max for frame in frames):
         return frames
     found: list[Frame] = []
@@ -65,7 +65,7 @@ def fitting(frames: Sequence[Frame], frame_max: int) -> Sequence[Frame]:
 
 
 def _split(frame: Frame, frame_max: int) -> list[Frame]:
-    """A frame in several: the first and the last of its segment only are what it is of it."""
+    """Split a frame; only the first and the last piece keep its first-frame and last-frame flags."""
     made = frames_in(encode_segment(frame.flags & 12, frame.kind, frame.channel, frame.payload, frame_max))
     first = 0 if frame.is_first_frame else 2
     last = 0 if frame.is_last_frame else 1
@@ -81,9 +81,9 @@ def _split(frame: Frame, frame_max: int) -> list[Frame]:
 
 
 def placeholder(sender: Peer, *, is_sync: bool) -> Command:
-    """What goes on, under its id, in place of a command that goes no further: a command that does nothing.
+    """Return a command without effect, forwarded under the id of a command that is dropped.
 
-    Every broker knows execution.sync; Qpid's clients know no command but those that brokers send to them.
+    Every broker supports execution.sync; Qpid's clients support only commands that brokers send to them.
     """
     if sender is SERVER:
         return MessageAccept(SequenceSet(), sync=is_sync)
@@ -91,7 +91,7 @@ def placeholder(sender: Peer, *, is_sync: bool) -> Command:
 
 
 def damaged(data: bytes, damage: tuple[tuple[int, int], ...]) -> bytes:
-    """The bytes with bits of theirs flipped: each by its byte's place and a mask."""
+    """Return the bytes with bits flipped, given pairs of a byte's position and a bit mask."""
     result = bytearray(data)
     for place, bits in damage:
         result[place % len(result)] ^= bits

@@ -1,4 +1,4 @@
-"""The questions that an interceptor of AMQP 0-10 asks the rules of its session."""
+"""Rule evaluation for a 0-10 interceptor."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ from amqproxy.taps.amqp010.record import plain
 
 
 class Amqp010Evaluation(Evaluation):
-    """An `Evaluation` of controls and commands; `leg` is the client's."""
+    """`Evaluation` of 0-10 controls and commands; `leg` is the client's."""
 
     def __init__(
         self,
@@ -48,34 +48,34 @@ class Amqp010Evaluation(Evaluation):
             self._wanted[peer] = bytes([_is_wanted(cls, peer, wants, wants_heartbeats) for cls in BY_INDEX])
 
     def wants(self, sender: Peer, index: int) -> bool:
-        """May a rule have something to do with a control or command with this index? It has one."""
+        """Whether a rule may match a control or command with this index."""
         return self._wanted[sender][index] == 1
 
     def learn(self, control: Method010) -> None:
-        """Update what is known of the client from the handshake."""
+        """Update the client from a handshake control."""
         if self.know(updated_amqp010_client(self.client, control, plain)):
             self.refresh()
 
     def stage(self, sender: Peer, view: Command, assembly: Assembly) -> Stage:
-        """How much of a command is needed to evaluate it."""
+        """Return the stage needed to evaluate a command."""
         return self.evaluator.stage(sender, view.frames[0], self._facts(assembly))
 
     def verdict(self, sender: Peer, view: Command, assembly: Assembly) -> Verdict:
-        """The verdict on a command of which all that its stage needs is in its view."""
+        """Return the verdict on a command of which its view has everything its stage needs."""
         return self.evaluate(sender, view, self._facts(assembly)).naming(assembly.method.name)
 
     def note_answer(self, answer: Command) -> None:
-        """Let limits count the completion of a command."""
+        """Count the completion of a command for limits."""
         self.evaluator.note_answer(answer)
 
     def _facts(self, assembly: Assembly) -> ChannelInfo:
-        """The same, for a command: a publish that has to be accepted is confirmed."""
+        """Return the facts for a command: a publish that has to be accepted counts as confirmed."""
         method = assembly.method
         is_confirming = isinstance(method, MessageTransfer) and method.accept_mode != AcceptMode.NONE
         return self.facts(assembly.channel, is_confirming=is_confirming)
 
     def facts(self, number: int, *, is_confirming: bool = False) -> ChannelInfo:
-        """What rules may know of a session, by its channel."""
+        """Return the facts about a session that rules may use, by its channel."""
         channel = self._leg.channels.get(number)
         session = None if channel is None else channel.session
         if session is None:

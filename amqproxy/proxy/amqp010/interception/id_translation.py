@@ -1,4 +1,4 @@
-"""The ids in controls and commands, as the other leg knows them, once commands of our own have been sent on one."""
+"""Translation of the ids in controls and commands between the legs, once the proxy has inserted commands."""
 
 from __future__ import annotations
 
@@ -38,26 +38,26 @@ _OF_PARTNER: dict[type[Method], str] = {
     MessageRelease: "transfers",
     MessageAcquire: "transfers",
 }
-"""The sets of commands that the other peer has sent."""
+"""Fields with ids of commands that the other peer has sent."""
 
 _OF_SENDER: dict[type[Method], str] = {SessionKnownCompleted: "commands", SessionGap: "commands"}
-"""The sets of commands that the sender itself has sent."""
+"""Fields with ids of commands that the sender itself has sent."""
 
 _SINGLE = (ExecutionResult, ExecutionException)
 
 HAS_IDS = frozenset(
     cls.index for cls in BY_INDEX if cls in _OF_PARTNER or cls in _OF_SENDER or cls in (*_SINGLE, SessionCommandPoint)
 )
-"""The controls and commands that name commands by their ids."""
+"""Indexes of the controls and commands that refer to commands by id."""
 
 
 def translated(
     method: Any, own: CommandInsertions, partners: CommandInsertions, near_own: int, near_partner: int
 ) -> Any:
-    """What goes on in place of a control or command; None where nothing need.
+    """Return the control or command to forward in place of `method`; `None` if nothing has to be forwarded.
 
-    `own` and `partners` are our commands among those of its sender and of the sender's partner; `near_own` and
-    `near_partner` positions close to what they send now, as the sender counts.
+    `own` and `partners` are the proxy's insertions among the commands of its sender and of the sender's partner;
+    `near_own` and `near_partner` are positions close to their current ones, as the sender counts.
     """
     kind = type(method)
     if kind in _OF_PARTNER and partners:
@@ -67,7 +67,7 @@ def translated(
             return method
         sources = _mapped(found, near_partner, partners.to_sources)
         if not sources and not isinstance(method, (MessageAccept, MessageReject, MessageRelease, MessageAcquire)):
-            return None  # only our own: the other peer knows nothing of them
+            return None  # it refers only to the proxy's commands, which the other peer does not know
         return replace(method, **{field: sources})
     if kind in _OF_SENDER and own:
         field = _OF_SENDER[kind]
@@ -99,7 +99,7 @@ def _translated_single(
 
 
 def _mapped(commands: SequenceSet, near: int, mapping: Callable[[range], Iterable[range]]) -> SequenceSet:
-    """The ranges ascend: of those that a peer has named twice, each is gone through once."""
+    """Return the translated set; ranges named twice by a peer are processed once, in ascending order."""
     named = []
     for first, last in commands.ranges:
         start = position_of(first, near)
@@ -107,7 +107,7 @@ def _mapped(commands: SequenceSet, near: int, mapping: Callable[[range], Iterabl
     ranges: list[tuple[int, int]] = []
     for each in CommandIds.of(filter(None, named)):
         for ids in mapping(each):
-            if ranges and add(ranges[-1][1], 1) == id_of(ids.start):  # what was between them is ours
+            if ranges and add(ranges[-1][1], 1) == id_of(ids.start):  # only commands of the proxy lie between
                 ranges[-1] = (ranges[-1][0], id_of(ids.stop - 1))
             elif len(ranges) == MAX_RANGES:
                 return SequenceSet(ranges)

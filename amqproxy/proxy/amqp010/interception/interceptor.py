@@ -1,7 +1,7 @@
-"""The 0-10 passage with rules: commands cross from one leg to the other.
+"""The 0-10 passage with rules, which passes commands from one leg to the other.
 
-An `Amqp010Interceptor` shows each leg's `Connection` what really passes on it. What no rule changes leaves as the bytes
-that came.
+An `Amqp010Interceptor` shows each leg's `Connection` the frames that really pass on it. Frames that no rule changes are
+forwarded as the received bytes.
 """
 
 from __future__ import annotations
@@ -42,10 +42,10 @@ from amqproxy.taps.metering.amqp010.meter import AttachmentMeter
 class Amqp010Interceptor(Interceptor[ChannelInterceptor, Path]):
     """An `Interceptor` of the frames of a 0-10 connection.
 
-    `refusal` is set when the connection has to end, for a rule; both peers have been sent connection.close then. `met`
-    is called with each method of the connection's own, and with what attaches and ends sessions; `saw` with the bytes
-    of all frames that the client sends or is sent. Rules look into bodies of `body_limit` bytes at most. `numberings`
-    have the ids of commands, by their sender, where some have passed before.
+    `refusal` is set when a rule or an error ends the connection; both peers have been sent connection.close then. `met`
+    is called with each passed method of class connection, and with those that attach and end sessions; `saw` with the
+    bytes of all frames that the client sends or is sent. Rules inspect bodies of `body_limit` bytes at most.
+    `numberings` have the ids of commands, by their sender, if some have passed before.
     """
 
     must_read = is_followed = True
@@ -86,24 +86,24 @@ class Amqp010Interceptor(Interceptor[ChannelInterceptor, Path]):
         self._delayed: Delayed010 = DelayedCommands(ResourceLimitExceeded)
         self._executor = Amqp010ActionExecutor(legs, self._table, self._delayed, evaluation, exchanges, memory)
         self._closes: dict[Peer, list[tuple[Frame, int]]] = {}
-        """For each peer that has sent connection.close before all else of it went on: the close, and what follows."""
+        """For each peer whose connection.close waits for its earlier frames: the close, and the controls after it."""
 
-    # --- what is known
+    # --- state
 
     def _channel(self, number: int) -> ChannelInterceptor:
         return self._table.channel(number)
 
     def _leaves_room(self) -> bool:
-        """Whether anything waits that goes on later: other memory is charged for as long as the connection is open."""
+        """Whether queued frames will be forwarded later; other memory stays charged until the connection ends."""
         delayed = self._delayed
         if delayed.waiting or delayed.resuming or delayed.paused or self._closes:
             return True
         return any(channel.reopening for channel in self._table.by_number.values())
 
     def join(self, under_way: UnderWay, metered: Callable[[int], AttachmentMeter | None]) -> None:
-        """Take what comes from here on, of a connection on which much may have passed: see `join_sessions`.
+        """Start intercepting a connection on which frames have passed unseen: see `join_sessions`.
 
-        On each channel, rules apply from the next control and command on: what is under way goes on to its end.
+        On each channel, rules apply from the next control and command on; those `under_way` are completed unchanged.
         """
         join_sessions(self.connections, self.numberings, under_way, metered)
         for sender, tracks in under_way.items():
@@ -122,7 +122,7 @@ class Amqp010Interceptor(Interceptor[ChannelInterceptor, Path]):
 
     @property
     def is_transparent(self) -> bool:
-        """Whether all would go on as it does if there were no interceptor and no rules."""
+        """Whether traffic would continue unchanged without the interceptor, if there were no rules."""
         return (
             not self.is_over
             and not (self._closing.is_awaited or self._closes)
@@ -132,9 +132,9 @@ class Amqp010Interceptor(Interceptor[ChannelInterceptor, Path]):
         )
 
     def ask_for_frames(self) -> None:
-        """Do nothing: the readers hand over all frames, as those of one command are gathered whole."""
+        """Do nothing: the readers hand over all frames, since commands are gathered whole."""
 
-    # --- in and out
+    # --- input and output
 
     def take(self, sender: Peer, frames: list[Frame], now: float) -> None:
         self._begin_turn(now)
@@ -164,11 +164,11 @@ class Amqp010Interceptor(Interceptor[ChannelInterceptor, Path]):
         self._table.by_number.clear()
 
     def close(self, error: ProtocolError, farewell: str) -> None:
-        """Send both peers connection.close, for `error`: the broker with `farewell`."""
+        """Send both peers connection.close: the client with `error`, the broker with `farewell`."""
         self._executor.close_for(error, farewell)
 
     def _take_after_end(self, sender: Peer, frame: Frame) -> None:
-        """Take a frame of a peer that has been sent connection.close: only its answer counts."""
+        """Take a frame of a peer that has been sent connection.close: only its answer or its own close matters."""
         with suppress(ProtocolError):
             self.connections[sender].receive(sender, frame)
         if frame.index == ConnectionClose.index and frame.is_whole_segment:
@@ -200,7 +200,7 @@ class Amqp010Interceptor(Interceptor[ChannelInterceptor, Path]):
             self._executor.process(channel, path, frame, position)
 
     def _awaits_others(self, sender: Peer, frame: Frame, position: int) -> bool:
-        """Keep a connection.close, and the controls of its sender behind it, until all has gone on that came before."""
+        """Queue a connection.close, and its sender's later controls, until all earlier frames have been forwarded."""
         if frame.track != Track.CONTROL:
             return False
         if frame.index == ConnectionClose.index and sender not in self._closes:

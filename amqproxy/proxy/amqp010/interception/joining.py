@@ -1,4 +1,4 @@
-"""How an interceptor joins an open connection, of which it has not seen what passed before."""
+"""Attaching an interceptor to an open connection, whose earlier frames it has not seen."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from amqproxy.peer import Peer
 from amqproxy.taps.metering.amqp010.meter import AttachmentMeter
 
 UnderWay = Mapping[Peer, set[tuple[int, int]]]
-"""For each sender, the channels and tracks on which a control or command has begun and not ended."""
+"""For each sender, the channels and tracks on which a control or command is incomplete."""
 
 
 def join_sessions(
@@ -23,9 +23,9 @@ def join_sessions(
     under_way: UnderWay,
     metered: Callable[[int], AttachmentMeter | None],
 ) -> None:
-    """Have both legs follow the sessions that are attached, from here on.
+    """Make both legs track the attached sessions.
 
-    What a client has subscribed to, and whether it is in a transaction, is known by what is `metered`, if that is.
+    The client's subscriptions and transaction mode are taken from the meter that `metered` returns, if there is one.
     """
     for connection in connections.values():
         for number, channel in connection.channels.items():

@@ -1,12 +1,13 @@
-"""Which destinations of transfers are exchanges, as far as one connection shows it.
+"""Destinations of transfers that are known to be exchanges, as observed on one connection.
 
-Qpid Broker-J takes a destination that is no exchange for the name of a queue; and where there is no such queue either,
-it has the default exchange route the message. So what rules say of these holds for a transfer to a destination unless
-that is known to be an exchange: the broker has said so, or the client has declared it on the same session. If that
-fails, the broker takes nothing more of that session; but of others it does.
+Qpid Broker-J takes a destination that is not an exchange for the name of a queue; and if there is no such queue either,
+it routes the message by the default exchange. Therefore, rules about these also apply to a transfer to a destination
+unless that is known to be an exchange: the broker has said so, or the client has declared it on the same session. If
+that fails, the broker accepts nothing more on that session, but it does on others.
 
-What other connections delete is not noted: tenants have other names for the same exchange, and a broker has clients
-that come past the proxy. Until this client is told, its transfers to a deleted exchange fall back as the broker does.
+Deletions by other connections are not recorded: tenants have other names for the same exchange, and a broker has
+clients that bypass the proxy. Until this client is told, its transfers to a deleted exchange fall back as on the
+broker.
 """
 
 from __future__ import annotations
@@ -25,22 +26,22 @@ from amqproxy.amqp010.results import ExchangeBoundResult, ExchangeQueryResult
 from amqproxy.proxy.interception.queued_bytes import QueuedBytes
 
 MAX_EXCHANGES = 65_536
-"""Names that are remembered of one connection, and questions that are."""
+"""Maximum of names remembered for one connection, and of queries awaiting results."""
 
 STANDARD = frozenset({"amq.direct", "amq.fanout", "amq.topic", "amq.match"})
 
 SHOWS_EXCHANGES = frozenset(
     cls.index for cls in BY_INDEX if cls in (ExchangeDeclare, ExchangeDelete, ExchangeQuery, ExchangeBound)
 )
-"""The commands of a client to be noted; of the server, it is execution.result, while an answer `is_awaited`."""
+"""The client's commands to record; of the server's, it is execution.result, while a result `is_awaited`."""
 
 
 ENTRY_COST = 512
-"""Bytes of memory that one name takes, about."""
+"""Approximate bytes of memory for one name."""
 
 
 class KnownExchanges:
-    """Exchanges known on one connection, by the names that the client has for them; their memory counts for `load`."""
+    """Exchanges known on one connection, by the client's names for them; their memory is charged to `load`."""
 
     __slots__ = ("_asked", "_counted", "_declared", "_load", "_names")
 
@@ -53,18 +54,18 @@ class KnownExchanges:
 
     @property
     def is_awaited(self) -> bool:
-        """Has the client asked for an exchange?"""
+        """Whether the result of a query about an exchange is outstanding."""
         return bool(self._asked)
 
     def falls_back(self, channel: int, method: Method) -> bool:
-        """May what a client transfers on a channel go to a queue of that name, or be routed by the default exchange?"""
+        """Whether a client's transfer may go to a queue of that name, or be routed by the default exchange."""
         if not isinstance(method, MessageTransfer) or not method.destination:
             return False
         name = method.destination
         return name not in STANDARD and name not in self._names and name not in self._declared.get(channel, ())
 
     def note_command(self, channel: int, position: int, method: Method) -> None:
-        """Note what the client has sent on a channel, that goes on."""
+        """Record a client command on a channel that is forwarded."""
         match method:
             case ExchangeDeclare() if not method.auto_delete:
                 self._add(method.exchange or "", self._declared.setdefault(channel, set()))
@@ -79,7 +80,7 @@ class KnownExchanges:
         self._count()
 
     def note_result(self, channel: int, method: Method) -> None:
-        """Note what the client is answered, under the id that it knows."""
+        """Record a result for the client, with the command id that the client knows."""
         if isinstance(method, ExecutionResult) and method.command_id is not None:
             name = self._asked.pop((channel, method.command_id), None)
             match method.value:
@@ -90,7 +91,7 @@ class KnownExchanges:
             self._count()
 
     def leave(self, channel: int) -> None:
-        """The client begins or ends a session: what comes may yet be the answers to the one before, by the same ids."""
+        """Forget a channel's session that the client begins or ends; results still outstanding are ignored."""
         self._declared.pop(channel, None)
         for each in self._asked:
             if each[0] == channel:
@@ -98,7 +99,7 @@ class KnownExchanges:
         self._count()
 
     def forget(self, channel: int) -> None:
-        """The broker has ended the session on a channel: it answers nothing more there."""
+        """Forget a channel's session that the broker has ended: no more results will come on it."""
         self._declared.pop(channel, None)
         for each in [each for each in self._asked if each[0] == channel]:
             del self._asked[each]
@@ -117,7 +118,7 @@ class KnownExchanges:
             names.add(name)
 
     def _remove(self, name: str) -> None:
-        """An exchange is deleted: the answer to what was asked before would be out of date."""
+        """Forget a deleted exchange, and outstanding queries about it, whose results would be out of date."""
         for names in (self._names, *self._declared.values()):
             names.discard(name)
         for each, asked in self._asked.items():

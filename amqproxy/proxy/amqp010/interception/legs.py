@@ -1,4 +1,4 @@
-"""Both legs of a session of AMQP 0-10: what each is sent, what taps see of it, and what each leg's connection knows."""
+"""Both legs of a 0-10 connection: their state, the output for each peer, and the frames for taps."""
 
 from __future__ import annotations
 
@@ -27,18 +27,18 @@ _COUNTS = frozenset(
     for cls in BY_INDEX
     if cls.name in _ENDS or (cls.name.startswith("connection.") and cls.name != "connection.heartbeat")
 )
-"""What counts for the session itself."""
+"""Indexes of the methods that matter to the session itself."""
 
 Met = Callable[[Peer, int, Method], None]
 Saw = Callable[[Peer, bytes], None]
 
 
 class Legs:
-    """The `connections`, by the peer at their other end.
+    """Both legs; `connections` are by the peer at their other end.
 
-    Once it `is_over`, both peers have been sent connection.close. `met` is called with each method of the connection's
-    own that passes, and with what attaches and ends sessions; `saw` with the bytes of all frames that the client sends
-    or is sent, of whose commands `numberings` have the ids.
+    Once it `is_over`, both peers have been sent connection.close. `met` is called with each passed method of class
+    connection, and with those that attach and end sessions; `saw` with the bytes of all frames that the client sends or
+    is sent, for whose commands `numberings` have the ids.
     """
 
     def __init__(
@@ -60,36 +60,36 @@ class Legs:
         self.numberings = numberings or {peer: CommandNumbering() for peer in Peer}
 
     def take_output(self, to: Peer) -> bytes:
-        """All that is to be sent to a peer now."""
+        """Take all bytes that are ready to be sent to a peer."""
         output, self._outputs[to] = self._outputs[to], []
         return output[0] if len(output) == 1 else b"".join(output)
 
     @property
     def is_transparent(self) -> bool:
-        """Does what goes from one to the other fit as it is, and is nothing left to be sent?"""
+        """Whether frames fit both legs unchanged, and no output is pending."""
         client, server = (self.connections[peer] for peer in Peer)
         return client.frame_max == server.frame_max and not any(self._outputs.values())
 
     def take_passed(self, sender: Peer) -> list[tuple[Note, Amqp010Chunk]]:
-        """What taps are to see of `sender`."""
+        """Take the chunks of `sender` to be shown to taps, each with its note."""
         passed, self._passed[sender] = self._passed[sender], []
         return passed
 
-    # --- what is known of sessions
+    # --- sessions
 
     def session(self, leg: Peer, number: int) -> Session | None:
-        """The session on a channel, as a leg knows it."""
+        """Return the session on a channel, as known on a leg."""
         channel = self.connections[leg].channels.get(number)
         return None if channel is None else channel.session
 
     def next_position(self, leg: Peer, sender: Peer, number: int) -> int | None:
-        """The position of the next command of `sender`, as it is counted on a leg."""
+        """Return the position of the next command of `sender`, as counted on a leg."""
         channel = self.connections[leg].channels.get(number)
         session = None if channel is None else channel.sessions[sender]
         return None if session is None else session.streams[sender].next
 
     def near(self, leg: Peer, sender: Peer, number: int) -> int:
-        """A position close to what `sender` sends now, as it is counted on a leg."""
+        """Return a position close to the current command of `sender`, as counted on a leg."""
         session = self.session(leg, number)
         stream = None if session is None else session.streams[sender]
         return 0 if stream is None else stream.next or stream.seen or 0
@@ -97,9 +97,9 @@ class Legs:
     # --- frames
 
     def receive(self, leg: Peer, sender: Peer, frame: Frame) -> None:
-        """Show a leg a frame. What is wrong in a session only is for its receiver to answer.
+        """Show a frame to a leg. Errors that concern only a session are left to its receiver to answer.
 
-        Of a body, it is shown the last frame only: it would keep all of them.
+        Of a body, only the last frame is shown, since the leg would keep all of them.
         """
         if frame.kind == BODY and not frame.ends_assembly:
             return
@@ -110,7 +110,7 @@ class Legs:
                 raise
 
     def count(self, sender: Peer, frames: Sequence[Frame]) -> None:
-        """Have counted what the client sends, or is sent."""
+        """Number and observe the frames that the client sends or is sent."""
         data = b"".join([frame.raw for frame in frames])
         self.numberings[sender].pass_over(data)
         self._saw(sender, data)
@@ -124,7 +124,7 @@ class Legs:
         is_shown: bool = True,
         damage: tuple[tuple[int, int], ...] = (),
     ) -> None:
-        """Send frames that a peer has sent on a path to the other one."""
+        """Send frames of a path to the opposite peer."""
         sender = path.sender
         to = sender.other
         output = self._outputs[to]
@@ -143,11 +143,11 @@ class Legs:
                 self.met(sender, frame.channel, frame.method)
 
     def send_own(self, peer: Peer, number: int, method: Method) -> None:
-        """Send a control or command of our own to a peer, on a channel, in the place of the other one."""
+        """Send a control or command of the proxy to a peer, on a channel, on behalf of the opposite peer."""
         self.send_own_assembly(peer, Assembly(number, method))
 
     def send_own_assembly(self, peer: Peer, assembly: Assembly) -> None:
-        """The same, with its header and body."""
+        """Send a command with its header and body, like `send_own`."""
         frames = encoded(assembly, self.connections[peer].frame_max)
         position = self.next_position(peer, peer.other, assembly.channel) or 0
         if peer is CLIENT:
@@ -156,11 +156,11 @@ class Legs:
             self.receive(peer, peer.other, frame)
             self._outputs[peer].append(frame.raw)
         if peer is CLIENT and isinstance(assembly.method, (ExecutionException, SessionDetach)):
-            self.met(SERVER, assembly.channel, assembly.method)  # to the client, it is the broker's
+            self.met(SERVER, assembly.channel, assembly.method)  # the client takes it for the broker's
         self.show(peer.other, frames, Note(leg=LEGS[peer]), position)
 
     def show(self, sender: Peer, frames: Sequence[Frame], note: Note, position: int = 0) -> None:
-        """Let taps see frames of one control, or of the command at this position."""
+        """Show taps the frames of one control, or of the command at this position."""
         if frames and self.is_tapped:
             ids = [id_of(position) if frame.track == Track.COMMAND else None for frame in frames]
             data = b"".join([frame.raw for frame in frames])

@@ -1,4 +1,4 @@
-"""Commands of our own between those of a peer: sent as soon as no other is under way, and remembered by their place."""
+"""Insertion of the proxy's commands between those of a peer, with a record of their positions."""
 
 from __future__ import annotations
 
@@ -14,20 +14,20 @@ from amqproxy.proxy.interception.actions import Actions, CloseChannel, Reply
 from amqproxy.rules.verdict import Close
 
 MAX_INSERTIONS = 65_536
-"""Commands of our own among those of one peer of a session that may still be referred to."""
+"""Maximum of insertions among the commands of one peer of a session that may still be referred to."""
 
 MAX_PUT_OFF = 16_384
-"""Commands of our own that may wait on a channel for the end of one that is being sent."""
+"""Maximum of insertions queued on a channel until a command being sent is complete."""
 
 
 class OwnCommands:
-    """Commands of our own on one connection, whose `legs` know what each peer has been sent."""
+    """Inserter of commands on one connection, whose `legs` know the commands sent to each peer."""
 
     def __init__(self, legs: Legs) -> None:
         self._legs = legs
 
     def insert(self, channel: ChannelPaths, to: Peer, assembly: Assembly) -> Actions:
-        """Send a command of our own as soon as no other is under way."""
+        """Send a command of the proxy once no other command is being sent."""
         path, legs, number = channel.directions[to.other], self._legs, channel.number
         if path.is_mid:
             if len(path.put_off) >= MAX_PUT_OFF:
@@ -52,14 +52,14 @@ class OwnCommands:
             return
         upstream = legs.session(SERVER, number)
         if not insertions and upstream is not None and upstream.timeout != 0:
-            # The numbers of both legs differ from here on, which no other connection would know.
+            # The numbers of both legs differ from here on, and a later connection would not know the difference.
             channel.own_timeouts += 1
             yield Reply(SERVER, SessionRequestTimeout(0))
         insertions.add(position)
         yield SendOwn(to, assembly)
 
     def _lowest_live(self, sender: Peer, number: int) -> int:
-        """The lowest position of a command of `sender`, as it counts, that may still be referred to."""
+        """Return the lowest position of a command of `sender`, in its own count, that may still be referred to."""
         session = self._legs.session(sender, number)
         if session is None:
             return 0

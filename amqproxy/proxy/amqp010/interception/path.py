@@ -1,4 +1,4 @@
-"""One channel between the legs: for each sender, what is gathered, what waits, and what becomes of a content."""
+"""One channel between the legs: gathered, delayed and queued frames of each sender, and the content in progress."""
 
 from __future__ import annotations
 
@@ -22,19 +22,19 @@ from amqproxy.taps.note import NOTHING, Note
 
 
 class Rest(Enum):
-    """What becomes of the next frames of the command track."""
+    """Treatment of the next frames on the command track."""
 
     BEGINS = auto()
-    """There is no command under way."""
+    """No command is in progress."""
     IS_GATHERED = auto()
     PASSES = auto()
     IS_SWALLOWED = auto()
 
 
 class Pending:
-    """A control or command that rules judge: the `frames` of it that have come, and its `view` in 0-9-1.
+    """A control or command under evaluation: its `frames` received so far, and its `view` as a 0-9-1 command.
 
-    `position` is that of a command in its session.
+    `position` is a command's position in its session.
     """
 
     __slots__ = ("assembly", "frames", "position", "sender", "view")
@@ -52,9 +52,9 @@ class Pending:
 
 
 class Cause(msgspec.Struct, frozen=True):
-    """The command of the client at `position`, or with this `index`, for which the session `name` is closed.
+    """The client's command at `position`, or with this `index`, for which the session `name` is closed.
 
-    Without a name, it is the session that the client has on the channel.
+    Without a name, it is the client's session on the channel.
     """
 
     position: int | None = None
@@ -63,20 +63,20 @@ class Cause(msgspec.Struct, frozen=True):
 
 
 def cost(frames: Iterable[Frame]) -> int:
-    """The bytes that these frames cost while they are kept."""
+    """Return the bytes charged for these frames while they are kept."""
     return sum([frame.length() + FRAME_COST for frame in frames])
 
 
 class Path:
-    """What one peer sends on one channel.
+    """The frames of one peer on one channel.
 
-    `is_mid`: the receiver has had a part of a command, and not all of it; what is `put_off` is done at its end.
-    Controls that come while a command is gathered go on `behind` it; `gathered_size` are the bytes of that command's
-    payloads so far. `left` is how many bytes of body may still come
-    where rules have believed what the header says of them; `kept` are the bytes of a control and of a command that are
-    not whole. While it `is_paused`, the next command waits, and all behind it; of a control that began before rules
-    were there, `passes_control` the rest. Once it `has_detached`, what the peer sends belongs to the next session; of a
-    queue that `is_stale`, frames are dropped up to the attach of that one.
+    `is_mid` is true while the receiver has only a part of a command; actions `put_off` are carried out at its end.
+    Controls received while a command is gathered are queued `behind` it; `gathered_size` is the size of that command's
+    payloads so far. `left` is the number of body bytes that may still come if rules have relied on the size in the
+    header; `kept` are the bytes of an incomplete control and of an incomplete command. While it `is_paused`, the next
+    command and everything behind it is queued; `passes_control` forwards the rest of a control that began before there
+    were rules. Once it `has_detached`, the peer's frames belong to the next session; from a queue that `is_stale`,
+    frames are dropped up to the attach of that session.
     """
 
     __slots__ = (
@@ -121,24 +121,24 @@ class Path:
 
     @property
     def is_held_up(self) -> bool:
-        """Must what comes now wait behind something?"""
+        """Whether new frames must be queued behind others."""
         return self.waiting is not None or bool(self.queue) or self.is_at_pause
 
     @property
     def is_at_pause(self) -> bool:
-        """Is it paused, with nothing under way that goes on to its end first?"""
+        """Whether the path is paused and no command or control in progress has to be completed first."""
         return self.is_paused and self.rest is Rest.BEGINS and not self.controls and not self.passes_control
 
     @property
     def is_empty(self) -> bool:
-        """Is nothing kept of what the peer has sent?"""
+        """Whether nothing of what the peer has sent is kept or queued."""
         return not (
             self.waiting is not None or self.is_paused or self.queue or self.gathered or self.controls or self.behind
         )
 
     @property
     def is_transparent(self) -> bool:
-        """Does what comes next go on as it comes, with nothing before it?"""
+        """Whether the next frame is forwarded unchanged, with nothing before it."""
         if not self.is_empty or self.put_off:
             return False
         return self.rest is Rest.BEGINS or (self.rest is Rest.PASSES and self.left is None)
@@ -149,7 +149,7 @@ class Path:
 
     @property
     def is_held(self) -> bool:
-        """Is a command held for an operator, and not only delayed?"""
+        """Whether a command is held for an operator, and not only delayed."""
         return self.waiting is not None and self.waiting.hold is not None
 
     def gather(self, frame: Frame) -> None:
@@ -164,17 +164,17 @@ class Path:
         return frames
 
     def put_behind(self, frame: Frame) -> None:
-        """A control waits for the command that is gathered."""
+        """Queue a control behind the gathered command."""
         self.behind.append(frame)
         self._load.add(cost([frame]))
 
     def queue_behind(self) -> None:
-        """Let the controls that came behind the gathered command go before all that came after it."""
+        """Move the controls behind the gathered command to the front of the queue."""
         frames, self.behind = self.behind, []
-        self.queue.extendleft([(frame, 0) for frame in reversed(frames)])  # they count for the load already
+        self.queue.extendleft([(frame, 0) for frame in reversed(frames)])  # charged to the load already
 
     def keep(self, frame: Frame) -> None:
-        """A frame is kept by the legs until the end of its control or command; of a body, they keep none."""
+        """Charge a frame that the legs keep until the end of its control or command; they keep no body frames."""
         track = frame.track
         if frame.ends_assembly:
             self._load.remove(self.kept[track])
@@ -194,7 +194,7 @@ class Path:
         return frame, position
 
     def stale(self) -> Path:
-        """Return a path that goes on with the queue of this one, from its next attach on."""
+        """Return a path that continues with this one's queue, from its next attach on."""
         path = Path(self.sender, self._load)
         path.queue = self.take_queue()
         path.is_stale = bool(path.queue)
@@ -205,19 +205,19 @@ class Path:
         self._load.add(waiting.cost)
 
     def wake(self) -> WaitingCommand | None:
-        """What has waited, if something has; it does no longer."""
+        """Remove and return the delayed or held command, if there is one."""
         waiting, self.waiting = self.waiting, None
         if waiting is not None:
             self._load.remove(waiting.cost)
         return waiting
 
     def take_queue(self) -> deque[tuple[Frame, int]]:
-        """Everything queued, which still counts for the load."""
+        """Remove and return the queue, which stays charged to the load."""
         queue, self.queue = self.queue, deque()
         return queue
 
     def clear(self) -> None:
-        """Forget all that has not gone on."""
+        """Drop everything that has not been forwarded."""
         waiting = self.wake()
         if waiting is not None and waiting.timer is not None:
             waiting.timer.cancel()
@@ -230,11 +230,11 @@ class Path:
 
 
 class ChannelPaths:
-    """One channel. `insertions` are, by the sender, our commands among those of its session.
+    """One channel. `insertions` are, by the sender, the proxy's commands among those of its session.
 
-    While we close its session, `closing` are the peers that have yet to detach. What the client sends on the channel
-    after it has, waits in `reopening` for the other. `destinations` are the subscriptions that rules have renamed.
-    `cost` is what the session costs of memory, in bytes: once it `is_named`, with its name.
+    While the proxy closes the session, `closing` are the peers that have yet to detach. Frames that the client sends
+    after its own detach are queued in `reopening` until the broker's. `destinations` are the subscriptions that rules
+    have renamed. `cost` is the memory charged for the session, in bytes, including its name once it `is_named`.
     """
 
     __slots__ = (
@@ -271,7 +271,7 @@ class ChannelPaths:
 
     @property
     def is_transparent(self) -> bool:
-        """Does all that comes go on as it comes, under the same names and ids?"""
+        """Whether all frames can be forwarded unchanged, with the same names and ids."""
         return (
             self.closing is None
             and not (self.reopening or self.destinations or self.own_timeouts or self.awaited_deletes)

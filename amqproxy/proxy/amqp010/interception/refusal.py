@@ -1,4 +1,4 @@
-"""Why a connection of AMQP 0-10 ends where a rule wants it closed."""
+"""The error with which a rule ends a 0-10 connection."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from amqproxy.rules.verdict import Close
 
 
 class Amqp010Refusal(ProtocolError):
-    """A rule wants the connection closed; the code is the nearest that 0-10 has."""
+    """A rule closes the connection; the code is the nearest one of 0-10."""
 
     name = "refused"
     usual_scope = Scope.CONNECTION

@@ -1,7 +1,7 @@
-"""How a session is ended on both legs, by a rule or by an operator, and how its end is awaited.
+"""Ending a session on both legs, on behalf of a rule or an operator.
 
-The client gets what a broker would send it: an execution.exception, and then session.detach, as Broker-J does it. The
-broker gets a session.detach, and none of what was still to come. Either has a command that it is being sent first.
+The client gets what a broker would send it: an execution.exception and then session.detach, as Broker-J does it. The
+broker gets a session.detach, and none of the client's later frames. A command being sent to either is completed first.
 """
 
 from __future__ import annotations
@@ -35,12 +35,12 @@ from amqproxy.proxy.interception.actions import Actions, Drop, Reply, ShowToTaps
 from amqproxy.rules.verdict import Close
 from amqproxy.taps.note import LEGS, Note
 
-# A control after which the client, whose session.detach has crossed ours, has answered it or begins anew.
+# Controls after which a client, whose session.detach crossed the proxy's, has answered that or begins anew.
 _AFTER_CROSSING = frozenset({SessionAttach.index, SessionDetached.index})
 
 
 class SessionClosing:
-    """Closes sessions of one connection, whose legs are `connections`."""
+    """Closer of the sessions of one connection, whose legs are `connections`."""
 
     def __init__(self, connections: Mapping[Peer, Connection]) -> None:
         self._connections = connections
@@ -48,18 +48,18 @@ class SessionClosing:
 
     @property
     def is_awaited(self) -> bool:
-        """Whether a client has yet to answer our session.detach, which its own has crossed."""
+        """Whether a client whose session.detach crossed the proxy's has yet to answer that."""
         return bool(self._crossed)
 
     def close(self, channel: ChannelPaths, cause: Cause, close: Close) -> Actions:
-        """Close the session on a channel for both peers."""
+        """Close the session on a channel on both legs."""
         if channel.closing is not None:
             return
         name = cause.name
         if name is None:
             session = self._attached(CLIENT, channel.number)
             name = b"" if session is None else session.name
-        for path in channel.directions.values():  # what is queued may end this session, and begin the next
+        for path in channel.directions.values():  # queued frames may end this session and begin the next
             queue = path.take_queue()
             yield Drop(path)
             path.queue = queue
@@ -87,16 +87,16 @@ class SessionClosing:
         return None if channel is None else channel.session
 
     def _session(self, peer: Peer, number: int) -> Session | None:
-        """The session that is attached, or being attached, on the leg of a peer."""
+        """Return the session that is attached, or being attached, on a peer's leg."""
         session = self._attached(peer, number)
         return session if session is not None and session.state in _OPEN else None
 
     def _leave(self, number: int) -> Actions:
-        """Detach from the broker."""
+        """Detach the session from the broker."""
         upstream = self._session(SERVER, number)
         if upstream is None:
             return
-        if upstream.timeout != 0:  # it has failed, and is not to be resumed
+        if upstream.timeout != 0:  # it has failed, and must not be resumed
             yield Reply(SERVER, SessionRequestTimeout(0))
         yield Reply(SERVER, SessionDetach(upstream.name))
 
@@ -123,11 +123,11 @@ class SessionClosing:
         yield Reply(CLIENT, SessionDetach(name))
 
     def take(self, channel: ChannelPaths, path: Path, frame: Frame, position: int) -> Actions:
-        """Take a frame on a channel whose session is being closed: nothing of it goes on, but what has begun."""
+        """Take a frame on a channel whose session is being closed; forward only the rest of a command in progress."""
         closing, sender = channel.closing, path.sender
         assert closing is not None
         if sender not in closing:
-            if sender is CLIENT:  # it begins the next session
+            if sender is CLIENT:  # the frame begins the next session
                 channel.keep_for_next(frame, position)
             return
         if frame.track == Track.COMMAND:
@@ -150,7 +150,7 @@ class SessionClosing:
             yield Reopen()
 
     def _take_control(self, channel: ChannelPaths, sender: Peer, control: Method) -> Actions:
-        """Take a control on a channel whose session is being closed: what ends it there, and no other."""
+        """Take a control on a channel whose session is being closed: only those that end the session matter."""
         assert channel.closing is not None
         match control:
             case SessionDetached():
@@ -164,20 +164,20 @@ class SessionClosing:
                 pass
 
     def _cut(self, channel: ChannelPaths, sender: Peer) -> Actions:
-        """A peer has detached: where it was in the middle of a command, what waits for its end need not."""
+        """Carry out the actions put off until the end of a command that its detached sender will not complete."""
         path, partner = channel.directions[sender], sender.other
         if not path.is_mid:
             return
         path.is_mid = False
         session = self._session(partner, channel.number)
         following = None if session is None else session.streams[sender].next
-        if following is not None and partner is CLIENT:  # to it, that is a command that will not come
+        if following is not None and partner is CLIENT:  # the client has to skip the incomplete command
             yield Reply(partner, SessionGap(SequenceSet.of([id_of(following - 1)])))
         while path.put_off:
             yield from path.put_off.popleft()
 
     def answers_crossing(self, channel: ChannelPaths, frame: Frame) -> bool:
-        """Whether this is the client's answer to our session.detach, which its own has crossed: it goes no further."""
+        """Whether this is the client's answer, not forwarded, to a session.detach of the proxy that crossed its own."""
         if channel.number not in self._crossed or frame.index not in _AFTER_CROSSING:
             return False
         self._crossed.remove(channel.number)

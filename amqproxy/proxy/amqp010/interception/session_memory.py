@@ -1,4 +1,4 @@
-"""What the sessions of one connection cost of the memory that it may have with rules, besides what waits."""
+"""Memory charged for the sessions of one connection with rules, besides queued frames."""
 
 from __future__ import annotations
 
@@ -9,11 +9,11 @@ from amqproxy.proxy.amqp010.interception.path import ChannelPaths
 from amqproxy.proxy.memory_budget import MemoryShare
 
 SESSION_COST, CHANNEL_COST = 20 * 1024, 4 * 1024
-"""About how many bytes a session costs while it is attached, and what both legs keep of a channel till the end."""
+"""Approximate bytes for a session while it is attached, and for a channel on both legs until the connection ends."""
 
 
 class SessionMemory:
-    """Counts it for the `share`."""
+    """Charges of a connection's channels and sessions to its `share`."""
 
     __slots__ = ("_standing", "share")
 
@@ -22,29 +22,29 @@ class SessionMemory:
         self._standing = 0
 
     def add_channel(self) -> None:
-        """There is one more channel, to the end of the connection. `ResourceLimitExceeded` where there is no room."""
+        """Charge a channel until the connection ends. Raises `ResourceLimitExceeded` if the share is exhausted."""
         self._add(CHANNEL_COST)
         if self.share.is_over:
             raise ResourceLimitExceeded("there is no memory now for another channel", scope=Scope.CONNECTION)
 
     def begin(self, channel: ChannelPaths) -> None:
-        """There is a session on a channel, or will be; that of channel 0, which every connection has, is left out."""
+        """Charge a session on a channel, except on channel 0, which every connection has."""
         if channel.number:
             self._charge(channel, SESSION_COST)
 
     def name(self, channel: ChannelPaths, session: Session | None) -> None:
-        """The session on a channel is known, if it is, and so its name, which both legs have."""
+        """Charge the name of a channel's session, once it is known; both legs keep it."""
         if session is not None and not channel.is_named:
             channel.is_named = True
             self._charge(channel, 2 * len(session.name))
 
     def end(self, channel: ChannelPaths) -> None:
-        """The session on a channel has ended."""
+        """Release the charge of a channel's session, which has ended."""
         self._charge(channel, -channel.cost)
 
     @property
     def body_limit(self) -> int:
-        """How large a message could be, at most, if nothing else waited."""
+        """The largest message size that the share would allow if nothing were queued."""
         return min(max(0, self.share.memory.share_limit - self._standing), MAX_BODY)
 
     def _charge(self, channel: ChannelPaths, size: int) -> None:

@@ -1,4 +1,4 @@
-"""What taps are to know of a command, and to see of one that does not go on as it came."""
+"""Notes on commands for taps, and the frames shown of commands that are not forwarded unchanged."""
 
 from __future__ import annotations
 
@@ -21,13 +21,13 @@ from amqproxy.taps.note import LEGS, NOTHING, Note
 def note_for(
     evaluation: Amqp010Evaluation, sender: Peer, pending: Pending, verdict: Verdict
 ) -> Generator[Action, None, Note]:
-    """Show taps a command that is not forwarded as it came; return what they are to know of it."""
+    """Show taps a command that is not forwarded unchanged; return the note on the command."""
     note, view = NOTHING, pending.view
     if verdict.marks or verdict.tags:
         is_shadow = bool(verdict.marks) and all(mark.endswith("(shadow)") for mark in verdict.marks)
         note = Note(verdict.marks, verdict.tags, Outcome.SHADOW if is_shadow else outcome(verdict, view))
     if verdict.command is not view or verdict.damage or verdict.close is not None:
-        if not note.verdict and verdict.close is None:  # names are restored, which has no marks
+        if not note.verdict and verdict.close is None:  # restored names change the command, but have no marks
             note = note._replace(verdict=Outcome.CHANGED)
         frames = shown_frames(sender, pending, evaluation.covered(sender, view))
         yield ShowToTaps(sender, frames, note._replace(leg=LEGS[sender]), pending.position)
@@ -38,7 +38,7 @@ def note_for(
 
 
 def shown_frames(sender: Peer, pending: Pending, covered: View | None) -> Sequence[Frame]:
-    """The frames of a command as taps are to see it; none of one that cannot be encoded."""
+    """Return the frames of a command as taps may see it; none if it cannot be encoded."""
     if covered is None:
         return ()
     if covered is pending.view:

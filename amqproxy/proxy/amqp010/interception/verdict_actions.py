@@ -1,4 +1,4 @@
-"""Turns what rules decide about controls and commands into actions."""
+"""Translation of rule verdicts on controls and commands into actions."""
 
 from __future__ import annotations
 
@@ -45,11 +45,11 @@ WITH_DESTINATION = frozenset(
     for cls in BY_INDEX
     if cls.name in {f"message.{name}" for name in ("set-flow-mode", "flow", "flush", "stop", "resume", "cancel")}
 )
-"""The commands that name a subscription, besides the one that begins it."""
+"""Commands that name an existing subscription."""
 
 
 class VerdictActions:
-    """What becomes of controls and commands of one connection, by the verdicts of rules."""
+    """Actions for the controls and commands of one connection, given the verdicts of rules."""
 
     def __init__(self, legs: Legs, evaluation: Amqp010Evaluation, exchanges: KnownExchanges) -> None:
         self._connections = legs.connections
@@ -59,7 +59,7 @@ class VerdictActions:
         self._tune: ConnectionTune | None = None
 
     def judge(self, channel: ChannelPaths, path: Path, pending: Pending, stage: Stage | None = None) -> Actions:
-        """Have the rules decide about a command, if they may have something to do with it."""
+        """Evaluate the rules for a command if they concern it, and otherwise forward it."""
         sender, assembly, view = path.sender, pending.assembly, pending.view
         if isinstance(assembly.method, ConnectionTuneOk) and self._tune is not None:
             pending = self._with_offered_limits(pending, assembly.method, self._tune)
@@ -79,7 +79,7 @@ class VerdictActions:
         yield Decide(path, view, pending)
 
     def _with_offered_limits(self, pending: Pending, answer: ConnectionTuneOk, tune: ConnectionTune) -> Pending:
-        """The client's tune-ok, with what it leaves out and so takes as offered: the broker may have offered more."""
+        """Complete the client's tune-ok with the limits offered to it: the broker may have offered larger ones."""
         full = replace(
             answer,
             channel_max=tune.channel_max if answer.channel_max is None else answer.channel_max,
@@ -103,7 +103,7 @@ class VerdictActions:
             yield from self.settle(channel, path, pending, verdict)
 
     def settle(self, channel: ChannelPaths, path: Path, pending: Pending, verdict: Verdict) -> Actions:
-        """Carry out a verdict whose time has come."""
+        """Carry out a verdict that is due."""
         is_of_session = pending.view.channel != 0
         if (channel.closing is not None and is_of_session) or self._legs.is_over:
             return
@@ -134,7 +134,7 @@ class VerdictActions:
     def _changed(
         self, channel: ChannelPaths, sender: Peer, pending: Pending, verdict: Verdict
     ) -> tuple[list[Frame], Assembly]:
-        """The frames of what goes on, and what they are."""
+        """Return the frames to forward, and their assembly."""
         if verdict.behind:
             raise Inexpressible("commands of AMQP 0-10 cannot be reordered")
         command, original = verdict.command, pending.assembly
@@ -149,7 +149,7 @@ class VerdictActions:
         return altered(original, assembly, pending.frames, frame_max), assembly
 
     def _note_command(self, channel: ChannelPaths, pending: Pending) -> None:
-        """Note what the client does to an exchange, or asks of it, by its own name for it; and deletes of queues."""
+        """Record the client's commands on exchanges, by its own names, and its deletions of queues."""
         if pending.sender is not CLIENT:
             return
         if pending.assembly.index in SHOWS_EXCHANGES:
@@ -158,14 +158,14 @@ class VerdictActions:
             channel.awaited_deletes.note(pending.assembly.method, pending.position)
 
     def _note_destination(self, channel: ChannelPaths, sender: Peer, before: Method, after: Assembly) -> None:
-        """Remember under which name the broker has a subscription, until it is cancelled."""
+        """Record the broker's name for a renamed subscription until it is cancelled."""
         if isinstance(before, MessageSubscribe) and sender is CLIENT:
             channel.destinations.add(before.destination or "", after.method.destination or "")
         elif isinstance(before, MessageCancel) and sender is CLIENT:
             channel.destinations.remove(before.destination or "")
 
     def _refuse_made(self, pending: Pending, verdict: Verdict, error: Exception) -> Actions:
-        """Refuse a command of which rules have made what cannot be sent."""
+        """Refuse a command that rules have turned into one that cannot be encoded or expressed."""
         by = f" by rule '{verdict.marks[-1]}'" if verdict.marks else ""
         what = str(error) if isinstance(error, Inexpressible) else f"it cannot be encoded ({type(error).__name__})"
         yield LogVerdict("error", f"refused what was made{by}: {what}")
@@ -184,7 +184,7 @@ class VerdictActions:
         yield CloseChannel(Cause(position, pending.assembly.index, name), close)
 
     def _drop(self, channel: ChannelPaths, path: Path, pending: Pending, verdict: Verdict, note: Note) -> Actions:
-        """Send an empty command in place of one, and its answer to the sender."""
+        """Forward an empty command in place of a dropped one, and send its sender the reply."""
         sender, method = path.sender, pending.assembly.method
         if not isinstance(method, Command):
             return
@@ -209,7 +209,7 @@ class VerdictActions:
         note: Note = NOTHING,
         verdict: Verdict | None = None,
     ) -> Actions:
-        """Send a control or command on, under the names and ids that its receiver knows."""
+        """Forward a control or command with the names and ids that its receiver knows."""
         sender, index = path.sender, assembly.index
         method = renamed = assembly.method
         if isinstance(method, ConnectionTune) and assembly.frames is not frames:
@@ -247,7 +247,7 @@ class VerdictActions:
                 self._evaluation.note_answer(delete_answer(view_channel(channel.number)))
 
     def _send_insertion(self, path: Path, pending: Pending, insertion: Insertion) -> Actions:
-        """Send what a rule wants sent; it refuses the command where 0-10 cannot say it."""
+        """Insert a rule's command; if 0-10 cannot express it, refuse the command evaluated."""
         to, number = insertion.to, pending.assembly.channel
         try:
             method = insertion.command.method

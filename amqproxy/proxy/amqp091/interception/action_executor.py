@@ -1,4 +1,4 @@
-"""Carries out the actions that channels yield."""
+"""Execution of the actions that 0-9-1 channels yield."""
 
 from __future__ import annotations
 
@@ -35,11 +35,11 @@ from amqproxy.taps.note import NOTHING, Note
 Delayed091 = DelayedCommands[ChannelInterceptor, ChannelDirection]
 
 MAX_POSTPONED = 1.0
-"""Seconds after which a command that others were to overtake goes on, though they did not come."""
+"""Seconds after which a postponed delivery is sent, even if it was not overtaken."""
 
 
 class Amqp091ActionExecutor(ActionExecutor[ChannelInterceptor, ChannelDirection, Amqp091Evaluation]):
-    """Does what the channels of one 0-9-1 connection want done."""
+    """Executor of the actions that the channels of one 0-9-1 connection yield."""
 
     ERROR = ProtocolError
 
@@ -60,18 +60,18 @@ class Amqp091ActionExecutor(ActionExecutor[ChannelInterceptor, ChannelDirection,
         self.fault = InterceptorFault(sender, error)
 
     def show(self, sender: Peer, frame: Frame) -> bool:
-        """Show a frame to the leg that it goes out on; False when it need not go, since that is closing."""
+        """Show a frame to the leg that it goes out on; return false if that is closing, so that it need not be sent."""
         if frame.index == ChannelClose.index:
             self._keep_rest(sender.other, frame.channel)
         is_live = self._legs.show(sender, frame)
         if frame.index == ChannelOpen.index and is_live:
             channel = self._table.by_number.get(frame.channel)
             if channel is not None and channel.is_watched:
-                self._table.watch_contents(channel)  # the broker's side of the channel has been opened only now
+                self._table.watch_contents(channel)  # the channel was only now opened on the broker's side
         return is_live
 
     def _keep_rest(self, sender: Peer, number: int) -> None:
-        """Note whether a content of `sender` is under way, whose channel the other peer closes: its rest must go on."""
+        """Let the rest of a content of `sender` in progress be forwarded, though the other peer closes the channel."""
         content_state = self._legs.readers[sender].content_states.get(number)
         if content_state is None or content_state.expects == METHOD:
             return
@@ -98,7 +98,7 @@ class Amqp091ActionExecutor(ActionExecutor[ChannelInterceptor, ChannelDirection,
             self._evaluation.cache_passing(sender, self._legs.readers[sender], command.frames[0])
 
     def _postpone(self, channel: ChannelInterceptor, action: Postpone) -> None:
-        """Have a command go on in the end, though others have not overtaken it."""
+        """Schedule a delivery to be sent after `MAX_POSTPONED`, if it is not overtaken until then."""
         direction, postponed = action.direction, action.postponed
         send = partial(channel.output.send_postponed, direction, [postponed])
         postponed.timer = self._delayed.at(MAX_POSTPONED, direction.sender, channel, send)
@@ -114,7 +114,7 @@ class Amqp091ActionExecutor(ActionExecutor[ChannelInterceptor, ChannelDirection,
         if content_state is None or content_state.expects == METHOD or direction.is_mid:
             return
         current = self._legs.current
-        if current is None or current[0] is not direction.sender:  # else its reader is further
+        if current is None or current[0] is not direction.sender:  # otherwise its reader is ahead
             direction.swallow(content_state)
 
     def _insert(self, channel: ChannelInterceptor, action: Insert) -> None:
@@ -123,19 +123,19 @@ class Amqp091ActionExecutor(ActionExecutor[ChannelInterceptor, ChannelDirection,
         else:
             self._insert_now(action.insertion, action.tag, action.note)
 
-    # --- commands of our own
+    # --- commands of the proxy
 
     def _insert_now(self, insertion: Insertion, tag: int | None = None, note: Note = NOTHING) -> None:
-        """Send a command of our own, or one that others have overtaken, to which the broker gave `tag`."""
+        """Send a command of the proxy at once, or an overtaken delivery, to which the broker gave `tag`."""
         command, to = insertion.command, insertion.to
         number = command.channel
         if not self._legs.takes_frames(to, number):
-            return  # the channel that it is for is no more
+            return  # its channel has ended
         channel = self._table.channel(number)
         self.do(channel, channel.insert(to, command, tag, note))
 
     def _insert_later(self, insertion: Insertion) -> None:
-        """Send a command of our own in some time, unless its channel is another by then."""
+        """Schedule a command of the proxy, to be dropped if its channel has ended by then."""
         command = insertion.command
         number = command.channel
         channel = self._table.channel(number)
@@ -149,10 +149,10 @@ class Amqp091ActionExecutor(ActionExecutor[ChannelInterceptor, ChannelDirection,
         self._delayed.at(insertion.after, insertion.to.other, channel, insert)
         load.add(size)
 
-    # --- what goes out
+    # --- output
 
     def _send(self, channel: ChannelInterceptor, action: Send) -> None:
-        """Send frames to the peer that `sender` talks to, but for what belongs to what is closing there, or closed."""
+        """Send frames to the peer opposite `sender`, except those of a channel or connection that is closing there."""
         sender, legs = action.sender, self._legs
         to = sender.other
         is_seen = action.is_shown and self._legs.is_tapped
@@ -163,11 +163,11 @@ class Amqp091ActionExecutor(ActionExecutor[ChannelInterceptor, ChannelDirection,
             if is_seen:
                 legs.pass_to_taps(sender, frame, action.note)
             if frame.index == ChannelCloseOk.index:
-                self.forget_if_closed(frame.channel)  # not before it is sent: the next channel's frames follow it
+                self.forget_if_closed(frame.channel)  # only after sending: the next channel's frames follow it
 
     def _passes_on(self, sender: Peer, frame: Frame) -> bool:
-        """Show a frame to the leg that it goes out on, if that has to see it; False when it need not go."""
-        # On a channel that is closing, a whole content does no harm, and one without its method would.
+        """Show a frame to the leg that it goes out on, if relevant; return false if it need not be sent."""
+        # On a closing channel, a whole content is harmless, but a content without its method is not.
         return self.show(sender, frame) or frame.kind != METHOD or BY_INDEX[frame.index].carries_content
 
     def _send_damaged(self, channel: ChannelInterceptor, action: SendDamaged) -> None:
@@ -181,10 +181,10 @@ class Amqp091ActionExecutor(ActionExecutor[ChannelInterceptor, ChannelDirection,
             for frame in action.frames:
                 self._legs.pass_to_taps(action.sender, frame, action.note)
 
-    # --- a channel, or the connection, that we close
+    # --- closing
 
     def forget_if_closed(self, number: int) -> None:
-        """Let a channel's number be used again once neither leg has the channel."""
+        """Free the number of a channel that has ended on both legs, and start a next one that the client has opened."""
         if not self._table.is_gone(number):
             return
         channel = self._table.by_number.pop(number, None)

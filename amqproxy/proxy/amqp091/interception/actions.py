@@ -1,4 +1,4 @@
-"""Actions that a 0-9-1 channel yields besides those of every protocol."""
+"""Actions that only a 0-9-1 channel yields."""
 
 from __future__ import annotations
 
@@ -13,14 +13,14 @@ from amqproxy.taps.note import NOTHING, Note
 
 
 class Send(Action, frozen=True, gc=False):
-    """Forward frames to the peer that `sender` talks to; taps see them with the note, if they are to be shown."""
+    """Forward frames to the peer opposite `sender`, and show them to taps with the note if `is_shown`."""
 
     sender: Peer
     frames: Sequence[Frame]
     note: Note = NOTHING
     is_shown: bool = True
     is_rest: bool = False
-    """The rest of a content whose beginning the peer has received: it goes on though its channel is closing."""
+    """The rest of a content of which the peer has a part: it is forwarded even if its channel is closing."""
 
 
 class SendDamaged(Action, frozen=True, gc=False):
@@ -31,7 +31,7 @@ class SendDamaged(Action, frozen=True, gc=False):
 
 
 class Insert(Action, frozen=True, gc=False):
-    """Send a command of our own as soon as it may come, or one that was overtaken, to which the broker gave `tag`."""
+    """Send a command of the proxy, or an overtaken delivery with the broker's `tag`, as soon as it is allowed."""
 
     insertion: Insertion
     tag: int | None = None
@@ -39,15 +39,15 @@ class Insert(Action, frozen=True, gc=False):
 
 
 class Postpone(Action, frozen=True, gc=False):
-    """Have `ChannelOutput.send_postponed` asked when a command has not been overtaken in time."""
+    """Schedule `ChannelOutput.send_postponed` for a delivery that is not overtaken in time."""
 
     direction: ChannelDirection
     postponed: PostponedDelivery
 
 
 class Watch(Action, frozen=True, gc=False):
-    """Hand over all frames of the channel from here on."""
+    """Hand over all further frames of the channel."""
 
 
 class Forget(Action, frozen=True, gc=False):
-    """Free the channel's number, if neither leg has the channel any more."""
+    """Free the channel's number, if the channel has ended on both legs."""

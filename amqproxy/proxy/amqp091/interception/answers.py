@@ -1,4 +1,4 @@
-"""Replies in the place of the other peer, to the sender of a message or a confirm that is not sent on."""
+"""Replies on behalf of the other peer to the sender of a message or confirm that is not forwarded."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ from amqproxy.taps.note import Note
 
 
 def answer(tags: ChannelTags, direction: ChannelDirection, command: Command, verdict: Verdict, note: Note) -> Actions:
-    """Reply to the sender of a command that is not sent on, if it expects a reply."""
+    """Reply to the sender of a command that is not forwarded, if it expects a reply."""
     method = command.method
     if isinstance(method, BasicPublish):
         yield from _answer_publish(tags, direction.ordinal, command, verdict, note)
@@ -50,7 +50,7 @@ def _answer_publish(tags: ChannelTags, ordinal: int, command: Command, verdict: 
         return
     if tags.withhold_publish(number, is_answered=answer is not Answer.NOTHING):
         yield Watch()
-    if answer is not Answer.NOTHING:  # after what is to be sent to the client first
+    if answer is not Answer.NOTHING:  # sent after a basic.return
         confirm: Method = BasicNack(number) if answer is Answer.NACK else BasicAck(number, False)
         yield Insert(Insertion(CLIENT, Command(command.channel, confirm)), None, note)
 

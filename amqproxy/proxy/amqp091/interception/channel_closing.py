@@ -1,4 +1,4 @@
-"""How one channel is closed on both legs: by a peer, by both at once, by a rule, or by an operator."""
+"""Closing one channel on both legs, on behalf of a peer, of both at once, of a rule, or of an operator."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from amqproxy.rules.verdict import Close
 from amqproxy.taps.note import Note
 
 CLOSED_BY_RULE = "closed by a rule of the proxy"
-"""The reply text for the other peer when a rule closes a channel that it knows."""
+"""Reply text for the other peer when a rule closes a channel that is open there."""
 
 
 CLOSED_BY_BOTH = Close(Scope.CHANNEL, 200, "closed by both peers")
@@ -23,14 +23,14 @@ CLOSED_BY_BOTH = Close(Scope.CHANNEL, 200, "closed by both peers")
 
 
 def takes_close(connections: Mapping[Peer, Connection], number: int) -> bool:
-    """Is there anything left to be closed? Not where a peer has closed, and the other has received its close."""
+    """Whether a close must be sent or answered: not if one peer has closed, and the other has received its close."""
     channels = [connection.channels.get(number) for connection in connections.values()]
     is_open = any(channel is not None and channel.takes_frames for channel in channels)
     return is_open or any(is_unanswered(connections, number, peer) for peer in (CLIENT, SERVER))
 
 
 def is_unanswered(connections: Mapping[Peer, Connection], number: int, peer: Peer) -> bool:
-    """Has the peer closed the channel, and the other not received its close, so that it will not answer it?"""
+    """Whether the peer has closed the channel, but the other has not received its close and will not answer it."""
     own, other = connections[peer].channels.get(number), connections[peer.other].channels.get(number)
     return _has_closed(peer, own) and not _has_closed(peer, other)
 
@@ -38,7 +38,7 @@ def is_unanswered(connections: Mapping[Peer, Connection], number: int, peer: Pee
 def close_both(
     connections: Mapping[Peer, Connection], number: int, close: Close, class_and_method: tuple[int, int], note: Note
 ) -> Actions:
-    """Close the channel for both peers, with the code and text for the one that is to receive them."""
+    """Close the channel on both legs; code and text go to the receiver that the close names."""
     receiver = close.receiver or CLIENT
     error = ChannelClose(close.code, close.text, *class_and_method)
     farewell = ChannelClose(200, close.farewell or CLOSED_BY_RULE, 0, 0)

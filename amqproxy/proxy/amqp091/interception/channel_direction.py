@@ -1,4 +1,4 @@
-"""One direction of one channel: what waits there, and what becomes of the content that is under way."""
+"""One direction of one channel: its queued frames and commands, and the state of the content in progress."""
 
 from __future__ import annotations
 
@@ -24,23 +24,23 @@ _UNKNOWN = 1 << 62
 
 
 class ContentRest(Enum):
-    """What becomes of the frames of a content whose verdict has fallen."""
+    """Treatment of the remaining frames of a content that was evaluated."""
 
     PASSES = auto()
     IS_SWALLOWED = auto()
 
 
 _numbers = itertools.count()
-"""Keep those in order that are overtaken enough at the same time."""
+"""Sequence numbers that keep the order of deliveries which become due at the same count."""
 
 
 def cost(frames: Iterable[Frame]) -> int:
-    """The bytes that these frames cost while they are kept."""
+    """Return the bytes charged for these frames while they are kept."""
     return sum([frame.size + FRAME_COST for frame in frames])
 
 
 class PostponedDelivery:
-    """A command that `left` more of its method are to overtake; `tag` is the delivery tag that the broker gave it."""
+    """A delivery that `left` more commands of its method must overtake; `tag` is the broker's delivery tag."""
 
     __slots__ = ("command", "cost", "left", "tag", "timer")
 
@@ -53,16 +53,17 @@ class PostponedDelivery:
 
 
 class ChannelDirection:
-    """One direction of a channel: what `sender` has sent on it that has not been sent on yet.
+    """One direction of a channel: the commands of `sender` that have not been forwarded.
 
-    `gathered` are the frames of a command that is not evaluated yet, `stage` how much of it must come before it can be;
-    `rest` is what becomes of the frames of a content that is evaluated, or was not wanted. `is_mid` holds while the
-    target has had a part of a content and not all of it: nothing else may be put between. While it `is_paused`, what
-    begins waits; a content that has begun goes on to its end. `ordinal` counts the contents
-    seen, `settled` those of whom it is known by now whether they go on. `first` is the method under way, and `is_acked`
-    whether it has to be acknowledged, as it was when it came; None if that was not asked. `note` is what taps are to
-    know of it. `insertions` wait for the end of such a content; each with the delivery tag that the broker gave it, if
-    it did. What waits counts for `loads`, for the peer on whose account it does; what is gathered for `gathering`.
+    `gathered` are the frames of a command that awaits evaluation, and `stage` is how much of it is needed for that;
+    `rest` is the treatment of the remaining frames of a content that was evaluated or was not wanted. `is_mid` is true
+    while the target has received only a part of a content: no other command may be sent in between. While the direction
+    `is_paused`, new commands are queued, but a content in progress is completed. `ordinal` counts the contents seen,
+    `settled` those of which it is decided whether they are forwarded. `first` is the method in progress, and `is_acked`
+    tells whether it has to be acknowledged, determined on arrival; `None` if that was not needed. `note` is the note
+    about it for taps. `insertions` wait for the end of a content in progress; each has the broker's delivery tag, if
+    any. Queued commands are charged to `loads`, to the account of the peer that caused them; gathered frames to
+    `gathering`.
     """
 
     __slots__ = (
@@ -98,7 +99,7 @@ class ChannelDirection:
         self._waiting_load = loads[sender]
         self._own_load = loads[
             sender.other
-        ]  # a command of our own counts for the peer that caused it, the receiver here
+        ]  # a command made by the proxy is charged to the peer that caused it, here the receiver
         self._gathering = gathering
         self._gathered_cost = 0
         self.gathered: list[Frame] = []
@@ -126,12 +127,12 @@ class ChannelDirection:
 
     @property
     def is_held(self) -> bool:
-        """Is a command held for an operator, and not only delayed?"""
+        """Whether a command is held for an operator, and not only delayed."""
         return self.waiting is not None and self.waiting.hold is not None
 
     @property
     def is_held_up(self) -> bool:
-        """Must what comes now wait behind something?"""
+        """Whether new frames must be queued behind others."""
         return self.waiting is not None or bool(self.queue)
 
     def enqueue(self, frame: Frame, is_acked: bool | None) -> None:
@@ -145,17 +146,17 @@ class ChannelDirection:
 
     @property
     def keeps_rest(self) -> bool:
-        """Whether the rest of a content is queued, and is all that still goes on."""
+        """Whether the rest of a content is queued, after which no other frame is forwarded."""
         return self._is_rest_open is not None and bool(self.queue)
 
     def queued_rest(self) -> list[Frame]:
-        """Return the queued frames of the content that the receiver has had a part of."""
+        """Return the queued frames of the content of which the receiver has a part."""
         if not self.is_mid:
             return []
         return [frame for frame, _ in itertools.takewhile(lambda queued: queued[0].kind != METHOD, self.queue)]
 
     def keep_rest(self, frames: Iterable[Frame]) -> None:
-        """Queue these frames, the rest of a content: of what comes later, only frames of the same content follow."""
+        """Queue the rest of a content; of later frames, only those of the same content are still queued."""
         for frame in frames:
             self.enqueue(frame, None)
         if self._is_rest_open is None:
@@ -169,24 +170,24 @@ class ChannelDirection:
             self.enqueue(frame, None)
 
     def wait(self, waiting: WaitingCommand) -> None:
-        """Have a command wait, and all behind it."""
+        """Delay or hold a command, and all later ones."""
         self.waiting = waiting
         self._waiting_load.add(waiting.cost)
 
     def wake(self) -> WaitingCommand | None:
-        """What has waited, if something has; it does no longer."""
+        """Remove and return the delayed or held command, if there is one."""
         waiting, self.waiting = self.waiting, None
         if waiting is not None:
             self._waiting_load.remove(waiting.cost)
         return waiting
 
     def put_off(self, command: Command, tag: int | None) -> None:
-        """Keep a command of our own until the content under way has come to its end."""
+        """Queue a command of the proxy until the content in progress is complete."""
         self.insertions.append((command, tag))
         self._own_load.add(cost_of_own(command))
 
     def next_own(self) -> tuple[Command, int | None]:
-        """The first that was put off."""
+        """Remove and return the first queued command of the proxy."""
         command, tag = self.insertions.popleft()
         self._own_load.remove(cost_of_own(command))
         return command, tag
@@ -199,7 +200,7 @@ class ChannelDirection:
         self._waiting_load.add(postponed.cost)
 
     def no_longer_postponed(self, gone: Iterable[PostponedDelivery]) -> None:
-        """Forget those that are sent, or are not to be sent at all."""
+        """Remove postponed deliveries, which were sent or dropped."""
         for each in gone:
             del self.postponed[each]
             self._waiting_load.remove(each.cost)
@@ -209,7 +210,7 @@ class ChannelDirection:
             self._overtaking.clear()
 
     def gather(self, frames: list[Frame], stage: Stage) -> None:
-        """Keep a command of which these have come until it has come as far as `stage`."""
+        """Start gathering a command from its first `frames`, up to `stage`."""
         self.gathered = frames
         self.stage = stage
         self._has_header = False
@@ -219,7 +220,7 @@ class ChannelDirection:
         self._gathering.add(self._gathered_cost)
 
     def gather_more(self, frame: Frame) -> bool:
-        """Keep one more frame; True when the command is complete."""
+        """Gather one more frame; return whether the command is complete."""
         self.gathered.append(frame)
         size = frame.size + FRAME_COST
         self._gathered_cost += size
@@ -227,14 +228,14 @@ class ChannelDirection:
         return self.advance(frame)
 
     def take_gathered(self) -> list[Frame]:
-        """What was gathered, which is for others to keep."""
+        """Remove and return the gathered frames, and release their charge."""
         frames, self.gathered = self.gathered, []
         self._gathering.remove(self._gathered_cost)
         self._gathered_cost = 0
         return frames
 
     def join(self, content_state: ContentState | None) -> None:
-        """Begin to follow a content whose frames were not handed over so far."""
+        """Start following a content whose frames were not handed over so far."""
         self.end()
         if content_state is None:
             return
@@ -245,25 +246,25 @@ class ChannelDirection:
             self._remaining = content_state.remaining
 
     def swallow(self, content_state: ContentState) -> None:
-        """Let nothing go on of a content that is under way, and that has not gone on so far."""
+        """Discard the rest of a content in progress of which nothing was forwarded."""
         self.begin(ContentRest.IS_SWALLOWED)
         self._has_header = content_state.expects != HEADER
         self._remaining = content_state.remaining
 
     def join_midway(self, frame: Frame) -> None:
-        """Begin to see a content with a header or body of it; its content state knows how much more is to come."""
+        """Start following a content at one of its headers or bodies; its content state has the remaining size."""
         self.begin(ContentRest.PASSES)
         self.ordinal = self.settled = frame.ordinal
         self._has_header = frame.kind != HEADER
         self._remaining = _UNKNOWN
 
     def join_closing(self) -> None:
-        """Begin to follow a channel that is closing: whether, and how much of, a content is under way is not known."""
+        """Start following a closing channel, on which a content of unknown size may be in progress."""
         self.begin(ContentRest.PASSES)
         self._remaining = _UNKNOWN
 
     def catch_up(self, content_state: ContentState | None) -> bool:
-        """Learn what `join_midway` left open from the content state, whose frames are all here; True: the end."""
+        """Read the size that `join_midway` left open from the content state; return whether the content has ended."""
         if content_state is not None and content_state.expects != METHOD:
             self._remaining = content_state.remaining
             return False
@@ -271,27 +272,27 @@ class ChannelDirection:
 
     @property
     def is_unsure(self) -> bool:
-        """Is it not known how much of the content under way is to come?"""
+        """Whether the remaining size of the content in progress is unknown."""
         return self.is_mid and self._remaining > _UNKNOWN // 2
 
     def begin(self, rest: ContentRest) -> None:
-        """A method's content begins, and this becomes of it."""
+        """Start a content, whose frames are forwarded or discarded as `rest` says."""
         self.rest = rest
         self.is_mid = rest is ContentRest.PASSES
         self._has_header = False
         self._remaining = 0
 
     def start(self, first: Frame, is_acked: bool | None) -> None:
-        """A command begins."""
+        """Start a command."""
         if first.kind == METHOD and BY_INDEX[first.index].carries_content:
             self.ordinal = first.ordinal or self.ordinal + 1
-            self.settled = self.ordinal - 1  # those before may have passed unseen
+            self.settled = self.ordinal - 1  # earlier contents may have passed without being seen here
         elif first.ordinal:
             self.ordinal = self.settled = first.ordinal
         self.first, self.is_acked, self.note = first, is_acked, NOTHING
 
     def advance(self, frame: Frame) -> bool:
-        """Count a header or body of the content under way; True when that completes it."""
+        """Count a header or body of the content in progress; return whether it completes the content."""
         if frame.kind == HEADER:
             self._has_header = True
             self._remaining = frame.body_size
@@ -300,19 +301,19 @@ class ChannelDirection:
         return self._has_header and self._remaining <= 0
 
     def skip(self, frames: Sequence[Frame]) -> bool:
-        """Count frames that were gathered, after their method; True when the content is complete."""
+        """Count gathered frames that follow their method; return whether the content is complete."""
         is_complete = False
         for frame in frames:
             is_complete = self.advance(frame)
         return is_complete
 
     def end(self) -> None:
-        """The content under way is complete."""
+        """Mark the content in progress as complete."""
         self.is_mid = False
         self.rest = ContentRest.PASSES
 
     def overtaken_by(self, index: int) -> list[PostponedDelivery]:
-        """Count a command of that method's: those that have been overtaken enough now."""
+        """Count a command with this method; return the deliveries that have now been overtaken often enough."""
         passed = self._passed[index] = self._passed.get(index, 0) + 1
         heap = self._overtaking.get(index, [])
         ready = []
@@ -324,7 +325,7 @@ class ChannelDirection:
         return ready
 
     def clear(self) -> None:
-        """Drop all that has not gone on; nothing is paused any more."""
+        """Drop everything that was not forwarded, and end a pause."""
         self.is_paused = False
         self._waiting_load.remove(cost([frame for frame, _ in self.queue]))
         self.queue.clear()

@@ -1,7 +1,4 @@
-"""One channel between the legs: both directions of it, and its end. It yields what is to be done.
-
-Somewhat long, since a command's life on the channel, from its first frame to its last, is in one place.
-"""
+"""One 0-9-1 channel between the legs: both directions and the channel's end, yielding actions."""
 
 from __future__ import annotations
 
@@ -40,7 +37,7 @@ from amqproxy.rules.verdict import Answer, Close, Stage, Verdict
 from amqproxy.taps.note import LEGS, NOTHING, Note
 
 DELIVERIES = frozenset({BasicDeliver.index, BasicGetOk.index})
-"""What a client may have to acknowledge."""
+"""Methods whose deliveries a client may have to acknowledge."""
 
 CHANNEL_ENDS = frozenset({ChannelClose.index, ChannelCloseOk.index})
 
@@ -48,12 +45,12 @@ _CLOSES = frozenset({ChannelClose.index, ConnectionClose.index})
 
 
 class ChannelInterceptor:
-    """What a channel needs whose legs may differ. It takes frames and verdicts, and yields actions.
+    """Channel state once the two legs may differ; takes frames and verdicts, and yields actions.
 
-    `tags` translates what the legs number differently. `closing` is why we close it; `is_closed` is true once both
-    peers have been sent a close. `is_gone_upstream` is true once the broker has closed it, though its close may have to
-    wait. `reopening` holds the client's frames for the next channel of this number, sent before the broker has let go
-    of this one.
+    `tags` translates the numbers that differ between the legs. `closing` is the close that the proxy carries out;
+    `is_closed` is true once both peers have been sent a close. `is_gone_upstream` is true once the broker has closed
+    the channel, though its close may have to wait. `reopening` holds the client's frames for the next channel of this
+    number, sent before the broker has released this one.
     """
 
     __slots__ = (
@@ -84,7 +81,7 @@ class ChannelInterceptor:
         self.reopening: deque[Frame] = deque()
 
     def is_idle(self, direction: ChannelDirection) -> bool:
-        """Do the legs not differ, is nothing before what comes now, and no content under way?"""
+        """Whether the legs agree, nothing is queued, and no content is in progress in this direction."""
         if self.is_watched or self.closing is not None or self.reopening or direction.is_mid:
             return False
         return direction.rest is ContentRest.PASSES and not (
@@ -92,13 +89,13 @@ class ChannelInterceptor:
         )
 
     def leaves_rest(self, direction: ChannelDirection) -> bool:
-        """Is nothing to be done about the rest of a content under way but to pass it, or to swallow it?"""
+        """Whether the rest of the current content can be forwarded or discarded without inspection."""
         if self.closing is not None or direction.insertions or direction.is_held_up or direction.gathered:
             return False
         return direction.is_mid or direction.rest is ContentRest.IS_SWALLOWED
 
     def pass_by(self, direction: ChannelDirection, frames: Sequence[Frame]) -> None:
-        """A message has gone on as it lay there, or its begin."""
+        """Record a message, or its beginning, that was forwarded unchanged."""
         direction.start(frames[0], None)
         direction.settled = direction.ordinal
         direction.begin(ContentRest.PASSES)
@@ -106,7 +103,7 @@ class ChannelInterceptor:
             direction.end()
 
     def is_reopening(self) -> bool:
-        """Do the client's frames belong to the number's next channel, which has to wait for the end of this one?"""
+        """Whether the client's frames belong to the number's next channel, which waits for the end of this one."""
         if self.reopening:
             return True
         legs = self._around.connections
@@ -115,12 +112,12 @@ class ChannelInterceptor:
     # --- frames
 
     def take(self, sender: Peer, frame: Frame, *, is_live: bool) -> Actions:
-        """Take a frame that has come just now; it is live unless what it belongs to is closing on its leg."""
+        """Take a frame just received; `is_live` is false if its channel or connection is closing on that leg."""
         direction = self.directions[sender]
         if self.closing is not None:
             return self._take_while_closing(direction, frame, is_live)
         if self.is_gone_upstream and sender is CLIENT and frame.index not in CHANNEL_ENDS:
-            is_live = False  # the client may not know it yet, but the broker would not take it any more
+            is_live = False  # the client may not know yet, but the broker would not accept it any more
         if not is_live:
             return self._take_late(direction, frame)
         if frame.index in _CLOSES:
@@ -128,7 +125,7 @@ class ChannelInterceptor:
         return self._admit(direction, frame)
 
     def _take_late(self, direction: ChannelDirection, frame: Frame) -> Actions:
-        """Take a frame on a channel that is closing: what begins does not go on, and so nothing of its content."""
+        """Take a frame on a channel that is closing there: a new command and its content are dropped."""
         if direction.keeps_rest:
             direction.add_to_rest(frame)
         elif frame.kind == METHOD:
@@ -143,7 +140,7 @@ class ChannelInterceptor:
         return ()
 
     def _take_rest(self, direction: ChannelDirection, frame: Frame) -> Actions:
-        """Take a header or body on a channel that is closing: a receiver that has had the beginning gets the rest.
+        """Take a header or body on a closing channel: a receiver that has the beginning of a content gets the rest.
 
         RabbitMQ closes the connection with 505 for channel.close-ok in the middle of a content.
         """
@@ -152,7 +149,7 @@ class ChannelInterceptor:
         return (Send(direction.sender, (frame,), direction.note, is_rest=True),)
 
     def keep_for_next(self, frame: Frame) -> Actions:
-        """Take a frame that the client sends on the number's next channel, before the broker has let go of this one."""
+        """Queue a client frame for the next channel of this number, until the broker has released this one."""
         check(frame)
         self.reopening.append(frame)
         self._around.loads[CLIENT].add(cost([frame]))
@@ -168,7 +165,7 @@ class ChannelInterceptor:
             if is_unanswered(self._around.connections, self.number, CLIENT):
                 yield from self._answer_both()
                 return
-            yield Drop(self.directions[CLIENT])  # the broker would not take it any more
+            yield Drop(self.directions[CLIENT])  # the broker would not accept it any more
         yield from self._admit(direction, frame)
 
     def _admit(self, direction: ChannelDirection, frame: Frame) -> Actions:
@@ -183,18 +180,18 @@ class ChannelInterceptor:
         return ()
 
     def may_go_on(self, direction: ChannelDirection) -> bool:
-        """Whether the first frame of a queue may be processed: a close waits for all else that its sender has sent."""
+        """Whether the first queued frame may be processed: connection.close waits for all frames sent before it."""
         first = direction.queue[0][0]
         if first.index == ConnectionClose.index and self._around.holds_up(direction.sender):
             return False
         return not (direction.is_paused and first.kind == METHOD)
 
     def next_queued(self, direction: ChannelDirection) -> Actions:
-        """Go on with the first that waited behind something else, which does so no longer."""
+        """Process the first queued frame, after the command that it waited for."""
         return self._process(direction, *direction.dequeue())
 
     def _process(self, direction: ChannelDirection, frame: Frame, is_acked: bool | None) -> Actions:
-        """Do with the next frame of a direction what is to be done with it."""
+        """Process the next frame of one direction."""
         if frame.kind in (METHOD, HEARTBEAT):
             return self._begin(direction, frame, is_acked)
         if direction.gathered:
@@ -202,7 +199,7 @@ class ChannelInterceptor:
         return self._pass_content(direction, frame)
 
     def _pass_content(self, direction: ChannelDirection, frame: Frame) -> Actions:
-        """Send a header or body on, or not, as its content does."""
+        """Forward or discard a header or body, as decided for its content."""
         is_complete = direction.advance(frame)
         if direction.rest is not ContentRest.PASSES:
             return self.complete(direction) if is_complete else ()
@@ -214,13 +211,13 @@ class ChannelInterceptor:
         return (passes,)
 
     def _end_with(self, direction: ChannelDirection, last: Send) -> Actions:
-        """Send the end of a content on."""
+        """Forward the last frame of a content and complete it."""
         yield last
         yield from self.complete(direction)
 
     def _begin(self, direction: ChannelDirection, frame: Frame, is_acked: bool | None) -> Actions:
         if direction.gathered:
-            direction.take_gathered()  # a method cuts a content short
+            direction.take_gathered()  # a method interrupts a content
             direction.decided = None
         if direction.is_mid or direction.insertions or self.tags.own_requests or self._around.counts_unacked:
             return self._begin_behind(direction, frame, is_acked)
@@ -228,7 +225,7 @@ class ChannelInterceptor:
         return self._stage(direction, frame)
 
     def _begin_behind(self, direction: ChannelDirection, frame: Frame, is_acked: bool | None) -> Actions:
-        """The same, where something is to be done before."""
+        """Begin a command like `_begin`, after completing an interrupted content, insertions and own replies."""
         if direction.is_mid:
             yield from self.complete(direction)
         direction.start(frame, is_acked)
@@ -240,7 +237,7 @@ class ChannelInterceptor:
         yield from self._stage(direction, frame)
 
     def _stage(self, direction: ChannelDirection, frame: Frame) -> Actions:
-        """Evaluate a command of which the first frame is there, or gather more of it; or let it pass."""
+        """Evaluate a command from its first frame, gather more of its frames, or let it pass."""
         stage = self._around.stage(direction.sender, frame)
         carries_content = frame.kind == METHOD and BY_INDEX[frame.index].carries_content
         if stage is Stage.NOTHING:
@@ -274,7 +271,7 @@ class ChannelInterceptor:
         yield from self._begin_rest(direction, command.frames, ContentRest.IS_SWALLOWED)
 
     def _excess(self, direction: ChannelDirection, frame: Frame) -> ProtocolError | None:
-        """What is too much about a command that is gathered: 406 where it is, 311 where it may fit another time."""
+        """Return the error for a too large gathered command: 406 for its size, 311 if it may fit another time."""
         share = self._around.share
         limit = min(share.memory.share_limit, MAX_BODY)
         if frame.kind == HEADER and frame.body_size > limit and direction.stage is Stage.BODY:
@@ -287,7 +284,7 @@ class ChannelInterceptor:
         return None
 
     def stage_again(self, direction: ChannelDirection) -> None:
-        """Wait for as much of what is gathered as the rules that there are now must see."""
+        """Raise the stage of the command being gathered to what the reloaded rules need."""
         if direction.gathered and direction.decided is None:
             direction.stage = max(direction.stage, self._around.stage(direction.sender, direction.gathered[0]))
 
@@ -313,11 +310,11 @@ class ChannelInterceptor:
         yield Watch()
 
     def resume(self, direction: ChannelDirection, waiting: WaitingCommand) -> Actions:
-        """Go on with a command that has waited."""
+        """Continue with a command that was delayed or held."""
         return self._settle(direction, waiting.original, waiting.verdict)
 
     def _settle(self, direction: ChannelDirection, command: Command, verdict: Verdict) -> Actions:
-        """Carry out a verdict whose time has come."""
+        """Carry out a verdict that is due."""
         if verdict.close is None and (verdict.answer is Answer.RETURN or verdict.behind) and not command.is_complete:
             direction.gather(command.frames, Stage.BODY)
             direction.decided = verdict
@@ -352,13 +349,13 @@ class ChannelInterceptor:
                 yield Insert(insertion, None, note)
 
     def _is_noted(self, verdict: Verdict) -> bool:
-        """Are taps to know what becomes of a command?"""
+        """Whether taps must be told the verdict on the command."""
         return self._around.is_tapped and bool(verdict.marks or verdict.tags)
 
     def _begin_rest(
         self, direction: ChannelDirection, frames: Sequence[Frame], rest: ContentRest, note: Note = NOTHING
     ) -> Actions:
-        """Note what becomes of the frames that are still to come of a content that was evaluated."""
+        """Record whether the remaining frames of an evaluated content are forwarded or discarded."""
         if frames[0].kind != METHOD or not BY_INDEX[frames[0].index].carries_content:
             return ()
         direction.begin(rest)
@@ -370,14 +367,14 @@ class ChannelInterceptor:
         return self.complete(direction, note)
 
     def complete(self, direction: ChannelDirection, note: Note = NOTHING) -> Actions:
-        """A content has come to its end."""
+        """Complete a content: send the insertions that waited for it, and close the channel if that is pending."""
         direction.end()
         yield from self.output.insert_waiting(direction, note)
         if self.closing is not None:
             yield from self._try_to_close(note)
 
     def is_mid(self, direction: ChannelDirection) -> bool:
-        """Has the target of the direction had a part of a content, and not all of it?"""
+        """Whether the target of the direction has received only a part of a content."""
         if self.number == 0:
             return False
         content_state = self._around.readers[direction.sender].content_states.get(self.number)
@@ -388,7 +385,7 @@ class ChannelInterceptor:
         return direction.is_mid if content_state.is_shown else True
 
     def insert(self, to: Peer, command: Command, tag: int | None, note: Note) -> Actions:
-        """Send a command of our own as soon as no content is under way; of one that came, `tag` is the broker's."""
+        """Send a command once no content is in progress; `tag` is the broker's, for a delivery that was received."""
         if self.closing is not None:
             return
         direction = self.directions[to.other]
@@ -401,7 +398,7 @@ class ChannelInterceptor:
     # --- the end
 
     def close(self, command: Command | None, close: Close, note: Note = NOTHING) -> Actions:
-        """Close a channel on both legs, as soon as neither peer is in the middle of a content on it.
+        """Close a channel on both legs, once no content is in progress on either.
 
         `command` is the one that it is closed for, if there is one.
         """
@@ -420,7 +417,7 @@ class ChannelInterceptor:
         yield from self._try_to_close(note)
 
     def _answer_both(self) -> Actions:
-        """Answer both peers, who have closed the channel, once each content that has begun to go on has ended."""
+        """Answer both peers, which have both closed the channel, once the contents in progress have ended."""
         self.closing = CLOSED_BY_BOTH
         yield Watch()
         for direction in self.directions.values():
@@ -437,11 +434,11 @@ class ChannelInterceptor:
         yield from close_both(self._around.connections, self.number, self.closing, self.class_and_method, note)
 
     def _take_while_closing(self, direction: ChannelDirection, frame: Frame, is_live: bool) -> Actions:
-        """Take a frame on a channel that we are closing: nothing of it goes on."""
+        """Take a frame on a channel that the proxy is closing: only the rest of a content in progress is forwarded."""
         sender = direction.sender
         if not self.is_closed:
             if frame.index in CHANNEL_ENDS and is_live:
-                self.closing = None  # a peer was quicker: it closes for both
+                self.closing = None  # the peer's own close came first and applies on both legs
                 self.is_gone_upstream |= sender is SERVER
                 if is_unanswered(self._around.connections, self.number, sender.other):
                     yield from self._answer_both()

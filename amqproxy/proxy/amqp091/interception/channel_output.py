@@ -1,4 +1,4 @@
-"""What goes out on one channel: commands as they came, changed, late, or of our own."""
+"""Output of one channel: commands forwarded, altered, postponed, or made by the proxy."""
 
 from __future__ import annotations
 
@@ -22,11 +22,11 @@ from amqproxy.rules.verdict import Close, Insertion, Verdict
 from amqproxy.taps.note import LEGS, NOTHING, Note
 
 CONSUMER_ENDS = frozenset({BasicCancel.index, BasicCancelOk.index})
-"""After these of the server's, nothing more may come for a consumer."""
+"""Server methods after which nothing more may be sent to a consumer."""
 
 
 class ChannelOutput:
-    """Sends commands on a channel, each under the numbers that its receiver knows."""
+    """Sender of a channel's commands, with the numbers that each receiver knows."""
 
     __slots__ = ("_around", "_directions", "_number", "_tags")
 
@@ -41,7 +41,7 @@ class ChannelOutput:
     def pass_on(
         self, direction: ChannelDirection, original: Command, command: Command, verdict: Verdict, note: Note
     ) -> Generator[Action, None, ContentRest]:
-        """Send a command on, as it came or changed; what becomes of what is still to come of it."""
+        """Forward a command, unchanged or altered; return how its remaining frames are treated."""
         sender = direction.sender
         frame_max = self._around.connections[sender.other].frame_max
         try:
@@ -85,13 +85,13 @@ class ChannelOutput:
         yield Postpone(direction, postponed)
 
     def send_postponed(self, direction: ChannelDirection, those: Iterable[PostponedDelivery]) -> Actions:
-        """Send what others were to overtake, whether they came or not."""
+        """Send postponed deliveries, whether they were overtaken or not."""
         direction.no_longer_postponed(those)
         for each in those:
             yield Insert(Insertion(CLIENT, each.command), each.tag)
 
     def overtake(self, direction: ChannelDirection, command: Command, note: Note = NOTHING) -> Actions:
-        """Count a command for those that others are to overtake, and send those that were overtaken enough."""
+        """Count a command as overtaking postponed deliveries, and send those that were overtaken often enough."""
         for each in direction.overtaken_by(command.index) if direction.postponed else ():
             yield Insert(Insertion(CLIENT, each.command), each.tag, note)
 
@@ -101,7 +101,7 @@ class ChannelOutput:
             yield from self.send_own(direction.sender.other, command, tag, note)
 
     def send_own(self, to: Peer, command: Command, tag: int | None, note: Note) -> Actions:
-        """Send a command that was not received just now. Its number, if it has one, is the next."""
+        """Send a command that was not just received, with the receiver's next number if it has one."""
         method = command.method
         if isinstance(method, BasicPublish):
             yield from self._tags.number_confirms()
@@ -118,7 +118,7 @@ class ChannelOutput:
             yield Send(to.other, frames, note._replace(leg=LEGS[to]))
 
     def _excess_size(self, to: Peer, frames: Sequence[Frame]) -> int:
-        """Size of the first frame that is too large for its receiver and cannot be split; 0 if there is none.
+        """Return the size of the first frame that exceeds its receiver's limit and cannot be split; 0 if there is none.
 
         A client is sent larger content headers, as RabbitMQ does.
         """
@@ -134,7 +134,7 @@ class ChannelOutput:
     def send_frames(
         self, sender: Peer, frames: Sequence[Frame], note: Note = NOTHING, shown: Command | None = None
     ) -> Actions:
-        """Send frames of a command on, the method's first, under the numbers that their receiver knows."""
+        """Send the frames of a command, beginning with its method, with the numbers that the receiver knows."""
         if not frames:
             return
         first = frames[0]
@@ -152,7 +152,7 @@ class ChannelOutput:
                 yield CloseChannel(Command.received([first]), Close(Scope.CHANNEL, 406, text))
                 translated = []
             if translated != [first]:
-                if shown is None and self._around.is_tapped:  # the two legs know it by different numbers
+                if shown is None and self._around.is_tapped:  # the two legs have different numbers for it
                     yield ShowToTaps(sender, [first], note._replace(leg=LEGS[sender]))
                 yield Send(sender, translated, note._replace(leg=LEGS[sender.other]), shown is None)
                 frames = frames[1:]
@@ -164,7 +164,7 @@ class ChannelOutput:
 
 
 def frames_shown(command: Command | None, covered: Command | None) -> Sequence[Frame]:
-    """The frames of a command as taps are to see it; none of one that cannot be encoded."""
+    """Return the frames of a command as taps may see it; none if it cannot be encoded."""
     if covered is None or covered is command:
         return covered.frames if covered is not None else ()
     with suppress(Exception):

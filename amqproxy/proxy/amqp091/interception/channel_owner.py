@@ -1,4 +1,4 @@
-"""What a `ChannelInterceptor` may ask of the connection that it belongs to."""
+"""The interface between a `ChannelInterceptor` and the connection that it belongs to."""
 
 from __future__ import annotations
 
@@ -16,15 +16,15 @@ from amqproxy.rules.verdict import Stage
 
 
 class ChannelOwner(Protocol):
-    """What a channel may ask of its connection; nothing changes by being asked."""
+    """A channel's read-only view of its connection."""
 
     @property
     def connections(self) -> Mapping[Peer, Connection]:
-        """The legs', by the peer at their other end."""
+        """Connection state of each leg, by the peer at its other end."""
 
     @property
     def readers(self) -> Mapping[Peer, FrameReader]:
-        """Where the frames of each sender come from."""
+        """Frame readers by the sender of the frames."""
 
     @property
     def loads(self) -> Mapping[Peer, QueuedBytes]: ...
@@ -37,25 +37,25 @@ class ChannelOwner(Protocol):
 
     @property
     def is_tapped(self) -> bool:
-        """Do taps see what passes?"""
+        """Whether taps see the passing frames."""
 
     @property
     def counts_unacked(self) -> bool:
-        """Do rules ask how many deliveries are not acknowledged?"""
+        """Whether rules use the number of unacknowledged deliveries."""
 
     @property
     def numbers_confirms(self) -> bool:
-        """Do confirms have to be numbered from the first on?"""
+        """Whether confirms have to be translated from the first one on."""
 
     @property
     def current(self) -> tuple[Peer, int] | None:
-        """Whose frame is under way, and on which channel; its reader may be further."""
+        """The sender and channel of the frame in progress; its reader may be ahead of it."""
 
     def stage(self, sender: Peer, frame: Frame) -> Stage:
-        """How much of the command that a method begins must come before it can be evaluated."""
+        """Return how much of the command begun by a method is needed to evaluate it."""
 
     def covered(self, sender: Peer, command: Command) -> Command | None:
-        """A command as taps may see it; None: not at all."""
+        """Return a command as taps may see it, redacted; `None` if it may not be shown at all."""
 
     def holds_up(self, sender: Peer) -> bool:
-        """Does anything of the sender's wait, on any channel?"""
+        """Whether any frame of the sender is queued, on any channel."""

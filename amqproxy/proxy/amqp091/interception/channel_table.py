@@ -1,4 +1,4 @@
-"""The channels of one connection that have an interceptor of their own, and of which of them all frames are wanted."""
+"""The channels of one connection that have interceptors, and those whose frames are all handed over."""
 
 from __future__ import annotations
 
@@ -8,9 +8,9 @@ from amqproxy.proxy.amqp091.interception.channel_owner import ChannelOwner
 
 
 class ChannelTable:
-    """The `ChannelInterceptor`s of a connection, `by_number`. A channel has none as long as all of it passes.
+    """The `ChannelInterceptor`s of a connection, `by_number`. A channel has none as long as all its frames pass.
 
-    `newly_watched` are the channels that are watched since the frames at hand were read: their other frames are wanted.
+    `newly_watched` are the channels watched since the current frames were read: their other frames are needed, too.
     """
 
     def __init__(self, owner: ChannelOwner) -> None:
@@ -19,12 +19,12 @@ class ChannelTable:
         self.newly_watched: set[int] = set()
 
     def clear(self) -> None:
-        """The connection is over: nothing refers to the owner from here."""
+        """Drop all references to the owner, at the end of the connection."""
         self.by_number.clear()
         del self._owner
 
     def channel(self, number: int) -> ChannelInterceptor:
-        """The interceptor of a channel, which may have passed without one so far."""
+        """Return the interceptor of a channel, creating it if all frames have passed without one so far."""
         channel = self.by_number.get(number)
         if channel is None:
             owner = self._owner
@@ -35,7 +35,7 @@ class ChannelTable:
         return channel
 
     def join_closing(self) -> None:
-        """Know the channels that are closing by now: a content that has begun to pass on one goes on to its end."""
+        """Track the channels that are closing already, so that contents in progress on them are completed."""
         connections = self._owner.connections
         closing = {
             number
@@ -48,7 +48,7 @@ class ChannelTable:
                 direction.join_closing()
 
     def watch(self, channel: ChannelInterceptor) -> None:
-        """Have all frames of a channel handed over from here on."""
+        """Make the readers hand over all further frames of a channel."""
         number = channel.number
         if not number:
             return
@@ -62,19 +62,19 @@ class ChannelTable:
         self.watch_contents(channel)
 
     def watch_contents(self, channel: ChannelInterceptor) -> None:
-        """Have the readers hand over all frames of a channel, from those on that come after the present one."""
+        """Make the readers hand over all frames of a channel that follow the current one."""
         owner = self._owner
         for peer, reader in owner.readers.items():
             content_state = reader.content_states.get(channel.number)
             if content_state is not None and content_state.is_watched:
                 continue
-            if owner.current == (peer, channel.number):  # where the reader has no state of it, the chunk has its close
+            if owner.current == (peer, channel.number):  # without a content state, the chunk contains its close
                 self.newly_watched.add(channel.number)
             if content_state is not None:
                 content_state.is_watched = True
 
     def is_gone(self, number: int) -> bool:
-        """Has neither leg the channel any more? The client may have opened the next one of that number already."""
+        """Whether the channel has ended on both legs, though the client may have opened the number's next one."""
         connections = self._owner.connections
         if number in connections[SERVER].channels:
             return False
@@ -82,9 +82,9 @@ class ChannelTable:
         return number not in connections[CLIENT].channels or (channel is not None and bool(channel.reopening))
 
     def open_next(self, last: ChannelInterceptor) -> ChannelInterceptor:
-        """The next channel of that number, with the frames that the client has sent on it already."""
+        """Create the next channel of that number, with the frames that the client has already sent on it."""
         channel = self.by_number[last.number] = ChannelInterceptor(last.number, self._owner)
         channel.is_watched = True
         frames = [(frame, None) for frame in last.reopening]
-        channel.directions[CLIENT].queue.extend(frames)  # its load is counted already
+        channel.directions[CLIENT].queue.extend(frames)  # already charged when it was kept for the next channel
         return channel

@@ -1,4 +1,4 @@
-"""What one channel numbers differently on its two legs: delivery tags, confirms, and replies to our own requests."""
+"""Translation of a channel's delivery tags, confirms and replies, where its two legs number them differently."""
 
 from __future__ import annotations
 
@@ -41,11 +41,12 @@ from amqproxy.rules.verdict import Answer, Verdict
 
 
 class ChannelTags:
-    """Translates numbers between the legs of one channel.
+    """Translation of numbers between the legs of one channel.
 
-    `confirms` and `deliveries` are there from the first difference on: from then on, all frames of the channel have to
-    pass here. `own_requests` has, for each kind of request of which we sent one, whose the next replies are (True:
-    ours); `own_settlings` is what we have settled ourselves in the client's transaction.
+    `confirms` and `deliveries` are created at the first difference, after which all frames of the channel must pass
+    here. `own_requests` has a queue for each kind of request that the proxy has sent, which tells for each expected
+    reply whether it is the proxy's (true) or the other peer's; `own_settlings` are the settlements that the proxy has
+    sent in the client's transaction.
     """
 
     __slots__ = (
@@ -70,9 +71,9 @@ class ChannelTags:
         self.own_settlings: list[Method] = []
 
     def translated(self, sender: Peer, frame: Frame) -> list[Frame]:
-        """A method as its receiver is to see it: with other numbers, as several methods, or not at all.
+        """Return the frames that the receiver gets for a method: renumbered, split into several, or none.
 
-        `UnknownDeliveryTag` when the client settles what it was never sent.
+        Raises `UnknownDeliveryTag` when the client settles a delivery that it was never sent.
         """
         name = BY_INDEX[frame.index].name
         if name in REPLIES and name in self.own_requests and not getattr(frame.method, "no_wait", False):
@@ -108,12 +109,12 @@ class ChannelTags:
                 self.own_settlings = []
             case TxRollback():
                 tags.roll_back()
-                # What we have settled ourselves is not the client's to take back.
+                # A rollback of the client must not take back the proxy's own settlements.
                 return [frame, *[method_frame(self._number, each) for each in self.own_settlings]]
         return [frame]
 
     def anticipate(self, command: Command, verdict: Verdict) -> Actions:
-        """Begin to number what will differ once the verdict is carried out."""
+        """Start the translations that the verdict will require."""
         method = command.method if command.index >= 0 else None
         inserted = [insertion.command.method for insertion in verdict.insertions]
         copies = any(isinstance(each, BasicDeliver) for each in inserted)
@@ -125,15 +126,15 @@ class ChannelTags:
     # --- confirms
 
     def number_confirms(self) -> Actions:
-        """Begin to number the confirms, if the broker was asked for them; all that went on by now is common."""
+        """Start translating confirms, if the broker was asked for them; earlier publishes have equal numbers."""
         if self.confirms is None and self.before_confirms() is not None:
             yield Watch()
             self.confirms = ConfirmTranslation(self._published())
 
     def before_confirms(self) -> int | None:
-        """How many publishes of the client's came before the confirm.select that has gone on; None without one.
+        """Count the client's publishes before the forwarded confirm.select; `None` without one.
 
-        What the client's own leg has counted goes first: the broker's knows only of what was let pass, where it counts.
+        The count on the client's leg takes precedence: the broker's leg counts only what was forwarded, if it counts.
         """
         channel = self._channel(SERVER)
         if channel is None or channel.confirms_from is None:
@@ -142,12 +143,12 @@ class ChannelTags:
         return channel.confirms_from if own is None else own
 
     def number_of_publish(self, ordinal: int) -> int | None:
-        """The number by which the client expects a confirm of its publish; None when it does not expect one."""
+        """Return the number with which the client expects its publish confirmed; `None` if it expects no confirm."""
         confirms_from = self._confirms_from()
         return None if confirms_from is None or ordinal <= confirms_from else ordinal - confirms_from
 
     def withhold_publish(self, number: int, *, is_answered: bool) -> bool:
-        """A publish does not go on; True when the numbers of confirms differ only from here on."""
+        """Record that a publish is not forwarded; return whether the numbers of confirms begin to differ here."""
         is_first = self.confirms is None
         if self.confirms is None:
             self.confirms = ConfirmTranslation(number - 1)
@@ -155,40 +156,40 @@ class ChannelTags:
         return is_first
 
     def insert_publish(self) -> None:
-        """A publish of our own goes on; it has a number where confirms are numbered."""
+        """Record that the proxy publishes a message, which takes a number if confirms are translated."""
         if self.confirms is not None and self.before_confirms() is not None:
             within_bounds(self.confirms.insert, self._published() + 1)
 
     def lose_confirm(self, method: BasicAck | BasicNack) -> None:
-        """A confirm of the broker's does not go on."""
-        if self.confirms is not None:  # else the broker was not asked for any
+        """Record that a confirm of the broker is not forwarded."""
+        if self.confirms is not None:  # otherwise the broker was not asked for confirms
             within_bounds(self.confirms.lose, method.delivery_tag, method.multiple, self._published())
 
     def _published(self) -> int:
-        """How many publishes of the client's have been numbered by now, and have gone on or will not."""
+        """Return how many of the client's publishes have been numbered and either forwarded or withheld."""
         before = self.before_confirms()
         return 0 if before is None else self._directions[CLIENT].settled - before
 
     def _confirms_from(self) -> int | None:
-        """How many publishes came before the client's confirm.select; None without one."""
+        """Return the number of publishes before the client's confirm.select; `None` without one."""
         channel = self._channel(CLIENT)
         return None if channel is None else channel.confirms_from
 
     # --- deliveries
 
     def number_deliveries(self, start: int) -> Actions:
-        """Begin to number deliveries; those up to `start` have the same tags on both legs."""
+        """Start translating deliveries; tags up to `start` are equal on both legs."""
         if self.deliveries is None:
             self.deliveries = DeliveryTagTranslation(start)
             yield Watch()
 
     def receive(self, tag: int, *, is_acked: bool) -> None:
-        """The broker has sent a delivery."""
+        """Record a delivery from the broker."""
         assert self.deliveries is not None
         within_bounds(self.deliveries.receive, tag, is_acked=is_acked)
 
     def handed_out(self, command: Command, tag: int | None) -> Command:
-        """A delivery of our own, or one that the broker gave `tag`, under the next tag for the client."""
+        """Return a delivery with the client's next tag; `tag` is the broker's, `None` for one made by the proxy."""
         if self.deliveries is None:
             return command
         method = command.method
@@ -199,13 +200,13 @@ class ChannelTags:
         return Command(command.channel, method, command.properties, command.body)
 
     def is_acked(self) -> bool:
-        """Does the delivery under way have to be acknowledged?"""
+        """Whether the current delivery has to be acknowledged."""
         direction = self._directions[SERVER]
         assert direction.first is not None
         return self.needs_ack(direction.first.method) if direction.is_acked is None else direction.is_acked
 
     def needs_ack(self, method: BasicDeliver | BasicGetOk) -> bool:
-        """Does this delivery, which came just now, have to be acknowledged?"""
+        """Whether this delivery, just received, has to be acknowledged."""
         channel = self._channel(SERVER)
         if channel is None:
             return False
@@ -214,22 +215,22 @@ class ChannelTags:
         return not channel.got_without_ack
 
     def settle_ourselves(self, tag: int, answer: Answer) -> Method | None:
-        """What to send the broker for a delivery that does not go on; None when basic.recover will requeue it."""
+        """Return the settlement to send the broker for a withheld delivery; `None` if basic.recover will requeue it."""
         assert self.deliveries is not None
         self.deliveries.settle_own(tag)
         if self._unanswered(SERVER, "basic.recover"):
-            return None  # it is requeued with all others, and may be so already
+            return None  # it is requeued with all others, possibly already
         return BasicAck(tag, False) if answer is Answer.ACK else BasicReject(tag, answer is Answer.REQUEUE)
 
     def note_own_settling(self, method: Method) -> None:
-        """That was sent. In a transaction it is sent again where the client takes its own back."""
+        """Record a settlement that the proxy has sent, to be repeated if the client rolls back its transaction."""
         if self._is_transactional(SERVER):
             self.own_settlings.append(method)
             if len(self.own_settlings) > MAX_OPEN:
                 raise ResourceError(f"more than {MAX_OPEN} deliveries are settled in one transaction")
 
     def _forget_deliveries(self) -> None:
-        """What the client has not had of the deliveries is requeued with the others, and comes again."""
+        """Drop the deliveries that the client has not received; the broker requeues and redelivers them."""
         direction = self._directions[SERVER]
         direction.no_longer_postponed(list(direction.postponed))
         for _ in range(len(direction.insertions)):
@@ -240,7 +241,7 @@ class ChannelTags:
     # --- replies
 
     def expect_own_reply(self, to: Peer, method: Method) -> bool:
-        """A request of our own goes to a peer; True when a reply to it is to come, which goes no further."""
+        """Record that the proxy sends a request to a peer; return whether a reply will come, which is not forwarded."""
         if method.name not in REPLIES or getattr(method, "no_wait", False):
             return False
         if method.name not in self.own_requests:
@@ -249,12 +250,12 @@ class ChannelTags:
         return True
 
     def takes_own_reply(self, frame: Frame) -> bool:
-        """Is this the reply to a request of our own? It is asked once for each reply."""
+        """Whether this is the reply to a request of the proxy; to be called once for each reply."""
         owners = self.own_requests.get(ANSWERS.get(BY_INDEX[frame.index].name, ""))
         return owners.popleft() if owners else False
 
     def _unanswered(self, by: Peer, request: str) -> int:
-        """How many replies to such requests are still to come, or wait here."""
+        """Return how many replies to such requests are still expected or queued here."""
         waiting = sum(ANSWERS.get(BY_INDEX[frame.index].name) == request for frame, _ in self._directions[by].queue)
         channel = self._channel(by)
         return waiting if channel is None else waiting + len(channel.awaited[by.other].get(request, ()))

@@ -1,4 +1,4 @@
-"""The frames of one chunk that has been received, in order, as far as they have not been taken."""
+"""The unprocessed frames of one received chunk, in order."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from amqproxy.rules.verdict import Stage
 
 
 class ChunkFrames:
-    """The frames that a reader has handed over of a chunk, or all of the chunk once it has been `read_again`."""
+    """The frames of a chunk that a reader has handed over, or all its frames once it has been `read_again`."""
 
     __slots__ = ("_handed_over", "_reader", "coming")
 
@@ -21,10 +21,10 @@ class ChunkFrames:
         self._handed_over: dict[int, Frame] | None = None
 
     def read_again(self, start: int) -> None:
-        """Make frames of all bytes from offset `start` on, also of those that were not handed over.
+        """Parse all bytes from offset `start` on, including frames that were not handed over.
 
-        A channel is watched since the chunk was read, so its other frames are wanted too. It is done once a chunk: all
-        frames are there then.
+        A channel is watched since the chunk was read, so that its other frames are needed, too. This is done at most
+        once a chunk, since all frames are available afterwards.
         """
         if self._handed_over is not None:
             return
@@ -35,7 +35,7 @@ class ChunkFrames:
         self.coming = deque([handed_over.get(frame.offset, frame) for frame in frames])
 
     def is_wanted(self, frame: Frame, newly_watched: set[int]) -> bool:
-        """Was the frame handed over, or is it of a channel that is watched since?"""
+        """Whether the frame was handed over, or belongs to a channel that is watched since."""
         if self._handed_over is None or frame.offset in self._handed_over:
             return True
         if frame.channel not in newly_watched:
@@ -47,7 +47,7 @@ class ChunkFrames:
         return True
 
     def take_command(self, first: Frame, stage: Stage) -> list[Frame] | None:
-        """Take as much as `stage` needs of the command that `first` begins; None if that is not here in one piece."""
+        """Take the frames of `first`'s command that `stage` needs; `None` if they are not contiguous in this chunk."""
         frames = [first]
         left = -1
         end = end_of(first)
@@ -67,7 +67,7 @@ class ChunkFrames:
         return frames
 
     def take_rest(self, frames: list[Frame], frame_max: int) -> None:
-        """Take more frames of the same message, up to the first that is apart or too large for its receiver."""
+        """Take more frames of the same message, up to the first that is not adjacent or too large for its receiver."""
         last = frames[-1]
         end = end_of(last)
         coming = self.coming
@@ -82,10 +82,10 @@ class ChunkFrames:
 
 
 def end_of(frame: Frame) -> int:
-    """The offset at which the frame ends in what its sender has sent."""
+    """Return the offset of the frame's end in its sender's byte stream."""
     return frame.offset + frame.length()
 
 
 def fits(frame: Frame, frame_max: int) -> bool:
-    """Does a receiver with this limit accept a frame of that size? Otherwise the body has to be split."""
+    """Whether a receiver with this frame size limit accepts the frame; if not, the body has to be split."""
     return not frame_max or frame.length() <= frame_max + OVERHEAD

@@ -1,4 +1,4 @@
-"""The frames of commands that do not go on as they came."""
+"""Frames of commands that are altered or made by the proxy."""
 
 from __future__ import annotations
 
@@ -10,17 +10,17 @@ from amqproxy.amqp091.methods import BasicReject, Method
 from amqproxy.proxy.amqp091.interception.tag_translation import Settled
 
 UNPLACED = -(1 << 60)
-"""The offset of frames that were made, and lie in nothing that was received."""
+"""Offset of frames that were made by the proxy and are part of no received chunk."""
 
 
 def method_frame(channel: int, method: Method) -> Frame:
-    """The frame that holds `method`."""
+    """Return a frame that holds `method`."""
     (frame,) = every_frame(encode_method(channel, method), UNPLACED)
     return frame
 
 
 def check(frame: Frame) -> None:
-    """`ProtocolError` when what a frame holds is malformed. Nothing that is decoded for this is kept."""
+    """Raise `ProtocolError` if the frame's content is malformed. The decoded values are not kept."""
     if frame.kind == METHOD:
         _ = Frame(frame.raw, frame.offset).method
     elif frame.kind == HEADER:
@@ -28,7 +28,7 @@ def check(frame: Frame) -> None:
 
 
 def altered(command: Command) -> list[Frame]:
-    """The frames of a command some of which were changed: the others are those that it came in."""
+    """Return the frames of a command, re-encoding the changed ones and reusing the received others."""
     frames = list(command.frames)
     if command.method is not frames[0].method:
         frames[0] = method_frame(command.channel, command.method)
@@ -38,7 +38,7 @@ def altered(command: Command) -> list[Frame]:
 
 
 def damaged(data: bytes, damage: tuple[tuple[int, int], ...]) -> bytes:
-    """The bytes with bits of theirs flipped: each by its byte's place and a mask."""
+    """Return the bytes with bits flipped, given pairs of a byte's position and a bit mask."""
     result = bytearray(data)
     for place, bits in damage:
         result[place % len(result)] ^= bits
@@ -46,7 +46,7 @@ def damaged(data: bytes, damage: tuple[tuple[int, int], ...]) -> bytes:
 
 
 def settling(channel: int, method: Method, settled: Settled) -> list[Frame]:
-    """`method`, which settles, once for each of `settled`."""
+    """Return a copy of the settling `method` for each entry of `settled`."""
     frames = []
     for tag, multiple in settled:
         if isinstance(method, BasicReject):

@@ -1,4 +1,4 @@
-"""The questions that an interceptor asks the rules of its session, and the answers that it remembers."""
+"""Rule evaluation for a 0-9-1 interceptor, with caches of its results."""
 
 from __future__ import annotations
 
@@ -22,9 +22,9 @@ _NOT_STAGED = (None, Stage.NOTHING, ChannelInfo())
 
 
 class Amqp091Evaluation(Evaluation):
-    """An `Evaluation` of frames and commands, and what it remembers of the answers.
+    """`Evaluation` of 0-9-1 frames and commands, with caches of its results.
 
-    `agreed` are the channels as the client's leg knows them, `interceptors` those that have a `ChannelInterceptor`.
+    `agreed` are the channels in the state of the client's leg, `interceptors` those that have a `ChannelInterceptor`.
     """
 
     def __init__(
@@ -48,18 +48,18 @@ class Amqp091Evaluation(Evaluation):
 
     def begin_turn(self, now: float) -> None:
         self.now = now
-        self._staged = _NOT_STAGED  # a command may be evaluated later than it was staged, and its channel changed since
+        self._staged = _NOT_STAGED  # the channel's state may change between staging and evaluation
 
     def refresh(self) -> None:
         self.repeated.forget()
         self._staged = _NOT_STAGED
 
     def learn(self, method: Method) -> bool:
-        """Update what is known of the client from the handshake; True if that has changed."""
+        """Update the client from a handshake method; return whether it has changed."""
         return self.know(updated_client(self.client, method))
 
     def stage(self, sender: Peer, frame: Frame) -> Stage:
-        """How much of a command is needed to evaluate it. The evaluator is asked once for each frame: it counts."""
+        """Return the stage needed to evaluate a command. The evaluator is asked only once a frame, since it counts."""
         staged, stage, _ = self._staged
         if staged is not frame:
             facts = self.facts(frame.channel)
@@ -68,12 +68,12 @@ class Amqp091Evaluation(Evaluation):
         return stage
 
     def verdict(self, sender: Peer, command: Command) -> Verdict:
-        """The verdict on a command of which all that its stage needs is there."""
+        """Return the verdict on a command of which everything its stage needs is available."""
         staged, _, facts = self._staged
         return self.evaluate(sender, command, facts if staged is command.frames[0] else self.facts(command.channel))
 
     def cache_passing(self, sender: Peer, reader: FrameReader, frame: Frame) -> None:
-        """Have the reader pass publishes like this one without handing them over, if that is what becomes of all."""
+        """Let the reader pass publishes with this method without handing them over, if rules never change them."""
         if not self.repeated.is_known(reader, frame):
             passing = self.evaluator.passing(sender, frame, self.facts(frame.channel), self.now)
             self.repeated.learn(reader, frame, passing)

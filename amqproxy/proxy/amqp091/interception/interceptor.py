@@ -1,10 +1,8 @@
-"""Where commands cross from one leg to the other, and verdicts are carried out.
+"""The 0-9-1 passage with rules, which carries out verdicts on the commands between the legs.
 
-An `Interceptor` is what a session has between its legs when there are rules. It takes the frames that were handed over,
-has them evaluated, and gives what is to be sent to each peer. It keeps both legs' `Connection`s true: each is shown
-what really passes on it, so that neither peer ever gets what it may not. It does no input or output; the time is
-passed in.
-
+An `Interceptor` takes the frames that were handed over, evaluates them, and returns the bytes to send to each peer. It
+keeps both legs' `Connection`s consistent: each is shown the frames that really pass on it, so that neither peer is ever
+sent a frame that it does not allow. It does no input or output; the time is passed in.
 """
 
 from __future__ import annotations
@@ -48,14 +46,14 @@ from amqproxy.rules.engine.decision_cache import changes_traffic
 from amqproxy.rules.verdict import Stage
 
 INTRODUCTIONS = (ConnectionStartOk.index, ConnectionOpen.index)
-"""What makes a client known: it must be, before such a method itself is evaluated."""
+"""Methods that identify a client: what they tell must be known before the methods themselves are evaluated."""
 
 
 class Amqp091Interceptor(Interceptor[ChannelInterceptor, ChannelDirection]):
     """An `Interceptor` of the frames of a 0-9-1 connection.
 
-    `met` is called with each method that has passed and counts for the session itself. Once it `is_draining`, channels
-    are no longer shown to the legs. Rules look into bodies of `body_limit` bytes at most.
+    `met` is called with each passed method that matters to the session itself. Once it `is_draining`, frames of
+    channels are no longer shown to the legs. Rules inspect bodies of `body_limit` bytes at most.
     """
 
     _legs: LegStates
@@ -102,13 +100,13 @@ class Amqp091Interceptor(Interceptor[ChannelInterceptor, ChannelDirection]):
         self.counts_unacked = self.numbers_confirms = False
         self._table.join_closing()
         for connection in connections.values():
-            # Where a broker ends a body that is too long is not known: rules would see another message than it does.
+            # It is unknown where the broker ends an overlong body: rules would see another message than the broker.
             connection.readers[CLIENT].set_lenient(False)
         self.ask_for_frames()
 
     @property
     def current(self) -> tuple[Peer, int] | None:
-        """The sender and channel of the frame under way, whose reader may be further."""
+        """The sender and channel of the frame in progress; its reader may be ahead of it."""
         return self._legs.current
 
     @property
@@ -125,7 +123,7 @@ class Amqp091Interceptor(Interceptor[ChannelInterceptor, ChannelDirection]):
     def _watch(self, channel: ChannelInterceptor) -> None:
         self._table.watch(channel)
 
-    # --- in and out
+    # --- input and output
 
     def ask_for_frames(self) -> None:
         self._evaluation.refresh()
@@ -149,7 +147,7 @@ class Amqp091Interceptor(Interceptor[ChannelInterceptor, ChannelDirection]):
             self._number_confirms()
 
     def _number_confirms(self) -> None:
-        """Number the confirms of every channel that has asked for them, before rules may drop the first of them."""
+        """Start translating confirms on every channel that has asked for them, before rules may drop the first one."""
         for number, channel in self.connections[SERVER].channels.items():
             if channel.confirms_from is not None and channel.takes_frames:
                 interceptor = self._table.channel(number)
@@ -190,12 +188,12 @@ class Amqp091Interceptor(Interceptor[ChannelInterceptor, ChannelDirection]):
         self._close_connections()
 
     def take_output(self, to: Peer) -> bytes | memoryview:
-        """Return all that is to be sent to a peer now; nothing to a client that was sent connection.close."""
+        """Take all bytes that are ready to be sent to a peer; none for a client that was sent connection.close."""
         output = self._outputs[to].take()
         return b"" if to is CLIENT and self.is_draining else output
 
     def holds_up(self, sender: Peer) -> bool:
-        """Whether anything of the sender's waits, on any channel."""
+        """Whether any frame of the sender is queued, on any channel."""
         if self._delayed.holds_up(sender):
             return True
         return sender is CLIENT and any(channel.reopening for channel in self.channels.values())
@@ -208,7 +206,7 @@ class Amqp091Interceptor(Interceptor[ChannelInterceptor, ChannelDirection]):
     # --- one frame
 
     def _take(self, sender: Peer, frame: Frame) -> None:
-        """Take a frame that has come: to its channel, if there is anything to be done about it there."""
+        """Process a received frame, by its channel's interceptor if it needs more than forwarding."""
         number = frame.channel
         channel = self.channels.get(number)
         if (
@@ -241,9 +239,9 @@ class Amqp091Interceptor(Interceptor[ChannelInterceptor, ChannelDirection]):
         self.do(channel, channel.take(sender, frame, is_live=is_live))
 
     def _passes_as_it_lies(self, sender: Peer, frame: Frame, channel: ChannelInterceptor | None) -> bool:
-        """The fast path: evaluate a message of which all that is asked for is here, and leave it there if it may pass.
+        """Evaluate a message in place if all of it that its stage needs is here, and leave it there if it may pass.
 
-        False when it is for its channel to take.
+        This is the fast path; return false if the channel's interceptor must take the frame.
         """
         if STATEFUL[sender][frame.index] or not frame.is_in_order or self._sees_all:
             return False
@@ -277,7 +275,7 @@ class Amqp091Interceptor(Interceptor[ChannelInterceptor, ChannelDirection]):
         return True
 
     def _take_rest_as_it_lies(self, channel: ChannelInterceptor, direction: ChannelDirection, last: Frame) -> None:
-        """Pass or swallow what is here of a content behind its `last` frame, of which a rule has decided."""
+        """Forward or discard the frames here that follow the `last` one of a content that was evaluated."""
         to = direction.sender.other
         if not channel.leaves_rest(direction):
             return
@@ -298,11 +296,11 @@ class Amqp091Interceptor(Interceptor[ChannelInterceptor, ChannelDirection]):
 
     @property
     def _sees_all(self) -> bool:
-        """Are all frames wanted?"""
+        """Whether all frames must be handed over, for taps or a gate."""
         return self._legs.is_tapped or self.gate is not None
 
     def _needs_no_interceptor(self, sender: Peer, frame: Frame) -> bool:
-        """Does a frame pass, on a channel of which nothing is known but that all has passed?"""
+        """Whether a frame can be forwarded on a channel without an interceptor."""
         if self._sees_all:
             return False
         if frame.kind in (HEADER, BODY):
@@ -319,13 +317,13 @@ class Amqp091Interceptor(Interceptor[ChannelInterceptor, ChannelDirection]):
         self._evaluation.repeated.count()
 
     def _arrive(self, sender: Peer, frame: Frame) -> bool:
-        """Show a frame to the leg that it came from; False when it belongs to what is closing there."""
+        """Show a frame to the leg that it came from; return false if its channel or connection is closing there."""
         if not self._legs.count(sender, frame):
             return True
         is_live = self._legs.receive(sender, frame)
         if is_live and frame.kind == METHOD and frame.channel == 0:
             if frame.index == ConnectionClose.index and sender is CLIENT:
-                self._delayed.end_pauses()  # all that it has sent goes before its close
+                self._delayed.end_pauses()  # all earlier commands are forwarded before the close
             if self._evaluation.learn(frame.method):
                 self.ask_for_frames()
         return is_live

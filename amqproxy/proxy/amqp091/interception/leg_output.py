@@ -1,4 +1,4 @@
-"""What is to be sent to one peer: what it gets of a chunk, as that lies there, and what is put between."""
+"""Output for one peer: slices of a received chunk, with inserted bytes between them."""
 
 from __future__ import annotations
 
@@ -7,10 +7,10 @@ from amqproxy.amqp091.frame_reader import FrameReader
 
 
 class LegOutput:
-    """Collects the bytes for one peer.
+    """Collector of the bytes for one peer.
 
-    Between `begin` and `end` a chunk of what the other peer sends is gone through in order. What is contiguous and sent
-    on, frames or unexamined bytes, becomes one slice: nothing is copied. All else is put behind what was there before.
+    Between `begin` and `end`, a chunk from the other peer is processed in order. Contiguous bytes that are forwarded,
+    frames or unexamined, become one slice without copying. Other bytes are appended behind the slices before them.
     """
 
     __slots__ = ("_end", "_parts", "_reader", "_start", "position")
@@ -20,20 +20,20 @@ class LegOutput:
         self._reader: FrameReader | None = None
         self._start = self._end = 0
         self.position = 0
-        """Up to where the chunk has been gone through."""
+        """Offset up to which the chunk has been processed."""
 
     def begin(self, reader: FrameReader) -> None:
-        """Go through what a reader has taken."""
+        """Start processing the chunk that a reader has taken."""
         self._reader = reader
         self.position = self._start = self._end = reader.taken_from
 
     def end(self) -> None:
-        """The rest of the chunk goes no further."""
+        """Finish the chunk, discarding its unprocessed rest."""
         self._close_slice()
         self._reader = None
 
     def pass_up_to(self, offset: int) -> None:
-        """All that lies before `offset`, and was not gone through yet, goes on."""
+        """Forward all unprocessed bytes before `offset`."""
         if offset > self.position:
             if self._end != self.position:
                 self._close_slice()
@@ -41,12 +41,12 @@ class LegOutput:
             self._end = self.position = offset
 
     def skip_to(self, offset: int) -> None:
-        """What lies before `offset` has been gone through: it was sent, or goes no further, or not yet."""
+        """Mark the bytes before `offset` as processed: they were sent, dropped, or queued elsewhere."""
         if offset > self.position:
             self.position = offset
 
     def send(self, frame: Frame) -> None:
-        """A frame goes on, whether it was received just now, or before, or was made."""
+        """Send a frame, whether it was just received, queued before, or made by the proxy."""
         offset = frame.offset
         if self._reader is None or offset < self._end:
             self.append(frame.raw)
@@ -57,12 +57,12 @@ class LegOutput:
         self._end = offset + frame.length()
 
     def append(self, data: bytes | memoryview) -> None:
-        """Send bytes that are not those of a frame which was received."""
+        """Send bytes that are not those of a received frame."""
         self._close_slice()
         self._parts.append(data)
 
     def take(self) -> bytes | memoryview:
-        """All that is to be sent now."""
+        """Take all bytes that are ready to be sent."""
         parts = self._parts
         if not parts:
             return b""

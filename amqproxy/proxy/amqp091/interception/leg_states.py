@@ -1,4 +1,4 @@
-"""The connection state of both legs, which is kept true, and what is sent on each."""
+"""Connection states of both legs, kept consistent with the frames passed, and the output for each peer."""
 
 from __future__ import annotations
 
@@ -16,12 +16,12 @@ from amqproxy.taps.note import LEGS, Note
 
 
 class LegStates:
-    """Both legs of a session: each `Connection` is shown what really passes on it, so that neither peer gets what it
-    may not.
+    """Both legs of a session: each `Connection` is shown the frames that really pass on it, so that neither peer is
+    sent a frame that it does not allow.
 
-    `connections` are the legs', by the peer at their other end; `outputs` hold what each peer is to be sent, `passed`
-    the frames of each sender as taps are to see them, if it `is_tapped`. `met` is called with each method that has
-    passed and counts for the session itself. Once it `is_draining`, channels are no longer shown to the legs.
+    `connections` are the legs', by the peer at their other end; `outputs` collect the bytes for each peer, `passed`
+    the frames of each sender to be shown to taps, if it `is_tapped`. `met` is called with each passed method that
+    matters to the session itself. Once it `is_draining`, frames of channels are no longer shown to the legs.
     """
 
     def __init__(
@@ -34,28 +34,28 @@ class LegStates:
         self.is_tapped = is_tapped
         self.is_draining = False
         self.current: tuple[Peer, int] | None = None
-        """Whose frame is under way, and on which channel; its reader may be further."""
+        """The sender and channel of the frame in progress; its reader may be ahead of it."""
         self._met = met
 
-    # --- what passes
+    # --- passing frames
 
     def count(self, sender: Peer, frame: Frame) -> bool:
-        """Do the legs have to see the frame?"""
+        """Whether the frame affects the connection state of the legs."""
         if self.is_draining and frame.channel:
             return False
         return not frame.is_in_order or (frame.kind == METHOD and STATEFUL[sender][frame.index] != 0)
 
     def receive(self, sender: Peer, frame: Frame) -> bool:
-        """Show a frame to the leg that it came from; False when it belongs to what is closing there."""
+        """Show a frame to the leg that it came from; return false if its channel or connection is closing there."""
         try:
             return self.connections[sender].receive(sender, frame)
         except ProtocolError as error:
             if error.scope is Scope.CONNECTION:
                 raise
-        return True  # an error of its channel only is for the broker to answer
+        return True  # a channel error is left to the broker to answer
 
     def show(self, sender: Peer, frame: Frame) -> bool:
-        """Show a frame to the leg that it goes out on; False when it need not go, since that is closing."""
+        """Show a frame to the leg that it goes out on; return false if that is closing, so that it need not be sent."""
         is_live = True
         if self.count(sender, frame):
             try:
@@ -68,24 +68,24 @@ class LegStates:
         return is_live
 
     def takes_frames(self, peer: Peer, number: int) -> bool:
-        """Does what is sent to a peer on that channel, or on the connection itself, still count?"""
+        """Whether a peer still accepts frames on that channel, or on the connection for channel 0."""
         connection = self.connections[peer]
         if number == 0:
             return connection.state is ConnectionState.OPEN
         channel = connection.channels.get(number)
         return channel is not None and channel.takes_frames
 
-    # --- what is sent
+    # --- output
 
     def is_void(self, to: Peer, frame: Frame) -> bool:
-        """Is a frame not to be sent any more, since the connection is closing?"""
+        """Whether the connection is closing, so that the frame must be dropped."""
         state = self.connections[to].state
         if state is ConnectionState.OPEN or state not in CONNECTION_CLOSING:
             return False
         return frame.channel != 0 or state is ConnectionState.CLOSED
 
     def send(self, to: Peer, frame: Frame) -> None:
-        """Send a frame on, a body in as many frames as its receiver's limit needs."""
+        """Send a frame, splitting a body that exceeds its receiver's frame size limit."""
         frame_max, output = self.connections[to].frame_max, self.outputs[to]
         if frame.kind == BODY and frame_max and frame.length() > frame_max + OVERHEAD:
             payload, step = frame.payload, frame_max - OVERHEAD
@@ -95,7 +95,7 @@ class LegStates:
             output.send(frame)
 
     def reply(self, to: Peer, number: int, method: Method, note: Note) -> None:
-        """Send a method of our own at once, unless the connection is closing: its peer waits for one answer only."""
+        """Send a method of the proxy at once, unless the connection is closing: its peer then expects one answer."""
         frame = method_frame(number, method)
         if self.is_void(to, frame):
             return
@@ -105,13 +105,13 @@ class LegStates:
             self.pass_to_taps(to.other, frame, note._replace(leg=LEGS[to]))
 
     def take_output(self, to: Peer) -> bytes | memoryview:
-        """All that is to be sent to a peer now."""
+        """Take all bytes that are ready to be sent to a peer."""
         return self.outputs[to].take()
 
-    # --- what taps see
+    # --- frames for taps
 
     def pass_to_taps(self, sender: Peer, frame: Frame, note: Note) -> None:
-        """Let taps see a frame of `sender`, as one of the command that the note is about."""
+        """Queue a frame of `sender` for taps, joined with other frames of the command that the note is about."""
         passed = self.passed[sender]
         if passed and passed[-1][0] is note:
             passed[-1][1].append(frame)
@@ -119,6 +119,6 @@ class LegStates:
             passed.append((note, [frame]))
 
     def take_passed(self, sender: Peer) -> list[tuple[Note, list[Frame]]]:
-        """What taps are to see of `sender`, and what they are to know of it."""
+        """Take the frames of `sender` to be shown to taps, each group with its note."""
         frames, self.passed[sender] = self.passed[sender], []
         return frames

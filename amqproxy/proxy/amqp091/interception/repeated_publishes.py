@@ -1,6 +1,6 @@
-"""Publishes that rules need not be asked about again, since the same bytes were evaluated before.
+"""Publishes that need no further evaluation, since identical bytes were evaluated before.
 
-They are passed, or replaced, by the frame reader itself; here is what fills its cache, and what is counted of it.
+The frame reader itself forwards or replaces them; this module fills its cache and collects its counts.
 """
 
 from __future__ import annotations
@@ -13,14 +13,14 @@ from amqproxy.amqp091.pass_cache import CachedPass
 from amqproxy.proxy.interception.session_rules import CachedPassing
 
 MAX_UNSEEN = 1024
-"""Methods of one direction that are known to pass; beyond, all are forgotten and evaluated again."""
+"""Maximum of methods cached as passing in one direction; beyond, all are forgotten and evaluated again."""
 
 MAX_NEVER_PASSING = 256
-"""Publishes that are known to have to be evaluated each time; beyond, all are asked about again."""
+"""Maximum of publishes known to need evaluation each time; beyond, they are forgotten and classified again."""
 
 
 class RepeatedPublishes:
-    """Which publishes pass unseen on one connection, in the caches of its readers."""
+    """The publishes that bypass evaluation on one connection, in the caches of its readers."""
 
     __slots__ = ("_never_passing", "_passing", "_readers")
 
@@ -28,18 +28,18 @@ class RepeatedPublishes:
         self._readers = tuple(readers)
         self._passing: list[tuple[CachedPassing, CachedPass]] = []
         self._never_passing: set[bytes] = set()
-        """Publishes that have to be evaluated each time, for as long as the evaluator sees them as it does."""
+        """Publishes that need evaluation each time, until `forget` clears the caches."""
 
     def is_known(self, reader: FrameReader, frame: Frame) -> bool:
-        """Is nothing to be learned of publishes like this one?"""
+        """Whether publishes with this method are classified already."""
         if reader.unseen is None or frame.payload in self._never_passing:
             return True
         passes = reader.unseen.get(frame.payload)
-        # Where it is known, and came all the same, there may not be enough left of what it takes.
+        # A cached publish that was handed over nevertheless may have exhausted an allowance.
         return passes is not None and not any(each.is_over for each in passes.allowances)
 
     def learn(self, reader: FrameReader, frame: Frame, passing: CachedPassing | None) -> None:
-        """Publishes like this one pass, or become alike; None: they have to be evaluated each time."""
+        """Cache publishes with this method as forwarded or replaced; `None`: they need evaluation each time."""
         if reader.unseen is None:
             return
         if passing is None:
@@ -55,20 +55,20 @@ class RepeatedPublishes:
         self._passing.append((passing, passes))
 
     def settle(self, reader: FrameReader, now: float) -> None:
-        """Have those know by whom allowances are filled what has just been spent of them."""
+        """Report what the reader has just spent of allowances to their sources."""
         spending, reader.spending = reader.spending, []
         for allowance in spending:
             allowance.settle(now)
 
     def count(self) -> None:
-        """Let the rules have counted what has passed unseen so far."""
+        """Flush the hit counts of publishes that bypassed rule evaluation."""
         for passing, passes in self._passing:
             if passes.count:
                 passing.count(passes.count)
                 passes.count = 0
 
     def forget(self) -> None:
-        """Have every publish evaluated again."""
+        """Clear all caches, so that every publish is evaluated again."""
         self.count()
         self._passing.clear()
         self._never_passing.clear()

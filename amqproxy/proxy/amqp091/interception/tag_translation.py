@@ -1,4 +1,4 @@
-"""Translates delivery tags and publisher confirms of a channel on which the two legs have had different messages.
+"""Translation of delivery tags and publisher confirms for a channel whose legs have had different messages.
 
 As long as both legs have had the same messages, nothing is translated. From the first difference on, a channel has a
 `ConfirmTranslation`, a `DeliveryTagTranslation`, or both; earlier numbers are the same on both legs.
@@ -14,49 +14,49 @@ from typing import Any, TypeVar
 from amqproxy.amqp091.errors import ResourceError
 
 MAX_OPEN = 1_000_000
-"""How many numbers of one kind a channel may have to be remembered; one more is an `OverflowError`."""
+"""Maximum of numbers of one kind remembered for a channel; one more raises `OverflowError`."""
 
 Result = TypeVar("Result")
 
 Settled = list[tuple[int, bool]]
-"""Numbers to settle, each alone or (True) with all before it."""
+"""Numbers to settle, each alone or (true) with all before it."""
 
 
 class ConfirmTranslation:
-    """A channel's publishes as the client counts them, and as the broker does, which got some of them, or more.
+    """Mapping between the client's publish numbers and the broker's, which has received fewer or additional publishes.
 
-    `start` is the last number that both have in common. Nothing is kept for a publish that is passed on.
+    `start` is the last number that is equal on both legs. Nothing is stored for a publish that is forwarded.
     """
 
     def __init__(self, start: int) -> None:
-        self._starts = [0]  # from each of the broker's numbers on …
-        self._shifts = [0]  # … the client's are ahead by this
+        self._starts = [0]  # from each of these broker numbers on …
+        self._shifts = [0]  # … the client's numbers are higher by this shift
         self._own: set[int] = set()
-        self._first_lost: int | None = None  # from there on, no confirm with `multiple` may be sent
+        self._first_lost: int | None = None  # from this number on, no confirm with `multiple` may be sent
         self._start = start
         self._settled_to = start
         self._settled: set[int] = set()
-        self._owes_start = start > 0  # may any up to there be unconfirmed?
+        self._owes_start = start > 0  # whether publishes up to `start` may be unconfirmed
 
     def withhold(self, number: int, *, is_answered: bool = True) -> None:
-        """The client's publish of this number does not go to the broker, and is confirmed otherwise, or never."""
+        """Record that a publish is not forwarded to the broker; `is_answered` if the client gets a confirm anyway."""
         shift = self._shifts[-1]
         if not is_answered:
             self._miss(number)
         self._shift_from(number - shift, shift + 1)
 
     def insert(self, next_number: int) -> None:
-        """A publish of our own goes to the broker, before that of the client's with this number."""
+        """Record a publish of the proxy, sent to the broker before the client's publish with this number."""
         shift = self._shifts[-1]
         own = next_number - shift
         self._own.add(own)
         self._shift_from(own + 1, shift - 1)
 
     def lose(self, number: int, multiple: bool, published: int) -> None:
-        """Withhold a confirm of the broker from the client, so that no later one stands for it.
+        """Withhold a confirm of the broker from the client, so that no later one covers its publish.
 
-        A later confirm with `multiple` may stand for one up to `start`: which of those publishes the client knows to be
-        confirmed is unknown, and none may be confirmed to it twice.
+        A publish up to `start` may still be covered by a later confirm with `multiple`: it is unknown which of those
+        the client knows to be confirmed, and none may be confirmed to it twice.
         """
         if number <= self._start:
             return
@@ -65,10 +65,10 @@ class ConfirmTranslation:
             self._miss(min(first_open, mine) if is_multiple else mine)
 
     def translate(self, number: int, multiple: bool, published: int) -> Settled:
-        """The confirms to send to the client when the broker confirms `number`, after the client's `published`.
+        """Return the confirms to send to the client when the broker confirms `number`, after `published` publishes.
 
-        The broker confirms only what it has received, whatever number it names: so the work for all its confirms is
-        bounded by what was published, a constant for each publish.
+        The broker can confirm only publishes that it has received, whatever number it names; the work for all its
+        confirms is therefore bounded by a constant for each publish.
         """
         if number <= self._start:
             if not multiple:
@@ -97,7 +97,7 @@ class ConfirmTranslation:
         return answers
 
     def _all_up_to(self, number: int) -> Settled:
-        """All that are open up to there, in as few confirms as possible without confirming any that was lost."""
+        """Return as few confirms as possible for all open publishes up to `number`, without confirming a lost one."""
         settled, own = self._settled, self._own
         if self._first_lost is None:
             for each in range(number, self._settled_to, -1):
@@ -112,18 +112,18 @@ class ConfirmTranslation:
         return [(each, True) for each in before[-1:]] + [(each, False) for each in mine if each > self._first_lost]
 
     def _above(self, number: int, numbers: set[int]) -> set[int]:
-        """Those of these numbers that lie above; whichever are fewer, they or what is settled now, are gone through."""
+        """Return the numbers above `number`, iterating over the smaller of the set and the newly settled range."""
         if number - self._settled_to < len(numbers):
             numbers.difference_update(range(self._settled_to + 1, number + 1))
             return numbers
         return {each for each in numbers if each > number}
 
     def _mine(self, number: int) -> int:
-        """The client's number of the broker's."""
+        """Return the client's number for a number of the broker."""
         return number + self._shifts[bisect_right(self._starts, number) - 1]
 
     def _shift_from(self, start: int, shift: int) -> None:
-        if self._starts[-1] == start:  # nothing was published since the last difference
+        if self._starts[-1] == start:  # no publish since the last difference
             self._shifts[-1] = shift
         else:
             self._starts.append(start)
@@ -131,7 +131,7 @@ class ConfirmTranslation:
         self._check()
 
     def _miss(self, number: int) -> None:
-        """The client never receives a confirm for its publish of this number."""
+        """Record that the client will never receive a confirm for its publish of this number."""
         self._first_lost = number if self._first_lost is None else min(self._first_lost, number)
 
     def _check(self) -> None:
@@ -139,19 +139,19 @@ class ConfirmTranslation:
             raise OverflowError(f"more than {MAX_OPEN} confirms differ between the client and the broker")
 
     def _forget(self) -> None:
-        """Drop what lies behind all that may still be confirmed."""
+        """Discard the entries below the first number that may still be confirmed."""
         while self._settled_to + 1 in self._settled:
             self._settled_to += 1
             self._settled.remove(self._settled_to)
             self._own.discard(self._settled_to)
         passed = bisect_right(self._starts, self._settled_to) - 1
         is_full = len(self._starts) > MAX_OPEN
-        if passed > len(self._starts) // 2 or (is_full and passed):  # no sooner, so that numbers are seldom moved
+        if passed > len(self._starts) // 2 or (is_full and passed):  # not sooner, so that lists are seldom copied
             del self._starts[:passed], self._shifts[:passed]
 
 
 _OPEN = object()
-"""The state of the deliveries up to the start, as long as the client has not settled all of them at once."""
+"""State of the deliveries up to `start` until the client has settled all of them at once."""
 
 
 class UnknownDeliveryTag(Exception):
@@ -159,12 +159,12 @@ class UnknownDeliveryTag(Exception):
 
 
 class DeliveryTagTranslation:
-    """A channel's deliveries as the broker tags them, and as the client knows them.
+    """Mapping between the broker's delivery tags and the client's on one channel.
 
-    `start` is the last tag that both have in common. Which of the deliveries up to there are open is unknown, so that
-    no method can name them: RabbitMQ closes the channel with 406 for a tag that is not open. Where the client settles
-    them with later ones, while a delivery that it has not had lies between, they are owed to the broker until a
-    settlement of the same kind names the first delivery after the start that is open there.
+    `start` is the last tag that is equal on both legs. Which of the deliveries up to it are open is unknown, so that no
+    method can name them: RabbitMQ closes the channel with 406 for a tag that is not open. If the client settles them
+    together with later deliveries, while one that it has not received lies between, their settlement is owed to the
+    broker until a settlement of the same kind names the first delivery after `start` that is open there.
     """
 
     def __init__(self, start: int) -> None:
@@ -173,25 +173,25 @@ class DeliveryTagTranslation:
         self._open: OrderedDict[int, int | None] = OrderedDict()
         self._upstream: OrderedDict[int, None] = OrderedDict()
         self._taken_back: list[tuple[int, int | None]] = []
-        self._before: object = _OPEN if start else None  # the kind of a settlement that is owed; None: all is settled
+        self._before: object = _OPEN if start else None  # kind of the owed settlement; None: all are settled
         self._committed = self._before
 
     @property
     def open(self) -> int:
-        """How many deliveries the client has yet to settle."""
+        """Number of deliveries that the client has not settled."""
         return len(self._open)
 
     def receive(self, tag: int, *, is_acked: bool) -> None:
-        """The broker has delivered something; `is_acked` is whether it has to be acknowledged."""
+        """Record a delivery from the broker; `is_acked` tells whether it has to be acknowledged."""
         if is_acked:
             self._upstream[tag] = None
             if len(self._upstream) > MAX_OPEN:
                 raise OverflowError(f"more than {MAX_OPEN} deliveries are not acknowledged")
 
     def hand_out(self, tag: int | None, *, is_acked: bool = True) -> int:
-        """The client's tag for the delivery that the broker gave `tag`; None for a copy of our own.
+        """Return the client's tag for the delivery that the broker tagged `tag`; `None` for a copy made by the proxy.
 
-        Of a copy, `is_acked` is whether the client has to acknowledge it.
+        For a copy, `is_acked` tells whether the client has to acknowledge it.
         """
         self.last += 1
         if is_acked if tag is None else tag in self._upstream:
@@ -201,15 +201,15 @@ class DeliveryTagTranslation:
         return self.last
 
     def settle_own(self, tag: int) -> None:
-        """We have settled a delivery that the client never had."""
+        """Record that the proxy has settled a delivery that the client never received."""
         self._upstream.pop(tag, None)
 
     def settle(self, tag: int, multiple: bool, *, kind: object = "ack", may_be_taken_back: bool = False) -> Settled:
-        """What to send to the broker when the client settles `tag`; `UnknownDeliveryTag` if it has no such delivery.
+        """Return the settlements to send to the broker when the client settles `tag`.
 
-        Settlements of one `kind` may be combined. In a transaction it `may_be_taken_back`. The work is in proportion to
-        the deliveries that are settled by this, whatever tag is named, and so a constant for each delivery that there
-        was.
+        Raises `UnknownDeliveryTag` if the client has no such delivery. Settlements of one `kind` may be combined. In a
+        transaction, it `may_be_taken_back`. The work is proportional to the deliveries settled by this call, whatever
+        tag is named, and so constant for each delivery.
         """
         answers = self._settle(tag, multiple, kind, may_be_taken_back)
         if not may_be_taken_back:
@@ -239,14 +239,14 @@ class DeliveryTagTranslation:
                 if is_multiple:
                     self._before = None
             return answers
-        if self._before not in (None, _OPEN, kind):  # a settlement of another kind may not stand for what is owed
+        if self._before not in (None, _OPEN, kind):  # a settlement of another kind must not cover the owed one
             for each in theirs:
                 del self._upstream[each]
             return [(each, False) for each in theirs]
         if tag == 0 and len(theirs) == len(self._upstream):
             self._upstream.clear()
             self._before = None
-            return [(0, True)]  # those before the start, of which nothing is known, are meant too
+            return [(0, True)]  # also settles those up to `start`, of which nothing is known
         answers = self._with_all_before(set(theirs))
         if answers and answers[0][1]:
             self._before = None
@@ -261,7 +261,7 @@ class DeliveryTagTranslation:
             yield each
 
     def _with_all_before(self, theirs: set[int]) -> Settled:
-        """These in as few methods as possible without settling any that the client did not settle."""
+        """Return as few settlements as possible for these deliveries, without settling any other."""
         answers: Settled = []
         while self._upstream and next(iter(self._upstream)) in theirs:
             last, _ = self._upstream.popitem(last=False)
@@ -273,12 +273,12 @@ class DeliveryTagTranslation:
         return answers
 
     def commit(self) -> None:
-        """What was settled in the transaction is settled."""
+        """Make the settlements of the transaction final."""
         self._taken_back = []
         self._committed = self._before
 
     def roll_back(self) -> None:
-        """What was settled in the transaction is open again."""
+        """Reopen the deliveries settled in the transaction."""
         pairs, self._taken_back = self._taken_back, []
         self._before = self._committed
         self._open = OrderedDict(sorted([*self._open.items(), *pairs]))
@@ -286,9 +286,9 @@ class DeliveryTagTranslation:
         self._upstream = OrderedDict.fromkeys(sorted([*self._upstream, *tags]))
 
     def recover(self) -> None:
-        """All that is not settled is requeued, and will be delivered under new tags.
+        """Forget all unsettled deliveries, which the broker requeues and delivers under new tags.
 
-        What was settled in the transaction is not: RabbitMQ takes it back at a later rollback all the same.
+        Those settled in the transaction are kept: RabbitMQ still takes their settlements back at a later rollback.
         """
         self._open.clear()
         self._upstream.clear()
@@ -296,7 +296,7 @@ class DeliveryTagTranslation:
 
 
 def within_bounds(do: Callable[..., Result], *arguments: Any, **options: Any) -> Result:
-    """Do it; what is too much to be remembered is a ResourceError."""
+    """Call `do`; raise `ResourceError` if it exceeds the limit of remembered numbers."""
     try:
         return do(*arguments, **options)
     except OverflowError as error:
