@@ -36,7 +36,7 @@ BOUNDS = {
 }
 """Shapes that a room may have, at most."""
 
-OTHERS = 2551
+OTHERS = 86
 """Shapes that all other rooms together may have, at most."""
 
 _CLAUSE = re.compile(

@@ -227,7 +227,7 @@ class SessionReport:
         self.finish(SessionEnd(str(sender), code, text or "closed", is_abnormal=code not in NORMAL))
 
     def note_channel_close(self, sender: Peer, code: int) -> None:
-        """Count a channel that a peer has closed, or a 0-10 session that it has detached from one."""
+        """Count a channel that a peer has closed, or a session that it has detached from one."""
         self.metrics.channel_closes.labels(str(sender), code_label(code)).inc()
 
     def _end_blocking(self, now: float) -> None:

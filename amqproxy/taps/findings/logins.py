@@ -71,7 +71,7 @@ class RefusedLogin(Detector):
 
 
 def is_refused_login(event: ConnectionClosed) -> bool:
-    """Whether the broker refused the login; without a code for that, as in 0-10, by the step at which it closes."""
+    """Whether the broker refused the login; where the protocol has no code for that, by the step at which it closes."""
     if event.is_open is not False:
         return False
     return event.code == AccessRefused.code or (event.code == CONNECTION_FORCED and event.method in LOGIN_CONTROLS)

@@ -201,7 +201,7 @@ class ClientRequests:
                 channel = self._channels[number] = ChannelView()
             self._begin_consumer(client, channel, request.consumer_tag, request, shown, None, 0)
             return
-        if isinstance(request, QueueBind):  # only the key identifies a 0-10 binding: exchange.unbind has no arguments
+        if isinstance(request, QueueBind):  # only the key identifies it where unbind has no arguments
             request = msgspec.structs.replace(request, arguments=Table())
         self._carry_out(client, request, shown, None, session=number)
 
