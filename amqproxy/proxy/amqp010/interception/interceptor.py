@@ -95,6 +95,8 @@ class Amqp010Interceptor(Interceptor[ChannelInterceptor, Path]):
 
     def _leaves_room(self) -> bool:
         """Whether queued frames will be forwarded later; other memory stays charged until the connection ends."""
+        if self.is_over:  # nothing is forwarded any more, and the answers to close are awaited
+            return False
         delayed = self._delayed
         if delayed.waiting or delayed.resuming or delayed.paused or self._closes:
             return True

@@ -707,6 +707,19 @@ def test_a_close_cuts_a_command_short_that_rules_wait_for_on_channel_0() -> None
     assert stage.say(">> connection.close reply_code=200") == ["=> connection.close reply_code=200"]
 
 
+def test_answers_are_read_after_an_error_behind_a_close_that_waits(monkeypatch: pytest.MonkeyPatch) -> None:
+    stage = Amqp010Stage(REFUSE)
+    monkeypatch.setattr("amqproxy.proxy.interception.interceptor.MAX_HELD", 0)
+    stage.interceptor.pause_channel(1, stage.now)
+    stage.say(">> 1 execution.sync" + "\n>> 1 execution.sync" * 200)
+    assert not any("connection.close" in each for each in stage.say(">> connection.close reply_code=200"))
+    assert stage.interceptor.is_full(CLIENT)
+    with pytest.raises(ProtocolError):
+        stage.say("<< connection.open-ok")
+    assert stage.interceptor.is_over
+    assert not stage.interceptor.is_full(CLIENT), "its close-ok is awaited"
+
+
 def test_what_waits_for_the_broker_to_detach_is_bounded() -> None:
     stage = Amqp010Stage(REFUSE, share=MemoryShare(MemoryBudget(1 << 20, share_limit=AT_REST + 10_000)))
     stage.feed(CLIENT, transfer())
