@@ -78,14 +78,14 @@ def _out_of_order(error: ProtocolError, kind: int, payload: bytes) -> str:
 
 
 def shown(data: bytes) -> str:
-    """Return octets as Erlang shows them: as text if all are printable, else as numbers."""
+    """Return bytes as Erlang shows them: as text if all are printable, else as numbers."""
     if data and all(32 <= byte < 127 or byte in b"\b\t\n\v\f\r\x1b" for byte in data):
         return f'<<"{data.decode().translate(_ESCAPES)}">>'
     return numbers(data)
 
 
 def numbers(data: bytes) -> str:
-    """Return octets as Erlang writes them."""
+    """Return bytes as Erlang writes a binary."""
     return f"<<{','.join(map(str, data))}>>"
 
 

@@ -7,7 +7,7 @@ and is used here:
     f float  d double D decimal S long string  x octets  T timestamp  A array  F table  V void
 
 `U`, the specification's own int16, is read too. Everything is checked when it is first decoded, so that an existing
-table is always valid, and a table encodes to the very octets it came from. As in RabbitMQ, a value that overruns or
+table is always valid, and a table encodes to the very bytes it came from. As in RabbitMQ, a value that overruns or
 does not fill its container causes 501 (frame error); an impossible value, such as an unknown type, 502 (syntax error).
 
 The file stays whole, because a `Table` decodes itself by the functions that make tables, and the compiler makes C calls
@@ -31,14 +31,14 @@ except ImportError:  # a plain run does not need Cython
     from amqproxy.compiled import _cython as cython
 
 MAX_TABLE_DEPTH = 128
-"""Maximum nesting depth of tables and arrays that are decoded; deeper ones are values of raw octets.
+"""Maximum nesting depth of tables and arrays that are decoded; deeper ones are values of raw bytes.
 
 Peers may nest them deeper, since RabbitMQ limits only the frame size: they pass, and recursion over the values of a
 table is bounded.
 """
 
 MAX_SHORT_STRING = 255
-"""Maximum length of a short string in octets."""
+"""Maximum length of a short string in bytes."""
 
 _INTEGERS = {
     "b": struct.Struct(">b"),
@@ -163,7 +163,7 @@ _TABLE_PLACES = cython.declare(bytes, places_of(Table, ("_octets", "_fields", "_
 
 @cython.cfunc
 def _table_of_checked(octets: bytes, depth: object) -> Table:
-    """Return the table of checked octets, nested in `depth` others."""
+    """Return the table of checked bytes, nested in `depth` others."""
     table: Table
     if cython.compiled and _TABLE_PLACES:
         place: cython.p_const_uchar = _TABLE_PLACES
@@ -237,8 +237,8 @@ def _typed(value: Any) -> Item:
     raise TypeError(f"no field-table type fits {type(value).__name__}")
 
 
-# Text in tables and properties may be any octets; invalid UTF-8 is kept as surrogates, so that it can be shown and
-# still encodes to the same octets.
+# Text in tables and properties may be any bytes; invalid UTF-8 is kept as surrogates, so that it can be shown and
+# still encodes to the same bytes.
 
 
 def _text(octets: bytes) -> str:
@@ -253,7 +253,7 @@ def _octets(text: str) -> bytes:
 
 
 def encode_short_string(text: str) -> bytes:
-    """Return the length octet and the text in UTF-8; raise `ValueError` above 255 octets."""
+    """Return the length byte and the text in UTF-8; raise `ValueError` above 255 bytes."""
     octets = _octets(text)
     if len(octets) > MAX_SHORT_STRING:
         raise ValueError(f"a short string holds 255 bytes, this one has {len(octets)}")
@@ -261,7 +261,7 @@ def encode_short_string(text: str) -> bytes:
 
 
 def encode_table(table: Table) -> bytes:
-    """Return the four length octets and the entries."""
+    """Return the four length bytes and the entries."""
     octets = table.octets
     return _LENGTH.pack(len(octets)) + octets
 
@@ -275,7 +275,7 @@ def _encode_value(type_: str, value: Any) -> bytes:
     letter = type_.encode("latin-1")
     if type_ in _INTEGERS:
         return letter + _INTEGERS[type_].pack(value)
-    if type_ in ("S", "x") or (type_ in ("F", "A") and isinstance(value, bytes)):  # raw octets
+    if type_ in ("S", "x") or (type_ in ("F", "A") and isinstance(value, bytes)):  # raw bytes
         octets = _octets(value) if isinstance(value, str) else bytes(memoryview(value))
         return letter + _LENGTH.pack(len(octets)) + octets
     if type_ == "t":
@@ -401,7 +401,7 @@ def _check_entries(
                 f"unknown field-table type 0x{kind:02x}",
                 offset=offset + position - 1,
             )
-        if size == 0 and kind != 86:  # V has no octets
+        if size == 0 and kind != 86:  # V has no bytes
             if end - position < 4:
                 _overrun("a length", 4, end - position, offset + position)
             size = _long(p, position)
@@ -453,7 +453,7 @@ def _decode_items(data: bytes, depth: int) -> Iterator[Item]:
 
 @cython.cfunc
 def _value_size(data: bytes, position: cython.Py_ssize_t, kind: cython.int) -> cython.Py_ssize_t:
-    """Return the size of the value at `position` in octets, including its length."""
+    """Return the size of the value at `position` in bytes, including its length."""
     if kind == 83 or kind == 120 or kind == 70 or kind == 65:
         p: cython.p_const_uchar = data
         return 4 + _long(p, position)
@@ -490,7 +490,7 @@ def _decode_value(kind: int, octets: bytes, depth: int) -> Any:
 #
 # A layout is one letter a field: o octet, h short, l long, q longlong (and timestamp), s short
 # string, S long string, F table, b bit; u is a short string that need not be UTF-8. Bits that
-# follow one another share octets, the first in the lowest bit (section 4.2.5.2).
+# follow one another share bytes, the first in the lowest bit (section 4.2.5.2).
 
 
 def decode_fields(

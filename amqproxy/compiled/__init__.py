@@ -1,4 +1,4 @@
-"""The base of all compiled modules, and the choice between their compiled and their plain form.
+"""Foundation of the compiled modules, and the choice of each module's compiled or plain form.
 
 - `_pure` chooses the form of each module when it is imported; `_cython` stands in for Cython where it is missing.
 - `byte_access` reads and writes numbers in bytes.

@@ -50,16 +50,16 @@ def cast(kind: object, value: Any, typecheck: builtins.bool = False) -> Any:
 
 
 def address(value: Any) -> Any:
-    """Only compiled code asks for one."""
+    """Raise `NotImplementedError`: only compiled code takes addresses."""
     raise NotImplementedError
 
 
 NULL: Any = None
-"""What a pointer is that points nowhere. Only compiled code has pointers."""
+"""The null pointer of C. Only compiled code has pointers."""
 
 
 def sizeof(kind: Any) -> Any:
-    """Only compiled code asks for it."""
+    """Raise `NotImplementedError`: only compiled code needs sizes."""
     raise NotImplementedError
 
 

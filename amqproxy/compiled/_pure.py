@@ -61,7 +61,7 @@ def shares_stale_types(package: Path) -> bool:
 
 
 class PlainSourceFinder(MetaPathFinder):
-    """Finds the plain source of a module of this package where it is to be preferred."""
+    """Import finder that prefers the plain source of a module of this package where `is_asked_for` or `is_stale`."""
 
     def find_spec(
         self, fullname: str, path: Sequence[str] | None, target: ModuleType | None = None

@@ -29,7 +29,7 @@ if not cython.compiled:
         return int.from_bytes(p[at : at + 8], signed=True)
 
     def are_alike(p: bytes, one: int, other: int, size: int) -> bool:
-        """Are so many bytes the same at two places?"""
+        """Whether `size` bytes are the same at two places."""
         return p[one : one + size] == p[other : other + size]
 
     def is_at(p: bytes, at: int, size: int, data: bytes) -> bool:
@@ -37,7 +37,7 @@ if not cython.compiled:
         return p[at : at + size] == data
 
     def put_number(out: bytearray, at: int, number: int, size: int) -> int:
-        """Write an unsigned number in so many bytes; the place behind it."""
+        """Write an unsigned number in `size` bytes, and return the place behind it."""
         return put_bytes(out, at, number.to_bytes(size))
 
     def field_size_at(p: bytes, at: int, end: int, code: int) -> int:
@@ -56,14 +56,14 @@ if not cython.compiled:
     _SIZES = {ord("q"): 8, ord("h"): 2, ord("l"): 4, ord("o"): 1}
 
     def put_bytes(out: bytearray, at: int, data: bytes) -> int:
-        """Write bytes at a place; the place behind them."""
+        """Write bytes at a place, and return the place behind them."""
         out[at : at + len(data)] = data
         return at + len(data)
 
     def put_digits(out: bytearray, at: int, number: int) -> int:
-        """Write a number that is not negative as decimal digits; the place behind them."""
+        """Write a non-negative number as decimal digits, and return the place behind them."""
         return put_bytes(out, at, b"%d" % number)
 
     def put_signed(out: bytearray, at: int, number: int) -> int:
-        """The same of any number."""
+        """Like `put_digits`, for negative numbers too."""
         return put_bytes(out, at, b"%d" % number)

@@ -1,6 +1,6 @@
-"""What was decoded before, known again by its bytes: peers send the same names, properties and commands many times.
+"""Cache of decoded values by their bytes: peers send the same names, properties and commands many times.
 
-What is decoded never changes, so that one value serves for all. `amqp091` and `amqp010` decode with these caches.
+Decoded values are immutable, so that one serves all callers. `amqp091` and `amqp010` decode with these caches.
 """
 
 from __future__ import annotations
@@ -13,10 +13,10 @@ except ImportError:  # a plain run does not need Cython
     from amqproxy.compiled import _cython as cython
 
 SLOTS = 256
-"""How many values a cache holds at most."""
+"""Maximum number of values in a cache."""
 
 _MASK = cython.declare(cython.ulonglong, SLOTS - 2)
-"""Of a hash, what is the first slot of two."""
+"""Mask that makes of a hash the number of the first of its two slots."""
 
 
 @cython.final
@@ -24,10 +24,10 @@ _MASK = cython.declare(cython.ulonglong, SLOTS - 2)
 @cython.auto_pickle(False)
 @cython.cclass
 class DecodeCache:
-    """Values by their bytes, each in one of two slots that the hash of these chooses.
+    """Decoded values by their bytes, each in one of the two slots of its hash.
 
-    A value is kept when its bytes come for the second time, of the last two that came for these slots: what comes only
-    once, as ids of messages do, takes no place, and costs no copy.
+    A value is cached when its bytes occur for the second time, among the last two that occurred for these slots. Bytes
+    that occur once, such as message ids, take no slot and cost no copy.
     """
 
     def __init__(self) -> None:
@@ -40,7 +40,7 @@ class DecodeCache:
 
     @cython.cfunc
     def _find(self, p: cython.p_const_uchar, start: cython.Py_ssize_t, size: cython.Py_ssize_t) -> object:
-        """The value of the bytes from `start` on, of which there is one at least; None if it is not known."""
+        """Return the value of the bytes from `start` on, `size` of at least 1; `None` if it is not cached."""
         if not cython.compiled:
             key = p[start : start + size]
             self._hash = hash(key)
@@ -53,8 +53,9 @@ class DecodeCache:
     @cython.cfunc
     @cython.returns(cython.void)
     def _keep(self, p: cython.p_const_uchar, start: cython.Py_ssize_t, size: cython.Py_ssize_t, value: object) -> None:
-        """Take the value of the bytes that were not found just now."""
-        # Whatever was looked up in between, the key is these bytes: a wrong slot is one in which it is not found.
+        """Cache the value of the bytes that `_find` has just not found."""
+        # After another look-up in between, the hash is of other bytes; the key is still these bytes, so that an entry
+        # in a wrong slot is never found.
         number: cython.ulonglong = self._hash
         slot: cython.Py_ssize_t = number & _MASK
         if self._seen[slot] != number and self._seen[slot + 1] != number:
@@ -73,9 +74,9 @@ class DecodeCache:
         del before
 
     def find(self, data: bytes) -> Any:
-        """The value of these bytes, for callers that are not compiled; None if it is not known."""
+        """Return the value of these bytes, for callers that are not compiled; `None` if it is not cached."""
         return self._find(data, 0, len(data)) if data else None
 
     def keep(self, data: bytes, value: Any) -> None:
-        """Take the value of the bytes that were not found just now, for callers that are not compiled."""
+        """Cache the value of the bytes that `find` has just not found, for callers that are not compiled."""
         self._keep(data, 0, len(data), value)

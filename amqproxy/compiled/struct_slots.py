@@ -1,6 +1,6 @@
-"""Where the fields of structs are in memory: decoders that are compiled put values there, and copy what is not there.
+"""Positions of struct fields in memory, at which compiled decoders store values directly.
 
-A call of the class takes several times as long. In the plain form no place is known, and decoders call the class.
+Calling the class takes several times as long. In the plain form no position is known, and decoders call the class.
 """
 
 from __future__ import annotations
@@ -16,10 +16,7 @@ MAX_FIELDS = 32
 
 
 def places_of(cls: Any, names: tuple[str, ...]) -> bytes:
-    """For each attribute of a class with `__slots__`, how many pointers before its own are in an object.
-
-    b"" if it is not known.
-    """
+    """Return the positions of attributes of a class with `__slots__`, counted in pointers; `b""` if unknown."""
     if not cython.compiled:
         return b""
     places = [slot_of(getattr(cls, name)) for name in names]  # type: ignore[name-defined]  # noqa: F821 - see the .pxd
@@ -29,7 +26,7 @@ def places_of(cls: Any, names: tuple[str, ...]) -> bytes:
 
 
 def slots_of(cls: Any) -> bytes:
-    """The same of the fields of a struct, which has nothing else; b"" if it is not known, or has."""
+    """Like `places_of`, for the fields of a struct; `b""` also if its objects contain anything else."""
     names: tuple[str, ...] = cls.__struct_fields__
     slots = places_of(cls, names)
     if not slots or not has_only(cls, len(names)):  # type: ignore[name-defined]  # noqa: F821 - see the .pxd

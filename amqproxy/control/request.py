@@ -73,13 +73,13 @@ class GetRules(Request, frozen=True, tag="rules-get"):
 
 
 class ShadowRule(Request, frozen=True, tag="rules-shadow"):
-    """Have a rule only count what it would do, until the config file is read again."""
+    """Switch a rule to shadow mode, in which it only counts its effects, until the config file is read again."""
 
     rule: str
 
 
 class EnforceRule(Request, frozen=True, tag="rules-enforce"):
-    """Have a rule act, until the config file is read again."""
+    """Switch a rule from shadow mode to enforcing, until the config file is read again."""
 
     rule: str
 
@@ -164,14 +164,14 @@ class CloseSession(Request, frozen=True, tag="close"):
 
 
 class Pause(Request, frozen=True, tag="pause"):
-    """Let what the client of a session sends wait, or what it sends on one channel."""
+    """Queue the commands of a session's client, or those on one channel, instead of forwarding them."""
 
     session: int
     channel: ChannelNumber | None = None
 
 
 class Resume(Request, frozen=True, tag="resume"):
-    """Let it go on."""
+    """Forward the commands queued by `pause`, and those to come."""
 
     session: int
     channel: ChannelNumber | None = None
@@ -209,7 +209,7 @@ class Subscribe(Request, frozen=True, tag="subscribe"):
 
 
 class More(Request, frozen=True, tag="more"):
-    """Let so many batches more be sent to a subscription with a `credit`.
+    """Add `credit` batches of events to those that a subscription may be sent.
 
     With a `max_age`, in seconds, what is older than that by now is skipped, if it came after the subscription.
     """

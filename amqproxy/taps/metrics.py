@@ -197,7 +197,7 @@ class RuleCounts(Protocol):
 
 
 class RelayLatency:
-    """How long bytes stay here: from being received to having been handed to the other socket."""
+    """Time that bytes stay in the proxy: from being received to having been handed to the other socket."""
 
     def __init__(self) -> None:
         self.counts = [0] * (len(LATENCY_BUCKETS) + 1)

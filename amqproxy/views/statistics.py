@@ -10,7 +10,7 @@ from amqproxy.taps.record import encoded
 
 
 class SideCount(msgspec.Struct, frozen=True, kw_only=True):
-    """What one side sent: its `frames`, of which so many were `heartbeats`, and their `bytes`."""
+    """Traffic of one side: its `frames`, the `heartbeats` among them, and their `bytes`."""
 
     frames: int
     heartbeats: int
@@ -18,7 +18,7 @@ class SideCount(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class MessageTotals(msgspec.Struct, frozen=True, kw_only=True):
-    """What became of messages.
+    """Messages by their outcome.
 
     Of the publishes, `sent` need no answer; others were `confirmed` or `nacked` by the broker, `committed` or
     `rolled_back` with their transaction. `returned` counts basic.return. Of the deliveries, which are those of
@@ -52,7 +52,7 @@ class MessageTotals(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Interval(msgspec.Struct, frozen=True):
-    """How many values are at most `up_to`, and larger than that of the interval before; null is without bound."""
+    """Number of values up to `up_to`, and above that of the previous interval; null means no upper bound."""
 
     up_to: float | None
     count: int
@@ -103,7 +103,7 @@ class Rates(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class TimelineReport(msgspec.Struct, frozen=True, kw_only=True):
-    """How many messages were published and delivered, and how many bytes passed, in each interval of `seconds`.
+    """Messages published and delivered, and bytes relayed, in each interval of `seconds`.
 
     The first begins at `start_ns`, in nanoseconds since 1970.
     """
@@ -129,7 +129,7 @@ class TopConnection(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class TopConnections(msgspec.Struct, frozen=True, kw_only=True):
-    """Those with the most bytes. Unless it `is_exact`, there were too many to count each by itself.
+    """The connections or users with the most bytes; not `is_exact` if there were too many to count each.
 
     Then `bytes` may be too large, by at most `error`, and the other numbers are since it was last taken up.
     """
@@ -148,7 +148,7 @@ class TopName(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class TopNames(msgspec.Struct, frozen=True, kw_only=True):
-    """Those with the most messages. Unless it `is_exact`, there were too many to count each by itself.
+    """The objects with the most messages; not `is_exact` if there were too many to count each.
 
     Then `messages` may be too large, by at most `error`, and `bytes` are since it was last taken up.
     """
@@ -158,7 +158,7 @@ class TopNames(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Top(msgspec.Struct, frozen=True, kw_only=True):
-    """Where most happened. Exchanges and routing keys are those of publishes, queues those of deliveries."""
+    """The busiest objects. Exchanges and routing keys are those of publishes, queues those of deliveries."""
 
     connections: TopConnections
     users: TopConnections
@@ -168,7 +168,7 @@ class Top(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class ErrorCount(msgspec.Struct, frozen=True, kw_only=True):
-    """What went wrong, and how often: "connection-closed", "channel-closed", "connection-lost", "returned", "nacked",
+    """Number of errors of one kind: "connection-closed", "channel-closed", "connection-lost", "returned", "nacked",
     "unknown-tag", "unanswered" (`text` is then the method), "unreadable", or "other" for what does not fit into the
     table. `by` is "client", "server", "proxy" or null; `code` the reply code; `text` the reason without what is
     different each time.

@@ -20,7 +20,7 @@ MAX_TEXT = 255
 
 
 class Body(BaseModel):
-    """What a request has; nothing else."""
+    """Body of a request, without further keys."""
 
     model_config = ConfigDict(extra="forbid")
 
@@ -38,7 +38,7 @@ class CloseBody(ChannelBody):
 
 
 class ReleaseBody(Body):
-    """What is to become of a held command, as in the control socket's `release`."""
+    """Verdict on a held command, as in the control socket's `release`."""
 
     model_config = ConfigDict(extra="forbid", populate_by_name=True)
 
@@ -94,7 +94,7 @@ async def release(
 
 @router.get("/sources/{source}/recording")
 async def show_recording(source: SourceOf) -> Response:
-    """How the recording stands."""
+    """Return the state of the recording."""
     return json_response(await asked(source, "record-status"))
 
 

@@ -33,7 +33,7 @@ class TablesInfo(BaseModel):
 
 
 class Asked(BaseModel):
-    """What was asked for, with what was left open."""
+    """The question as it was answered, with its defaults filled in."""
 
     start_ns: int
     end_ns: int
@@ -44,7 +44,7 @@ class Asked(BaseModel):
 
 
 class Counts(BaseModel):
-    """How many there were."""
+    """Numbers of messages and bytes."""
 
     published: int
     published_bytes: int
@@ -61,7 +61,7 @@ class Counts(BaseModel):
 
 
 class TrafficPoint(Counts):
-    """What was counted in one step, which begins at `ts_ns`."""
+    """Counts of one step, which begins at `ts_ns`."""
 
     ts_ns: int
 
@@ -109,7 +109,7 @@ class TopRow(Counts):
 
 
 class Usage(BaseModel):
-    """How much was sent and received."""
+    """Amounts sent and received."""
 
     user: str | None
     virtual_host: str | None
@@ -154,7 +154,7 @@ class FindingRow(BaseModel):
 
 
 class AnomalyRow(BaseModel):
-    """What was unlike the same hours of earlier days. `evidence` is JSON."""
+    """A value far from those of the same hours of earlier days. `evidence` is JSON."""
 
     ts_ns: int
     subject: str | None
@@ -273,19 +273,19 @@ async def show_clients(tables: TablesOf, span: SpanOf, limit: Limit = 20) -> Cli
 
 @router.get("/errors")
 async def show_errors(tables: TablesOf, span: SpanOf, limit: Limit = 50) -> Errors:
-    """What went wrong, the most frequent first."""
+    """Return the errors, the most frequent first."""
     return Errors.model_validate(_answer(span, "rows", await tables.ask(lambda asked: asked.errors(span, limit))))
 
 
 @router.get("/findings")
 async def show_findings(tables: TablesOf, span: SpanOf, limit: Limit = 50) -> Findings:
-    """What an expert would point out, the worst first."""
+    """Return the findings, the most severe first."""
     return Findings.model_validate(_answer(span, "rows", await tables.ask(lambda asked: asked.findings(span, limit))))
 
 
 @router.get("/anomalies")
 async def show_anomalies(tables: TablesOf, span: SpanOf, limit: Limit = 50) -> Anomalies:
-    """What was unlike the same hours of earlier days, the most unlike first."""
+    """Return the anomalies: values far from those of the same hours of earlier days, the farthest first."""
     return Anomalies.model_validate(_answer(span, "rows", await tables.ask(lambda asked: asked.anomalies(span, limit))))
 
 

@@ -10,7 +10,7 @@ from amqproxy.amqp091.wire import Table, check_table
 _TEXTS = {
     cls: tuple(name for name, code in zip(cls.__struct_fields__, cls.layout.decode(), strict=True) if code == "u")
     for cls in BY_INDEX
-    if cls is not BasicPublish  # RabbitMQ takes what it names as octets
+    if cls is not BasicPublish  # RabbitMQ takes its names as bytes
 }
 _TABLES = {
     cls: tuple(name for name, code in zip(cls.__struct_fields__, cls.layout.decode(), strict=True) if code == "F")

@@ -15,7 +15,7 @@ _CLOSING = {struct.pack(">HH", cls.class_id, cls.method_id) for cls in (Connecti
 class ClosingReader:
     """Filter that discards all frames except connection.close and connection.close-ok.
 
-    Like RabbitMQ, it continues after a refused frame whose end octet is where its size says. Otherwise, or if a frame
+    Like RabbitMQ, it continues after a refused frame whose end byte is where its size says. Otherwise, or if a frame
     is larger than `payload_max` bytes, it `is_lost`: the start of the next frame is unknown then.
     """
 
@@ -26,7 +26,7 @@ class ClosingReader:
         self._kept = bytearray()
         """The first bytes of a frame until its method is known; all bytes of a closing method."""
         self._to_come = 0
-        """Bytes of a discarded frame still to be received; the last of them is its end octet."""
+        """Bytes of a discarded frame still to be received; the last of them is its end byte."""
         self.is_lost = False
 
     def feed(self, data: bytes) -> list[Frame]:

@@ -83,7 +83,7 @@ class Amqp091Direction:
         return None
 
     def resume_after_pump(self) -> None:
-        """Do nothing: the pump leaves the reader at the start of a frame."""
+        """Resume as it is: the pump leaves the reader at the start of a frame."""
 
 
 def culprit_of(frames: list[Frame], error: ProtocolError) -> Frame | None:

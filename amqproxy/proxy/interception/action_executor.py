@@ -109,7 +109,7 @@ class ActionExecutor(ABC, Generic[C, D, EvaluationT]):
         """Evaluate the rules for a command."""
 
     def carry_out(self, channel: C, direction: D, command: Command, verdict: Verdict, received: Any = None) -> None:
-        """Have a channel carry out a verdict, and collect the verdict's side effects."""
+        """Carry out a verdict on a channel, and collect the verdict's side effects."""
         self.effects.add(direction.sender, command, verdict)
         self.do(channel, channel.carry_out(direction, command if received is None else received, verdict))
 

@@ -10,7 +10,7 @@ from amqproxy.taps.record import encoded
 
 
 class Severity(StrEnum):
-    """How bad a finding is, the least first."""
+    """Severity of a finding, the least first."""
 
     INFO = "info"
     """Worth knowing."""

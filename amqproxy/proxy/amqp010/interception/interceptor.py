@@ -134,7 +134,7 @@ class Amqp010Interceptor(Interceptor[ChannelInterceptor, Path]):
         )
 
     def ask_for_frames(self) -> None:
-        """Do nothing: the readers hand over all frames, since commands are gathered whole."""
+        """Keep the subscription: the readers hand over all frames, since commands are gathered whole."""
 
     # --- input and output
 

@@ -71,7 +71,7 @@ class Amqp091ActionExecutor(ActionExecutor[ChannelInterceptor, ChannelDirection,
         return is_live
 
     def _keep_rest(self, sender: Peer, number: int) -> None:
-        """Let the rest of a content of `sender` in progress be forwarded, though the other peer closes the channel."""
+        """Forward the rest of a content of `sender` in progress, although the other peer closes the channel."""
         content_state = self._legs.readers[sender].content_states.get(number)
         if content_state is None or content_state.expects == METHOD:
             return

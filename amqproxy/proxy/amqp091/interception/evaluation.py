@@ -73,7 +73,7 @@ class Amqp091Evaluation(Evaluation):
         return self.evaluate(sender, command, facts if staged is command.frames[0] else self.facts(command.channel))
 
     def cache_passing(self, sender: Peer, reader: FrameReader, frame: Frame) -> None:
-        """Let the reader pass publishes with this method without handing them over, if rules never change them."""
+        """Tell the reader to pass publishes with this method without handing them over, if rules never change them."""
         if not self.repeated.is_known(reader, frame):
             passing = self.evaluator.passing(sender, frame, self.facts(frame.channel), self.now)
             self.repeated.learn(reader, frame, passing)

@@ -23,7 +23,7 @@ SIZE = 26
 _KIND = cython.declare(cython.int, ACKNOWLEDGEMENTS)
 _SIZE = cython.declare(cython.Py_ssize_t, SIZE)
 _FRAME = cython.declare(cython.Py_ssize_t, 21)
-"""Size in bytes of a frame of basic.ack, basic.nack or basic.reject: each has a tag and an octet of bits."""
+"""Size in bytes of a frame of basic.ack, basic.nack or basic.reject: each has a tag and a byte of bits."""
 
 _METHOD = cython.declare(cython.int, METHOD)
 _BASIC = cython.declare(cython.int, BasicAck.class_id)
