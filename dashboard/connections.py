@@ -190,7 +190,7 @@ class Connections:
 def size_of(frames: Sequence[Frame] | Sequence[Amqp010Frame]) -> int:
     """Return the size of frames in bytes."""
     if isinstance(frames, FrameChunk):
-        return len(frames.data)
+        return frames.size
     return sum([each.length() for each in frames])
 
 

@@ -85,7 +85,7 @@ class Ring:
             count = len(frames)
             if isinstance(frames, FrameChunk):
                 decoded = msgspec.structs.replace(decoded, frames=frames.unmade())
-                cost += len(frames.data)
+                cost += frames.size
                 if isinstance(frames, Amqp010Chunk):
                     cost += ID_COST * count
             else:

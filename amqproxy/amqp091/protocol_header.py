@@ -15,6 +15,9 @@ LIKE_0_9_1 = frozenset({NAME, "0-9"})
 With 0-8 clients it really uses 0-8: other numbers and arguments in frames of the same shape.
 """
 
+DECODED = frozenset({NAME, "0-10"})
+"""Protocols, as named by `recognise`, whose frames are decoded."""
+
 _FRAME_TYPES = frozenset((1, 2, 3, 8))
 
 _VERSIONS = {

@@ -7,8 +7,7 @@ from typing import TypeAlias
 
 import msgspec
 
-from amqproxy.amqp010.protocol_header import NAME as AMQP010
-from amqproxy.amqp091.protocol_header import NAME as AMQP091
+from amqproxy.amqp091.protocol_header import DECODED
 from amqproxy.capture.decoded import Decoded, DecodedFrames, DecodedProtocolHeader, SkippedBytes, StreamEnded
 from amqproxy.peer import CLIENT, Peer
 from amqproxy.taps.findings.process_inspector import ProcessInspector
@@ -61,7 +60,7 @@ class Observers:
         if observer is None:
             if isinstance(decoded, StreamEnded):
                 return []
-            if isinstance(decoded, DecodedProtocolHeader) and decoded.protocol not in (AMQP091, AMQP010):
+            if isinstance(decoded, DecodedProtocolHeader) and decoded.protocol not in DECODED:
                 return []
             observer = self.by_stream[decoded.stream] = self._observer(decoded.stream, decoded.connection)
         elif isinstance(decoded, StreamEnded):

@@ -92,7 +92,7 @@ class RecordSubscription(Subscription):
             self._clock.now_ns = time.time_ns()
             return False
         self._clock.now_ns = entry.ts_ns
-        if isinstance(entry.frames, FrameChunk) and entry.frames:
+        if entry.frames:
             self._entry, self._parts = entry, deque(entry.frames.parts(FRAMES_A_LOOK))
             self._show_some()
         else:

@@ -4,14 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
 
-import msgspec
-
 from amqproxy.amqp010.controls import SessionCommandPoint
 from amqproxy.amqp010.frame import CONTROL
 from amqproxy.amqp091.frame import BODY, HEADER
 from amqproxy.capture.amqp010.decoded_frames import Amqp010DecodedFrames
 from amqproxy.capture.amqp091.decoded_frames import Amqp091DecodedFrames
-from amqproxy.capture.decoded import Decoded, SkippedBytes, StreamEnded
+from amqproxy.capture.decoded import Decoded, DecodedFrames, SkippedBytes, StreamEnded
 from amqproxy.capture.filtering import filtered
 from amqproxy.rules.matching.filters import Filter
 
@@ -47,7 +45,7 @@ def _whole(decoded: Iterable[Decoded], shows: Shows) -> Iterator[Decoded]:
                 yield found
         elif isinstance(each, Amqp091DecodedFrames):
             methods = chosen.setdefault(each.stream, {})
-            frames = []
+            are_shown = []
             for frame in each.frames:
                 place = (each.sender, frame.channel, False)
                 if frame.kind in (HEADER, BODY):
@@ -55,12 +53,9 @@ def _whole(decoded: Iterable[Decoded], shows: Shows) -> Iterator[Decoded]:
                     is_shown = shows(each.ts_ns, frame.channel) if is_shown is None else is_shown
                 else:
                     is_shown = methods[place] = shows(each.ts_ns, frame.channel)
-                if is_shown:
-                    frames.append(frame)
-            if len(frames) == len(each.frames):
-                yield each
-            elif frames:
-                yield msgspec.structs.replace(each, frames=frames)
+                are_shown.append(is_shown)
+            if (part := _chosen(each, are_shown)) is not None:
+                yield part
         elif shows(each.ts_ns, getattr(each, "channel", None)):
             yield each
 
@@ -75,7 +70,7 @@ def _without_points(decoded: Iterable[Decoded]) -> Iterator[Decoded]:
             yield each
 
 
-def _of_whole_assemblies(decoded: Amqp010DecodedFrames, chosen: _Chosen, shows: Shows) -> Amqp010DecodedFrames | None:
+def _of_whole_assemblies(decoded: Amqp010DecodedFrames, chosen: _Chosen, shows: Shows) -> DecodedFrames | None:
     """Return the selected 0-10 frames, or None if there are none."""
     are_shown = []
     for frame in decoded.frames:
@@ -86,10 +81,9 @@ def _of_whole_assemblies(decoded: Amqp010DecodedFrames, chosen: _Chosen, shows: 
     return _chosen(decoded, are_shown)
 
 
-def _chosen(decoded: Amqp010DecodedFrames, are_shown: Sequence[bool]) -> Amqp010DecodedFrames | None:
+def _chosen(decoded: DecodedFrames, are_shown: Sequence[bool]) -> DecodedFrames | None:
     """Return the shown frames, or None if there are none."""
     if all(are_shown):
         return decoded
-    frames = [frame for frame, is_shown in zip(decoded.frames, are_shown, strict=True) if is_shown]
-    numbers = [number for number, is_shown in zip(decoded.command_ids, are_shown, strict=True) if is_shown]
-    return msgspec.structs.replace(decoded, frames=frames, command_ids=numbers) if frames else None
+    places = [place for place, is_shown in enumerate(are_shown) if is_shown]
+    return decoded.at(places) if places else None

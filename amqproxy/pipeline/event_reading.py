@@ -8,8 +8,7 @@ from typing import Any
 
 import pyarrow as pa
 
-from amqproxy.amqp010.protocol_header import NAME as AMQP010
-from amqproxy.amqp091.protocol_header import NAME as AMQP091
+from amqproxy.amqp091.protocol_header import DECODED
 from amqproxy.capture.decoded import Decoded, DecodedFrames, DecodedProtocolHeader, SkippedBytes, StreamEnded
 from amqproxy.capture.files import CaptureFile, Sources, files_of, name_of
 from amqproxy.capture.observed import Observers
@@ -174,7 +173,7 @@ def _protocol_of(decoded: Decoded) -> str | None:
     """Return the client's protocol, if the item shows it."""
     match decoded:
         case DecodedProtocolHeader():
-            return decoded.protocol if decoded.sender == CLIENT and decoded.protocol in (AMQP091, AMQP010) else None
+            return decoded.protocol if decoded.sender == CLIENT and decoded.protocol in DECODED else None
         case DecodedFrames():
             return decoded.protocol
     return None

@@ -12,11 +12,10 @@ from typing import Any
 
 from amqproxy.amqp010.frame import Frame as Amqp010Frame
 from amqproxy.amqp010.methods import BY_NAME
-from amqproxy.amqp010.protocol_header import NAME as AMQP010
 from amqproxy.amqp091.frame import HEARTBEAT, METHOD, Frame
 from amqproxy.amqp091.methods import BasicGetOk
 from amqproxy.amqp091.properties import NO_PROPERTIES
-from amqproxy.amqp091.protocol_header import NAME as AMQP091
+from amqproxy.amqp091.protocol_header import DECODED
 from amqproxy.amqp091.transitions import CLIENT, SERVER, Peer
 from amqproxy.capture.amqp010.decoded_frames import Amqp010DecodedFrames
 from amqproxy.capture.amqp091.decoded_frames import Amqp091DecodedFrames
@@ -205,7 +204,7 @@ class Collector:
         """Open the connection that begins with `first`; None if its protocol is not decoded."""
         if isinstance(first, StreamEnded):
             return None
-        if isinstance(first, DecodedProtocolHeader) and first.protocol not in (AMQP091, AMQP010):
+        if isinstance(first, DecodedProtocolHeader) and first.protocol not in DECODED:
             return None
         figures = ConnectionFigures(first.stream, first.connection, first.ts_ns, first.ts_ns)
         connection = self._open[first.stream] = _Connection(figures)

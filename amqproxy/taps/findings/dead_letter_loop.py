@@ -5,10 +5,9 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from amqproxy.amqp010.wire import Map
 from amqproxy.taps.findings.detector import Detector, on
 from amqproxy.taps.findings.finding import Severity
-from amqproxy.taps.trace.events import MessageDelivered, MessageProperties
+from amqproxy.taps.trace.events import MessageDelivered, MessageProperties, encoded_headers
 
 MANY = 20
 """Number of returns of a message that counts as a loop; finite retries end before."""
@@ -36,7 +35,7 @@ class DeadLetterLoop(Detector):
 def _deaths(properties: MessageProperties) -> list[tuple[int, str, str]]:
     """Return the count, queue and reason of each entry of x-death."""
     headers = properties.headers
-    if headers is None or b"x-death" not in (headers.encoded if isinstance(headers, Map) else headers.octets):
+    if headers is None or b"x-death" not in encoded_headers(properties):
         return []  # the usual case, in which nothing is decoded
     deaths = headers.get("x-death")
     return [

@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-from amqproxy.amqp010.wire import Map
 from amqproxy.taps.findings.detector import Detector, on
 from amqproxy.taps.findings.finding import Severity
-from amqproxy.taps.trace.events import MessagePublished
+from amqproxy.taps.trace.events import MessagePublished, encoded_headers
 
 LARGE_BODY = 16 * 1024 * 1024
 """Largest body in bytes that is not reported; RabbitMQ 4 refuses larger ones by default."""
@@ -37,8 +36,5 @@ class LargeHeaders(Detector):
 
     @on(MessagePublished)
     def _on_published(self, event: MessagePublished) -> str | None:
-        headers = event.properties.headers
-        if headers is None:
-            return None
-        size = len(headers.encoded if isinstance(headers, Map) else headers.octets)
+        size = len(encoded_headers(event.properties))
         return f"a message has {size} bytes of headers" if size > LARGE_HEADERS else None

@@ -23,6 +23,7 @@ from typing import Any, TypeAlias
 import msgspec
 
 from amqproxy.amqp010.methods import Method as Amqp010Method
+from amqproxy.amqp010.wire import Map
 from amqproxy.amqp091.methods import BasicDeliver, BasicGetOk, BasicPublish, BasicReturn
 from amqproxy.amqp091.methods import Method as Amqp091Method
 from amqproxy.amqp091.properties import Properties
@@ -39,6 +40,14 @@ ReturnMethod: TypeAlias = BasicReturn | TransferReturn
 CommandMethod: TypeAlias = Method | TransferPublish | TransferDelivery | TransferReturn
 """The method or command that carried a message or a request."""
 MessageProperties: TypeAlias = Properties | TransferProperties
+
+
+def encoded_headers(properties: MessageProperties) -> bytes:
+    """Return the headers of a message as they are on the wire; b"" if it has none."""
+    headers = properties.headers
+    if headers is None:
+        return b""
+    return headers.encoded if isinstance(headers, Map) else headers.octets
 
 
 PROXY = "proxy"
