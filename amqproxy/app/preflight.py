@@ -61,7 +61,8 @@ class PreflightError(ConfigError):
 def check(config: Config) -> None:
     """Check the whole config; raise `PreflightError` for an error that would end the proxy or the broker."""
     check_proxy(config)
-    check_broker(config.broker)
+    if isinstance(config.upstream, UpstreamConfig):  # otherwise `check_proxy` has checked the broker too
+        check_broker(config.broker)
 
 
 def find_warnings(config: Config) -> Iterator[str]:

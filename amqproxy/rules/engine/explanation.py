@@ -390,7 +390,7 @@ def _conditions(match: Match, when: str) -> list[str]:
         else:
             words.append(f"{key} {_patterns(value)}")
     if when:
-        words.append(f"{' '.join(when.split())}")
+        words.append(" ".join(when.split()))
     return words
 
 
