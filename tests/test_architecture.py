@@ -14,7 +14,9 @@ PAGE = "\n".join(page.read_text() for page in (ROOT / "docs" / "architecture.md"
 FILES = sorted(set(re.findall(r"`((?:amqproxy|docs|monitoring|tests)/[\w/-]+\.(?:py|md|yml))`", PAGE)))
 FILES = [path for path in FILES if "NAME" not in path]  # of what is to be added
 NAMES = [
-    (path, name)
+    pytest.param(
+        path, name, marks=[pytest.mark.once] if path.startswith("amqproxy/pipeline/") else []
+    )  # it needs PySpark
     for path, names in re.findall(r"`(amqproxy/[\w/]+\.py)`(?:,| \()\s*((?:`[\w.]+`(?:, )?)+)", PAGE)
     for name in re.findall(r"`([\w.]+)`", names)
 ]

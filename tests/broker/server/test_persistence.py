@@ -230,8 +230,14 @@ def hold(port: int) -> None:
         channel.queue_declare("q", durable=True)
         channel.queue_bind("q", "x", "k")
         channel.confirm_delivery()
-        for delay in (1_000_000, 100, 200):
-            channel.basic_publish("x", "k", b"%d" % delay, pika.BasicProperties(headers={"x-delay": delay}))
+        for delay in (
+            1_000_000,
+            100,
+            200,
+        ):
+            # persistent: on a slow machine the first are in the queue before the broker ends
+            properties = pika.BasicProperties(headers={"x-delay": delay}, delivery_mode=2)
+            channel.basic_publish("x", "k", b"%d" % delay, properties)
 
 
 def get_two(port: int) -> list[bytes]:
