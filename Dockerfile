@@ -9,7 +9,7 @@
 # The base is pinned by its digest, which a release looks up: --build-arg PYTHON=python:3.13-slim-bookworm@sha256:…
 # Here it is not: packaging/unpinned.txt lists all that is not.
 ARG PYTHON=python:3.13-slim-bookworm
-ARG VERSION=0.1.0
+ARG VERSION=0.2.0
 ARG REVISION=unknown
 
 # --- what compiles: nothing of it is in an image

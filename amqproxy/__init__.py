@@ -41,6 +41,6 @@ from amqproxy.compiled import _pure
 
 __all__ = ["__version__"]
 
-__version__ = "0.1.0"
+__version__ = "0.2.0"
 
 _pure.install()
