@@ -71,7 +71,7 @@ MAX_DESTINATIONS = 65_536
 
 
 class Session:
-    """A session, attached to a channel, or retained while it is not.
+    """A session, attached to a channel or retained without one.
 
     `streams` and `transfers` are the commands and messages that each peer has sent. `subscriptions` are the client's,
     by destination. `limits` has the credit that the server gives the client, by destination; without an entry, there is

@@ -57,7 +57,7 @@ class Compression(msgspec.Struct, frozen=True):
 
 
 class Damaged(Exception):
-    """The compressed data is damaged from here on."""
+    """The rest of the compressed data is damaged."""
 
 
 class _GzipMember:

@@ -12,7 +12,7 @@ JOINED = "the capture begins within a frame"
 
 
 class UnreadableBytes(msgspec.Struct):
-    """Bytes that could not be read: `lost` of them, from `offset`, as detected at `ts_ns`.
+    """A number `lost` of unreadable bytes, from `offset`, detected at `ts_ns`.
 
     `code` is the reply code that a peer would answer with, or None if the sender is not at fault. `data` holds the
     bytes, if all of them are in the capture, and they are no more than `MAX_KEPT_BYTES`.

@@ -64,7 +64,7 @@ class LatenciesCompared(_Report, frozen=True, kw_only=True, tag="latency"):
 
 
 class ComparisonSummary(_Report, frozen=True, kw_only=True, tag="summary"):
-    """The last report. `is_same` is whether there are no differences; `differences` counts them by kind.
+    """The last report. `is_same` means that none was found; `differences` counts them by kind.
 
     `omitted_connections` counts the connections beyond `MAX_CONNECTIONS` in both captures.
     """

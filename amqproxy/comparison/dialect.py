@@ -9,7 +9,7 @@ from amqproxy.comparison.made_up_names import BrokerNames, ConsumerNames
 
 
 class ComparisonDialect(Protocol):
-    """One protocol whose captures are compared.
+    """Interface to one protocol, for the comparison of captures.
 
     To add a protocol: put a dialect into a folder of its own, and list it in `dialects`. The trace of `amqproxy.taps`
     must know the protocol, too.

@@ -61,10 +61,10 @@ _MIRRORED = {DifferenceKind.MISSING: DifferenceKind.EXTRA, DifferenceKind.EXTRA:
 
 
 class Change(msgspec.Struct, frozen=True, omit_defaults=True, kw_only=True):
-    """A field that differs, named by its path: `arguments.durable`, `properties.headers.x-retry`, `code`.
+    """A differing field, named by its path: `arguments.durable`, `properties.headers.x-retry`, `code`.
 
     `before` is A's value, `after` B's; absent from JSON where that side has no such field. Of the field "body", `at` is
-    the first byte that differs; its values are the text, or base64, from there on. A part of a JSON body is named as
+    the first byte that differs; its values are the text, or base64, from that byte. A part of a JSON body is named as
     `body.items[3].price`. `at` is -1 where only the digests of bodies are known, and differ.
     """
 

@@ -23,7 +23,7 @@ UNEDITABLE = frozenset({"delivery_tag", "multiple", "no_wait", "consumer_tag"})
 
 
 class Base64Bytes(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """Bytes that are no text, as records show them."""
+    """Bytes that are not text, as records show them."""
 
     base64: str
 

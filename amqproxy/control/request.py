@@ -93,7 +93,7 @@ class Hello(Request, frozen=True, tag="hello"):
 
 
 class ListConnections(Request, frozen=True, tag="connections"):
-    """List the connections, with what is known of each."""
+    """List the connections, with the properties of each."""
 
 
 class ListChannels(Request, frozen=True, tag="channels"):
@@ -119,7 +119,7 @@ class ShowTopology(Request, frozen=True, tag="topology"):
 
 
 class ShowStats(Request, frozen=True, tag="stats"):
-    """Show what is counted of the whole process."""
+    """Show the counters of the whole process."""
 
 
 class ListHeld(Request, frozen=True, tag="held"):
@@ -178,11 +178,11 @@ class Resume(Request, frozen=True, tag="resume"):
 
 
 class Subscribe(Request, frozen=True, tag="subscribe"):
-    """Send an event for each frame, or for each message, finding, or both; or all as packets, from here on.
+    """Send an event for each frame, or for each message, finding, or both; or all as packets, from now on.
 
     `filter` is a CEL expression: only the commands for which it holds; `body` is how many bytes of a body are shown.
     Packets are whole.
-    Events begin now, or with what the ring still has. With a `credit`, so many batches of events are sent before `more`
+    Events begin now, or with what the ring still has. With a `credit`, that many batches of events come before `more`
     is asked for. What is older than `max_age`, in seconds, when its turn comes is skipped, if it came after this.
     """
 
@@ -209,7 +209,7 @@ class Subscribe(Request, frozen=True, tag="subscribe"):
 
 
 class More(Request, frozen=True, tag="more"):
-    """Add `credit` batches of events to those that a subscription may be sent.
+    """Allow a subscription `credit` further batches of events.
 
     With a `max_age`, in seconds, what is older than that by now is skipped, if it came after the subscription.
     """
@@ -219,7 +219,7 @@ class More(Request, frozen=True, tag="more"):
 
 
 class StartRecording(Request, frozen=True, tag="record-start"):
-    """Record what passes from here on. `settings` are keys of [record] in the config, in place of the proxy's own."""
+    """Record the traffic from now on. `settings` are keys of [record] in the config, in place of the proxy's own."""
 
     settings: dict[str, Any] = {}
 

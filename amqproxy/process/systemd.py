@@ -1,4 +1,4 @@
-"""Communication with systemd: passed sockets, service states, and watchdog signals.
+"""Communication with systemd: inherited sockets, service states, and watchdog signals.
 
 See sd_listen_fds(3) and sd_notify(3). Without systemd there are no sockets, and notifying does nothing.
 """

@@ -330,7 +330,7 @@ class ProxyServer:
             self._is_empty.set()
 
     def _resume(self, session: Session) -> None:
-        """Serve a session that is no longer parked, unless it is over."""
+        """Serve a session that has left its parking, unless it is over."""
         if session.is_over:
             self._forget(session)
             return

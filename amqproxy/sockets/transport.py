@@ -353,7 +353,7 @@ class SocketTransport:
 
 
 def reset(sock: socket.socket) -> None:
-    """Close a socket at once: what is unsent is lost, and the peer gets a reset."""
+    """Close a socket at once: unsent bytes are lost, and the peer gets a reset."""
     with suppress(OSError):
         sock.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, _AT_ONCE)
     sock.close()

@@ -170,9 +170,9 @@ class BrokerChannel:
             self.connection.send_method(self.number, reply)
 
     def _reply_kept(self, method: Any, reply: Method, *places: Queue | Exchange | None) -> None:
-        """Send the reply unless the method has `no_wait`; with durable `places`, wait until the definition is on disk.
+        """Send the reply unless the method has `no_wait`; for durable `places`, when the definition is on disk.
 
-        A power cut must not undo what was confirmed to the client.
+        A power cut must not undo a definition confirmed to the client.
         """
         journal = self._journal
         if getattr(method, "no_wait", False):

@@ -92,7 +92,7 @@ def is_proof(data: bytes | bytearray, at: int) -> bool:
 
 
 class BoundarySearch:
-    """A search for the next boundary in arriving bytes; payloads over `limit` are rejected.
+    """A search for the next boundary in arriving bytes that rejects payloads over `limit`.
 
     `passed` counts the bytes that are no longer held.
     """

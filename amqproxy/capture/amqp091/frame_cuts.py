@@ -100,7 +100,7 @@ class FrameCutter:
     @cython.nogil
     @cython.exceptval(check=False)
     def _look(self, number: cython.Py_ssize_t, count: cython.Py_ssize_t) -> cython.Py_ssize_t:
-        """Process pieces from `number` on until there is no room for cuts; return the unfinished piece, or `count`.
+        """Process pieces from `number` on while cuts have room; return the unfinished piece, or `count`.
 
         The count of a piece with a secret is -1.
         """

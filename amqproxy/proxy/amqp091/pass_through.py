@@ -136,7 +136,7 @@ class PassThrough(NothingWaits):
         return ((NOTHING, passed),)
 
     def _counts(self, sender: Peer, frame: Frame) -> bool:
-        """Whether the frame affects the legs' state. Frames handed over only for a tap or a gate do not.
+        """Whether the frame affects the legs' state, which frames handed over only for a tap or a gate never do.
 
         After the client has been sent connection.close, the legs no longer agree on channels: the broker then checks
         what is sent on them.

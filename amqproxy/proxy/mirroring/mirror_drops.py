@@ -29,7 +29,7 @@ class DropReason(StrEnum):
     INVALID = "invalid"
     """It cannot be encoded, or has a header that does not fit a frame."""
     UPSTREAM = "upstream"
-    """There is no such upstream, or no login for it."""
+    """The upstream is unknown, or has no login for mirrors."""
 
 
 class MirrorDrops:

@@ -334,4 +334,4 @@ def _never(*_: object) -> bool:
 
 
 def _nothing(*_: object) -> None:
-    """Return `None`: there is no connection."""
+    """Return `None`, as long as the session has no pumped connection."""

@@ -185,7 +185,7 @@ class NothingWaits:
         return ()
 
     def count_unseen(self) -> None:
-        """Return without effect: there are no rules."""
+        """Count nothing, as the session has no rules."""
 
     def covered_method(self, sender: Peer, command: Command) -> Command | None:
         return command

@@ -356,7 +356,7 @@ class Session(SessionView):
     # --- operator actions
 
     def close_channel(self, number: int, text: str) -> None:
-        """Close a channel of an open connection on both legs, once no content is in progress on it.
+        """Close a channel of an open connection on both legs, behind the content in progress on it.
 
         The client is sent 406, as by RabbitMQ when it closes a channel of its own accord.
         """
@@ -388,7 +388,7 @@ class Session(SessionView):
                 traffic.pause_channel(channel)
 
     def resume(self, channel: int | None = None, by: str = "by an operator") -> None:
-        """Resume a paused client or channel, forwarding in order what was sent meanwhile."""
+        """Resume a paused client or channel, and forward the queued commands in order."""
         traffic = None if self.is_parked else self.traffic
         if traffic is None:
             return

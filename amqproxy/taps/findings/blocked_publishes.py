@@ -11,7 +11,7 @@ GRACE_NS = 1_000_000_000
 
 
 class PublishWhileBlocked(Detector):
-    """A client goes on to publish though the broker has blocked the connection."""
+    """A client continues to publish though the broker has blocked the connection."""
 
     kind = "publish-while-blocked"
     severity = Severity.WARNING

@@ -11,7 +11,7 @@ IN_A_ROW = 20
 
 
 class RequeueLoop(Detector):
-    """What is delivered again is requeued again, and nothing is acknowledged in between."""
+    """Redelivered messages are requeued again and again, with no acknowledgement in between."""
 
     kind = "requeue-loop"
     severity = Severity.ERROR

@@ -1,4 +1,4 @@
-"""Destinations of transfers that are known to be exchanges, as observed on one connection.
+"""Destinations of transfers that proved to be exchanges, as observed on one connection.
 
 Qpid Broker-J takes a destination that is not an exchange for the name of a queue; and if there is no such queue either,
 it routes the message by the default exchange. Therefore, rules about these also apply to a transfer to a destination

@@ -132,7 +132,7 @@ class ChannelTags:
             self.confirms = ConfirmTranslation(self._published())
 
     def before_confirms(self) -> int | None:
-        """Count the client's publishes before the forwarded confirm.select; `None` without one.
+        """Count the client's publishes before the forwarded confirm.select, or return `None` without one.
 
         The count on the client's leg takes precedence: the broker's leg counts only what was forwarded, if it counts.
         """
