@@ -257,6 +257,14 @@ class SocketTransport:
                 self._size //= 2
             return data
 
+    def read_less(self) -> None:
+        """Receive `LEAST_READ` bytes at a time, until `read_more`."""
+        self._size = self._most_read = LEAST_READ
+
+    def read_more(self) -> None:
+        """Receive twice as much at a time as before, up to `MOST_READ`."""
+        self._most_read = max(self._most_read, min(2 * self._most_read, MOST_READ))
+
     async def send(self, data: bytes | memoryview) -> None:
         if self._lock is None:  # the usual case: no task is waiting to send, and the socket takes it all
             sent = self.send_now(data)

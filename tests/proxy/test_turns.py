@@ -111,3 +111,24 @@ async def test_among_many_that_wait_only_its_share_is_earned_again(monkeypatch: 
         assert answers == [False, False, True, True]
         await turn.next()
         assert not turn.is_over(now, now, now)
+
+
+async def test_an_indivisible_step_of_many_quanta_is_followed_by_as_many_turns_of_others() -> None:
+    queue = TurnQueue()
+    turn = Turn(queue)
+    others: list[int] = []
+
+    async def work() -> None:
+        while True:
+            await queue.wait()
+            others.append(1)
+
+    async with trio.open_nursery() as nursery:
+        nursery.start_soon(work)
+        for quanta in (1, 10):
+            others.clear()
+            now = 100.0 * quanta
+            assert turn.is_over(now, now + (quanta + 0.5) * QUANTUM, now + (quanta + 0.5) * QUANTUM)
+            await turn.next()
+            assert quanta - 1 <= len(others) <= quanta + 1
+        nursery.cancel_scope.cancel()

@@ -527,3 +527,23 @@ async def test_an_error_that_the_borrower_met_with_is_raised_after_what_came_bef
         await transport.receive()
     theirs.close()
     await transport.aclose()
+
+
+async def test_reads_are_short_until_more_may_be_read() -> None:
+    ours, theirs = over_sockets()
+    assert isinstance(theirs, SocketTransport)
+    async with trio.open_nursery() as nursery:
+        nursery.start_soon(ours.send, bytes(8_000_000))
+        while len(await theirs.receive()) < 4 * LEAST_READ:
+            pass
+        theirs.read_less()
+        assert max([len(await theirs.receive()) for _ in range(10)]) == LEAST_READ
+        for _ in range(10):
+            theirs.read_more()
+        largest = 0
+        while largest <= LEAST_READ:
+            largest = len(await theirs.receive())
+        nursery.cancel_scope.cancel()
+    assert theirs._most_read == MOST_READ
+    for end in (ours, theirs):
+        await end.aclose()

@@ -16,8 +16,8 @@ from amqproxy.proxy.interception.waiting_command import WaitingCommand
 from amqproxy.proxy.timers import Timer, Timers
 from amqproxy.rules.verdict import Close, Verdict
 
-TURN = 64
-"""Maximum of delayed or queued commands and frames processed in one turn; the rest follows in the next turns."""
+TURN = 16
+"""Maximum of delayed or queued commands and frames processed between two looks at the time."""
 
 
 class Direction(Protocol):

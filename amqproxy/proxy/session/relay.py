@@ -19,7 +19,8 @@ from amqproxy.proxy.session.farewell import Farewell
 from amqproxy.proxy.session.ownership import Ownership, TargetBroken
 from amqproxy.proxy.session.passage import Passage
 from amqproxy.proxy.tap_brake import TapBrake
-from amqproxy.sockets.transport import TransportBroken
+from amqproxy.proxy.turns import LONG, QUANTUM
+from amqproxy.sockets.transport import SocketTransport, TransportBroken
 
 _RELEASED = TapBrake()
 
@@ -203,6 +204,7 @@ class Relay:
             now = time.perf_counter()
             observe(now - arrived)
             if turn.is_over(began, decided, now):
+                self._adapt_reads(decided - began)
                 await turn.next()
             if direction.has_more:
                 continue
@@ -210,6 +212,15 @@ class Relay:
                 pacing = direction.pacing = None
             data = await (self._receive() if pacing is None else pacing.receive())
         return DirectionEnding.PARKED if data is None else DirectionEnding.EOF
+
+    def _adapt_reads(self, seconds: float) -> None:
+        """Receive less at a time if processing a chunk takes long, as decoding all its frames for a filter does."""
+        transport = self.source.transport
+        if isinstance(transport, SocketTransport):
+            if seconds > LONG:
+                transport.read_less()
+            elif seconds < QUANTUM:
+                transport.read_more()
 
     def _receive(self) -> Awaitable[bytes | None]:
         if self._ownership is None:

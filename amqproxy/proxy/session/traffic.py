@@ -227,13 +227,12 @@ class Traffic(DialectParts):
             return
         passage.release_all(trio.current_time())
         with trio.move_on_after(self._limits.close_timeout), suppress(TransportBroken):
-            while True:
-                self._apply_effects()
+            self._apply_effects()
+            await self.legs[SERVER].transport.send(passage.take_output(SERVER))
+            while passage.is_releasing:
+                await self._services.turns.wait()
+                self._process(passage.go_on_releasing, lambda: passage.is_releasing)
                 await self.legs[SERVER].transport.send(passage.take_output(SERVER))
-                if not passage.is_releasing:
-                    break
-                await trio.lowlevel.checkpoint()
-                passage.go_on_releasing(trio.current_time())
 
     def end(self) -> None:
         """Close the meter and replace the passage of a session that is over, so that no rule state is retained."""
@@ -489,9 +488,18 @@ class Traffic(DialectParts):
     async def _keep_time(self) -> None:
         """Forward delayed commands as they become due, until none is left."""
         while await self._timer.wait(self.passage.next_deadline):
-            self.passage.tick(trio.current_time())
-            self._apply_effects()
+            self._process(self.passage.tick, lambda: self.passage.next_deadline <= trio.current_time())
             await self._send_output()
+            await self._services.turns.wait()
+
+    def _process(self, some: Callable[[float], None], has_more: Callable[[], bool]) -> None:
+        """Process `some` of the delayed or queued commands repeatedly, for one turn, without sending output."""
+        end = time.perf_counter() + self._services.turns.quantum
+        while True:
+            some(trio.current_time())
+            self._apply_effects()
+            if time.perf_counter() > end or not has_more():
+                break
 
     def release(self, number: int, verdict: Verdict | None) -> None:
         """Forward a held command, with a replacement verdict if given. Raises `KeyError` if the command is not held."""
@@ -510,13 +518,12 @@ class Traffic(DialectParts):
 
     async def _go_on_releasing(self) -> None:
         """Send released commands and release the remaining ones, yielding to other tasks between turns."""
-        while True:
-            self._apply_effects()
+        self._apply_effects()
+        await self._send_output()
+        while self.passage.is_releasing:
+            await self._services.turns.wait()
+            self._process(self.passage.go_on_releasing, lambda: self.passage.is_releasing)
             await self._send_output()
-            if not self.passage.is_releasing:
-                break
-            await trio.lowlevel.checkpoint()
-            self.passage.go_on_releasing(trio.current_time())
         if self._drain is not None:
             self._close_if_drained(self._drain)
 

@@ -219,6 +219,7 @@ async def test_a_backlog_that_goes_on_leaves_others_their_turns(
                 await transport.send(data)
 
         monkeypatch.setattr(stage.session.legs[SERVER], "transport", Counted())
+        monkeypatch.setattr("amqproxy.proxy.turns.QUANTUM", 0.0)
         stage.session.release(1, None, "released")
         while len(stage.broker.seen) < len(backlog):
             await trio.lowlevel.checkpoint()
