@@ -11,7 +11,7 @@ from amqproxy.capture.amqp010.decoded_frames import Amqp010DecodedFrames
 from amqproxy.capture.amqp091.decoded_frames import Amqp091DecodedFrames
 from amqproxy.capture.decoded import Decoded
 from amqproxy.taps.amqp010.chunk import Amqp010Chunk
-from amqproxy.taps.amqp091.chunk import Amqp091Chunk
+from amqproxy.taps.dialects import chunk_of
 
 MAX_FRAMES = 256
 """Maximum number of frames in a batch."""
@@ -23,19 +23,16 @@ def batches(decoded: Decoded) -> Iterator[Decoded]:
         yield from _amqp010_batches(decoded)
     elif not isinstance(decoded, Amqp091DecodedFrames) or len(decoded.frames) <= MAX_FRAMES:
         yield decoded
-    elif isinstance(decoded.frames, Amqp091Chunk):
-        for chunk in decoded.frames.parts(MAX_FRAMES):
-            yield msgspec.structs.replace(decoded, frames=chunk)
     else:
-        for begin in range(0, len(decoded.frames), MAX_FRAMES):
-            yield msgspec.structs.replace(decoded, frames=decoded.frames[begin : begin + MAX_FRAMES])
+        for part, note in chunk_of(decoded.frames).noted_parts(MAX_FRAMES, decoded.note):
+            yield msgspec.structs.replace(decoded, frames=part, note=note)
 
 
 def _amqp010_batches(decoded: Amqp010DecodedFrames) -> Iterator[Decoded]:
     chunk = _chunk(decoded.frames, decoded.command_ids)
     if chunk is not None:
-        for part in chunk.parts(MAX_FRAMES):
-            yield msgspec.structs.replace(decoded, frames=part, command_ids=part.command_ids)
+        for part, note in chunk.noted_parts(MAX_FRAMES, decoded.note):
+            yield msgspec.structs.replace(decoded, frames=part, command_ids=part.command_ids, note=note)
         return
     for begin in range(0, len(decoded.frames), MAX_FRAMES):
         end = begin + MAX_FRAMES

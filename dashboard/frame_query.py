@@ -10,7 +10,8 @@ from typing import NamedTuple
 from amqproxy.capture.decoded import DecodedFrames
 from dashboard.frame_selection import FrameSelection
 from dashboard.list_query import ListQuery
-from dashboard.ring import Ring, RingEntry
+from dashboard.ring import Ring
+from dashboard.ring_entry import RingEntry
 from dashboard.row_writer import RowWriter
 from dashboard.selected import Selected, narrowed
 
@@ -34,12 +35,14 @@ SEARCH_SECONDS = 2.0
 class Page(NamedTuple):
     """Rows as JSON, the newest last; `has_more` if further rows may exist in the requested direction.
 
-    These are before the row `searched`, or after it for a query with `after`.
+    These are before the row `searched`, or after it for a query with `after`. `warning` is why the filter fails on some
+    rows, which are selected.
     """
 
     rows: list[bytes]
     has_more: bool
     searched: int = 0
+    warning: str | None = None
 
 
 def entries_for(ring: Ring, query: ListQuery) -> list[RingEntry]:
@@ -60,8 +63,10 @@ def find(
     """Return the requested rows, within `SEARCH_SECONDS`; safe in a thread, since it uses only its arguments."""
     stop_at = clock() + SEARCH_SECONDS
     if query.after is not None:
-        return _find_forwards(entries, selection, query.after, query.limit, lambda: clock() > stop_at)
-    return _find_backwards(entries, selection, query, lambda: clock() > stop_at)
+        page = _find_forwards(entries, selection, query.after, query.limit, lambda: clock() > stop_at)
+    else:
+        page = _find_backwards(entries, selection, query, lambda: clock() > stop_at)
+    return page._replace(warning=selection.take_warning())
 
 
 def _find_forwards(

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Iterable, Sequence
 from itertools import groupby
-from typing import NamedTuple, Protocol
+from typing import NamedTuple
 
 import msgspec
 
@@ -22,7 +22,7 @@ from amqproxy.taps.amqp010.record import plain
 from dashboard.missing_frames import MissingFrames
 from dashboard.ring import RingEntry
 from dashboard.selected import Selected, narrowed
-from dashboard.viewer_filter import viewer_filter
+from dashboard.selection import ClientOf, Place, Selection, named_client
 
 MAX_STREAMS = 20_000
 """Maximum number of connections whose incomplete commands a selection follows; beyond it all are forgotten."""
@@ -31,53 +31,13 @@ MAX_HELD_FRAMES = 4096
 """Maximum number of frames that are held until a command's filter decides; of a longer command, the last ones."""
 
 
-class OnConnection(Protocol):
-    """Decoded traffic, or an event, of one connection."""
-
-    @property
-    def stream(self) -> int: ...
-
-    @property
-    def connection(self) -> str: ...
-
-
-ClientOf = Callable[[int, str, int], Client]
-"""Function from a connection's number, its name and a row to the client as known before that row."""
-
-
-def named_client(stream: int, connection: str, seq: int) -> Client:
-    """Return a client that is known only by its connection."""
-    return Client.named(stream, connection)
-
-
-class Place(msgspec.Struct, frozen=True, kw_only=True):
-    """A connection, by its number or a part of its name, and a channel; `None` stands for any."""
-
-    connection: str | None = None
-    channel: int | None = None
-
-    @property
-    def is_everywhere(self) -> bool:
-        return self.connection is None and self.channel is None
-
-    def has_connection(self, shown: OnConnection) -> bool:
-        """Whether this belongs to the connection."""
-        wanted = self.connection
-        if wanted is None:
-            return True
-        number = wanted.removeprefix("#")
-        return str(shown.stream) == number or (not number.isdecimal() and wanted in shown.connection)
-
-
-class FrameSelection:
-    """Selects frames from entries that are passed in order; `ValueError` if the filter is invalid."""
+class FrameSelection(Selection):
+    """Selects frames from entries that are passed in order."""
 
     def __init__(
         self, filter: str | None = None, place: Place | None = None, client_of: ClientOf = named_client
     ) -> None:
-        self._filter: Filter | None = viewer_filter(filter) if filter else None
-        self._place = place or Place()
-        self._client_of = client_of
+        super().__init__(filter, place, client_of)
         self._streams: dict[int, _Stream | _Amqp010Stream] = {}
 
     @property

@@ -8,11 +8,14 @@ from typing import NamedTuple, Protocol
 
 import msgspec
 
+from amqproxy.taps.record import encoded
 from dashboard.frame_selection import FrameSelection
 from dashboard.message_ring import MessageRing
 from dashboard.message_selection import MessageSelection
-from dashboard.ring import Ring, RingEntry
+from dashboard.ring import Ring
+from dashboard.ring_entry import RingEntry
 from dashboard.row_writer import RowWriter
+from dashboard.shared_rows import SharedRows
 
 MAX_BATCH_ROWS = 2000
 
@@ -49,15 +52,18 @@ class Batch(NamedTuple):
     newest_ns: int
     seq: int
     """Last row that has been examined; all selected rows up to it have been sent."""
+    warning: str | None
+    """Reason of the filter's first failure on a row."""
 
     def to_json(self, view: bytes) -> bytes:
         """Encode the batch as a message; `view` is the view's name as JSON."""
-        return b'{"type":"batch","view":%b,"rows":[%b],"skipped":%d,"newest":%d,"seq":%d}' % (
+        return b'{"type":"batch","view":%b,"rows":[%b],"skipped":%d,"newest":%d,"seq":%d,"warning":%b}' % (
             view,
             b",".join(self.rows),
             self.skipped,
             self.newest_ns,
             self.seq,
+            encoded(self.warning),
         )
 
 
@@ -105,11 +111,15 @@ class View(Protocol):
 
 
 class FrameView:
-    """Live view of a ring's frames after the row `after`; if that is `None`, of new frames only."""
+    """Live view of a ring's frames after the row `after`; if that is `None`, of new frames only.
+
+    `shared` are the rows of all views of this ring that select everything.
+    """
 
     def __init__(
         self,
         ring: Ring,
+        shared: SharedRows,
         selection: FrameSelection,
         after: int | None = None,
         *,
@@ -118,6 +128,7 @@ class FrameView:
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
         self._ring = ring
+        self._shared = shared
         self._selection = selection
         self._writer = RowWriter()
         self._age_limit = AgeLimit(max_age, clock)
@@ -146,7 +157,7 @@ class FrameView:
         while len(rows) < MAX_BATCH_ROWS and (entry := entries.get(self._next)) is not None:
             more: list[bytes] = []
             if self._selection.chooses_all and entry.seq > self._begin:
-                more = self._ring.shared.rows_of(self._next, entry)
+                more = self._shared.rows_of(self._next, entry)
             else:
                 for decoded, seqs in self._selection.select(entry, self._begin):
                     more += self._writer.rows(decoded, seqs)
@@ -162,7 +173,8 @@ class FrameView:
         self._rest = rows[MAX_BATCH_ROWS:]
         looked_up_to = _number.decode(self._rest[0]).seq - 1 if self._rest else self._after
         skipped, self._skipped = self._skipped, 0
-        return Batch(rows[:MAX_BATCH_ROWS], skipped, self._ring.newest_ns, looked_up_to)
+        warning = self._selection.take_warning()
+        return Batch(rows[:MAX_BATCH_ROWS], skipped, self._ring.newest_ns, looked_up_to, warning)
 
     def _skip(self) -> None:
         """Skip rows that were overwritten or have become too old, and count them."""
@@ -227,7 +239,7 @@ class MessageView:
         if not rows and not skipped:
             return None
         self.credit -= 1
-        return Batch(rows, skipped, self._ring.newest_ns, self._next - 1)
+        return Batch(rows, skipped, self._ring.newest_ns, self._next - 1, self._selection.take_warning())
 
     def _skip(self) -> int:
         """Skip rows that were overwritten or have become too old, and return their number."""

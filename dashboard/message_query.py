@@ -41,4 +41,5 @@ def find_messages(
             has_more = True
             break
     found = found[: query.limit]
-    return Page([row.to_json() for row in (found if is_forwards else reversed(found))], has_more, searched)
+    shown = [row.to_json() for row in (found if is_forwards else reversed(found))]
+    return Page(shown, has_more, searched, selection.take_warning())

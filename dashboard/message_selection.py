@@ -2,27 +2,17 @@
 
 from __future__ import annotations
 
-from amqproxy.rules.matching.filters import Filter
 from amqproxy.rules.message_filter import MessageFilter
 from amqproxy.taps.message_recorder import NORMAL_CODES
-from dashboard.frame_selection import ClientOf, Place, named_client
 from dashboard.message_ring import FINDING, MessageRow
-from dashboard.viewer_filter import viewer_filter
+from dashboard.selection import Selection
 
 
-class MessageSelection:
-    """Selects messages; findings are not filtered. `ValueError` if the filter is invalid.
+class MessageSelection(Selection):
+    """Selects messages; findings are not filtered.
 
-    Like `decode --messages`, it always selects abnormal closes and other records without a command, and messages on
-    which the evaluation of the filter fails.
+    Like `decode --messages`, it always selects abnormal closes and other records without a command.
     """
-
-    def __init__(
-        self, filter: str | None = None, place: Place | None = None, client_of: ClientOf = named_client
-    ) -> None:
-        self._filter: Filter | None = viewer_filter(filter) if filter else None
-        self._place = place or Place()
-        self._client_of = client_of
 
     def shows(self, row: MessageRow) -> bool:
         """Whether the message or finding is selected."""

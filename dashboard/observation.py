@@ -37,7 +37,7 @@ from dashboard.connections import Connections, size_of
 from dashboard.frame_numbers import FrameNumbers
 from dashboard.message_ring import CONTENT_COST, Content, MessageRing
 from dashboard.missing_frames import MissingFrames
-from dashboard.ring import RingEntry
+from dashboard.ring_entry import RingEntry
 
 KEPT_BODY = 256 * 1024
 """Maximum size of the part of a message's body that is kept, in bytes."""

@@ -9,10 +9,10 @@ from collections.abc import Callable
 import msgspec
 
 from amqproxy.capture.decoded import Decoded, DecodedFrames, DecodedProtocolHeader, SkippedBytes, StreamEnded
-from amqproxy.taps.amqp010.chunk import Amqp010Chunk
+from amqproxy.taps.dialects import chunk_of
 from amqproxy.taps.frame_chunk import FrameChunk
 from dashboard.missing_frames import MissingFrames
-from dashboard.shared_rows import SharedRows
+from dashboard.ring_entry import RingEntry
 
 MAX_ROWS = 2_000_000
 """Maximum number of rows in a ring."""
@@ -22,33 +22,6 @@ ENTRY_COST = 640
 
 FRAME_COST = 192
 """Approximate overhead in bytes of a frame that is kept singly."""
-
-ID_COST = 40
-"""Approximate bytes of a frame's command id."""
-
-
-class RingEntry(msgspec.Struct, frozen=True, gc=False):
-    """Decoded traffic of one packet: `count` rows from `seq` on; the end of a connection has no row.
-
-    `came_at` is its arrival on the monotonic clock.
-    """
-
-    seq: int
-    count: int
-    came_at: float
-    decoded: Decoded | MissingFrames
-    cost: int
-
-    @property
-    def ts_ns(self) -> int:
-        return self.decoded.ts_ns
-
-    def fresh(self) -> Decoded | MissingFrames:
-        """Return a copy for one reader, so that the frame objects that it creates are not retained."""
-        decoded = self.decoded
-        if isinstance(decoded, DecodedFrames) and isinstance(decoded.frames, FrameChunk):
-            return msgspec.structs.replace(decoded, frames=decoded.frames.unmade())
-        return decoded
 
 
 class Ring:
@@ -61,7 +34,6 @@ class Ring:
         self.memory = memory
         self.rows = rows
         self.entries: dict[int, RingEntry] = {}
-        self.shared = SharedRows()
         self.first = self.end = 0
         """Numbers of the oldest entry that is kept, and of the next one."""
         self.next_seq = 0
@@ -83,13 +55,9 @@ class Ring:
         if isinstance(decoded, DecodedFrames):
             frames = decoded.frames
             count = len(frames)
+            cost += chunk_of(frames).memory(FRAME_COST, 1)
             if isinstance(frames, FrameChunk):
                 decoded = msgspec.structs.replace(decoded, frames=frames.unmade())
-                cost += frames.size
-                if isinstance(frames, Amqp010Chunk):
-                    cost += ID_COST * count
-            else:
-                cost += sum([frame.size + FRAME_COST for frame in frames])
         elif isinstance(decoded, StreamEnded):
             count = 0
         elif isinstance(decoded, DecodedProtocolHeader | SkippedBytes):

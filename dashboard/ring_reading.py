@@ -8,7 +8,7 @@ from amqproxy.capture.decoded import Decoded, StreamEnded
 from dashboard.frame_selection import FrameSelection
 from dashboard.list_query import ListQuery
 from dashboard.missing_frames import MissingFrames
-from dashboard.ring import RingEntry
+from dashboard.ring_entry import RingEntry
 
 
 def selected(entries: Iterable[RingEntry], selection: FrameSelection, query: ListQuery) -> Iterator[Decoded]:

@@ -17,7 +17,7 @@ from amqproxy.export.packets import ExportedPackets
 from dashboard.frame_selection import FrameSelection
 from dashboard.list_query import ListQuery
 from dashboard.problem import Problem
-from dashboard.ring import RingEntry
+from dashboard.ring_entry import RingEntry
 from dashboard.ring_reading import selected
 
 MAX_FRAMES = 1_000_000

@@ -2,12 +2,8 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
+from dashboard.ring_entry import RingEntry
 from dashboard.row_writer import RowWriter
-
-if TYPE_CHECKING:
-    from dashboard.ring import RingEntry
 
 MAX_SHARED_ROWS = 8_192
 """Maximum number of rows that are kept; live views of all browsers read the same newest rows."""

@@ -16,6 +16,7 @@ from dashboard.frame_batches import batches
 from dashboard.observation import Observation
 from dashboard.proxy_requests import ProxyRequests
 from dashboard.ring import Ring
+from dashboard.shared_rows import SharedRows
 
 SLICE_SECONDS = 0.005
 """Seconds for which traffic is taken before the event loop has its turn."""
@@ -62,6 +63,7 @@ class Source:
         self.id = id
         self.name = name
         self.ring = Ring(memory)
+        self.shared_rows = SharedRows()
         self.observed = Observation(memory // MESSAGES_SHARE, is_live=is_live)
         self.since = time.time()
         self.version: str | None = None

@@ -18,9 +18,10 @@ from amqproxy.process.log import logger
 from amqproxy.process.supervision import describe
 from amqproxy.rules.matching.tokens import TextError
 from amqproxy.taps.record import encoded
-from dashboard.frame_selection import FrameSelection, Place
+from dashboard.frame_selection import FrameSelection
 from dashboard.live_view import MAX_CREDIT, FrameView, MessageView, View
 from dashboard.message_selection import MessageSelection
+from dashboard.selection import Place
 from dashboard.source import Source
 from dashboard.sources import Sources
 from dashboard.viewer_filter import viewer_filter
@@ -202,7 +203,9 @@ class Viewer:
         client_of = observed.connections.client_of
         if request.what == "frames":
             frames = FrameSelection(request.filter, place, client_of)
-            return FrameView(source.ring, frames, after, credit=credit, max_age=age, clock=self._clock)
+            return FrameView(
+                source.ring, source.shared_rows, frames, after, credit=credit, max_age=age, clock=self._clock
+            )
         chosen = MessageSelection(request.filter, place, client_of)
         ring = observed.messages if request.what == "messages" else observed.findings
         return MessageView(ring, chosen, after, credit=credit, max_age=age, clock=self._clock)

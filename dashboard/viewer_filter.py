@@ -9,11 +9,13 @@ from __future__ import annotations
 
 import re
 from collections import Counter
+from collections.abc import Callable
 from math import prod
 
 from amqproxy.rules.matching.expressions import MACROS, TOKEN
 from amqproxy.rules.matching.filters import Filter, compiled
 from amqproxy.rules.matching.tokens import TextError, Token, tokens_of
+from amqproxy.rules.matching.watched_filter import WatchedFilter
 
 MOST = {
     "sum": (16, "sums"),  # each concatenation copies the text
@@ -39,8 +41,11 @@ _OPERATORS = frozenset("=!<>&|+-*/%?")
 _REPEATED = re.compile(r"\{\s*(\d+)\s*(?:,\s*(\d*)\s*)?\}", re.ASCII)
 
 
-def viewer_filter(expression: str) -> Filter:
-    """Compile a viewer's filter; `TextError` if it is invalid or could be slow."""
+def viewer_filter(expression: str, warn: Callable[[str], object] | None = None) -> Filter:
+    """Compile a viewer's filter; `TextError` if it is invalid or could be slow.
+
+    `warn` receives the reason of its first failure on a record.
+    """
     found = compiled(expression)
     tokens = tokens_of(expression, TOKEN)
     counts: Counter[str] = Counter()
@@ -62,7 +67,7 @@ def viewer_filter(expression: str) -> Filter:
     if counts["macro"] and len(operators) > MAX_OPERATORS:
         place = operators[MAX_OPERATORS].place
         raise TextError(f"more than {MAX_OPERATORS} operators beside a macro could take long", expression, place)
-    return found
+    return found if warn is None else WatchedFilter(expression, warn)
 
 
 def _weight(pattern: str) -> int:

@@ -18,6 +18,7 @@ from amqproxy.rules.matching.watched_filter import WatchedFilter
 from amqproxy.taps.findings.finding import Finding
 from amqproxy.taps.frame_chunk import FrameChunk
 from amqproxy.taps.metrics import Metrics
+from amqproxy.taps.note import Note
 from amqproxy.taps.observer import ObserverSettings
 from amqproxy.taps.record import encoded
 from amqproxy.taps.record_queue import PrintedRecord, RecordQueue
@@ -71,7 +72,7 @@ class RecordSubscription(Subscription):
         self._is_closed = False
         self._skipped = 0
         self._entry: Entry | None = None
-        self._parts: deque[FrameChunk[Any]] = deque()
+        self._parts: deque[tuple[FrameChunk[Any], Note]] = deque()
 
     def look(self) -> bool:
         """Make records of some of the ring's entries; False when there is nothing more."""
@@ -93,7 +94,7 @@ class RecordSubscription(Subscription):
             return False
         self._clock.now_ns = entry.ts_ns
         if entry.frames:
-            self._entry, self._parts = entry, deque(entry.frames.parts(FRAMES_A_LOOK))
+            self._entry, self._parts = entry, deque(entry.frames.noted_parts(FRAMES_A_LOOK, entry.note))
             self._show_some()
         else:
             entry.show(self._source.tap)
@@ -102,8 +103,7 @@ class RecordSubscription(Subscription):
     def _show_some(self) -> None:
         """Record the next `FRAMES_A_LOOK` frames of a chunk."""
         assert self._entry is not None
-        where, part = (self._entry.session, self._entry.sender), self._parts.popleft()
-        self._source.tap.saw_frames(*where, part, self._entry.note)
+        self._source.tap.saw_frames(self._entry.session, self._entry.sender, *self._parts.popleft())
 
     def events(self) -> Iterator[bytes]:
         """Yield the records made since the last call, warnings, and the number of lost records."""

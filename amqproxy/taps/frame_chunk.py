@@ -45,6 +45,14 @@ class FrameChunk(Sequence[F]):
     def parts(self, most: int) -> Iterator[Self]:
         """Yield these frames in chunks of at most `most`."""
 
+    def noted_parts(self, most: int, note: Note) -> Iterator[tuple[Self, Note]]:
+        """Yield `parts` with their notes: only after the last part can a content end whose rest is not shown."""
+        before_last = note._replace(is_continued=True) if note.ends_content else note
+        left = len(self)
+        for part in self.parts(most):
+            left -= len(part)
+            yield part, before_last if left else note
+
     def memory(self, frame_cost: int, decoded_factor: int) -> int:
         """Return the approximate memory of the kept frames, in bytes.
 

@@ -13,18 +13,20 @@ LEGS = {CLIENT: "client", SERVER: "upstream"}
 class Note(NamedTuple):
     """The `rules` that acted on a command, the `tags` that it was given, and its `verdict`, which is an `Outcome`.
 
-    `leg` is where the frames were seen, "client" or "upstream", if the two legs differ; else "".
+    `leg` is where the frames were seen, "client" or "upstream", if the two legs differ; else "". The note of frames
+    `is_continued` if further frames of the command follow under the same note.
     """
 
     rules: tuple[str, ...] = ()
     tags: tuple[str, ...] = ()
     verdict: str = ""
     leg: str = ""
+    is_continued: bool = False
 
     @property
     def ends_content(self) -> bool:
         """Whether the rest of the command's content is not shown, since the command is not forwarded."""
-        return self.leg == "client" and self.verdict in ("refused", "dropped")
+        return not self.is_continued and self.leg == "client" and self.verdict in ("refused", "dropped")
 
     def is_of_proxy(self, sender: Peer) -> bool:
         """Whether frames in the name of `sender` came from the proxy: they passed on the other peer's leg only.

@@ -22,7 +22,7 @@ from dashboard.dissection import dissected
 from dashboard.field import Field
 from dashboard.frame_query import entries_for, find
 from dashboard.problem import Problem
-from dashboard.ring import RingEntry
+from dashboard.ring_entry import RingEntry
 from dashboard.row_writer import RowWriter
 
 router = APIRouter(tags=["frames"])

@@ -9,10 +9,11 @@ from fastapi import Depends, Query
 from amqproxy.capture.selection.time_window import moment
 from amqproxy.rules.matching.tokens import TextError
 from dashboard.api.dependencies import MAX_INTEGER, SourceOf
-from dashboard.frame_selection import FrameSelection, Place
+from dashboard.frame_selection import FrameSelection
 from dashboard.list_query import ListQuery
 from dashboard.message_selection import MessageSelection
 from dashboard.problem import Problem
+from dashboard.selection import Place
 from dashboard.source import Source
 
 MAX_ROWS = 10_000

@@ -19,6 +19,6 @@ def json_response(data: bytes | Any, status: int = 200) -> Response:
 def page_response(page: Page, first: int, end: int) -> Response:
     """Return a page of rows, with the range of rows that are kept."""
     return json_response(
-        b'{"rows":%b,"has_more":%b,"searched":%d,"first":%d,"next":%d}'
-        % (joined(page.rows), b"true" if page.has_more else b"false", page.searched, first, end)
+        b'{"rows":%b,"has_more":%b,"searched":%d,"first":%d,"next":%d,"warning":%b}'
+        % (joined(page.rows), encoded(page.has_more), page.searched, first, end, encoded(page.warning))
     )

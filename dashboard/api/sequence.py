@@ -15,7 +15,7 @@ from dashboard.api.dependencies import SourceOf
 from dashboard.api.queries import ListQueryOf, frame_selection
 from dashboard.api.responses import json_response
 from dashboard.frame_query import entries_for
-from dashboard.ring import RingEntry
+from dashboard.ring_entry import RingEntry
 from dashboard.ring_reading import selected
 from dashboard.sequence import ladder_json, ladder_of
 

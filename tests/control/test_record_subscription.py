@@ -12,6 +12,10 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from amqproxy.amqp010.assembly import Assembly
+from amqproxy.amqp010.commands import MessageTransfer
+from amqproxy.amqp010.controls import SessionAttach
+from amqproxy.amqp010.frame import encode_method as encode_amqp010_method
 from amqproxy.amqp091.frame import encode_method
 from amqproxy.amqp091.methods import BasicAck, BasicPublish, ChannelOpen, ConfirmSelect
 from amqproxy.amqp091.protocol_header import HEADER
@@ -21,8 +25,12 @@ from amqproxy.control.record_subscription import FRAMES_A_LOOK, RecordSubscripti
 from amqproxy.control.request import Subscribe
 from amqproxy.control.request_error import RequestError
 from amqproxy.control.tap_ring import TapRing
-from amqproxy.taps.amqp091.chunk import Amqp091Chunk
+from amqproxy.taps.amqp010.chunk import Amqp010Chunk
+from amqproxy.taps.amqp091.chunk import Amqp091Chunk, Amqp091Frames
 from amqproxy.taps.metrics import Metrics
+from amqproxy.taps.note import Note
+from tests.amqp010.samples import HEADER as TRANSFER_HEADER
+from tests.amqp010.samples import split
 from tests.example_count import example_count
 from tests.taps.sessions import Session
 from tests.taps.trace.traced import frames_of
@@ -286,3 +294,37 @@ def test_a_chunk_of_many_frames_is_shown_in_parts() -> None:
     while followed.subscription.look():
         counts.append(len(list(followed.subscription.events())))
     assert counts == [FRAMES_A_LOOK, 1]
+
+
+def refused(protocol: str, body: bytes) -> Amqp010Chunk | Amqp091Frames:
+    """A message in more frames than are looked at together, which a rule refuses once it has been received."""
+    if protocol == "0-9-1":
+        return Amqp091Frames(frames_of(1, BasicPublish(routing_key="q"), body=body))
+    transfer = Assembly(1, MessageTransfer("", 0, 0), TRANSFER_HEADER, body).encode(frame_max=12 + 1000)
+    return Amqp010Chunk(transfer, 0, [0] * len(split(transfer)))
+
+
+@pytest.mark.parametrize("protocol", ["0-9-1", "0-10"])
+def test_a_refused_message_is_complete_with_its_last_part_only(protocol: str) -> None:
+    followed = Followed(messages=True)
+    if protocol == "0-10":
+        attach = encode_amqp010_method(1, SessionAttach(name_=b"s"))
+        followed.ring.saw_frames(followed.session, CLIENT, Amqp010Chunk(attach, 0, [None]))
+    else:
+        followed.saw(ChannelOpen())
+    body = bytes(1000 * 3 * FRAMES_A_LOOK)
+    chunk = refused(protocol, body)
+    assert len(chunk) > 3 * FRAMES_A_LOOK
+    followed.ring.saw_frames(followed.session, CLIENT, chunk, Note(("no",), (), "refused", "client"))
+    (record,) = [each["record"] for each in followed.events() if each["record"]["type"] == "publish"]
+    assert (record["size"], record["verdict"]) == (len(body), "refused")
+
+
+def test_each_part_of_a_refused_message_has_the_rules_note() -> None:
+    followed = Followed(frames=True)
+    followed.ring.saw_frames(
+        followed.session, CLIENT, refused("0-9-1", bytes(1000 * FRAMES_A_LOOK)), Note(("no",), (), "refused", "client")
+    )
+    records = [each["record"] for each in followed.events()]
+    assert len(records) == FRAMES_A_LOOK + 2
+    assert {(each["verdict"], each["leg"]) for each in records} == {("refused", "client")}

@@ -20,12 +20,13 @@ from dashboard import feed_pace, proxy_source
 from dashboard.api import captures
 from dashboard.feed_pace import FRESH
 from dashboard.frame_query import find
-from dashboard.frame_selection import FrameSelection, Place
+from dashboard.frame_selection import FrameSelection
 from dashboard.list_query import ListQuery
 from dashboard.missing_frames import MissingFrames
 from dashboard.proxy_requests import ProxyRequests
 from dashboard.proxy_source import ProxySource
 from dashboard.ring_reading import selected
+from dashboard.selection import Place
 from dashboard.settings import Settings
 from dashboard.source import SourceState
 from dashboard.sources import Sources

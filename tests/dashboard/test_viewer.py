@@ -74,6 +74,19 @@ def test_a_filter_and_a_place(client: TestClient) -> None:
         assert {row.get("channel", 0) for row in next_of(live, "batch")["rows"]} == {0}
 
 
+@pytest.mark.parametrize("what", ["frames", "messages"])
+def test_a_filter_that_fails_says_so_once(client: TestClient, what: str) -> None:
+    expression = "int(routing_key) >= 0"
+    with client.websocket_connect(LIVE) as live:
+        view(live, what=what, after=-1, filter=expression, credit=1)
+        warning = next_of(live, "batch")["warning"]
+        assert warning.startswith(f"'{expression}' fails on some records, which are shown (reported once): ")
+        view(live, what=what, after=-1, filter="routing_key != 'x'")
+        assert next_of(live, "batch")["warning"] is None
+    answer = client.get(f"/api/v1/sources/0/{what}", params={"filter": expression}).json()
+    assert (answer["warning"], len(answer["rows"]) > 0) == (warning, True)
+
+
 def test_messages_and_findings(client: TestClient) -> None:
     with client.websocket_connect(LIVE) as live:
         view(live, what="messages", after=-1, filter="body == 'refused'")
@@ -138,7 +151,8 @@ def test_rows_are_made_once_for_all_who_show_all(monkeypatch: pytest.MonkeyPatch
     write = RowWriter.rows
     monkeypatch.setattr(RowWriter, "rows", lambda self, *asked: made.append(asked) or write(self, *asked))
     ring = Ring(1 << 20)
-    views = [FrameView(ring, FrameSelection(), None) for _ in range(100)]
+    rows = SharedRows()
+    views = [FrameView(ring, rows, FrameSelection(), None) for _ in range(100)]
     for number in range(5):
         ring.append(heartbeats(10 + number))
     batches = [view.batch() for view in views]
@@ -154,7 +168,7 @@ def test_rows_are_made_once_for_all_who_show_all(monkeypatch: pytest.MonkeyPatch
 def test_credit_is_used_up_and_given_again() -> None:
     ring = Ring(1 << 20)
     ring.append(heartbeats(3 * MAX_BATCH_ROWS))
-    shown = FrameView(ring, FrameSelection(), -1, clock=Time())
+    shown = FrameView(ring, SharedRows(), FrameSelection(), -1, clock=Time())
     batches = [shown.batch() for _ in range(3)]
     assert [len(each.rows) if each else None for each in batches] == [MAX_BATCH_ROWS, MAX_BATCH_ROWS, None]
     shown.grant(1)
@@ -166,7 +180,7 @@ def test_credit_is_used_up_and_given_again() -> None:
 def test_who_is_behind_is_told_how_much_was_skipped() -> None:
     time = Time()
     ring = Ring(1 << 20, clock=time)
-    shown = FrameView(ring, FrameSelection(), None, max_age=1.0, clock=time)
+    shown = FrameView(ring, SharedRows(), FrameSelection(), None, max_age=1.0, clock=time)
     ring.append(heartbeats(10))
     time.now = 5.0
     ring.append(heartbeats(3))
@@ -182,7 +196,7 @@ def test_what_came_while_the_browser_read_the_past_is_shown_however_late_it_asks
     time.now = 10.0
     ring.append(heartbeats(2))
     time.now = 12.0
-    shown = FrameView(ring, FrameSelection(), -1, max_age=1.0, clock=time)
+    shown = FrameView(ring, SharedRows(), FrameSelection(), -1, max_age=1.0, clock=time)
     ring.append(heartbeats(3))
     time.now = 14.0
     ring.append(heartbeats(1))
@@ -205,7 +219,7 @@ def test_both_kinds_of_lists_have_one_limit_of_age() -> None:
 
 def test_what_is_overwritten_is_counted() -> None:
     ring = Ring(10_000)
-    shown = FrameView(ring, FrameSelection(), None)
+    shown = FrameView(ring, SharedRows(), FrameSelection(), None)
     for _ in range(100):
         ring.append(heartbeats(10))
     batch = shown.batch()
@@ -217,7 +231,7 @@ def test_what_is_overwritten_is_counted() -> None:
 def test_a_batch_of_large_rows_is_small(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(live_view, "MAX_BATCH_BYTES", 3000)
     ring = Ring(1 << 20)
-    shown = FrameView(ring, FrameSelection(), -1)
+    shown = FrameView(ring, SharedRows(), FrameSelection(), -1)
     for _ in range(10):
         ring.append(heartbeats(10))
     found = []
@@ -232,12 +246,12 @@ def test_a_batch_of_large_rows_is_small(monkeypatch: pytest.MonkeyPatch) -> None
 
 def test_rows_that_are_shared_have_a_bound_in_bytes() -> None:
     ring = Ring(1 << 20)
-    ring.shared = SharedRows(memory=3000)
+    shared = SharedRows(memory=3000)
     for _ in range(20):
         ring.append(heartbeats(10))
     for number, entry in ring.entries.items():
-        assert len(ring.shared.rows_of(number, entry)) == 10
-    assert ring.shared.memory_used < 6000
+        assert len(shared.rows_of(number, entry)) == 10
+    assert shared.memory_used < 6000
 
 
 def test_a_browser_that_asks_without_end_waits(client: TestClient, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -23,7 +23,7 @@ def test_frames_become_one_of_0_9_1() -> None:
     assert chunk.size == len(chunk.data)
     assert [frame.raw for frame in every_frame(chunk.data, 0)] == [frame.raw for frame in frames]
     assert chunk.unmade() is chunk
-    assert list(chunk.parts(2)) == [chunk]
+    assert [list(part) for part in chunk.parts(3)] == [frames[:3], frames[3:]]
     assert [record.type for record in chunk.records(ts_ns=1, stream=1, connection="c", sender="client")] == [
         "method",
         "method",

@@ -80,7 +80,7 @@ class Filter:
             source=max(sources, key=_FLEETING.index),
             stage=max([NAMES["method"].stage, *[NAMES[path].stage for path in self.names]]),
             reads=self.names,
-            holds=self._holds_of_names if all(map(_is_name, self.names)) else self._holds_of_seen,
+            holds=self._holds_of(),
         )
 
     def holds(self, look_up: LookUp) -> bool:
@@ -111,6 +111,9 @@ class Filter:
         if is_absent:
             return False
         raise NotBoolean(f"evaluates to {_kind_of(result)}, which is neither true nor false")
+
+    def _holds_of(self) -> Callable[[CommandContext], bool]:
+        return self._holds_of_names if all(map(_is_name, self.names)) else self._holds_of_seen
 
     def _try_out(self) -> None:
         """Refuse an expression whose value is never a boolean, for example one that is always a text."""

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from amqproxy.rules.matching.filters import Filter, FilterFailed, LookUp
+import msgspec
+
+from amqproxy.rules.matching.filters import Filter, FilterFailed, LookUp, compiled
 
 
 class WatchedFilter(Filter):
@@ -17,8 +19,10 @@ class WatchedFilter(Filter):
     __slots__ = ("_has_warned", "_warn")
 
     def __init__(self, expression: str, warn: Callable[[str], object]) -> None:
-        self._has_warned = True  # the constructor evaluates it on specimens
-        super().__init__(expression)
+        found = compiled(expression)
+        for name in Filter.__slots__:
+            setattr(self, name, getattr(found, name))
+        self.condition = msgspec.structs.replace(found.condition, holds=self._holds_of())
         self._warn = warn
         self._has_warned = False
 

@@ -12,6 +12,9 @@ from amqproxy.taps.frame_chunk import FrameChunk
 from amqproxy.taps.note import NOTHING, Note
 from amqproxy.taps.record import Record
 
+ID_COST = 40
+"""Approximate memory of a command id, in bytes."""
+
 
 class Amqp010Chunk(FrameChunk[Frame]):
     """The whole frames in `data`, which lie at `offset`.
@@ -50,6 +53,9 @@ class Amqp010Chunk(FrameChunk[Frame]):
             yield Amqp010Chunk(data[start:end], self.offset + start, ids)
             start = end
             place += len(ids)
+
+    def memory(self, frame_cost: int, decoded_factor: int) -> int:
+        return len(self._bytes) + ID_COST * len(self.command_ids)
 
     def records(self, note: Note = NOTHING, body: int = 0, **where: Any) -> Iterator[Record]:
         for frame, command_id in zip(self, self.command_ids, strict=True):

@@ -94,7 +94,7 @@ class Amqp091Frames(FrameChunk[Frame]):
         return self
 
     def parts(self, most: int) -> Iterator[Amqp091Frames]:
-        yield self
+        return (Amqp091Frames(self[start : start + most]) for start in range(0, len(self), most))
 
     def memory(self, frame_cost: int, decoded_factor: int) -> int:
         return sum([frame_cost + (frame.size if frame.kind == BODY else decoded_factor * frame.size) for frame in self])

@@ -115,3 +115,16 @@ test('rows that were not painted give no credit, and a pause holds back what was
   expect(feed.ring.last?.seq).toBe(5_001)
   expect(server.sent.at(-1)).toMatchObject({ type: 'more', credit: 2 })
 })
+
+test('a filter that fails on some rows says so, until there is another filter', async () => {
+  const { answer } = server
+  server.answer = (path) => ({ ...answer.call(server, path), warning: 'no number' })
+  await feed.look({ ...ALL, filter: 'third' })
+  expect(feed.warning).toBe('no number')
+  server.answer = answer
+  await feed.look(ALL)
+  expect(feed.warning).toBeNull()
+  server.listener({ type: 'view', view: 'frames', ok: true })
+  server.listener({ type: 'batch', view: 'frames', rows: [], warning: 'no text' })
+  expect(feed.warning).toBe('no text')
+})

@@ -17,6 +17,8 @@ export interface Batch {
   skipped?: number
   newest?: number
   seq?: number | null
+  /** Why the filter fails on some rows, which are shown; told once. */
+  warning?: string | null
 }
 
 export interface ViewAnswer {

@@ -6,6 +6,7 @@ import { Ring } from './ring'
 interface Answer {
   next?: number
   has_more?: boolean
+  warning?: string | null
   searched?: number
 }
 
@@ -48,6 +49,8 @@ export class RowFeed<Row extends Numbered> {
   /** Whether these are rows around an old one, so that there are newer ones that are not here. */
   isOld = false
   wrong: FilterError | null = null
+  /** Why the filter fails on some rows, which are shown. */
+  warning: string | null = null
   /** Another problem of the server, in words. */
   failure: string | null = null
   /** Rows that were skipped, in all; and when last, in milliseconds since 1970. */
@@ -166,6 +169,7 @@ export class RowFeed<Row extends Numbered> {
     this.skipped = 0
     this.skippedAt = 0
     this.wrong = null
+    this.warning = null
     this.failure = null
     this.isWhole = false
     this.isOld = false
@@ -197,6 +201,7 @@ export class RowFeed<Row extends Numbered> {
     for (;;) {
       const answer = await get<Answer>(path, { filter, start, end, limit: PAGE, ...place }, this.#abort.signal)
       const { next = 0, has_more: more = false, searched } = answer
+      this.warning ??= answer.warning ?? null
       const isForwards = place.after !== undefined
       rows = isForwards ? [...rows, ...listed<Row>(answer, 'rows')] : [...listed<Row>(answer, 'rows'), ...rows]
       const isEnough = isForwards ? rows.length >= PAGE : rows.length > 0
@@ -294,6 +299,7 @@ export class RowFeed<Row extends Numbered> {
 
   #add(batch: Batch): void {
     this.#owed += 1
+    this.warning ??= batch.warning ?? null
     if (batch.skipped) {
       this.skipped += batch.skipped
       this.skippedAt = Date.now()

@@ -25,6 +25,7 @@ export class ShownFeed<Row extends Numbered> {
   isBehind = $state(false)
   skipped = $state(0)
   wrong: FilterError | null = $state.raw(null)
+  warning: string | null = $state(null)
   failure: string | null = $state(null)
   #painter: Painter
 
@@ -76,6 +77,7 @@ export class ShownFeed<Row extends Numbered> {
     this.isRange = feed.isRange
     this.isOld = feed.isOld
     this.wrong = feed.wrong
+    this.warning = feed.warning
     this.failure = feed.failure
     this.skipped = feed.skipped
     this.isBehind = Date.now() - feed.skippedAt < 5000
