@@ -182,7 +182,7 @@ def _read_0_10(streams: list[bytes]) -> int:
 def write_lines(path: Path, output: BinaryIO) -> None:
     """Write JSON lines like `decode --json`."""
     lines = JSONLines()
-    for passed in read_decoded(path, reads_amqp010=True):
+    for passed in read_decoded(path):
         if lines.add(passed):
             output.write(lines.take())
 

@@ -27,9 +27,7 @@ class CaptureSource(Source):
         self.warnings: list[str] = []
 
     async def run(self) -> None:
-        decoded = one_leg(
-            read_decoded(self.path, lambda each: self._warn(str(each)), leg=BOTH_LEGS, reads_amqp010=True)
-        )
+        decoded = one_leg(read_decoded(self.path, lambda each: self._warn(str(each)), leg=BOTH_LEGS))
         self.become(SourceState.LIVE)
         reason = ""
         try:

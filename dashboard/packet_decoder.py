@@ -38,7 +38,7 @@ class PacketDecoder:
         self._description = b""
         self._dissector = Dissector(NAME, ignore_warning)
         self._reassembler = Reassembler(NAME, ignore_warning)
-        self._decoder = Decoder(reads_amqp010=True)
+        self._decoder = Decoder()
         self._sessions: dict[int, int] = {}
 
     def feed(self, data: bytes) -> Iterator[Decoded]:

@@ -125,10 +125,9 @@ class Conversation:
     leg: str = cython.declare(str, visibility="readonly")
     opened: Opened = cython.declare(object, visibility="readonly")
     _note: Note
-    _reads_amqp010: cython.bint
     _is_amqp010: cython.bint  # as a recording says of it
 
-    def __init__(self, opened: Opened, tally: Tally, reads_amqp010: bool = False) -> None:
+    def __init__(self, opened: Opened, tally: Tally) -> None:
         self.stream = opened.stream
         self.opened = opened
         self.connection = ""
@@ -145,7 +144,6 @@ class Conversation:
         self._frame_max = 0
         self.leg = opened.leg
         self._note = NOTHING
-        self._reads_amqp010 = reads_amqp010
         self._is_amqp010 = bool(opened.leg) and tells_amqp010(opened.comments)
         one, other = opened.endpoints
         if opened.leg and not opened.has_handshake:
@@ -345,7 +343,7 @@ class Conversation:
             side.first = data[_HEADER_BYTES:]
             if side.first:
                 self._decide(direction, ts_ns, False, passed)
-        elif protocol == AMQP010 and self._reads_amqp010:
+        elif protocol == AMQP010:
             side.amqp010 = Amqp010Resync(offset=side.offset)
             self._report_amqp010(direction, ts_ns, side.amqp010.feed(ts_ns, data[_HEADER_BYTES:]), passed)
         else:
@@ -401,16 +399,10 @@ class Conversation:
             return False
         side.guess = None
         side.finder = None
-        if not self._reads_amqp010:
-            side.missing = search.offset - side.offset
-            self._start_reporting(ts_ns, passed)
-            self._be_stranger(direction, ts_ns, AMQP010, passed)
-            side.count(ts_ns, len(guess))
-        else:
-            fault = UnreadableBytes(side.first_ts_ns or ts_ns, self._reason(), side.offset)
-            side.amqp010 = Amqp010Resync(offset=search.offset, fault=fault)
-            self._start_reporting(ts_ns, passed)
-            self._report_amqp010(direction, ts_ns, side.amqp010.feed(ts_ns, guess), passed)
+        fault = UnreadableBytes(side.first_ts_ns or ts_ns, self._reason(), side.offset)
+        side.amqp010 = Amqp010Resync(offset=search.offset, fault=fault)
+        self._start_reporting(ts_ns, passed)
+        self._report_amqp010(direction, ts_ns, side.amqp010.feed(ts_ns, guess), passed)
         other = 1 - direction
         if peer.guess is not None:
             self._guess_amqp010(other, ts_ns, b"", False, passed)
@@ -429,12 +421,8 @@ class Conversation:
             self._report_skipped(direction, AMQP010, fault, passed)
             side.offset += side.missing
             side.missing = 0
-        if self._reads_amqp010:
-            side.amqp010 = Amqp010Resync(offset=side.offset)
-            self._report_amqp010(direction, ts_ns, side.amqp010.feed(ts_ns, data), passed)
-        else:
-            side.stranger = AMQP010
-            side.count(ts_ns, len(data))
+        side.amqp010 = Amqp010Resync(offset=side.offset)
+        self._report_amqp010(direction, ts_ns, side.amqp010.feed(ts_ns, data), passed)
 
     @cython.cfunc
     def _be_stranger(self, direction: cython.int, ts_ns: int, protocol: str, passed: list[Decoded]) -> None:

@@ -56,11 +56,9 @@ class Decoder:
     _last_opened: Opened | None
     _tally: Tally
     _share: object
-    _reads_amqp010: cython.bint
 
-    def __init__(self, share: Share | None = None, reads_amqp010: bool = False) -> None:
+    def __init__(self, share: Share | None = None) -> None:
         self.ignored = 0
-        self._reads_amqp010 = reads_amqp010
         self._share = share
         self._talks = {}
         self._first_ends = {}
@@ -96,7 +94,7 @@ class Decoder:
         elif isinstance(event, Closed):
             self._end(event, passed)
         elif self._share is None or self._share.takes(event.stream):  # type: ignore[attr-defined]
-            self._talks[event.stream] = Conversation(event, self._tally, self._reads_amqp010)
+            self._talks[event.stream] = Conversation(event, self._tally)
         return passed
 
     def opened(self, stream: int) -> Opened | None:
@@ -152,14 +150,13 @@ def read_decoded(
     leg: str = "client",
     engine: SecondEngine | None = None,
     share: Share | None = None,
-    reads_amqp010: bool = False,
 ) -> Iterator[Decoded]:
     """Yield the decoded traffic of a capture of one or more files: paths, directories, `-` for standard input, streams.
 
     The options are those of `CaptureReading`.
     """
     name = name_of(sources)
-    reading = CaptureReading(name, notify, leg=leg, engine=engine, share=share, reads_amqp010=reads_amqp010)
+    reading = CaptureReading(name, notify, leg=leg, engine=engine, share=share)
     for file in files_of(sources):
         yield from reading.decoded(file, on_read)
     yield from reading.finish()
@@ -171,9 +168,8 @@ class CaptureReading:
     TCP streams continue from file to file, and are numbered across them. A file that begins before the end of the
     previous one was captured concurrently: if it holds the beginning of a known stream, that is a different stream. In
     a recording of the proxy, only the traffic of one `leg` of its sessions, "client" or "upstream", is read, or of
-    "both". A second `engine` reads input that amqproxy does not. With a `share`, only that part is decoded. 0-10
-    connections are counted as those of other protocols, unless it `reads_amqp010`. `name` is the capture's name in
-    warnings.
+    "both". A second `engine` reads input that amqproxy does not. With a `share`, only that part is decoded. `name` is
+    the capture's name in warnings.
 
     After a `CaptureError` in one file, the next one can still be read. Between two files, all state of the streams is
     in this object, and can be pickled, except for `notify`, `engine` and `share`: see `resumed`.
@@ -187,7 +183,6 @@ class CaptureReading:
         leg: str = "client",
         engine: SecondEngine | None = None,
         share: Share | None = None,
-        reads_amqp010: bool = False,
     ) -> None:
         self._name = name
         self._notify = notify
@@ -198,7 +193,7 @@ class CaptureReading:
         # The engine reads what the dissector cannot, or has a warning of its own.
         self._dissector = Dissector(name, notify if engine is None else _but_for_link_types(notify))
         self._reassembler = Reassembler(name, notify)
-        self._decoder = Decoder(share, reads_amqp010)
+        self._decoder = Decoder(share)
         self.last_ns = 0
         """The time of the last packet read."""
 

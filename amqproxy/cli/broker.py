@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import sys
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Literal
+from typing import TYPE_CHECKING
 
 import cyclopts
 import msgspec
-from cyclopts import Parameter
 
 from amqproxy.cli.failure import Failure
+from amqproxy.cli.options import Certificate, ConfigFile, Dashboard, Key, LogFormat, LogLevel, Metrics, Printed, Record
 from amqproxy.cli.printing import print_settings
 
 if TYPE_CHECKING:
@@ -25,22 +25,16 @@ def broker(
     listen: str | None = None,
     data: Path | None = None,
     definitions: Path | None = None,
-    tls_cert: Path | None = None,
-    tls_key: Path | None = None,
+    tls_cert: Certificate = None,
+    tls_key: Key = None,
     tls_client_ca: Path | None = None,
-    print_: Annotated[bool, Parameter(name="--print", negative="")] = False,
-    messages: Annotated[bool, Parameter(negative="")] = False,
-    findings: Annotated[bool, Parameter(negative="")] = False,
-    json: Annotated[bool, Parameter(negative="")] = False,
-    filter: str | None = None,
-    body: int = 0,
-    exit_on_closed_output: Annotated[bool, Parameter(negative="")] = False,
-    record: Path | None = None,
-    metrics: str | None = None,
-    dashboard: Annotated[bool | str, Parameter(negative="")] = False,
-    config: Path | None = None,
-    log_format: Literal["text", "json"] | None = None,
-    log_level: Literal["debug", "info", "warning", "error"] | None = None,
+    printed: Printed = Printed(),  # noqa: B008 - it is frozen
+    record: Record = None,
+    metrics: Metrics = None,
+    dashboard: Dashboard = False,
+    config: ConfigFile = None,
+    log_format: LogFormat = None,
+    log_level: LogLevel = None,
 ) -> None:
     """Run the integrated AMQP broker until SIGTERM or Ctrl-C.
 
@@ -55,40 +49,9 @@ def broker(
         The directory for durable state. Without it, all state is in memory.
     definitions
         A definitions.json, as RabbitMQ exports it: users, virtual hosts, permissions, queues and so on.
-    tls_cert
-        A certificate in PEM; clients must then use TLS.
-    tls_key
-        The key of the certificate, in PEM, without a password.
     tls_client_ca
         The authority, in PEM, that must have signed each client's certificate. To log in by certificate, set
         auth_mechanisms in the config file.
-    print_
-        Print each frame on standard output, as it passes.
-    messages
-        Print each message and request with its outcome and duration. See docs/messages.md.
-    findings
-        Print findings: likely mistakes and problems. See docs/findings.md.
-    json
-        Print one JSON object a line, for each frame, message or finding, as `decode --json` does.
-    filter
-        Print only the commands for which this CEL expression holds. See docs/rules.md.
-    body
-        Also print the first N bytes of each body frame, or with --messages of each body; 1024 for --body alone.
-    exit_on_closed_output
-        When printing: exit with 141 if the reader of standard output goes away. By default, only printing ends.
-    record
-        Record the traffic into pcapng files in this directory. [record] in the config has more. See docs/captures.md.
-    metrics
-        HOST:PORT for Prometheus, at /metrics. Off unless given.
-    dashboard
-        Show the traffic in a browser, at HOST:PORT [127.0.0.1:8672]. [dashboard] in the config has more. See
-        docs/dashboard.md.
-    config
-        A .toml, .yaml or .yml file; see `amqproxy config show`.
-    log_format
-        Format of the log on standard error [text].
-    log_level
-        Lowest level of events to log [info].
     """
     import trio
 
@@ -99,16 +62,7 @@ def broker(
     from amqproxy.configuration.config_file import load
     from amqproxy.process import log
 
-    printed = print_settings(
-        "broker",
-        frames=print_,
-        messages=messages,
-        findings=findings,
-        json=json,
-        filter=filter,
-        body=body,
-        ends_with_reader=exit_on_closed_output,
-    )
+    shown = print_settings("broker", printed)
     given = load(config) if config else Config()
     settings = merged(given, None, None, metrics, log_format, log_level, record, dashboard)
     files = {"certificate": tls_cert, "key": tls_key, "client_ca": tls_client_ca}
@@ -119,7 +73,7 @@ def broker(
         preflight.check_broker_alone(settings)
     with log.started(settings.log):
         try:
-            trio.run(root.run_broker, settings, printed)
+            trio.run(root.run_broker, settings, shown)
         except root.AddressUnavailable as error:
             raise Failure(str(error)) from None
 

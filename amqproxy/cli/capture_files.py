@@ -26,7 +26,7 @@ class CaptureFiles:
     """Captures, read in order, repeatedly if `read_again`: then standard input is kept in a temporary file.
 
     `leg` selects the leg of a proxy recording: "client", "upstream" or "both". TLS sessions are decrypted with the
-    secrets in the file `keylog` and in the captures. 0-10 connections count as another protocol unless `reads_amqp010`.
+    secrets in the file `keylog` and in the captures.
 
     Warnings are printed once, and progress on each reading, followed by `detail`. Raise `Failure` if a capture cannot
     be read.
@@ -40,7 +40,6 @@ class CaptureFiles:
         read_again: bool = False,
         leg: str = "client",
         keylog: Path | None = None,
-        reads_amqp010: bool = False,
     ) -> None:
         if not files:
             raise Failure(f"{command}: name a capture, or - for standard input", MISUSED)
@@ -52,7 +51,6 @@ class CaptureFiles:
         self._is_read_again = read_again
         self._leg = leg
         self._keylog = keylog
-        self._reads_amqp010 = reads_amqp010
         self.detail: Callable[[], str] = str
         self._kept: BinaryIO | None = None
         self._is_first = True
@@ -88,14 +86,7 @@ class CaptureFiles:
                 notify = self._notify(progress)
                 sources = [self._standard_input() if str(each) == STANDARD_INPUT else each for each in self._files]
                 with second_engine(self._command, notify, self._keylog) as engine:
-                    yield from read_decoded(
-                        sources,
-                        notify,
-                        progress.advance,
-                        leg=self._leg,
-                        engine=engine,
-                        reads_amqp010=self._reads_amqp010,
-                    )
+                    yield from read_decoded(sources, notify, progress.advance, leg=self._leg, engine=engine)
         except CaptureError as error:
             raise Failure(str(error)) from None
         self._is_first = False

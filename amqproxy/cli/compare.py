@@ -13,6 +13,7 @@ from cyclopts import Parameter
 
 from amqproxy.cli.capture_files import STANDARD_INPUT, CaptureFiles
 from amqproxy.cli.failure import MISUSED, Failure
+from amqproxy.cli.options import Flag, Keylog
 from amqproxy.cli.printing import wanted
 from amqproxy.cli.target_url import target_of
 
@@ -35,10 +36,10 @@ def compare(
     timeout: float = 5.0,
     filter: str | None = None,
     leg: Literal["client", "upstream"] = "client",
-    keylog: Path | None = None,
+    keylog: Keylog = None,
     ignore: Annotated[list[str], Parameter(negative="")] = [],  # noqa: B006 - cyclopts reads it, never changed
     limit: int = USUAL_LIMIT,
-    json: Annotated[bool, Parameter(negative="")] = False,
+    json: Flag = False,
 ) -> None:
     """Compare two captures, or two brokers, message by message: exit code 0 if equal, 1 if they differ.
 
@@ -62,8 +63,6 @@ def compare(
         Compare only the commands for which this CEL expression holds. See docs/rules.md.
     leg
         The leg of a proxy recording to compare, or to replay.
-    keylog
-        Secrets of TLS sessions, in SSLKEYLOGFILE format; tshark decrypts the captures with them.
     ignore
         A field to ignore, such as properties.message_id or body. Repeatable.
     limit
@@ -128,14 +127,7 @@ class _Sources:
 
     def _captures(self, file: Path) -> CaptureFiles:
         is_read_again = self._replay is not None
-        return CaptureFiles(
-            "compare",
-            [file],
-            read_again=is_read_again,
-            leg=self._leg,
-            keylog=self._keylog,
-            reads_amqp010=True,
-        )
+        return CaptureFiles("compare", [file], read_again=is_read_again, leg=self._leg, keylog=self._keylog)
 
 
 def print_comparison(reports: Iterable[ComparisonReport], *, limit: int, json: bool) -> str:

@@ -15,6 +15,7 @@ from cyclopts import Parameter
 from amqproxy.cli import control_lists
 from amqproxy.cli.control_connection import connected
 from amqproxy.cli.failure import MISUSED, Failure
+from amqproxy.cli.options import Flag, Json, Socket, SocketConfig
 
 app = cyclopts.App(name="control", help="Query and control a running proxy through its control socket.")
 for each in control_lists.COMMANDS:
@@ -22,17 +23,10 @@ for each in control_lists.COMMANDS:
 
 
 @app.command
-def reload(*, socket: Path | None = None, config: Path | None = None) -> None:
+def reload(*, socket: Socket = None, config: SocketConfig = None) -> None:
     """Reload the proxy's config file; a file with errors changes nothing.
 
     Rules, the upstreams of mirrors and certificates are applied; other changes are listed, and need a restart.
-
-    Parameters
-    ----------
-    socket
-        The proxy's control socket.
-    config
-        The config file that names it.
     """
     with connected(socket, config) as asked:
         answer = asked.ask("reload")
@@ -43,23 +37,8 @@ def reload(*, socket: Path | None = None, config: Path | None = None) -> None:
 
 
 @app.command
-def rules(
-    *,
-    socket: Path | None = None,
-    config: Path | None = None,
-    json: Annotated[bool, Parameter(negative="")] = False,
-) -> None:
-    """Print the rules with their counters.
-
-    Parameters
-    ----------
-    socket
-        The proxy's control socket.
-    config
-        The config file that names it.
-    json
-        Print one JSON object per line for each, instead of text.
-    """
+def rules(*, socket: Socket = None, config: SocketConfig = None, json: Json = False) -> None:
+    """Print the rules with their counters."""
     from amqproxy.control import formatting
 
     with connected(socket, config) as asked:
@@ -67,23 +46,13 @@ def rules(
 
 
 @app.command
-def rules_set(
-    file: Path,
-    /,
-    *,
-    socket: Path | None = None,
-    config: Path | None = None,
-) -> None:
+def rules_set(file: Path, /, *, socket: Socket = None, config: SocketConfig = None) -> None:
     """Replace all rules of the proxy with those in a file, until its config file is reloaded.
 
     Parameters
     ----------
     file
         A .toml, .yaml or .json file that contains only rules; - is TOML on standard input.
-    socket
-        The proxy's control socket.
-    config
-        The config file that names it.
     """
     with connected(socket, config) as asked:
         answer = asked.ask("rules-set", **_rules_in(file))
@@ -91,23 +60,13 @@ def rules_set(
 
 
 @app.command
-def rules_check(
-    file: Path,
-    /,
-    *,
-    socket: Path | None = None,
-    config: Path | None = None,
-) -> None:
+def rules_check(file: Path, /, *, socket: Socket = None, config: SocketConfig = None) -> None:
     """Check the rules in a file as `rules-set` would, and change nothing.
 
     Parameters
     ----------
     file
         A .toml, .yaml or .json file that contains only rules; - is TOML on standard input.
-    socket
-        The proxy's control socket.
-    config
-        The config file that names it.
     """
     with connected(socket, config) as asked:
         answer = asked.ask("rules-check", **_rules_in(file))
@@ -115,20 +74,11 @@ def rules_check(
 
 
 @app.command
-def rules_get(
-    *,
-    socket: Path | None = None,
-    config: Path | None = None,
-    json: Annotated[bool, Parameter(negative="")] = False,
-) -> None:
+def rules_get(*, socket: Socket = None, config: SocketConfig = None, json: Flag = False) -> None:
     """Print the rules in force in YAML, as in a config file.
 
     Parameters
     ----------
-    socket
-        The proxy's control socket.
-    config
-        The config file that names it.
     json
         Print one JSON object instead.
     """
@@ -146,57 +96,34 @@ def rules_get(
 
 
 @app.command
-def rules_shadow(rule: str, /, *, socket: Path | None = None, config: Path | None = None) -> None:
+def rules_shadow(rule: str, /, *, socket: Socket = None, config: SocketConfig = None) -> None:
     """Switch a rule to shadow mode, in which it only counts what it would do, until the config file is reloaded.
 
     Parameters
     ----------
     rule
         Its name.
-    socket
-        The proxy's control socket.
-    config
-        The config file that names it.
     """
     with connected(socket, config) as asked:
         asked.ask("rules-shadow", rule=rule)
 
 
 @app.command
-def rules_enforce(rule: str, /, *, socket: Path | None = None, config: Path | None = None) -> None:
+def rules_enforce(rule: str, /, *, socket: Socket = None, config: SocketConfig = None) -> None:
     """Enforce a rule that is in shadow mode, until the config file is reloaded.
 
     Parameters
     ----------
     rule
         Its name.
-    socket
-        The proxy's control socket.
-    config
-        The config file that names it.
     """
     with connected(socket, config) as asked:
         asked.ask("rules-enforce", rule=rule)
 
 
 @app.command
-def sessions(
-    *,
-    socket: Path | None = None,
-    config: Path | None = None,
-    json: Annotated[bool, Parameter(negative="")] = False,
-) -> None:
-    """Print the sessions in short: state, user, held commands and pauses. `connections` shows more.
-
-    Parameters
-    ----------
-    socket
-        The proxy's control socket.
-    config
-        The config file that names it.
-    json
-        Print one JSON object per line for each, instead of text.
-    """
+def sessions(*, socket: Socket = None, config: SocketConfig = None, json: Json = False) -> None:
+    """Print the sessions in short: state, user, held commands and pauses. `connections` shows more."""
     from amqproxy.control import formatting
 
     with connected(socket, config) as asked:
@@ -205,12 +132,7 @@ def sessions(
 
 @app.command
 def held(
-    *,
-    watch: Annotated[bool, Parameter(negative="")] = False,
-    body: int = 1024,
-    socket: Path | None = None,
-    config: Path | None = None,
-    json: Annotated[bool, Parameter(negative="")] = False,
+    *, watch: Flag = False, body: int = 1024, socket: Socket = None, config: SocketConfig = None, json: Json = False
 ) -> None:
     """Print the commands that rules hold, each with the session and the number that `release` takes.
 
@@ -220,12 +142,6 @@ def held(
         Keep running, and print each newly held command, until Ctrl-C.
     body
         Maximum number of body bytes to show.
-    socket
-        The proxy's control socket.
-    config
-        The config file that names it.
-    json
-        Print one JSON object per line for each, instead of text.
     """
     from amqproxy.control import formatting
 
@@ -244,8 +160,8 @@ def release(
     number: int,
     /,
     *,
-    drop: Annotated[bool, Parameter(negative="")] = False,
-    refuse: Annotated[bool, Parameter(negative="")] = False,
+    drop: Flag = False,
+    refuse: Flag = False,
     with_: Annotated[
         Literal["close", "nack", "return", "drop", "reject", "requeue"] | None, Parameter(name="--with")
     ] = None,
@@ -256,8 +172,8 @@ def release(
     header: Annotated[tuple[str, ...], Parameter(negative="")] = (),
     body: str | None = None,
     body_file: Path | None = None,
-    socket: Path | None = None,
-    config: Path | None = None,
+    socket: Socket = None,
+    config: SocketConfig = None,
 ) -> None:
     """Release a held command: forward it, edited if requested, refuse it, or drop it.
 
@@ -287,10 +203,6 @@ def release(
         The new body.
     body_file
         A file with the new body.
-    socket
-        The proxy's control socket.
-    config
-        The config file that names it.
     """
     if drop and refuse:
         raise Failure("control release: give --drop or --refuse, not both", MISUSED)
@@ -312,8 +224,8 @@ def close(
     *,
     channel: int | None = None,
     text: str | None = None,
-    socket: Path | None = None,
-    config: Path | None = None,
+    socket: Socket = None,
+    config: SocketConfig = None,
 ) -> None:
     """Close a client's connection with reply code 320, or one of its channels (0-10: sessions) with 406.
 
@@ -325,24 +237,13 @@ def close(
         Close only the channel with this number.
     text
         The reply text [closed by an operator].
-    socket
-        The proxy's control socket.
-    config
-        The config file that names it.
     """
     with connected(socket, config) as asked:
         asked.ask("close", session=session, channel=channel, text=text)
 
 
 @app.command
-def pause(
-    session: int,
-    /,
-    *,
-    channel: int | None = None,
-    socket: Path | None = None,
-    config: Path | None = None,
-) -> None:
+def pause(session: int, /, *, channel: int | None = None, socket: Socket = None, config: SocketConfig = None) -> None:
     """Pause a connection or a channel: queue the client's commands until `resume`, but forward the broker's.
 
     Parameters
@@ -351,24 +252,13 @@ def pause(
         The session, as listed by `sessions`.
     channel
         Pause only the channel with this number.
-    socket
-        The proxy's control socket.
-    config
-        The config file that names it.
     """
     with connected(socket, config) as asked:
         asked.ask("pause", session=session, channel=channel)
 
 
 @app.command
-def resume(
-    session: int,
-    /,
-    *,
-    channel: int | None = None,
-    socket: Path | None = None,
-    config: Path | None = None,
-) -> None:
+def resume(session: int, /, *, channel: int | None = None, socket: Socket = None, config: SocketConfig = None) -> None:
     """End a `pause`, and forward the queued commands in order.
 
     Parameters
@@ -377,10 +267,6 @@ def resume(
         The session, as listed by `sessions`.
     channel
         The number of the channel, if `pause` named one.
-    socket
-        The proxy's control socket.
-    config
-        The config file that names it.
     """
     with connected(socket, config) as asked:
         asked.ask("resume", session=session, channel=channel)

@@ -4,32 +4,19 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Iterable
-from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Any
 
 import msgspec
-from cyclopts import Parameter
 
 from amqproxy.cli.control_connection import connected
+from amqproxy.cli.options import Flag, Json, Socket, SocketConfig
 
 if TYPE_CHECKING:
     from amqproxy.control.tables import Column
 
-Json = Annotated[bool, Parameter(negative="")]
 
-
-def connections(*, socket: Path | None = None, config: Path | None = None, json: Json = False) -> None:
-    """Print the connections: user, start, state, and the bytes sent by each side.
-
-    Parameters
-    ----------
-    socket
-        The proxy's control socket.
-    config
-        The config file that names it.
-    json
-        Print one JSON object per line for each, instead of a table.
-    """
+def connections(*, socket: Socket = None, config: SocketConfig = None, json: Json = False) -> None:
+    """Print the connections: user, start, state, and the bytes sent by each side."""
     from amqproxy.control.tables import CONNECTIONS
 
     with connected(socket, config) as client:
@@ -37,7 +24,7 @@ def connections(*, socket: Path | None = None, config: Path | None = None, json:
 
 
 def channels(
-    *, session: int | None = None, socket: Path | None = None, config: Path | None = None, json: Json = False
+    *, session: int | None = None, socket: Socket = None, config: SocketConfig = None, json: Json = False
 ) -> None:
     """Print the open channels: mode, prefetch, consumers, unsettled deliveries, and the messages sent by each side.
 
@@ -45,12 +32,6 @@ def channels(
     ----------
     session
         Only channels of this session.
-    socket
-        The proxy's control socket.
-    config
-        The config file that names it.
-    json
-        Print one JSON object per line for each, instead of a table.
     """
     from amqproxy.control.tables import CHANNELS
 
@@ -59,7 +40,7 @@ def channels(
 
 
 def consumers(
-    *, session: int | None = None, socket: Path | None = None, config: Path | None = None, json: Json = False
+    *, session: int | None = None, socket: Socket = None, config: SocketConfig = None, json: Json = False
 ) -> None:
     """Print the consumers: queue, channel and prefetch.
 
@@ -67,12 +48,6 @@ def consumers(
     ----------
     session
         Only consumers of this session.
-    socket
-        The proxy's control socket.
-    config
-        The config file that names it.
-    json
-        Print one JSON object per line for each, instead of a table.
     """
     from amqproxy.control.tables import CONSUMERS
 
@@ -81,7 +56,7 @@ def consumers(
 
 
 def transactions(
-    *, vhost: str | None = None, socket: Path | None = None, config: Path | None = None, json: Json = False
+    *, vhost: str | None = None, socket: Socket = None, config: SocketConfig = None, json: Json = False
 ) -> None:
     """Print the integrated broker's branches of distributed transactions: their state, and the work in them.
 
@@ -89,12 +64,6 @@ def transactions(
     ----------
     vhost
         Only branches in this virtual host.
-    socket
-        The control socket.
-    config
-        The config file that names it.
-    json
-        Print one JSON object per line for each, instead of a table.
     """
     from amqproxy.control.tables import TRANSACTIONS
 
@@ -105,9 +74,9 @@ def transactions(
 def topology(
     *,
     vhost: str | None = None,
-    deleted: Annotated[bool, Parameter(negative="")] = False,
-    socket: Path | None = None,
-    config: Path | None = None,
+    deleted: Flag = False,
+    socket: Socket = None,
+    config: SocketConfig = None,
     json: Json = False,
 ) -> None:
     """Print the exchanges, queues and bindings that clients have declared or used through the proxy.
@@ -120,12 +89,6 @@ def topology(
         Only objects in this virtual host.
     deleted
         Also print deleted objects.
-    socket
-        The proxy's control socket.
-    config
-        The config file that names it.
-    json
-        Print one JSON object per line for each, instead of a table.
     """
     from amqproxy.control.tables import TOPOLOGY
 
@@ -136,15 +99,11 @@ def topology(
         print(f"amqproxy: {response['forgotten']} were forgotten for lack of room", file=sys.stderr)
 
 
-def stats(*, socket: Path | None = None, config: Path | None = None, json: Json = False) -> None:
+def stats(*, socket: Socket = None, config: SocketConfig = None, json: Json = False) -> None:
     """Print all metrics of /metrics, and the delay of the event loop.
 
     Parameters
     ----------
-    socket
-        The proxy's control socket.
-    config
-        The config file that names it.
     json
         Print one JSON object per line: first the process, then each sample.
     """

@@ -3,14 +3,15 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Annotated, Literal
+from typing import Annotated
 
 from cyclopts import Parameter
 
 from amqproxy.cli.failure import FAILED, MISUSED, Failure
+from amqproxy.cli.options import Flag, Key, LogFormat, LogLevel
 from amqproxy.cli.signals import on_signals
 
-Flag = Annotated[bool, Parameter(negative="")]
+Flag = Flag
 Files = Annotated[list[Path], Parameter(negative="")]
 Names = Annotated[list[str], Parameter(negative="")]
 
@@ -25,12 +26,12 @@ def dashboard(
     token_file: Path | None = None,
     password_file: Path | None = None,
     certificate: Path | None = None,
-    key: Path | None = None,
+    key: Key = None,
     host: Names = [],  # noqa: B006
     ring: str | None = None,
     config: Path | None = None,
-    log_format: Literal["text", "json"] | None = None,
-    log_level: Literal["debug", "info", "warning", "error"] | None = None,
+    log_format: LogFormat = None,
+    log_level: LogLevel = None,
 ) -> None:
     """Show the traffic of running proxies, or captures or tables, in a browser, until Ctrl-C.
 
@@ -56,18 +57,12 @@ def dashboard(
         A file with the login password.
     certificate
         A certificate in PEM: the dashboard then uses HTTPS.
-    key
-        The key of the certificate, in PEM, without a password.
     host
         A host name of the dashboard, besides its address. Repeatable.
     ring
         Size of the traffic history kept for each proxy or capture [64MiB].
     config
         A .toml, .yaml or .yml file with a [dashboard], and a [control] that names the proxy's socket.
-    log_format
-        Format of the log on standard error [text].
-    log_level
-        Lowest level of events to log [info].
     """
     from amqproxy.app import preflight
     from amqproxy.app.dashboard_process import secrets_of

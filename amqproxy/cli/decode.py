@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Annotated, Literal
 from cyclopts import Group, Parameter
 
 from amqproxy.cli.failure import MISUSED, Failure
+from amqproxy.cli.options import Body, Capture, Filter, Findings, FrameJson, Header, Messages
 from amqproxy.cli.printing import WorstFinding, checked_body
 from amqproxy.cli.progress import Progress
 from amqproxy.cli.second_engine import second_engine
@@ -36,25 +37,25 @@ _VIEWS, _SELECTION, _FORM, _READING = (
 
 
 def decode(
-    *files: Annotated[Path, Parameter(allow_leading_hyphen=True)],
-    messages: Annotated[bool, Parameter(negative="", group=_VIEWS)] = False,
-    findings: Annotated[bool, Parameter(negative="", group=_VIEWS)] = False,
+    *files: Capture,
+    messages: Annotated[Messages, Parameter(group=_VIEWS)] = False,
+    findings: Annotated[Findings, Parameter(group=_VIEWS)] = False,
     fail_on: Annotated[Literal["info", "warning", "error"] | None, Parameter(group=_VIEWS)] = None,
     sequence: Annotated[bool, Parameter(negative="", group=_VIEWS)] = False,
     svg: Annotated[Path | None, Parameter(allow_leading_hyphen=True, group=_VIEWS)] = None,
     limit: Annotated[int | None, Parameter(group=_VIEWS)] = None,
     stats: Annotated[bool, Parameter(negative="", group=_VIEWS)] = False,
     top: Annotated[int | None, Parameter(group=_VIEWS)] = None,
-    filter: Annotated[str | None, Parameter(group=_SELECTION)] = None,
+    filter: Annotated[Filter, Parameter(group=_SELECTION)] = None,
     follow: Annotated[str | None, Parameter(group=_SELECTION)] = None,
     start: Annotated[str | None, Parameter(group=_SELECTION)] = None,
     end: Annotated[str | None, Parameter(group=_SELECTION)] = None,
     leg: Annotated[Literal["client", "upstream", "both"], Parameter(group=_SELECTION)] = "client",
-    json: Annotated[bool, Parameter(negative="", group=_FORM)] = False,
+    json: Annotated[FrameJson, Parameter(group=_FORM)] = False,
     fields: Annotated[str | None, Parameter(group=_FORM)] = None,
-    header: Annotated[bool, Parameter(negative="", group=_FORM)] = False,
+    header: Annotated[Header, Parameter(group=_FORM)] = False,
     separator: Annotated[str, Parameter(group=_FORM)] = "tab",
-    body: Annotated[int, Parameter(group=_FORM)] = 0,
+    body: Annotated[Body, Parameter(group=_FORM)] = 0,
     keylog: Annotated[Path | None, Parameter(group=_READING)] = None,
     jobs: Annotated[int, Parameter(group=_READING)] = 1,
 ) -> None:
@@ -67,19 +68,11 @@ def decode(
     ----------
     files
         The captures, in order: files, or directories of them. TCP connections continue from one to the next.
-    messages
-        Print one line per message and request, instead of per frame. See docs/messages.md.
-    findings
-        Print findings instead of frames, or with --messages between messages. See docs/findings.md.
     fail_on
         With --findings: exit with 1 if there is one of at least this severity.
-    json
-        Print one JSON object per line for each frame, message or finding, instead of text.
     fields
         Print only these fields, separated by tabs: comma-separated keys of the JSON objects, such as
         time,from,method,arguments.exchange,properties.headers.x. With --json: print objects with only these keys.
-    header
-        With --fields: print a line with their names first.
     separator
         With --fields: separate them by this character instead of a tab; values are quoted as in CSV.
     follow
@@ -98,15 +91,11 @@ def decode(
         With --json: one object; see docs/captures.md.
     top
         With --stats: number of connections, users, exchanges, routing keys and queues to list [10].
-    filter
-        Print only the commands for which this CEL expression holds. See docs/rules.md.
     start
         Print only frames from this time on: 2026-01-31T10:59:05.5 (UTC, or with +01:00), 10:59:05.5 of the
         first day, seconds since 1970, or +2.5 for seconds after the first frame.
     end
         Print only frames before this time.
-    body
-        Also print the first N bytes of each body frame, or with --messages of each body; 1024 for --body alone.
     leg
         The leg of a proxy recording to print: between the proxy and its clients, or its upstream, or both.
     keylog
@@ -216,7 +205,7 @@ def _print(
                 lines: Iterator[str] = stack.enter_context(closing(made))
             else:
                 engine = stack.enter_context(second_engine("decode", notify, keylog))
-                decoded = read_decoded(files, notify, progress.advance, leg=leg, engine=engine, reads_amqp010=True)
+                decoded = read_decoded(files, notify, progress.advance, leg=leg, engine=engine)
                 lines = view.lines(passed(decoded))
             for line in lines:
                 if progress.is_in_the_way:
@@ -235,7 +224,7 @@ def _print(
 def _read_share(files: Sequence[Path], leg: str, share: Share, notify: OnWarning, on_read: OnRead) -> Iterator[Decoded]:
     from amqproxy.capture.decode import read_decoded
 
-    return read_decoded(files, notify, on_read, leg=leg, share=share, reads_amqp010=True)
+    return read_decoded(files, notify, on_read, leg=leg, share=share)
 
 
 def _finish(view: View, file: Path | None) -> None:

@@ -6,13 +6,13 @@ import shlex
 import sys
 from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, BinaryIO, Literal
+from typing import TYPE_CHECKING, BinaryIO, Literal
 
 import msgspec
-from cyclopts import Parameter
 
 from amqproxy.cli.capture_files import CaptureFiles
 from amqproxy.cli.failure import MISUSED, Failure
+from amqproxy.cli.options import Capture, Flag
 from amqproxy.cli.printing import WorstFinding, checked_body, wanted
 
 if TYPE_CHECKING:
@@ -56,12 +56,12 @@ Pieces = Callable[[Iterable["Decoded"]], Iterator[bytes]]
 
 
 def export(
-    *files: Annotated[Path, Parameter(allow_leading_hyphen=True)],
-    to: Annotated[Path, Parameter(allow_leading_hyphen=True)],
+    *files: Capture,
+    to: Capture,
     format: Format | None = None,
-    messages: Annotated[bool, Parameter(negative="")] = False,
-    findings: Annotated[bool, Parameter(negative="")] = False,
-    asyncapi: Annotated[bool, Parameter(negative="")] = False,
+    messages: Flag = False,
+    findings: Flag = False,
+    asyncapi: Flag = False,
     fields: str | None = None,
     follow: str | None = None,
     filter: str | None = None,
@@ -69,7 +69,7 @@ def export(
     end: str | None = None,
     leg: Literal["client", "upstream", "both"] = "client",
     body: int = 0,
-    force: Annotated[bool, Parameter(negative="")] = False,
+    force: Flag = False,
 ) -> None:
     """Export captures as a table, a smaller capture, a page with plots, or AsyncAPI. See docs/captures.md.
 
@@ -131,7 +131,7 @@ def export(
         selected=" ".join(f"{option} {shlex.quote(value)}" for option, value in given.items() if value is not None),
     )
     conversation = None if follow is None else Conversation(follow)
-    with CaptureFiles("export", files, leg=leg, reads_amqp010=True) as captures:
+    with CaptureFiles("export", files, leg=leg) as captures:
         selection = Selection(conversation, time_window(start, end))
         pieces = _EXPORTS[chosen](options, selection, captures.names, to)
         _write(pieces(captures.decoded()), to, captures, conversation, force=force)

@@ -5,12 +5,11 @@ from __future__ import annotations
 import sys
 from collections.abc import Iterator
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Literal
-
-from cyclopts import Parameter
+from typing import TYPE_CHECKING, Literal
 
 from amqproxy.cli.capture_files import CaptureFiles
 from amqproxy.cli.failure import MISUSED, Failure
+from amqproxy.cli.options import Capture, Certificate, Flag, Key, Keylog
 from amqproxy.cli.target_url import credentials_of
 
 if TYPE_CHECKING:
@@ -23,18 +22,18 @@ MAX_BYTES = 512 << 20
 
 
 def mock(
-    *files: Annotated[Path, Parameter(allow_leading_hyphen=True)],
+    *files: Capture,
     listen: str = "127.0.0.1:5672",
     speed: float = 1.0,
-    loop: Annotated[bool, Parameter(negative="")] = False,
-    once: Annotated[bool, Parameter(negative="")] = False,
-    strict: Annotated[bool, Parameter(negative="")] = False,
+    loop: Flag = False,
+    once: Flag = False,
+    strict: Flag = False,
     user: str | None = None,
     leg: Literal["client", "upstream"] = "client",
-    keylog: Path | None = None,
-    tls_cert: Path | None = None,
-    tls_key: Path | None = None,
-    json: Annotated[bool, Parameter(negative="")] = False,
+    keylog: Keylog = None,
+    tls_cert: Certificate = None,
+    tls_key: Key = None,
+    json: Flag = False,
 ) -> None:
     """Play the server's side of a recording to clients, until SIGTERM or Ctrl-C.
 
@@ -60,12 +59,6 @@ def mock(
         default, any user and password is accepted.
     leg
         The leg of a proxy recording whose server is played.
-    keylog
-        Secrets of TLS sessions, in SSLKEYLOGFILE format; tshark decrypts the captures with them.
-    tls_cert
-        A certificate in PEM; clients must then use TLS.
-    tls_key
-        The key of the certificate, in PEM, without a password.
     json
         Print one JSON object per line for each client, instead of text.
     """
@@ -87,7 +80,7 @@ def mock(
     if (tls_cert is None) != (tls_key is None):
         raise Failure("mock: TLS needs both --tls-cert and --tls-key", MISUSED)
     settings = MockSettings(speed=speed, user=credentials, is_strict=strict)
-    scripts = _scripts(CaptureFiles("mock", files, leg=leg, keylog=keylog, reads_amqp010=True))
+    scripts = _scripts(CaptureFiles("mock", files, leg=leg, keylog=keylog))
     printer = _Printer(json=json)
     with log.started(LogConfig()):
         trio.run(_serve, scripts, settings, printer, listen, (tls_cert, tls_key), loop, once)

@@ -12,6 +12,7 @@ from amqproxy.cli.failure import MISUSED, Failure
 
 if TYPE_CHECKING:
     from amqproxy.app.printing import Lines, PrintSettings
+    from amqproxy.cli.options import Printed
     from amqproxy.rules.matching.filters import Filter
     from amqproxy.taps.findings.finding import Severity
     from amqproxy.taps.observer import Report
@@ -92,23 +93,15 @@ def report_renderer(json: bool) -> Callable[[Report], str]:
     return render
 
 
-def print_settings(
-    command: str,
-    *,
-    frames: bool,
-    messages: bool,
-    findings: bool,
-    json: bool,
-    filter: str | None,
-    body: int,
-    ends_with_reader: bool,
-) -> PrintSettings | None:
+def print_settings(command: str, printed: Printed) -> PrintSettings | None:
     """Return the print settings of `command` by its options; `None` if it prints nothing."""
     from amqproxy.app.printing import PrintSettings
     from amqproxy.taps.observer import ObserverSettings
 
-    is_printing = frames or json or messages or findings
-    if filter is not None and not is_printing:
+    messages, findings, json, body = printed.messages, printed.findings, printed.json, printed.body
+    is_printing = printed.print or json or messages or findings
+    ends_with_reader = printed.exit_on_closed_output
+    if printed.filter is not None and not is_printing:
         raise Failure(f"{command}: --filter selects what is printed: it needs --print, --messages or --json", MISUSED)
     for option, is_given in (("--body", body != 0), ("--exit-on-closed-output", ends_with_reader)):
         if is_given and not is_printing:
@@ -116,13 +109,11 @@ def print_settings(
     checked_body(body)
     if not is_printing:
         return None
-    observed = None
-    if messages or findings:
-        observed = ObserverSettings(messages=messages, findings=findings, body=body)
+    observed = ObserverSettings(messages=messages, findings=findings, body=body) if messages or findings else None
     return PrintSettings(
         render=report_renderer(json) if observed else renderer(json),
         observed=observed,
-        wanted=wanted(filter),
+        wanted=wanted(printed.filter),
         body=body,
         lines=lines_of_frames(json, body),
         ends_with_reader=ends_with_reader,

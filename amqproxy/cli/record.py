@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Annotated, Any, Literal
+from typing import Any, Literal
 
 import cyclopts
 import msgspec
-from cyclopts import Parameter
 
 from amqproxy.cli.control_connection import connected
+from amqproxy.cli.options import Flag, Socket, SocketConfig
 
 app = cyclopts.App(name="record", help="Record what a running proxy relays, as pcapng files.")
 
@@ -28,8 +28,8 @@ def start(
     total_size: str | None = None,
     compress: bool | None = None,
     when_full: Literal["drop", "wait"] | None = None,
-    socket: Path | None = None,
-    config: Path | None = None,
+    socket: Socket = None,
+    config: SocketConfig = None,
 ) -> None:
     """Start recording the traffic, and return. Defaults are taken from [record] in the proxy's config.
 
@@ -57,10 +57,6 @@ def start(
         Compress files with zstd when they are complete [yes].
     when_full
         If the disk is too slow: drop and count frames, or let clients and brokers wait [drop].
-    socket
-        The proxy's control socket.
-    config
-        The config file that names it.
     """
     given: dict[str, Any] = {
         "filter": filter,
@@ -81,44 +77,26 @@ def start(
 
 
 @app.command
-def stop(
-    *,
-    json: Annotated[bool, Parameter(negative="")] = False,
-    socket: Path | None = None,
-    config: Path | None = None,
-) -> None:
+def stop(*, json: Flag = False, socket: Socket = None, config: SocketConfig = None) -> None:
     """Stop recording, after all frames are written.
 
     Parameters
     ----------
     json
         Print the status of the recording as JSON.
-    socket
-        The proxy's control socket.
-    config
-        The config file that names it.
     """
     with connected(socket, config) as proxy:
         _print_status(proxy.ask("record-stop")["recording"], json=json)
 
 
 @app.command
-def status(
-    *,
-    json: Annotated[bool, Parameter(negative="")] = False,
-    socket: Path | None = None,
-    config: Path | None = None,
-) -> None:
+def status(*, json: Flag = False, socket: Socket = None, config: SocketConfig = None) -> None:
     """Print the status of the recording, or of the last one.
 
     Parameters
     ----------
     json
         Print JSON.
-    socket
-        The proxy's control socket.
-    config
-        The config file that names it.
     """
     with connected(socket, config) as proxy:
         _print_status(proxy.ask("record-status")["recording"], json=json)

@@ -14,6 +14,7 @@ from cyclopts import Parameter
 
 from amqproxy.cli.capture_files import CaptureFiles
 from amqproxy.cli.failure import INTERRUPTED, MISUSED, Failure
+from amqproxy.cli.options import Flag, Keylog, Played, PlayedLeg, Timeout
 from amqproxy.cli.printing import wanted
 from amqproxy.cli.progress import INTERVAL
 from amqproxy.cli.target_url import target_of
@@ -35,7 +36,7 @@ USUAL_LIMIT = 100
 
 
 def replay(
-    *files: Annotated[Path, Parameter(allow_leading_hyphen=True)],
+    *files: Played,
     to: str,
     speed: str = "1",
     loop: int = 1,
@@ -43,15 +44,15 @@ def replay(
     order: Literal["capture", "connection"] = "capture",
     rules: Path | None = None,
     filter: str | None = None,
-    leg: Literal["client", "upstream"] = "client",
-    keylog: Path | None = None,
-    timeout: float = 5.0,
+    leg: PlayedLeg = "client",
+    keylog: Keylog = None,
+    timeout: Timeout = 5.0,
     ignore: Annotated[list[str], Parameter(negative="")] = [],  # noqa: B006 - cyclopts reads it, never changed
     ca: Path | None = None,
-    insecure: Annotated[bool, Parameter(negative="")] = False,
+    insecure: Flag = False,
     limit: int = USUAL_LIMIT,
-    json: Annotated[bool, Parameter(negative="")] = False,
-    progress: Annotated[bool, Parameter(negative="")] = False,
+    json: Flag = False,
+    progress: Flag = False,
 ) -> None:
     """Replay the client side of captures against a broker, and report differences in its answers.
 
@@ -60,8 +61,6 @@ def replay(
 
     Parameters
     ----------
-    files
-        The captures, read as one: pcap or pcapng files, directories of them, or - for standard input.
     to
         The broker: amqp://USER:PASSWORD@HOST:PORT/VHOST or amqps://…; without VHOST, the recorded ones. The
         PASSWORD may be in the variable AMQPROXY_PASSWORD, which other users of the machine cannot see.
@@ -77,12 +76,6 @@ def replay(
         A config file whose rules change the replayed commands as the proxy would.
     filter
         Replay only the commands for which this CEL expression holds, and open their channels. See docs/rules.md.
-    leg
-        The leg of a proxy recording to replay: the commands of its clients, or those that the proxy sent.
-    keylog
-        Secrets of TLS sessions, in SSLKEYLOGFILE format; tshark decrypts the captures with them.
-    timeout
-        Seconds to wait for a recorded answer.
     ignore
         A field to ignore, such as message_count, properties.headers.x-trace or body.
         Repeatable.
@@ -107,7 +100,7 @@ def replay(
     from amqproxy.replay.result import ReplayResult
     from amqproxy.replay.result_text import difference_line, result_lines
 
-    captures = CaptureFiles("replay", files, leg=leg, keylog=keylog, reads_amqp010=True)
+    captures = CaptureFiles("replay", files, leg=leg, keylog=keylog)
     if loop != 1 and captures.has_standard_input:
         raise Failure("replay: --loop: standard input can be read only once; give a file", MISUSED)
     _check(loop=loop, clients=clients, timeout=timeout, limit=limit)

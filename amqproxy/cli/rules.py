@@ -5,12 +5,12 @@ from __future__ import annotations
 import sys
 from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Literal
+from typing import TYPE_CHECKING, Literal
 
 import cyclopts
-from cyclopts import Parameter
 
 from amqproxy.cli.failure import MISUSED, Failure
+from amqproxy.cli.options import Capture, Flag
 
 if TYPE_CHECKING:
     from amqproxy.export.access_suggestion import SuggestedAccess
@@ -19,7 +19,7 @@ app = cyclopts.App(name="rules", help="Check and explain the rules of a config f
 
 
 @app.command
-def check(*files: Path, strict: Annotated[bool, Parameter(negative="")] = False) -> None:
+def check(*files: Path, strict: Flag = False) -> None:
     """Check the rules of config files, and report the errors of the first wrong one.
 
     Warns of rules that can be bypassed, lock every client out, or are never evaluated.
@@ -55,7 +55,7 @@ def rehearse(
     /,
     *,
     capture: Path,
-    json: Annotated[bool, Parameter(negative="")] = False,
+    json: Flag = False,
 ) -> None:
     """Show the effects that the rules would have had on the traffic in a capture.
 
@@ -86,7 +86,7 @@ def rehearse(
                 print(f"amqproxy: {notice}", file=sys.stderr)
 
             with second_engine("rules test", notify, None) as engine:
-                for passed in read_decoded(capture, notify, progress.advance, engine=engine, reads_amqp010=True):
+                for passed in read_decoded(capture, notify, progress.advance, engine=engine):
                     if isinstance(passed, StreamEnded):
                         rehearsal.end(passed.stream)
                     elif isinstance(passed, DecodedFrames):
@@ -106,7 +106,7 @@ def rehearse(
 
 @app.command
 def suggest(
-    *captures: Annotated[Path, Parameter(allow_leading_hyphen=True)],
+    *captures: Capture,
     format: Literal["toml", "yaml"] = "toml",
     tables: str | None = None,
     master: str = "local[*]",
@@ -155,7 +155,7 @@ def _suggest_from_captures(captures: Sequence[Path], as_text: _AsText, format: s
     from amqproxy.cli.capture_files import CaptureFiles
     from amqproxy.export.access_suggestion import AccessCheck, suggested
 
-    with CaptureFiles("rules suggest", captures, read_again=True, reads_amqp010=True) as files:
+    with CaptureFiles("rules suggest", captures, read_again=True) as files:
         access = suggested(files.decoded)
         if not access.lines:
             raise Failure("rules suggest: these captures contain no command that access lists apply to")

@@ -3,11 +3,9 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Annotated, Literal
-
-from cyclopts import Parameter
 
 from amqproxy.cli.failure import Failure
+from amqproxy.cli.options import ConfigFile, Dashboard, LogFormat, LogLevel, Metrics, Printed, Record
 from amqproxy.cli.printing import print_settings
 
 
@@ -15,19 +13,13 @@ def run(
     *,
     listen: str | None = None,
     upstream: str | None = None,
-    metrics: str | None = None,
-    print_: Annotated[bool, Parameter(name="--print", negative="")] = False,
-    messages: Annotated[bool, Parameter(negative="")] = False,
-    findings: Annotated[bool, Parameter(negative="")] = False,
-    json: Annotated[bool, Parameter(negative="")] = False,
-    filter: str | None = None,
-    body: int = 0,
-    exit_on_closed_output: Annotated[bool, Parameter(negative="")] = False,
-    record: Path | None = None,
-    dashboard: Annotated[bool | str, Parameter(negative="")] = False,
-    log_format: Literal["text", "json"] | None = None,
-    log_level: Literal["debug", "info", "warning", "error"] | None = None,
-    config: Path | None = None,
+    metrics: Metrics = None,
+    printed: Printed = Printed(),  # noqa: B008 - it is frozen
+    record: Record = None,
+    dashboard: Dashboard = False,
+    log_format: LogFormat = None,
+    log_level: LogLevel = None,
+    config: ConfigFile = None,
 ) -> None:
     """Run the proxy between clients and a broker until SIGTERM or Ctrl-C, and then drain.
 
@@ -40,33 +32,6 @@ def run(
         HOST:PORT where clients connect [127.0.0.1:5673]. Port 0 picks a free port.
     upstream
         HOST:PORT of the broker [127.0.0.1:5672], or "broker" for the integrated one.
-    metrics
-        HOST:PORT for Prometheus, at /metrics. Off unless given.
-    print_
-        Print each frame on standard output, as it passes.
-    messages
-        Print each message and request with its outcome and duration. See docs/messages.md.
-    findings
-        Print findings: likely mistakes and problems. See docs/findings.md.
-    json
-        Print one JSON object a line, for each frame, message or finding, as `decode --json` does.
-    filter
-        Print only the commands for which this CEL expression holds. See docs/rules.md.
-    body
-        Also print the first N bytes of each body frame, or with --messages of each body; 1024 for --body alone.
-    exit_on_closed_output
-        When printing: drain and exit with 141 if the reader of standard output goes away, instead of printing no more.
-    record
-        Record the traffic into pcapng files in this directory. [record] in the config has more. See docs/captures.md.
-    dashboard
-        Show the traffic in a browser, at HOST:PORT [127.0.0.1:8672]. [dashboard] in the config has more. See
-        docs/dashboard.md.
-    log_format
-        Format of the log on standard error [text].
-    log_level
-        Lowest level of events to log [info].
-    config
-        A .toml, .yaml or .yml file; see `amqproxy config show`.
     """
     import trio
 
@@ -77,16 +42,7 @@ def run(
     from amqproxy.configuration.config_file import load
     from amqproxy.process import log
 
-    printed = print_settings(
-        "run",
-        frames=print_,
-        messages=messages,
-        findings=findings,
-        json=json,
-        filter=filter,
-        body=body,
-        ends_with_reader=exit_on_closed_output,
-    )
+    shown = print_settings("run", printed)
 
     def read() -> Config:
         given = load(config) if config else Config()
@@ -98,6 +54,6 @@ def run(
     with log.started(settings.log):
         try:
             directory = config.parent if config else Path()
-            trio.run(root.run, settings, read if config else None, printed, directory)
+            trio.run(root.run, settings, read if config else None, shown, directory)
         except root.AddressUnavailable as error:
             raise Failure(str(error)) from None

@@ -9,12 +9,13 @@ from collections.abc import AsyncIterator, Iterable, Sequence
 from contextlib import asynccontextmanager
 from itertools import islice
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Literal
+from typing import TYPE_CHECKING, Annotated
 
 from cyclopts import Parameter
 
 from amqproxy.cli.capture_files import CaptureFiles
 from amqproxy.cli.failure import INTERRUPTED, MISUSED, Failure
+from amqproxy.cli.options import Flag, Keylog, Played, PlayedLeg, Timeout
 from amqproxy.cli.progress import ERASE, is_terminal
 from amqproxy.cli.target_url import target_of
 
@@ -31,15 +32,15 @@ MAX_STEPS = 1_000_000
 
 
 def shrink(
-    *files: Annotated[Path, Parameter(allow_leading_hyphen=True)],
+    *files: Played,
     until: str,
     output: Annotated[Path, Parameter(name=["--output", "-o"])],
     to: str | None = None,
     seconds: float = 60.0,
-    timeout: float = 0.5,
-    leg: Literal["client", "upstream"] = "client",
-    keylog: Path | None = None,
-    json: Annotated[bool, Parameter(negative="")] = False,
+    timeout: Timeout = 0.5,
+    leg: PlayedLeg = "client",
+    keylog: Keylog = None,
+    json: Flag = False,
 ) -> None:
     """Reduce captures to the smallest one that still makes an expression true when replayed.
 
@@ -49,8 +50,6 @@ def shrink(
 
     Parameters
     ----------
-    files
-        The captures, read as one: pcap or pcapng files, directories of them, or - for standard input.
     until
         A CEL expression with the names of --filter, true for a command from either side; or with
         `finding.` or `difference.`, true for a finding or difference.
@@ -61,12 +60,6 @@ def shrink(
         exchanges get new names in each replay.
     seconds
         Time limit; the smallest capture found so far is written.
-    timeout
-        Seconds to wait for a recorded answer.
-    leg
-        The leg of a proxy recording to replay: the commands of its clients, or those that the proxy sent.
-    keylog
-        Secrets of TLS sessions, in SSLKEYLOGFILE format; tshark decrypts the captures with them.
     json
         Print the result as a JSON object instead of text.
     """
@@ -79,7 +72,7 @@ def shrink(
     from amqproxy.replay.replayer import DialFailed
     from amqproxy.replay.shrinking import NotTrue
 
-    captures = CaptureFiles("shrink", files, leg=leg, keylog=keylog, reads_amqp010=True)
+    captures = CaptureFiles("shrink", files, leg=leg, keylog=keylog)
     for option, value in (("--seconds", seconds), ("--timeout", timeout)):
         if not value > 0:
             raise Failure(f"shrink: {option} {value:g}: give a number of seconds above 0", MISUSED)

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Annotated, BinaryIO, cast
 from cyclopts import Parameter
 
 from amqproxy.cli.failure import MISUSED, Failure
+from amqproxy.cli.options import Body, Filter, Findings, FrameJson, Header, Messages
 from amqproxy.cli.printing import WorstFinding, checked_body
 from amqproxy.cli.second_engine import second_engine
 from amqproxy.cli.signals import on_signals
@@ -26,15 +27,15 @@ def sniff(
     interface: Annotated[list[str], Parameter(name=["--interface", "-i"], negative="")],
     port: Annotated[list[int] | None, Parameter(negative="")] = None,
     capture_filter: str | None = None,
-    messages: Annotated[bool, Parameter(negative="")] = False,
-    findings: Annotated[bool, Parameter(negative="")] = False,
-    json: Annotated[bool, Parameter(negative="")] = False,
+    messages: Messages = False,
+    findings: Findings = False,
+    json: FrameJson = False,
     fields: str | None = None,
-    header: Annotated[bool, Parameter(negative="")] = False,
+    header: Header = False,
     separator: str = "tab",
     follow: str | None = None,
-    filter: str | None = None,
-    body: int = 0,
+    filter: Filter = None,
+    body: Body = 0,
     keylog: Path | None = None,
 ) -> None:
     """Capture from network interfaces, and decode AMQP live, until Ctrl-C. The output is that of `decode`.
@@ -49,24 +50,12 @@ def sniff(
         Capture only TCP on this port; repeatable [5672 and 5671].
     capture_filter
         A libpcap filter expression to use instead of ports: "host 10.0.0.1 and tcp", "vlan and tcp".
-    messages
-        Print one line per message and request, instead of per frame. See docs/messages.md.
-    findings
-        Print findings instead of frames, or with --messages between messages. See docs/findings.md.
-    json
-        Print one JSON object per line for each frame, message or finding, instead of text.
     fields
         Print only these fields, as in `decode`.
-    header
-        With --fields: print a line with their names first.
     separator
         With --fields: separate them by this character instead of a tab.
     follow
         Print only one connection, or with /CHANNEL one channel of it, as in `decode`.
-    filter
-        Print only the commands for which this CEL expression holds. See docs/rules.md.
-    body
-        Also print the first N bytes of each body frame, or with --messages of each body; 1024 for --body alone.
     keylog
         A file with secrets of TLS sessions, in SSLKEYLOGFILE format; it may grow meanwhile.
     """
@@ -150,7 +139,7 @@ def _print(capture: LiveCapture, view: View, keylog: Path | None) -> _Counts:
 
     with second_engine("sniff", notify, keylog, is_live=True) as engine:
         source = cast(BinaryIO, capture)
-        for line in view.lines(counts.of(read_decoded(source, notify, engine=engine, reads_amqp010=True))):
+        for line in view.lines(counts.of(read_decoded(source, notify, engine=engine))):
             sys.stdout.write(line + "\n")
             sys.stdout.flush()
         for line in view.finish():

@@ -4,29 +4,28 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Callable
-from pathlib import Path
-from typing import Annotated, Any
+from typing import Any
 
 import msgspec
-from cyclopts import Parameter
 
 from amqproxy.cli.control_connection import connected
 from amqproxy.cli.failure import MISUSED, Failure
+from amqproxy.cli.options import Filter, Findings, Flag, Header, Messages, Socket, SocketConfig
 from amqproxy.cli.printing import checked_body, renderer, report_renderer
 
 
 def tail(
     *,
-    socket: Path | None = None,
-    config: Path | None = None,
-    messages: Annotated[bool, Parameter(negative="")] = False,
-    findings: Annotated[bool, Parameter(negative="")] = False,
-    filter: str | None = None,
+    socket: Socket = None,
+    config: SocketConfig = None,
+    messages: Messages = False,
+    findings: Findings = False,
+    filter: Filter = None,
     body: int = 0,
-    since_start: Annotated[bool, Parameter(negative="")] = False,
-    json: Annotated[bool, Parameter(negative="")] = False,
+    since_start: Flag = False,
+    json: Flag = False,
     fields: str | None = None,
-    header: Annotated[bool, Parameter(negative="")] = False,
+    header: Header = False,
 ) -> None:
     """Follow a running proxy: print each frame from now on, or messages or findings, until Ctrl-C.
 
@@ -34,16 +33,6 @@ def tail(
 
     Parameters
     ----------
-    socket
-        The proxy's control socket.
-    config
-        The config file that names it.
-    messages
-        Print one line per message and request, instead of per frame. See docs/messages.md.
-    findings
-        Print findings instead of frames, or with --messages between messages. See docs/findings.md.
-    filter
-        Print only the commands for which this CEL expression holds. See docs/rules.md.
     body
         Also print the first N bytes of each body; 1024 for --body alone.
     since_start
@@ -52,8 +41,6 @@ def tail(
         Print one JSON object per line, instead of text.
     fields
         Print only these fields, separated by tabs, as `amqproxy decode --fields` does.
-    header
-        With --fields: print a line with their names first.
     """
     if filter is not None and findings and not messages:
         raise Failure("tail: --filter selects frames or messages: with --findings it needs --messages", MISUSED)

@@ -4,19 +4,19 @@ from __future__ import annotations
 
 import importlib.util
 import sys
-from pathlib import Path
 from typing import Annotated
 
 from cyclopts import Parameter
 
 from amqproxy.cli.control_connection import socket_path
 from amqproxy.cli.failure import FAILED, MISUSED, Failure
+from amqproxy.cli.options import Socket, SocketConfig
 
 
 def top(
     *,
-    socket: Path | None = None,
-    config: Path | None = None,
+    socket: Socket = None,
+    config: SocketConfig = None,
     interval: Annotated[float, Parameter(name=("--interval", "-n"))] = 1.0,
 ) -> None:
     """Watch a running proxy in the terminal: connections, channels, consumers, rates and latencies.
@@ -25,10 +25,6 @@ def top(
 
     Parameters
     ----------
-    socket
-        The proxy's control socket.
-    config
-        The config file that names it.
     interval
         Seconds between two updates.
     """

@@ -8,11 +8,10 @@ import tempfile
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
-
-from cyclopts import Parameter
+from typing import TYPE_CHECKING
 
 from amqproxy.cli.failure import MISUSED, Failure
+from amqproxy.cli.options import Capture, Flag
 from amqproxy.cli.progress import Progress
 
 if TYPE_CHECKING:
@@ -20,8 +19,8 @@ if TYPE_CHECKING:
 
 
 def verify(
-    *files: Annotated[Path, Parameter(allow_leading_hyphen=True)],
-    json: Annotated[bool, Parameter(negative="")] = False,
+    *files: Capture,
+    json: Flag = False,
 ) -> None:
     """Decode captures with tshark too, and show every difference: frame by frame, methods, fields, sizes and bodies.
 

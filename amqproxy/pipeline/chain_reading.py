@@ -56,7 +56,7 @@ class ChainReading:
         self._ended: list[int] = []
         warn = self._warn
         engine = None if engine_of is None else engine_of(warn)
-        self._reading = CaptureReading(chain, warn, leg=leg, engine=engine, share=share, reads_amqp010=True)
+        self._reading = CaptureReading(chain, warn, leg=leg, engine=engine, share=share)
         self._outer = {"warn": warn, "share": share} if share is not None else {"warn": warn}
         self.written_by = written_by("0/1" if share is None else f"{share.number}/{share.shares}")
         """Prefix of the state of this reading and of everything made of it."""

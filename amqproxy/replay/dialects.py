@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from amqproxy.capture.decode import Decoder
 from amqproxy.capture.decoded import Decoded
 from amqproxy.replay.amqp010.dialect import Amqp010ReplayDialect
 from amqproxy.replay.amqp091.dialect import Amqp091ReplayDialect
@@ -17,8 +16,3 @@ DIALECTS: dict[str, ReplayDialect] = {each.name: each for each in (_USUAL, Amqp0
 def dialect_of(first: Decoded | Step) -> ReplayDialect:
     """Return the dialect of a connection by its first part; that of 0-9-1 if this does not name a protocol."""
     return DIALECTS.get(getattr(first, "protocol", ""), _USUAL)
-
-
-def live_decoder() -> Decoder:
-    """Return a decoder of all protocols that can be played."""
-    return Decoder(reads_amqp010=True)

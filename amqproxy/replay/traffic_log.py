@@ -8,10 +8,10 @@ from ipaddress import IPv4Address
 import msgspec
 
 from amqproxy.amqp091.transitions import CLIENT, Peer
+from amqproxy.capture.decode import Decoder
 from amqproxy.capture.decoded import Decoded
 from amqproxy.capture.endpoints import Endpoint
 from amqproxy.capture.stream_events import Closed, Data, Opened, StreamEnd
-from amqproxy.replay.dialects import live_decoder
 
 MAX_BYTES = 256 * 1024 * 1024
 """Size limit of a log in bytes; later traffic is not logged."""
@@ -57,7 +57,7 @@ class TrafficLog:
 
     def decoded(self) -> Iterator[Decoded]:
         """Yield the traffic as a capture of it would decode."""
-        decoder = live_decoder()
+        decoder = Decoder()
         opened: set[int] = set()
         last_ns = 0
         for each in self.chunks:

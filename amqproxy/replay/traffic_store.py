@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from amqproxy.amqp091.transitions import CLIENT, Peer
+from amqproxy.capture.decode import Decoder
 from amqproxy.capture.stream_events import Closed, Data, Event, Opened, StreamEnd
 from amqproxy.comparison.command_store import CommandStore
-from amqproxy.replay.dialects import live_decoder
 from amqproxy.replay.traffic_log import endpoints_of
 
 
@@ -19,7 +19,7 @@ class TrafficStore:
     def __init__(self, store: CommandStore, epoch_ns: int) -> None:
         self._store = store
         self._epoch_ns = epoch_ns
-        self._decoder = live_decoder()
+        self._decoder = Decoder()
         self._streams: set[int] = set()
         self._last_ns = epoch_ns
 

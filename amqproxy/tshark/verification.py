@@ -114,7 +114,7 @@ def verified(
     survey = _Survey()
     ports: set[int] = set()
     others: set[int] = set()
-    for each in read_decoded(file, notify, leg=BOTH_LEGS, engine=survey, reads_amqp010=True):
+    for each in read_decoded(file, notify, leg=BOTH_LEGS, engine=survey):
         ports.add(int(each.connection.rpartition(":")[2]))
         if (
             isinstance(each, DecodedProtocolHeader | SkippedBytes)
@@ -126,7 +126,7 @@ def verified(
     if not ports:
         return
     comparison = _Comparison(name or file, survey.tiny)
-    ours = read_decoded(file, ignore_warning, on_read, leg=BOTH_LEGS, reads_amqp010=True)
+    ours = read_decoded(file, ignore_warning, on_read, leg=BOTH_LEGS)
     for difference in comparison.run(ours, dissected(file, ports)):
         counts.differences += difference.known is None
         counts.known += difference.known is not None

@@ -43,7 +43,7 @@ def capture(name: str) -> Path:
 
 def decoded(name: str) -> list[Decoded]:
     """What a capture decodes to."""
-    return list(read_decoded(capture(name), reads_amqp010=True))
+    return list(read_decoded(capture(name)))
 
 
 class Piece:
@@ -61,7 +61,7 @@ class Piece:
 def decoded_from(name: str, part: float) -> list[Decoded]:
     """What is decoded of a capture that begins so late."""
     packets = list(files_of(capture(name))[0].packets())
-    reading = CaptureReading("piece", reads_amqp010=True)
+    reading = CaptureReading("piece")
     piece: Any = Piece(packets[int(len(packets) * part) :])
     return [*reading.decoded(piece), *reading.finish()]
 

@@ -171,7 +171,7 @@ def check(passed: list[Decoded], body: int = 0, rows: int = 65_536, *, dictionar
 
 @pytest.mark.parametrize("path", [*CAPTURES, *recorded.captures()], ids=lambda path: path.name)
 def test_every_capture_gives_the_rows_of_its_lines(path: Path) -> None:
-    passed = list(read_decoded([path], leg=BOTH_LEGS, reads_amqp010=True))
+    passed = list(read_decoded([path], leg=BOTH_LEGS))
     check(passed, body=9)
     check(passed, rows=7, dictionaries=False)
 

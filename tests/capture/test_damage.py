@@ -76,7 +76,7 @@ def _pieces(each: DecodedFrames | DecodedProtocolHeader | SkippedBytes, before: 
 
 
 def decoded(segments: Iterable[TCPSegment]) -> Iterator[Decoded]:
-    reassembler, decoder = Reassembler(), Decoder(reads_amqp010=True)
+    reassembler, decoder = Reassembler(), Decoder()
 
     def passed(events: list[Event]) -> Iterator[Decoded]:
         for event in events:
@@ -265,11 +265,11 @@ def _start(segments: Segments, rest: Segments, client: bytes, place: Direction) 
 def test_a_file_that_is_cut_in_a_record(path: Path) -> None:
     """What came before is there, as it is in the whole, and then a warning."""
     data = path.read_bytes()
-    expected = pieces_of(read_decoded(path, reads_amqp010=True))
+    expected = pieces_of(read_decoded(path))
     for at in sorted(chance_for(path).sample(range(300, len(data)), 8)):
         notices: list[CaptureWarning] = []
         try:
-            found = pieces_of(read_decoded(io.BytesIO(data[:at]), notices.append, reads_amqp010=True))
+            found = pieces_of(read_decoded(io.BytesIO(data[:at]), notices.append))
         except CaptureError:
             pytest.fail(f"cut at {at}, it is an error")
         kinds = {notice.kind for notice in notices} - {WarningKind.IGNORED, WarningKind.FRAGMENTS}

@@ -191,7 +191,7 @@ def segments_of(path: Path) -> list[TCPSegment]:
 
 
 def decoded_segments(segments: Iterable[TCPSegment]) -> list[Decoded]:
-    reassembler, decoder = Reassembler(), Decoder(reads_amqp010=True)
+    reassembler, decoder = Reassembler(), Decoder()
     found = [each for segment in segments for event in reassembler.feed(segment) for each in decoder.feed(event)]
     return found + [each for event in reassembler.finish() for each in decoder.feed(event)]
 

@@ -18,7 +18,7 @@ CAPTURES = Path(__file__).parents[2] / "captures"
 
 def rehearsed(rules: str, capture: str) -> tuple[list[str], DryRun]:
     rehearsal = DryRun(parse(rules, Path("rules.toml")).rules)
-    passed = read_decoded(CAPTURES / capture, reads_amqp010=True)
+    passed = read_decoded(CAPTURES / capture)
     lines = [
         f"{each.sender} {each.channel} {each.method}: {'; '.join(each.what)} {list(each.rules)}"
         for frames in passed

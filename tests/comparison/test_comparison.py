@@ -57,7 +57,7 @@ def capture(name: str) -> Path:
 
 
 def read(path: Path) -> Iterator[Decoded]:
-    return read_decoded(path, reads_amqp010=True)
+    return read_decoded(path)
 
 
 def reports(a: Iterable[Decoded], b: Iterable[Decoded], **options: Any) -> list[ComparisonReport]:

@@ -26,7 +26,7 @@ def source_of(name: str) -> tuple[CaptureSource, Path]:
 def test_messages_of_0_10_are_those_of_their_trace() -> None:
     source, path = source_of("brokerj9.2__jms-010-tx")
     rows = list(source.observed.messages.rows.values())
-    reports = observed(read_decoded(path, reads_amqp010=True), ObserverSettings())
+    reports = observed(read_decoded(path), ObserverSettings())
     plain = [json.loads(each.to_json()) for each in reports]
     shown = [json.loads(row.json) for row in rows]
     for each in (*plain, *shown):
@@ -34,9 +34,7 @@ def test_messages_of_0_10_are_those_of_their_trace() -> None:
     assert shown == plain
     (seen,) = source.observed.connections.seen.values()
     assert seen.protocol == "0-10"
-    assert seen.frames == sum(
-        len(each.frames) for each in read_decoded(path, reads_amqp010=True) if hasattr(each, "frames")
-    )
+    assert seen.frames == sum(len(each.frames) for each in read_decoded(path) if hasattr(each, "frames"))
     assert source.ring.next_seq == 2 + seen.frames  # the protocol headers
 
 

@@ -291,7 +291,7 @@ def test_the_list_is_the_least_whatever_clients_do(clients: list[tuple[str, list
 
 
 def test_the_user_of_a_login_by_scram_over_0_10() -> None:
-    passed = list(read_decoded(recorded.capture("brokerj9.2__jms-010-tx"), reads_amqp010=True))
+    passed = list(read_decoded(recorded.capture("brokerj9.2__jms-010-tx")))
     access = suggested(lambda: iter(passed))
     text = as_toml(access, ["tx"])
     assert "# user guest, vhost test" in text

@@ -82,7 +82,7 @@ def references(value: Any) -> Iterator[str]:
     ids=lambda path: path.name.partition(".pcap")[0],
 )
 def test_the_document_of_a_capture_is_valid(path: Path) -> None:
-    document(read_decoded(path, reads_amqp010=True))
+    document(read_decoded(path))
 
 
 def test_a_service_is_described() -> None:

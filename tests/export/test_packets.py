@@ -57,11 +57,11 @@ def exported(decoded: Iterable[Decoded], expression: str = "", shows: Shows = la
 
 
 def reread(data: bytes, leg: str = "client") -> list[Decoded]:
-    return list(read_decoded(io.BytesIO(data), leg=leg, reads_amqp010=True))
+    return list(read_decoded(io.BytesIO(data), leg=leg))
 
 
 def read(path: Path) -> list[Decoded]:
-    return list(read_decoded(path, reads_amqp010=True))
+    return list(read_decoded(path))
 
 
 def records(decoded: Iterable[Decoded]) -> list[dict[str, Any]]:

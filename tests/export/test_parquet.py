@@ -33,7 +33,7 @@ def table(pieces: Iterable[bytes]) -> list[dict[str, Any]]:
 
 def test_frames_are_those_of_the_records() -> None:
     for path in CAPTURES:
-        decoded = list(read_decoded(path, reads_amqp010=True))
+        decoded = list(read_decoded(path))
         rows = table(parquet.frames(decoded))
         records = [record for each in decoded for record in records_of(each)]
         assert [(row["ts_ns"], row["type"], row["method"], row["size"]) for row in rows] == [
@@ -48,7 +48,7 @@ def test_frames_are_those_of_the_records() -> None:
 def test_messages_and_findings_are_those_of_the_reports(messages: bool, findings: bool) -> None:
     settings = ObserverSettings(messages=messages, findings=findings, body=20)
     for path in CAPTURES:
-        reports = list(observed(read_decoded(path, reads_amqp010=True), settings))
+        reports = list(observed(read_decoded(path), settings))
         rows = table(parquet.reports(reports, messages=messages, findings=findings, body=True))
         assert len(rows) == len(reports)
         for row, each in zip(rows, reports, strict=True):

@@ -148,7 +148,7 @@ def show(passed: list[Decoded], dice: Random) -> None:
 
 def damaged_stream(dice: Random) -> None:
     """One that decodes, and is shown."""
-    decoder = Decoder(reads_amqp010=True)
+    decoder = Decoder()
     show([passed for event in damaged_events(dice) for passed in decoder.feed(event)], dice)
 
 
@@ -157,7 +157,7 @@ def damaged_file(dice: Random) -> None:
     data = damaged(files()[dice.randrange(len(files()))], dice, 20)
     passed: list[Decoded] = []
     with suppress(CaptureError):
-        for each in read_decoded(io.BytesIO(data), reads_amqp010=True):
+        for each in read_decoded(io.BytesIO(data)):
             passed.append(each)
     show(passed, dice)
 

@@ -53,7 +53,7 @@ def test_lists_from_tables_are_those_from_captures(spark: SparkSession, tmp_path
     read = (each for each in captures if each.name != JOINED and TURNED_AWAY not in each.name)
     paths = [*read, tmp_path / "made.pcapng"]
     found, commands = suggested_access(spark.createDataFrame(events_of(paths)).coalesce(1))
-    expected = suggested(lambda: chain.from_iterable(read_decoded(path, reads_amqp010=True) for path in paths))
+    expected = suggested(lambda: chain.from_iterable(read_decoded(path) for path in paths))
     assert {line.text for line in found.lines} == {line.text for line in expected.lines}
     assert refused_of(found, commands) == 0
 

@@ -55,7 +55,7 @@ def traced(path: Path) -> tuple[dict[int, list[tuple[Any, Note]]], list[Finding]
         return lambda events, note: found.setdefault(stream, []).extend((event, note) for event in events)
 
     settings = ObserverSettings(messages=False, findings=True, digests=True, body=8)
-    reports = list(observed(read_decoded(path, leg="both", reads_amqp010=True), settings, listener_of=listener_of))
+    reports = list(observed(read_decoded(path, leg="both"), settings, listener_of=listener_of))
     return found, [each for each in reports if isinstance(each, Finding)]
 
 

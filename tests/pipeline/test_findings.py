@@ -105,7 +105,7 @@ def test_findings_of_all_captures_are_those_of_decode(spark: SparkSession, tmp_p
     kinds: Counter[str] = Counter()
     for path in paths:
         ours = Counter(tuple(row[name] for name in names) for row in rows if row["chain"] == str(path))
-        found_in = observed(read_decoded(path, reads_amqp010=True), settings)
+        found_in = observed(read_decoded(path), settings)
         theirs = Counter(shown(each) for each in found_in if isinstance(each, Finding))
         assert ours == theirs, path.name
         kinds.update(row["kind"] for row in rows if row["chain"] == str(path))

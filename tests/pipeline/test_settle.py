@@ -312,7 +312,7 @@ def test_messages_are_those_of_decode_messages(spark: SparkSession, tmp_path: Pa
     for path in captures:
         expected = Counter(
             _line(json.loads(record.to_json()))
-            for record in observed(read_decoded(path, reads_amqp010=True), ObserverSettings())
+            for record in observed(read_decoded(path), ObserverSettings())
             if isinstance(record, MessageRecord) and record.type in ("publish", "deliver", "get", "request")
         )
         assert rebuilt[path.name] == expected, path.name

@@ -81,7 +81,7 @@ def test_frames_of_all_captures_are_those_of_decode(amqp: Any) -> None:
             if line["type"] == "header":
                 assert row["body_size"] == line["arguments"]["body_size"]
     for path in CAPTURES:
-        batches = record_batches(read_decoded(path, reads_amqp010=True), arguments=True, dictionaries=False)
+        batches = record_batches(read_decoded(path), arguments=True, dictionaries=False)
         expected = [row for batch in batches for row in batch.to_pylist()]
         found = sorted(rows.get(str(path), []), key=lambda row: row["row"])
         assert [{name: row[name] for name in each} for row, each in zip(found, expected, strict=True)] == expected

@@ -26,7 +26,7 @@ def shown(record: dict[str, Any]) -> str:
 
 def decoded(directory: Path) -> list[Record]:
     files = sorted(directory.glob("*.pcapng*"))
-    return [each for decoded in read_decoded(files, leg="client", reads_amqp010=True) for each in records_of(decoded)]
+    return [each for decoded in read_decoded(files, leg="client") for each in records_of(decoded)]
 
 
 def counted(port: int) -> dict[str, str]:

@@ -21,6 +21,6 @@ pytestmark = [pytest.mark.real, pytest.mark.slow, pytest.mark.once]
 def test_what_broker_j_has_said_it_says_again(broker_j: BrokerJ, name: str, clients: int, speed: float) -> None:
     path = FOLDER / f"brokerj9.2__jms-010-{name}.pcapng.gz"
     url = f"amqp://guest:guest@127.0.0.1:{broker_j.port}/test"
-    result = played(steps_of(read_decoded(path, reads_amqp010=True)), url, clients=clients, speed=speed)
+    result = played(steps_of(read_decoded(path)), url, clients=clients, speed=speed)
     assert texts(result) == []
     assert result.answers > 25

@@ -10,7 +10,7 @@ import pytest
 
 from amqproxy.amqp010.commands import ExecutionSync
 from amqproxy.amqp010.errors import FramingError
-from amqproxy.capture.decode import read_decoded, read_records
+from amqproxy.capture.decode import read_decoded
 from amqproxy.capture.decoded import records_of
 from amqproxy.peer import CLIENT, SERVER
 from amqproxy.recording.entry import Entry
@@ -62,7 +62,7 @@ def written(encoder: RecordingEncoder, entries: list[Entry]) -> bytes:
 
 def read(data: bytes, leg: str = "client", body: int = 0) -> list[dict[str, Any]]:
     found = []
-    for decoded in read_decoded(io.BytesIO(data), leg=leg, reads_amqp010=True):
+    for decoded in read_decoded(io.BytesIO(data), leg=leg):
         found += [facts(record) for record in records_of(decoded, body=body)]
     return found
 
@@ -76,14 +76,6 @@ def test_it_decodes_to_the_records_that_were_shown(leg: str) -> None:
     assert read(data, leg) == recorded.live
     assert b"hidden" not in data
     assert b"guest" in data
-
-
-def test_without_0_10_it_is_another_protocol() -> None:
-    recorded = Recorded()
-    recorded.show(*ALL)
-    data = written(RecordingEncoder(), recorded.taken())
-    (_, error, *_) = [each.to_json() for each in read_records(io.BytesIO(data), leg="client")]
-    assert b"0-10 is not decoded" in error or b"protocol-header" in error
 
 
 def test_each_file_of_several_can_be_read_and_all_as_one() -> None:

@@ -120,7 +120,7 @@ def test_the_same_of_0_10_beside_connections_of_0_9_1(tmp_path: Path, capsys: py
     found = json.loads(capsys.readouterr().out)
     assert (found["connections_before"], found["connections"], found["commands"]) == (2 + 5, 1, 2)
     assert found["commands_before"] == (2 + 5) * 2 * 7 + 2 + 2
-    left = [each for each in steps_of(read_decoded(small, reads_amqp010=True)) if isinstance(each, AssemblySent)]
+    left = [each for each in steps_of(read_decoded(small)) if isinstance(each, AssemblySent)]
     names = [(each.channel, each.assembly.method.name) for each in left if isinstance(each.assembly.method, Command)]
     assert names == [(0, "queue.declare"), (1, "queue.declare"), (1, "execution.exception")]
     assert b"\0guest\0guest" not in small.read_bytes()

@@ -226,7 +226,7 @@ def test_both_legs_of_a_session_are_followed(name: str) -> None:
 
 def test_a_ladder_of_0_10_has_sets_of_commands_and_folds_transfers() -> None:
     (path,) = amqp010.FOLDER.glob("brokerj9.2__jms-010-tx.pcap*")
-    ladder = ladder_of(commands_of(read_decoded(path, reads_amqp010=True)))
+    ladder = ladder_of(commands_of(read_decoded(path)))
     (section,) = ladder.sections
     assert section.name == "cid1"
     found = [row for row in rows(ladder) if row.title in ("message.transfer", "message.accept", "message.release")]
@@ -244,7 +244,7 @@ def test_a_ladder_of_0_10_has_sets_of_commands_and_folds_transfers() -> None:
 
 def test_what_goes_wrong_in_0_10_is_an_error() -> None:
     (path,) = amqp010.FOLDER.glob("brokerj9.2__jms-010-errors.pcap*")
-    ladder = ladder_of(commands_of(read_decoded(path, reads_amqp010=True)))
+    ladder = ladder_of(commands_of(read_decoded(path)))
     titles = [row.title for row in rows(ladder) if row.is_error]
     assert titles.count("execution.exception") == 8
     assert titles.count("connection.close") == 3

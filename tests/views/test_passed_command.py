@@ -118,7 +118,7 @@ def test_what_is_no_command() -> None:
 
 def passed_amqp010(name: str) -> list[Decoded]:
     (path,) = amqp010.FOLDER.glob(f"{name}.pcap*")
-    return list(read_decoded(path, reads_amqp010=True))
+    return list(read_decoded(path))
 
 
 @pytest.mark.parametrize("name", amqp010.SESSIONS)

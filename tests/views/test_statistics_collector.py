@@ -287,11 +287,11 @@ def test_figures_of_0_10_are_those_of_its_records(name: str, expression: str | N
     (path,) = amqp010.FOLDER.glob(f"{name}.pcap*")
     wanted = None if expression is None else Filter(expression)
     collector = Collector(Selection(), wanted)
-    collector.feed(read_decoded(path, reads_amqp010=True))
+    collector.feed(read_decoded(path))
     selector_of = None if wanted is None else message_filters_of(wanted)
     found = [
         each
-        for each in observed(read_decoded(path, reads_amqp010=True), ObserverSettings(), selector_of)
+        for each in observed(read_decoded(path), ObserverSettings(), selector_of)
         if isinstance(each, MessageRecord)
     ]
     outcomes = Counter((each.type, each.outcome) for each in found)
@@ -315,9 +315,5 @@ def test_figures_of_0_10_are_those_of_its_records(name: str, expression: str | N
     if wanted is None:
         answered = Counter(each.method for each in found if each.type == "request" and each.outcome == "answered")
         assert {method: each.count for method, each in collector.requests.items()} == answered
-        frames = sum(
-            len(each.frames)
-            for each in read_decoded(path, reads_amqp010=True)
-            if isinstance(each, Amqp010DecodedFrames)
-        )
+        frames = sum(len(each.frames) for each in read_decoded(path) if isinstance(each, Amqp010DecodedFrames))
         assert sum(sums[0] for sums in collector.frames.values()) == frames

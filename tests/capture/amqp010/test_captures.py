@@ -8,7 +8,6 @@ import pytest
 from amqproxy.amqp091.tally import Tally
 from amqproxy.capture.amqp010.decoded_frames import Amqp010DecodedFrames
 from amqproxy.capture.conversation import Conversation
-from amqproxy.capture.decode import read_decoded
 from amqproxy.capture.decoded import Decoded, DecodedProtocolHeader, SkippedBytes, records_of
 from amqproxy.capture.endpoints import Endpoint
 from amqproxy.capture.json_lines import JSONLines
@@ -66,12 +65,6 @@ def test_lines_of_json_are_those_of_records() -> None:
     assert json.loads(expected[20])["protocol"] == "0-10"
 
 
-def test_without_being_asked_for_it_is_counted_as_another_protocol() -> None:
-    path = recorded.capture(recorded.QPIDD)
-    reasons = [each.reason for each in read_decoded(path) if isinstance(each, SkippedBytes)]
-    assert reasons == ["0-10 is not decoded", "0-10 is not decoded"]
-
-
 # --- joined in their middle
 
 
@@ -102,7 +95,7 @@ def test_bytes_from_the_middle_of_a_frame_on_are_0_10(cut: int, step: int, port:
     client, server = recorded.directions(recorded.QPIDD)
     passed: list[Decoded] = []
     ends = (Endpoint(address("10.0.0.1"), 50_000), Endpoint(address("10.0.0.2"), port))
-    talk = Conversation(Opened(0, 0, ends, False), Tally(), True)
+    talk = Conversation(Opened(0, 0, ends, False), Tally())
     halves = [each.data[700 + cut : 2700] for each in (client, server)]
     for at in range(0, 2000, step):
         for direction, data in enumerate(halves):
@@ -119,16 +112,3 @@ def test_bytes_from_the_middle_of_a_frame_on_are_0_10(cut: int, step: int, port:
         assert found in data
         assert len(found) > 500
         assert all(each.protocol == "0-10" for each in skipped)
-
-
-def test_who_does_not_read_0_10_counts_its_bytes() -> None:
-    client, _ = recorded.directions(recorded.QPIDD)
-    passed: list[Decoded] = []
-    ends = (Endpoint(address("10.0.0.1"), 50_000), Endpoint(address("10.0.0.2"), 5672))
-    talk = Conversation(Opened(0, 0, ends, False), Tally())
-    data = client.data[1000:3000]
-    talk.data(0, 1, data, passed)
-    talk.end(0, 2, StreamEnd.END, passed)
-    (skipped,) = passed
-    assert isinstance(skipped, SkippedBytes)
-    assert (skipped.protocol, skipped.reason, skipped.lost) == ("0-10", "0-10 is not decoded", 2000)

@@ -35,7 +35,7 @@ WHOLE = 0xF
 @pytest.mark.parametrize("name", recorded.SESSIONS)
 def test_every_recording_gives_the_lines_of_its_records(name: str) -> None:
     (path,) = recorded.FOLDER.glob(f"{name}.pcap*")
-    passed = list(read_decoded(path, reads_amqp010=True))
+    passed = list(read_decoded(path))
     for body in (0, 7, 100_000):
         assert written(passed, body) == by_records(passed, body)
 

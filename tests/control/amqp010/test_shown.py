@@ -143,7 +143,7 @@ def test_records_of_frames_are_as_decode_has_them_of_the_packets() -> None:
     data = b"".join(b64decode(each["data"]) for each in packets.events())
     assert b"hidden" not in data
     found = []
-    for decoded in read_decoded(io.BytesIO(data), reads_amqp010=True):
+    for decoded in read_decoded(io.BytesIO(data)):
         found += [msgspec.json.decode(each.to_json()) for each in records_of(decoded, body=3)]
     for each in (*live, *found):
         each.pop("ts_ns")

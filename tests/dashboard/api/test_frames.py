@@ -30,7 +30,7 @@ def test_rows_are_those_of_decode(dashboard: Dashboard) -> None:
 @pytest.mark.parametrize("capture", ["confirms", "brokerj9.2__jms-010-tx", "qpidd1.40__qpidpy-010-types"])
 def test_each_kind_of_frame_has_its_bytes_and_fields(dashboard: Dashboard, capture: str) -> None:
     client = dashboard(capture)
-    decoded = read_decoded(capture_of(capture), reads_amqp010=True)
+    decoded = read_decoded(capture_of(capture))
     records = [json.loads(each.to_json()) for passed in decoded for each in records_of(passed, body=ROW_BODY)]
     rows = client.get(FRAMES, params={"limit": 10_000}).json()["rows"]
     assert [{key: value for key, value in row.items() if key != "seq"} for row in rows] == records

@@ -50,7 +50,7 @@ def test_what_is_missing_is_lost_and_begins_anew() -> None:
 def test_all_that_was_recorded_of_real_peers_is_in_the_steps() -> None:
     events = []
     path = FOLDER / "brokerj9.2__jms-010-tx.pcapng.gz"
-    steps = list(steps_of(read_decoded(path, reads_amqp010=True), events.extend))
+    steps = list(steps_of(read_decoded(path), events.extend))
     assert not any(isinstance(step, BytesLost) for step in steps)
     assert {"tx.commit", "message.transfer"} <= {
         step.assembly.method.name for step in steps if isinstance(step, AssemblySent)

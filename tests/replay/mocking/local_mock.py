@@ -27,7 +27,7 @@ class LocalMock(NamedTuple):
 
 
 def scripts_in(*captures: Path) -> list[AnyScript]:
-    return scripts_of(dialogues(read_decoded(list(captures), reads_amqp010=True)))
+    return scripts_of(dialogues(read_decoded(list(captures))))
 
 
 @contextmanager

@@ -18,7 +18,7 @@ BROKER_J = recorded.FOLDER / "brokerj9.2__jms-010-types.pcapng.gz"
 def kinds(expression: str, path: Path = QPIDD) -> list[str]:
     return [
         f"{record.sender} {record.method or record.type}"
-        for passed in filtered(read_decoded(path, reads_amqp010=True), Filter(expression))
+        for passed in filtered(read_decoded(path), Filter(expression))
         for record in records_of(passed)
     ]
 

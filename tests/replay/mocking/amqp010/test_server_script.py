@@ -22,7 +22,7 @@ def test_what_qpid_has_said_the_mock_says_again(name: str) -> None:
     both = [capture(name), CAPTURES / "transactions.pcapng"]
     with local_mock(*both) as mock:
         url = f"amqp://guest:guest@127.0.0.1:{mock.port}"
-        result = played(steps_of(read_decoded(both, reads_amqp010=True)), url, timeout=5.0)
+        result = played(steps_of(read_decoded(both)), url, timeout=5.0)
     assert texts(result) == []
     assert [line for report in mock.reports if not report.is_same for line in report.lines()] == []
     assert len(mock.reports) == result.connections

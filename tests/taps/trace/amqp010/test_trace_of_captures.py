@@ -33,7 +33,7 @@ Outcome = tuple[Any, ...]
 @cache
 def decoded(name: str) -> list[Decoded]:
     (path,) = FOLDER.glob(f"{name}.pcap*")
-    return list(read_decoded(path, reads_amqp010=True))
+    return list(read_decoded(path))
 
 
 def messages(passed: Iterable[Decoded]) -> list[MessageRecord]:

@@ -1,0 +1,113 @@
+"""Options that several commands share, with their help."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Annotated, Literal
+
+from cyclopts import Parameter
+
+Flag = Annotated[bool, Parameter(negative="")]
+"""An option without a value."""
+
+Capture = Annotated[Path, Parameter(allow_leading_hyphen=True)]
+"""A capture file; - is standard input."""
+
+Played = Annotated[
+    Capture,
+    Parameter(help="The captures, read as one: pcap or pcapng files, directories of them, or - for standard input."),
+]
+
+# A running proxy.
+Socket = Annotated[Path | None, Parameter(help="The proxy's control socket.")]
+SocketConfig = Annotated[Path | None, Parameter(help="The config file that names it.")]
+Json = Annotated[Flag, Parameter(help="Print one JSON object per line for each, instead of text.")]
+
+# Captures.
+PlayedLeg = Annotated[
+    Literal["client", "upstream"],
+    Parameter(
+        help="The leg of a proxy recording to replay: the commands of its clients, or those that the proxy sent."
+    ),
+]
+Keylog = Annotated[
+    Path | None,
+    Parameter(help="Secrets of TLS sessions, in SSLKEYLOGFILE format; tshark decrypts the captures with them."),
+]
+Timeout = Annotated[float, Parameter(help="Seconds to wait for a recorded answer.")]
+
+# Frames, messages and findings that are printed.
+FrameJson = Annotated[
+    Flag, Parameter(help="Print one JSON object per line for each frame, message or finding, instead of text.")
+]
+Messages = Annotated[
+    Flag, Parameter(help="Print one line per message and request, instead of per frame. See docs/messages.md.")
+]
+Findings = Annotated[
+    Flag,
+    Parameter(help="Print findings instead of frames, or with --messages between messages. See docs/findings.md."),
+]
+Header = Annotated[Flag, Parameter(help="With --fields: print a line with their names first.")]
+Filter = Annotated[
+    str | None,
+    Parameter(help="Print only the commands for which this CEL expression holds. See docs/rules.md."),
+]
+Body = Annotated[
+    int,
+    Parameter(
+        help="Also print the first N bytes of each body frame, or with --messages of each body; 1024 for --body alone."
+    ),
+]
+
+# Programs that serve clients.
+Certificate = Annotated[Path | None, Parameter(help="A certificate in PEM; clients must then use TLS.")]
+Key = Annotated[Path | None, Parameter(help="The key of the certificate, in PEM, without a password.")]
+Metrics = Annotated[str | None, Parameter(help="HOST:PORT for Prometheus, at /metrics. Off unless given.")]
+Record = Annotated[
+    Path | None,
+    Parameter(
+        help="Record the traffic into pcapng files in this directory. [record] in the config has more. "
+        "See docs/captures.md."
+    ),
+]
+Dashboard = Annotated[
+    bool | str,
+    Parameter(
+        negative="",
+        help="Show the traffic in a browser, at HOST:PORT [127.0.0.1:8672]. [dashboard] in the config has more. "
+        "See docs/dashboard.md.",
+    ),
+]
+LogFormat = Annotated[Literal["text", "json"] | None, Parameter(help="Format of the log on standard error [text].")]
+LogLevel = Annotated[
+    Literal["debug", "info", "warning", "error"] | None, Parameter(help="Lowest level of events to log [info].")
+]
+ConfigFile = Annotated[Path | None, Parameter(help="A .toml, .yaml or .yml file; see `amqproxy config show`.")]
+
+
+@Parameter(name="*")
+@dataclass(frozen=True, kw_only=True)
+class Printed:
+    """What a program prints on standard output."""
+
+    print: Annotated[Flag, Parameter(help="Print each frame on standard output, as it passes.")] = False
+    messages: Annotated[
+        Flag, Parameter(help="Print each message and request with its outcome and duration. See docs/messages.md.")
+    ] = False
+    findings: Annotated[Flag, Parameter(help="Print findings: likely mistakes and problems. See docs/findings.md.")] = (
+        False
+    )
+    json: Annotated[
+        Flag,
+        Parameter(help="Print one JSON object a line, for each frame, message or finding, as `decode --json` does."),
+    ] = False
+    filter: Filter = None
+    body: Body = 0
+    exit_on_closed_output: Annotated[
+        Flag,
+        Parameter(
+            help="When printing: shut down and exit with 141 if the reader of standard output goes away. "
+            "By default, only printing ends."
+        ),
+    ] = False
