@@ -90,6 +90,7 @@ COMPILED = (
     "amqproxy/capture/conversation.py",
     "amqproxy/capture/json_text.py",
     "amqproxy/capture/amqp010/json_fields.py",
+    "amqproxy/capture/frame_writer.py",
     "amqproxy/capture/json_lines.py",
     "amqproxy/capture/text_lines.py",
     "amqproxy/capture/frame_columns.py",

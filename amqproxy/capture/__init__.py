@@ -18,8 +18,10 @@ A file is read in steps, each of which is a function of the previous one:
       boundary        finds the next frame boundary after a gap
       unreadable_bytes  bytes between frames
       decoded         frames, protocol headers, and skipped bytes
+    frame_writer    the walk over frames that the next three share                     (may be compiled)
     json_lines      `Decoded` → lines of JSON, from the bytes of frames                (may be compiled)
       json_text       texts in JSON                                                    (may be compiled)
+    text_lines      `Decoded` → lines for human readers                                (may be compiled)
     command_gatherer  frames → commands, of one connection
     arrow           `Decoded` → Arrow record batches; needs pyarrow
       frame_columns   rows as columns, from the bytes of frames                        (may be compiled)

@@ -16,6 +16,7 @@ from amqproxy.capture.frame_columns import (
     BOOL,
     BYTES,
     CLASS_NAMES,
+    FRAME_FLAGS,
     FRAME_TYPES,
     INT8,
     INT32,
@@ -28,7 +29,6 @@ from amqproxy.capture.frame_columns import (
     Column,
     FrameColumns,
 )
-from amqproxy.taps.amqp010.record import FLAGS
 
 try:
     import pyarrow as pa
@@ -49,7 +49,7 @@ _DICTIONARIES: dict[str, tuple[str, ...] | None] = {
     "class": CLASS_NAMES,
     "method": METHOD_NAMES,
     "verdict": None,
-    "flags": FLAGS,
+    "flags": FRAME_FLAGS,
 }
 """Dictionary-encoded columns with their values, or None if each batch has its own dictionary."""
 

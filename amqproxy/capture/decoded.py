@@ -24,6 +24,8 @@ class DecodedFrames(msgspec.Struct, frozen=True, gc=False):
     """
 
     protocol: ClassVar[str]
+    end_bytes: ClassVar[int]
+    """Bytes of a frame after its payload."""
 
     ts_ns: int
     stream: int
@@ -40,6 +42,32 @@ class DecodedFrames(msgspec.Struct, frozen=True, gc=False):
     def records(self, body: int) -> Iterator[Record]:
         """Yield the record of each frame, with the first `body` bytes of body frames."""
         raise NotImplementedError
+
+    @property
+    def is_beginning(self) -> bool:
+        """Whether the first frame is the first of a connection after its protocol header."""
+        raise NotImplementedError
+
+    def places(self) -> Iterator[tuple[int, bool, bool]]:
+        """Yield of each frame its channel, whether it is on a track beside the commands, and if it begins a command."""
+        raise NotImplementedError
+
+    def masked(self, data: bytes) -> bytes:
+        """Return the bytes of some of the frames with their secrets masked."""
+        raise NotImplementedError
+
+    def pieces(self) -> Iterator[tuple[bytes, int]]:
+        """Yield the masked bytes of the frames up to each loss, with the number of bytes missing there."""
+        gathered: list[bytes] = []
+        for frame in self.frames:
+            if frame.lost:
+                missing = frame.lost + self.end_bytes
+                yield self.masked(b"".join([*gathered, frame.raw[:-missing]])), missing
+                gathered = []
+            else:
+                gathered.append(frame.raw)
+        if gathered:
+            yield self.masked(b"".join(gathered)), 0
 
 
 class DecodedProtocolHeader(msgspec.Struct, frozen=True, gc=False):

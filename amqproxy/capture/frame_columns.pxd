@@ -4,6 +4,7 @@ from libc.string cimport memcpy
 
 from amqproxy.amqp010.frame cimport Frame as Amqp010Frame
 from amqproxy.capture.amqp010.json_fields cimport put_arguments, put_map, put_properties, put_uuid, value_size_at
-from amqproxy.compiled.byte_access cimport field_size_at, long_at, long_long_at, put_digits, signed_long_long_at
-from amqproxy.capture.json_lines cimport JSONLines
+from amqproxy.capture.frame_writer cimport FrameWriter, method_index
+from amqproxy.capture.json_lines cimport JSONLines, put_table, value_size
 from amqproxy.capture.json_text cimport character_size
+from amqproxy.compiled.byte_access cimport long_at, long_long_at, put_digits, signed_long_long_at

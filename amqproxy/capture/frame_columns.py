@@ -16,33 +16,29 @@ except ImportError:
 from collections.abc import Iterable
 from typing import Any
 
-import msgspec
-
 from amqproxy.amqp010 import frame as amqp010
 from amqproxy.amqp010.commands import MessageTransfer
 from amqproxy.amqp010.frame import Frame as Amqp010Frame
 from amqproxy.amqp010.methods import BY_INDEX as AMQP010_METHODS
 from amqproxy.amqp010.properties import DeliveryProperties, MessageProperties
-from amqproxy.amqp010.protocol_header import NAME as AMQP010
-from amqproxy.amqp091.frame import Frame, index_table
+from amqproxy.amqp091.frame import Frame
 from amqproxy.amqp091.methods import BY_INDEX, spec_name
 from amqproxy.amqp091.properties import Properties
-from amqproxy.amqp091.protocol_header import NAME
-from amqproxy.capture.amqp010.decoded_frames import Amqp010DecodedFrames
 from amqproxy.capture.amqp010.json_fields import GROWTH as AMQP010_GROWTH
 from amqproxy.capture.amqp010.row import ARGUMENT_COLUMNS, PROPERTY_COLUMNS, SETTLEMENTS, row_of
-from amqproxy.capture.amqp091.decoded_frames import Amqp091DecodedFrames
 from amqproxy.capture.decoded import Decoded, DecodedFrames, records_of
-from amqproxy.capture.json_lines import JSONLines
+from amqproxy.capture.frame_writer import MAX_PAYLOAD, FrameWriter
+from amqproxy.capture.json_lines import GROWTH, JSONLines
+from amqproxy.taps.amqp010.record import FLAGS
 from amqproxy.taps.amqp010.transfers import JMS_TYPE, MILLISECONDS
-from amqproxy.taps.amqp091.chunk import Amqp091Chunk
-from amqproxy.taps.note import NOTHING
 from amqproxy.taps.record import TYPES, Record, encoded
 
 if not cython.compiled:
     from amqproxy.capture.amqp010.json_fields import put_arguments, put_map, put_properties, put_uuid, value_size_at
+    from amqproxy.capture.frame_writer import method_index
+    from amqproxy.capture.json_lines import put_table, value_size
     from amqproxy.capture.json_text import character_size
-    from amqproxy.compiled.byte_access import field_size_at, long_at, long_long_at, put_digits, signed_long_long_at
+    from amqproxy.compiled.byte_access import long_at, long_long_at, put_digits, signed_long_long_at
 
 MAX_ROWS = 1 << 20
 """Rows of one batch."""
@@ -146,23 +142,20 @@ def property_column(name: str) -> str:
 
 SENDERS = ("client", "server")
 LEGS = ("client", "upstream")
+FRAME_FLAGS = FLAGS
 FRAME_TYPES = (*TYPES.values(), "protocol-header", "error", "control", "command")
 METHOD_NAMES = tuple(dict.fromkeys([cls.name for cls in BY_INDEX] + [cls.name for cls in AMQP010_METHODS]))
 """The methods of 0-9-1 by index, then those of 0-10 with other names."""
 CLASS_NAMES = tuple(dict.fromkeys(name.partition(".")[0] for name in METHOD_NAMES))
 
-_INDEX_OF = cython.declare(bytes, index_table())
-_LAYOUTS = cython.declare(tuple, tuple(cls.layout for cls in BY_INDEX))
 _ARGUMENT_PLACES = cython.declare(tuple, tuple(_places_of_arguments(index) for index in range(len(BY_INDEX))))
 _CLASS_OF = cython.declare(bytes, bytes([CLASS_NAMES.index(name.partition(".")[0]) for name in METHOD_NAMES]))
-_PROPERTIES = cython.declare(bytes, Properties.layout)
 _PROPERTY_PLACES = cython.declare(
     bytes, bytes([_place(property_column(name)) for name in Properties.__struct_fields__])
 )
-_PROPERTY_FLAGS = cython.declare(cython.uint, 0xFFFF << (16 - len(Properties.layout)) & 0xFFFF)
-_GROWTH = cython.declare(cython.Py_ssize_t, 6)
+_GROWTH = cython.declare(cython.Py_ssize_t, GROWTH)
 _AMQP010_GROWTH = cython.declare(cython.Py_ssize_t, AMQP010_GROWTH)
-_MAX_PAYLOAD = cython.declare(cython.Py_ssize_t, 1024 * 1024)
+_MAX_PAYLOAD = cython.declare(cython.Py_ssize_t, MAX_PAYLOAD)
 _MAX_DEPTH = cython.declare(cython.int, 128)
 _HIGH_BITS = cython.declare(cython.ulonglong, 0x8080808080808080)
 """The bits that are clear in eight bytes of ASCII."""
@@ -457,7 +450,7 @@ class Column:
 
 @cython.final
 @cython.cclass
-class FrameColumns:
+class FrameColumns(FrameWriter):
     """Gathers rows, one per record; whenever there are `rows` of them, `full` is called with the columns.
 
     The first `body` bytes of each body frame are in a separate column, and with `arguments` all arguments of methods as
@@ -472,8 +465,9 @@ class FrameColumns:
     _class: Column
     _method: Column
     _rows: cython.Py_ssize_t
-    _body: cython.Py_ssize_t
     _has_arguments: cython.bint
+    _json: JSONLines
+    _places: bytes
     _full: object
     _text_bytes: cython.Py_ssize_t
     _most_text_bytes: cython.Py_ssize_t
@@ -499,6 +493,8 @@ class FrameColumns:
         self._full = full
         self._body = body
         self._has_arguments = arguments
+        self._json = JSONLines()
+        self._places = b""
         self._text_bytes = 0
         self._most_text_bytes = MAX_TEXT_BYTES
         self.row = self._first = 0
@@ -526,53 +522,24 @@ class FrameColumns:
             self._text_bytes = 0
             self._connection_text = None
 
-    def add(self, passed: Decoded) -> None:
-        """Add the rows of a decoded item."""
-        if (
-            not isinstance(passed, DecodedFrames)
-            or passed.note is not NOTHING
-            or not -_MOST <= passed.ts_ns <= _MOST
-            or passed.stream > _MOST
-        ):
-            self._add_records(passed)
-            return
-        self._share(passed)
-        if isinstance(passed, Amqp010DecodedFrames):
-            self._add_of_0_10(passed)
-            return
-        frames = passed.frames
-        data: bytes
-        p: cython.p_const_uchar
-        position: cython.Py_ssize_t = 0
-        end: cython.Py_ssize_t
-        whole: cython.Py_ssize_t
-        if isinstance(frames, Amqp091Chunk):
-            data = frames.data
-            p = data
-            end = len(data)
-            while position < end:
-                whole = 8 + long_at(p, position + 3)
-                if not self._add(data, position, position + whole):
-                    self._add_odd(passed, Frame(data[position : position + whole], frames.offset + position))
-                position += whole
-        else:
-            for frame in frames:
-                data = frame.raw
-                if frame.lost or not self._add(data, 0, len(data)):
-                    self._add_odd(passed, frame)
-        self._put_shared()
-
     @cython.cfunc
-    def _share(self, passed: DecodedFrames) -> object:
-        """Store the values shared by the rows of one packet."""
+    @cython.exceptval(-1, check=False)
+    def _begin(self, passed: DecodedFrames) -> cython.bint:
+        if not -_MOST <= passed.ts_ns <= _MOST or passed.stream > _MOST:
+            return False
         self._named = passed.connection
-        self._spoken = NAME if isinstance(passed, Amqp091DecodedFrames) else AMQP010
+        self._spoken = passed.protocol
         self._ts_ns = passed.ts_ns
         self._time = _micros(self._ts_ns)
         self._stream = passed.stream
         leg = passed.leg
         self._leg = LEGS.index(leg) if leg and leg in LEGS else -1
         self._sender = 0 if passed.sender == "client" else 1
+        return True
+
+    @cython.cfunc
+    def _end(self) -> object:
+        self._put_shared()
         return None
 
     @cython.cfunc
@@ -609,47 +576,56 @@ class FrameColumns:
     @cython.cfunc
     @cython.exceptval(-1, check=False)
     def _add(self, data: bytes, start: cython.Py_ssize_t, end: cython.Py_ssize_t) -> cython.Py_ssize_t:
-        """Add the row of the frame at `data[start:end]`; return 1, or 0 if the frame is unusual."""
         p: cython.p_const_uchar = data
         payload: cython.Py_ssize_t = end - start - 8
         kind: cython.int = p[start]
         index: cython.int
-        row: cython.Py_ssize_t = self.row
         text_bytes: cython.Py_ssize_t = self._text_bytes
-        column: Column
         if kind == 1:
-            index = _index_of(p, start)
+            index = method_index(p, start)
+            self._places = _ARGUMENT_PLACES[index]
             if (
                 payload > _MAX_PAYLOAD
-                or not self._fields(p, start + 11, end - 1, _LAYOUTS[index], _ARGUMENT_PLACES[index])
+                or self._arguments(0, data, start + 11, end - 1, index) < 0
                 or (self._has_arguments and not self._add_arguments(data, start, end, index))
             ):
                 return self._erase(text_bytes)
-            self._class._put_8_bits(row, _class_of(index))
-            self._method._put_32(row, index)
+            self._class._put_8_bits(self.row, _byte_of(_CLASS_OF, index))
+            self._method._put_32(self.row, index)
         elif kind == 2:
-            if payload < 14 or payload > _MAX_PAYLOAD or not self._properties(data, start + 19, end - 1):
+            self._places = _PROPERTY_PLACES
+            if payload < 14 or payload > _MAX_PAYLOAD or self._properties(0, data, start + 19, end - 1) < 0:
                 return self._erase(text_bytes)
             self._put_unsigned(_BODY_SIZE, p, start + 11)
-        elif kind == 3 and self._body:
-            stop: cython.Py_ssize_t = end - 1
-            if stop - start - 7 > self._body:
-                stop = start + 7 + self._body
-            self._column(_BODY)._put_text(row, p, start + 7, stop)
-            self._text_bytes += stop - start
-        column = self._channel
-        _put_4(column._p_data, row * 4, p[start + 1] << 8 | p[start + 2])
+        elif kind == 3:
+            self._put_body(p, start + 7, end - 1)
+        self._end_row(p[start + 1] << 8 | p[start + 2], kind - 1 if kind <= 3 else 3, payload)
+        return 1
+
+    @cython.cfunc
+    @cython.exceptval(-1, check=False)
+    def _put_body(self, p: cython.p_const_uchar, start: cython.Py_ssize_t, end: cython.Py_ssize_t) -> cython.int:
+        """Write the first bytes of the body `p[start:end]`."""
+        if self._body:
+            end = min(end, start + self._body)
+            self._column(_BODY)._put_text(self.row, p, start, end)
+            self._text_bytes += end - start
+        return 0
+
+    @cython.cfunc
+    @cython.exceptval(-1, check=False)
+    def _end_row(self, channel: cython.int, kind: cython.int, size: cython.longlong) -> cython.int:
+        """Write the values that all rows have, and go to the next row."""
+        column: Column = self._channel
+        _put_4(column._p_data, self.row * 4, channel)
         column.count += 1
         column = self._type
-        column._p_data[row] = kind - 1 if kind <= 3 else 3
+        column._p_data[self.row] = kind
         column.count += 1
         column = self._size
-        _put_8(column._p_data, row * 8, payload)
+        _put_8(column._p_data, self.row * 8, size)
         column.count += 1
-        self.row += 1
-        if self.row == self._rows or self._text_bytes > self._most_text_bytes:
-            self.flush()
-        return 1
+        return self._next_row()
 
     @cython.cfunc
     @cython.exceptval(-1, check=False)
@@ -682,127 +658,62 @@ class FrameColumns:
     def _add_arguments(
         self, data: bytes, start: cython.Py_ssize_t, end: cython.Py_ssize_t, index: cython.int
     ) -> cython.int:
-        column: Column = self._column(_ARGUMENTS)
-        at: cython.Py_ssize_t = column._begin_text(self.row, 4096 + (end - start) * _GROWTH)
-        at = JSONLines._arguments(column.text, at, data, start, end, index)
-        if at < 0:
+        json: JSONLines = self._json
+        json._at = 0
+        if not json._add_object(data, start, end, index):
             return 0
-        self._text_bytes += at - column.size
-        column._end_text(self.row, at)
+        self._column(_ARGUMENTS)._put_text(self.row, json._out, 0, json._at)  # type: ignore[arg-type]
+        self._text_bytes += json._at
         return 1
 
     @cython.cfunc
-    @cython.exceptval(-1, check=False)
-    def _fields(
+    @cython.exceptval(-2, check=False)
+    def _field(
         self,
-        p: cython.p_const_uchar,
+        at: cython.Py_ssize_t,
+        field: cython.Py_ssize_t,
+        code: cython.int,
+        data: bytes,
         position: cython.Py_ssize_t,
-        end: cython.Py_ssize_t,
-        layout: bytes,
-        places: bytes,
-    ) -> cython.int:
-        """Write the arguments that have columns; return 1, or 0 if `wire.decode_fields` would reject them."""
-        program: cython.p_const_uchar = layout
-        place_of: cython.p_const_uchar = places
-        count: cython.Py_ssize_t = len(layout)
-        row: cython.Py_ssize_t = self.row
-        index: cython.Py_ssize_t
-        code: cython.int
-        place: cython.int
-        bit: cython.int = 0
-        size: cython.Py_ssize_t
-        for index in range(count):
-            code = program[index]
-            place = place_of[index]
-            if code == 98:  # b
-                if bit == 0:
-                    if position >= end:
-                        return 0
-                    position += 1
-                if place != 255:
-                    self._column(place)._put_bit(row, (p[position - 1] >> bit) & 1)
-                bit = (bit + 1) & 7
-                continue
-            bit = 0
-            size = field_size_at(p, position, end, code)
-            if size < 0:
-                return 0
-            if code == 115 or code == 117:  # s u
-                if not _is_text(p, position + 1, position + size):
-                    return 0
-                if place != 255:
-                    self._column(place)._put_text(row, p, position + 1, position + size)
-                    self._text_bytes += size
-            elif code == 70:  # F
-                if not _is_table(p, position + 4, position + size, True, 0):
-                    return 0
-            elif place != 255:
-                if code == 113:  # q
-                    self._put_unsigned(place, p, position)
-                elif code == 104:  # h
-                    self._column(place)._put_32(row, p[position] << 8 | p[position + 1])
-            position += size
-        return position == end
-
-    @cython.cfunc
-    @cython.exceptval(-1, check=False)
-    def _properties(self, data: bytes, position: cython.Py_ssize_t, end: cython.Py_ssize_t) -> cython.int:
-        """Write the properties; return 1, or 0 if the header is unusual."""
+        size: cython.Py_ssize_t,
+    ) -> cython.Py_ssize_t:
+        """Write a field that has a column; return -1 if it is unusual."""
         p: cython.p_const_uchar = data
-        program: cython.p_const_uchar = _PROPERTIES
-        place_of: cython.p_const_uchar = _PROPERTY_PLACES
-        flags: cython.uint = (p[position] << 8 | p[position + 1]) & _PROPERTY_FLAGS
         row: cython.Py_ssize_t = self.row
-        index: cython.Py_ssize_t = 0
-        size: cython.Py_ssize_t
-        code: cython.int
+        place: cython.int = _byte_of(self._places, field)
         column: Column
-        written: cython.Py_ssize_t
-        position += 2
-        while flags:
-            if flags & 0x8000:
-                code = program[index]
-                size = field_size_at(p, position, end, code)
-                if size < 0:
-                    return 0
-                column = self._column(place_of[index])
-                if code == 117:  # u
-                    if not _is_text(p, position + 1, position + size):
-                        return 0
-                    column._put_text(row, p, position + 1, position + size)
-                    self._text_bytes += size
-                elif code == 111:  # o
-                    column._put_32(row, p[position])
-                elif code == 113:  # q
-                    self._put_unsigned(place_of[index], p, position)
-                else:  # F
-                    written = column._begin_text(row, 64 + size * _GROWTH)
-                    written = JSONLines._headers(column.text, written, data, position + 4, position + size)
-                    if written < 0:
-                        return 0
-                    self._text_bytes += written - column.size
-                    column._end_text(row, written)
-                position += size
-            flags = flags << 1 & 0xFFFF
-            index += 1
-        return position == end
+        if code == 115 or code == 117:  # s u
+            if not _is_text(p, position + 1, position + size):
+                return -1
+            if place != 255:
+                self._column(place)._put_text(row, p, position + 1, position + size)
+                self._text_bytes += size
+        elif code == 70:  # F
+            if place == 255:
+                return at if _is_table(p, position + 4, position + size, True, 0) else -1
+            column = self._column(place)
+            at = column._begin_text(row, 64 + size * _GROWTH)
+            at = put_table(column.text, at, data, position + 4, position + size, 0, True)
+            if at < 0:
+                return -1
+            self._text_bytes += at - column.size
+            column._end_text(row, at)
+        elif place != 255:
+            if code == 98:  # b
+                self._column(place)._put_bit(row, size)
+            elif code == 113:  # q
+                self._put_unsigned(place, p, position)
+            elif code == 104:  # h
+                self._column(place)._put_32(row, p[position] << 8 | p[position + 1])
+            elif code == 111:  # o
+                self._column(place)._put_32(row, p[position])
+        return at
 
     # --- AMQP 0-10
 
     @cython.cfunc
-    def _add_of_0_10(self, passed: Amqp010DecodedFrames) -> object:
-        frame: Amqp010Frame
-        for frame, command_id in zip(passed.frames, passed.command_ids, strict=True):
-            if not self._add_frame_of_0_10(frame, -1 if command_id is None else command_id):
-                self._put_shared()
-                self._add_records(msgspec.structs.replace(passed, frames=[frame], command_ids=[command_id]))
-        self._put_shared()
-        return None
-
-    @cython.cfunc
     @cython.exceptval(-1, check=False)
-    def _add_frame_of_0_10(self, frame: Amqp010Frame, command_id: cython.longlong) -> cython.Py_ssize_t:
-        """Add the row of a frame; return 1, or 0 if it is unusual. A negative command id is unknown."""
+    def _add_amqp010(self, frame: Amqp010Frame, command: object) -> cython.Py_ssize_t:
         data: bytes = frame._buffer
         p: cython.p_const_uchar = data
         start: cython.Py_ssize_t = frame._start + _OVERHEAD
@@ -810,14 +721,13 @@ class FrameColumns:
         kind: cython.int = frame.kind
         row: cython.Py_ssize_t = self.row
         text_bytes: cython.Py_ssize_t = self._text_bytes
-        column: Column
+        command_id: cython.longlong = -1
+        if command is not None:
+            command_id = command  # type: ignore[assignment]
         if kind > _HEADER:
             if frame.lost:
                 return 0
-            if self._body:
-                stop: cython.Py_ssize_t = end if end - start <= self._body else start + self._body
-                self._column(_BODY)._put_text(row, p, start, stop)
-                self._text_bytes += stop - start
+            self._put_body(p, start, end)
         elif frame.flags & 3 != 3 or end - start > _MAX_PAYLOAD or (kind <= _COMMAND and frame.index < 0):
             return 0
         elif kind <= _COMMAND:
@@ -830,16 +740,7 @@ class FrameColumns:
         if command_id >= 0:
             self._column(_COMMAND_ID)._put_64(row, command_id)
         self._column(_FLAGS)._put_8_bits(row, frame.flags)
-        column = self._channel
-        _put_4(column._p_data, row * 4, frame.channel)
-        column.count += 1
-        column = self._type
-        column._p_data[row] = _CONTROL_TYPE + kind if kind <= _COMMAND else kind - 1
-        column.count += 1
-        column = self._size
-        _put_8(column._p_data, row * 8, end - start)
-        column.count += 1
-        self._next_row()
+        self._end_row(frame.channel, _CONTROL_TYPE + kind if kind <= _COMMAND else kind - 1, end - start)
         return 1
 
     @cython.cfunc
@@ -977,7 +878,7 @@ class FrameColumns:
             self._text_bytes += 36
         elif code == 0xA8:  # map
             at = column._begin_text(row, 64 + (end - position) * _AMQP010_GROWTH)
-            at = put_map(column.text, at, data, position + 4, end, 1)
+            at = put_map(column.text, at, data, position + 4, end, 1, True)
             self._text_bytes += at - column.size
             column._end_text(row, at)
             self._put_jms_type(p, position + 4, end)
@@ -1013,18 +914,16 @@ class FrameColumns:
     # --- by way of records
 
     @cython.cfunc
-    def _add_odd(self, passed: DecodedFrames, frame: Frame) -> object:
+    def _add_records(self, passed: Decoded) -> Any:
         self._put_shared()
-        self._add_records(msgspec.structs.replace(passed, frames=[frame]))
-        return None
-
-    def _add_records(self, passed: Decoded) -> None:
-        leg = passed.leg
+        count = 0
         frames: Iterable[Frame | Amqp010Frame | None] = passed.frames if isinstance(passed, DecodedFrames) else [None]
         for record, frame in zip(records_of(passed), frames, strict=False):
-            self._add_record(record, leg, frame)
+            self._add_record(record, passed.leg, frame)
             self._first = self.row + 1
             self._next_row()
+            count += 1
+        return count
 
     def _add_record(self, record: Record, leg: str, frame: Frame | Amqp010Frame | None) -> None:
         values: dict[str, Any] = {
@@ -1099,26 +998,9 @@ def _micros(ts_ns: cython.longlong) -> cython.longlong:
 @cython.cfunc
 @cython.inline
 @cython.exceptval(check=False)
-def _index_of(p: cython.p_const_uchar, start: cython.Py_ssize_t) -> cython.int:
-    """Return the index of the method in a frame."""
-    index_of: cython.p_const_uchar = _INDEX_OF
-    return index_of[p[start + 8] * 256 + p[start + 10]]
-
-
-@cython.cfunc
-@cython.inline
-@cython.exceptval(check=False)
 def _byte_of(table: bytes, index: cython.int) -> cython.int:
     p: cython.p_const_uchar = table
     return p[index]
-
-
-@cython.cfunc
-@cython.inline
-@cython.exceptval(check=False)
-def _class_of(index: cython.int) -> cython.int:
-    class_of: cython.p_const_uchar = _CLASS_OF
-    return class_of[index]
 
 
 @cython.cfunc
@@ -1162,30 +1044,11 @@ def _is_table(
             if position >= end:
                 return False
         kind = p[position]
+        size = value_size(p, position, end)
         position += 1
-        if kind == 83 or kind == 120 or kind == 70 or kind == 65:  # S x F A
-            if end - position < 4:
-                return False
-            size = 4 + long_at(p, position)
-            if size > end - position:
-                return False
-            if (kind == 70 or kind == 65) and not _is_table(p, position + 4, position + size, kind == 70, depth + 1):
-                return False
-        elif kind == 86:  # V
-            size = 0
-        elif kind == 116 or kind == 98 or kind == 66:  # t b B
-            size = 1
-        elif kind == 115 or kind == 85 or kind == 117:  # s U u
-            size = 2
-        elif kind == 73 or kind == 105 or kind == 102:  # I i f
-            size = 4
-        elif kind == 108 or kind == 76 or kind == 84 or kind == 100:  # l L T d
-            size = 8
-        elif kind == 68:  # D
-            size = 5
-        else:
+        if size < 0:
             return False
-        if size > end - position:
+        if (kind == 70 or kind == 65) and not _is_table(p, position + 4, position + size, kind == 70, depth + 1):
             return False
         position += size
     return True

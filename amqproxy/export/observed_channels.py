@@ -16,7 +16,6 @@ from amqproxy.amqp010.commands import ExchangeBind
 from amqproxy.amqp010.frame import CONTROL
 from amqproxy.amqp010.frame import Frame as Amqp010Frame
 from amqproxy.amqp010.login import NAME_PROPERTIES
-from amqproxy.amqp010.protocol_header import NAME as AMQP010
 from amqproxy.amqp010.wire import Map
 from amqproxy.amqp091.methods import (
     ExchangeDeclare,
@@ -25,7 +24,7 @@ from amqproxy.amqp091.methods import (
     QueueDeclareOk,
 )
 from amqproxy.amqp091.properties import Properties
-from amqproxy.amqp091.protocol_header import NAME
+from amqproxy.amqp091.protocol_header import DECODED, NAME
 from amqproxy.amqp091.transitions import CLIENT, SERVER, Peer
 from amqproxy.capture.decoded import Decoded, DecodedFrames, DecodedProtocolHeader, SkippedBytes, StreamEnded
 from amqproxy.export.examples import example_of
@@ -257,7 +256,7 @@ class ObservedChannels:
         observed = self._observed.get(decoded.stream)
         if observed is None:
             if isinstance(decoded, StreamEnded) or (
-                isinstance(decoded, DecodedProtocolHeader) and decoded.protocol not in (NAME, AMQP010)
+                isinstance(decoded, DecodedProtocolHeader) and decoded.protocol not in DECODED
             ):
                 return
             selector = self._selector_of(decoded.stream, decoded.connection) if self._selector_of else None

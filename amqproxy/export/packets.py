@@ -7,23 +7,12 @@ a packet, as with truncated bodies.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator
 from importlib.metadata import version
 
-from amqproxy.amqp010.controls import ConnectionStart as Amqp010Start
-from amqproxy.amqp010.frame import OVERHEAD as AMQP010_OVERHEAD
-from amqproxy.amqp010.frame import Frame as Amqp010Frame
-from amqproxy.amqp010.protocol_header import NAME as AMQP010
-from amqproxy.amqp091.frame import METHOD, Frame
-from amqproxy.amqp091.methods import ConnectionStart
-from amqproxy.amqp091.transitions import CLIENT
-from amqproxy.capture.amqp010.decoded_frames import Amqp010DecodedFrames
-from amqproxy.capture.amqp010.secrets import masked as amqp010_masked
-from amqproxy.capture.amqp010.secrets import masked_rubbish as amqp010_masked_rubbish
-from amqproxy.capture.amqp091.decoded_frames import Amqp091DecodedFrames
 from amqproxy.capture.amqp091.frame_cuts import segments
-from amqproxy.capture.amqp091.secrets import masked, masked_rubbish
 from amqproxy.capture.decoded import Decoded, DecodedFrames, DecodedProtocolHeader, SkippedBytes, StreamEnded
+from amqproxy.capture.dialects import is_amqp010, masked_rubbish
 from amqproxy.capture.packet_comment import comment_of, ended_comment, lost_comment, session_comment, violation_comment
 from amqproxy.capture.pcapng import LEGS
 from amqproxy.capture.pcapng_writer import (
@@ -37,6 +26,7 @@ from amqproxy.capture.pcapng_writer import (
 from amqproxy.capture.synthetic_tcp import CLIENT as CLIENT_END
 from amqproxy.capture.synthetic_tcp import MAX_SEGMENT_BYTES, SyntheticTCP
 from amqproxy.capture.synthetic_tcp import SERVER as SERVER_END
+from amqproxy.peer import CLIENT
 from amqproxy.recording.leg_addresses import addresses_of
 from amqproxy.taps.note import NOTHING
 
@@ -46,9 +36,6 @@ _TICK_NS = 4096
 
 _LATEST_NS = (1 << 64) - 1
 """Latest timestamp of a pcapng file; captures with broken clocks may hold later ones, or times before 1970."""
-
-_HEAD = 7
-"""Size of the frame header in bytes."""
 
 
 class ExportedPackets:
@@ -93,14 +80,7 @@ class ExportedPackets:
 
 def _is_beginning(decoded: Decoded) -> bool:
     """Whether this is the beginning of a connection."""
-    if isinstance(decoded, DecodedProtocolHeader):
-        return True
-    if isinstance(decoded, Amqp010DecodedFrames):
-        return bool(decoded.frames[0].index == Amqp010Start.index)
-    if not isinstance(decoded, Amqp091DecodedFrames):
-        return False
-    first = decoded.frames[0]
-    return bool(first.kind == METHOD and first.index == ConnectionStart.index)
+    return isinstance(decoded, DecodedProtocolHeader) or (isinstance(decoded, DecodedFrames) and decoded.is_beginning)
 
 
 class _Connection:
@@ -118,8 +98,7 @@ class _Connection:
                 f"{self._tcp.client}-{self._tcp.server}",
                 session=first.connection,
                 is_tls=False,
-                is_amqp010=isinstance(first, Amqp010DecodedFrames)
-                or (isinstance(first, DecodedProtocolHeader | SkippedBytes) and first.protocol == AMQP010),
+                is_amqp010=is_amqp010(first),
             ),
         )
 
@@ -131,23 +110,17 @@ class _Connection:
         end = CLIENT_END if decoded.sender == CLIENT else SERVER_END
         ts_ns = decoded.ts_ns
         match decoded:
-            case Amqp091DecodedFrames():
+            case DecodedFrames():
                 comments = () if decoded.note == NOTHING else (comment_of(decoded.note),)
-                for data, missing in _pieces(decoded.frames):
-                    yield from self._send(ts_ns, end, masked(data), missing, comments)
-            case Amqp010DecodedFrames():
-                comments = () if decoded.note == NOTHING else (comment_of(decoded.note),)
-                for data, missing in _amqp010_pieces(decoded.frames):
-                    if decoded.sender == CLIENT:
-                        data = amqp010_masked(data)
+                for data, missing in decoded.pieces():
                     yield from self._send(ts_ns, end, data, missing, comments)
             case DecodedProtocolHeader():
                 yield from self._send(ts_ns, end, decoded.data)
             case SkippedBytes(code=int(code), lost=0) if decoded.data:  # as in a recording
                 violation = violation_comment(decoded.sender, code, decoded.reason, decoded.channel, decoded.offset)
-                yield from self._send(ts_ns, end, _masked_rubbish(decoded), comments=(violation,))
+                yield from self._send(ts_ns, end, masked_rubbish(decoded), comments=(violation,))
             case SkippedBytes() if decoded.data and len(decoded.data) == decoded.lost:
-                yield from self._send(ts_ns, end, _masked_rubbish(decoded))
+                yield from self._send(ts_ns, end, masked_rubbish(decoded))
             case SkippedBytes():
                 self._tcp.skip(end, decoded.lost)
                 self._lost[end] = self._lost.get(end, 0) + decoded.lost
@@ -193,37 +166,3 @@ class _Connection:
         options = packet_options(INBOUND if is_inbound else OUTBOUND, comments)
         ts_ns = min(max(ts_ns, 0), _LATEST_NS)
         return b"".join(packet(LEGS.index(self._leg), ts_ns, header, data, missing, options))
-
-
-def _pieces(frames: Sequence[Frame]) -> Iterator[tuple[bytes, int]]:
-    """Yield runs of frames up to each loss, with the number of bytes missing there."""
-    gathered: list[bytes] = []
-    for frame in frames:
-        if frame.lost:
-            raw = frame.raw
-            gathered.append(raw[: _HEAD + frame.size - frame.lost])
-            yield b"".join(gathered), frame.lost + 1
-            gathered = []
-        else:
-            gathered.append(frame.raw)
-    if gathered:
-        yield b"".join(gathered), 0
-
-
-def _amqp010_pieces(frames: Sequence[Amqp010Frame]) -> Iterator[tuple[bytes, int]]:
-    """Like `_pieces`, for 0-10 frames, which end with their payload."""
-    gathered: list[bytes] = []
-    for frame in frames:
-        if frame.lost:
-            gathered.append(frame.raw[: AMQP010_OVERHEAD + frame.size - frame.lost])
-            yield b"".join(gathered), frame.lost
-            gathered = []
-        else:
-            gathered.append(frame.raw)
-    if gathered:
-        yield b"".join(gathered), 0
-
-
-def _masked_rubbish(skipped: SkippedBytes) -> bytes:
-    mask = amqp010_masked_rubbish if skipped.protocol == AMQP010 else masked_rubbish
-    return mask(skipped.data)

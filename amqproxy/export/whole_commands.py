@@ -5,10 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator, Sequence
 
 from amqproxy.amqp010.controls import SessionCommandPoint
-from amqproxy.amqp010.frame import CONTROL
-from amqproxy.amqp091.frame import BODY, HEADER
 from amqproxy.capture.amqp010.decoded_frames import Amqp010DecodedFrames
-from amqproxy.capture.amqp091.decoded_frames import Amqp091DecodedFrames
 from amqproxy.capture.decoded import Decoded, DecodedFrames, SkippedBytes, StreamEnded
 from amqproxy.capture.filtering import filtered
 from amqproxy.rules.matching.filters import Filter
@@ -30,7 +27,7 @@ def whole_commands(decoded: Iterable[Decoded], shows: Shows, by: Filter | None =
 
 
 _Chosen = dict[tuple[str, int, bool], bool]
-"""Whether each peer's current command on a channel is selected; 0-10 separates controls from the other track."""
+"""Whether each peer's current command on a channel is selected; commands may share it with another track."""
 
 
 def _whole(decoded: Iterable[Decoded], shows: Shows) -> Iterator[Decoded]:
@@ -39,21 +36,14 @@ def _whole(decoded: Iterable[Decoded], shows: Shows) -> Iterator[Decoded]:
         if isinstance(each, StreamEnded):
             chosen.pop(each.stream, None)
             yield each
-        elif isinstance(each, Amqp010DecodedFrames):
-            found = _of_whole_assemblies(each, chosen.setdefault(each.stream, {}), shows)
-            if found is not None:
-                yield found
-        elif isinstance(each, Amqp091DecodedFrames):
-            methods = chosen.setdefault(each.stream, {})
+        elif isinstance(each, DecodedFrames):
+            known = chosen.setdefault(each.stream, {})
             are_shown = []
-            for frame in each.frames:
-                place = (each.sender, frame.channel, False)
-                if frame.kind in (HEADER, BODY):
-                    is_shown = methods.get(place)
-                    is_shown = shows(each.ts_ns, frame.channel) if is_shown is None else is_shown
-                else:
-                    is_shown = methods[place] = shows(each.ts_ns, frame.channel)
-                are_shown.append(is_shown)
+            for channel, is_beside, is_first in each.places():
+                place = (each.sender, channel, is_beside)
+                if is_first or place not in known:
+                    known[place] = shows(each.ts_ns, channel)
+                are_shown.append(known[place])
             if (part := _chosen(each, are_shown)) is not None:
                 yield part
         elif shows(each.ts_ns, getattr(each, "channel", None)):
@@ -68,17 +58,6 @@ def _without_points(decoded: Iterable[Decoded]) -> Iterator[Decoded]:
                 yield found
         else:
             yield each
-
-
-def _of_whole_assemblies(decoded: Amqp010DecodedFrames, chosen: _Chosen, shows: Shows) -> DecodedFrames | None:
-    """Return the selected 0-10 frames, or None if there are none."""
-    are_shown = []
-    for frame in decoded.frames:
-        place = (decoded.sender, frame.channel, frame.kind == CONTROL)
-        if frame.begins_assembly or place not in chosen:
-            chosen[place] = shows(decoded.ts_ns, frame.channel)
-        are_shown.append(chosen[place])
-    return _chosen(decoded, are_shown)
 
 
 def _chosen(decoded: DecodedFrames, are_shown: Sequence[bool]) -> DecodedFrames | None:

@@ -6,11 +6,10 @@
       decryption    TLS streams → their plaintext, with secrets of the file or of a key log
       link_layers   packets of a link type that amqproxy does not read → TCP segments
     live_capture    packets of a network interface, as dumpcap writes them
-    dissection      the frames of a capture, as read by Wireshark's AMQP dissector: `dissected_frame`s of 0-9-1, and
-                    of 0-10 (`amqp010.dissection`)
+    dissection      the frames of a capture, as read by Wireshark's AMQP dissector: `dissected_frame`s
     known_faults    known faults of that dissector
     verification    the frames of both engines side by side: every difference, also in their fields
-                    (`field_comparison`, `amqp010_field_comparison`)
+                    (`field_comparison`)
 
 pyshark chooses programs and parameters; its packet objects are not used, because it creates only 145 packets a second.
 Everything here needs tshark and the extra `captures`; `TsharkMissing` is raised if they are not installed.

@@ -19,8 +19,8 @@ class Shown(msgspec.Struct, frozen=True):
 class DissectedFrame(msgspec.Struct, frozen=True, kw_only=True):
     """A frame, in the terms of `Record`; `packet` is the number of the packet that completes it.
 
-    `method` holds the class and number of a method; the version of a protocol header is in `fields`; `flags` are those
-    of 0-10. `is_given_up` if tshark finds the frame malformed, and reads no more of it.
+    `method` holds the class and number of a method; the version of a protocol header is in `fields`; `flags` are 0
+    where frames have none. `is_given_up` if tshark finds the frame malformed, and reads no more of it.
     """
 
     packet: int

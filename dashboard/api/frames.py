@@ -7,12 +7,10 @@ import base64
 
 from fastapi import APIRouter, Response
 
-from amqproxy.amqp010.protocol_header import NAME as AMQP010
 from amqproxy.capture.amqp010.decoded_frames import Amqp010DecodedFrames
-from amqproxy.capture.amqp010.secrets import masked_rubbish as amqp010_masked_rubbish
 from amqproxy.capture.amqp091.decoded_frames import Amqp091DecodedFrames
-from amqproxy.capture.amqp091.secrets import masked_rubbish
 from amqproxy.capture.decoded import DecodedProtocolHeader, SkippedBytes
+from amqproxy.capture.dialects import masked_rubbish
 from amqproxy.taps.record import encoded
 from dashboard.amqp010_dissection import amqp010_dissected
 from dashboard.api.dependencies import SeqOf, SourceOf
@@ -60,8 +58,7 @@ def _dissected(entry: RingEntry, seq: int) -> bytes:
         raw, fields = amqp010_dissected(decoded.frames[seq - entry.seq])
         decoded = decoded.at([seq - entry.seq])
     elif isinstance(decoded, DecodedProtocolHeader | SkippedBytes):
-        mask = amqp010_masked_rubbish if decoded.protocol == AMQP010 else masked_rubbish
-        raw = mask(decoded.data)
+        raw = masked_rubbish(decoded)
     (record,) = RowWriter(body=1 << 20).rows(decoded, (seq,))
     shown = encoded(base64.b64encode(raw).decode())
     return b'{"record":%b,"bytes":%b,"fields":%b}' % (record, shown, encoded(fields))

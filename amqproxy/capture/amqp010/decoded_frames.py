@@ -7,8 +7,12 @@ from typing import Self
 
 import msgspec
 
+from amqproxy.amqp010.controls import ConnectionStart
+from amqproxy.amqp010.frame import CONTROL
 from amqproxy.amqp010.protocol_header import NAME
+from amqproxy.capture.amqp010.secrets import masked
 from amqproxy.capture.decoded import DecodedFrames
+from amqproxy.peer import CLIENT
 from amqproxy.taps.amqp010.record import record_amqp010_frame
 from amqproxy.taps.record import Record
 
@@ -20,6 +24,7 @@ class Amqp010DecodedFrames(DecodedFrames, frozen=True, gc=False, kw_only=True):
     """
 
     protocol = NAME
+    end_bytes = 0
     command_ids: Sequence[int | None]
 
     def at(self, places: Sequence[int]) -> Self:
@@ -41,3 +46,14 @@ class Amqp010DecodedFrames(DecodedFrames, frozen=True, gc=False, kw_only=True):
                 note=self.note,
                 body=body,
             )
+
+    @property
+    def is_beginning(self) -> bool:
+        return bool(self.frames[0].index == ConnectionStart.index)
+
+    def places(self) -> Iterator[tuple[int, bool, bool]]:
+        for frame in self.frames:
+            yield frame.channel, frame.kind == CONTROL, frame.begins_assembly
+
+    def masked(self, data: bytes) -> bytes:
+        return masked(data) if self.sender == CLIENT else data

@@ -20,7 +20,7 @@ cdef Py_ssize_t put_properties(
     unsigned char *out, Py_ssize_t at, bytes data, Py_ssize_t position, Py_ssize_t end
 ) except -2
 cdef Py_ssize_t put_map(
-    unsigned char *out, Py_ssize_t at, bytes data, Py_ssize_t position, Py_ssize_t end, int depth
+    unsigned char *out, Py_ssize_t at, bytes data, Py_ssize_t position, Py_ssize_t end, int depth, bint are_named
 ) except -2
 cdef Py_ssize_t put_uuid(unsigned char *out, Py_ssize_t at, const unsigned char *p, Py_ssize_t position) noexcept
 cdef long long value_size_at(const unsigned char *p, Py_ssize_t position, Py_ssize_t end, int code) noexcept

@@ -285,9 +285,9 @@ def _value(
     if code == 0xE1:  # sequence-set
         return _ranges(out, at, p, position + 2, end)
     if code == 0xA8:
-        return put_map(out, at, data, position + 4, end, depth)
+        return put_map(out, at, data, position + 4, end, depth, True)
     if code == 0xA9:
-        return _list(out, at, data, position + 4, end, depth)
+        return put_map(out, at, data, position + 4, end, depth, False)
     if code == 0xAA:
         return _array(out, at, data, position + 4, end, depth)
     if code == 0xE3:  # reply-to
@@ -388,76 +388,36 @@ def put_map(
     position: cython.Py_ssize_t,
     end: cython.Py_ssize_t,
     depth: cython.int,
+    are_named: cython.bint,
 ) -> cython.Py_ssize_t:
-    """Write a map after its size, as an object.
+    """Write a map after its size, as an object, or unless its values `are_named` a list.
 
     Of entries with the same key the last is used, which is left to a record.
     """
     p: cython.p_const_uchar = data
-    first: cython.Py_ssize_t
+    first: cython.Py_ssize_t = position + 4
     key: cython.Py_ssize_t
     count: cython.longlong = 0
     size: cython.longlong
-    out[at] = 123
+    out[at] = 123 if are_named else 91
     at += 1
     if depth > _MAX_DEPTH or 0 < end - position < 4:
         return -1
     if position < end:
-        first = position + 4
         position = first
         while position < end:
-            key = position
-            position += 1 + p[position]
-            if position >= end or count == MAX_KEYS:
-                return -1
             if count:
-                if _is_known(p, first, key):
-                    return -1
                 out[at] = 44
                 at += 1
-            count += 1
-            at = put_text(out, at, p, key + 1, position)
-            if at < 0:
-                return -1
-            out[at] = 58
-            size = value_size_at(p, position + 1, end, p[position])
-            if size < 0 or _is_reserved(p[position]):
-                return -1
-            at = _value(out, at + 1, data, position + 1, size, p[position], depth + 1)
-            if at < 0:
-                return -1
-            position += 1 + size
-        if count != long_at(p, first - 4):
-            return -1
-    out[at] = 125
-    return at + 1
-
-
-@cython.cfunc
-@cython.exceptval(-2, check=False)
-def _list(
-    out: cython.p_uchar,
-    at: cython.Py_ssize_t,
-    data: bytes,
-    position: cython.Py_ssize_t,
-    end: cython.Py_ssize_t,
-    depth: cython.int,
-) -> cython.Py_ssize_t:
-    """Write a list after its size."""
-    p: cython.p_const_uchar = data
-    wanted: cython.longlong
-    count: cython.longlong = 0
-    size: cython.longlong
-    out[at] = 91
-    at += 1
-    if depth > _MAX_DEPTH or 0 < end - position < 4:
-        return -1
-    if position < end:
-        wanted = long_at(p, position)
-        position += 4
-        while position < end:
-            if count:
-                out[at] = 44
+            if are_named:
+                key = position
+                position += 1 + p[position]
+                if position >= end or count == MAX_KEYS or (count and _is_known(p, first, key)):
+                    return -1
+                at = put_text(out, at, p, key + 1, position)
+                if at < 0:
+                    return -1
+                out[at] = 58
                 at += 1
             count += 1
             size = value_size_at(p, position + 1, end, p[position])
@@ -467,9 +427,9 @@ def _list(
             if at < 0:
                 return -1
             position += 1 + size
-        if count != wanted:
+        if count != long_at(p, first - 4):
             return -1
-    out[at] = 93
+    out[at] = 125 if are_named else 93
     return at + 1
 
 

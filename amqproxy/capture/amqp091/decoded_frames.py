@@ -7,7 +7,10 @@ from typing import Self
 
 import msgspec
 
+from amqproxy.amqp091.frame import BODY, HEADER, METHOD
+from amqproxy.amqp091.methods import ConnectionStart
 from amqproxy.amqp091.protocol_header import NAME
+from amqproxy.capture.amqp091.secrets import masked
 from amqproxy.capture.decoded import DecodedFrames
 from amqproxy.taps.record import Record, record_frame
 
@@ -16,6 +19,7 @@ class Amqp091DecodedFrames(DecodedFrames, frozen=True, gc=False):
     """0-9-1 frames completed by one packet."""
 
     protocol = NAME
+    end_bytes = 1
 
     def at(self, places: Sequence[int]) -> Self:
         return msgspec.structs.replace(self, frames=[self.frames[place] for place in places])
@@ -31,3 +35,15 @@ class Amqp091DecodedFrames(DecodedFrames, frozen=True, gc=False):
                 note=self.note,
                 body=body,
             )
+
+    @property
+    def is_beginning(self) -> bool:
+        first = self.frames[0]
+        return bool(first.kind == METHOD and first.index == ConnectionStart.index)
+
+    def places(self) -> Iterator[tuple[int, bool, bool]]:
+        for frame in self.frames:
+            yield frame.channel, False, frame.kind not in (HEADER, BODY)
+
+    def masked(self, data: bytes) -> bytes:
+        return masked(data)

@@ -17,7 +17,7 @@ from amqproxy.amqp010.frame_reader import FrameReader
 from amqproxy.amqp010.properties import DeliveryProperties, Header, MessageProperties, ReplyTo
 from amqproxy.amqp010.sequence import SequenceSet
 from amqproxy.amqp010.wire import CODES, Array, Entry, Item, List, Map, width_of
-from amqproxy.capture import json_lines
+from amqproxy.capture import frame_writer
 from amqproxy.capture.amqp010.decoded_frames import Amqp010DecodedFrames
 from amqproxy.capture.decode import read_decoded
 from amqproxy.capture.decoded import Decoded
@@ -114,7 +114,7 @@ def test_what_is_usual_needs_no_record(monkeypatch: pytest.MonkeyPatch) -> None:
     lines.add(passed[0])  # the beginning of the lines of a direction is taken from a record
     lines.take()
     with monkeypatch.context() as patch:
-        patch.setattr(json_lines, "records_of", None)
+        patch.setattr(frame_writer, "records_of", None)
         lines.add(passed[0])
     made = lines.take()
     assert made == by_records(passed, 3)
