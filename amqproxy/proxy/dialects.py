@@ -7,10 +7,10 @@ from types import MappingProxyType
 
 from amqproxy.amqp010.protocol_header import NAME as AMQP010
 from amqproxy.amqp091.protocol_header import LIKE_0_9_1
-from amqproxy.proxy.amqp010.dialect import AMQP010_DIALECT
-from amqproxy.proxy.amqp091.dialect import AMQP091_DIALECT
-from amqproxy.proxy.session.dialect import Dialect
+from amqproxy.proxy.amqp010.traffic import Amqp010Traffic
+from amqproxy.proxy.amqp091.traffic import Amqp091Traffic
+from amqproxy.proxy.session.traffic import Traffic
 
-DIALECTS: Mapping[str, Dialect] = MappingProxyType(
-    dict.fromkeys(LIKE_0_9_1, AMQP091_DIALECT) | {AMQP010: AMQP010_DIALECT}
+DIALECTS: Mapping[str, type[Traffic]] = MappingProxyType(
+    {**dict.fromkeys(LIKE_0_9_1, Amqp091Traffic), AMQP010: Amqp010Traffic}
 )

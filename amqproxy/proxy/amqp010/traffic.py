@@ -37,15 +37,14 @@ from amqproxy.proxy.amqp010.direction import Amqp010Direction
 from amqproxy.proxy.amqp010.drain import Amqp010Drain
 from amqproxy.proxy.amqp010.interception.interceptor import Amqp010Interceptor
 from amqproxy.proxy.amqp010.leg import Amqp010Leg
+from amqproxy.proxy.amqp010.packed_leg import Amqp010PackedLeg
 from amqproxy.proxy.amqp010.pass_through import Amqp010PassThrough
 from amqproxy.proxy.amqp010.session_meter import Amqp010SessionMeter
-from amqproxy.proxy.memory_budget import MemoryShare
 from amqproxy.proxy.mirroring.mirror_publisher import MirrorLogin
-from amqproxy.proxy.session.closing import Closing
 from amqproxy.proxy.session.relay import Relay
-from amqproxy.proxy.session.session_report import SessionEnd, SessionReport
+from amqproxy.proxy.session.session_parts import SessionParts
+from amqproxy.proxy.session.session_report import SessionEnd
 from amqproxy.proxy.session.session_services import SessionServices
-from amqproxy.proxy.session.session_state import SessionLife
 from amqproxy.proxy.session.traffic import Traffic, end_soon
 from amqproxy.pump.amqp010.idle_connection import Amqp010IdleConnection
 from amqproxy.pump.amqp010.pumped_connection import Amqp010PumpedConnection
@@ -54,7 +53,7 @@ from amqproxy.rules.client_info import updated_amqp010_client
 from amqproxy.rules.context import Client
 from amqproxy.rules.engine.evaluator import RuleSet
 from amqproxy.rules.verdict import Close
-from amqproxy.sockets.transport import Transport, TransportBroken
+from amqproxy.sockets.transport import TransportBroken
 from amqproxy.taps.amqp010.record import plain
 from amqproxy.taps.amqp010.session_ends import SessionEnds
 from amqproxy.taps.topology.client_requests import ChannelView, ClientRequests
@@ -72,6 +71,7 @@ class Amqp010Traffic(Traffic):
     """
 
     PROTOCOL = NAME
+    PACKED_LEG = Amqp010PackedLeg
     ERROR = ProtocolError
     HEARTBEAT = encode_method(0, ConnectionHeartbeat())
 
@@ -80,28 +80,20 @@ class Amqp010Traffic(Traffic):
     interceptor: Amqp010Interceptor | None
     metered: Amqp010SessionMeter
 
-    def __init__(
-        self,
-        transports: Mapping[Peer, Transport],
-        known: Client,
-        life: SessionLife,
-        closing: Closing,
-        report: SessionReport,
-        scope: trio.CancelScope,
-        services: SessionServices,
-        share: MemoryShare,
-    ) -> None:
-        super().__init__(life, closing, report, scope, services, share)
+    def __init__(self, parts: SessionParts, services: SessionServices) -> None:
+        super().__init__(parts, services)
+        report = parts.report
         tallies = report.metrics.amqp010_tallies
         self.legs = {
-            peer: Amqp010Leg(peer, transport, tallies, report, services.turns) for peer, transport in transports.items()
+            peer: Amqp010Leg(peer, transport, tallies, report, services.turns)
+            for peer, transport in parts.transports.items()
         }
         self.metered = Amqp010SessionMeter(report.metrics, report.number, report.name, services.topology)
         self._ends = SessionEnds()
         self._is_login = True
         self._may_drop = False
         self._is_refused = False
-        self.passage = self._new_pass_through(known)
+        self.passage = self._new_pass_through(parts.known)
         self._show_observer(self.passage)
 
     # --- passages and directions

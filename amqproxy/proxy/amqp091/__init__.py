@@ -1,6 +1,6 @@
 """The 0-9-1 dialect of a session.
 
-- `dialect` names the parts for `amqproxy.proxy.dialects`; `traffic` creates them, and applies the effects of methods.
+- `traffic` creates the other parts, and applies the effects of methods.
 - A `leg` for each peer; a `direction` parses frames from one peer's bytes; a `pass_through` is the passage without
   rules. A `drain` filters frames until the client is sent connection.close. A `packed_leg` is a leg while a pump has
   the connection. A `session_meter` counts messages.

@@ -6,6 +6,8 @@ channel opens or closes and no reply is awaited: a leg with more state is not pa
 
 from __future__ import annotations
 
+from typing import Any, Self
+
 import msgspec
 
 from amqproxy.amqp091.channel import Channel, ChannelMode
@@ -35,34 +37,30 @@ class Amqp091PackedLeg(PackedLeg, frozen=True, array_like=True, kw_only=True):
     is_blocked: bool
     channels: tuple[PackedChannel, ...]
 
+    @classmethod
+    def of(cls, leg: Amqp091Leg) -> Self | None:
+        connection, reader = leg.connection, leg.reader
+        ours, numbers = connection.readers[leg.peer.other].content_states, connection.channels.keys()
+        if connection.state is not ConnectionState.OPEN or connection.client is None:
+            return None
+        if reader.content_states.keys() != numbers or ours.keys() != numbers or any(map(_is_used, ours.values())):
+            return None
+        channels = tuple(map(_packed_channel, connection.channels.values()))
+        if None in channels:
+            return None
+        start_ok = encode_method(0, connection.client)
+        return cls._new(leg, start_ok, len(channels), is_blocked=connection.is_blocked, channels=channels)
 
-def pack_leg(leg: Amqp091Leg) -> Amqp091PackedLeg | None:
-    """Return the leg as a value; `None` if it has more state than the value can hold."""
-    connection, reader = leg.connection, leg.reader
-    ours, numbers = connection.readers[leg.peer.other].content_states, connection.channels.keys()
-    if connection.state is not ConnectionState.OPEN or connection.client is None:
-        return None
-    if reader.content_states.keys() != numbers or ours.keys() != numbers or any(map(_is_used, ours.values())):
-        return None
-    channels = tuple(map(_packed_channel, connection.channels.values()))
-    whole = tuple(each for each in channels if each is not None)
-    if len(whole) < len(channels):
-        return None
-    return Amqp091PackedLeg(
-        start_ok=encode_method(0, connection.client),
-        virtual_host=connection.virtual_host,
-        channel_max=connection.channel_max,
-        frame_max=connection.frame_max,
-        heartbeat=connection.heartbeat,
-        largest_frame=reader.frame_max,
-        channel_count=len(whole),
-        offset=reader.offset,
-        frames=reader.frames,
-        received=leg.transport.received,
-        progress=leg.transport.progress,
-        is_blocked=connection.is_blocked,
-        channels=whole,
-    )
+    def restore(self, leg: Amqp091Leg, start_oks: dict[bytes, ConnectionStartOk]) -> None:
+        super().restore(leg, start_oks)
+        connection = leg.connection
+        connection.state = ConnectionState.OPEN
+        connection.is_blocked = self.is_blocked
+        for channel in self.channels:
+            connection.channels[channel.number] = _unpacked_channel(channel, connection)
+
+    def _decoded_start_ok(self) -> Any:
+        return Frame(self.start_ok).method
 
 
 def _packed_channel(channel: Channel) -> PackedChannel | None:
@@ -76,29 +74,6 @@ def _packed_channel(channel: Channel) -> PackedChannel | None:
 
 def _is_used(state: ContentState) -> bool:
     return state.expects != METHOD or state.contents != 0 or state.is_watched or state.is_shown
-
-
-def unpack_leg(packed: Amqp091PackedLeg, leg: Amqp091Leg, start_oks: dict[bytes, ConnectionStartOk]) -> None:
-    """Restore a packed leg into a new one, except what was read since; `start_oks` caches decoded start-ok methods."""
-    connection, reader = leg.connection, leg.reader
-    start_ok = start_oks.get(packed.start_ok)
-    if start_ok is None:
-        method = Frame(packed.start_ok).method
-        assert isinstance(method, ConnectionStartOk)
-        start_ok = start_oks[packed.start_ok] = method
-    connection.state = ConnectionState.OPEN
-    connection.client = start_ok
-    connection.virtual_host = packed.virtual_host
-    connection.channel_max = packed.channel_max
-    connection.frame_max = packed.frame_max
-    connection.heartbeat = packed.heartbeat
-    connection.is_blocked = packed.is_blocked
-    for each in connection.readers.values():
-        each.set_frame_max(packed.frame_max)
-    reader.set_frame_max(packed.largest_frame)
-    reader.skip(packed.offset)
-    for channel in packed.channels:
-        connection.channels[channel.number] = _unpacked_channel(channel, connection)
 
 
 def _unpacked_channel(packed: PackedChannel, connection: Connection) -> Channel:

@@ -24,16 +24,14 @@ from amqproxy.proxy.amqp091.drain import Drain
 from amqproxy.proxy.amqp091.handshake import PacedHandshake
 from amqproxy.proxy.amqp091.interception.interceptor import Amqp091Interceptor
 from amqproxy.proxy.amqp091.leg import Amqp091Leg, new_leg
+from amqproxy.proxy.amqp091.packed_leg import Amqp091PackedLeg
 from amqproxy.proxy.amqp091.pass_through import PassThrough
-from amqproxy.proxy.memory_budget import MemoryShare
 from amqproxy.proxy.mirroring.mirror_publisher import MirrorLogin
-from amqproxy.proxy.session.closing import Closing
 from amqproxy.proxy.session.relay import Direction
 from amqproxy.proxy.session.session_effects import impair
 from amqproxy.proxy.session.session_meter import SessionMeter
-from amqproxy.proxy.session.session_report import SessionReport
+from amqproxy.proxy.session.session_parts import SessionParts
 from amqproxy.proxy.session.session_services import SessionServices
-from amqproxy.proxy.session.session_state import SessionLife
 from amqproxy.proxy.session.traffic import Traffic
 from amqproxy.pump.amqp091.idle_connection import Amqp091IdleConnection
 from amqproxy.pump.amqp091.pumped_connection import Amqp091PumpedConnection
@@ -41,7 +39,7 @@ from amqproxy.pump.pumps import AnyPumped
 from amqproxy.rules.context import Client
 from amqproxy.rules.engine.evaluator import RuleSet
 from amqproxy.rules.verdict import Close
-from amqproxy.sockets.transport import Transport, TransportBroken
+from amqproxy.sockets.transport import TransportBroken
 from amqproxy.taps.metering.amqp091.message_meter import MessageMeter
 from amqproxy.taps.topology.client_requests import ChannelView, ClientRequests
 
@@ -50,32 +48,24 @@ class Amqp091Traffic(Traffic):
     """Executor of what the passage between the legs of a 0-9-1 session requests."""
 
     PROTOCOL = NAME
+    PACKED_LEG = Amqp091PackedLeg
     HEARTBEAT = HEARTBEAT_FRAME
 
     legs: Mapping[Peer, Amqp091Leg]
     passage: PassThrough | Amqp091Interceptor
     metered: SessionMeter[MessageMeter] | None
 
-    def __init__(
-        self,
-        transports: Mapping[Peer, Transport],
-        known: Client,
-        life: SessionLife,
-        closing: Closing,
-        report: SessionReport,
-        scope: trio.CancelScope,
-        services: SessionServices,
-        share: MemoryShare,
-    ) -> None:
-        super().__init__(life, closing, report, scope, services, share)
+    def __init__(self, parts: SessionParts, services: SessionServices) -> None:
+        super().__init__(parts, services)
+        report = parts.report
         self.legs = {
             peer: new_leg(peer, transport, services.limits, services.metrics, report, services.turns)
-            for peer, transport in transports.items()
+            for peer, transport in parts.transports.items()
         }
         self.metered = None
         self._is_needed = False
         self._handshake: PacedHandshake | None = None
-        self.passage = self._new_pass_through(known)
+        self.passage = self._new_pass_through(parts.known)
         self._observer = ClientObserver(self.legs[CLIENT].connection, self.passage, report, services.topology)
 
     # --- passages and directions

@@ -12,6 +12,7 @@ from amqproxy.peer import Peer
 from amqproxy.proxy.leg import Leg
 from amqproxy.proxy.mirroring.mirror_publisher import MirrorLogin
 from amqproxy.proxy.session.farewell import Farewell
+from amqproxy.proxy.session.packed_leg import PackedLeg
 from amqproxy.proxy.session.relay import Direction
 from amqproxy.pump.pumps import AnyPumped
 from amqproxy.rules.context import Client
@@ -21,7 +22,7 @@ from amqproxy.taps.topology.client_requests import ChannelView, ClientRequests
 
 
 class DialectParts(ABC):
-    """The protocol-specific base of `Traffic`."""
+    """The protocol-specific base of `Traffic`: what a third protocol has to implement."""
 
     PROTOCOL: ClassVar[str]
     """The protocol's name in records and on the control socket."""
@@ -31,6 +32,9 @@ class DialectParts(ABC):
 
     HEARTBEAT: ClassVar[bytes]
     """An encoded heartbeat frame."""
+
+    PACKED_LEG: ClassVar[type[PackedLeg]] = PackedLeg
+    """The form of a leg while a pump has the connection."""
 
     legs: Mapping[Peer, Leg[Any]]
     passage: Any

@@ -14,13 +14,13 @@ import trio
 
 from amqproxy.amqp091.connection import SILENCE
 from amqproxy.peer import CLIENT, SERVER
-from amqproxy.proxy.session.dialect import Dialect
 from amqproxy.proxy.session.ownership import Handover
 from amqproxy.proxy.session.packed_leg import PackedLeg
 from amqproxy.proxy.session.session_parts import SessionParts
 from amqproxy.proxy.session.session_report import SessionEnd, SessionReport
 from amqproxy.proxy.session.session_services import SessionServices
 from amqproxy.proxy.session.session_state import SessionState
+from amqproxy.proxy.session.traffic import Traffic
 from amqproxy.rules.context import Client
 from amqproxy.sockets.transport import SocketTransport, reset
 from amqproxy.taps.topology.client_requests import ClientRequests
@@ -66,7 +66,7 @@ class ParkedSession:
         self,
         handover: Handover,
         sockets: tuple[socket.socket, socket.socket],
-        dialect: Dialect,
+        dialect: type[Traffic],
         packed: bytes,
         metered: Any,
         kept: object,
@@ -89,12 +89,12 @@ class ParkedSession:
 
         The pump names `holder` when a peer is silent, counted from `now`; see `Pump.silent`.
         """
-        traffic, dialect = parts.traffic, parts.dialect
-        if traffic is None or dialect is None:
+        traffic = parts.traffic
+        if traffic is None:
             return None
         client = traffic.first_known
         legs = [traffic.legs[peer] for peer in _PLACES]
-        ours, theirs = (dialect.pack_leg(leg) for leg in legs)
+        ours, theirs = map(traffic.PACKED_LEG.of, legs)
         if ours is None or theirs is None or client is None or parts.share.used:
             return None
         try:
@@ -114,7 +114,7 @@ class ParkedSession:
         return cls(
             handover,
             (sockets[0], sockets[1]),
-            dialect,
+            type(traffic),
             data,
             traffic.metered,
             traffic.kept,
@@ -181,7 +181,7 @@ class ParkedSession:
         pumped = self.handover.pumped
         legs = [traffic.legs[peer] for peer in _PLACES]
         for place, (leg, each) in enumerate(zip(legs, places, strict=True)):
-            self._dialect.unpack_leg(each, leg, start_oks)
+            each.restore(leg, start_oks)
             transports[place].lend()
             transports[place].received = each.received + pumped.received(place)
             transports[place].progress = each.progress + 1  # a peer that reads nothing gets a new time limit
@@ -196,7 +196,7 @@ class ParkedSession:
 
     def _unpacked(self) -> tuple[_Packed, tuple[PackedLeg, PackedLeg]]:
         packed = _decode(self._packed)
-        decode = _leg_decoder(self._dialect.packed_leg).decode
+        decode = _leg_decoder(self._dialect.PACKED_LEG).decode
         ours, theirs = map(decode, packed.legs)
         return packed, (ours, theirs)
 

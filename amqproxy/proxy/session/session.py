@@ -18,7 +18,6 @@ from amqproxy.amqp091.protocol_header import HEADER
 from amqproxy.peer import CLIENT, SERVER, Peer
 from amqproxy.process.supervision import contained, report
 from amqproxy.proxy.session.closing import FAILURE, SHUTDOWN
-from amqproxy.proxy.session.dialect import Dialect
 from amqproxy.proxy.session.farewell import DrainStart, drain_start
 from amqproxy.proxy.session.opening import Opening, receive_opening, turn_away, with_tls
 from amqproxy.proxy.session.ownership import Handover
@@ -29,7 +28,7 @@ from amqproxy.proxy.session.session_services import SessionServices
 from amqproxy.proxy.session.session_state import SessionEvent, SessionState
 from amqproxy.proxy.session.session_tasks import SessionTasks
 from amqproxy.proxy.session.session_view import SessionView
-from amqproxy.proxy.session.traffic import end_soon
+from amqproxy.proxy.session.traffic import Traffic, end_soon
 from amqproxy.proxy.session.tunnel import Tunnel
 from amqproxy.proxy.upstream import Unreachable
 from amqproxy.rules.context import Client
@@ -72,7 +71,7 @@ class Session(SessionView):
         name: str,
         dial: Callable[[], Awaitable[Transport]],
         services: SessionServices,
-        dialects: Mapping[str, Dialect],
+        dialects: Mapping[str, type[Traffic]],
         tap: Tap | None = None,
         *,
         rules: RuleSet | None = None,

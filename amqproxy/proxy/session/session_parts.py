@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import trio
 
@@ -11,14 +11,15 @@ from amqproxy.peer import CLIENT, SERVER, Peer
 from amqproxy.proxy.leg import Leg
 from amqproxy.proxy.memory_budget import MemoryShare
 from amqproxy.proxy.session.closing import Closing
-from amqproxy.proxy.session.dialect import Dialect
 from amqproxy.proxy.session.session_report import SessionReport
 from amqproxy.proxy.session.session_services import SessionServices
 from amqproxy.proxy.session.session_state import SessionLife
-from amqproxy.proxy.session.traffic import Traffic
 from amqproxy.rules.context import Client
 from amqproxy.sockets.transport import StreamTransport, Transport
 from amqproxy.taps.tap import Tap
+
+if TYPE_CHECKING:
+    from amqproxy.proxy.session.traffic import Traffic
 
 _NO_LEGS: Mapping[Peer, Leg[Any]] = {}
 
@@ -27,11 +28,11 @@ class SessionParts:
     """The parts of session `number`, whose client is at `transport`.
 
     `transports` includes the upstream's once it is dialled. `known` is the client as known before its first frame;
-    `traffic` relays in the client's `dialect`, once the upstream is connected. `scope` is that of the task that runs
+    `traffic` relays in the client's protocol, once the upstream is connected. `scope` is that of the task that runs
     the session.
     """
 
-    __slots__ = ("closing", "dialect", "known", "life", "report", "scope", "share", "traffic", "transports")
+    __slots__ = ("closing", "known", "life", "report", "scope", "share", "traffic", "transports")
 
     def __init__(
         self,
@@ -51,7 +52,6 @@ class SessionParts:
         self.share = MemoryShare(services.memory)
         self.life = SessionLife()
         self.scope = trio.CancelScope()
-        self.dialect: Dialect | None = None
         self.traffic: Traffic | None = None
 
     @property
@@ -68,12 +68,9 @@ class SessionParts:
         """Set the transport to the upstream."""
         self.transports[SERVER] = self.report.upstream = transport
 
-    def speak(self, dialect: Dialect, services: SessionServices) -> Traffic:
+    def speak(self, dialect: type[Traffic], services: SessionServices) -> Traffic:
         """Create the traffic for the client's protocol, after the upstream is connected."""
-        self.dialect = dialect
-        self.traffic = dialect.new_traffic(
-            self.transports, self.known, self.life, self.closing, self.report, self.scope, services, self.share
-        )
+        self.traffic = dialect(self, services)
         self.closing.legs = self.traffic.legs
         return self.traffic
 

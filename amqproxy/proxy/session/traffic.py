@@ -21,8 +21,7 @@ from amqproxy.process.exception_frames import release_frames
 from amqproxy.proxy.faulty_transport import EndedByFault, FaultyTransport, cause_of_end
 from amqproxy.proxy.interception.effects import ConnectionRefusal, InterceptorEffects, InterceptorFault
 from amqproxy.proxy.leg import Leg
-from amqproxy.proxy.memory_budget import MemoryShare
-from amqproxy.proxy.session.closing import SHUTDOWN, Closing
+from amqproxy.proxy.session.closing import SHUTDOWN
 from amqproxy.proxy.session.dialect_parts import DialectParts
 from amqproxy.proxy.session.farewell import Farewell
 from amqproxy.proxy.session.ownership import Handover, Ownership
@@ -30,9 +29,10 @@ from amqproxy.proxy.session.passage import AnyInterceptor, Passage
 from amqproxy.proxy.session.relay import Direction, DirectionEnding, Relay
 from amqproxy.proxy.session.release_timer import ReleaseTimer
 from amqproxy.proxy.session.session_effects import impair, log_effects, send_copies
-from amqproxy.proxy.session.session_report import SessionEnd, SessionReport
+from amqproxy.proxy.session.session_parts import SessionParts
+from amqproxy.proxy.session.session_report import SessionEnd
 from amqproxy.proxy.session.session_services import SessionServices
-from amqproxy.proxy.session.session_state import SessionEvent, SessionLife, SessionState
+from amqproxy.proxy.session.session_state import SessionEvent, SessionState
 from amqproxy.proxy.session.session_tasks import SessionTasks
 from amqproxy.proxy.session.tap_budget import TapShare
 from amqproxy.rules.engine.evaluator import RuleSet
@@ -51,22 +51,14 @@ class Traffic(DialectParts):
     The session's `scope` is cancelled when an event here ends the session; `closing` and `report` hold the reason.
     """
 
-    def __init__(
-        self,
-        life: SessionLife,
-        closing: Closing,
-        report: SessionReport,
-        scope: trio.CancelScope,
-        services: SessionServices,
-        share: MemoryShare,
-    ) -> None:
-        self._life = life
-        self._closing = closing
-        self._report = report
-        self._scope = scope
+    def __init__(self, parts: SessionParts, services: SessionServices) -> None:
+        self._life = parts.life
+        self._closing = parts.closing
+        self._report = parts.report
+        self._scope = parts.scope
         self._services = services
         self._limits = services.limits
-        self._share = share
+        self._share = parts.share
         self._announce: Callable[[int], None] = _ignore
         self._tasks: SessionTasks | None = None
         self._relays: tuple[Relay, ...] = ()

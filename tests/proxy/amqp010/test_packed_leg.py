@@ -21,7 +21,7 @@ from amqproxy.amqp010.transitions import ConnectionState
 from amqproxy.amqp010.wire import Map
 from amqproxy.peer import CLIENT, SERVER, Peer
 from amqproxy.proxy.amqp010.leg import Amqp010Leg
-from amqproxy.proxy.amqp010.packed_leg import Amqp010PackedLeg, pack_leg, unpack_leg
+from amqproxy.proxy.amqp010.packed_leg import Amqp010PackedLeg
 from amqproxy.proxy.amqp010.pass_through import Amqp010PassThrough
 from amqproxy.rules.context import Client
 from tests.proxy.amqp010_script import ATTACH, CLOSE, DETACH, LOGIN, MESSAGES, Step, method
@@ -48,10 +48,10 @@ def leg_after(peer: Peer, *steps: Step) -> Amqp010Leg:
 
 def again(leg: Amqp010Leg) -> Amqp010Leg:
     """A leg like it, made from what was packed."""
-    packed = pack_leg(leg)
+    packed = Amqp010PackedLeg.of(leg)
     assert packed is not None
     found = Amqp010Leg(leg.peer, Script([]))
-    unpack_leg(msgspec.msgpack.decode(msgspec.msgpack.encode(packed), type=Amqp010PackedLeg), found, {})
+    msgspec.msgpack.decode(msgspec.msgpack.encode(packed), type=Amqp010PackedLeg).restore(found, {})
     return found
 
 
@@ -94,10 +94,10 @@ def test_both_legs_share_what_the_client_has_said_of_itself() -> None:
     start_oks: dict[bytes, object] = {}
     found = []
     for peer in (CLIENT, SERVER):
-        packed = pack_leg(leg_after(peer, *LOGIN))
+        packed = Amqp010PackedLeg.of(leg_after(peer, *LOGIN))
         assert packed is not None
         leg = Amqp010Leg(peer, Script([]))
-        unpack_leg(packed, leg, start_oks)
+        packed.restore(leg, start_oks)
         found.append(leg.connection.client)
     assert found[0] is found[1]
 
@@ -129,4 +129,4 @@ NOT_PACKED: dict[str, list[Step]] = {
 
 @pytest.mark.parametrize("name", NOT_PACKED)
 def test_what_is_under_way_is_not_packed(name: str) -> None:
-    assert pack_leg(leg_after(CLIENT, *NOT_PACKED[name])) is None
+    assert Amqp010PackedLeg.of(leg_after(CLIENT, *NOT_PACKED[name])) is None

@@ -14,7 +14,7 @@ from amqproxy.amqp091.transitions import CLIENT, SERVER, ConnectionState, Peer
 from amqproxy.amqp091.wire import Table
 from amqproxy.configuration.config import Limits
 from amqproxy.proxy.amqp091.leg import Amqp091Leg, new_leg
-from amqproxy.proxy.amqp091.packed_leg import Amqp091PackedLeg, pack_leg, unpack_leg
+from amqproxy.proxy.amqp091.packed_leg import Amqp091PackedLeg
 from amqproxy.proxy.amqp091.pass_through import PassThrough
 from amqproxy.rules.context import Client
 from amqproxy.taps.metrics import Metrics
@@ -53,10 +53,10 @@ def leg_after(peer: Peer, *said: tuple[Peer, bytes]) -> Amqp091Leg:
 
 def again(leg: Amqp091Leg) -> Amqp091Leg:
     """A leg like it, made from what was packed."""
-    packed = pack_leg(leg)
+    packed = Amqp091PackedLeg.of(leg)
     assert packed is not None
     found = new_leg(leg.peer, Script([]), Limits(), Metrics())
-    unpack_leg(msgspec.msgpack.decode(msgspec.msgpack.encode(packed), type=Amqp091PackedLeg), found, {})
+    msgspec.msgpack.decode(msgspec.msgpack.encode(packed), type=Amqp091PackedLeg).restore(found, {})
     return found
 
 
@@ -97,10 +97,10 @@ def test_both_legs_share_what_the_client_has_said_of_itself() -> None:
     start_oks: dict[bytes, ConnectionStartOk] = {}
     found = []
     for peer in (CLIENT, SERVER):
-        packed = pack_leg(leg_after(peer, *HANDSHAKE))
+        packed = Amqp091PackedLeg.of(leg_after(peer, *HANDSHAKE))
         assert packed is not None
         leg = new_leg(peer, Script([]), Limits(), Metrics())
-        unpack_leg(packed, leg, start_oks)
+        packed.restore(leg, start_oks)
         found.append(leg.connection.client)
     assert found[0] is found[1]
 
@@ -129,11 +129,11 @@ NOT_PACKED: dict[str, Callable[[], Amqp091Leg]] = {
 @pytest.mark.parametrize("name", NOT_PACKED)
 def test_what_is_under_way_is_not_packed(name: str) -> None:
     leg = NOT_PACKED[name]()
-    assert pack_leg(leg) is None
+    assert Amqp091PackedLeg.of(leg) is None
 
 
 def test_the_state_of_an_open_connection_is_the_only_one_that_is_packed() -> None:
     leg = leg_after(CLIENT, *HANDSHAKE)
     for state in ConnectionState:
         leg.connection.state = state
-        assert (pack_leg(leg) is not None) == (state is ConnectionState.OPEN)
+        assert (Amqp091PackedLeg.of(leg) is not None) == (state is ConnectionState.OPEN)

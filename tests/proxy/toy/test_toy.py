@@ -18,7 +18,7 @@ from amqproxy.taps.tap import Tap
 from tests.proxy import stage as stages
 from tests.proxy.stage import Stage
 from tests.proxy.toy.protocol import HEADER, NAME
-from tests.proxy.toy.traffic import TOY
+from tests.proxy.toy.traffic import ToyTraffic
 from tests.rules.scene import rule
 
 MATCH = 'match.method = "basic.publish"\n'
@@ -28,7 +28,7 @@ MATCH = 'match.method = "basic.publish"\n'
 async def toy(*rules: str, tap: Tap | None = None) -> AsyncIterator[Stage]:
     """A session that speaks the toy protocol, opened."""
     stage = Stage(tap=tap, rules=RuleSet([rule(text) for text in rules]))
-    stage.session._dialects = {NAME: TOY}
+    stage.session._dialects = {NAME: ToyTraffic}
     async with trio.open_nursery() as nursery:
         nursery.start_soon(stage.run)
         stage.client.say(HEADER)

@@ -1,4 +1,4 @@
-"""The direction, the drain and the traffic of the toy protocol, and its dialect."""
+"""The direction, the drain and the traffic of the toy protocol."""
 
 from __future__ import annotations
 
@@ -12,9 +12,9 @@ import trio
 
 from amqproxy.amqp091.errors import PreconditionFailed, ProtocolError, Scope
 from amqproxy.peer import CLIENT, SERVER, Peer
-from amqproxy.proxy.session.dialect import Dialect
 from amqproxy.proxy.session.farewell import Farewell
-from amqproxy.proxy.session.packed_leg import PackedLeg
+from amqproxy.proxy.session.session_parts import SessionParts
+from amqproxy.proxy.session.session_services import SessionServices
 from amqproxy.proxy.session.traffic import Traffic
 from amqproxy.rules.context import Client
 from amqproxy.rules.engine.evaluator import RuleSet
@@ -83,13 +83,13 @@ class ToyTraffic(Traffic):
 
     legs: Mapping[Peer, ToyLeg]
 
-    def __init__(self, transports: Any, known: Client, *parts: Any) -> None:
-        super().__init__(*parts)
-        self.legs = {peer: ToyLeg(peer, transport, self._report) for peer, transport in transports.items()}
+    def __init__(self, parts: SessionParts, services: SessionServices) -> None:
+        super().__init__(parts, services)
+        self.legs = {peer: ToyLeg(peer, transport, self._report) for peer, transport in parts.transports.items()}
         self.metered = None
         connections = {peer: leg.connection for peer, leg in self.legs.items()}
         self._between = ToyLegs(connections, self._met, is_tapped=self._is_tapped)
-        self.passage = self._new_pass_through(known)
+        self.passage = self._new_pass_through(parts.known)
 
     async def run(self, nursery: trio.Nursery, received: bytes = b"") -> None:
         with suppress(TransportBroken):
@@ -143,13 +143,3 @@ class ToyTraffic(Traffic):
     @property
     def channel_count(self) -> int:
         return len(self.legs[CLIENT].connection.channels)
-
-
-def _pack(leg: ToyLeg) -> None:
-    return None
-
-
-def _unpack(packed: PackedLeg, leg: ToyLeg, start_oks: dict[bytes, Any]) -> None: ...
-
-
-TOY = Dialect(ToyTraffic, PackedLeg, _pack, _unpack)
