@@ -107,13 +107,8 @@ async def _end(process: trio.Process) -> None:
 
 
 @contextmanager
-def listening(config: DashboardConfig | None) -> Iterator[socket.socket | None]:
-    """Return a listening socket for browsers, if a dashboard is configured, and log its URL; raise `OSError` on
-    failure.
-    """
-    if config is None:
-        yield None
-        return
+def listening(config: DashboardConfig) -> Iterator[socket.socket]:
+    """Return a listening socket for browsers, and log its URL; raise `OSError` on failure."""
     host, port = split_address(config.listen)
     family = socket.AF_INET6 if ":" in host else socket.AF_INET
     with socket.create_server((host, port), family=family, backlog=BACKLOG) as listener:

@@ -5,9 +5,9 @@ from __future__ import annotations
 import socket
 import threading
 from collections.abc import Callable, Iterator
-from contextlib import ExitStack, contextmanager
+from contextlib import AbstractContextManager, ExitStack, contextmanager
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, TypeVar
 
 import trio
 
@@ -30,6 +30,8 @@ from amqproxy.taps.tap import Tap
 
 if TYPE_CHECKING:
     from amqproxy.telemetry.telemetry import Telemetry  # imported when needed: it needs an extra
+
+Opened = TypeVar("Opened")
 
 RELIEF_INTERVAL = 1.0
 """Seconds between two checks of the memory of the traces for metrics."""
@@ -63,12 +65,27 @@ class Watchers:
     @contextmanager
     def open(self) -> Iterator[None]:
         """Open the sockets, within the block; raise `AddressUnavailable` on failure."""
-        config = self._config
+        dashboard, metrics, control = self._config.dashboard, self._config.metrics, self._config.control
         with ExitStack() as stack:
-            self._browsers = stack.enter_context(_dashboard_socket(config))
-            stack.enter_context(_metrics_endpoint(config, self.metrics, self._is_ready))
-            self._control_path = stack.enter_context(_control_path(config))
-            self.control = stack.enter_context(_control_socket(self._control_path))
+            if dashboard is not None:
+                what = f"serve the dashboard on {dashboard.listen}"
+                self._browsers = _opened(stack, what, listening(dashboard))
+            if metrics is not None:
+                host, port = split_address(metrics.address)
+                served = endpoint.serve(self.metrics.registry, host, port, _scrape_failed, self._is_ready)
+                address = join_address(host, _opened(stack, f"serve metrics on {metrics.address}", served))
+                logger().info("metrics", address=address, path="/metrics")
+            if control is not None:
+                self._control_path = Path(control.path)
+            elif dashboard is not None:  # which needs a control socket of its own
+                what = "make a control socket for the dashboard"
+                self._control_path = _opened(stack, what, private_socket_path())
+            if self._control_path is not None:
+                try:
+                    self.control = stack.enter_context(opened(self._control_path))
+                except SocketUnavailable as error:
+                    raise AddressUnavailable(str(error)) from None
+                logger().info("control", path=str(self._control_path))
             yield
 
     @property
@@ -143,63 +160,12 @@ class Watchers:
             self.drain.set()
 
 
-@contextmanager
-def _dashboard_socket(config: Config) -> Iterator[socket.socket | None]:
-    """Open the socket for browsers, if a dashboard is configured."""
-    with ExitStack() as stack:
-        try:
-            listener = stack.enter_context(listening(config.dashboard))
-        except (OSError, ValueError) as error:
-            assert config.dashboard is not None
-            raise AddressUnavailable.because(f"serve the dashboard on {config.dashboard.listen}", error) from None
-        yield listener
-
-
-@contextmanager
-def _control_path(config: Config) -> Iterator[Path | None]:
-    """Return the path of the control socket; without a configured one, a dashboard needs its own."""
-    with ExitStack() as stack:
-        if config.control is not None:
-            yield Path(config.control.path)
-        elif config.dashboard is not None:
-            try:
-                path = stack.enter_context(private_socket_path())
-            except OSError as error:
-                raise AddressUnavailable.because("make a control socket for the dashboard", error) from None
-            yield path
-        else:
-            yield None
-
-
-@contextmanager
-def _control_socket(path: Path | None) -> Iterator[socket.socket | None]:
-    """Open the control socket, if there is one."""
-    if path is None:
-        yield None
-        return
-    with ExitStack() as stack:
-        try:
-            control = stack.enter_context(opened(path))
-        except SocketUnavailable as error:
-            raise AddressUnavailable(str(error)) from None
-        logger().info("control", path=str(path))
-        yield control
-
-
-@contextmanager
-def _metrics_endpoint(config: Config, metrics: Metrics, is_ready: Callable[[], bool]) -> Iterator[None]:
-    """Serve /metrics, in threads, if configured."""
-    if config.metrics is None:
-        yield
-        return
-    host, port = split_address(config.metrics.address)
-    with ExitStack() as stack:
-        try:
-            served = stack.enter_context(endpoint.serve(metrics.registry, host, port, _scrape_failed, is_ready))
-        except (OSError, ValueError) as error:
-            raise AddressUnavailable.because(f"serve metrics on {config.metrics.address}", error) from None
-        logger().info("metrics", address=join_address(host, served), path="/metrics")
-        yield
+def _opened(stack: ExitStack, what: str, context: AbstractContextManager[Opened]) -> Opened:
+    """Enter a context until the end of `stack`; raise `AddressUnavailable` if that fails."""
+    try:
+        return stack.enter_context(context)
+    except (OSError, ValueError) as error:
+        raise AddressUnavailable.because(what, error) from None
 
 
 def _scrape_failed(error: Exception) -> None:

@@ -22,7 +22,6 @@ from amqproxy.amqp091.pass_cache import Credit
 from amqproxy.amqp091.protocol_header import HEADER
 from amqproxy.amqp091.transitions import CLIENT, SERVER, Peer
 from amqproxy.proxy.amqp091.interception.interceptor import Amqp091Interceptor
-from amqproxy.proxy.interception.session_rules import CachedPassing, SessionRules
 from amqproxy.proxy.memory_budget import MemoryBudget, MemoryShare
 from amqproxy.rules.context import ChannelInfo, Client, CommandContext
 from amqproxy.rules.verdict import Stage, Verdict
@@ -62,10 +61,10 @@ class ScriptedEvaluator:
     def stage(self, sender: Peer, frame: Frame, channel: ChannelInfo) -> Stage:
         return self._stage if name_of(frame) in self._methods else Stage.NOTHING
 
-    def passing(self, sender: Peer, frame: Frame, channel: ChannelInfo, now: float) -> CachedPassing | None:
+    def passing(self, sender: Peer, frame: Frame, channel: ChannelInfo, now: float) -> Any:
         return self if self.stage(sender, frame, channel) is Stage.NOTHING else self.spare(frame)
 
-    def spare(self, frame: Frame) -> CachedPassing | None:
+    def spare(self, frame: Frame) -> Any:
         """What becomes of what is evaluated, from now on, without being evaluated."""
         return None
 
@@ -130,7 +129,7 @@ class Assembler:
 class Water:
     """An interceptor between two legs, and what would watch each of them from outside."""
 
-    def __init__(self, evaluator: SessionRules, *, memory: MemoryBudget | None = None) -> None:
+    def __init__(self, evaluator: Any, *, memory: MemoryBudget | None = None) -> None:
         self.now = 100.0
         self.assemblers = {peer: Assembler() for peer in Peer}
         legs = {peer: Connection(initial_frame_max=131072) for peer in Peer}

@@ -2,8 +2,8 @@
 
 - An `Interceptor` (`interceptor`) is the passage; a dialect derives its own, with channels that take frames and yield
   `actions`. The `ActionExecutor` (`action_executor`) carries these out, each before the channel continues.
-- Its `evaluation` evaluates the session's rules, to which `session_rules` is the interface; `effects` are the side
-  effects that they request.
+- Its `evaluation` evaluates the session's rules (`rules.engine.evaluator`); `effects` are the side effects that they
+  request.
 - `delayed_commands` keeps the delayed, held and queued commands, each with a verdict as a `waiting_command`.
   `queued_bytes` charges them to the session.
 

@@ -24,6 +24,14 @@ class Action(msgspec.Struct, frozen=True, gc=False):
 Actions = Iterable[Action]
 
 
+def damaged(data: bytes, damage: tuple[tuple[int, int], ...]) -> bytes:
+    """Return the bytes with bits flipped, given pairs of a byte's position and a bit mask."""
+    result = bytearray(data)
+    for place, bits in damage:
+        result[place % len(result)] ^= bits
+    return bytes(result)
+
+
 class Decide(Action, frozen=True, gc=False):
     """Evaluate the rules for a command, of which enough was received, and carry out the verdict on the channel.
 

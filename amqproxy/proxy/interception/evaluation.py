@@ -7,8 +7,8 @@ from collections.abc import Callable
 
 from amqproxy.amqp091.commands import Command
 from amqproxy.peer import Peer
-from amqproxy.proxy.interception.session_rules import SessionRules
 from amqproxy.rules.context import ChannelInfo, Client, CommandContext
+from amqproxy.rules.engine.evaluator import RuleEvaluator
 from amqproxy.rules.verdict import Verdict
 
 
@@ -20,7 +20,7 @@ class Evaluation(ABC):
 
     def __init__(
         self,
-        evaluator: SessionRules,
+        evaluator: RuleEvaluator,
         client: Client,
         *,
         random: Callable[[], float],

@@ -2,7 +2,8 @@
 
 An `Interceptor` takes the frames of each peer, evaluates them, and returns the bytes to send to each. It shows each
 leg's connection the frames that really pass on it, so that neither peer is sent a frame that it does not allow. It does
-no input or output; the time is passed in. A dialect derives its own.
+no input or output; the time is passed in. A dialect derives its own. For methods that are not described here, see
+`Passage` in `session.passage`.
 """
 
 from __future__ import annotations
@@ -19,9 +20,9 @@ from amqproxy.proxy.interception.delayed_commands import D, DelayedCommands
 from amqproxy.proxy.interception.effects import InterceptorEffects, InterceptorFault
 from amqproxy.proxy.interception.evaluation import Evaluation
 from amqproxy.proxy.interception.queued_bytes import QueuedBytes
-from amqproxy.proxy.interception.session_rules import SessionRules
 from amqproxy.proxy.memory_budget import SESSION_MEMORY, MemoryBudget, MemoryShare
 from amqproxy.rules.context import ChannelInfo, Client
+from amqproxy.rules.engine.evaluator import RuleEvaluator
 from amqproxy.rules.verdict import Close, Impairment, Verdict
 from amqproxy.taps.note import NOTHING, Note
 
@@ -68,10 +69,7 @@ class Interceptor(ABC, Generic[C, D]):
 
     @abstractmethod
     def take(self, sender: Peer, frames: list[Any], now: float) -> None:
-        """Process a chunk that the sender's reader has just been fed, of which it has handed over `frames`.
-
-        Raises the protocol's error at the first frame that is not allowed; those before it have passed by then.
-        """
+        """Process a chunk as `Passage.take` does; raises the protocol's own error."""
 
     @abstractmethod
     def ask_for_frames(self) -> None:
@@ -104,12 +102,12 @@ class Interceptor(ABC, Generic[C, D]):
     # --- state
 
     @property
-    def evaluator(self) -> SessionRules:
+    def evaluator(self) -> RuleEvaluator:
         """The session's rules; call `ask_for_frames` after replacing them."""
         return self._evaluation.evaluator
 
     @evaluator.setter
-    def evaluator(self, evaluator: SessionRules) -> None:
+    def evaluator(self, evaluator: RuleEvaluator) -> None:
         self._evaluation.evaluator = evaluator
         self._evaluation.refresh()
 
@@ -124,12 +122,10 @@ class Interceptor(ABC, Generic[C, D]):
 
     @property
     def client(self) -> Client:
-        """The client as known so far."""
         return self._evaluation.client
 
     @property
     def shown_client(self) -> Client:
-        """The client as logs and operators may see it, redacted."""
         return self.evaluator.shown_client
 
     @property
@@ -152,25 +148,20 @@ class Interceptor(ABC, Generic[C, D]):
         return self._evaluation.facts(number)
 
     def covered_method(self, sender: Peer, command: Command) -> Command | None:
-        """Return a command as logs may show it, without its body; `None` if it may not be shown at all."""
         return self.evaluator.covered(sender, command, 0)
 
     def start(self, now: float, *, is_open: bool) -> tuple[Impairment, ...]:
-        """Return the impairments that connection rules demand for this connection."""
         return self.evaluator.start(now=now, time=self.time(), random=self.random, is_open=is_open)
 
     # --- input and output
 
     def take_output(self, to: Peer) -> bytes | memoryview:
-        """Take all bytes that are ready to be sent to a peer."""
         return self._legs.take_output(to)
 
     def take_passed(self, sender: Peer) -> Iterable[tuple[Note, Any]]:
-        """Take the frames of `sender` to be shown to taps, each group with its note."""
         return self._legs.take_passed(sender)
 
     def take_effects(self) -> InterceptorEffects:
-        """Return the side effects that rules have requested since the last call."""
         return self._executor.take_effects()
 
     def is_full(self, sender: Peer) -> bool:
@@ -180,17 +171,14 @@ class Interceptor(ABC, Generic[C, D]):
 
     @property
     def refusal(self) -> Any:
-        """The error with which a rule closes the connection, once one does."""
         return self._executor.refusal
 
     @property
     def fault(self) -> InterceptorFault | None:
-        """The failure of a delayed or held command, once one fails."""
         return self._executor.fault
 
     @property
     def is_over(self) -> bool:
-        """Whether the connection has to end, so that nothing more is forwarded."""
         return self._executor.is_over
 
     # --- operator actions
@@ -226,17 +214,14 @@ class Interceptor(ABC, Generic[C, D]):
 
     @property
     def waiting(self) -> Mapping[int, tuple[C, D]]:
-        """The delayed and held commands, by their numbers."""
         return self._delayed.waiting
 
     @property
     def next_deadline(self) -> float:
-        """Time at which `tick` is due next, in seconds."""
         return math.inf if self.is_over else self._delayed.next_deadline
 
     @property
     def is_releasing(self) -> bool:
-        """Whether `go_on_releasing` must be called again."""
         return self._delayed.is_releasing and not self.is_over
 
     def holds_up(self, sender: Peer) -> bool:
@@ -250,7 +235,6 @@ class Interceptor(ABC, Generic[C, D]):
         self._end_turn()
 
     def release(self, number: int, verdict: Verdict | None, now: float) -> None:
-        """Forward a held command, with a replacement verdict if given. Raises `KeyError` if it is not held."""
         self._begin_turn(now)
         self._executor.go_on(self._delayed.release(number, verdict))
         self._end_turn()
@@ -264,7 +248,6 @@ class Interceptor(ABC, Generic[C, D]):
         self.go_on_releasing(now)
 
     def go_on_releasing(self, now: float) -> None:
-        """Continue the release begun by `release_all` for one turn."""
         self._begin_turn(now)
         self._executor.go_on(self._delayed.go_on_releasing())
         self._end_turn()

@@ -12,19 +12,8 @@ from amqproxy.amqp091.errors import ProtocolError
 from amqproxy.peer import Peer
 from amqproxy.proxy.interception.effects import InterceptorEffects, InterceptorFault
 from amqproxy.rules.context import Client
-from amqproxy.rules.verdict import Close, Impairment, Verdict
+from amqproxy.rules.verdict import Impairment, Verdict
 from amqproxy.taps.note import Note
-
-
-class CoveredView(Protocol):
-    """View of a client and its commands with redactions applied."""
-
-    @property
-    def shown_client(self) -> Client:
-        """The client as known so far, redacted."""
-
-    def covered_method(self, sender: Peer, command: Command) -> Command | None:
-        """Return a command as logs may show it, without its body; `None` if it may not be shown at all."""
 
 
 class Passage(Protocol):
@@ -129,25 +118,6 @@ class Passage(Protocol):
 
     def count_unseen(self) -> None:
         """Flush the hit counts of publishes that bypassed rule evaluation."""
-
-
-class AnyInterceptor(Passage, Protocol):
-    """A passage with rules, which can also pause and close channels for an operator."""
-
-    evaluator: Any
-
-    @property
-    def paused_channels(self) -> list[int]:
-        """Numbers of the channels on which the client's commands are queued by `pause_channel`."""
-
-    def pause_channel(self, number: int, now: float) -> None:
-        """Queue the client's further commands on a channel, in order."""
-
-    def resume_channel(self, number: int, now: float) -> None:
-        """Forward the commands queued on a paused channel."""
-
-    def close_channel(self, number: int, close: Close, now: float) -> None:
-        """Close a channel on both legs, once no content is in progress on it."""
 
 
 class NothingWaits:

@@ -13,7 +13,7 @@ from amqproxy.proxy.leg import Leg
 from amqproxy.proxy.mirroring.mirror_drops import DropReason
 from amqproxy.proxy.mirroring.mirror_publisher import MirrorLogin
 from amqproxy.proxy.mirroring.mirrors import Mirrors
-from amqproxy.proxy.session.passage import CoveredView
+from amqproxy.proxy.session.passage import Passage
 from amqproxy.proxy.session.session_report import SessionReport
 from amqproxy.proxy.session.session_tasks import SessionTasks
 from amqproxy.rules.engine.evaluator import RuleSet
@@ -21,9 +21,7 @@ from amqproxy.rules.verdict import Impairment, MirroredCopy
 from amqproxy.taps.metrics import Metrics
 
 
-def log_effects(
-    effects: InterceptorEffects, passage: CoveredView, report: SessionReport, rules: RuleSet | None
-) -> None:
+def log_effects(effects: InterceptorEffects, passage: Passage, report: SessionReport, rules: RuleSet | None) -> None:
     """Log the lines that rules requested, the failures of rules, and the commands that they refused."""
     for level, text in effects.logged:
         report.log(level, text)

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from typing import TYPE_CHECKING, Any
+from collections.abc import Callable, Mapping
+from typing import Any
 
 import trio
 
@@ -17,9 +17,6 @@ from amqproxy.proxy.session.session_state import SessionLife
 from amqproxy.rules.context import Client
 from amqproxy.sockets.transport import StreamTransport, Transport
 from amqproxy.taps.tap import Tap
-
-if TYPE_CHECKING:
-    from amqproxy.proxy.session.traffic import Traffic
 
 _NO_LEGS: Mapping[Peer, Leg[Any]] = {}
 
@@ -52,7 +49,7 @@ class SessionParts:
         self.share = MemoryShare(services.memory)
         self.life = SessionLife()
         self.scope = trio.CancelScope()
-        self.traffic: Traffic | None = None
+        self.traffic: Any = None  # a `Traffic`, which knows this module
 
     @property
     def legs(self) -> Mapping[Peer, Leg[Any]]:
@@ -68,7 +65,7 @@ class SessionParts:
         """Set the transport to the upstream."""
         self.transports[SERVER] = self.report.upstream = transport
 
-    def speak(self, dialect: type[Traffic], services: SessionServices) -> Traffic:
+    def speak(self, dialect: Callable[[SessionParts, SessionServices], Any], services: SessionServices) -> Any:
         """Create the traffic for the client's protocol, after the upstream is connected."""
         self.traffic = dialect(self, services)
         self.closing.legs = self.traffic.legs

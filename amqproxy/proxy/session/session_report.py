@@ -21,7 +21,7 @@ from amqproxy.configuration.config import join_address
 from amqproxy.conversion.client_name import given_name
 from amqproxy.process.log import logger
 from amqproxy.process.supervision import contained
-from amqproxy.proxy.session.passage import CoveredView
+from amqproxy.proxy.session.passage import Passage
 from amqproxy.proxy.session.rule_log import RuleFailures, RuleLog
 from amqproxy.rules.context import Client
 from amqproxy.rules.verdict import Verdict
@@ -121,7 +121,7 @@ class SessionReport:
             with self.contained("rules not reported"):
                 self._rule_log.note_failures(rules, counts)
 
-    def note_refusal(self, passage: CoveredView, sender: Peer, command: Command, verdict: Verdict) -> None:
+    def note_refusal(self, passage: Passage, sender: Peer, command: Command, verdict: Verdict) -> None:
         """Log that a rule has refused or dropped a command."""
         if self._rule_log is not None:
             with self.contained("refusal not logged"):

@@ -56,7 +56,8 @@ class SessionView:
     @property
     def traffic(self) -> Traffic | None:
         """The traffic, in the client's protocol; `None` before the upstream is connected or if it is not decoded."""
-        return self._parts.traffic
+        traffic: Traffic | None = self._parts.traffic
+        return traffic
 
     @property
     def _report(self) -> SessionReport:

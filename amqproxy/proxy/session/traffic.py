@@ -20,12 +20,13 @@ from amqproxy.peer import CLIENT, SERVER, Peer
 from amqproxy.process.exception_frames import release_frames
 from amqproxy.proxy.faulty_transport import EndedByFault, FaultyTransport, cause_of_end
 from amqproxy.proxy.interception.effects import ConnectionRefusal, InterceptorEffects, InterceptorFault
+from amqproxy.proxy.interception.interceptor import Interceptor
 from amqproxy.proxy.leg import Leg
 from amqproxy.proxy.session.closing import SHUTDOWN
 from amqproxy.proxy.session.dialect_parts import DialectParts
 from amqproxy.proxy.session.farewell import Farewell
 from amqproxy.proxy.session.ownership import Handover, Ownership
-from amqproxy.proxy.session.passage import AnyInterceptor, Passage
+from amqproxy.proxy.session.passage import Passage
 from amqproxy.proxy.session.relay import Direction, DirectionEnding, Relay
 from amqproxy.proxy.session.release_timer import ReleaseTimer
 from amqproxy.proxy.session.session_effects import impair, log_effects, send_copies
@@ -377,10 +378,10 @@ class Traffic(DialectParts):
             started = self.passage.start(trio.current_time(), is_open=self.legs[CLIENT].is_open)
             impair(started, self.legs, self._tasks)
 
-    def _intercept(self, rules: RuleSet) -> AnyInterceptor:
+    def _intercept(self, rules: RuleSet) -> Interceptor[Any, Any]:
         """Replace the passage with an interceptor, between two chunks."""
         before = self.passage
-        interceptor: AnyInterceptor = self._new_interceptor(rules)
+        interceptor: Interceptor[Any, Any] = self._new_interceptor(rules)
         self.interceptor = interceptor
         interceptor.gate = before.gate
         self._replace_passage(interceptor)
@@ -409,9 +410,9 @@ class Traffic(DialectParts):
 
     # --- operator actions
 
-    def _interceptor_for_operator(self) -> AnyInterceptor:
+    def _interceptor_for_operator(self) -> Interceptor[Any, Any]:
         """The current interceptor; without rules, a new one with an empty rule set."""
-        found: AnyInterceptor = self.interceptor or self._intercept(self._rules or RuleSet(()))
+        found: Interceptor[Any, Any] = self.interceptor or self._intercept(self._rules or RuleSet(()))
         return found
 
     def close_channel(self, number: int, text: str) -> None:

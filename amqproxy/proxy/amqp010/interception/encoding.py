@@ -88,11 +88,3 @@ def placeholder(sender: Peer, *, is_sync: bool) -> Command:
     if sender is SERVER:
         return MessageAccept(SequenceSet(), sync=is_sync)
     return ExecutionSync(sync=is_sync)
-
-
-def damaged(data: bytes, damage: tuple[tuple[int, int], ...]) -> bytes:
-    """Return the bytes with bits flipped, given pairs of a byte's position and a bit mask."""
-    result = bytearray(data)
-    for place, bits in damage:
-        result[place % len(result)] ^= bits
-    return bytes(result)

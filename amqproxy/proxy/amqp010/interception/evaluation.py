@@ -17,9 +17,9 @@ from amqproxy.amqp091.methods import BasicDeliver, BasicPublish
 from amqproxy.conversion.method_views import SHAPES
 from amqproxy.peer import CLIENT, SERVER, Peer
 from amqproxy.proxy.interception.evaluation import Evaluation
-from amqproxy.proxy.interception.session_rules import SessionRules
 from amqproxy.rules.client_info import updated_amqp010_client
 from amqproxy.rules.context import ChannelInfo, Client
+from amqproxy.rules.engine.evaluator import RuleEvaluator
 from amqproxy.rules.verdict import Stage, Verdict
 from amqproxy.taps.amqp010.record import plain
 
@@ -29,7 +29,7 @@ class Amqp010Evaluation(Evaluation):
 
     def __init__(
         self,
-        evaluator: SessionRules,
+        evaluator: RuleEvaluator,
         client: Client,
         leg: Connection,
         *,

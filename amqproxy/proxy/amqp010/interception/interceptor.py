@@ -33,9 +33,9 @@ from amqproxy.proxy.amqp010.interception.session_memory import SessionMemory
 from amqproxy.proxy.amqp010.interception.verdict_actions import VerdictActions
 from amqproxy.proxy.interception.delayed_commands import DelayedCommands
 from amqproxy.proxy.interception.interceptor import Interceptor
-from amqproxy.proxy.interception.session_rules import SessionRules
 from amqproxy.proxy.memory_budget import MemoryShare
 from amqproxy.rules.context import Client
+from amqproxy.rules.engine.evaluator import RuleEvaluator
 from amqproxy.taps.metering.amqp010.meter import AttachmentMeter
 
 
@@ -57,7 +57,7 @@ class Amqp010Interceptor(Interceptor[ChannelInterceptor, Path]):
     def __init__(
         self,
         connections: Mapping[Peer, Connection],
-        evaluator: SessionRules,
+        evaluator: RuleEvaluator,
         client: Client,
         *,
         random: Callable[[], float],

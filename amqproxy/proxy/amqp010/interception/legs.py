@@ -16,8 +16,9 @@ from amqproxy.amqp010.frame import BODY, Frame
 from amqproxy.amqp010.methods import BY_INDEX, Method
 from amqproxy.amqp010.session import Session
 from amqproxy.peer import CLIENT, SERVER, Peer
-from amqproxy.proxy.amqp010.interception.encoding import damaged, encoded, fitting
+from amqproxy.proxy.amqp010.interception.encoding import encoded, fitting
 from amqproxy.proxy.amqp010.interception.path import Path
+from amqproxy.proxy.interception.actions import damaged
 from amqproxy.taps.amqp010.chunk import Amqp010Chunk
 from amqproxy.taps.note import LEGS, NOTHING, Note
 

@@ -14,9 +14,9 @@ from amqproxy.proxy.amqp091.interception.actions import Insert, Postpone, Send, 
 from amqproxy.proxy.amqp091.interception.channel_direction import ChannelDirection, ContentRest, PostponedDelivery
 from amqproxy.proxy.amqp091.interception.channel_owner import ChannelOwner
 from amqproxy.proxy.amqp091.interception.channel_tags import ChannelTags
-from amqproxy.proxy.amqp091.interception.encoding import UNPLACED, altered, damaged
+from amqproxy.proxy.amqp091.interception.encoding import UNPLACED, altered
 from amqproxy.proxy.amqp091.interception.tag_translation import UnknownDeliveryTag
-from amqproxy.proxy.interception.actions import Action, Actions, CloseChannel, LogVerdict, ShowToTaps
+from amqproxy.proxy.interception.actions import Action, Actions, CloseChannel, LogVerdict, ShowToTaps, damaged
 from amqproxy.rules.engine.outcome import Outcome
 from amqproxy.rules.verdict import Close, Insertion, Verdict
 from amqproxy.taps.note import LEGS, NOTHING, Note

@@ -37,14 +37,6 @@ def altered(command: Command) -> list[Frame]:
     return frames
 
 
-def damaged(data: bytes, damage: tuple[tuple[int, int], ...]) -> bytes:
-    """Return the bytes with bits flipped, given pairs of a byte's position and a bit mask."""
-    result = bytearray(data)
-    for place, bits in damage:
-        result[place % len(result)] ^= bits
-    return bytes(result)
-
-
 def settling(channel: int, method: Method, settled: Settled) -> list[Frame]:
     """Return a copy of the settling `method` for each entry of `settled`."""
     frames = []

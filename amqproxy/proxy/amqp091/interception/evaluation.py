@@ -13,9 +13,9 @@ from amqproxy.amqp091.transitions import Peer
 from amqproxy.proxy.amqp091.interception.channel_interceptor import ChannelInterceptor
 from amqproxy.proxy.amqp091.interception.repeated_publishes import RepeatedPublishes
 from amqproxy.proxy.interception.evaluation import Evaluation
-from amqproxy.proxy.interception.session_rules import SessionRules
 from amqproxy.rules.client_info import updated_client
 from amqproxy.rules.context import ChannelInfo, Client
+from amqproxy.rules.engine.evaluator import RuleEvaluator
 from amqproxy.rules.verdict import Stage, Verdict
 
 _NOT_STAGED = (None, Stage.NOTHING, ChannelInfo())
@@ -29,7 +29,7 @@ class Amqp091Evaluation(Evaluation):
 
     def __init__(
         self,
-        evaluator: SessionRules,
+        evaluator: RuleEvaluator,
         client: Client,
         *,
         agreed: Mapping[int, Channel],

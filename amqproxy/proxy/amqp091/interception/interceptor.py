@@ -39,10 +39,10 @@ from amqproxy.proxy.amqp091.stateful import STATEFUL
 from amqproxy.proxy.interception.delayed_commands import DelayedCommands
 from amqproxy.proxy.interception.interceptor import Interceptor
 from amqproxy.proxy.interception.queued_bytes import QueuedBytes
-from amqproxy.proxy.interception.session_rules import SessionRules
 from amqproxy.proxy.memory_budget import MemoryShare
 from amqproxy.rules.context import Client
 from amqproxy.rules.engine.decision_cache import changes_traffic
+from amqproxy.rules.engine.evaluator import RuleEvaluator
 from amqproxy.rules.verdict import Stage
 
 INTRODUCTIONS = (ConnectionStartOk.index, ConnectionOpen.index)
@@ -63,7 +63,7 @@ class Amqp091Interceptor(Interceptor[ChannelInterceptor, ChannelDirection]):
     def __init__(
         self,
         connections: Mapping[Peer, Connection],
-        evaluator: SessionRules,
+        evaluator: RuleEvaluator,
         client: Client,
         *,
         random: Callable[[], float],

@@ -10,7 +10,7 @@ from collections.abc import Iterable
 from amqproxy.amqp091.frame import Frame
 from amqproxy.amqp091.frame_reader import FrameReader
 from amqproxy.amqp091.pass_cache import CachedPass
-from amqproxy.proxy.interception.session_rules import CachedPassing
+from amqproxy.rules.engine.decision_cache import CachedPasses
 
 MAX_UNSEEN = 1024
 """Maximum of methods cached as passing in one direction; beyond, all are forgotten and evaluated again."""
@@ -26,7 +26,7 @@ class RepeatedPublishes:
 
     def __init__(self, readers: Iterable[FrameReader]) -> None:
         self._readers = tuple(readers)
-        self._passing: list[tuple[CachedPassing, CachedPass]] = []
+        self._passing: list[tuple[CachedPasses, CachedPass]] = []
         self._never_passing: set[bytes] = set()
         """Publishes that need evaluation each time, until `forget` clears the caches."""
 
@@ -38,7 +38,7 @@ class RepeatedPublishes:
         # A cached publish that was handed over nevertheless may have exhausted an allowance.
         return passes is not None and not any(each.is_over for each in passes.allowances)
 
-    def learn(self, reader: FrameReader, frame: Frame, passing: CachedPassing | None) -> None:
+    def learn(self, reader: FrameReader, frame: Frame, passing: CachedPasses | None) -> None:
         """Cache publishes with this method as forwarded or replaced; `None`: they need evaluation each time."""
         if reader.unseen is None:
             return

@@ -10,7 +10,8 @@ from amqproxy.amqp010.commands import ExecutionSync, MessageAccept, MessageTrans
 from amqproxy.amqp010.frame_reader import FrameReader
 from amqproxy.amqp010.properties import DeliveryProperties, Header
 from amqproxy.peer import CLIENT, SERVER
-from amqproxy.proxy.amqp010.interception.encoding import altered, damaged, encoded, fitting, frames_in, placeholder
+from amqproxy.proxy.amqp010.interception.encoding import altered, encoded, fitting, frames_in, placeholder
+from amqproxy.proxy.interception.actions import damaged
 
 HEADER = Header((DeliveryProperties(routing_key="k"),))
 

@@ -731,6 +731,7 @@ def test_what_waits_for_the_broker_to_detach_is_bounded() -> None:
     assert not stage.interceptor.is_full(SERVER), "but its detached is awaited"
     assert stage.say("<< 1 session.detached name_=s code=0")[0] == "=> 1 session.attach name_=s"
     assert not stage.interceptor.is_full(CLIENT)
+    stage.wait(0)
     assert stage.interceptor.share.used == AT_REST
 
 

@@ -8,8 +8,9 @@ from amqproxy.amqp091.commands import Command
 from amqproxy.amqp091.frame import BODY, HEADER, Frame, encode_frame, encode_method
 from amqproxy.amqp091.methods import BasicAck, BasicNack, BasicPublish, BasicReject, Method
 from amqproxy.amqp091.properties import ContentHeader, Properties
-from amqproxy.proxy.amqp091.interception.encoding import altered, damaged, method_frame, settling
+from amqproxy.proxy.amqp091.interception.encoding import altered, method_frame, settling
 from amqproxy.proxy.amqp091.interception.tag_translation import Settled
+from amqproxy.proxy.interception.actions import damaged
 
 
 def publish() -> Command:

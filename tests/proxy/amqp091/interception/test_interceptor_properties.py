@@ -22,7 +22,6 @@ from amqproxy.amqp091.methods import (
 )
 from amqproxy.amqp091.pass_cache import Credit
 from amqproxy.amqp091.transitions import CLIENT, SERVER
-from amqproxy.proxy.interception.session_rules import CachedPassing
 from amqproxy.rules.engine.decision_cache import CachedDecision, CachedPasses
 from amqproxy.rules.verdict import Answer, Close, Insertion, Stage, Verdict
 from tests.example_count import example_count
@@ -96,7 +95,7 @@ class Sparing(ScriptedEvaluator):
 
     data: st.DataObject
 
-    def spare(self, frame: Frame) -> CachedPassing | None:
+    def spare(self, frame: Frame) -> CachedPasses | None:
         method = frame.method
         spared = self.data.draw(st.sampled_from(["no", "passes", "changes"]), label="from now on")
         if spared == "no":
