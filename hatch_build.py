@@ -108,6 +108,7 @@ COMPILED = (
     "amqproxy/pump/journal.py",
     "amqproxy/pump/relay_loop.py",
     "amqproxy/pump/pump.py",
+    "amqproxy/recording/recording_encoder.py",
     "amqproxy/taps/metering/distribution.py",
     "amqproxy/taps/metering/message_counts.py",
     "amqproxy/taps/metering/amqp091/open_messages.py",

@@ -13,6 +13,7 @@ from collections.abc import Iterable
 from functools import lru_cache
 from typing import NamedTuple
 
+from amqproxy.amqp091.protocol_header import NAME
 from amqproxy.taps.note import NOTHING, Note
 
 PREFIX = "amqproxy: "
@@ -108,7 +109,7 @@ def _listed(names: str | None) -> tuple[str, ...]:
 
 
 def session_comment(
-    number: int, leg: str, name: str, *, session: str, is_tls: bool, shown_name: str = "", is_amqp010: bool = False
+    number: int, leg: str, name: str, *, session: str, is_tls: bool, shown_name: str = "", protocol: str = NAME
 ) -> str:
     """Return the comment of a connection's first packet in each file; `name` holds its addresses, the opener's first.
 
@@ -116,7 +117,7 @@ def session_comment(
     """
     of = "" if leg == "client" else f", for {session}"
     named = f" {_quoted(shown_name)}" if shown_name else ""
-    how = f"{', by TLS' if is_tls else ''}{_AMQP010 if is_amqp010 else ''}"
+    how = f"{', by TLS' if is_tls else ''}{'' if protocol == NAME else f', of AMQP {protocol}'}"
     return f"{PREFIX}session {number}{named}, {leg} leg {name}{of}{how}"
 
 

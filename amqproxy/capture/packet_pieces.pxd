@@ -16,6 +16,18 @@ cdef class PacketPieces:
     cdef Py_ssize_t _begun
     cdef Py_ssize_t _at
 
+    cpdef object add_data(
+        self,
+        unsigned int interface,
+        unsigned long long ts_ns,
+        SyntheticTCP tcp,
+        int sender,
+        bytes data,
+        Py_ssize_t start,
+        Py_ssize_t kept,
+        Py_ssize_t end,
+        bytes options,
+    )
     cdef object _complete(
         self,
         unsigned int interface,

@@ -61,18 +61,19 @@ class PacketPieces:
         end: cython.Py_ssize_t = _put(self._room, self._at + _HEAD, header, 0, len(header))
         self._complete(interface, ts_ns, end, header, 0, 0, 0, options)
 
+    @cython.ccall
     def add_data(
         self,
-        interface: int,
-        ts_ns: int,
+        interface: cython.uint,
+        ts_ns: cython.ulonglong,
         tcp: SyntheticTCP,
-        sender: int,
+        sender: cython.int,
         data: bytes,
         start: cython.Py_ssize_t,
         kept: cython.Py_ssize_t,
         end: cython.Py_ssize_t,
         options: bytes,
-    ) -> None:
+    ) -> object:
         """Add a packet with the `data` from `start` to `end`, of which only the part before `kept` is present.
 
         A packet without data is an acknowledgement.
@@ -85,7 +86,7 @@ class PacketPieces:
         else:
             at = tcp._write_header(self._room, self._at + _HEAD, sender, _ACK, 0, 0)
             tcp._note_acknowledged(1 - sender)
-        self._complete(interface, ts_ns, at, data, start, kept, end, options)
+        return self._complete(interface, ts_ns, at, data, start, kept, end, options)
 
     @cython.cfunc
     def _complete(

@@ -12,7 +12,7 @@ from importlib.metadata import version
 
 from amqproxy.capture.amqp091.frame_cuts import segments
 from amqproxy.capture.decoded import Decoded, DecodedFrames, DecodedProtocolHeader, SkippedBytes, StreamEnded
-from amqproxy.capture.dialects import is_amqp010, masked_rubbish
+from amqproxy.capture.dialects import masked_rubbish, protocol_of
 from amqproxy.capture.packet_comment import comment_of, ended_comment, lost_comment, session_comment, violation_comment
 from amqproxy.capture.pcapng import LEGS
 from amqproxy.capture.pcapng_writer import (
@@ -98,7 +98,7 @@ class _Connection:
                 f"{self._tcp.client}-{self._tcp.server}",
                 session=first.connection,
                 is_tls=False,
-                is_amqp010=is_amqp010(first),
+                protocol=protocol_of(first),
             ),
         )
 

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from typing import NamedTuple, TypeAlias
 
-from amqproxy.amqp091.transitions import CLIENT, SERVER, Peer
+from amqproxy.peer import CLIENT, SERVER, Peer
+from amqproxy.recording.dialects import AMQP091, Dialect
 from amqproxy.taps.note import Note
 
 CLIENT_LEG = "client"
@@ -13,33 +15,21 @@ LEGS = {CLIENT: CLIENT_LEG, SERVER: UPSTREAM_LEG}
 """The leg of each peer, as named in notes and in the interfaces of a recording."""
 
 
+@dataclass(slots=True, eq=False)
 class RecordedConnection:
     """A session, as a recording identifies it.
 
     `number` counts the sessions of a run. `name` holds both addresses of the client's connection, the client's first;
     `upstream_name` those of the connection to the broker, the proxy's first, "" until that is known or if it has no
     addresses. `is_joined` if the session was open before the recording began, so that its beginning is missing.
-    `is_amqp010` if it speaks AMQP 0-10.
     """
 
-    __slots__ = ("is_amqp010", "is_joined", "is_tls", "name", "number", "upstream_name")
-
-    def __init__(
-        self,
-        number: int,
-        name: str,
-        *,
-        is_tls: bool,
-        is_joined: bool,
-        upstream_name: str = "",
-        is_amqp010: bool = False,
-    ) -> None:
-        self.number = number
-        self.name = name
-        self.is_tls = is_tls
-        self.is_joined = is_joined
-        self.upstream_name = upstream_name
-        self.is_amqp010 = is_amqp010
+    number: int
+    name: str
+    is_tls: bool
+    is_joined: bool
+    upstream_name: str = ""
+    dialect: Dialect = AMQP091
 
 
 class Lost(NamedTuple):
@@ -83,3 +73,8 @@ class Entry(NamedTuple):
     data: bytes
     note: Note
     event: Event | None = None
+
+    @property
+    def frames(self) -> int:
+        """Approximate number of frames, at least one if there is data."""
+        return self.connection.dialect.count_frames(self.data)

@@ -52,14 +52,15 @@ class EntryQueue:
             return self.size <= self.memory + OVERSHOOT
         return self.size + ENTRY_COST + size <= self.memory
 
-    def offer(self, entry: Entry, size: int) -> bool:
-        """Add an entry of `size` bytes, overhead included, if it fits into the memory; return whether it did."""
+    def offer(self, entry: Entry, size: int) -> int:
+        """Add an entry of `size` bytes, overhead included, if it fits; return how many wait now, 0 if it does not."""
         added = self._added + size
-        if added - self._taken - self._discarded > self.memory:
-            return False
+        waiting = added - self._taken - self._discarded
+        if waiting > self.memory:
+            return 0
         self._added = added
         self._entries.append(entry)
-        return True
+        return waiting
 
     def add(self, entry: Entry) -> None:
         self._added += ENTRY_COST + len(entry.data)

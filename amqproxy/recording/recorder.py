@@ -10,7 +10,7 @@ from typing import Protocol
 import msgspec
 import trio
 
-from amqproxy.amqp091.frame import METHOD, Frame, count_frames
+from amqproxy.amqp091.frame import METHOD, Frame
 from amqproxy.amqp091.methods import BY_INDEX, ChannelOpen
 from amqproxy.configuration.config import Limits, RecordConfig
 from amqproxy.process.log import logger
@@ -295,7 +295,7 @@ class _Recording:
         self._is_abandoned = True
         self._release()
         self._thread.abandon()
-        self._count_dropped(sum(count_frames(entry.data) for entry in self._queue.discard()))
+        self._count_dropped(sum(entry.frames for entry in self._queue.discard()))
 
     def fail(self, failure: Exception) -> None:
         """Handle a failure of the tap, which is not called any more."""
@@ -329,10 +329,9 @@ class _Recording:
 
     def _on_entry(self, session: int, size: int) -> None:
         waiting, memory = self._queue.size, self._queue.memory
-        if waiting >= self._queue.batch:
-            self._thread.wake()
-            if self._brake is not None and self._queue.is_waited_for and waiting > memory // 2:
-                self._hold(self._brake, session, size, is_full=waiting > memory + OVERSHOOT * 3 // 4)
+        self._thread.wake()
+        if self._brake is not None and self._queue.is_waited_for and waiting > memory // 2:
+            self._hold(self._brake, session, size, is_full=waiting > memory + OVERSHOOT * 3 // 4)
 
     def _hold(self, brake: TapBrake, session: int, size: int, *, is_full: bool) -> None:
         self._added[session] += size

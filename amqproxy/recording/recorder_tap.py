@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Callable, Sequence
 from typing import Any
-from weakref import WeakKeyDictionary
 
-from amqproxy.amqp010.protocol_header import HEADER as AMQP010_HEADER
-from amqproxy.amqp010.protocol_header import NAME as AMQP010
-from amqproxy.amqp091.transitions import CLIENT, SERVER, Peer
+from amqproxy.amqp091.protocol_header import recognise
+from amqproxy.peer import CLIENT, SERVER, Peer
+from amqproxy.recording.dialects import dialect_of
 from amqproxy.recording.entry import (
     CLIENT_LEG,
     LEGS,
@@ -22,13 +22,15 @@ from amqproxy.recording.entry import (
 )
 from amqproxy.recording.entry_queue import ENTRY_COST, EntryQueue
 from amqproxy.taps.dialects import chunk_of
-from amqproxy.taps.frame_chunk import FrameChunk
 from amqproxy.taps.note import NOTHING, Note
 from amqproxy.taps.protocol_error import AnyProtocolError
-from amqproxy.taps.tap import TappedSession, present
+from amqproxy.taps.tap import TappedSession
 
 EVENTS_SHARE = 2
 """Multiple of its memory up to which the queue accepts the ends of sessions, even if frames find no room."""
+
+_new: Callable[[type[Entry], tuple[Any, ...]], Entry] = tuple.__new__
+"""What `Entry` calls, in Python: it is called for each chunk."""
 
 _LEGS_OF = {"": (CLIENT_LEG, UPSTREAM_LEG), CLIENT_LEG: (CLIENT_LEG,), UPSTREAM_LEG: (UPSTREAM_LEG,)}
 
@@ -36,8 +38,8 @@ _LEGS_OF = {"": (CLIENT_LEG, UPSTREAM_LEG), CLIENT_LEG: (CLIENT_LEG,), UPSTREAM_
 class RecorderTap:
     """Puts entries into `queue`; frames that find no room are counted, and the count precedes the next entry.
 
-    `wake` is called after each entry with the session's number and the size of the entry, `count_dropped` with the
-    number of frames that are not recorded.
+    `wake` is called after each entry that completes a batch, with the session's number and the size of the entry;
+    `count_dropped` with the number of frames that are not recorded.
     """
 
     requires_decoding = False
@@ -49,13 +51,13 @@ class RecorderTap:
         wake: Callable[[int, int], None],
         count_dropped: Callable[[int], None],
         *,
-        clock: Callable[[], int] = present,
+        clock: Callable[[], int] = time.time_ns,
     ) -> None:
         self._queue = queue
         self._wake = wake
         self._count_dropped = count_dropped
         self._clock = clock
-        self._connections: WeakKeyDictionary[TappedSession, _Seen] = WeakKeyDictionary()
+        self._connections: dict[TappedSession, _Seen] = {}
 
     @property
     def connections(self) -> int:
@@ -63,23 +65,31 @@ class RecorderTap:
         return len(self._connections)
 
     def saw_protocol_header(self, session: TappedSession, data: bytes, sender: Peer = CLIENT) -> None:
+        protocol = recognise(data)
         if sender is SERVER:
-            seen = self._seen(session, is_amqp010=True)
+            seen = self._seen(session, protocol)
             if seen.header:
                 self._connect_upstream(session, seen)
             self._add(seen, SERVER, data, NOTHING)
             return
-        is_amqp010 = data == AMQP010_HEADER
-        seen = _Seen(_connection(session, is_joined=False, is_amqp010=is_amqp010), header=data)
-        self._connections[session] = seen
+        seen = self._connections[session] = _Seen(_connection(session, protocol, is_joined=False), header=data)
         self._add(seen, CLIENT, data, _AT_CLIENT)
 
     def saw_frames(self, session: TappedSession, sender: Peer, frames: Sequence[Any], note: Note = NOTHING) -> None:
-        chunk = frames if isinstance(frames, FrameChunk) else chunk_of(frames)
-        seen = self._seen(session, is_amqp010=chunk.protocol == AMQP010)
+        chunk = chunk_of(frames)
+        seen = self._connections.get(session) or self._seen(session, chunk.protocol)
         if seen.header and note.leg != CLIENT_LEG:
             self._connect_upstream(session, seen)
-        self._add(seen, sender, chunk.data, note, frames=chunk)
+        data = chunk.data
+        if data and not seen.lost:  # nearly always; everything else takes several times as long
+            queue, size = self._queue, ENTRY_COST + len(data)
+            waiting = queue.offer(_new(Entry, (self._clock(), seen.connection, sender, data, note, None)), size)
+            if waiting:
+                seen.is_recorded = True
+                if waiting >= queue.batch:
+                    self._wake(seen.connection.number, size)
+                return
+        self._add(seen, sender, data, note, frames=chunk)
 
     def lose_frames(self, session: TappedSession, sender: Peer, frames: int, size: int, note: Note) -> None:
         """Count frames that passed without being recorded, of `size` bytes in total."""
@@ -112,11 +122,10 @@ class RecorderTap:
         seen.connection.upstream_name = session.upstream_name
         self._add(seen, CLIENT, header, _AT_UPSTREAM)
 
-    def _seen(self, session: TappedSession, *, is_amqp010: bool = False) -> _Seen:
+    def _seen(self, session: TappedSession, protocol: str | None = None) -> _Seen:
         seen = self._connections.get(session)
         if seen is None:
-            connection = _connection(session, is_joined=True, is_amqp010=is_amqp010)
-            seen = self._connections[session] = _Seen(connection)
+            seen = self._connections[session] = _Seen(_connection(session, protocol, is_joined=True))
         return seen
 
     def _add(
@@ -129,15 +138,7 @@ class RecorderTap:
         frames: Sequence[Any] = (),
         event: Event | None = None,
     ) -> None:
-        queue, size = self._queue, ENTRY_COST + len(data)
-        if (
-            data
-            and not seen.lost
-            and queue.offer(Entry(self._clock(), seen.connection, sender, data, note, event), size)
-        ):
-            seen.is_recorded = True
-            self._wake(seen.connection.number, size)
-            return
+        queue = self._queue
         if data and not queue.has_room(len(data)):
             count = len(frames) or 1
             for leg in _LEGS_OF[note.leg]:
@@ -154,7 +155,8 @@ class RecorderTap:
             queue.add(Entry(now, seen.connection, lost_by, b"", NOTHING, Lost(leg, lost_frames, lost_size)))
         seen.lost.clear()
         queue.add(Entry(now, seen.connection, sender, data, note, event))
-        self._wake(seen.connection.number, ENTRY_COST + len(data))
+        if queue.size >= queue.batch:
+            self._wake(seen.connection.number, ENTRY_COST + len(data))
 
 
 _AT_CLIENT = Note(leg=CLIENT_LEG)
@@ -181,13 +183,7 @@ class _Seen:
         self.lost[sender, leg] = before[0] + frames, before[1] + size
 
 
-def _connection(session: TappedSession, *, is_joined: bool, is_amqp010: bool) -> RecordedConnection:
-    name = session.upstream_name if is_joined else ""
-    return RecordedConnection(
-        session.number,
-        session.name,
-        is_tls=session.is_tls,
-        is_joined=is_joined,
-        upstream_name=name,
-        is_amqp010=is_amqp010,
-    )
+def _connection(session: TappedSession, protocol: str | None, *, is_joined: bool) -> RecordedConnection:
+    upstream_name = session.upstream_name if is_joined else ""
+    dialect = dialect_of(protocol)
+    return RecordedConnection(session.number, session.name, session.is_tls, is_joined, upstream_name, dialect)

@@ -1,20 +1,21 @@
-"""Encoding of entries as pcapng blocks: an interface for each leg, and a TCP connection on it for each session."""
+"""Encoding of entries as pcapng blocks: an interface for each leg, and a TCP connection on it for each session.
+
+This module may be compiled.
+"""
 
 from __future__ import annotations
+
+try:
+    import cython
+except ImportError:
+    from amqproxy.compiled import _cython as cython
 
 import platform
 from collections.abc import Sequence
 from importlib.metadata import version
+from typing import Any
 
-from amqproxy.amqp091.errors import ProtocolError
-from amqproxy.amqp091.frame import OVERHEAD, Frame
-from amqproxy.amqp091.transitions import CLIENT, Peer
-from amqproxy.capture.amqp010.frame_cuts import frame_bounds
-from amqproxy.capture.amqp010.frame_cuts import segments as amqp010_segments
-from amqproxy.capture.amqp010.secrets import masked as amqp010_masked
-from amqproxy.capture.amqp010.secrets import masked_rubbish as amqp010_masked_rubbish
-from amqproxy.capture.amqp091.frame_cuts import HAS_SECRET, FrameCutter, secret_frame, segments
-from amqproxy.capture.amqp091.secrets import masked, masked_rubbish
+from amqproxy.capture.amqp091.frame_cuts import HAS_SECRET, FrameCutter, segments
 from amqproxy.capture.cuts import Cuts
 from amqproxy.capture.packet_comment import (
     comment_of,
@@ -36,6 +37,7 @@ from amqproxy.capture.pcapng_writer import (
 from amqproxy.capture.synthetic_tcp import CLIENT as CLIENT_END
 from amqproxy.capture.synthetic_tcp import MAX_SEGMENT_BYTES, SyntheticTCP
 from amqproxy.capture.synthetic_tcp import SERVER as SERVER_END
+from amqproxy.peer import CLIENT, Peer
 from amqproxy.recording.entry import CLIENT_LEG, UPSTREAM_LEG, Ended, Entry, Lost, RecordedConnection, Violation
 from amqproxy.recording.leg_addresses import addresses_of
 from amqproxy.taps.note import NOTHING
@@ -55,7 +57,12 @@ _PROTOCOL_HEADER = b"AMQP"
 _TICK_NS = 4096
 """Clock unit from which initial sequence numbers are derived, as real TCP stacks do."""
 
+_CLIENT_END = cython.declare(cython.int, CLIENT_END)
+_SERVER_END = cython.declare(cython.int, SERVER_END)
 
+
+@cython.final
+@cython.cclass
 class RecordingEncoder:
     """Encodes the files of one recording; each begins with `begin` and can be read on its own.
 
@@ -101,44 +108,30 @@ class RecordingEncoder:
 
     def find_cuts(self, entries: Sequence[Entry]) -> list[Cuts | None]:
         """Return where to cut the data of each entry into packets; other threads may run meanwhile."""
-        return self._cutter.find([b"" if entry.connection.is_amqp010 else entry.data for entry in entries])
+        return self._cutter.find([each.data if each.connection.dialect.is_cut_in_groups else b"" for each in entries])
 
     def add(self, entry: Entry, cuts: Cuts | None) -> None:
         """Append the packets of an entry to `made`, cut as `find_cuts` returned."""
         ts_ns, connection, sender, data, note, event = entry
-        if cuts is None and event is None and note is NOTHING and not connection.is_amqp010:
-            session = self._sessions.get(connection)
-            if session is not None and len(session.legs) == len(self._legs):  # most entries are one packet on each leg
-                size = len(data)
-                whole = ((0, size, size),)
-                for leg in session.legs.values():
-                    leg.send(ts_ns, sender, data, (), whole, self._file, self.made)
-                return
+        dialect = connection.dialect
         comments: tuple[str, ...] = ()
-        if event is None and connection.is_amqp010:
-            without_secrets = amqp010_masked(data) if sender is CLIENT else data
-            if without_secrets is not data:
-                data = without_secrets
-                self._session(connection).has_login = True
-            cuts = amqp010_segments(data, MAX_SEGMENT_BYTES, self._body)
-            if note is not NOTHING and not data.startswith(_PROTOCOL_HEADER):
-                comments = (comment_of(note),)
-        elif event is None:
+        if event is None:
+            if not dialect.is_cut_in_groups:
+                cuts = HAS_SECRET if sender is CLIENT else dialect.segments(data, MAX_SEGMENT_BYTES, self._body)
             if cuts is HAS_SECRET:
-                data = masked(data)
-                cuts = segments(data, MAX_SEGMENT_BYTES, self._body)
-                session = self._session(connection)
-                session.has_login = True
-                if shown := _shown_name(data):
-                    session.shown_name = shown
-                    comments = (name_comment(shown),)
+                without_secrets = dialect.masked(data)
+                if without_secrets is not data:
+                    data = without_secrets
+                    session = self._session(connection)
+                    session.has_login = True
+                    if shown := dialect.connection_name(data):
+                        session.shown_name = shown
+                        comments = (name_comment(shown),)
+                cuts = dialect.segments(data, MAX_SEGMENT_BYTES, self._body)
             if note is not NOTHING and not data.startswith(_PROTOCOL_HEADER):
                 comments = (*comments, comment_of(note))
         elif isinstance(event, Violation):
-            if connection.is_amqp010:
-                data = amqp010_masked_rubbish(amqp010_masked(data))
-            else:
-                data = masked_rubbish(masked(data))
+            data = dialect.masked_rubbish(dialect.masked(data))
             if sender is CLIENT and not self._session(connection).has_login:
                 data = data[:FRAME_HEAD] + b"*" * (len(data) - FRAME_HEAD)
             cuts = segments(data, MAX_SEGMENT_BYTES, -1)
@@ -152,10 +145,10 @@ class RecordingEncoder:
             for leg in ended.legs.values() if ended else ():
                 leg.end(ts_ns, event.reason, self._file, self.made)
             return
-        for name in (note.leg,) if note.leg else self._legs:
-            if name in self._interfaces:
-                leg = self._leg(entry, name)
-                leg.send(ts_ns, sender, data, comments, cuts or ((0, len(data), len(data)),), self._file, self.made)
+        only = note.leg
+        for name in self._legs:
+            if not only or name == only:
+                self._leg(entry, name).send(ts_ns, sender is CLIENT, data, comments, cuts, self._file, self.made)
 
     def lose(self, entry: Entry) -> None:
         """Count an entry that will not be written as lost; the next packet shows the gap."""
@@ -164,7 +157,7 @@ class RecordingEncoder:
         elif isinstance(entry.event, Lost):
             self.encode(entry)
         elif entry.data:
-            lost = Lost("", _frames_in(entry), len(entry.data))
+            lost = Lost("", entry.frames, len(entry.data))
             for name in self._legs:
                 if entry.note.leg in ("", name):
                     self._leg(entry, name).lose(entry.sender, lost)
@@ -184,7 +177,7 @@ class RecordingEncoder:
             session = self._sessions.get(entry.connection)
             if session is None or not entry.data:
                 continue
-            frames = _frames_in(entry)
+            frames = entry.frames
             for name, leg in session.legs.items():
                 if entry.note.leg in ("", name):
                     leg.note_lost(_end_of(entry.sender), frames, len(entry.data))
@@ -203,13 +196,15 @@ class RecordingEncoder:
             each.dropped = 0
         return b"".join(blocks)
 
+    @cython.cfunc
     def _leg(self, entry: Entry, name: str) -> _Leg:
         session = self._session(entry.connection)
-        leg = session.legs.get(name)
+        leg: _Leg | None = session.legs.get(name)
         if leg is None:
             leg = session.legs[name] = _Leg(name, entry, session, self._interfaces[name])
         return leg
 
+    @cython.cfunc
     def _session(self, connection: RecordedConnection) -> _Session:
         session = self._sessions.get(connection)
         if session is None:
@@ -217,10 +212,10 @@ class RecordingEncoder:
         return session
 
 
+@cython.final
+@cython.cclass
 class _Interface:
     """Counters of one interface in one file, and the losses shown by packets that may still be unwritten."""
-
-    __slots__ = ("dropped", "number", "packets", "shown", "start_ns")
 
     def __init__(self, number: int) -> None:
         self.number = number
@@ -233,6 +228,8 @@ class _Interface:
         self.start_ns = now_ns
 
 
+@cython.final
+@cython.cclass
 class _Session:
     """State of a session: its legs, and the name that its client gave the connection, "" if none.
 
@@ -240,32 +237,19 @@ class _Session:
     another protocol.
     """
 
-    __slots__ = ("has_login", "legs", "shown_name")
-
     def __init__(self, *, has_login: bool) -> None:
         self.has_login = has_login
         self.legs: dict[str, _Leg] = {}
         self.shown_name = ""
 
 
+@cython.final
+@cython.cclass
 class _Leg:
     """One TCP connection of a session: its packets, and the losses that the next ones have to show.
 
     Its first packet in each file carries the session comment.
     """
-
-    __slots__ = (
-        "_connection",
-        "_file",
-        "_flags",
-        "_interface",
-        "_is_open",
-        "_lost",
-        "_name",
-        "_options",
-        "_session",
-        "_tcp",
-    )
 
     def __init__(self, name: str, entry: Entry, session: _Session, interface: _Interface) -> None:
         connection = entry.connection
@@ -282,31 +266,32 @@ class _Leg:
         client, server = addresses_of(address, connection.number, name)
         self._tcp = SyntheticTCP(client, server, entry.ts_ns // _TICK_NS + connection.number)
 
+    @cython.cfunc
     def send(
         self,
-        ts_ns: int,
-        sender: Peer,
+        ts_ns: cython.ulonglong,
+        is_client: cython.bint,
         data: bytes,
-        comments: tuple[str, ...],
-        cuts: Sequence[tuple[int, int, int]],
-        file: int,
+        comments: Any,
+        cuts: Any,
+        file: cython.int,
         made: PacketPieces,
-    ) -> None:
-        """Append the packets of data sent by one end."""
+    ) -> object:
+        """Append the packets of data sent by one end; without `cuts` it is one packet."""
         if not self._is_open:
             self._open(ts_ns, file, made)
         tcp = self._tcp
-        interface = self._interface
-        end = CLIENT_END if sender is CLIENT else SERVER_END
-        for start, kept, stop in cuts:
+        end: cython.int = _CLIENT_END if is_client else _SERVER_END
+        options: bytes
+        for start, kept, stop in cuts or ((0, len(data), len(data)),):
             options = self._options[end]
             if comments or self._lost or self._file != file:
                 options = self._remarks(end, file, comments)
-            made.add_data(interface.number, ts_ns, tcp, end, data, start, kept, stop, options)
-        interface.packets += len(cuts)
-        header = tcp.acknowledgement(end)
-        if header:
-            self._add(ts_ns, 1 - end, header, file, made)
+            made.add_data(self._interface.number, ts_ns, tcp, end, data, start, kept, stop, options)
+            self._interface.packets += 1
+        if tcp._owes_acknowledgement(end):
+            self._add(ts_ns, 1 - end, tcp.acknowledge(1 - end), file, made)
+        return None
 
     def lose(self, sender: Peer, lost: Lost) -> None:
         """Skip the sequence numbers of lost frames, and note the loss on the next packet of that end."""
@@ -368,23 +353,12 @@ class _Leg:
             session=connection.name,
             is_tls=connection.is_tls and self._name == CLIENT_LEG,
             shown_name=self._session.shown_name,
-            is_amqp010=connection.is_amqp010,
+            protocol=connection.dialect.name,
         )
 
 
 def _end_of(sender: Peer) -> int:
     return CLIENT_END if sender is CLIENT else SERVER_END
-
-
-def _shown_name(data: bytes) -> str:
-    """Return the connection name from the start-ok among these frames; "" if the client gives none."""
-    at = secret_frame(data, 0)
-    frame = Frame(data[at : at + OVERHEAD + int.from_bytes(data[at + 3 : at + 7])])
-    try:
-        name = frame.method.client_properties["connection_name"]
-    except (ProtocolError, AttributeError, KeyError):  # another method with a secret, for example
-        return ""
-    return name if isinstance(name, str) else ""
 
 
 def _ended_by(reason: str, leg: str) -> int:
@@ -395,15 +369,3 @@ def _ended_by(reason: str, leg: str) -> int:
     if first in ("server", "upstream"):
         return SERVER_END
     return SERVER_END if leg == CLIENT_LEG else CLIENT_END
-
-
-def _frames_in(entry: Entry) -> int:
-    """Return the approximate number of frames in an entry, at least one."""
-    data = entry.data
-    if entry.connection.is_amqp010:
-        return sum(1 for _ in frame_bounds(data)) or 1
-    count = position = 0
-    while position + 7 <= len(data):
-        position += 8 + int.from_bytes(data[position + 3 : position + 7])
-        count += 1
-    return count or 1

@@ -8,7 +8,6 @@ from collections.abc import Callable, Sequence
 from contextlib import suppress
 from pathlib import Path
 
-from amqproxy.amqp091.frame import count_frames
 from amqproxy.capture.packet_pieces import Pieces
 from amqproxy.configuration.config import RecordConfig
 from amqproxy.process.log import logger
@@ -127,7 +126,7 @@ class RecordingFiles:
         for place, (entry, cuts) in enumerate(zip(entries, encoder.find_cuts(entries), strict=True)):
             if self._descriptor < 0:
                 encoder.lose(entry)
-                self.lost += count_frames(entry.data)
+                self.lost += entry.frames
                 first = place + 1
                 continue
             encoder.add(entry, cuts)
@@ -239,7 +238,7 @@ class RecordingFiles:
                 self._note_success()
             return
         self._encoder.note_unwritten(entries)
-        self.lost += sum(count_frames(entry.data) for entry in entries)
+        self.lost += sum(entry.frames for entry in entries)
 
     def _write_all(self, pieces: Sequence[bytes | memoryview]) -> None:
         """Write all pieces, or none. `OSError`."""

@@ -6,7 +6,6 @@ import threading
 from collections.abc import Callable
 from typing import Protocol
 
-from amqproxy.amqp091.frame import count_frames
 from amqproxy.process.supervision import describe, report
 from amqproxy.recording.entry import Entry
 from amqproxy.recording.entry_queue import BATCH, EntryQueue
@@ -112,7 +111,7 @@ class WritingThread:
         queue = self._queue
         while entries := queue.take(BATCH):
             if self._is_abandoned or not self._contained(self._writer.write, entries):
-                self._count_lost(sum(count_frames(entry.data) for entry in entries))
+                self._count_lost(sum(entry.frames for entry in entries))
             queue.done(entries)
             if queue.size <= queue.memory // 2:
                 self._drained()
