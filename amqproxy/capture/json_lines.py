@@ -305,7 +305,7 @@ def put_table(
 ) -> cython.Py_ssize_t:
     """Write the entries of a table as an object, or unless they `are_named` those of an array.
 
-    Of entries with the same name the first is used, which is left to a record.
+    Entries with the same name, and tables that look like their values, are left to a record.
     """
     p: cython.p_const_uchar = data
     first: cython.Py_ssize_t = position
@@ -324,6 +324,8 @@ def put_table(
             name = position
             position += 1 + p[position]
             if position >= end or count == MAX_NAMES or (count and _is_known(p, first, name)):
+                return -1
+            if depth and position - name == 9 and data[name + 1 : position] == b"repeated":
                 return -1
             count += 1
             at = put_text(out, at, p, name + 1, position)

@@ -1,7 +1,7 @@
 """Methods rebuilt from the names and arguments in tables.
 
-Information that JSON lacks is lost: the exact types of values. A 0-10 declare is rebuilt as 0-9-1: its alternate
-exchange is an argument.
+Information that JSON lacks is lost: the exact types of values. The field for the alternate exchange of a
+declare becomes an argument.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from amqproxy.amqp091.wire import Table
 from amqproxy.rules.matching.operations import ALTERNATE_EXCHANGE, DEAD_LETTER_EXCHANGE
 
 _ALTERNATE = {"exchange.declare": ALTERNATE_EXCHANGE, "queue.declare": DEAD_LETTER_EXCHANGE}
-"""Arguments that replace a 0-10 field."""
+"""Arguments that replace the field `alternate_exchange`."""
 
 
 @lru_cache(maxsize=4096)
@@ -41,10 +41,10 @@ def table_of(value: Any) -> Table:
 
 
 def _repeated(value: Any) -> list[Any]:
-    """Return the values of a name, all of them if the table has several."""
+    """Return the values of a name, as `json_entries` writes them."""
     match value:
-        case {"repeated": [first, second, *rest]} if len(value) == 1:
-            return [first, second, *rest]
+        case {"repeated": [first, *rest]} if len(value) == 1:
+            return [first, *rest]
         case _:
             return [value]
 
@@ -59,7 +59,7 @@ def _entry(value: Any) -> Any:
             return _text(value)
         case dict():
             return table_of(value)
-        case int() if value >> 63 > 0:  # a uint64 of 0-10
+        case int() if value >> 63 > 0:  # no type of 0-9-1
             return str(value)
         case list():
             return [_entry(each) for each in value]

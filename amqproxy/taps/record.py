@@ -223,20 +223,18 @@ def json_mapping(mapping: Mapping[str, Any]) -> dict[str, Any]:
 def json_entries(entries: Iterable[tuple[str, Any]]) -> dict[str, Any]:
     """Return the entries of a table as an object; the values of a repeated name become `{"repeated": […]}`.
 
-    `entries` are names with their values in JSON form.
+    So does a single value that is such an object itself. `entries` are names with their values in JSON form.
     """
-    found: dict[str, Any] = {}
-    repeated: dict[str, list[Any]] = {}
+    found: dict[str, list[Any]] = {}
     for name, value in entries:
-        shown = _json_name(name)
-        if shown not in found:
-            found[shown] = value
-        elif shown in repeated:
-            repeated[shown].append(value)
-        else:
-            values = repeated[shown] = [found[shown], value]
-            found[shown] = {"repeated": values}
-    return found
+        found.setdefault(_json_name(name), []).append(value)
+    return {
+        name: {"repeated": each} if len(each) > 1 or _is_repeated(each[0]) else each[0] for name, each in found.items()
+    }
+
+
+def _is_repeated(value: Any) -> bool:
+    return isinstance(value, dict) and value.keys() == {"repeated"} and isinstance(value["repeated"], list)
 
 
 def _json_name(name: str) -> str:

@@ -70,13 +70,14 @@ def test_values_that_json_does_not_have() -> None:
         Field("D", "D", Decimal("-123.45")),
         *(Field("twin", "I", number) for number in range(3)),
     ]
+    odd.append(Field("odd", "F", Table({"repeated": [1, 2]})))
     tables = [Table(odd[:7]), Table(odd), Table({"nested": Table(odd), "in": [math.nan, Table(odd)]})]
     data = b"".join([encode_frame(HEADER, 1, ContentHeader(9, Properties(headers=each)).encode()) for each in tables])
     passed: list[Decoded] = [Amqp091DecodedFrames(*WHERE, Amqp091Chunk(data, 0))]
     lines = written(passed, 0)
     assert lines == by_records(passed, 0)
     assert b'"ff":{"repeated":["NaN","Infinity","-Infinity"]}' in lines
-    assert b'"D":"-123.45","twin":{"repeated":[0,1,2]}' in lines
+    assert b'"D":"-123.45","twin":{"repeated":[0,1,2]},"odd":{"repeated":[{"repeated":[1,2]}]}' in lines
     assert b"null" not in lines
 
 

@@ -28,6 +28,10 @@ pytestmark = pytest.mark.once
         methods.ExchangeBind(destination="a", source="b", routing_key="k"),
         methods.QueueDeclare(queue="\udcff"),
         methods.QueueDeclare(queue="q", arguments=Table([Field("a", "I", 1), Field("a", "S", "x")])),
+        methods.QueueDeclare(
+            queue="q", arguments=Table({"a": Table({"repeated": [1, 2]}), "b": Table({"repeated": []})})
+        ),
+        methods.QueueDeclare(queue="q", arguments=Table({"repeated": [1, 2], "c": [Table({"repeated": [3, 4]})]})),
     ],
 )
 def test_a_method_is_the_one_that_was_sent(method: Method) -> None:

@@ -392,7 +392,7 @@ def put_map(
 ) -> cython.Py_ssize_t:
     """Write a map after its size, as an object, or unless its values `are_named` a list.
 
-    Of entries with the same key the last is used, which is left to a record.
+    Entries with the same key, and maps that look like their values, are left to a record.
     """
     p: cython.p_const_uchar = data
     first: cython.Py_ssize_t = position + 4
@@ -413,6 +413,8 @@ def put_map(
                 key = position
                 position += 1 + p[position]
                 if position >= end or count == MAX_KEYS or (count and _is_known(p, first, key)):
+                    return -1
+                if depth > 1 and position - key == 9 and data[key + 1 : position] == b"repeated":
                     return -1
                 at = put_text(out, at, p, key + 1, position)
                 if at < 0:

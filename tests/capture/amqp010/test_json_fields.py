@@ -152,3 +152,12 @@ def test_a_body_that_was_captured_in_part() -> None:
     lines = written(passed, 5)
     assert lines == by_records(passed, 5)
     assert b'"size":10,"body":"ab","lost":8' in lines
+
+
+@pytest.mark.parametrize("outer", [Map({"k": Map({"repeated": [1, 2]})}), Map({"repeated": [1, 2], "k": "x"})])
+def test_maps_that_look_like_the_values_of_a_repeated_key(outer: Map) -> None:
+    payload = Header((MessageProperties(application_headers=outer),)).encode()
+    passed: list[Decoded] = [
+        Amqp010DecodedFrames(*WHERE, [Frame(encode_frame(3, HEADER, 1, payload))], command_ids=[None])
+    ]
+    assert written(passed, 0) == by_records(passed, 0)

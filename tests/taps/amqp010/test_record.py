@@ -107,6 +107,7 @@ def test_what_is_malformed_is_an_error(kind: int, code: int) -> None:
         (Map([Entry("k", "str16-utf16", "\ud800")]), {"k": {"base64": "7aCA"}}),
         (Map([Entry("k", "char-utf32", "\ud800")]), {"k": {"base64": "7aCA"}}),
         (Map([Entry("k", "int32", 1), Entry("k", "str8", "x")]), {"k": {"repeated": [1, "x"]}}),
+        (Map({"k": Map({"repeated": List([1, 2])})}), {"k": {"repeated": [{"repeated": [1, 2]}]}}),
         (Array("double", [math.nan, -math.inf]), ["NaN", "-Infinity"]),
         (None, None),
         (True, True),
