@@ -7,7 +7,7 @@ from typing import Any
 
 from amqproxy.amqp010.login import NAME_PROPERTIES
 
-_NAMES = ("connection_name", *NAME_PROPERTIES)
+NAMES = ("connection_name", *NAME_PROPERTIES)
 
 
 ALIASES = ("client.name", "client.connection_name", "connection_name")
@@ -16,7 +16,7 @@ ALIASES = ("client.name", "client.connection_name", "connection_name")
 
 def given_name(properties: Mapping[str, Any]) -> str:
     """Return the connection name, or the client's name, from its properties as text; "" if there is none."""
-    for each in _NAMES:
+    for each in NAMES:
         name = properties.get(each)
         if name:
             return name.decode("utf-8", "backslashreplace") if isinstance(name, bytes) else str(name)

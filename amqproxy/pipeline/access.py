@@ -89,7 +89,7 @@ def _copies() -> Column:
 def _requests(events: DataFrame) -> DataFrame:
     """Return the clients' requests, with the last declared queue of the channel in place of an empty name."""
     argument = fn.get_json_object("arguments", "$.queue")
-    # 0-10 bindings without a routing key; 0-9-1 uses these names for other methods.
+    # Bindings of queues have a binding key there; 0-9-1 uses these names for bindings of exchanges.
     is_binding = fn.col("method").isin("exchange.bind", "exchange.unbind") & fn.col("routing_key").isNull()
     method = (
         fn.when(fn.col("method") == "message.subscribe", "basic.consume")

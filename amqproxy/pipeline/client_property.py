@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from amqproxy.amqp010.login import NAME_PROPERTIES
+from amqproxy.conversion.client_name import NAMES
 
 
 def client_property(*names: str) -> str:
@@ -11,5 +11,5 @@ def client_property(*names: str) -> str:
     return f"coalesce({', '.join(found)})"
 
 
-CLIENT_NAME = client_property("connection_name", *NAME_PROPERTIES, "product")
+CLIENT_NAME = client_property(*NAMES, "product")
 """Connection name, or product, of a client."""

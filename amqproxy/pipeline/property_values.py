@@ -8,8 +8,6 @@ import msgspec
 
 from amqproxy.amqp091.properties import NO_PROPERTIES, Properties
 from amqproxy.amqp091.wire import Table
-from amqproxy.taps.amqp010.record import plain
-from amqproxy.taps.amqp010.transfers import TransferProperties
 from amqproxy.taps.record import encoded, json_mapping, json_value
 from amqproxy.taps.trace.events import MessageProperties
 
@@ -45,10 +43,10 @@ class PropertyValues:
         """Set the properties of the next rows."""
         self.properties = properties
         self.size = 0
-        if isinstance(properties, TransferProperties):
-            self.columns = self._columns_of_transfer(properties)
-        else:
+        if isinstance(properties, Properties):
             self.columns = self._columns_of(properties)
+        else:
+            self.columns = self._columns_of_others(properties)
 
     def _columns_of(self, properties: Properties) -> tuple[Any, ...]:
         if properties is NO_PROPERTIES:
@@ -73,15 +71,15 @@ class PropertyValues:
         self.size += len(text)
         return (text, *values)
 
-    def _columns_of_transfer(self, properties: TransferProperties) -> tuple[Any, ...]:
-        """Return the properties in JSON by their 0-10 names, and in the columns of their 0-9-1 counterparts."""
+    def _columns_of_others(self, properties: Any) -> tuple[Any, ...]:
+        """Return properties in JSON by their protocol's names, and in the columns of their 0-9-1 counterparts."""
         present = properties.present()
         if not present:
             return _NONE
         text = encoded(present)
         values = [getattr(properties, name) for name in _FIELDS]
         if values[_HEADERS] is not None:
-            values[_HEADERS] = encoded(plain(values[_HEADERS]))
+            values[_HEADERS] = encoded(present["application_headers"])
         self.size = len(text) + len(values[_HEADERS] or b"")
         return (text, *values)
 

@@ -65,7 +65,7 @@ FROM {anomalies} a ORDER BY abs(a.score) DESC, hour, text
 
 
 def _reported(name: str, sql: str, limit: int = 15) -> Question:
-    return Question(name=name, title=name, about=name, sql=sql, limit=limit)
+    return Question(name=name, about=name, sql=sql, limit=limit)
 
 
 TALKERS = {each: _reported(f"top-{each}", TOP.replace("<by>", each)) for each in ("exchange", "queue", "user")}

@@ -17,23 +17,18 @@ from importlib.metadata import version
 from types import MethodType
 from typing import Any
 
-from amqproxy.amqp010.tally import Tally as Amqp010Tally
-from amqproxy.amqp091.tally import Tally
 from amqproxy.compiled._pure import is_compiled
 
 FORMAT = 6
 """Format number, to be raised with each change of the state."""
 
 _MODULES = (
-    "amqproxy.amqp010.",
-    "amqproxy.amqp091.",
-    "amqproxy.capture.amqp010.frame_resync",
-    "amqproxy.capture.amqp091.boundary",
+    "amqproxy.amqp",
+    "amqproxy.capture.amqp",
     "amqproxy.capture.conversation",
     "amqproxy.capture.decode",
     "amqproxy.capture.endpoints",
     "amqproxy.capture.fragments",
-    "amqproxy.capture.amqp091.frame_resync",
     "amqproxy.capture.packets",
     "amqproxy.capture.reassembly",
     "amqproxy.capture.stream_events",
@@ -41,15 +36,14 @@ _MODULES = (
     "amqproxy.peer",
     "amqproxy.pipeline.event_rows",
     "amqproxy.pipeline.pending_rows",
-    "amqproxy.taps.amqp010.",
-    "amqproxy.taps.amqp091.",
+    "amqproxy.taps.amqp",
     "amqproxy.taps.findings.",
     "amqproxy.taps.note",
     "amqproxy.taps.observer",
     "amqproxy.taps.session_trace",
     "amqproxy.taps.trace.",
 )
-"""Modules of all classes in states; a dot at the end marks a package."""
+"""Prefixes of the modules of all classes in states; `amqp` begins the packages of the protocols."""
 
 _OTHERS = frozenset(
     (
@@ -119,10 +113,8 @@ class _Pickler(pickle.Pickler):
     def reducer_override(self, value: Any) -> Any:
         if isinstance(value, MethodType):
             return _bound, (value.__self__, value.__name__)
-        if isinstance(value, Tally):  # counters, unused for captures, in memory that cannot be pickled
-            return Tally, ()
-        if isinstance(value, Amqp010Tally):
-            return Amqp010Tally, ()
+        if type(value).__name__ == "Tally":  # counters, unused for captures, in memory that cannot be pickled
+            return type(value), ()
         return NotImplemented
 
 
@@ -139,7 +131,7 @@ class _Unpickler(pickle.Unpickler):
             return getattr(import_module(module), name)
         if (module, name) == (__name__, "_bound"):
             return _bound
-        if any(module.startswith(each) if each.endswith(".") else module == each for each in _MODULES):
+        if module.startswith(_MODULES):
             found: Any = import_module(module)
             for part in name.split("."):
                 found = getattr(found, part)

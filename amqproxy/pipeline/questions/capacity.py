@@ -1,16 +1,13 @@
-"""Messages and bytes of each tenant, for capacity planning and billing.
+"""Messages and bytes of each virtual host or user, for billing.
 
 A tenant is a virtual host, or a user in it (`--by user`). Bytes are those of bodies. `share` is the tenant's part of
 all bytes, published and delivered. It covers 30 days, unless `--start` and `--last` say otherwise.
 """
 
-from __future__ import annotations
-
 from amqproxy.pipeline.questions.question import DAY, Option, Question
 
 QUESTION = Question(
     name="capacity",
-    title="messages and bytes of each virtual host or user, for billing",
     about=__doc__,
     options=(Option("by", "virtual-host or user", "virtual-host", ("virtual-host", "user")),),
     seconds=30 * DAY,

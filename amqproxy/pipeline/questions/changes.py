@@ -1,17 +1,14 @@
-"""Changes between two time spans, such as two days.
+"""Changes between two days.
 
 For each exchange, queue and user: messages published and delivered, and errors, in the requested span and in the
 earlier one: a day and the day before, unless `--start`, `--last` and `--before` say otherwise. New and vanished objects
 come first, then the largest changes.
 """
 
-from __future__ import annotations
-
 from amqproxy.pipeline.questions.question import DAY, Question
 
 QUESTION = Question(
     name="changes",
-    title="changes between two days",
     about=__doc__,
     seconds=DAY,
     sql="""

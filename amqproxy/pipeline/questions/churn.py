@@ -1,17 +1,14 @@
-"""Users that open the most connections.
+"""Users that open the most connections, and their duration.
 
 Connections that were open in the requested span, by user and client program: their number, duration, messages per
 connection, and how many ended in an error. Many short connections with a message or two each cost broker and client
 more than the messages themselves.
 """
 
-from __future__ import annotations
-
 from amqproxy.pipeline.questions.question import Question
 
 QUESTION = Question(
     name="churn",
-    title="users that open the most connections, and their duration",
     about=__doc__,
     sql="""
 SELECT c.user AS user, c.client AS client, c.virtual_host AS virtual_host, count(*) AS connections,

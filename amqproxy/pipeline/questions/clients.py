@@ -4,13 +4,10 @@ Each protocol, product, version and platform of clients, with the users and the 
 update, and their users.
 """
 
-from __future__ import annotations
-
 from amqproxy.pipeline.questions.question import Question
 
 QUESTION = Question(
     name="clients",
-    title="client libraries in use, and their login mechanisms",
     about=__doc__,
     sql="""
 SELECT c.protocol AS protocol, c.product AS product, c.version AS version, c.platform AS platform,

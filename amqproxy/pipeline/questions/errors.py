@@ -4,13 +4,10 @@ Errors by kind, reply code, text and method, and by user and client program: clo
 and nacked publishes, refused logins, and unreadable parts of the recording.
 """
 
-from __future__ import annotations
-
 from amqproxy.pipeline.questions.question import Question
 
 QUESTION = Question(
     name="errors",
-    title="errors, and the clients that they hit",
     about=__doc__,
     sql="""
 SELECT e.kind AS kind, e.code AS code, e.text AS text, e.method AS method, e.virtual_host AS virtual_host,

@@ -4,13 +4,10 @@ The findings of docs/findings.md, worst first, by kind and by user and client pr
 concerned, an example, and what to do.
 """
 
-from __future__ import annotations
-
 from amqproxy.pipeline.questions.question import Question
 
 QUESTION = Question(
     name="findings",
-    title="findings: likely mistakes and problems",
     about=__doc__,
     sql="""
 SELECT f.severity AS severity, f.kind AS kind, f.virtual_host AS virtual_host, f.user AS user, f.client AS client,

@@ -4,13 +4,10 @@ For each exchange, user and client program: the largest body, the median, the 99
 Only those with a body of at least `--least` bytes are listed.
 """
 
-from __future__ import annotations
-
 from amqproxy.pipeline.questions.question import Option, Question
 
 QUESTION = Question(
     name="large-messages",
-    title="publishers of the largest messages",
     about=__doc__,
     options=(Option("least", "minimum bytes of the largest body", 0),),
     limit=20,

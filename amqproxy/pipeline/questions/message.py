@@ -4,13 +4,10 @@ Its publishes and deliveries, in order, selected by `--message-id` or by `--dige
 other answers. Everything recorded until the end of the requested span is searched.
 """
 
-from __future__ import annotations
-
 from amqproxy.pipeline.questions.question import Option, Question
 
 QUESTION = Question(
     name="message",
-    title="publishes and deliveries of one message",
     about=__doc__,
     options=(
         Option("message_id", "the message's property message_id"),

@@ -6,13 +6,10 @@ the digest of one of them: `ask message --digest` shows its course. The publishe
 recorded.
 """
 
-from __future__ import annotations
-
 from amqproxy.pipeline.questions.question import Option, Question
 
 QUESTION = Question(
     name="poison",
-    title="sources of poison messages",
     about=__doc__,
     options=(Option("times", "number of deliveries that makes a message poison", 3),),
     sql="""

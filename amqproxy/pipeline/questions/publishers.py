@@ -5,13 +5,10 @@ the first and last time, and how many messages were returned as unroutable or re
 `--exchange ''`; `--routing-key` narrows it to one key (on the default exchange: one queue).
 """
 
-from __future__ import annotations
-
 from amqproxy.pipeline.questions.question import Option, Question
 
 QUESTION = Question(
     name="publishers",
-    title="publishers to an exchange",
     about=__doc__,
     options=(
         Option("exchange", "the exchange; '' for the default exchange", is_required=True),

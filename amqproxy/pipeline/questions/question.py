@@ -43,20 +43,25 @@ class Table(NamedTuple):
 
 
 class Question(msgspec.Struct, frozen=True, kw_only=True):
-    """A named question: `title` in a line, `about` in full, and the query that answers it.
+    """A named question: `about`, whose first line is its title, and the query that answers it.
 
     `seconds` is the default length of its span; `limit` the number of rows shown. With `needs_one`, one of the options
     must be given.
     """
 
     name: str
-    title: str
     about: str
     sql: str
     options: tuple[Option, ...] = ()
     seconds: int = 7 * DAY
     limit: int = 50
     needs_one: bool = False
+
+    @property
+    def title(self) -> str:
+        """The first line of `about`, within a sentence."""
+        line = self.about.partition("\n")[0].removesuffix(".")
+        return line[:1].lower() + line[1:]
 
     @property
     def tables(self) -> tuple[Table, ...]:

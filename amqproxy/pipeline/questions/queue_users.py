@@ -5,13 +5,10 @@ published to it by name (through the default exchange): how often, and the last 
 Messages that reach a queue through bindings are not shown: the broker routes them, and no client names the queue.
 """
 
-from __future__ import annotations
-
 from amqproxy.pipeline.questions.question import Option, Question
 
 QUESTION = Question(
     name="queue-users",
-    title="users of each queue, and their operations",
     about=__doc__,
     options=(Option("queue", "only this queue"),),
     limit=200,

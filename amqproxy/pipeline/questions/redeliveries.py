@@ -4,13 +4,10 @@ For each queue: deliveries, how many of them were redeliveries, and what consume
 are wasted work; many unsettled ones point to consumers that die before they acknowledge.
 """
 
-from __future__ import annotations
-
 from amqproxy.pipeline.questions.question import Question
 
 QUESTION = Question(
     name="redeliveries",
-    title="redelivered and unsettled messages of each queue",
     about=__doc__,
     sql="""
 SELECT d.queue AS queue, d.virtual_host AS virtual_host, count(*) AS deliveries,

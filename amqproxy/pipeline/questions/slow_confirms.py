@@ -4,13 +4,10 @@ The slowest single publishes, each with its publisher, destination and size: one
 (quorum, lazy, or replicated far away), all exchanges to the broker's disk.
 """
 
-from __future__ import annotations
-
 from amqproxy.pipeline.questions.question import Option, Question
 
 QUESTION = Question(
     name="slow-confirms",
-    title="publishes with the slowest confirms",
     about=__doc__,
     options=(Option("exchange", "only this exchange"),),
     limit=20,

@@ -1,17 +1,14 @@
-"""Consumers that have become slower, and by how much.
+"""Consumers that are slower than the week before.
 
 The time from delivery to acknowledgement of each queue, user and client program, in the requested span and in the
 earlier one (a week and the week before, unless `--start`, `--last` or `--before` say otherwise). Listed are those whose
 median is at least `--factor` times the earlier one, if both spans have at least `--least` acknowledgements.
 """
 
-from __future__ import annotations
-
 from amqproxy.pipeline.questions.question import Option, Question
 
 QUESTION = Question(
     name="slower-consumers",
-    title="consumers that are slower than the week before",
     about=__doc__,
     options=(
         Option("factor", "minimum slowdown factor", 1.25),

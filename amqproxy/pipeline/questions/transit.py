@@ -4,13 +4,10 @@ The time from publish to delivery, across connections, for each exchange and que
 It includes the time that messages waited in the queue.
 """
 
-from __future__ import annotations
-
 from amqproxy.pipeline.questions.question import Question
 
 QUESTION = Question(
     name="transit",
-    title="transit times of messages from publisher to consumer",
     about=__doc__,
     sql="""
 SELECT d.exchange AS exchange, d.queue AS queue, d.virtual_host AS virtual_host, count(*) AS messages,

@@ -4,13 +4,10 @@ Persistent messages (delivery_mode 2) that were published without confirm mode a
 client program: if their connection is lost, they may be lost too, and the client is not told.
 """
 
-from __future__ import annotations
-
 from amqproxy.pipeline.questions.question import Question
 
 QUESTION = Question(
     name="unconfirmed",
-    title="publishers of persistent messages without confirms",
     about=__doc__,
     sql="""
 SELECT m.exchange AS exchange, m.virtual_host AS virtual_host, m.user AS user, m.client AS client,

@@ -6,13 +6,10 @@ to it by name, or with the exact routing key of a binding (topic patterns and he
 more). `last_read` is the time of the last earlier delivery from it, if any. Fullest first.
 """
 
-from __future__ import annotations
-
 from amqproxy.pipeline.questions.question import Question
 
 QUESTION = Question(
     name="unread-queues",
-    title="queues without readers",
     about=__doc__,
     sql="""
 WITH targets AS (

@@ -1,16 +1,13 @@
-"""Unroutable messages.
+"""Unroutable messages, and their publishers.
 
 Mandatory messages that the broker returned, by exchange and routing key, with their publishers. The broker silently
 drops unroutable messages published without `mandatory`, which are not shown.
 """
 
-from __future__ import annotations
-
 from amqproxy.pipeline.questions.question import Question
 
 QUESTION = Question(
     name="unroutable",
-    title="unroutable messages, and their publishers",
     about=__doc__,
     sql="""
 SELECT m.exchange AS exchange, m.routing_key AS routing_key, m.virtual_host AS virtual_host, m.user AS user,

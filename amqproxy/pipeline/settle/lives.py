@@ -150,7 +150,7 @@ _CONNECTIONS = f"""
 """
 
 _IS_OF_CHANNEL = "(channel > 0 OR epoch > 0)"
-"""Whether it is not the connection's own channel; a 0-10 session may be on channel 0."""
+"""Whether it is not the connection's own channel; a session may be on channel 0."""
 
 _CHANNELS = f"""
     SELECT {{hint}} f.*, {columns(("by", "code", "text", "method"), "f.close")},
