@@ -295,6 +295,12 @@ def test_a_connection_that_one_end_has_cut_is_an_error_and_one_that_outlasts_the
         "server-reset.pcapng": ("server reset the connection", "server", False),
         "cut.pcapng": ("the capture ends", None, True),
     }
+    ended = {row["connection_id"]: row["closed_ns"] for row in found["connections"]}
+    assert len(found["channels"]) == 2
+    assert [row.get("closed_ns") for row in found["channels"]] == [
+        ended[row["connection_id"]] for row in found["channels"]
+    ]
+    assert all(row.get("closed_by") is None for row in found["channels"])
 
 
 # --- what decode --messages finds
