@@ -20,7 +20,7 @@ from amqproxy.rules.matching.filters import Filter
 from amqproxy.rules.verdict import Stage
 from amqproxy.taps.amqp010.record import plain
 from dashboard.missing_frames import MissingFrames
-from dashboard.ring import RingEntry
+from dashboard.ring_entry import RingEntry
 from dashboard.selected import Selected, narrowed
 from dashboard.selection import ClientOf, Place, Selection, named_client
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import TypeAlias
+from typing import Any, TypeAlias
 
 import msgspec
 
@@ -16,7 +16,7 @@ from amqproxy.taps.message_record import MessageRecord
 from amqproxy.taps.message_recorder import CommandSelector, MessageRecorder
 from amqproxy.taps.note import NOTHING, Note
 from amqproxy.taps.pending_messages import PendingBudget
-from amqproxy.taps.session_trace import Frames, SessionTrace
+from amqproxy.taps.session_trace import SessionTrace
 from amqproxy.taps.trace.events import TraceEvent
 
 Report: TypeAlias = MessageRecord | Finding
@@ -99,8 +99,8 @@ class Observer:
             return []
         return self.gap(SERVER, ts_ns, foreign_answer(header, self._asked))
 
-    def feed(self, sender: Peer, frames: Frames, ts_ns: int, note: Note = NOTHING) -> list[Report]:
-        """Take frames of either protocol, with the effect of rules on their command; return the reports due."""
+    def feed(self, sender: Peer, frames: Sequence[Any], ts_ns: int, note: Note = NOTHING) -> list[Report]:
+        """Take frames, with the effect of rules on their command; return the reports due."""
         if self._recorder is not None:
             self._recorder.learn(sender, frames)
         return self._reports(self._trace.feed_noted(sender, frames, ts_ns, note), note)

@@ -3,67 +3,37 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from typing import Protocol, TypeAlias, TypeVar, cast
+from typing import Any, Protocol, TypeVar
 
-from amqproxy.amqp010.frame import Frame as Amqp010Frame
-from amqproxy.amqp091.frame import METHOD, Frame
-from amqproxy.amqp091.methods import BasicPublish, ChannelClose
-from amqproxy.peer import CLIENT, SERVER, Peer
+from amqproxy.peer import Peer
 from amqproxy.taps.note import NOTHING, Note
 from amqproxy.taps.trace.activity import Activity
-from amqproxy.taps.trace.amqp010.attachment_trace import AttachmentTrace
-from amqproxy.taps.trace.amqp010.connection_trace import Amqp010Trace
-from amqproxy.taps.trace.amqp091.channel_trace import ChannelTrace
-from amqproxy.taps.trace.amqp091.connection_trace import Trace
+from amqproxy.taps.trace.connection_trace import ConnectionTrace
+from amqproxy.taps.trace.dialects import UNKNOWN, trace_of
 from amqproxy.taps.trace.event_queue import Listener
-from amqproxy.taps.trace.events import MessagePublished, TraceEvent
+from amqproxy.taps.trace.events import TraceEvent
 from amqproxy.taps.trace.handshake_facts import HandshakeFacts
-
-Frames: TypeAlias = Sequence[Frame] | Sequence[Amqp010Frame]
-"""Frames of one protocol."""
-
-
-OnAnyFrame: TypeAlias = Callable[[Peer, Frame | Amqp010Frame, int], None]
-"""Takes a frame of either protocol, its sender, and its time in nanoseconds."""
+from amqproxy.taps.trace.traced_channel import TracedChannel
 
 
 class SessionTrace:
-    """A trace that takes frames of either protocol, with the effect of rules on the command that they belong to.
+    """A trace that takes frames of any protocol, with the effect of rules on the command that they belong to.
 
     The first frames show the protocol. If a command differs between the two legs, only the frames of one leg must be
-    fed. The options are those of `Trace`.
+    fed. The `options` are those of `ConnectionTrace`.
     """
 
-    __slots__ = (
-        "_amqp010",
-        "_amqp091",
-        "_greeted_ts_ns",
-        "_is_known",
-        "_listener",
-        "_on_frame",
-        "_options",
-        "_rewritten",
-    )
+    __slots__ = ("_greeted_ts_ns", "_is_known", "_listener", "_options", "_trace")
 
-    def __init__(
-        self, *, body: int = 0, digests: bool = False, is_ordered: bool = True, on_frame: OnAnyFrame | None = None
-    ) -> None:
-        self._options = (body, digests, is_ordered)
-        self._on_frame = on_frame
-        self._amqp091 = Trace(body=body, digests=digests, is_ordered=is_ordered, on_frame=on_frame)
-        self._amqp010: Amqp010Trace | None = None
+    def __init__(self, **options: Any) -> None:
+        self._options = options
+        self._trace: ConnectionTrace[Any, Any] = UNKNOWN(**options)
         self._is_known = False
         self._greeted_ts_ns: int | None = None
         self._listener: Listener | None = None
-        self._rewritten: set[int] = set()
-        """0-9-1 channels on which a rule has changed the incomplete publish."""
 
     @property
-    def _trace(self) -> Trace | Amqp010Trace:
-        return self._amqp010 or self._amqp091
-
-    @property
-    def channels(self) -> Mapping[int, ChannelTrace | AttachmentTrace]:
+    def channels(self) -> Mapping[int, TracedChannel]:
         """The client's open channels or sessions, by number."""
         return self._trace.channels
 
@@ -88,7 +58,7 @@ class SessionTrace:
         return self._trace.memory_used
 
     def listen(self, listener: Listener) -> None:
-        """Show events to `listener` after each frame, as `Trace.listen` does."""
+        """Show events to `listener` after each frame, as `ConnectionTrace.listen` does."""
         self._listener = listener
         self._trace.listen(listener)
 
@@ -97,53 +67,21 @@ class SessionTrace:
         self._greeted_ts_ns = ts_ns
         self._trace.feed_protocol_header(ts_ns)
 
-    def feed_noted(self, sender: Peer, frames: Frames, ts_ns: int, note: Note = NOTHING) -> list[TraceEvent]:
+    def feed_noted(self, sender: Peer, frames: Sequence[Any], ts_ns: int, note: Note = NOTHING) -> list[TraceEvent]:
         """Take frames; end the contents and channels whose rest is not shown, since the proxy answered them itself."""
         if not self._is_known and frames:
             self._is_known = True
-            if isinstance(frames[0], Amqp010Frame):
-                self._trace_amqp010()
-        if self._amqp010 is not None:
-            events = self._amqp010.feed(
-                sender, cast("Sequence[Amqp010Frame]", frames), ts_ns, is_by_proxy=note.is_of_proxy(sender)
-            )
-            if note.ends_content and frames:
-                events += self._amqp010.end_content(sender, frames[-1].channel, ts_ns)
-            return events
-        return self._feed_amqp091(sender, cast("Sequence[Frame]", frames), ts_ns, note)
+            self._choose(trace_of(frames[0]))
+        return self._trace.feed_noted(sender, frames, ts_ns, note)
 
-    def _trace_amqp010(self) -> None:
-        body, digests, is_ordered = self._options
-        self._amqp010 = Amqp010Trace(body=body, digests=digests, is_ordered=is_ordered, on_frame=self._on_frame)
+    def _choose(self, kind: type[ConnectionTrace[Any, Any]]) -> None:
+        if isinstance(self._trace, kind):
+            return
+        self._trace = kind(**self._options)
         if self._greeted_ts_ns is not None:
-            self._amqp010.feed_protocol_header(self._greeted_ts_ns)
+            self._trace.feed_protocol_header(self._greeted_ts_ns)
         if self._listener is not None:
-            self._amqp010.listen(self._listener)
-
-    def _feed_amqp091(self, sender: Peer, frames: Sequence[Frame], ts_ns: int, note: Note) -> list[TraceEvent]:
-        trace = self._amqp091
-        is_by_proxy = note.is_of_proxy(sender)
-        events = trace.feed(sender, frames, ts_ns, is_by_proxy=is_by_proxy)
-        if note.ends_content and frames:
-            events += trace.end_content(sender, frames[-1].channel, ts_ns)
-        if sender is CLIENT:
-            self._note_rewritten(frames, events, note)
-        if sender is SERVER and is_by_proxy:  # the client's answer goes to the proxy
-            for frame in frames:
-                if frame.kind == METHOD and frame.index == ChannelClose.index:
-                    events += trace.end_channel(frame.channel, ts_ns)
-        return events
-
-    def _note_rewritten(self, frames: Sequence[Frame], events: Sequence[TraceEvent], note: Note) -> None:
-        """Note the publishes whose method or header differs between the legs; their bodies may not differ."""
-        rewritten = self._rewritten
-        if note.leg == "client":
-            rewritten.update(each.channel for each in frames if each.kind != METHOD or each.index == BasicPublish.index)
-        if rewritten:
-            for event in events:
-                if isinstance(event, MessagePublished) and event.channel in rewritten:
-                    rewritten.remove(event.channel)
-                    self._amqp091.rewrite_publish(event)
+            self._trace.listen(self._listener)
 
     def gap(self, sender: Peer, ts_ns: int, reason: str) -> list[TraceEvent]:
         """Report a loss of history: bytes of `sender` are missing, or could not be read as frames."""

@@ -12,7 +12,7 @@ from amqproxy.peer import CLIENT, Peer
 from amqproxy.process.supervision import contained
 from amqproxy.taps.note import NOTHING, Note
 from amqproxy.taps.protocol_error import AnyProtocolError
-from amqproxy.taps.session_trace import Frames, SessionTrace, relieve_in_steps
+from amqproxy.taps.session_trace import SessionTrace, relieve_in_steps
 from amqproxy.taps.tap import TappedSession
 from amqproxy.telemetry.message_span import AttributeValue, MessageSpan
 from amqproxy.telemetry.sampler import Sampler
@@ -33,7 +33,7 @@ class TracedSession:
         """Approximate memory of the trace's open state, in bytes."""
         return self.trace.memory_used
 
-    def feed(self, sender: Peer, frames: Frames, note: Note) -> list[MessageSpan]:
+    def feed(self, sender: Peer, frames: Sequence[Any], note: Note) -> list[MessageSpan]:
         """Take frames; return the spans that they complete."""
         return self.recorder.record(self.trace.feed_noted(sender, frames, time.time_ns(), note), note)
 

@@ -2,7 +2,10 @@
 
     frames and times → `amqp091` or `amqp010` → events
 
-- `amqp091` and `amqp010`: the trace of a connection of each protocol; both make the same events.
+- `connection_trace` and `traced_channel`: the parts of a connection's trace that all protocols share.
+- `amqp091` and `amqp010`: the trace of a connection of each protocol; both make the same events. `dialects` lists them.
+- `channel_context`: state shared by the parts of one channel.
+- `held_frames`: frames of a capture that were seen before the frames that they answer.
 - `events`: the output of a trace, in the order in which it happened.
 - `event_queue`: events until they are returned, and the listener that is shown them.
 - `equivalents`: requests of either protocol as methods of 0-9-1.

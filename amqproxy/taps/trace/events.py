@@ -76,7 +76,7 @@ class Settlement(StrEnum):
     """They were open when the trace lost sight of them."""
 
 
-class EventBase(msgspec.Struct, frozen=True, kw_only=True, gc=False):
+class EventBase(msgspec.Struct, frozen=True, gc=False):
     """Fields common to all events."""
 
     ts_ns: int

@@ -10,7 +10,6 @@ even if a session is resumed.
 
 - `connection_trace`: `Amqp010Trace`, for one connection: its opening and closing, and the sessions on its channels.
 - `attachment_trace`: `AttachmentTrace`, one attachment of a session to a channel, composed of the parts that follow.
-- `session_context`: state shared by these.
 - `command_numbers`: the positions of the commands of one peer.
 - `partial_command`: a command, with the header and body of a transfer, from its frames.
 - `pending_commands`: commands that await their results or completions.
@@ -18,7 +17,7 @@ even if a session is resumed.
 - `open_transfers`: unsettled transfers, as ranges of positions.
 - `transactions`: accepts that take effect with tx.commit; `branches`: work that takes effect with dtx.commit.
 - `handshake`: the peers' properties and the limits they agree on.
-- `held_frames`: frames of a capture that were seen before the frames that they answer.
+- `early_frames`: frames of a capture that were seen before the frames that they answer.
 
 As in `trace`, facts that cannot be known are `None` or unknown. Commands have ids only after a session.command-point:
 if the connection was joined in its middle, or bytes are missing, nothing is linked before the next one. The past of a

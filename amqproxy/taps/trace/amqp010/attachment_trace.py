@@ -50,26 +50,25 @@ from amqproxy.taps.trace.amqp010.delivered_transfers import DeliveredTransfers
 from amqproxy.taps.trace.amqp010.partial_command import PartialCommand
 from amqproxy.taps.trace.amqp010.pending_commands import PendingCommand, PendingCommands
 from amqproxy.taps.trace.amqp010.published_transfers import PublishedTransfers
-from amqproxy.taps.trace.amqp010.session_context import SessionContext
 from amqproxy.taps.trace.amqp010.transactions import SessionTransactions
 from amqproxy.taps.trace.budget import Budgets
+from amqproxy.taps.trace.channel_context import ChannelContext
 from amqproxy.taps.trace.events import (
     ChannelClosed,
     ChannelOpened,
-    HistoryLost,
     RequestAnswered,
     RequestSent,
     RequestUnanswered,
     Settlement,
     TraceEvent,
 )
-from amqproxy.taps.trace.open_tags import Span
+from amqproxy.taps.trace.traced_channel import TracedChannel
 
 CREDIT = (MessageFlow, MessageSetFlowMode, MessageStop)
 """Commands about credit, which is granted all the time: their completion is not awaited."""
 
 
-class AttachmentTrace:
+class AttachmentTrace(TracedChannel):
     """Trace of a session on channel `number`, attached at `ts_ns` under `name`; both `None` if that was not seen.
 
     Each part owns its state; this hands each control and command to the parts that it concerns.
@@ -80,21 +79,22 @@ class AttachmentTrace:
         "_body",
         "_branch",
         "_branches",
-        "_context",
-        "_deliveries",
         "_detaching",
         "_digests",
         "_is_closed",
         "_numbers",
         "_partial",
         "_pending",
-        "_publishes",
         "_starts",
         "_timeouts",
         "_transactions",
         "is_opened",
         "name",
     )
+
+    _context: ChannelContext[TransactionMode]
+    _deliveries: DeliveredTransfers
+    _publishes: PublishedTransfers
 
     def __init__(
         self,
@@ -112,7 +112,9 @@ class AttachmentTrace:
         self.name = name
         self.is_opened = name is None
         self._attached_ts_ns = ts_ns
-        self._context = context = SessionContext(number, events, budgets, knows_start=name is not None, epoch=epoch)
+        self._context = context = ChannelContext(
+            number, events, budgets, TransactionMode.NONE, knows_start=name is not None, epoch=epoch
+        )
         self._branches = branches
         self._branch: BranchWork | None = None
         self._starts: dict[int, BranchKey] = {}
@@ -129,36 +131,10 @@ class AttachmentTrace:
         self._digests = digests
 
     @property
-    def knows_start(self) -> bool:
-        """Whether all frames since the session was new were seen."""
-        return self._context.knows_start
-
-    @property
-    def epoch(self) -> int:
-        """Count of the attachments to its channel, from 1; 0 if it was attached before the first frame."""
-        return self._context.epoch
-
-    @property
     def unconfirmed(self) -> int:
-        """Number of open publishes: not confirmed, or not committed."""
         return self._publishes.unconfirmed + sum([each.publishes.count for each in self._branches.of(self)])
 
-    @property
-    def unacked(self) -> int:
-        """Number of open deliveries."""
-        return self._deliveries.unacked
-
-    @property
-    def oldest_unacked(self) -> Span | None:
-        """The range of the oldest open delivery."""
-        return self._deliveries.oldest_unacked
-
-    def is_unacked(self, tag: int) -> bool:
-        """Whether the delivery with this command id is open."""
-        return self._deliveries.is_unacked(tag)
-
     def queue_of(self, consumer_tag: str) -> str | None:
-        """Return the queue of the subscription with this destination; `None` if it is unknown."""
         return self._deliveries.queue_of(consumer_tag)
 
     def has_sent(self, sender: Peer, command_ids: SequenceSet | None) -> bool:
@@ -202,7 +178,6 @@ class AttachmentTrace:
             self._complete(sender, ts_ns)
 
     def end_content(self, sender: Peer, ts_ns: int) -> None:
-        """Complete the transfer that `sender` has begun, if there is one, since its rest is not shown."""
         if sender in self._partial and self._partial[sender].method is not None:
             self._complete(sender, ts_ns)
 
@@ -258,11 +233,7 @@ class AttachmentTrace:
         context = self._context
         latency = None if self._attached_ts_ns is None else ts_ns - self._attached_ts_ns
         name = None if self.name is None else self.name.decode("utf-8", "surrogateescape")
-        context.events.append(
-            ChannelOpened(
-                ts_ns=ts_ns, channel=context.number, epoch=context.epoch, latency_ns=latency, session_name=name
-            )
-        )
+        context.events.append(ChannelOpened(ts_ns, *context.place, latency_ns=latency, session_name=name))
 
     def detach(self, sender: Peer, ts_ns: int) -> None:
         """Note session.detach of `sender`, and report it."""
@@ -299,29 +270,14 @@ class AttachmentTrace:
             return
         self._is_closed = True
         context.events.append(
-            ChannelClosed(
-                ts_ns=ts_ns,
-                channel=context.number,
-                epoch=context.epoch,
-                by=sender,
-                code=code,
-                text=text,
-                method=method,
-                cause=cause,
-            )
+            ChannelClosed(ts_ns, *context.place, by=sender, code=code, text=text, method=method, cause=cause)
         )
 
     @property
     def is_closing(self) -> bool:
-        """Whether either peer has ended the session."""
         return self._is_closed
 
-    def stop_reading(self) -> None:
-        """Note that the server no longer reads what the client sends."""
-        self._context.is_unread = True
-
     def lose(self, ts_ns: int) -> None:
-        """Report everything open as unknown, since frames were missed."""
         self._settle_open(Settlement.UNKNOWN, ts_ns)
         for peer in Peer:
             self._pending[peer].clear()
@@ -331,21 +287,13 @@ class AttachmentTrace:
         self.is_opened = True
 
     def end(self, ts_ns: int) -> None:
-        """Report everything still open, since the session or its connection has ended."""
         context = self._context
         unanswered = [
             (asked.ts_ns, peer, asked.command) for peer, pending in self._pending.items() for asked in pending.clear()
         ]
         for sent_ns, peer, request in sorted(unanswered, key=lambda each: each[0]):
             context.events.append(
-                RequestUnanswered(
-                    ts_ns=ts_ns,
-                    channel=context.number,
-                    epoch=context.epoch,
-                    sender=peer,
-                    request=request,
-                    latency_ns=ts_ns - sent_ns,
-                )
+                RequestUnanswered(ts_ns, *context.place, sender=peer, request=request, latency_ns=ts_ns - sent_ns)
             )
         self._settle_open(Settlement.OPEN, ts_ns)
         self._forget()
@@ -386,14 +334,12 @@ class AttachmentTrace:
         if sender is CLIENT and not context.is_unread:
             self._note_request(method, command.position)
             if self._transactions.are_too_many:
-                self.lose_track(sender, "too many transactions are under way", ts_ns)
+                self._lose_track(sender, "too many transactions are under way", ts_ns)
                 return
         position = command.position
         is_awaited = position is not None and type(method) not in CREDIT
         if not (is_awaited and self._pending[sender].add(position or 0, ts_ns, method, command.wire_size)):
-            context.events.append(
-                RequestSent(ts_ns=ts_ns, channel=context.number, epoch=context.epoch, sender=sender, request=method)
-            )
+            context.events.append(RequestSent(ts_ns, *context.place, sender=sender, request=method))
 
     def _note_request(self, method: Command, position: int | None) -> None:
         """Pass a request of the client to the parts of the trace that it concerns."""
@@ -438,9 +384,9 @@ class AttachmentTrace:
         context = self._context
         context.events.append(
             RequestAnswered(
-                ts_ns=ts_ns,
-                channel=context.number,
-                epoch=context.epoch,
+                ts_ns,
+                context.number,
+                context.epoch,
                 sender=sender.other,
                 request=None if asked is None else asked[1],
                 reply=reply,
@@ -520,14 +466,6 @@ class AttachmentTrace:
         else:  # brokers differ in who holds the deliveries after that
             ending = Settlement.OPEN if outcome is Settlement.OPEN else Settlement.UNKNOWN
             self._deliveries.give_up(accepted, ending, ts_ns)
-
-    def lose_track(self, sender: Peer, reason: str, ts_ns: int) -> None:
-        """Report that the session cannot be followed, and everything open as unknown."""
-        context = self._context
-        context.events.append(
-            HistoryLost(ts_ns=ts_ns, channel=context.number, epoch=context.epoch, sender=sender, reason=reason)
-        )
-        self.lose(ts_ns)
 
 
 _ENDS = (TxCommit, TxRollback)

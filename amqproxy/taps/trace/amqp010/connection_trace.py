@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
 from typing import Any
 
 from amqproxy.amqp010.assembly import AssemblyReader
@@ -31,26 +30,17 @@ from amqproxy.amqp010.frame import COMMAND, CONTROL, Frame
 from amqproxy.amqp010.methods import BY_NAME, Control
 from amqproxy.amqp010.sequence import SequenceSet
 from amqproxy.peer import CLIENT, SERVER, Peer
-from amqproxy.taps.trace.activity import Activity
 from amqproxy.taps.trace.amqp010.attachment_trace import AttachmentTrace
 from amqproxy.taps.trace.amqp010.branches import Branches
+from amqproxy.taps.trace.amqp010.early_frames import EarlyFrames
 from amqproxy.taps.trace.amqp010.handshake import Amqp010Handshake
-from amqproxy.taps.trace.amqp010.held_frames import HeldFrames
-from amqproxy.taps.trace.budget import MAX_MEMORY, Budget, Budgets
-from amqproxy.taps.trace.event_queue import EventQueue, Listener
-from amqproxy.taps.trace.events import ConnectionClosed, HistoryLost, TraceEvent
-from amqproxy.taps.trace.handshake_facts import HandshakeFacts
-from amqproxy.taps.trace.open_tags import MAX_SPANS
+from amqproxy.taps.trace.connection_trace import ConnectionTrace
+from amqproxy.taps.trace.events import TraceEvent
 
 HEARTBEAT = BY_NAME["connection.heartbeat"].index
-_START = ConnectionStart.index
 
 SESSION_COST = 4096
 """Memory charged for a session, in bytes; sessions beyond the budget are not followed."""
-
-
-OnAmqp010Frame = Callable[[Peer, Frame, int], None]
-"""Takes a frame, its sender, and its time in nanoseconds."""
 
 
 class ChannelSessions:
@@ -91,106 +81,16 @@ class ChannelSessions:
             self.attaching.remove(session)
 
 
-class Amqp010Trace:
-    """Trace of one 0-10 connection, from its protocol header, or from the first frame that was seen of it.
+class Amqp010Trace(ConnectionTrace[Frame, AttachmentTrace]):
+    """Trace of one 0-10 connection; a newly attached session is a different one, so that no channel is reopened."""
 
-    Its interface and its options are those of the 0-9-1 `Trace`. `channels` are the sessions that the client uses, by
-    channel number.
-    """
+    __slots__ = ("_branches", "_by_channel", "_handshake")
 
-    __slots__ = (
-        "_body",
-        "_branches",
-        "_budgets",
-        "_by_channel",
-        "_digests",
-        "_epochs",
-        "_events",
-        "_handshake",
-        "_held",
-        "_is_closed",
-        "_is_joined",
-        "_is_open",
-        "_is_unread",
-        "_latest_ts_ns",
-        "_on_frame",
-        "_queue",
-        "activity",
-        "channels",
-    )
-
-    def __init__(
-        self,
-        *,
-        body: int = 0,
-        digests: bool = False,
-        max_spans: int = MAX_SPANS,
-        max_memory: int = MAX_MEMORY,
-        is_ordered: bool = True,
-        on_frame: OnAmqp010Frame | None = None,
-    ) -> None:
-        self.channels: dict[int, AttachmentTrace] = {}
+    def __init__(self, **options: Any) -> None:
         self._by_channel: dict[int, ChannelSessions] = {}
-        self._epochs: dict[int, int] = {}
-        """Last epoch of each channel."""
-        self._body = body
-        self._digests = digests
-        self._budgets = Budgets(Budget(max_spans), Budget(max_memory))
         self._branches = Branches()
-        self._queue = EventQueue()
-        self._events = self._queue.events
-        self._handshake = Amqp010Handshake()
-        self.activity = Activity()
-        self._is_joined: bool | None = None
-        self._is_open: bool | None = False
-        self._is_closed = False
-        self._is_unread = False
-        self._held = None if is_ordered else HeldFrames(self._budgets.memory, self._is_early)
-        self._latest_ts_ns = 0
-        self._on_frame = on_frame
-
-    @property
-    def facts(self) -> HandshakeFacts:
-        """Facts that the handshake has shown."""
-        return self._handshake.facts
-
-    def listen(self, listener: Listener) -> None:
-        """Show events to `listener` after each frame; see `EventQueue`."""
-        self._queue.listen(listener)
-
-    @property
-    def reopened_channels(self) -> list[int]:
-        """Always empty: a 0-10 session has a name, and a newly attached one is a different session."""
-        return []
-
-    @property
-    def memory_used(self) -> int:
-        """Approximate memory of all open state, in bytes."""
-        return self._budgets.bytes_used
-
-    def feed_protocol_header(self, ts_ns: int) -> None:
-        """Take the client's protocol header: nothing came before it. Section 4.3."""
-        self._handshake.facts.greet(ts_ns)
-        self._is_joined = False
-
-    def feed(self, sender: Peer, frames: Iterable[Frame], ts_ns: int, *, is_by_proxy: bool = False) -> list[TraceEvent]:
-        """Take frames of `sender` that one read has completed; `is_by_proxy` is whether the proxy sent them."""
-        self.activity.note(sender, ts_ns)
-        for frame in frames:
-            if self._is_joined is None:
-                self._begin(frame, ts_ns)
-            if self._held is None:
-                self._feed(sender, frame, ts_ns, is_by_proxy)
-            else:
-                self._feed_in_order(self._held, sender, frame, ts_ns, is_by_proxy)
-        return self._queue.take()
-
-    def end_content(self, sender: Peer, number: int, ts_ns: int) -> list[TraceEvent]:
-        """Complete the transfer that `sender` has begun on a channel, if there is one, since its rest is not shown."""
-        session = self._session(sender, number)
-        if session is not None:
-            session.end_content(sender, ts_ns)
-        return self._queue.take()
+        super().__init__(**options)
+        self._handshake = Amqp010Handshake(self.facts)
 
     def end_channel(self, number: int, ts_ns: int) -> list[TraceEvent]:
         """End all sessions on a channel, and report everything still open on them."""
@@ -198,25 +98,6 @@ class Amqp010Trace:
         for session in [] if channel is None else channel.all():
             self._end_session(session, ts_ns)
         self.channels.pop(number, None)
-        return self._queue.take()
-
-    def gap(self, sender: Peer, ts_ns: int, reason: str) -> list[TraceEvent]:
-        """Report a loss of history: bytes of `sender` are missing, or could not be read as frames."""
-        self._lose(sender, reason, ts_ns)
-        if self._held is not None and self._held.count:
-            self._feed_held(self._held)  # the frames that these wait for may have been missed
-            self._forget(ts_ns)
-        return self._queue.take()
-
-    def end(self, ts_ns: int, reason: str) -> list[TraceEvent]:
-        """Report everything still open, since the connection, or its visible part, has ended."""
-        if self._held is not None:
-            self._feed_held(self._held)
-            ts_ns = max(self._latest_ts_ns, ts_ns)
-        self._end_sessions(ts_ns)
-        if not self._is_closed:
-            self._is_closed = True
-            self._events.append(ConnectionClosed(ts_ns=ts_ns, by=None, code=0, text=reason, is_open=self._is_open))
         return self._queue.take()
 
     # --- frames
@@ -228,7 +109,7 @@ class Amqp010Trace:
             if frame.kind == CONTROL:
                 self._feed_control_frame(sender, frame, ts_ns)
             else:
-                session = self._session(sender, frame.channel)
+                session = self._channel_of(sender, frame.channel)
                 if session is None and self._is_joined:
                     session = self._join(frame.channel)
                 if session is not None:
@@ -237,55 +118,23 @@ class Amqp010Trace:
             self._lose(sender, error.reply_text, ts_ns)
         self._queue.end_frame(sender, is_by_proxy=is_by_proxy, is_heartbeat=frame.index == HEARTBEAT)
 
-    def _feed_in_order(self, held: HeldFrames, sender: Peer, frame: Frame, ts_ns: int, is_by_proxy: bool) -> None:
-        """Take a frame, or hold it until the frame that it answers was seen; take the frames that were held for it."""
-        if held.may_pass(sender, frame):
-            self._feed_late(sender, frame, ts_ns, is_by_proxy)
-        elif not held.hold(sender, frame, ts_ns, is_by_proxy):
-            self._lose(sender, "too many frames were seen before what they answer", ts_ns)
-            self._feed_held(held)
-            self._feed_late(sender, frame, ts_ns, is_by_proxy)
-            self._forget(ts_ns)
-        while held.count and (found := held.next()) is not None:
-            self._feed_late(found[0], *found[1])
+    def _new_order(self) -> EarlyFrames:
+        return EarlyFrames(self._budgets.memory, self._is_early)
 
-    def _feed_late(self, sender: Peer, frame: Frame, ts_ns: int, is_by_proxy: bool) -> None:
-        """Take a frame at its time, or at the time of the last frame taken, if that is later."""
-        if ts_ns > self._latest_ts_ns:
-            self._latest_ts_ns = ts_ns
-        self._feed(sender, frame, self._latest_ts_ns, is_by_proxy)
-
-    def _feed_held(self, held: HeldFrames) -> None:
-        """Take all held frames, though the frames that they answer were not seen."""
-        while (found := held.next_at_the_end()) is not None:
-            self._feed_late(found[0], *found[1])
-
-    def _begin(self, frame: Frame, ts_ns: int) -> None:
-        """Take the first frame: without a protocol header before it, only connection.start is the beginning."""
-        self._is_joined = frame.index != _START
-        if self._is_joined:
-            self._is_open = None
-            self._events.append(HistoryLost(ts_ns=ts_ns, sender=None, reason="its beginning was not seen"))
-
-    def _lose(self, sender: Peer, reason: str, ts_ns: int) -> None:
-        self._events.append(HistoryLost(ts_ns=ts_ns, sender=sender, reason=reason))
-        self._forget(ts_ns)
+    def _is_first(self, frame: Frame) -> bool:
+        return frame.index == ConnectionStart.index
 
     def _forget(self, ts_ns: int) -> None:
-        """Forget partial controls and the state of all sessions that later frames would be linked to."""
-        self._is_joined = True
-        self._is_open = self._is_open or None
         for channel in self._by_channel.values():
             channel.readers.clear()
-            for session in channel.all():
-                session.lose(ts_ns)
-                if self._is_unread:
-                    session.stop_reading()
+        super()._forget(ts_ns)
 
     # --- sessions
 
-    def _session(self, sender: Peer, number: int) -> AttachmentTrace | None:
-        """Return the session that `sender` uses on a channel; `None` if there is none."""
+    def _all_channels(self) -> list[AttachmentTrace]:
+        return [session for channel in self._by_channel.values() for session in channel.all()]
+
+    def _channel_of(self, sender: Peer, number: int) -> AttachmentTrace | None:
         channel = self._by_channel.get(number)
         return None if channel is None else channel.sessions[sender]
 
@@ -365,10 +214,9 @@ class Amqp010Trace:
         session.end(ts_ns)
         self._budgets.memory.give(SESSION_COST)
 
-    def _end_sessions(self, ts_ns: int) -> None:
-        for channel in self._by_channel.values():
-            for session in channel.all():
-                self._end_session(session, ts_ns)
+    def _end_channels(self, ts_ns: int) -> None:
+        for session in self._all_channels():
+            self._end_session(session, ts_ns)
         self._by_channel.clear()
         self.channels.clear()
 
@@ -387,9 +235,11 @@ class Amqp010Trace:
     def _feed_control(self, sender: Peer, number: int, control: Control, ts_ns: int) -> None:
         match control:
             case ConnectionClose():
-                self._close(sender, control, ts_ns)
+                is_answer = sender is SERVER and self._is_open is False
+                method = self._handshake.answered if is_answer else None
+                self._report_close(sender, control.reply_code or 0, control.reply_text or "", method, ts_ns)
             case ConnectionCloseOk():
-                self._end_sessions(ts_ns)
+                self._end_channels(ts_ns)
             case ConnectionOpenOk():
                 self._is_open = True
                 self._events.append(self._handshake.opened(ts_ns))
@@ -404,33 +254,13 @@ class Amqp010Trace:
             case SessionDetached():
                 self._detached(sender, number, control, ts_ns)
             case _ if control.name.startswith("session."):
-                found = self._session(sender, number)
+                found = self._channel_of(sender, number)
                 if found is None and self._is_joined:
                     found = self._join(number)
                 if found is not None:
                     found.feed_control(sender, control, ts_ns)
             case _:
                 self._handshake.learn(control)
-
-    def _close(self, sender: Peer, close: ConnectionClose, ts_ns: int) -> None:
-        self._is_unread = True
-        for channel in self._by_channel.values():
-            for session in channel.all():
-                session.stop_reading()
-        if self._is_closed:
-            return  # closes of both peers crossed: the first one counts
-        self._is_closed = True
-        is_answer = sender is SERVER and self._is_open is False
-        self._events.append(
-            ConnectionClosed(
-                ts_ns=ts_ns,
-                by=sender,
-                code=close.reply_code or 0,
-                text=close.reply_text or "",
-                method=self._handshake.answered if is_answer else None,
-                is_open=self._is_open,
-            )
-        )
 
     # --- frames that were seen too early
 

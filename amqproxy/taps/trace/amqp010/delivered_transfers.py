@@ -13,8 +13,8 @@ from amqproxy.taps.trace.amqp010.branches import BranchWork
 from amqproxy.taps.trace.amqp010.command_numbers import CommandNumbers
 from amqproxy.taps.trace.amqp010.open_transfers import OpenTransfers, TransferRun, spans_of
 from amqproxy.taps.trace.amqp010.partial_command import PartialCommand
-from amqproxy.taps.trace.amqp010.session_context import SessionContext
 from amqproxy.taps.trace.amqp010.transactions import Accepted, SessionTransactions
+from amqproxy.taps.trace.channel_context import ChannelContext
 from amqproxy.taps.trace.consumers import CONSUMER_COST
 from amqproxy.taps.trace.events import DeliveriesSettled, MessageDelivered, Settlement
 from amqproxy.taps.trace.open_tags import Span
@@ -27,7 +27,9 @@ class DeliveredTransfers:
 
     __slots__ = ("_context", "_numbers", "_queues", "_transactions", "_unaccepted")
 
-    def __init__(self, context: SessionContext, numbers: CommandNumbers, transactions: SessionTransactions) -> None:
+    def __init__(
+        self, context: ChannelContext[TransactionMode], numbers: CommandNumbers, transactions: SessionTransactions
+    ) -> None:
         self._context = context
         self._numbers = numbers
         self._transactions = transactions
@@ -86,9 +88,9 @@ class DeliveredTransfers:
             self._report(Settlement.UNKNOWN, self._unaccepted.settle(range(position, position + 1)), ts_ns)
         context.events.append(
             MessageDelivered(
-                ts_ns=ts_ns,
-                channel=context.number,
-                epoch=context.epoch,
+                ts_ns,
+                context.number,
+                context.epoch,
                 method=method,
                 properties=TransferProperties(command.header),
                 size=command.size,
@@ -114,9 +116,9 @@ class DeliveredTransfers:
         runs = [run for positions in ranges for run in self._unaccepted.settle(positions)]
         unknown, tag = self._unknown(ranges, runs)
         event = DeliveriesSettled(
-            ts_ns=ts_ns,
-            channel=context.number,
-            epoch=context.epoch,
+            ts_ns,
+            context.number,
+            context.epoch,
             outcome=outcome,
             spans=spans_of(runs),
             tag=id_of(ranges[-1][-1] if tag is None else tag),
@@ -193,12 +195,6 @@ class DeliveredTransfers:
         context = self._context
         context.events.append(
             DeliveriesSettled(
-                ts_ns=ts_ns,
-                channel=context.number,
-                epoch=context.epoch,
-                outcome=outcome,
-                spans=spans_of(runs),
-                tag=tag,
-                command=command,
+                ts_ns, context.number, context.epoch, outcome=outcome, spans=spans_of(runs), tag=tag, command=command
             )
         )

@@ -20,7 +20,7 @@ from amqproxy.taps.trace.handshake_facts import HandshakeFacts
 
 
 class Amqp010Handshake:
-    """Handshake of one connection, or the part of it that was seen; `facts` are those that it has shown.
+    """Handshake of one connection, or the part of it that was seen; it adds to `facts`.
 
     `answered` is the client's last control, which the server's next one answers; `unanswered` counts the server's
     controls that the client has not answered.
@@ -28,8 +28,8 @@ class Amqp010Handshake:
 
     __slots__ = ("_offered", "_tuned", "answered", "facts", "unanswered")
 
-    def __init__(self) -> None:
-        self.facts = HandshakeFacts()
+    def __init__(self, facts: HandshakeFacts) -> None:
+        self.facts = facts
         self.answered: str | None = None
         self.unanswered = 0
         self._offered: ConnectionTune | None = None

@@ -9,7 +9,7 @@ from amqproxy.taps.amqp010.transfers import TransferProperties, TransferPublish,
 from amqproxy.taps.trace.amqp010.branches import BranchWork
 from amqproxy.taps.trace.amqp010.open_transfers import OpenTransfers, TransferRun, spans_of
 from amqproxy.taps.trace.amqp010.partial_command import PartialCommand
-from amqproxy.taps.trace.amqp010.session_context import SessionContext
+from amqproxy.taps.trace.channel_context import ChannelContext
 from amqproxy.taps.trace.events import MessagePublished, MessageReturned, PublishesSettled, Settlement
 from amqproxy.taps.trace.requests import REQUEST_COST
 
@@ -25,7 +25,7 @@ class PublishedTransfers:
 
     __slots__ = ("_context", "_in_tx", "_open", "_returnable", "count")
 
-    def __init__(self, context: SessionContext) -> None:
+    def __init__(self, context: ChannelContext[TransactionMode]) -> None:
         self.count = 0
         self._context = context
         self._open = OpenTransfers(context.budgets.spans)
@@ -60,9 +60,9 @@ class PublishedTransfers:
             self._remember(position, method, properties, command)
         context.events.append(
             MessagePublished(
-                ts_ns=ts_ns,
-                channel=context.number,
-                epoch=context.epoch,
+                ts_ns,
+                context.number,
+                context.epoch,
                 number=number,
                 method=method,
                 properties=properties,
@@ -102,9 +102,8 @@ class PublishedTransfers:
         publish, properties, size, _ = found
         context.events.append(
             MessageReturned(
-                ts_ns=ts_ns,
-                channel=context.number,
-                epoch=context.epoch,
+                ts_ns,
+                *context.place,
                 number=number,
                 method=TransferReturn.of(publish, code, text),
                 properties=properties,
@@ -156,7 +155,5 @@ class PublishedTransfers:
                     self._forget_returnable(position)
         context = self._context
         context.events.append(
-            PublishesSettled(
-                ts_ns=ts_ns, channel=context.number, epoch=context.epoch, outcome=outcome, spans=spans_of(runs)
-            )
+            PublishesSettled(ts_ns, context.number, context.epoch, outcome=outcome, spans=spans_of(runs))
         )

@@ -10,7 +10,6 @@
 - `publishes`: the numbers of publishes, confirms and returns; `returns`: the publish that a basic.return belongs to.
 - `deliveries`: the consumer of each delivery, and its settlement by the client.
 - `transactions`: publishes and settlements that take effect with tx.commit.
-- `channel_context`: state shared by the parts of one channel.
 - `frame_order`: frames of a capture that were seen before the frames that they answer.
 - `causes`: the method that a close is about.
 

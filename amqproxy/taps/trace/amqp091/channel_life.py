@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 from amqproxy.amqp091.methods import ChannelClose, ChannelFlow, Method
 from amqproxy.amqp091.transitions import CLIENT, SERVER, Peer
 from amqproxy.taps.trace.amqp091.causes import named_method
-from amqproxy.taps.trace.amqp091.channel_context import ChannelContext
 from amqproxy.taps.trace.amqp091.frame_order import Missing
+from amqproxy.taps.trace.channel_context import ChannelContext
 from amqproxy.taps.trace.events import ChannelClosed, ChannelOpened, FlowChanged
 
 _CLOSE = Missing(frozenset(("channel.close",)))
@@ -21,7 +23,7 @@ class ChannelLife:
 
     __slots__ = ("_closes", "_context", "_opened_ts_ns", "is_opened")
 
-    def __init__(self, context: ChannelContext) -> None:
+    def __init__(self, context: ChannelContext[Any]) -> None:
         self.is_opened = not context.knows_start
         self._context = context
         self._opened_ts_ns: int | None = None
@@ -46,18 +48,12 @@ class ChannelLife:
         self.is_opened = True
         context = self._context
         latency = None if self._opened_ts_ns is None else ts_ns - self._opened_ts_ns
-        context.events.append(
-            ChannelOpened(ts_ns=ts_ns, channel=context.number, epoch=context.epoch, latency_ns=latency)
-        )
+        context.events.append(ChannelOpened(ts_ns, *context.place, latency_ns=latency))
 
     def flow(self, sender: Peer, method: ChannelFlow, ts_ns: int) -> None:
         """Report channel.flow of `sender`."""
         context = self._context
-        context.events.append(
-            FlowChanged(
-                ts_ns=ts_ns, channel=context.number, epoch=context.epoch, sender=sender, is_active=method.active
-            )
-        )
+        context.events.append(FlowChanged(ts_ns, *context.place, sender=sender, is_active=method.active))
 
     def close(self, sender: Peer, method: ChannelClose, cause: Method | None, ts_ns: int) -> None:
         """Note channel.close of `sender`, and report it: after it, the broker reads nothing else of the client."""
@@ -66,9 +62,8 @@ class ChannelLife:
         context.is_unread = True
         context.events.append(
             ChannelClosed(
-                ts_ns=ts_ns,
-                channel=context.number,
-                epoch=context.epoch,
+                ts_ns,
+                *context.place,
                 by=sender,
                 code=method.reply_code,
                 text=method.reply_text,

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 from amqproxy.amqp091.methods import (
     BasicCancel,
     BasicCancelOk,
@@ -15,8 +17,8 @@ from amqproxy.amqp091.methods import (
 )
 from amqproxy.amqp091.transitions import ANSWERS, CLIENT, SERVER, Peer
 from amqproxy.taps.trace.amqp091.causes import RecentMethods
-from amqproxy.taps.trace.amqp091.channel_context import ChannelContext
 from amqproxy.taps.trace.amqp091.frame_order import Missing
+from amqproxy.taps.trace.channel_context import ChannelContext
 from amqproxy.taps.trace.consumers import Consumers, DeclaredQueue, LastQueue
 from amqproxy.taps.trace.events import RequestAnswered, RequestSent, RequestUnanswered
 from amqproxy.taps.trace.requests import PendingRequests, TimedRequest
@@ -32,7 +34,7 @@ class RequestTrace:
 
     __slots__ = ("_context", "_last_queue", "_pending", "_recent", "consumers")
 
-    def __init__(self, context: ChannelContext) -> None:
+    def __init__(self, context: ChannelContext[Any]) -> None:
         memory = context.budgets.memory
         self.consumers = Consumers(memory)
         self._context = context
@@ -74,9 +76,7 @@ class RequestTrace:
                 number = self.consumers.number()
         if getattr(request, "no_wait", False):
             context = self._context
-            context.events.append(
-                RequestSent(ts_ns=ts_ns, channel=context.number, epoch=context.epoch, sender=sender, request=request)
-            )
+            context.events.append(RequestSent(ts_ns, *context.place, sender=sender, request=request))
             if isinstance(request, BasicConsume):
                 self.consumers.may_begin(request.consumer_tag, number, request, self._last_queue)
             elif isinstance(request, BasicCancel):
@@ -92,9 +92,9 @@ class RequestTrace:
             self._recent.carried_out(found.request)
         context.events.append(
             RequestAnswered(
-                ts_ns=ts_ns,
-                channel=context.number,
-                epoch=context.epoch,
+                ts_ns,
+                context.number,
+                context.epoch,
                 sender=sender.other,
                 request=None if found is None else found.request,
                 reply=reply,
@@ -128,12 +128,7 @@ class RequestTrace:
             for each in pending.clear():
                 context.events.append(
                     RequestUnanswered(
-                        ts_ns=ts_ns,
-                        channel=context.number,
-                        epoch=context.epoch,
-                        sender=sender,
-                        request=each.request,
-                        latency_ns=ts_ns - each.ts_ns,
+                        ts_ns, *context.place, sender=sender, request=each.request, latency_ns=ts_ns - each.ts_ns
                     )
                 )
 

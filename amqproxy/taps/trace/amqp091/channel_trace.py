@@ -42,7 +42,6 @@ from amqproxy.amqp091.methods import (
 )
 from amqproxy.amqp091.transitions import ANSWERS, CLIENT, REPLIES, SENDERS, SERVER, Peer
 from amqproxy.taps.trace.amqp091.causes import named_method, only_cause
-from amqproxy.taps.trace.amqp091.channel_context import ChannelContext
 from amqproxy.taps.trace.amqp091.channel_life import ChannelLife
 from amqproxy.taps.trace.amqp091.channel_requests import RequestTrace
 from amqproxy.taps.trace.amqp091.deliveries import DeliveryTrace
@@ -50,10 +49,11 @@ from amqproxy.taps.trace.amqp091.frame_order import Missing
 from amqproxy.taps.trace.amqp091.publishes import PublishTrace
 from amqproxy.taps.trace.amqp091.transactions import TransactionTrace
 from amqproxy.taps.trace.budget import Budgets
+from amqproxy.taps.trace.channel_context import ChannelContext
 from amqproxy.taps.trace.content import PartialContent
 from amqproxy.taps.trace.events import HistoryLost, Settlement, TraceEvent
-from amqproxy.taps.trace.open_tags import Span
 from amqproxy.taps.trace.requests import TimedRequest
+from amqproxy.taps.trace.traced_channel import TracedChannel
 
 BODY_TOO_LONG = "a body that was announced with"
 FROM_CLIENT = "from the client, which only a server sends"
@@ -63,7 +63,7 @@ MISSING_OPEN = Missing(frozenset(("channel.open",)))
 """The channel.open that the broker's frames wait for on a channel that the client has not opened."""
 
 
-class ChannelTrace:
+class ChannelTrace(TracedChannel):
     """Trace of one channel, from its channel.open, or from the first frame that was seen of it.
 
     Each part owns its state; this hands each frame to the parts that it concerns. Events are appended to `events`.
@@ -72,15 +72,16 @@ class ChannelTrace:
     __slots__ = (
         "_body",
         "_contents",
-        "_context",
-        "_deliveries",
         "_digests",
         "_life",
-        "_publishes",
         "_requests",
         "_spans",
         "_transactions",
     )
+
+    _context: ChannelContext[ChannelMode]
+    _deliveries: DeliveryTrace
+    _publishes: PublishTrace
 
     def __init__(
         self,
@@ -93,7 +94,9 @@ class ChannelTrace:
         body: int = 0,
         digests: bool = False,
     ) -> None:
-        self._context = context = ChannelContext(number, events, budgets, knows_start=knows_start, epoch=epoch)
+        self._context = context = ChannelContext(
+            number, events, budgets, ChannelMode.NORMAL, knows_start=knows_start, epoch=epoch
+        )
         self._life = ChannelLife(context)
         self._requests = RequestTrace(context)
         self._publishes = PublishTrace(context)
@@ -107,38 +110,12 @@ class ChannelTrace:
             self._forget()
 
     @property
-    def knows_start(self) -> bool:
-        """Whether all frames since channel.open were seen."""
-        return self._context.knows_start
-
-    @property
-    def epoch(self) -> int:
-        """Count of the openings of the channel's number, from 1; 0 if it was open before the first frame."""
-        return self._context.epoch
-
-    @property
     def is_opened(self) -> bool:
         """Whether the broker has answered channel.open."""
         return self._life.is_opened
 
     @property
-    def unconfirmed(self) -> int:
-        """Number of open publishes: not confirmed, or not committed."""
-        return self._publishes.unconfirmed
-
-    @property
-    def unacked(self) -> int:
-        """Number of open deliveries."""
-        return self._deliveries.unacked
-
-    @property
-    def oldest_unacked(self) -> Span | None:
-        """The range of the oldest open delivery."""
-        return self._deliveries.oldest_unacked
-
-    @property
     def is_closing(self) -> bool:
-        """Whether either peer has sent a channel.close that is unanswered."""
         return self._life.is_closing
 
     @property
@@ -154,12 +131,7 @@ class ChannelTrace:
         """Whether a method of the client was seen that a close may be about."""
         return self._requests.has_cause(close)
 
-    def is_unacked(self, tag: int) -> bool:
-        """Whether the delivery with this tag is open."""
-        return self._deliveries.is_unacked(tag)
-
     def queue_of(self, consumer_tag: str) -> str | None:
-        """Return the queue of a consumer; `None` if it is unknown."""
         found = self._requests.consumers.find(consumer_tag)
         return found[0].queue if len(found) == 1 else None
 
@@ -184,7 +156,6 @@ class ChannelTrace:
         return False
 
     def end_content(self, sender: Peer, ts_ns: int) -> None:
-        """Complete the content that `sender` has begun, if there is one, since its rest is not shown."""
         if sender in self._contents:
             self._complete(sender, ts_ns)
 
@@ -225,28 +196,14 @@ class ChannelTrace:
             return self._deliveries.missing_for_settlement(method.delivery_tag)
         return self._requests.missing_for_reply(CLIENT, method) if method.name in ANSWERS else None
 
-    def stop_reading(self) -> None:
-        """Note that the broker no longer reads what the client sends."""
-        self._context.is_unread = True
-
     def lose(self, ts_ns: int) -> None:
-        """Report everything open as unknown, since frames of the channel were missed."""
         self._settle_open(Settlement.UNKNOWN, ts_ns)
         self._context.lose()
         self._publishes.lose()
         self._life.lose()
         self._forget()
 
-    def _lose_track(self, sender: Peer, reason: str, ts_ns: int) -> None:
-        self._add(
-            HistoryLost(
-                ts_ns=ts_ns, channel=self._context.number, epoch=self._context.epoch, sender=sender, reason=reason
-            )
-        )
-        self.lose(ts_ns)
-
     def end(self, ts_ns: int) -> None:
-        """Report everything still open, since the channel has ended."""
         self._requests.end(ts_ns)
         self._settle_open(Settlement.OPEN, ts_ns)
         self._forget()
@@ -328,7 +285,7 @@ class ChannelTrace:
         self._contents.pop(CLIENT, None)
         context = self._context
         context.is_unread = True
-        self._add(HistoryLost(ts_ns=ts_ns, channel=context.number, epoch=context.epoch, sender=CLIENT, reason=reason))
+        self._add(HistoryLost(ts_ns, *context.place, sender=CLIENT, reason=reason))
 
     def _feed_unread(self, method: Method, size: int, ts_ns: int) -> None:
         """Take a method of the client that the broker no longer reads. Section 1.5.2.5."""

@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Sequence
+from typing import Any
 
 import msgspec
 
 from amqproxy.amqp091.errors import ProtocolError
 from amqproxy.amqp091.frame import HEARTBEAT, METHOD, Frame
 from amqproxy.amqp091.methods import (
+    BasicPublish,
+    ChannelClose,
     ChannelOpen,
     ChannelOpenOk,
     ConnectionBlocked,
@@ -24,151 +27,82 @@ from amqproxy.amqp091.methods import (
     Method,
 )
 from amqproxy.amqp091.transitions import ANSWERS, CLIENT, SENDERS, SERVER, Peer
-from amqproxy.taps.trace.activity import Activity
+from amqproxy.taps.note import Note
 from amqproxy.taps.trace.amqp091 import handshake
 from amqproxy.taps.trace.amqp091.causes import RecentMethods, named_method, only_cause
 from amqproxy.taps.trace.amqp091.channel_trace import MISSING_OPEN, ChannelTrace
 from amqproxy.taps.trace.amqp091.frame_order import FrameOrder, Missing
-from amqproxy.taps.trace.budget import MAX_MEMORY, Budget, Budgets
-from amqproxy.taps.trace.event_queue import EventQueue, Listener
+from amqproxy.taps.trace.connection_trace import ConnectionTrace
 from amqproxy.taps.trace.events import (
     BlockingEnded,
     BlockingStarted,
-    ConnectionClosed,
     HistoryLost,
     MessagePublished,
     RequestAnswered,
     RequestUnanswered,
     TraceEvent,
 )
-from amqproxy.taps.trace.handshake_facts import HandshakeFacts
-from amqproxy.taps.trace.open_tags import MAX_SPANS
 from amqproxy.taps.trace.requests import PendingRequests
 
 MASKED = b"<masked>"
 
-OnFrame = Callable[[Peer, Frame, int], None]
-"""Takes a frame, its sender, and its time in nanoseconds."""
 
+class Trace(ConnectionTrace[Frame, ChannelTrace]):
+    """Trace of one 0-9-1 connection."""
 
-class Trace:
-    """Trace of one connection, from its protocol header, or from the first frame that was seen of it.
+    __slots__ = ("_blocked_ts_ns", "_closes", "_previous", "_requests", "_rewritten", "_seen", "_stray")
 
-    Frames are fed in the order in which they passed, with the time of their read, in nanoseconds; each call returns
-    the events that they have caused. `body` is the number of bytes of each body that events contain, and `digests`
-    whether they have a digest of the whole body; `max_spans` bounds the ranges of open publishes and deliveries
-    (`open_tags`), `max_memory` the bytes of all other state.
-
-    Unless it `is_ordered`, as in a capture, only the frames of each peer are fed in the order in which they passed: a
-    frame that comes before the one it answers is held, and taken at the time of that frame. `on_frame` is given each
-    frame when it is taken.
-
-    `channels` are the client's open channels, by number; `facts` are those of the handshake, `activity` the times of
-    the peers' last frames.
-    """
-
-    __slots__ = (
-        "_blocked_ts_ns",
-        "_body",
-        "_budgets",
-        "_closes",
-        "_digests",
-        "_epochs",
-        "_events",
-        "_is_closed",
-        "_is_joined",
-        "_is_open",
-        "_is_unread",
-        "_latest_ts_ns",
-        "_on_frame",
-        "_order",
-        "_previous",
-        "_queue",
-        "_requests",
-        "_seen",
-        "_stray",
-        "activity",
-        "channels",
-        "facts",
-    )
-
-    def __init__(
-        self,
-        *,
-        body: int = 0,
-        digests: bool = False,
-        max_spans: int = MAX_SPANS,
-        max_memory: int = MAX_MEMORY,
-        is_ordered: bool = True,
-        on_frame: OnFrame | None = None,
-    ) -> None:
-        self.channels: dict[int, ChannelTrace] = {}
+    def __init__(self, **options: Any) -> None:
         self._previous: dict[int, ChannelTrace] = {}
-        self._epochs: dict[int, int] = {}
-        """Last epoch of each channel number that is not in use."""
-        self._body = body
-        self._digests = digests
-        self._budgets = Budgets(Budget(max_spans), Budget(max_memory))
-        self._queue = EventQueue()
-        self._events = self._queue.events
-        self.facts = HandshakeFacts()
-        self.activity = Activity()
-        self._is_joined: bool | None = None
+        super().__init__(**options)
         self._closes: set[Peer] = set()
-        self._is_open: bool | None = False
-        self._is_closed = False
-        self._is_unread = False
         self._blocked_ts_ns: int | None = None
         self._requests = PendingRequests(self._budgets.memory)
         self._stray = RecentMethods(self._budgets.memory)
         self._seen: set[str] = set()
-        self._order = None if is_ordered else FrameOrder(self._budgets.memory, self._missing, self._previous)
-        self._latest_ts_ns = 0
-        self._on_frame = on_frame
-
-    def listen(self, listener: Listener) -> None:
-        """Show events to `listener` after each frame; see `EventQueue`."""
-        self._queue.listen(listener)
+        self._rewritten: set[int] = set()
+        """Channels on which a rule has changed the incomplete publish."""
 
     @property
     def reopened_channels(self) -> list[int]:
-        """Numbers of channels that the broker has closed and the client has reopened without channel.close-ok."""
         return [number for number, channel in self._previous.items() if channel.lacks_close_ok]
 
-    @property
-    def memory_used(self) -> int:
-        """Approximate memory of all open state, in bytes."""
-        return self._budgets.bytes_used
+    def feed_noted(self, sender: Peer, frames: Sequence[Frame], ts_ns: int, note: Note) -> list[TraceEvent]:
+        events = super().feed_noted(sender, frames, ts_ns, note)
+        if sender is CLIENT:
+            self._note_rewritten(frames, events, note)
+        elif note.is_of_proxy(sender):  # the client's answer goes to the proxy
+            for frame in frames:
+                if frame.kind == METHOD and frame.index == ChannelClose.index:
+                    events += self.end_channel(frame.channel, ts_ns)
+        return events
 
-    def feed_protocol_header(self, ts_ns: int) -> None:
-        """Take the client's protocol header: nothing came before it. Section 4.2.2."""
-        self.facts.greet(ts_ns)
-        self._is_joined = False
+    def _note_rewritten(self, frames: Sequence[Frame], events: Sequence[TraceEvent], note: Note) -> None:
+        """Note the publishes whose method or header differs between the legs; their bodies may not differ.
 
-    def feed(self, sender: Peer, frames: Iterable[Frame], ts_ns: int, *, is_by_proxy: bool = False) -> list[TraceEvent]:
-        """Take frames of `sender` that one read has completed; `is_by_proxy` is whether the proxy sent them."""
-        self.activity.note(sender, ts_ns)
-        for frame in frames:
-            if self._is_joined is None:
-                self._begin(frame, ts_ns)
-            if self._order is None:
-                self._feed(sender, frame, ts_ns, is_by_proxy)
-            else:
-                self._feed_in_order(self._order, sender, frame, ts_ns, is_by_proxy)
-        return self._queue.take()
+        They may be returned as the broker has received them.
+        """
+        rewritten = self._rewritten
+        if note.leg == "client":
+            rewritten.update(each.channel for each in frames if each.kind != METHOD or each.index == BasicPublish.index)
+        for event in events if rewritten else ():
+            if isinstance(event, MessagePublished) and event.channel in rewritten:
+                rewritten.remove(event.channel)
+                channel = self.channels.get(event.channel)
+                if channel is not None and channel.epoch == event.epoch:
+                    channel.rewrite_publish(event.number)
 
-    def end_content(self, sender: Peer, number: int, ts_ns: int) -> list[TraceEvent]:
-        """Complete the content that `sender` has begun on a channel, if there is one, since its rest is not shown."""
-        channel = self.channels.get(number)
-        if channel is not None:
-            channel.end_content(sender, ts_ns)
-        return self._queue.take()
+    def _new_order(self) -> FrameOrder:
+        return FrameOrder(self._budgets.memory, self._missing, self._previous)
 
-    def rewrite_publish(self, publish: MessagePublished) -> None:
-        """Note that a rule has changed this publish, which may be returned as the broker has received it."""
-        channel = self.channels.get(publish.channel)
-        if channel is not None and channel.epoch == publish.epoch:
-            channel.rewrite_publish(publish.number)
+    def _is_first(self, frame: Frame) -> bool:
+        return frame.kind == METHOD and frame.index == ConnectionStart.index
+
+    def _begin(self, frame: Frame, ts_ns: int) -> None:
+        super()._begin(frame, ts_ns)
+        if self._is_joined:
+            self._requests.lose()
+            self._stray.lose()
 
     def _feed(self, sender: Peer, frame: Frame, ts_ns: int, is_by_proxy: bool) -> None:
         if self._on_frame is not None:
@@ -182,85 +116,28 @@ class Trace:
             self._lose(sender, error.reply_text, ts_ns)
         self._queue.end_frame(sender, is_by_proxy=is_by_proxy, is_heartbeat=frame.kind == HEARTBEAT)
 
-    def _feed_in_order(self, order: FrameOrder, sender: Peer, frame: Frame, ts_ns: int, is_by_proxy: bool) -> None:
-        """Take a frame, or hold it until the frame that it answers was seen; take the frames that were held for it."""
-        if order.may_pass(sender, frame):
-            self._feed_late(sender, frame, ts_ns, is_by_proxy)
-            return
-        if not order.hold(sender, frame, ts_ns, is_by_proxy):
-            self._lose(sender, "too many frames were seen before what they answer", ts_ns)
-            self._feed_held(order)
-            self._feed_late(sender, frame, ts_ns, is_by_proxy)
-            self._forget(ts_ns)
-        while (found := order.next()) is not None:
-            self._feed_late(found[0], *found[1])
-
-    def _feed_late(self, sender: Peer, frame: Frame, ts_ns: int, is_by_proxy: bool) -> None:
-        """Take a frame at its time, or at the time of the last frame taken, if that is later."""
-        if ts_ns > self._latest_ts_ns:
-            self._latest_ts_ns = ts_ns
-        self._feed(sender, frame, self._latest_ts_ns, is_by_proxy)
-
-    def _feed_held(self, order: FrameOrder) -> None:
-        """Take all held frames, though the frames that they answer were not seen."""
-        while (found := order.next_at_the_end()) is not None:
-            self._feed_late(found[0], *found[1])
-
     def end_channel(self, number: int, ts_ns: int) -> list[TraceEvent]:
-        """End the client's open channel with this number, if there is one, and report everything still open on it."""
         channel = self.channels.get(number)
         if channel is not None:
             channel.end(ts_ns)
             self._forget_channel(channel, number)
         return self._queue.take()
 
-    def gap(self, sender: Peer, ts_ns: int, reason: str) -> list[TraceEvent]:
-        """Report a loss of history: bytes of `sender` are missing, or could not be read as frames."""
-        self._lose(sender, reason, ts_ns)
-        if self._order is not None and self._order.count:
-            self._feed_held(self._order)  # the frames that these wait for may have been missed
-            self._forget(ts_ns)
-        return self._queue.take()
-
-    def end(self, ts_ns: int, reason: str) -> list[TraceEvent]:
-        """Report everything still open, since the connection, or its visible part, has ended."""
-        if self._order is not None:
-            self._feed_held(self._order)
-            ts_ns = max(self._latest_ts_ns, ts_ns)
+    def _end_open(self, ts_ns: int) -> None:
         self._end_channels(ts_ns)
         for each in self._requests.clear():
             self._events.append(
-                RequestUnanswered(ts_ns=ts_ns, sender=CLIENT, request=each.request, latency_ns=ts_ns - each.ts_ns)
+                RequestUnanswered(ts_ns, sender=CLIENT, request=each.request, latency_ns=ts_ns - each.ts_ns)
             )
-        if not self._is_closed:
-            self._is_closed = True
-            self._events.append(ConnectionClosed(ts_ns=ts_ns, by=None, code=0, text=reason, is_open=self._is_open))
-        return self._queue.take()
-
-    def _begin(self, frame: Frame, ts_ns: int) -> None:
-        """Take the first frame: without a protocol header before it, only connection.start is the beginning."""
-        self._is_joined = not (frame.kind == METHOD and frame.index == ConnectionStart.index)
-        if self._is_joined:
-            self._is_open = None
-            self._requests.lose()
-            self._stray.lose()
-            self._events.append(HistoryLost(ts_ns=ts_ns, sender=None, reason="its beginning was not seen"))
-
-    def _lose(self, sender: Peer, reason: str, ts_ns: int) -> None:
-        self._events.append(HistoryLost(ts_ns=ts_ns, sender=sender, reason=reason))
-        self._forget(ts_ns)
 
     def _forget(self, ts_ns: int) -> None:
-        """Forget the requests and the state of all channels that later frames would be linked to."""
-        self._is_joined = True
-        self._is_open = self._is_open or None
         self._blocked_ts_ns = None
         self._requests.lose()
         self._stray.lose()
-        for channel in self._all_channels():
-            channel.lose(ts_ns)
-            if self._is_unread:
-                channel.stop_reading()
+        super()._forget(ts_ns)
+
+    def _channel_of(self, sender: Peer, number: int) -> ChannelTrace | None:
+        return self.channels.get(number)
 
     def _all_channels(self) -> list[ChannelTrace]:
         return [*self._previous.values(), *self.channels.values()]
@@ -301,9 +178,7 @@ class Trace:
                 return  # the broker will refuse it
             if number in self._previous:
                 reason = "channel.open before the last two were closed"
-                self._events.append(
-                    HistoryLost(ts_ns=ts_ns, channel=number, epoch=channel.epoch, sender=CLIENT, reason=reason)
-                )
+                self._events.append(HistoryLost(ts_ns, number, channel.epoch, sender=CLIENT, reason=reason))
                 self._previous.pop(number).lose(ts_ns)
                 channel.lose(ts_ns)
                 return
@@ -359,10 +234,10 @@ class Trace:
             case ConnectionBlocked():
                 if self._blocked_ts_ns is None:
                     self._blocked_ts_ns = ts_ns
-                self._events.append(BlockingStarted(ts_ns=ts_ns, reason=method.reason))
+                self._events.append(BlockingStarted(ts_ns, reason=method.reason))
             case ConnectionUnblocked():
                 since, self._blocked_ts_ns = self._blocked_ts_ns, None
-                self._events.append(BlockingEnded(ts_ns=ts_ns, latency_ns=None if since is None else ts_ns - since))
+                self._events.append(BlockingEnded(ts_ns, latency_ns=None if since is None else ts_ns - since))
             case ConnectionUpdateSecret():
                 self._requests.add(ts_ns, msgspec.structs.replace(method, new_secret=MASKED), size=size)
             case ConnectionClose():
@@ -430,23 +305,7 @@ class Trace:
         cause = None
         if sender is SERVER:
             cause = only_cause([self._stray.causes(close), *(each.causes(close) for each in self._all_channels())])
-        self._is_unread = True
-        for channel in self._all_channels():
-            channel.stop_reading()
-        if self._is_closed:
-            return  # closes of both peers crossed: the first one counts
-        self._is_closed = True
-        self._events.append(
-            ConnectionClosed(
-                ts_ns=ts_ns,
-                by=sender,
-                code=close.reply_code,
-                text=close.reply_text,
-                method=named_method(close),
-                cause=cause,
-                is_open=self._is_open,
-            )
-        )
+        self._report_close(sender, close.reply_code, close.reply_text, named_method(close), ts_ns, cause)
 
 
 _ANSWERED = {

@@ -6,9 +6,9 @@ from typing import NamedTuple
 
 from amqproxy.amqp091.channel import ChannelMode
 from amqproxy.amqp091.methods import BasicAck, BasicDeliver, BasicGet, BasicGetOk, BasicNack, BasicReject
-from amqproxy.taps.trace.amqp091.channel_context import ChannelContext
 from amqproxy.taps.trace.amqp091.frame_order import Missing
 from amqproxy.taps.trace.amqp091.transactions import TransactionTrace
+from amqproxy.taps.trace.channel_context import ChannelContext
 from amqproxy.taps.trace.consumers import Consumers, queue_name
 from amqproxy.taps.trace.content import PartialContent
 from amqproxy.taps.trace.events import DeliveriesSettled, MessageDelivered, Settlement
@@ -48,7 +48,9 @@ class DeliveryTrace:
         "_unsure",
     )
 
-    def __init__(self, context: ChannelContext, consumers: Consumers, transactions: TransactionTrace) -> None:
+    def __init__(
+        self, context: ChannelContext[ChannelMode], consumers: Consumers, transactions: TransactionTrace
+    ) -> None:
         self._context = context
         self._consumers = consumers
         self._transactions = transactions
@@ -94,9 +96,9 @@ class DeliveryTrace:
             queue, awaits, latency = self._got
         context.events.append(
             MessageDelivered(
-                ts_ns=ts_ns,
-                channel=context.number,
-                epoch=context.epoch,
+                ts_ns,
+                context.number,
+                context.epoch,
                 method=method,
                 properties=content.properties,
                 size=content.size,
@@ -166,9 +168,9 @@ class DeliveryTrace:
             # Tag 0 stands for all with multiple only: no delivery has it (tests/behaviours/test_errors.py).
             unknown = True if is_certain or not tag else None
         event = DeliveriesSettled(
-            ts_ns=ts_ns,
-            channel=context.number,
-            epoch=context.epoch,
+            ts_ns,
+            context.number,
+            context.epoch,
             outcome=outcome,
             spans=spans or (),
             tag=tag,
@@ -206,9 +208,9 @@ class DeliveryTrace:
             context = self._context
             context.events.append(
                 DeliveriesSettled(
-                    ts_ns=ts_ns,
-                    channel=context.number,
-                    epoch=context.epoch,
+                    ts_ns,
+                    context.number,
+                    context.epoch,
                     outcome=Settlement.RECOVERED,
                     spans=spans,
                     requeue=requeue,
@@ -271,12 +273,6 @@ class DeliveryTrace:
         context = self._context
         context.events.append(
             DeliveriesSettled(
-                ts_ns=ts_ns,
-                channel=context.number,
-                epoch=context.epoch,
-                outcome=outcome,
-                spans=spans,
-                tag=tag,
-                multiple=multiple,
+                ts_ns, context.number, context.epoch, outcome=outcome, spans=spans, tag=tag, multiple=multiple
             )
         )

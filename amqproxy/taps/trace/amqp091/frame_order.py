@@ -1,12 +1,7 @@
-"""Frames that were seen before those that they answer, as in a capture, whose two directions have no common order.
-
-A packet that was captured late, or was sent again, makes an acknowledgement come before its delivery, and a reply
-before its request. Each direction is in order itself: an early frame holds up all later frames of its sender.
-"""
+"""0-9-1 frames seen before those that they answer."""
 
 from __future__ import annotations
 
-from collections import deque
 from collections.abc import Callable, Container
 from typing import NamedTuple
 
@@ -14,9 +9,7 @@ from amqproxy.amqp091.errors import ProtocolError
 from amqproxy.amqp091.frame import METHOD, Frame
 from amqproxy.amqp091.transitions import CLIENT, SERVER, Peer
 from amqproxy.taps.trace.budget import Budget
-
-HELD_COST = 256
-"""Memory charged for a held frame, in bytes, in addition to its size."""
+from amqproxy.taps.trace.held_frames import HeldFrame, HeldFrames
 
 
 class Missing(NamedTuple):
@@ -30,49 +23,25 @@ class Missing(NamedTuple):
     on_any_channel: bool = False
 
 
-class HeldFrame(NamedTuple):
-    """A frame, the time of the read that it came with, and whether the proxy sent it."""
-
-    frame: Frame
-    ts_ns: int
-    is_by_proxy: bool = False
-
-
-class FrameOrder:
+class FrameOrder(HeldFrames[Frame]):
     """Frames held back until the methods that they answer were seen; `missing` returns those of a peer's next frame.
 
-    `count` is the number of held frames; `reused` are the numbers of channels that the client has reopened before the
-    broker closed them.
-
-    If the next frames of both peers wait for each other's direction, one of them answers nothing: it is let through.
+    `reused` are the numbers of channels that the client has reopened before the broker closed them.
     """
 
-    __slots__ = ("_budget", "_held", "_missing", "_reused", "count")
+    __slots__ = ("_missing", "_reused")
 
     def __init__(
         self, budget: Budget, missing: Callable[[Peer, Frame], Missing | None], reused: Container[int]
     ) -> None:
-        self.count = 0
-        self._budget = budget
+        super().__init__(budget)
         self._missing = missing
         self._reused = reused
-        self._held: dict[Peer, deque[HeldFrame]] = {CLIENT: deque(), SERVER: deque()}
 
     def may_pass(self, sender: Peer, frame: Frame) -> bool:
-        """Whether a frame just seen may pass: it does not wait for others, and no frame is held."""
         return not self.count and (frame.kind != METHOD or self._missing(sender, frame) is None)
 
-    def hold(self, sender: Peer, frame: Frame, ts_ns: int, is_by_proxy: bool = False) -> bool:
-        """Hold a frame that was just seen; return `False` if the budget is exhausted."""
-        if not self._budget.take(_cost(frame)):
-            return False
-        _ = frame.raw  # copies the frame, so that it does not keep the whole read in memory
-        self._held[sender].append(HeldFrame(frame, ts_ns, is_by_proxy))
-        self.count += 1
-        return True
-
-    def next(self) -> tuple[Peer, HeldFrame] | None:
-        """Release and return the next frame that may pass; `None` if there is none."""
+    def next(self) -> tuple[Peer, HeldFrame[Frame]] | None:
         client, server = self._held[CLIENT], self._held[SERVER]
         client_waits = server_waits = None
         if client:
@@ -95,23 +64,8 @@ class FrameOrder:
             return self._take(SERVER)
         return None
 
-    def next_at_the_end(self) -> tuple[Peer, HeldFrame] | None:
-        """Like `next`, once nothing more will be seen: release even frames that still wait."""
-        found = self.next()
-        if found is None:
-            for sender in (CLIENT, SERVER):
-                if self._held[sender]:
-                    return self._take(sender)
-        return found
-
     def _waits(self, sender: Peer, frame: Frame) -> Missing | None:
         return self._missing(sender, frame) if frame.kind == METHOD else None
-
-    def _take(self, sender: Peer) -> tuple[Peer, HeldFrame]:
-        held = self._held[sender].popleft()
-        self.count -= 1
-        self._budget.give(_cost(held.frame))
-        return sender, held
 
     def _ends_wait(self, closer: Peer) -> bool:
         """Whether the next frame of `closer` ends the channel on which the other peer's next frame still waits."""
@@ -152,7 +106,3 @@ def _name(frame: Frame) -> str:
         return str(frame.method.name)
     except ProtocolError:
         return ""
-
-
-def _cost(frame: Frame) -> int:
-    return HELD_COST + frame.size

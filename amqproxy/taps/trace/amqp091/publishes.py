@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from amqproxy.amqp091.channel import ChannelMode
 from amqproxy.amqp091.methods import BasicPublish, BasicReturn
-from amqproxy.taps.trace.amqp091.channel_context import ChannelContext
 from amqproxy.taps.trace.amqp091.frame_order import Missing
 from amqproxy.taps.trace.amqp091.returns import MandatoryPublishes
+from amqproxy.taps.trace.channel_context import ChannelContext
 from amqproxy.taps.trace.content import PartialContent
 from amqproxy.taps.trace.events import MessagePublished, MessageReturned, PublishesSettled, Settlement
 from amqproxy.taps.trace.open_tags import OpenTags, Span
@@ -23,7 +23,7 @@ class PublishTrace:
 
     __slots__ = ("_confirms_from", "_context", "_mandatory", "_returnable", "_unconfirmed", "count")
 
-    def __init__(self, context: ChannelContext) -> None:
+    def __init__(self, context: ChannelContext[ChannelMode]) -> None:
         self.count = 0
         self._context = context
         self._confirms_from: int | None = None
@@ -65,9 +65,9 @@ class PublishTrace:
             )
         context.events.append(
             MessagePublished(
-                ts_ns=ts_ns,
-                channel=context.number,
-                epoch=context.epoch,
+                ts_ns,
+                context.number,
+                context.epoch,
                 number=number,
                 method=publish,
                 properties=content.properties,
@@ -93,9 +93,8 @@ class PublishTrace:
         number = self._mandatory.match(returned.exchange, returned.routing_key, content.size, content.properties)
         self._context.events.append(
             MessageReturned(
-                ts_ns=ts_ns,
-                channel=self._context.number,
-                epoch=self._context.epoch,
+                ts_ns,
+                *self._context.place,
                 number=number,
                 method=returned,
                 properties=content.properties,
@@ -152,12 +151,7 @@ class PublishTrace:
         context = self._context
         context.events.append(
             PublishesSettled(
-                ts_ns=ts_ns,
-                channel=context.number,
-                epoch=context.epoch,
-                outcome=outcome,
-                spans=spans,
-                is_unknown_tag=is_unknown_tag,
+                ts_ns, context.number, context.epoch, outcome=outcome, spans=spans, is_unknown_tag=is_unknown_tag
             )
         )
 

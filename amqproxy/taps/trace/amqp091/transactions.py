@@ -5,9 +5,9 @@ AMQP 0-9-1 section 1.9.
 
 from __future__ import annotations
 
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
-from amqproxy.taps.trace.amqp091.channel_context import ChannelContext
+from amqproxy.taps.trace.channel_context import ChannelContext
 from amqproxy.taps.trace.events import DeliveriesSettled
 
 MAX_TRANSACTIONS = 1024
@@ -26,7 +26,7 @@ class TransactionTrace:
 
     __slots__ = ("_context", "_settled", "_under_way")
 
-    def __init__(self, context: ChannelContext) -> None:
+    def __init__(self, context: ChannelContext[Any]) -> None:
         self._context = context
         self._settled: list[DeliveriesSettled] = []
         self._under_way: list[EndedTransaction] = []  # an empty deque takes ten times as much memory

@@ -3,7 +3,7 @@
 from amqproxy.amqp010.commands import ExecutionSync, QueuePurge
 from amqproxy.amqp010.frame import Frame
 from amqproxy.peer import CLIENT, SERVER, Peer
-from amqproxy.taps.trace.amqp010.held_frames import HeldFrames
+from amqproxy.taps.trace.amqp010.early_frames import EarlyFrames
 from amqproxy.taps.trace.budget import Budget
 from tests.taps.trace.amqp010.traced import frames_of
 
@@ -16,7 +16,7 @@ def is_early(sender: Peer, frame: Frame) -> bool:
 
 
 def test_a_frame_holds_up_those_behind_it_and_no_others() -> None:
-    held = HeldFrames(Budget(10_000), is_early)
+    held = EarlyFrames(Budget(10_000), is_early)
     assert held.may_pass(CLIENT, OTHER)
     assert not held.may_pass(CLIENT, EARLY)
     assert held.hold(CLIENT, EARLY, 1)
@@ -27,7 +27,7 @@ def test_a_frame_holds_up_those_behind_it_and_no_others() -> None:
 
 def test_of_two_that_wait_for_each_other_the_earlier_goes() -> None:
     budget = Budget(10_000)
-    held = HeldFrames(budget, is_early)
+    held = EarlyFrames(budget, is_early)
     held.hold(CLIENT, EARLY, 2)
     held.hold(SERVER, EARLY, 1)
     found = held.next()
@@ -40,4 +40,4 @@ def test_of_two_that_wait_for_each_other_the_earlier_goes() -> None:
 
 
 def test_it_is_bounded() -> None:
-    assert not HeldFrames(Budget(10), is_early).hold(CLIENT, EARLY, 1)
+    assert not EarlyFrames(Budget(10), is_early).hold(CLIENT, EARLY, 1)

@@ -1,0 +1,73 @@
+"""State shared by the parts of a channel's trace: its number, mode, epoch, limits of knowledge, and events."""
+
+from __future__ import annotations
+
+from typing import Generic, TypeVar
+
+from amqproxy.taps.trace.budget import Budgets
+from amqproxy.taps.trace.events import TraceEvent
+
+M = TypeVar("M")
+
+
+class ChannelContext(Generic[M]):
+    """The facts about one channel, or one session on it, on which the claims of all its parts depend.
+
+    Events are appended to `events`. `knows_start` is whether all frames since the channel was new were seen,
+    `is_unread` whether the broker no longer reads what the client sends, since the channel or the connection is
+    closing, `has_forgotten` whether open messages were forgotten, so that a tag which is not open may still be known
+    to the broker. `mode` is `None` while it is unknown, and `normal` on a new channel. `epoch` counts the openings of
+    its `number`, from 1; 0 if the channel was open before the first frame. `place` is both.
+    """
+
+    __slots__ = (
+        "budgets",
+        "epoch",
+        "events",
+        "has_forgotten",
+        "is_unread",
+        "knows_start",
+        "mode",
+        "normal",
+        "number",
+        "place",
+    )
+
+    def __init__(
+        self,
+        number: int,
+        events: list[TraceEvent],
+        budgets: Budgets,
+        normal: M,
+        *,
+        knows_start: bool,
+        epoch: int = 0,
+    ) -> None:
+        self.number = number
+        self.epoch = epoch
+        self.place = number, epoch
+        self.events = events
+        self.budgets = budgets
+        self.knows_start = knows_start
+        self.is_unread = False
+        self.has_forgotten = False
+        self.normal = normal
+        self.mode: M | None = normal if knows_start else None
+
+    def select_mode(self, mode: M) -> bool:
+        """Switch to the mode that the client asks for; return `False` if the broker will refuse to switch."""
+        if self.mode is not self.normal:
+            return False
+        self.mode = mode
+        return True
+
+    def learn_mode(self, mode: M) -> None:
+        """Set the mode if it was unknown: the broker has sent a method that only a channel in this mode gets."""
+        if self.mode is None:
+            self.mode = mode
+
+    def lose(self) -> None:
+        """Reset the facts that depend on frames which were missed."""
+        self.knows_start = False
+        self.is_unread = False
+        self.mode = None
