@@ -8,7 +8,7 @@ from contextlib import AbstractContextManager
 
 from amqproxy.amqp091.protocol_header import HEADER, recognise
 from amqproxy.broker.server.dialects import FIRST, spoken
-from amqproxy.broker.server.reading import Meter
+from amqproxy.broker.server.reading import ConnectionMeter
 from amqproxy.peer import CLIENT, SERVER, Peer
 from amqproxy.process.supervision import contained
 from amqproxy.taps.metrics import Metrics
@@ -43,7 +43,7 @@ class ConnectionTap:
         self._is_greeted = self._is_counted = False
 
     @property
-    def meter(self) -> Meter | None:
+    def meter(self) -> ConnectionMeter | None:
         """The meter of this connection; `None` without metrics or once it is over."""
         return None if self._is_counted else self._reading.meter
 

@@ -11,10 +11,10 @@ from amqproxy.broker.amqp010.connection import Amqp010Connection
 from amqproxy.broker.amqp010.orphan_recovery import recover_orphans
 from amqproxy.broker.amqp010.transaction_recovery import TransactionRecovery
 from amqproxy.broker.amqp091.connection import Amqp091Connection
+from amqproxy.broker.connections.client_connection import ClientConnection
 from amqproxy.broker.server.amqp010.reading import Amqp010Reading
 from amqproxy.broker.server.amqp091.reading import Amqp091Reading
 from amqproxy.broker.server.reading import Reading
-from amqproxy.broker.server.served_client import ServedClient
 from amqproxy.taps.metrics import Metrics
 
 __all__ = [
@@ -29,7 +29,7 @@ __all__ = [
 class Dialect(NamedTuple):
     """One protocol: what serves its clients, and what reads their frames once more for taps and counters."""
 
-    connection: Callable[..., ServedClient]
+    connection: Callable[..., ClientConnection]
     reading: Callable[[Metrics | None], Reading]
 
 

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from amqproxy.amqp091.protocol_header import recognise
+from amqproxy.broker.connections.client_connection import ClientConnection
 from amqproxy.broker.server.dialects import FIRST, Dialect, spoken
-from amqproxy.broker.server.served_client import ServedClient
 
 
 class ProtocolChoice:
@@ -17,7 +17,7 @@ class ProtocolChoice:
 
     __slots__ = ("_connect", "_received", "found", "is_made")
 
-    def __init__(self, connect: Callable[[Dialect], ServedClient]) -> None:
+    def __init__(self, connect: Callable[[Dialect], ClientConnection]) -> None:
         self.found = connect(FIRST)
         self.is_made = False
         self._connect = connect

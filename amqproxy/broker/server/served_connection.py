@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any, NamedTuple
 
+from amqproxy.broker.connections.client_connection import ClientConnection
 from amqproxy.broker.server.connection_tap import ConnectionTap
-from amqproxy.broker.server.served_client import ServedClient
 
 
 class ServedConnection(NamedTuple):
@@ -22,7 +22,7 @@ class ServedConnection(NamedTuple):
     since: float
     certificate_name: str | None
     tap: ConnectionTap | None
-    current: Callable[[], ServedClient] | None = None
+    current: Callable[[], ClientConnection] | None = None
 
     @property
     def other(self) -> Any:

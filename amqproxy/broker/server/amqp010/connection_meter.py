@@ -18,6 +18,7 @@ from amqproxy.amqp010.domains import CloseCode
 from amqproxy.amqp010.errors import ProtocolError
 from amqproxy.amqp010.frame import Frame
 from amqproxy.amqp010.methods import Method
+from amqproxy.broker.server.reading import ConnectionMeter
 from amqproxy.peer import SERVER, Peer
 from amqproxy.taps.amqp010.session_ends import SessionEnds
 from amqproxy.taps.metering.amqp010.meter import Amqp010Meter, AttachmentMeter
@@ -37,15 +38,15 @@ _COUNTED = frozenset(
 )
 
 
-class Amqp010ConnectionMeter:
-    """Metrics of one connection from its first frame on; the frames themselves are counted by the reading."""
+class Amqp010ConnectionMeter(ConnectionMeter):
+    """Metrics of one 0-10 connection."""
+
+    _messages: Amqp010Meter | None
 
     def __init__(self, metrics: Metrics) -> None:
-        self._metrics = metrics
-        self._messages = None if metrics.messages is None else Amqp010Meter(metrics.messages)
+        super().__init__(metrics, None if metrics.messages is None else Amqp010Meter(metrics.messages))
         self._ends = SessionEnds()
         self._is_known = False
-        self._end: tuple[str, int] | None = None
 
     def channel(self, number: int) -> AttachmentMeter | None:
         """Return the open messages of the session on a channel, if they are counted and there is one."""
@@ -59,22 +60,6 @@ class Amqp010ConnectionMeter:
             if frame.index in _COUNTED and frame.is_whole_segment:
                 with suppress(ProtocolError):  # the broker answers that
                     self._count_method(sender, frame.channel, frame.method)
-
-    def lose(self) -> None:
-        """Stop counting messages."""
-        messages, self._messages = self._messages, None
-        if messages is not None:
-            messages.close()
-
-    def count_violation(self, sender: Peer, error: ProtocolError) -> None:
-        """Count a protocol error."""
-        self._metrics.protocol_errors.labels(str(sender), code_label(int(error.code))).inc()
-
-    def close(self) -> None:
-        """Count the end of the connection."""
-        by, code = self._end or ("client", 0)
-        self._metrics.closes.labels(by, code_label(code) if code else "none").inc()
-        self.lose()
 
     def _count_method(self, sender: Peer, channel: int, method: Method) -> None:
         metrics = self._metrics

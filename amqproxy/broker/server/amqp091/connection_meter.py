@@ -9,6 +9,7 @@ from amqproxy.amqp091.errors import AccessRefused, ProtocolError
 from amqproxy.amqp091.frame import METHOD, Frame
 from amqproxy.amqp091.methods import ChannelClose, ChannelOpenOk, ConnectionClose, ConnectionOpenOk, Method
 from amqproxy.amqp091.transitions import SERVER, Peer
+from amqproxy.broker.server.reading import ConnectionMeter
 from amqproxy.taps.metering.amqp091.channel_meter import ChannelMeter
 from amqproxy.taps.metering.amqp091.message_meter import MessageMeter
 from amqproxy.taps.metrics import Metrics, code_label
@@ -17,15 +18,14 @@ _COUNTED = frozenset(each.index for each in (ConnectionOpenOk, ConnectionClose, 
 """The methods with metrics beyond the frame counts."""
 
 
-class ConnectionMeter:
-    """Metrics of one connection from its first frame on; the frames themselves are counted by the reading."""
+class Amqp091ConnectionMeter(ConnectionMeter):
+    """Metrics of one 0-9-1 connection."""
+
+    _messages: MessageMeter | None
 
     def __init__(self, metrics: Metrics) -> None:
-        self._metrics = metrics
-        self._messages = None if metrics.messages is None else MessageMeter(metrics.messages)
+        super().__init__(metrics, None if metrics.messages is None else MessageMeter(metrics.messages))
         self._is_open = False
-        self._end: tuple[str, int] = ("client", 0)
-        self._has_end = False
 
     def channel(self, number: int) -> ChannelMeter | None:
         """Return the meter of a channel's open messages; `None` if messages are not counted."""
@@ -40,22 +40,6 @@ class ConnectionMeter:
                 with suppress(ProtocolError):  # the broker answers that
                     self._count_method(sender, frame.method)
 
-    def lose(self) -> None:
-        """Stop counting messages."""
-        messages, self._messages = self._messages, None
-        if messages is not None:
-            messages.close()
-
-    def count_violation(self, sender: Peer, error: ProtocolError) -> None:
-        """Count a protocol error."""
-        self._metrics.protocol_errors.labels(str(sender), str(error.code)).inc()
-
-    def close(self) -> None:
-        """Count the end of the connection."""
-        by, code = self._end
-        self._metrics.closes.labels(by, code_label(code) if code else "none").inc()
-        self.lose()
-
     def _count_method(self, sender: Peer, method: Method) -> None:
         metrics = self._metrics
         match method:
@@ -63,8 +47,7 @@ class ConnectionMeter:
                 self._is_open = True
                 metrics.opened.inc()
             case ConnectionClose():
-                if not self._has_end:
-                    self._has_end, self._end = True, (str(sender), method.reply_code)
+                self._end = self._end or (str(sender), method.reply_code)
                 if sender is SERVER and method.reply_code == AccessRefused.code and not self._is_open:
                     metrics.logins_refused.inc()
             case ChannelOpenOk():

@@ -21,7 +21,7 @@ from amqproxy.amqp091.methods import (
 )
 from amqproxy.amqp091.properties import ContentHeader, Properties
 from amqproxy.amqp091.protocol_header import HEADER
-from amqproxy.broker.server.amqp091.connection_meter import ConnectionMeter
+from amqproxy.broker.server.amqp091.connection_meter import Amqp091ConnectionMeter
 from amqproxy.broker.server.connection_tap import ConnectionTap
 from amqproxy.taps.metrics import Metrics
 
@@ -85,7 +85,7 @@ def test_a_failure_to_count_is_one_line_in_the_log(monkeypatch: pytest.MonkeyPat
 
     counted = Counted()
     counted.tap.received(encode_method(1, ChannelOpen()))
-    monkeypatch.setattr(ConnectionMeter, "count", fail)
+    monkeypatch.setattr(Amqp091ConnectionMeter, "count", fail)
     with capture_logs() as logs:
         counted.tap.received(MESSAGE)
     assert [each["event"] for each in logs if each["log_level"] == "error"] == ["connection not counted"]
