@@ -63,6 +63,7 @@ COMPILED = (
     "amqproxy/broker/amqp091/deliveries.py",
     "amqproxy/broker/amqp091/publisher.py",
     "amqproxy/broker/connections/client_connection.py",
+    "amqproxy/broker/connections/deliveries.py",
     "amqproxy/broker/connections/output.py",
     "amqproxy/broker/connections/unacked.py",
     "amqproxy/broker/dead_letter_publisher.py",

@@ -233,10 +233,7 @@ def acquiring(
             if quantum.spend(1):
                 now = yield
     finally:
-        marks = [entry.is_redelivered for entry in passed]
-        queue.requeue(passed, now)
-        for entry, mark in zip(passed, marks, strict=True):
-            entry.is_redelivered = mark
+        queue.release(passed, now)
         queue.hold_no_more(now)
     return acquired
 

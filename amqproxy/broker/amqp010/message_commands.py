@@ -38,8 +38,8 @@ from amqproxy.broker.amqp010.command_session import CommandSession, Handler
 from amqproxy.broker.amqp010.jms_selector import JmsSelector, SelectorError
 from amqproxy.broker.amqp010.queue_ownership import accessible, is_owned, take_up
 from amqproxy.broker.amqp010.selecting_consumer import SelectingConsumer
-from amqproxy.broker.amqp010.session_deliveries import AT_ONCE
 from amqproxy.broker.amqp010.subscription import Subscription
+from amqproxy.broker.connections.deliveries import AT_ONCE
 from amqproxy.broker.queues.consumer import ACK, REJECT, REQUEUE, UNLIMITED, Consumer
 from amqproxy.broker.queues.queue import Queue
 from amqproxy.broker.queues.queue_arguments import check_consume
@@ -264,7 +264,7 @@ def _settle(
     if sum(map(len, ids)) <= AT_ONCE:
         entries = [entry for part in deliveries.taking(ids) for entry in part]
         # One call for all entries: a queue gets all of them back before it delivers any.
-        deliveries.apply(entries, outcome, now, redelivered=redelivered)
+        deliveries.settle(entries, outcome, now, redelivered=redelivered)
         return False
     return session.finish(deliveries.settling(ids, outcome, now, redelivered=redelivered), position, now)
 

@@ -50,7 +50,7 @@ def is_local(queue: Queue, session: OwningSession) -> bool:
     owner: Any = queue.exclusive_to or queue.locked_by
     if owner is None:
         consumer = next((each for each in queue.consumers if each.exclusive), None)
-        owner = None if consumer is None else getattr(consumer.deliveries, "session", None)
+        owner = None if consumer is None else getattr(consumer.deliveries, "channel", None)
     return owner is not None and getattr(owner, "connection", owner) is session.connection
 
 

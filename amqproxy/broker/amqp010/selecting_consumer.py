@@ -69,11 +69,7 @@ class SelectingConsumer(Browser):
             for place in [each.place for each in wanted if each.place in entries]:
                 self._deliver(queue, entries, place, now)
         finally:
-            rest = list(entries.values())
-            marks = [entry.is_redelivered for entry in rest]
-            queue.requeue(rest, now)
-            for entry, mark in zip(rest, marks, strict=True):
-                entry.is_redelivered = mark  # it was not sent
+            queue.release(list(entries.values()), now)
             queue.hold_no_more(now)
 
     def _deliver(self, queue: Queue, entries: dict[Place, QueueEntry], place: Place, now: float) -> None:

@@ -13,25 +13,23 @@ from msgspec import structs
 from amqproxy.amqp010.command_ids import CommandIds
 from amqproxy.amqp010.frame import decode_header
 from amqproxy.amqp010.properties import DeliveryProperties
-from amqproxy.broker import firehose
 from amqproxy.broker.amqp010.browser import acquiring
 from amqproxy.broker.amqp010.jms_properties import is_selected
 from amqproxy.broker.amqp010.orphans import orphaning
 from amqproxy.broker.amqp010.owners import OwningSession
 from amqproxy.broker.amqp010.subscription import Subscription
 from amqproxy.broker.amqp010.transfer_headers import TransferHeaders
-from amqproxy.broker.connections.unacked import UnackedDeliveries, by_queue
+from amqproxy.broker.connections.deliveries import AT_ONCE, ENDING, EVERY_TAG, ChannelDeliveries
+from amqproxy.broker.connections.unacked import by_queue
 from amqproxy.broker.queues.consumer import (
     ACK,
     CONSUMER_COST,
     GIVE_BACK,
     NOT_SENT,
-    REJECT,
     REQUEUE,
     ConsumedQueue,
     Consumer,
     QueueEntry,
-    Receiver,
 )
 from amqproxy.broker.queues.queue import PeekedMessage, Place, Queue
 
@@ -46,43 +44,29 @@ MAX_IN_FLIGHT = 65_536
 MOST_LOOKS = 4 * MAX_IN_FLIGHT
 """Maximum number of transfers looked at for one session.completed; the ranges that exceed it are ignored."""
 
-AT_ONCE = 64
-"""Number of commands up to which a set is processed at once."""
-
-ENDING = 4
-"""Quantum cost of ending a subscription."""
-
 LOOKING = 16
 """Number of transfers that are looked at for one unit of the quantum."""
 
 PUMPED = 4
 """Number of subscriptions that are checked for waiting messages for one unit of the quantum."""
 
-EVERY_TAG = 1 << 62
-
 ACQUIRED = 1 << 63
 """Offset that, added to its position, is the tag of a browsed message that has been acquired."""
 
 
-class SessionDeliveries(Receiver):
+class SessionDeliveries(ChannelDeliveries):
     """Subscriptions of one session by destination, and the messages sent to them that are not settled."""
 
     def __init__(self, session: OwningSession) -> None:
-        super().__init__()
-        self.session = session
+        super().__init__(session, session.vhost)
         self.sender = session.sender
         self.subscriptions: dict[str, Subscription] = {}
-        self.unacked = UnackedDeliveries()
-        self.last_tag = 0
         self.browsed: dict[int, tuple[Queue, Place, bool]] = {}
         """Transfers that may be acquired, by position, and whether they have to be accepted then."""
         self.acquired: dict[int, QueueEntry] = {}
         """Entries of the transfers that have been acquired, by position."""
         self._in_flight: dict[int, tuple[Subscription, int, int]] = {}
         self._headers = TransferHeaders()
-        self._vhost = session.vhost
-        self._events = session.vhost.events
-        self._quantum = session.vhost.work.quantum
 
     @property
     def bytes_in_memory(self) -> int:
@@ -112,7 +96,7 @@ class SessionDeliveries(Receiver):
         try:
             header: bytes = self._headers.of(message, entry.header, entry.expires_at, entry.is_redelivered)
         except Exception as error:  # noqa: BLE001
-            self._cannot_deliver(subscription, entry.queue, error)
+            self._cannot_deliver(entry.queue, error)
             if entry.queue.takes_back:
                 self._put_back(subscription, consumer, entry, now)
             return
@@ -139,7 +123,7 @@ class SessionDeliveries(Receiver):
         try:
             header = self._headers.of(message, message.header, peeked.expires_at, False)
         except Exception as error:  # noqa: BLE001
-            self._cannot_deliver(subscription, subscription.queue, error)
+            self._cannot_deliver(subscription.queue, error)
             return True
         message.forget_properties()
         if subscription.resume_id is not None:
@@ -185,40 +169,21 @@ class SessionDeliveries(Receiver):
 
     def _put_back(self, subscription: Subscription, consumer: Consumer, entry: QueueEntry, now: float) -> None:
         """Put a message that cannot be sent back to where it was."""
-        queue, was_redelivered = entry.queue, entry.is_redelivered
         if consumer.no_ack:
             subscription.queue.hold(entry, consumer)  # for `requeue`, which releases it: it was not held
             entry.tag = NOT_SENT
-        queue.hold_back()
-        queue.requeue([entry], now)
-        entry.is_redelivered = was_redelivered
-        queue.hold_no_more(now)
+        entry.queue.release([entry], now)
 
-    def _cannot_deliver(self, subscription: Subscription, queue: ConsumedQueue, error: Exception) -> None:
-        """End the session soon: a message for it cannot be encoded, as with malformed properties."""
-        self.session.vhost.events.fail("delivery failed", error, queue=str(queue), client=self.session.client)
-        self.global_prefetch = 0
-        self.session.fail_soon()
-
-    def _delivered(self, entry: QueueEntry, now: float) -> None:
-        """Report a delivery to the firehose and to observers."""
-        session, vhost, message = self.session, self.session.vhost, entry.message
-        if vhost.is_traced and message.exchange != firehose.EXCHANGE:
-            with vhost.events.contained("tracing failed", vhost=vhost.name):
-                trace = firehose.traced_delivery(message, session.place, entry.queue.name, entry.is_redelivered)
-                vhost.publish(vhost.exchanges[firehose.EXCHANGE], trace, now)
-        if vhost.events.observers:
-            details = {"queue": entry.queue, "channel": session, "tag": self.last_tag}
-            vhost.events.report("message.delivered", vhost.name, message, **details)
+    def _cannot_deliver(self, queue: ConsumedQueue, error: Exception) -> None:
+        self._note_failure(queue, error)
+        self.channel.fail_soon()
 
     def queue_deleted(self, consumer: Consumer) -> None:
         """Detach a subscription from its deleted queue. As with Broker-J 9.2, the client is not told; it may cancel."""
         subscription = self.subscriptions.get(consumer.tag)
         if subscription is not None and subscription.consumer is consumer:
             subscription.consumer = None
-            events = self.session.vhost.events
-            if events.observers:
-                events.report("consumer.deleted", self.session.vhost.name, consumer)
+            self._report_end(consumer)
 
     # --- completing and settling
 
@@ -250,15 +215,13 @@ class SessionDeliveries(Receiver):
         """Send the subscriptions the messages that wait for them."""
         if len(self.subscriptions) > LOOKING:
             self._quantum.left -= len(self.subscriptions) // PUMPED
-        queues: dict[ConsumedQueue, None] = {}
+        consumers: list[Consumer] = []
         for subscription in list(self.subscriptions.values()):
-            consumer = subscription.consumer
             if subscription.browser is not None:
                 subscription.browser.tick(now)
-            elif consumer is not None and consumer.is_blocked and consumer.queue.rejoin(consumer):
-                queues[consumer.queue] = None
-        for queue in queues:
-            queue.pump(now)
+            elif subscription.consumer is not None:
+                consumers.append(subscription.consumer)
+        self._pump(consumers, now)
 
     def taking(self, ids: Iterable[range]) -> Iterator[list[QueueEntry]]:
         """Take out the held messages of these positions, in parts between which a turn may end.
@@ -303,30 +266,15 @@ class SessionDeliveries(Receiver):
         self._quantum.left -= count
         return True
 
-    def apply(self, entries: list[QueueEntry], outcome: str, now: float, redelivered: bool = True) -> None:
-        """Apply an outcome to a few messages."""
+    def settle(self, entries: list[QueueEntry], outcome: str, now: float, *, redelivered: bool = True) -> None:
+        """Apply an outcome to a few messages; without `redelivered`, returning ones keep their redelivered marks."""
+        if outcome is not REQUEUE or redelivered:
+            self.apply(entries, outcome, now)
+            return
         if self._events.observers:
-            for entry in entries:
-                details = {"queue": entry.queue, "channel": self.session, "outcome": outcome}
-                self._events.report("message.settled", self._vhost.name, entry.message, **details)
+            self._settled(entries, outcome)
         for queue, mine in by_queue(entries):
-            if outcome is ACK:
-                queue.ack(mine, now)
-            elif outcome is REJECT:
-                queue.reject(mine, now)
-            elif redelivered:
-                queue.requeue(mine, now)
-            else:
-                self._release(queue, mine, now)
-
-    def _release(self, queue: ConsumedQueue, entries: list[QueueEntry], now: float) -> None:
-        """Put messages back with their redelivered marks unchanged."""
-        marks = [entry.is_redelivered for entry in entries]
-        queue.hold_back()
-        queue.requeue(entries, now)
-        for entry, mark in zip(entries, marks, strict=True):
-            entry.is_redelivered = mark
-        queue.hold_no_more(now)
+            queue.release(mine, now)
 
     def settling(
         self,
@@ -350,7 +298,7 @@ class SessionDeliveries(Receiver):
                         if entry.queue not in held_back:
                             held_back[entry.queue] = None
                             entry.queue.hold_back()
-                self.apply(part, outcome, now, redelivered=redelivered)
+                self.settle(part, outcome, now, redelivered=redelivered)
                 if self._quantum.spend(len(part)):
                     now = yield
         finally:
@@ -384,48 +332,23 @@ class SessionDeliveries(Receiver):
             del self.subscriptions[subscription.destination]
         queue = subscription.queue
         if queue.auto_delete and len(queue.consumers) == 1:
-            now = yield from orphaning(self.session.vhost, queue, now)
-        self._end(subscription, now)
-        return now
-
-    def _end(self, subscription: Subscription, now: float) -> None:
-        consumer = subscription.consumer
+            now = yield from orphaning(self._vhost, queue, now)
         if subscription.browser is not None:
             subscription.browser.end()
-        if consumer is not None:
-            consumer.queue.unsubscribe(consumer, now)
-            events = self.session.vhost.events
-            if events.observers:
-                events.report("consumer.deleted", self.session.vhost.name, consumer)
+        if subscription.consumer is not None:
+            self.end(subscription.consumer, now)
+        return now
 
     def closing(self, now: float) -> Generator[None, float, float]:
         """Give back the unsettled messages, and end all subscriptions, in steps."""
         self.global_prefetch = 0
         self._in_flight.clear()
-        contained = self.session.vhost.events.contained
-        queues: dict[ConsumedQueue, list[QueueEntry]] = {}
-        for some in self.unacked.parts(EVERY_TAG, min(AT_ONCE, self._quantum.step)):
-            for entry in some:
-                if entry.queue not in queues:
-                    queues[entry.queue] = []
-                    entry.queue.hold_back()
-                queues[entry.queue].append(entry)
-            if self._quantum.spend(len(some)):
-                now = yield
         self.browsed.clear()
-        while self.acquired:
-            _, entry = self.acquired.popitem()
-            if entry.queue not in queues:
-                queues[entry.queue] = []
-                entry.queue.hold_back()
-            queues[entry.queue].append(entry)
-        while queues:
-            queue = next(iter(queues))
-            with contained("requeueing failed", queue=str(queue)):
-                now = yield from queue.settling(queues.pop(queue), GIVE_BACK, now)
+        acquired, self.acquired = list(self.acquired.values()), {}
+        now = yield from self._settling(chain(self._parts(EVERY_TAG), [acquired]), GIVE_BACK, now)
         while self.subscriptions:
             _, subscription = self.subscriptions.popitem()
-            with contained("a subscription's end failed", queue=str(subscription.queue)):
+            with self._events.contained("a subscription's end failed", queue=str(subscription.queue)):
                 now = yield from self.cancelling(subscription, now)
             if self._quantum.spend(ENDING):
                 now = yield

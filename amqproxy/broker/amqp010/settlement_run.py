@@ -7,7 +7,7 @@ from amqproxy.amqp010.commands import MessageAccept
 from amqproxy.amqp010.controls import SessionCompleted
 from amqproxy.amqp010.frame import OVERHEAD, WHOLE_ASSEMBLY, Frame
 from amqproxy.amqp010.sequence import SequenceSet
-from amqproxy.broker.amqp010.session_deliveries import AT_ONCE
+from amqproxy.broker.connections.deliveries import AT_ONCE
 
 try:
     import cython
@@ -42,7 +42,7 @@ class SettlementRun:
 
     The ranges of either kind follow one another, or overlap. Frames are read from their bytes, since decoding each of
     them cost more than executing it. `accepts` is how many of the frames are commands; a run accepts at most
-    `session_deliveries.AT_ONCE` transfers.
+    `deliveries.AT_ONCE` transfers.
     """
 
     def __init__(self) -> None:

@@ -2,16 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Generator, Iterable
-from contextlib import AbstractContextManager, nullcontext
+from collections.abc import Generator
 from typing import TYPE_CHECKING, Any
 
-from amqproxy.amqp091.errors import ProtocolError
 from amqproxy.amqp091.frame import Frame
 from amqproxy.amqp091.methods import BasicAck, BasicGetOk, BasicNack, BasicReject
-from amqproxy.broker import firehose
+from amqproxy.broker.connections.deliveries import AT_ONCE, ENDING, EVERY_TAG, TAKEN, TAKING, ChannelDeliveries
 from amqproxy.broker.connections.output import OutputBuffer, short_string
-from amqproxy.broker.connections.unacked import UnackedDeliveries, by_queue
 from amqproxy.broker.queues.consumer import (
     ACK,
     CONSUMER_COST,
@@ -22,7 +19,6 @@ from amqproxy.broker.queues.consumer import (
     ConsumedQueue,
     Consumer,
     QueueEntry,
-    Receiver,
 )
 
 if TYPE_CHECKING:
@@ -35,22 +31,8 @@ try:
 except ImportError:  # a plain run does not need Cython
     from amqproxy.compiled import _cython as cython
 
-AT_ONCE = 64
-"""Number of messages up to which they are settled at once, not in steps."""
-
-TAKEN = 1024
-"""Messages taken out between two checks whether the turn is over."""
-
-TAKING = 32
-"""Messages whose removal counts as one operation."""
-
-EVERY_TAG = 1 << 62
-
 LOOKING = 16
 """Consumers whose check counts as one operation."""
-
-ENDING = 4
-"""Operations that the end of a consumer counts as."""
 
 _UNLIMITED = UNLIMITED  # these as C sees them
 _AT_ONCE = AT_ONCE
@@ -59,30 +41,16 @@ _SETTLEMENT = 21
 _MULTIPLE, _REQUEUE = 1, 2
 
 
-class Deliveries(Receiver):
-    """Consumers of one channel by their tags, and the unacknowledged messages of those and of basic.get.
-
-    A `ProtocolError` closes the channel or its connection.
-    """
+class Deliveries(ChannelDeliveries):
+    """Consumers of one channel by their tags, and the unacknowledged messages of those and of basic.get."""
 
     def __init__(self, channel: OwningChannel, vhost: VirtualHost, output: OutputBuffer) -> None:
-        super().__init__()
-        self.channel = channel
+        super().__init__(channel, vhost)
         self.number = channel.number
-        self.vhost = vhost
-        self.events = vhost.events
         self.output = output
         self.consumers: dict[str, Consumer] = {}
-        self.unacked = UnackedDeliveries()
         self.is_transactional = False
-        self._last_tag = 0
-        self._quantum = vhost.work.quantum
         self._pending: list[tuple[list[QueueEntry], str]] = []
-
-    @property
-    def last_tag(self) -> int:
-        """The delivery tag that was assigned last."""
-        return self._last_tag
 
     @property
     def bytes_in_memory(self) -> int:
@@ -97,9 +65,9 @@ class Deliveries(Receiver):
 
     def deliver(self, consumer: Consumer, entry: QueueEntry, now: float) -> None:
         """Send a message to a consumer of this channel."""
-        self._last_tag += 1
+        self.last_tag += 1
         if not consumer.no_ack:
-            self.unacked.add(self._last_tag, entry)
+            self.unacked.add(self.last_tag, entry)
             if self.global_prefetch != _UNLIMITED:
                 self._has_had_its_turn(consumer)
         message = entry.message
@@ -107,7 +75,7 @@ class Deliveries(Receiver):
             self.output.deliver(
                 self.number,
                 consumer.head,
-                self._last_tag,
+                self.last_tag,
                 entry.is_redelivered,
                 message.exchange,
                 message.routing_key,
@@ -117,20 +85,12 @@ class Deliveries(Receiver):
         except Exception as error:  # noqa: BLE001
             self._cannot_deliver(entry, error)
             return
-        if self.events.observers or self.vhost.is_traced:
+        if self._events.observers or self._vhost.is_traced:
             self._delivered(entry, now)
 
     def _cannot_deliver(self, entry: QueueEntry, error: Exception) -> None:
-        """Fail the connection for a delivery that cannot be encoded, such as a dead letter's too long routing key.
-
-        Like RabbitMQ, this closes the receiver's connection, not that of the client that published or requeued the
-        message. The connection closes at the next tick, not in the middle of the delivery, and its messages are
-        requeued then.
-        """
-        connection = self.channel.connection
-        self.events.fail("delivery failed", error, queue=str(entry.queue), client=connection.name)
-        self.global_prefetch = 0
-        connection.fail_soon()
+        self._note_failure(entry.queue, error)
+        self.channel.connection.fail_soon()
 
     def _has_had_its_turn(self, consumer: Consumer) -> None:
         """Move a consumer that was sent a message behind the others that share the channel's prefetch."""
@@ -141,15 +101,15 @@ class Deliveries(Receiver):
 
     def answer(self, queue: Queue, entry: QueueEntry, now: float, *, no_ack: bool) -> None:
         """Send basic.get-ok with the message that a basic.get took from a queue."""
-        self._last_tag += 1
+        self.last_tag += 1
         if no_ack:
             queue.forget(entry)
         else:
             queue.hold(entry, None)
-            self.unacked.add(self._last_tag, entry)
+            self.unacked.add(self.last_tag, entry)
         message = entry.message
         got = BasicGetOk(
-            self._last_tag, entry.is_redelivered, message.exchange, message.routing_key, queue.message_count
+            self.last_tag, entry.is_redelivered, message.exchange, message.routing_key, queue.message_count
         )
         try:
             self.channel.connection.send_method(self.number, got)
@@ -157,32 +117,20 @@ class Deliveries(Receiver):
             self._cannot_deliver(entry, error)
             return
         self.output.content(self.number, entry.header, message.body)
-        if self.events.observers or self.vhost.is_traced:
+        if self._events.observers or self._vhost.is_traced:
             self._delivered(entry, now)
 
     def reply(self, consumer_tag: str, name: str, message: Any) -> None:
         """Deliver a message that was published to this channel's direct reply-to name."""
         tag = short_string(consumer_tag)
         self.output.deliver(
-            self.number, tag, self._last_tag + 1, False, message.exchange, name, message.header, message.body
+            self.number, tag, self.last_tag + 1, False, message.exchange, name, message.header, message.body
         )
-
-    def _delivered(self, entry: QueueEntry, now: float) -> None:
-        """Report a delivery to observers, and trace it unless it is a firehose message itself."""
-        vhost, message, queue = self.vhost, entry.message, entry.queue
-        if vhost.is_traced and message.exchange != firehose.EXCHANGE:
-            with vhost.events.contained("tracing failed", vhost=vhost.name):
-                trace = firehose.traced_delivery(message, self.channel.place, queue.name, entry.is_redelivered)
-                vhost.publish(vhost.exchanges[firehose.EXCHANGE], trace, now)
-        if vhost.events.observers:
-            details = {"queue": queue, "channel": self.channel, "tag": self._last_tag}
-            vhost.events.report("message.delivered", vhost.name, message, **details)
 
     def queue_deleted(self, consumer: Consumer) -> None:
         """Remove a consumer whose queue is deleted, and send basic.cancel if the client supports that."""
         self.consumers.pop(consumer.tag, None)
-        if self.events.observers:
-            self.events.report("consumer.deleted", self.vhost.name, consumer)
+        self._report_end(consumer)
         self.channel.connection.notify_cancelled(self.number, consumer.tag)
 
     # --- acknowledgements
@@ -205,116 +153,37 @@ class Deliveries(Receiver):
         entries = self.unacked.settle(tag, multiple)
         if self.is_transactional:
             self._pending.append((entries, outcome))
-        else:
-            self.apply(entries, outcome, now)
+            return
+        self._quantum.left -= len(entries)
+        self.apply(entries, outcome, now)
+        if self.global_prefetch != _UNLIMITED:
+            self.pump(now)
 
     def _taking(self, tag: int, outcome: str, now: float) -> Generator[None, float, float]:
         """Settle every delivery up to a tag, in steps."""
         if tag:
             self.unacked.find(tag)
         if not self.is_transactional:
-            return (yield from self._settling(self._parts(tag or self._last_tag), outcome, now))
+            return (yield from self._settling(self._parts(tag or self.last_tag), outcome, now))
         entries: list[QueueEntry] = []
         self._pending.append((entries, outcome))
-        for some in self._parts(tag or self._last_tag):
+        for some in self._parts(tag or self.last_tag):
             entries += some
             if self._quantum.spend(1 + len(some) // TAKING):
                 now = yield
         return now
-
-    def _parts(self, tag: int) -> Iterable[list[QueueEntry]]:
-        """Remove the unacknowledged messages up to a tag and return them in parts."""
-        return self.unacked.parts(tag, min(TAKEN, self._quantum.step))
-
-    def apply(self, entries: list[QueueEntry], outcome: str, now: float) -> None:
-        """Apply an outcome to a few messages at once, and deliver more if the channel's prefetch is limited."""
-        if self.events.observers:
-            self._settled(entries, outcome)
-        self._quantum.left -= len(entries)
-        if len(entries) == 1:
-            self._apply_in(entries[0].queue, entries, outcome, now)
-        else:
-            for queue, mine in by_queue(entries):
-                self._apply_in(queue, mine, outcome, now)
-        if self.global_prefetch != _UNLIMITED:
-            self.pump(now)
-
-    def _settling(self, parts: Iterable[list[QueueEntry]], outcome: str, now: float) -> Generator[None, float, float]:
-        """Apply an outcome to any number of messages in steps, queue by queue.
-
-        A queue holds back deliveries from the moment the first of its returning messages is found. A queue that fails
-        to settle does not prevent the others from settling.
-        """
-        comes_back = outcome is REQUEUE or outcome is GIVE_BACK
-        quantum = self._quantum
-        queues: dict[ConsumedQueue, list[QueueEntry]] = {}
-        refusal: ProtocolError | None = None
-        try:
-            for some in parts:
-                for entry in some:
-                    mine = queues.get(entry.queue)
-                    if mine is None:
-                        mine = queues[entry.queue] = []
-                        if comes_back:
-                            entry.queue.hold_back()
-                    mine.append(entry)
-                if self.events.observers and outcome is not GIVE_BACK:
-                    self._settled(some, outcome)
-                if quantum.spend(1 + len(some) // TAKING):
-                    now = yield
-            while queues:
-                queue = next(iter(queues))
-                with self._contained(outcome, queue):
-                    try:
-                        now = yield from queue.settling(queues.pop(queue), outcome, now)
-                    except ProtocolError as error:
-                        refusal = error
-        finally:
-            for queue in queues:
-                if comes_back:
-                    queue.hold_no_more(now)
-        if refusal is not None:
-            raise refusal
-        if self.global_prefetch != _UNLIMITED:
-            self.pump(now)
-        return now
-
-    def _contained(self, outcome: str, queue: ConsumedQueue) -> AbstractContextManager[None]:
-        """Contain the failure of one queue while a channel ends, so that the other queues get their messages back."""
-        if outcome is GIVE_BACK:
-            return self.events.contained("requeueing failed", queue=str(queue))
-        return nullcontext()
-
-    def _settled(self, entries: list[QueueEntry], outcome: str) -> None:
-        """Report settled messages to observers."""
-        for entry in entries:
-            details = {"queue": entry.queue, "channel": self.channel, "outcome": outcome}
-            self.events.report("message.settled", self.vhost.name, entry.message, **details)
-
-    def _apply_in(self, queue: ConsumedQueue, entries: list[QueueEntry], outcome: str, now: float) -> None:
-        if outcome is ACK:
-            queue.ack(entries, now)
-        elif outcome is REQUEUE:
-            queue.requeue(entries, now)
-        else:
-            queue.reject(entries, now)
 
     def recover(self, now: float) -> None:
         """Requeue all unacknowledged messages, to be delivered again."""
         self.channel.connection.do(self._recovering(now), now)
 
     def _recovering(self, now: float) -> Generator[None, float, float]:
-        return (yield from self._settling(self._parts(self._last_tag), REQUEUE, now))
+        return (yield from self._settling(self._parts(self.last_tag), REQUEUE, now))
 
     def pump(self, now: float) -> None:
         """Deliver waiting messages to blocked consumers, the least recently served consumers first."""
         self._quantum.left -= len(self.consumers) // LOOKING
-        queues: dict[ConsumedQueue, None] = {}
-        for consumer in list(self.consumers.values()):
-            if consumer.is_blocked and consumer.queue.rejoin(consumer):
-                queues[consumer.queue] = None
-        for queue in queues:
-            queue.pump(now)
+        self._pump(list(self.consumers.values()), now)
 
     # --- transactions
 
@@ -341,12 +210,6 @@ class Deliveries(Receiver):
 
     # --- the end
 
-    def end(self, consumer: Consumer, now: float) -> None:
-        """Unsubscribe a consumer that this channel has released, and report its end."""
-        consumer.queue.unsubscribe(consumer, now)
-        if self.events.observers:
-            self.events.report("consumer.deleted", self.vhost.name, consumer)
-
     def closing(self, now: float) -> Generator[None, float, float]:
         """Requeue unacknowledged messages, before any later message is delivered, and end all consumers; in steps.
 
@@ -369,7 +232,7 @@ class Deliveries(Receiver):
     def _ending(self, consumers: list[Consumer], now: float) -> Generator[None, float, float]:
         quantum = self._quantum
         for consumer in consumers:
-            with self.events.contained("a consumer's end failed", queue=str(consumer.queue)):
+            with self._events.contained("a consumer's end failed", queue=str(consumer.queue)):
                 self.end(consumer, now)
             if quantum.spend(ENDING):
                 now = yield

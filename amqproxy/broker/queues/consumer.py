@@ -60,6 +60,8 @@ class ConsumedQueue(Protocol):
 
     def requeue(self, entries: Iterable[QueueEntry], now: float, /) -> None: ...
 
+    def release(self, entries: list[QueueEntry], now: float, /) -> None: ...
+
 
 class QueueEntry:
     """A message that a queue has taken out and will recognize when it is settled.

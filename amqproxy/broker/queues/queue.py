@@ -472,6 +472,15 @@ class Queue:
         self._requeued(entries, now)
         self._settle_down(now)
 
+    def release(self, entries: list[QueueEntry], now: float) -> None:
+        """Put messages back to their places with their redelivered marks unchanged, such as unsent ones."""
+        marks = [entry.is_redelivered for entry in entries]
+        self.hold_back()
+        self.requeue(entries, now)
+        for entry, mark in zip(entries, marks, strict=True):
+            entry.is_redelivered = mark
+        self.hold_no_more(now)
+
     def give_back(self, entries: Iterable[QueueEntry], now: float) -> None:
         """Put back the messages that a channel held when it was closed."""
         self._given_back(entries, now)

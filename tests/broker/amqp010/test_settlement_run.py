@@ -14,9 +14,9 @@ from amqproxy.amqp010.domains import AcceptMode
 from amqproxy.amqp010.frame import FIRST_SEGMENT, LAST_SEGMENT, OVERHEAD, Frame, encode_method, encode_segment
 from amqproxy.amqp010.methods import Method
 from amqproxy.amqp010.sequence import SequenceSet
-from amqproxy.broker.amqp010.session_deliveries import AT_ONCE
 from amqproxy.broker.amqp010.settlement_run import MOST, SettlementRun
 from amqproxy.broker.broker import Broker
+from amqproxy.broker.connections.deliveries import AT_ONCE
 from tests.broker.amqp010.client import INFINITE, Client010
 
 LAST = 2**32 - 1
