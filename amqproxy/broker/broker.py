@@ -20,7 +20,7 @@ from amqproxy.broker.events import EventDispatcher
 from amqproxy.broker.exchanges.exchange_types import PLUGINS, types_with
 from amqproxy.broker.exchanges.topic import TopicExchange
 from amqproxy.broker.message import Message
-from amqproxy.broker.queues.paging import Paging
+from amqproxy.broker.paging import Paging
 from amqproxy.broker.queues.queue_storage import QueueStorage
 from amqproxy.broker.schedule import Schedule
 from amqproxy.broker.server_properties import server_properties
@@ -111,9 +111,7 @@ class Broker:
         self.sooner: Callable[[float], None] = lambda when: None
         self.timed_connections: Schedule[ConnectedClient] = Schedule(self._sooner)
         self.sessions: dict[tuple[str, str, bytes], NamedSession] = {}
-        self._overdue: ConsumerTimeout[ClientChannel] | None = None
-        if consumer_timeout is not None:
-            self._overdue = ConsumerTimeout(consumer_timeout)
+        self._overdue = None if consumer_timeout is None else ConsumerTimeout(consumer_timeout)
         self.properties = server_properties(version, node)
         self.add_vhost("/").describe("Default virtual host")
         guest = User.with_password("guest", "guest", ["administrator"], only_from_loopback=True)
@@ -417,7 +415,7 @@ class Broker:
             with contained("paging failed"):
                 self.paging.work(now)
 
-    def _ending_overdue(self, overdue: ConsumerTimeout[ClientChannel], now: float) -> Job:
+    def _ending_overdue(self, overdue: ConsumerTimeout, now: float) -> Job:
         quantum = self.work.quantum
         text = (
             "delivery acknowledgement on channel {} timed out. Timeout value used: {:.0f} ms. This timeout value can "

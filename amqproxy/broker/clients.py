@@ -7,7 +7,7 @@ from typing import Protocol
 
 from amqproxy.amqp091.errors import ProtocolError
 from amqproxy.broker.access.users import User
-from amqproxy.broker.queues.paging import Pageable
+from amqproxy.broker.paging import Pageable
 from amqproxy.broker.vhost import VirtualHost
 
 

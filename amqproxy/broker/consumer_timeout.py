@@ -9,53 +9,26 @@ from __future__ import annotations
 import math
 from collections import deque
 from collections.abc import Iterable, Iterator
-from typing import Generic, Protocol, TypeVar
+
+from amqproxy.broker.clients import ClientChannel
 
 INTERVAL = 60.0
 """Seconds between two checks, and so the maximum delay with which a channel is closed."""
 
 
-class OldestDelivery(Protocol):
-    """Unacknowledged deliveries with their oldest tag."""
-
-    @property
-    def oldest(self) -> int:
-        """The lowest unacknowledged delivery tag; 0 if there is none."""
-
-
-class TimedDeliveries(Protocol):
-    """Deliveries of one channel with their last tag."""
-
-    @property
-    def unacked(self) -> OldestDelivery: ...
-
-    @property
-    def last_tag(self) -> int: ...
-
-
-class TimedChannel(Protocol):
-    """A channel that may hold a message for too long."""
-
-    @property
-    def deliveries(self) -> TimedDeliveries: ...
-
-
-C = TypeVar("C", bound=TimedChannel)
-
-
-class ConsumerTimeout(Generic[C]):
+class ConsumerTimeout:
     """Check of all channels for deliveries that are unacknowledged for `timeout` seconds."""
 
     def __init__(self, timeout: float) -> None:
         self.timeout = timeout
         self._next = -math.inf
-        self._marks: dict[C, deque[tuple[float, int]]] = {}
+        self._marks: dict[ClientChannel, deque[tuple[float, int]]] = {}
 
     def is_due(self, now: float) -> bool:
         """Whether the next check is due."""
         return now >= self._next
 
-    def find(self, channels: Iterable[C], now: float) -> Iterator[tuple[C, bool]]:
+    def find(self, channels: Iterable[ClientChannel], now: float) -> Iterator[tuple[ClientChannel, bool]]:
         """Yield each channel, and whether it holds a delivery for `timeout` seconds or longer.
 
         The caller must exhaust the iterator, over any number of turns: until then no other check is due.
@@ -68,7 +41,7 @@ class ConsumerTimeout(Generic[C]):
         finally:
             self._next = now + min(INTERVAL, self.timeout)
 
-    def _holds_for_too_long(self, channel: C, marks: deque[tuple[float, int]], now: float) -> bool:
+    def _holds_for_too_long(self, channel: ClientChannel, marks: deque[tuple[float, int]], now: float) -> bool:
         oldest = channel.deliveries.unacked.oldest
         if not oldest:
             return False

@@ -241,16 +241,10 @@ class VirtualHost:
         self.check_exchange_type(type_)
         exchange = self.exchanges.get(name)
         if exchange is not None:
-            self._check_equivalent(
-                f"exchange '{name}'",
-                [
-                    ("type", type_, exchange.type),
-                    ("durable", durable, exchange.durable),
-                    ("auto_delete", auto_delete, exchange.auto_delete),
-                    ("internal", internal, exchange.internal),
-                ],
-            )
-            self._check_arguments(f"exchange '{name}'", ("alternate-exchange",), arguments, exchange.arguments)
+            what = f"exchange '{name}'"
+            received = {"type": type_, "durable": durable, "auto_delete": auto_delete, "internal": internal}
+            check_same(what, self.name, {key: (value, getattr(exchange, key)) for key, value in received.items()})
+            check_equivalent(what, self.name, ("alternate-exchange",), arguments, exchange.arguments)
             return exchange
         self._check_name("exchange", name)
         check_short("the exchange's name", name)
@@ -609,12 +603,6 @@ class VirtualHost:
     def _check_name(self, kind: str, name: str) -> None:
         if name.startswith("amq."):
             raise AccessRefused(f"{kind} name '{name}' contains reserved prefix 'amq.*'")
-
-    def _check_equivalent(self, what: str, pairs: list[tuple[str, object, object]]) -> None:
-        check_same(what, self.name, {name: (received, current) for name, received, current in pairs})
-
-    def _check_arguments(self, what: str, names: tuple[str, ...], received: Table, current: Table) -> None:
-        check_equivalent(what, self.name, names, received, current)
 
 
 def _locked(queue: Queue) -> ResourceLocked:

@@ -9,10 +9,11 @@ from __future__ import annotations
 
 import heapq
 import math
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable
 from typing import Protocol
 
 from amqproxy.broker.queues.paged_messages import PageStore
+from amqproxy.broker.vhost import VirtualHost
 from amqproxy.broker.work import Job, WorkQueue
 
 SHARE = 0.5
@@ -38,23 +39,6 @@ class Pageable(Protocol):
         """Page out about `most` bytes; return the bytes that this frees. `OSError` if the disk does not take them."""
 
 
-class PageableInPassing(Protocol):
-    """The messages that delayed exchanges hold."""
-
-    def paging_out(self) -> Iterable[tuple[int, int]]:
-        """Release messages that are on the disk already; yield each step's cost, and the bytes that it frees."""
-
-
-class PagedVhost(Protocol):
-    """A virtual host as paging sees it."""
-
-    @property
-    def delayed(self) -> PageableInPassing: ...
-
-    @property
-    def queues(self) -> Mapping[str, Pageable]: ...
-
-
 class Paging:
     """Paging of all queues and channels: `measured` takes the memory in use (bytes), `work` pages out a slice.
 
@@ -68,7 +52,7 @@ class Paging:
         self,
         limit: int | None,
         later: WorkQueue,
-        vhosts: Callable[[], Iterable[PagedVhost]],
+        vhosts: Callable[[], Iterable[VirtualHost]],
         failed: Callable[[bool, float], None] = lambda has_failed, now: None,
         unacked: Callable[[], Iterable[Pageable]] = lambda: (),
     ) -> None:

@@ -9,7 +9,7 @@ import pytest
 
 from amqproxy.amqp091.wire import Table
 from amqproxy.broker.broker import Broker
-from amqproxy.broker.queues.paging import SLICE
+from amqproxy.broker.paging import SLICE
 from amqproxy.broker.queues.queue import Queue
 from amqproxy.broker.queues.queue_storage import QueueStorage
 from amqproxy.broker.storage.journal import Journal
