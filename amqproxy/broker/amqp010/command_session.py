@@ -12,6 +12,7 @@ from amqproxy.broker.amqp010.session_deliveries import SessionDeliveries
 from amqproxy.broker.amqp010.session_publisher import SessionPublisher
 from amqproxy.broker.amqp010.transaction_branch import TransactionBranch
 from amqproxy.broker.amqp010.work_unit import WorkUnit
+from amqproxy.broker.storage.batch import DurabilityTicket
 from amqproxy.broker.work import Job
 
 
@@ -41,6 +42,8 @@ class CommandSession(OwningSession, Protocol):
     def finish_kept(self, job: Job, position: int, now: float, /, *durables: bool) -> bool: ...
 
     def kept(self, position: int, /, *durables: bool) -> bool: ...
+
+    def when_kept(self, ticket: DurabilityTicket, answer: Callable[[], None], /) -> None: ...
 
     def result(self, position: int, value: Struct, /) -> None: ...
 

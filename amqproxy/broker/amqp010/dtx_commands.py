@@ -166,19 +166,7 @@ def _commit(session: CommandSession, command: DtxCommit, position: int, now: flo
 def _committing(session: CommandSession, branch: TransactionBranch, position: int, now: float) -> Job:
     ticket = DurabilityTicket()
     yield from branch.committing(ticket, now)
-    storage = session.vhost.storage
-    if storage is None:
-        _answer(session, position, XaStatus.XA_OK)
-    else:
-        storage.journal.when_committed(partial(_kept, session, ticket, position), session.fail_soon)
-
-
-def _kept(session: CommandSession, ticket: DurabilityTicket, position: int) -> None:
-    if ticket.is_refused:
-        session.fail_soon()
-    elif not session.is_over:
-        _answer(session, position, XaStatus.XA_OK)
-        session.end_turn()
+    session.when_kept(ticket, partial(_answer, session, position, XaStatus.XA_OK))
 
 
 def _answer(session: CommandSession, position: int, status: XaStatus) -> None:
@@ -204,17 +192,11 @@ def _rolling_back(
     session: CommandSession, branch: TransactionBranch, position: int, now: float, status: XaStatus
 ) -> Job:
     yield from branch.rolling_back(now)
-    storage = session.vhost.storage
+    storage, answer = session.vhost.storage, partial(_answer, session, position, status)
     if storage is not None and storage.journal.is_defining:
-        storage.journal.when_committed(partial(_rolled_back, session, position, status), session.fail_soon)
+        session.when_kept(DurabilityTicket(), answer)
     else:
-        _answer(session, position, status)
-
-
-def _rolled_back(session: CommandSession, position: int, status: XaStatus) -> None:
-    if not session.is_over:
-        _answer(session, position, status)
-        session.end_turn()
+        answer()
 
 
 def _forget(session: CommandSession, command: DtxForget, position: int, now: float) -> bool:

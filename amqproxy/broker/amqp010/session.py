@@ -6,7 +6,7 @@ command; completions are reported at the end of the turn, or once the disk has t
 
 from __future__ import annotations
 
-from collections.abc import Generator
+from collections.abc import Callable, Generator
 from functools import partial
 
 from amqproxy.amqp010.assembly import Assembly
@@ -52,6 +52,7 @@ from amqproxy.broker.amqp010.transaction_branch import TransactionBranch
 from amqproxy.broker.amqp010.work_unit import WorkUnit
 from amqproxy.broker.connections.exclusive_queues import removing
 from amqproxy.broker.queues.queue import Queue
+from amqproxy.broker.storage.batch import DurabilityTicket
 from amqproxy.broker.vhost import VirtualHost
 from amqproxy.broker.work import Job
 
@@ -259,12 +260,22 @@ class BrokerSession:
         journal = self._journal
         if journal is None or not journal.is_defining or not all(durables):
             return False
-        journal.when_committed(lambda: self._kept(position), self.fail_soon)
+        self.when_kept(DurabilityTicket(), partial(self.complete, position))
         return True
 
-    def _kept(self, position: int) -> None:
-        self.complete(position)
-        self.end_turn()
+    def when_kept(self, ticket: DurabilityTicket, answer: Callable[[], None]) -> None:
+        """Call `answer` once all that was done so far is on the disk; the session fails if `ticket` is refused."""
+        if self._journal is None:
+            answer()
+        else:
+            self._journal.when_committed(partial(self._answer_kept, ticket, answer), self.fail_soon)
+
+    def _answer_kept(self, ticket: DurabilityTicket, answer: Callable[[], None]) -> None:
+        if ticket.is_refused:
+            self.fail_soon()
+        elif not self.is_over:
+            answer()
+            self.end_turn()
 
     # --- completion
 

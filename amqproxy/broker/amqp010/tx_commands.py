@@ -30,19 +30,7 @@ def _commit(session: CommandSession, command: TxCommit, position: int, now: floa
 def _committing(session: CommandSession, transaction: WorkUnit, position: int, now: float) -> Job:
     ticket = DurabilityTicket()
     yield from transaction.committing(ticket, now)
-    storage = session.vhost.storage
-    if storage is None:
-        session.complete(position)
-    else:
-        storage.journal.when_committed(partial(_kept, session, ticket, position), session.fail_soon)
-
-
-def _kept(session: CommandSession, ticket: DurabilityTicket, position: int) -> None:
-    if ticket.is_refused:
-        session.fail_soon()
-    else:
-        session.complete(position)
-        session.end_turn()
+    session.when_kept(ticket, partial(session.complete, position))
 
 
 def _rollback(session: CommandSession, command: TxRollback, position: int, now: float) -> bool:
