@@ -14,8 +14,8 @@
 - `storage`: the journal, the SQLite store, and page files.
 - Used by all of them: `message` is one message, shared by all queues that hold it; `arguments` reads argument tables as
   RabbitMQ does, `name_pattern` an operator's regular expressions; `events` and the `firehose` report events;
-  `schedule` orders timers, `work` bounds the work of one turn of the loop; `unsent_bytes` counts the bytes waiting to be
-  sent, and `server_properties` is the content of connection.start.
+  `schedule` orders timers, `work` bounds the work of one turn of the loop; `unsent_bytes` counts the bytes that wait to
+  be sent, and `server_properties` is the content of connection.start.
 
 The model, which is everything except `server`, opens no socket and reads no clock: times are passed in, in seconds.
 
