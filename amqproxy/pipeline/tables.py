@@ -20,8 +20,6 @@ from amqproxy.pipeline.schema import STORED, TABLES, stored
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
-FORMATS = ("parquet",)
-
 _ORDER = {"events": ("type",)}
 """Sort order of the rows of an hour, before their time: readers of one event type then read only its pages."""
 
@@ -32,9 +30,7 @@ _HOUR = re.compile(r"/date=([^/]+)/hour=(\d+)/")
 class Tables:
     """Tables in a directory or bucket, as of the last commit."""
 
-    def __init__(self, path: str, format: str = "parquet") -> None:
-        if format not in FORMATS:
-            raise ValueError(f"no format {format}: there are {', '.join(FORMATS)}")
+    def __init__(self, path: str) -> None:
         self.path = path.rstrip("/") or path
         self._known: Contents | None = None
 
