@@ -18,7 +18,6 @@ from amqproxy.capture.amqp091.decoded_frames import Amqp091DecodedFrames
 from amqproxy.capture.decoded import Decoded, DecodedFrames, StreamEnded
 from amqproxy.rules.client_info import learned_client, updated_amqp010_client
 from amqproxy.rules.context import Client
-from amqproxy.taps.amqp010.record import plain
 from amqproxy.taps.frame_chunk import FrameChunk
 from amqproxy.taps.message_recorder import handshake
 from amqproxy.taps.method_arguments import method_arguments
@@ -126,7 +125,7 @@ class Connections:
             if frame.index in _INTRODUCING and frame.is_whole_segment:
                 before = self._known_client(decoded.stream, decoded.connection)
                 with suppress(ProtocolError):  # a malformed control is reported elsewhere
-                    self._clients[decoded.stream] = (updated_amqp010_client(before, frame.method, plain), seq)
+                    self._clients[decoded.stream] = (updated_amqp010_client(before, frame.method), seq)
 
     def _known_client(self, stream: int, connection: str) -> Client:
         client, _ = self._clients.get(stream, (None, 0))

@@ -13,12 +13,11 @@ from amqproxy.amqp091.transitions import Peer
 from amqproxy.capture.amqp010.decoded_frames import Amqp010DecodedFrames
 from amqproxy.capture.amqp091.decoded_frames import Amqp091DecodedFrames
 from amqproxy.capture.decoded import Decoded, DecodedFrames, SkippedBytes, StreamEnded
+from amqproxy.rules.amqp010.assembly_filter import AssemblyFilter
 from amqproxy.rules.context import Client
-from amqproxy.rules.engine.assembly_filter import AssemblyFilter
 from amqproxy.rules.engine.frame_filter import FrameFilter
 from amqproxy.rules.matching.filters import Filter
 from amqproxy.rules.verdict import Stage
-from amqproxy.taps.amqp010.record import plain
 from dashboard.missing_frames import MissingFrames
 from dashboard.ring_entry import RingEntry
 from dashboard.selected import Selected, narrowed
@@ -171,7 +170,7 @@ class _Amqp010Stream:
     """Filter of one 0-10 connection."""
 
     def __init__(self, chosen: Filter, client: Client) -> None:
-        self._filter: AssemblyFilter[_Row] = AssemblyFilter(chosen, client, plain)
+        self._filter: AssemblyFilter[_Row] = AssemblyFilter(chosen, client)
 
     def sift(self, decoded: Amqp010DecodedFrames, seqs: Sequence[int]) -> list[Selected]:
         """Return the frames that the filter has selected, in the order in which it passes them."""

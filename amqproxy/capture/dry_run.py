@@ -26,13 +26,13 @@ from amqproxy.capture.amqp091.decoded_frames import Amqp091DecodedFrames
 from amqproxy.capture.decoded import DecodedFrames
 from amqproxy.conversion.awaited_deletes import AwaitedDeletes, delete_answer
 from amqproxy.conversion.command_view import view_channel
-from amqproxy.rules.client_info import updated_amqp010_client, updated_client
+from amqproxy.rules.amqp010.client_info import updated_amqp010_client
+from amqproxy.rules.client_info import updated_client
 from amqproxy.rules.context import ChannelInfo, Client, CommandContext
 from amqproxy.rules.engine.describe import describe_verdict
 from amqproxy.rules.engine.evaluator import RuleSet
 from amqproxy.rules.rule import Rule
 from amqproxy.rules.verdict import Stage
-from amqproxy.taps.amqp010.record import plain
 from amqproxy.taps.text import clock
 
 SEED = 0
@@ -223,5 +223,5 @@ class _Amqp010DryRun(_JudgedConnection):
             is_by_credit=True,
         )
         if sender is CLIENT and view.index >= 0 and not view.channel:
-            self._know(updated_amqp010_client(self._evaluator.client, method, plain))
+            self._know(updated_amqp010_client(self._evaluator.client, method))
         return self._judged(sender, view, facts, passed, method.name)

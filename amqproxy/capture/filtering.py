@@ -10,11 +10,10 @@ from amqproxy.amqp091.transitions import Peer
 from amqproxy.capture.amqp010.decoded_frames import Amqp010DecodedFrames
 from amqproxy.capture.amqp091.decoded_frames import Amqp091DecodedFrames
 from amqproxy.capture.decoded import Decoded, SkippedBytes, StreamEnded
+from amqproxy.rules.amqp010.assembly_filter import AssemblyFilter
 from amqproxy.rules.context import Client
-from amqproxy.rules.engine.assembly_filter import AssemblyFilter
 from amqproxy.rules.engine.frame_filter import FrameFilter
 from amqproxy.rules.matching.filters import Filter
-from amqproxy.taps.amqp010.record import plain
 
 
 def filtered(passed: Iterable[Decoded], by: Filter) -> Iterator[Decoded]:
@@ -26,7 +25,7 @@ def filtered(passed: Iterable[Decoded], by: Filter) -> Iterator[Decoded]:
             assemblies = assembly_filters.get(each.stream)
             if assemblies is None:
                 client = Client.named(each.stream, each.connection)
-                assemblies = assembly_filters[each.stream] = AssemblyFilter(by, client, plain)
+                assemblies = assembly_filters[each.stream] = AssemblyFilter(by, client)
             if found := assemblies.sift(Peer(each.sender), each.frames, each.command_ids, each.ts_ns / 1e9):
                 chosen, command_ids = zip(*found, strict=True)
                 yield msgspec.structs.replace(each, frames=chosen, command_ids=command_ids)

@@ -20,12 +20,12 @@ from amqproxy.capture.amqp091.command_gatherer import CommandGatherer
 from amqproxy.capture.amqp091.decoded_frames import Amqp091DecodedFrames
 from amqproxy.capture.decoded import Decoded, DecodedFrames, StreamEnded
 from amqproxy.export.name_family import NameFamily
-from amqproxy.rules.client_info import updated_amqp010_client, updated_client
+from amqproxy.rules.amqp010.client_info import updated_amqp010_client
+from amqproxy.rules.client_info import updated_client
 from amqproxy.rules.context import Client
 from amqproxy.rules.engine.last_queue import LastQueues
 from amqproxy.rules.matching.generated_names import Shape, pattern_of, shape_of
 from amqproxy.rules.matching.operations import Operation, UnknownName, operations
-from amqproxy.taps.amqp010.record import plain
 
 MAX_SHAPES = 200
 """Distinct names, or combinations of names, for one act of one client, beyond which they become any name."""
@@ -237,6 +237,6 @@ class ObservedAccess:
         for amqp010_frame, command_id in zip(decoded.frames, decoded.command_ids, strict=True):
             found = self._assemblies.gather(sender, amqp010_frame, command_id)
             if found is not None and sender is CLIENT:
-                self._client = updated_amqp010_client(self._client, found.assembly.method, plain)
+                self._client = updated_amqp010_client(self._client, found.assembly.method)
             if found is not None and found.view is not None:
                 yield found.view

@@ -13,12 +13,11 @@ from amqproxy.amqp091.commands import MAX_BODY
 from amqproxy.amqp091.frame import Frame
 from amqproxy.amqp091.transitions import CLIENT, Peer
 from amqproxy.proxy.memory_budget import MemoryBudget, MemoryShare
+from amqproxy.rules.amqp010.assembly_filter import AssemblyFilter
 from amqproxy.rules.context import Client
-from amqproxy.rules.engine.assembly_filter import AssemblyFilter
 from amqproxy.rules.engine.frame_filter import FrameFilter
 from amqproxy.rules.matching.filters import Filter
 from amqproxy.taps.amqp010.chunk import Amqp010Chunk
-from amqproxy.taps.amqp010.record import plain
 from amqproxy.taps.note import NOTHING, Note
 from amqproxy.taps.protocol_error import AnyProtocolError
 from amqproxy.taps.tap import Tap, TappedSession, present
@@ -87,7 +86,7 @@ class FilteredTap:
         if assemblies is None:
             client = Client.named(session.number, session.name)
             share = MemoryShare(self._memory)
-            assemblies = self._assemblies[session] = AssemblyFilter(self._wanted, client, plain, share)
+            assemblies = self._assemblies[session] = AssemblyFilter(self._wanted, client, share)
             finalize(assemblies, share.clear)
         now = self._clock() / 1e9
         if self._keeps_frame is None:

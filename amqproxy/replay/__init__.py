@@ -8,7 +8,7 @@
 - `step_selection`: the steps that a filter leaves.
 - `player`: one connection that is played: what to send next, what to wait for, and how live answers compare;
   `broker_link` is its live side, `ahead` the next recorded steps, `awaited` the waiting for recorded answers.
-- `dialect`: the interface that `amqp091` and `amqp010` implement; `dialects` lists them.
+- `dialects`: the protocols, each a folder.
 - `names`: which live name stands for which recorded one, and commands with these names in all places.
 - `deliveries`: which live delivery stands for which recorded one; `content_key`: the identity of messages.
 - `answer_changes`: in which fields a live command differs from the recorded one.

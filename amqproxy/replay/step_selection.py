@@ -7,8 +7,7 @@ from collections.abc import Iterable, Iterator
 import msgspec
 
 from amqproxy.peer import CLIENT
-from amqproxy.replay.dialect import ConnectionFilter
-from amqproxy.replay.dialects import dialect_of
+from amqproxy.replay.dialects import ConnectionFilter, dialect_of
 from amqproxy.replay.steps import ConnectionEnded, SentStep, Step
 from amqproxy.rules.context import Client
 from amqproxy.rules.matching.filters import Filter
@@ -23,11 +22,11 @@ class StepFilter:
 
     def learn(self, step: SentStep) -> None:
         """Learn the client's identity from a step; call it with each step, before `holds`."""
-        self._of(step).learn(step)
+        self._of(step).learn(step.sender, step.command.frames[0])
 
     def holds(self, step: SentStep) -> bool:
         """Return whether the filter holds for a command."""
-        return self._of(step).holds(step)
+        return self._of(step).holds(step.sender, step.command, step.ts_ns / 1e9)
 
     def _of(self, step: SentStep) -> ConnectionFilter:
         found = self._of_streams.get(step.stream)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any, TypeAlias
+from typing import Any, ClassVar, TypeAlias
 
 import msgspec
 
@@ -27,36 +27,50 @@ class StepBase(msgspec.Struct, frozen=True, kw_only=True, gc=False):
 class SentStep(StepBase, frozen=True, kw_only=True, gc=False):
     """A complete command or control of a protocol. `is_wanted` is False if a selection excludes it from the replay.
 
-    Each protocol derives its own class, with the properties that are declared here.
+    Each protocol derives its own class, with the type of its `command`, and what differs of the properties here.
     """
 
-    sender: Peer
-    is_wanted: bool = True
+    protocol: ClassVar[str]
+    """Name of its protocol."""
+    ERRORS: ClassVar[tuple[type[Exception], ...]]
+    """Exceptions for a malformed command."""
 
-    @property
-    def protocol(self) -> str:
-        """Name of its protocol."""
-        raise NotImplementedError
+    sender: Peer
+    command: Any
+    is_wanted: bool = True
 
     @property
     def channel(self) -> int:
         """Number of its channel or session."""
-        raise NotImplementedError
+        channel: int = self.command.channel
+        return channel
+
+    @property
+    def is_readable(self) -> bool:
+        """Whether its method and header are not malformed."""
+        try:
+            _ = self.command.method, self.command.header
+        except self.ERRORS:
+            return False
+        return True
 
     @property
     def method(self) -> Any:
         """Its method; None if that is malformed."""
-        raise NotImplementedError
+        try:
+            return self.command.method
+        except self.ERRORS:
+            return None
 
     @property
     def size(self) -> int:
         """Bytes of its frames."""
-        raise NotImplementedError
+        return sum([frame.length() for frame in self.command.frames])
 
     @property
     def is_on_channel(self) -> bool:
         """Whether it belongs to a channel or session, not to the whole connection."""
-        raise NotImplementedError
+        return self.channel != 0
 
     @property
     def message(self) -> Command | None:
@@ -87,44 +101,26 @@ class CommandSent(SentStep, frozen=True, kw_only=True, gc=False):
     the channel of its session.
     """
 
+    protocol = NAME
+    ERRORS = (ProtocolError,)
+
     command: Command
     name: str = ""
     session: int | None = None
-
-    @property
-    def protocol(self) -> str:
-        return NAME
 
     @property
     def channel(self) -> int:
         return self.command.channel if self.session is None else self.session
 
     @property
-    def method(self) -> Any:
-        try:
-            return self.command.method
-        except ProtocolError:
-            return None
-
-    @property
     def method_name(self) -> str | None:
         return self.name or super().method_name
 
     @property
-    def size(self) -> int:
-        return sum([len(frame.raw) for frame in self.command.frames])
-
-    @property
-    def is_on_channel(self) -> bool:
-        return self.channel != 0
-
-    @property
     def message(self) -> Command | None:
-        try:
-            is_message = self.command.method.name in _MESSAGES and self.command.header is not None
-        except ProtocolError:
-            return None
-        return self.command if is_message else None
+        command = self.command
+        is_message = self.is_readable and command.method.name in _MESSAGES and command.header is not None
+        return command if is_message else None
 
 
 class ProtocolHeaderSent(StepBase, frozen=True, kw_only=True, gc=False):

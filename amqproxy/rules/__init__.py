@@ -10,6 +10,7 @@ Its rooms, from the top down:
 - `limits`: rates, quotas, prefetch, message sizes.
 - `faults`: faults of commands and of the byte stream.
 - `access`: access lists, allow and refuse.
+- A folder of a protocol: what its handshakes say of a client, and its filter of frames.
 - `rule`: the interfaces of rules: common keys, and cacheable, stateful, reversible and stream-impairing rules.
 - `matching`: match conditions, CEL expressions, templates.
 - Shared modules: `context` holds the facts that a rule may read about a command, its client and its connection,

@@ -9,11 +9,10 @@ from amqproxy.amqp010.frame import Frame as Amqp010Frame
 from amqproxy.amqp010.methods import Method as Amqp010Method
 from amqproxy.amqp091.frame import Frame
 from amqproxy.peer import Peer
+from amqproxy.rules.amqp010.assembly_filter import AssemblyFilter
 from amqproxy.rules.context import Client
-from amqproxy.rules.engine.assembly_filter import AssemblyFilter
 from amqproxy.rules.engine.command_filter import CommandFilter
 from amqproxy.rules.matching.filters import Filter
-from amqproxy.taps.amqp010.record import plain
 from amqproxy.taps.amqp010.transfers import TransferBase, TransferProperties
 from amqproxy.taps.trace.events import CommandMethod, MessageProperties
 
@@ -23,7 +22,7 @@ class MessageFilter:
 
     def __init__(self, chosen: Filter, client: Client) -> None:
         self._commands = CommandFilter(chosen, client)
-        self._assemblies: AssemblyFilter[None] = AssemblyFilter(chosen, client, plain)
+        self._assemblies: AssemblyFilter[None] = AssemblyFilter(chosen, client)
 
     def learn(self, sender: Peer, frame: Frame | Amqp010Frame) -> None:
         """Update the client facts from a frame of channel 0."""

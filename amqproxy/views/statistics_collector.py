@@ -23,13 +23,12 @@ from amqproxy.capture.decode import CAPTURE_ENDS
 from amqproxy.capture.decoded import Decoded, DecodedFrames, DecodedProtocolHeader, SkippedBytes, StreamEnded
 from amqproxy.capture.observed import observed
 from amqproxy.capture.selection.selection import Selection
+from amqproxy.rules.amqp010.assembly_filter import AssemblyFilter
 from amqproxy.rules.context import Client
-from amqproxy.rules.engine.assembly_filter import AssemblyFilter
 from amqproxy.rules.engine.command_filter import CommandFilter
 from amqproxy.rules.engine.frame_filter import FrameFilter
 from amqproxy.rules.matching.filters import Filter
 from amqproxy.rules.message_filter import MessageFilter
-from amqproxy.taps.amqp010.record import plain
 from amqproxy.taps.findings.finding import Finding
 from amqproxy.taps.message_recorder import NORMAL_CODES
 from amqproxy.taps.note import Note
@@ -211,7 +210,7 @@ class Collector:
         if self._wanted is not None:
             client = Client.named(first.stream, first.connection)
             connection.filter = MessageFilter(self._wanted, client)
-            connection.assembly_filter = AssemblyFilter(self._wanted, client, plain)
+            connection.assembly_filter = AssemblyFilter(self._wanted, client)
             connection.frame_filter = FrameFilter(self._wanted, client)
             connection.selected = SelectedMessages()
         return connection

@@ -14,8 +14,8 @@ from amqproxy.amqp010.methods import Method
 from amqproxy.amqp010.properties import DeliveryProperties, Header, MessageProperties, ReplyTo
 from amqproxy.amqp010.wire import Map
 from amqproxy.peer import CLIENT
+from amqproxy.rules.amqp010.assembly_filter import AssemblyFilter
 from amqproxy.rules.context import Client
-from amqproxy.rules.engine.assembly_filter import AssemblyFilter
 from amqproxy.rules.matching.filters import compiled
 from amqproxy.taps.amqp010.record import arguments, plain
 from amqproxy.taps.record import MASK, encoded
@@ -130,5 +130,5 @@ def test_what_a_click_filters_by_holds_for_the_command(assembly: Assembly) -> No
     filters = [each for frame in frames for each in filters_in(amqp010_dissected(frame)[1])]
     assert len(filters) >= 5
     for each in filters:
-        chosen: AssemblyFilter[None] = AssemblyFilter(compiled(each), Client.named(1, "a-b"), plain)
+        chosen: AssemblyFilter[None] = AssemblyFilter(compiled(each), Client.named(1, "a-b"))
         assert len(chosen.sift(CLIENT, frames, [None] * len(frames), 0.0)) == len(frames), each

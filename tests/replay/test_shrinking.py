@@ -84,7 +84,7 @@ def written(steps: Iterable[Step], path: Path) -> Path:
         if hasattr(step, "data"):
             traffic.note(step.stream, step.sender, step.data, step.ts_ns / 1e9)
         elif isinstance(step, CommandSent | AssemblySent):
-            sent = step.command if isinstance(step, CommandSent) else step.assembly
+            sent = step.command
             data = b"".join([frame.raw for frame in sent.frames])
             traffic.note(step.stream, step.sender, data, step.ts_ns / 1e9)
     path.write_bytes(b"".join(pcapng_of(traffic, program="a test")))
@@ -121,7 +121,7 @@ def test_the_same_of_0_10_beside_connections_of_0_9_1(tmp_path: Path, capsys: py
     assert (found["connections_before"], found["connections"], found["commands"]) == (2 + 5, 1, 2)
     assert found["commands_before"] == (2 + 5) * 2 * 7 + 2 + 2
     left = [each for each in steps_of(read_decoded(small)) if isinstance(each, AssemblySent)]
-    names = [(each.channel, each.assembly.method.name) for each in left if isinstance(each.assembly.method, Command)]
+    names = [(each.channel, each.command.method.name) for each in left if isinstance(each.command.method, Command)]
     assert names == [(0, "queue.declare"), (1, "queue.declare"), (1, "execution.exception")]
     assert b"\0guest\0guest" not in small.read_bytes()
 

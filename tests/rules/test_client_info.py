@@ -20,7 +20,6 @@ from amqproxy.amqp091.methods import ConnectionOpen, ConnectionStartOk, Connecti
 from amqproxy.amqp091.wire import Array, Table
 from amqproxy.rules.client_info import readable_property, updated_amqp010_client, updated_client
 from amqproxy.rules.context import Client
-from amqproxy.taps.amqp010.record import plain
 
 AMQPLAIN = b"\x05LOGINS\0\0\0\x06orders\x08PASSWORDS\0\0\0\x06secret"
 """As RabbitMQ's own clients write it: a table without its length."""
@@ -100,7 +99,7 @@ def test_the_virtual_host_of_0_10_is_the_one_that_rules_of_a_proxy_see(opened: s
 
 
 def updated_0_10(client: Client, method: Amqp010Method) -> Client:
-    return updated_amqp010_client(client, method, plain)
+    return updated_amqp010_client(client, method)
 
 
 def test_user_properties_and_virtual_host_of_0_10() -> None:

@@ -16,10 +16,9 @@ from amqproxy.peer import CLIENT, SERVER, Peer
 from amqproxy.proxy.amqp010.leg import Amqp010Leg
 from amqproxy.proxy.amqp010.stateful import STATEFUL
 from amqproxy.proxy.session.passage import NothingWaits
-from amqproxy.rules.client_info import updated_amqp010_client
+from amqproxy.rules.amqp010.client_info import updated_amqp010_client
 from amqproxy.rules.context import Client
 from amqproxy.taps.amqp010.chunk import Amqp010Chunk
-from amqproxy.taps.amqp010.record import plain
 from amqproxy.taps.note import NOTHING, Note
 
 
@@ -129,7 +128,7 @@ class Amqp010PassThrough(NothingWaits):
         if method is None:
             return
         if sender is CLIENT:
-            self.client = updated_amqp010_client(self.client, method, plain)
+            self.client = updated_amqp010_client(self.client, method)
         self._met.append((sender, frame.channel, method))
 
     def _method(self, sender: Peer, frame: Frame) -> Method | None:

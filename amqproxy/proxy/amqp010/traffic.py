@@ -49,12 +49,11 @@ from amqproxy.proxy.session.traffic import Traffic, end_soon
 from amqproxy.pump.amqp010.idle_connection import Amqp010IdleConnection
 from amqproxy.pump.amqp010.pumped_connection import Amqp010PumpedConnection
 from amqproxy.pump.pumps import AnyPumped
-from amqproxy.rules.client_info import updated_amqp010_client
+from amqproxy.rules.amqp010.client_info import updated_amqp010_client
 from amqproxy.rules.context import Client
 from amqproxy.rules.engine.evaluator import RuleSet
 from amqproxy.rules.verdict import Close
 from amqproxy.sockets.transport import TransportBroken
-from amqproxy.taps.amqp010.record import plain
 from amqproxy.taps.amqp010.session_ends import SessionEnds
 from amqproxy.taps.topology.client_requests import ChannelView, ClientRequests
 
@@ -358,8 +357,8 @@ class Amqp010Traffic(Traffic):
         """Return the client, updated from its first controls."""
         connection = self.legs[CLIENT].connection
         assert connection.client is not None
-        known = updated_amqp010_client(known, connection.client, plain)
-        return updated_amqp010_client(known, ConnectionOpen(connection.virtual_host), plain)
+        known = updated_amqp010_client(known, connection.client)
+        return updated_amqp010_client(known, ConnectionOpen(connection.virtual_host))
 
     @property
     def kept(self) -> Numberings:

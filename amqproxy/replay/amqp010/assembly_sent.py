@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from amqproxy.amqp010.assembly import Assembly
 from amqproxy.amqp010.errors import ProtocolError
-from amqproxy.amqp010.methods import Method
 from amqproxy.amqp010.protocol_header import NAME
 from amqproxy.amqp091.commands import Command as View
 from amqproxy.amqp091.errors import ProtocolError as ProtocolError091
@@ -15,33 +14,19 @@ from amqproxy.replay.steps import SentStep
 class AssemblySent(SentStep, frozen=True, kw_only=True, gc=False):
     """A complete control or command, and the id of a command; None if it is not known."""
 
-    assembly: Assembly
+    protocol = NAME
+    ERRORS = (ProtocolError, ProtocolError091)
+
+    command: Assembly
     command_id: int | None = None
 
     @property
-    def protocol(self) -> str:
-        return NAME
-
-    @property
-    def channel(self) -> int:
-        return self.assembly.channel
-
-    @property
-    def method(self) -> Method:
-        method: Method = self.assembly.method
-        return method
-
-    @property
-    def size(self) -> int:
-        return sum([frame.length() for frame in self.assembly.frames])
-
-    @property
     def is_on_channel(self) -> bool:
-        return not self.method.name.startswith("connection.")  # sessions may be on channel 0
+        return not self.command.method.name.startswith("connection.")  # sessions may be on channel 0
 
     @property
     def message(self) -> View | None:
         try:
-            return command_view(self.sender, self.assembly) if self.assembly.method.carries_content else None
-        except (ProtocolError, ProtocolError091):
+            return command_view(self.sender, self.command) if self.command.method.carries_content else None
+        except self.ERRORS:
             return None

@@ -62,7 +62,7 @@ class Amqp010ComparedConnection(ComparedLink, Amqp010LiveConnection):
     def _await_server(self, step: AssemblySent | ProtocolHeaderSent | BytesSent, begin: float) -> float | None:
         if not isinstance(step, AssemblySent):
             return None
-        method = step.assembly.method
+        method = step.command.method
         if isinstance(method, controls.ConnectionClose):
             return self._await_close(step, method, begin)
         if method.name.startswith("connection."):
@@ -180,8 +180,8 @@ class Amqp010ComparedConnection(ComparedLink, Amqp010LiveConnection):
         return None
 
     def _await_delivery(self, step: AssemblySent, session: PlayedSession, begin: float) -> float | None:
-        subscription = session.subscriptions.get(step.assembly.method.destination or "")
-        view = command_view(SERVER, step.assembly, step.command_id or 0)
+        subscription = session.subscriptions.get(step.command.method.destination or "")
+        view = command_view(SERVER, step.command, step.command_id or 0)
         assert view is not None
         if subscription is None:
             return None  # its subscription was not played, or is not in the capture
@@ -231,6 +231,6 @@ class Amqp010ComparedConnection(ComparedLink, Amqp010LiveConnection):
             connection=step.connection,
             sender=step.sender,
             command=view,
-            name=step.assembly.method.name,
+            name=step.command.method.name,
             session=step.channel,
         )

@@ -81,7 +81,7 @@ class Amqp010Player(Player, Amqp010ComparedConnection):
     def _play_client(self, step: AssemblySent | ProtocolHeaderSent | BytesSent, ahead: Ahead) -> float | None:
         if not isinstance(step, AssemblySent):  # `_greet` has sent the protocol header
             return None
-        method = step.assembly.method
+        method = step.command.method
         if self.life is Life.ENDED:
             if not isinstance(method, controls.ConnectionCloseOk):
                 self._result.unplayed(step, self.error or "the connection was over")
@@ -202,7 +202,7 @@ class Amqp010Player(Player, Amqp010ComparedConnection):
     def _send_command(self, step: AssemblySent, session: PlayedSession, method: Command) -> None:
         """Send a recorded command with the live names."""
         try:
-            live = self._renamed(step.assembly)
+            live = self._renamed(step.command)
         except (Inexpressible, ProtocolError, ProtocolError091) as error:
             self._result.unplayed(step, f"its names cannot be replaced: {error}")
             return
@@ -211,13 +211,13 @@ class Amqp010Player(Player, Amqp010ComparedConnection):
             session.subscriptions[method.destination or ""] = PlayedSubscription(queue, method)
         elif isinstance(method, MessageCancel) and method.destination in session.subscriptions:
             session.subscriptions[method.destination].is_ending = True
-        self._result.padded += has_lost_bytes(step.assembly)
+        self._result.padded += has_lost_bytes(step.command)
         session.sent(step.command_id)
         self._result.sent += 1
-        is_as_recorded = live is step.assembly and all(
-            frame.length() <= self._frame_max for frame in step.assembly.frames
+        is_as_recorded = live is step.command and all(
+            frame.length() <= self._frame_max for frame in step.command.frames
         )
-        frames = step.assembly.frames
+        frames = step.command.frames
         data = b"".join([frame.raw for frame in frames]) if is_as_recorded else live.encode(self._frame_max)
         self._write_frames(data)
 

@@ -50,4 +50,4 @@ class Amqp010StepReader(StepReader):
             self._add_lost(ts_ns, sender, frame.size, error.text)
             return
         if assembly is not None:
-            self._add(AssemblySent, ts_ns, sender=sender, assembly=assembly, command_id=command_id)
+            self._add(AssemblySent, ts_ns, sender=sender, command=assembly, command_id=command_id)

@@ -6,9 +6,9 @@
   consumers; `script_reading` reads it from steps.
 - `mock_connection`: one live client: sans-IO, bytes and the time in, bytes out; `mock_channel` is each of its channels
   or sessions.
-- `dialect`: the interface that `amqp091` and `amqp010` implement; `dialects` lists them.
+- `dialects`: the protocols, each a folder.
 - `cast`: which recorded connection a live one plays.
-- `waiting_commands`: the recorded command for a live one, by its `command_key`, and the nearest one.
+- `waiting_commands`: the recorded command for a live one, by its key, and the nearest one.
 - `mock_settings`: settings and limits.
 - `live_contents`: contents that the live client has published in place of the recorded ones.
 - `later_tasks`: scheduled tasks of a connection, and its deadline.

@@ -5,8 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import Generic
 
-from amqproxy.replay.mocking.command_key import Key
-from amqproxy.replay.mocking.server_script import C, ServerScript
+from amqproxy.replay.mocking.server_script import C, Key, ServerScript
 
 
 class Cast(Generic[C]):

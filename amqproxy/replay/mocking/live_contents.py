@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any, Protocol
+from typing import Any
+
+from amqproxy.replay.mocking.server_script import ScriptedCommand
 
 MAX_KEPT = 64 << 20
 """Bytes of one connection's differing contents that are kept; the oldest is dropped first."""
@@ -13,18 +15,6 @@ CONTENT_COST = 1024
 
 Content = tuple[Any, bytes]
 """A message's properties or header, in the protocol's type, and its body."""
-
-
-class ScriptedPublish(Protocol):
-    """A recorded publish."""
-
-    @property
-    def number(self) -> int:
-        """Its place among all commands of its client."""
-
-    @property
-    def command(self) -> Any:
-        """The publish."""
 
 
 class LiveContents:
@@ -39,18 +29,18 @@ class LiveContents:
         self._size = 0
         self._waiting: dict[int, list[Callable[[float], None]]] = {}
 
-    def add(self, scripted: ScriptedPublish, live: Content, recorded: Content, now: float) -> None:
+    def add(self, scripted: ScriptedCommand[Any], live: Content, recorded: Content, now: float) -> None:
         """Note that the live client has sent a recorded publish, with the contents of both."""
         self._keep(scripted.number, live, recorded)
         self.note(scripted, now)
 
-    def note(self, scripted: ScriptedPublish, now: float) -> None:
+    def note(self, scripted: ScriptedCommand[Any], now: float) -> None:
         """Note that the live client has sent a command that messages wait for: a publish, a commit or a requeue."""
         self._times.setdefault(scripted.number, now)
         for go_on in self._waiting.pop(scripted.number, ()):
             go_on(now)
 
-    def wait(self, scripted: ScriptedPublish, go_on: Callable[[float], None]) -> None:
+    def wait(self, scripted: ScriptedCommand[Any], go_on: Callable[[float], None]) -> None:
         """Call `go_on` with the time when the live client sends a recorded publish."""
         self._waiting.setdefault(scripted.number, []).append(go_on)
 
@@ -66,10 +56,10 @@ class LiveContents:
             _, forgotten = self._contents.pop(next(iter(self._contents)))
             self._size -= len(forgotten) + CONTENT_COST
 
-    def other_content(self, scripted: ScriptedPublish) -> Content | None:
+    def other_content(self, scripted: ScriptedCommand[Any]) -> Content | None:
         """Return the live content of a recorded publish; None if it is the same."""
         return self._contents.get(scripted.number)
 
-    def when(self, scripted: ScriptedPublish) -> float | None:
+    def when(self, scripted: ScriptedCommand[Any]) -> float | None:
         """Return the time when the live client sent a recorded command that messages wait for; None if it has not."""
         return self._times.get(scripted.number)

@@ -12,6 +12,8 @@ from amqproxy.replay.mocking.waiting_commands import WaitingCommands
 from amqproxy.replay.names import ConnectionNames
 from amqproxy.rules.rewriting.name_fields import NameKind
 
+_DECLARED = {"queue.declare": NameKind.QUEUE, "exchange.declare": NameKind.EXCHANGE}
+
 
 class ChannelOwner(Protocol[C]):
     """The connection of a channel, which sends and keeps time for it."""
@@ -74,7 +76,7 @@ class MockChannel(ABC, Generic[C]):
     def __init__(self, number: int, owner: ChannelOwner[C], speed: float) -> None:
         self.number = number
         self.script: ChannelScript[C] | None = None
-        self.waiting: WaitingCommands[ScriptedCommand[C]] = WaitingCommands([])
+        self.waiting: WaitingCommands[C] = WaitingCommands([])
         self.is_over = False
         self._owner = owner
         self._speed = speed
@@ -156,9 +158,13 @@ class MockChannel(ABC, Generic[C]):
     def _is_return(self, scripted: ScriptedCommand[C]) -> bool:
         """Return whether a recorded command requeues messages."""
 
-    def _learn_name(self, kind: NameKind, recorded: str | None, live: str | None) -> None:
-        if recorded and live and recorded != live:
-            self._owner.names.shared.learn(kind, recorded, live)
+    def _learn_declared(self, recorded: Any, live: Any) -> None:
+        """Map the name in a recorded queue.declare or exchange.declare to that of the live one."""
+        kind = _DECLARED.get(live.name)
+        if kind is not None:
+            before, now = getattr(recorded, kind.value, None), getattr(live, kind.value)
+            if before and now and before != now:
+                self._owner.names.shared.learn(kind, before, now)
 
     def _go_on_with_all(self, now: float) -> None:
         for each in list(self._consumers.values()):

@@ -11,20 +11,17 @@ from amqproxy.amqp091.errors import ProtocolError
 from amqproxy.broker.access.sasl import credentials
 from amqproxy.comparison.difference import Change, DifferenceKind, Place
 from amqproxy.replay.mocking.cast import Cast, chosen
-from amqproxy.replay.mocking.command_key import Key, shape_of_key
 from amqproxy.replay.mocking.later_tasks import LaterTasks
 from amqproxy.replay.mocking.live_contents import LiveContents
 from amqproxy.replay.mocking.mock_channel import MockChannel, Task
 from amqproxy.replay.mocking.mock_notes import MockNotes
 from amqproxy.replay.mocking.mock_settings import CLOSING_TIME, HANDSHAKE_TIME, MAX_HELD, MockSettings
-from amqproxy.replay.mocking.server_script import C, ChannelScript, ScriptedCommand, ServerScript
+from amqproxy.replay.mocking.server_script import C, ChannelScript, Key, ScriptedCommand, ServerScript, shape_of_key
 from amqproxy.replay.mocking.waiting_commands import nearest
 from amqproxy.replay.names import ConnectionNames, SharedNames
 
 F = TypeVar("F")
 """A frame."""
-
-F_co = TypeVar("F_co", covariant=True)
 
 H = TypeVar("H", bound=MockChannel[Any])
 """A channel, or session."""
@@ -46,16 +43,18 @@ class Refusal(Enum):
     """The login is not accepted."""
     UNKNOWN = auto()
     """The recording has no answer to the command."""
+    TOO_MUCH = auto()
+    """The client's incomplete messages are too large."""
     MISTAKE = auto()
     """The command is wrong, whatever the recording has."""
 
 
-class FrameSource(Protocol[F_co]):
+class FrameSource(Protocol):
     """A frame reader, with the error at which it stopped."""
 
     error: Any
 
-    def feed(self, data: bytes) -> Iterable[F_co]:
+    def feed(self, data: bytes) -> Iterable[Any]:
         """Return the frames that these bytes complete."""
 
 
@@ -71,6 +70,15 @@ class MockConnection(ABC, Generic[C, F, H]):
     """
 
     HEADER: ClassVar[bytes]
+    HEARTBEAT: ClassVar[bytes]
+    """Encoded heartbeat."""
+    SECURE: ClassVar[type[Any]]
+    OPEN_OK: ClassVar[type[Any]]
+    """The methods that challenge a client, and that open its connection."""
+    USUAL_TUNE: ClassVar[Any]
+    """Proposed limits if the recording lacks them."""
+    READER: ClassVar[type[Any]]
+    """Reader of the commands of one channel, which takes frames by `add`."""
     ERRORS: ClassVar[tuple[type[Exception], ...]]
     """Exceptions for a client's violations of the protocol, which close its connection."""
 
@@ -85,7 +93,10 @@ class MockConnection(ABC, Generic[C, F, H]):
         self._cast = cast
         self._settings = settings
         self._header = b""
-        self._has_greeted = self._is_finished = False
+        self._has_greeted = self._has_opened = self._is_finished = False
+        self._tune: Any = None
+        """The proposed limits."""
+        self._readers: dict[int, Any] = {}
         self._later: LaterTasks[Task] = LaterTasks(now + HANDSHAKE_TIME)
         self._now = self._heard_at = self._sent_at = now
         self._held: dict[int, int] = {}
@@ -104,7 +115,7 @@ class MockConnection(ABC, Generic[C, F, H]):
 
     @property
     @abstractmethod
-    def _reader(self) -> FrameSource[F]:
+    def _reader(self) -> FrameSource:
         """The reader of the client's frames."""
 
     @property
@@ -122,28 +133,12 @@ class MockConnection(ABC, Generic[C, F, H]):
         """Take a frame of the client."""
 
     @abstractmethod
-    def _forget_reader(self, number: int) -> None:
-        """Forget an incomplete content on a channel that has ended."""
-
-    @abstractmethod
     def _start(self, proposed: Any) -> None:
         """Answer the protocol header with the recorded server's proposal; None if the recording lacks it."""
 
     @abstractmethod
-    def _challenge(self, challenge: bytes) -> None:
-        """Send a challenge of the login."""
-
-    @abstractmethod
-    def _propose(self, tune: Any) -> None:
-        """Propose the recorded limits; None if the recording lacks them."""
-
-    @abstractmethod
-    def _accept(self) -> None:
-        """Tell the client that its connection is open."""
-
-    @abstractmethod
-    def _send_heartbeat(self) -> None:
-        """Send a heartbeat."""
+    def _send_method(self, channel: int, method: Any) -> None:
+        """Send a method without content."""
 
     @abstractmethod
     def close_connection(self, close: Any) -> None:
@@ -158,8 +153,8 @@ class MockConnection(ABC, Generic[C, F, H]):
         """Close a channel for a command that was refused."""
 
     @abstractmethod
-    def _refuse(self, error: Any) -> None:
-        """Answer one of `ERRORS`: close the connection if it is open, or hang up."""
+    def _close_for_error(self, error: Any) -> None:
+        """Close the connection for one of `ERRORS`."""
 
     # --- the protocol's part: commands
 
@@ -170,10 +165,6 @@ class MockConnection(ABC, Generic[C, F, H]):
     @abstractmethod
     def _recorded_names(self, live: C) -> C:
         """Return a client command with the recorded names."""
-
-    @abstractmethod
-    def _is_same(self, recorded: C, live: C) -> bool:
-        """Return whether two commands are the same, with their contents."""
 
     @abstractmethod
     def _is_of_the_run(self, command: C) -> bool:
@@ -190,10 +181,6 @@ class MockConnection(ABC, Generic[C, F, H]):
     @abstractmethod
     def _described(self, command: C) -> str:
         """Return a command in a few words."""
-
-    @abstractmethod
-    def _note(self, kind: DifferenceKind, command: C, a: Place | None = None, changes: tuple[Change, ...] = ()) -> None:
-        """Note a difference in a command; `a` is where the recording has it."""
 
     # --- time
 
@@ -217,7 +204,7 @@ class MockConnection(ABC, Generic[C, F, H]):
         if self._heartbeat and now - self._heard_at > 2 * self._heartbeat:
             self._cut()
         elif self._heartbeat and now - self._sent_at >= self._heartbeat / 2:
-            self._send_heartbeat()
+            self._write(self.HEARTBEAT)
 
     def later(self, when: float, order: int, channel: MockChannel[C], task: Task) -> None:
         self._later.add(when, order, channel, task, self._now)
@@ -254,7 +241,10 @@ class MockConnection(ABC, Generic[C, F, H]):
             if reader.error is not None:
                 raise reader.error
         except self.ERRORS as error:
-            self._refuse(error)
+            if self._is_open:
+                self._close_for_error(error)
+            else:
+                self.is_over = True
         self.tick(now)
 
     def _greet(self, data: bytes) -> bytes:
@@ -272,14 +262,21 @@ class MockConnection(ABC, Generic[C, F, H]):
         self._start(None if script is None else script.start)
         return self._header[size:]
 
-    def _hold(self, number: int, size: int) -> bool:
-        """Count bytes of an incomplete content; return whether all channels together exceed `MAX_HELD`."""
-        self._held[number] = self._held.get(number, 0) + size
-        self._held_size += size
-        return self._held_size > MAX_HELD
-
-    def _release_held(self, number: int) -> None:
-        self._held_size -= self._held.pop(number, 0)
+    def _gathered(self, frame: Any) -> C | None:
+        """Return the command that a frame completes."""
+        number = frame.channel
+        reader = self._readers.get(number)
+        if reader is None:
+            reader = self._readers[number] = self.READER()
+        command: C | None = reader.add(frame)
+        if command is not None:
+            self._held_size -= self._held.pop(number, 0)
+            return command
+        self._held[number] = self._held.get(number, 0) + frame.length()
+        self._held_size += frame.length()
+        if self._held_size > MAX_HELD:
+            self._close_for(Refusal.TOO_MUCH, f"more than {MAX_HELD} bytes of messages that are not whole")
+        return None
 
     # --- the handshake
 
@@ -297,14 +294,15 @@ class MockConnection(ABC, Generic[C, F, H]):
         """Send the recorded server's next challenge, or end the login as it did."""
         challenge = next(self._challenges, None)
         if challenge is not None:
-            self._challenge(challenge)
+            self._send_method(0, self.SECURE(challenge))
             return
         login = self._login
         if login is not None and login.refused is not None and login.virtual_host is None:
             self._adopt(login)
             self.close_connection(login.refused)
             return
-        self._propose(None if login is None else login.tune)
+        self._tune = (login and login.tune) or self.USUAL_TUNE
+        self._send_method(0, self._tune)
 
     def _open(self, virtual_host: str) -> None:
         self._virtual_host = virtual_host
@@ -321,7 +319,8 @@ class MockConnection(ABC, Generic[C, F, H]):
             self.close_connection(first.refused)
             return
         self._later.deadline = None
-        self._accept()
+        self._has_opened = True
+        self._send_method(0, self.OPEN_OK())
         if len(self._candidates) == 1:
             self._adopt(first)
 
@@ -346,14 +345,10 @@ class MockConnection(ABC, Generic[C, F, H]):
         if self.script is None:
             candidates = self._still_left() or self._candidates
             key = self._key_of(command)
-            self._adopt(chosen(candidates, channel.number, key, lambda each: self._begins_like(each, command)))
+            self._adopt(chosen(candidates, channel.number, key, lambda each: each.method == command.method))
         if channel.script is None:
             self._bind(channel, command)
         self._play(channel, command)
-
-    @abstractmethod
-    def _begins_like(self, recorded: C, live: C) -> bool:
-        """Return whether two commands have the same arguments."""
 
     def _bind(self, channel: H, first: C) -> None:
         """Find the recorded channel that this one plays, by its first command, and by its number."""
@@ -370,8 +365,8 @@ class MockConnection(ABC, Generic[C, F, H]):
 
     def _end_channel(self, number: int) -> None:
         channel = self._channels.pop(number, None)
-        self._forget_reader(number)
-        self._release_held(number)
+        self._readers.pop(number, None)
+        self._held_size -= self._held.pop(number, 0)
         if channel is not None:
             channel.is_over = True
             self._note_missing(channel.waiting)
@@ -385,7 +380,7 @@ class MockConnection(ABC, Generic[C, F, H]):
         key = self._key_of(recorded)
         is_of_the_run = self._is_of_the_run(live)
         by_shape = self._matches_by_shape(live)
-        scripted = channel.waiting.take(key, lambda each: self._is_same(each.command, recorded), by_shape=by_shape)
+        scripted = channel.waiting.take(key, lambda each: _is_same(each, recorded), by_shape=by_shape)
         if scripted is not None:
             if not is_of_the_run:
                 self._note_changes(scripted, recorded)
@@ -442,6 +437,11 @@ class MockConnection(ABC, Generic[C, F, H]):
         for script in self._left:
             self._note_missing(script.commands)
 
+    def _note(self, kind: DifferenceKind, command: C, a: Place | None = None, changes: tuple[Change, ...] = ()) -> None:
+        """Note a difference in a command; `a` is where the recording has it."""
+        method = command.method
+        self.notes.add(kind, self._described(command), method.name, a, changes, is_publish=method.carries_content)
+
     def _note_missing(self, commands: Iterable[ScriptedCommand[C]]) -> None:
         for each in commands:
             if not self._is_of_the_run(each.command):
@@ -458,12 +458,18 @@ class MockConnection(ABC, Generic[C, F, H]):
             ts_ns=scripted.ts_ns,
             stream=self.script.stream,
             connection=self.script.name_of_ends,
-            channel=self._channel_of(scripted.command),
+            channel=scripted.command.channel if self._root is None else scripted.command.channel or None,
         )
 
-    @abstractmethod
-    def _channel_of(self, command: C) -> int | None:
-        """Return the channel of a command; None for one of the connection itself."""
+
+def _is_same(recorded: Any, live: Any) -> bool:
+    """Return whether two commands are the same, with their contents."""
+    return bool(
+        recorded.method == live.method
+        and recorded.body_size == live.body_size
+        and recorded.header == live.header
+        and recorded.body == live.body
+    )
 
 
 def _is_let_in(login: Login, user: tuple[str, str]) -> bool:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import ssl
 from collections.abc import Callable, Sequence
 from functools import partial
-from typing import Any, TypeAlias
+from typing import Any
 
 import trio
 
@@ -13,8 +13,7 @@ from amqproxy.configuration.config import join_address
 from amqproxy.process.log import logger
 from amqproxy.process.supervision import contained, supervised
 from amqproxy.replay.mocking.cast import Cast
-from amqproxy.replay.mocking.dialects import DIALECTS, AnyScript
-from amqproxy.replay.mocking.mock_connection import MockConnection
+from amqproxy.replay.mocking.dialects import DIALECTS, AnyMock, AnyScript
 from amqproxy.replay.mocking.mock_report import MockedConnection
 from amqproxy.replay.mocking.mock_settings import MockSettings
 from amqproxy.replay.names import SharedNames
@@ -37,9 +36,6 @@ TLS_HANDSHAKE_TIME = 5.0
 
 BREATHER = 0.1
 """Seconds to wait when the system has no file descriptor left for another client."""
-
-
-AnyMock: TypeAlias = MockConnection[Any, Any, Any]
 
 
 class MockServer:

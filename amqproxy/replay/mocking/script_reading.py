@@ -5,11 +5,18 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from typing import Any, Generic, TypeVar
 
-from amqproxy.peer import SERVER
+from amqproxy.peer import CLIENT, SERVER
 from amqproxy.replay.dialogue import ConnectionSteps
-from amqproxy.replay.mocking.command_key import Key
-from amqproxy.replay.mocking.server_script import Answer, AnswerKind, C, ChannelScript, ScriptedCommand, ServerScript
-from amqproxy.replay.steps import ConnectionEnded, Step
+from amqproxy.replay.mocking.server_script import (
+    Answer,
+    AnswerKind,
+    C,
+    ChannelScript,
+    Key,
+    ScriptedCommand,
+    ServerScript,
+)
+from amqproxy.replay.steps import ConnectionEnded, SentStep
 
 
 class ChannelReading(Generic[C]):
@@ -28,7 +35,9 @@ R = TypeVar("R", bound=ChannelReading[Any])
 
 
 class ScriptReading(ABC, Generic[C, R]):
-    """Reader of a script: `take` adds each step; the other methods are the bookkeeping that all protocols share."""
+    """Reader of a script. A protocol adds the commands of client and server; the rest is what all protocols share."""
+
+    CHANNEL: type[R]
 
     def __init__(self, script: ServerScript[C], dialogue: ConnectionSteps) -> None:
         self.script = script
@@ -42,21 +51,39 @@ class ScriptReading(ABC, Generic[C, R]):
         self._delivered_ns: dict[int, int] = {}
         self._transacted: set[int] = set()
         """Numbers of publishes in transactions."""
-        self._committed: ScriptedCommand[C] | None = None
-        self._returned: ScriptedCommand[C] | None = None
+        self.committed: ScriptedCommand[C] | None = None
+        """The latest command that committed a transaction."""
+        self.returned: ScriptedCommand[C] | None = None
+        """The latest command that requeued messages."""
 
     def read(self) -> ServerScript[C]:
         """Read all steps; return the script."""
         for step in self._steps:
-            if not isinstance(step, ConnectionEnded):
-                self.take(step)
-            elif step.by is SERVER and not self.is_closed:
-                self.answer(self.latest, AnswerKind.HANG_UP, step.ts_ns)
+            if isinstance(step, ConnectionEnded):
+                if step.by is SERVER and not self.is_closed:
+                    self.answer(self.latest, AnswerKind.HANG_UP, step.ts_ns)
+            elif isinstance(step, SentStep) and step.is_readable:
+                if step.sender is CLIENT:
+                    self.take_of_client(step, step.method)
+                else:
+                    self._orders += 1
+                    self.take_of_server(step, step.method)
         return self.script
 
     @abstractmethod
-    def take(self, step: Step) -> None:
-        """Take a step other than the end of the connection."""
+    def take_of_client(self, step: Any, method: Any) -> None:
+        """Take a command of the client."""
+
+    @abstractmethod
+    def take_of_server(self, step: Any, method: Any) -> None:
+        """Take a command of the server."""
+
+    def begin_channel(self, number: int) -> R:
+        """Begin the script of a channel or session."""
+        script: ChannelScript[C] = ChannelScript(number)
+        channel = self.channels[number] = self.CHANNEL(script)
+        self.script.channels.append(script)
+        return channel
 
     def next_order(self) -> int:
         """Number an action of the server."""
@@ -76,14 +103,6 @@ class ScriptReading(ABC, Generic[C, R]):
         if channel.is_transacted:
             self._transacted.add(scripted.number)
         self._published.setdefault(content, []).append(scripted)
-
-    def note_commit(self, scripted: ScriptedCommand[C]) -> None:
-        """Note a command that commits a transaction."""
-        self._committed = scripted
-
-    def note_return(self, scripted: ScriptedCommand[C]) -> None:
-        """Note a command that requeues messages."""
-        self._returned = scripted
 
     def answer(
         self,
@@ -141,9 +160,9 @@ class ScriptReading(ABC, Generic[C, R]):
 
     def _cause(self, source: ScriptedCommand[C] | None, *, is_redelivered: bool) -> ScriptedCommand[C] | None:
         """Return the client command that a message waits for."""
-        if is_redelivered and self._returned is not None:
-            return self._returned
-        committed = self._committed
+        if is_redelivered and self.returned is not None:
+            return self.returned
+        committed = self.committed
         if source is None or committed is None or source.number not in self._transacted:
             return source
         return committed if committed.number > source.number else source

@@ -7,10 +7,18 @@ from enum import Enum, auto
 from functools import cached_property
 from typing import Any, Generic, TypeVar
 
-from amqproxy.replay.mocking.command_key import Key, shape_of_key
+from amqproxy.rules.matching.generated_names import shape_of
 
-C = TypeVar("C")
+Key = tuple[Any, ...]
+"""The name of a client's method and the names in it: commands with the same key refer to the same object."""
+
+C = TypeVar("C", bound=Any)
 """A command of the protocol, with its content."""
+
+
+def shape_of_key(key: Key) -> Key:
+    """Return a key without the generated parts of its names."""
+    return tuple(shape_of(each, certain=True) if isinstance(each, str) else each for each in key)
 
 
 class AnswerKind(Enum):

@@ -6,9 +6,9 @@ from collections import deque
 from collections.abc import Callable, Iterable, Iterator
 from difflib import get_close_matches
 from itertools import islice
-from typing import Generic, Protocol, TypeVar
+from typing import Generic
 
-from amqproxy.replay.mocking.command_key import Key, shape_of_key
+from amqproxy.replay.mocking.server_script import C, Key, ScriptedCommand, shape_of_key
 
 LOOK_AHEAD = 32
 """Commands with the same key that are searched for an equal one."""
@@ -17,38 +17,23 @@ MAX_NEAREST = 500
 """Commands that are searched for the nearest one to a command that the recording lacks."""
 
 
-class Scripted(Protocol):
-    """A command of the recorded client."""
-
-    @property
-    def number(self) -> int:
-        """Its place among all commands of the client."""
-
-    @property
-    def key(self) -> Key:
-        """Its key for matching live commands."""
-
-
-S = TypeVar("S", bound=Scripted)
-
-
-class WaitingCommands(Generic[S]):
+class WaitingCommands(Generic[C]):
     """Waiting commands of one channel, matched by key, or else by key without the generated parts of names."""
 
-    def __init__(self, commands: list[S]) -> None:
+    def __init__(self, commands: list[ScriptedCommand[C]]) -> None:
         self._commands = commands
         self._taken: set[int] = set()
-        self._by_key: dict[Key, deque[S]] = {}
-        self._by_shape: dict[Key, deque[S]] | None = None
-        self._used: dict[Key, S] = {}
+        self._by_key: dict[Key, deque[ScriptedCommand[C]]] = {}
+        self._by_shape: dict[Key, deque[ScriptedCommand[C]]] | None = None
+        self._used: dict[Key, ScriptedCommand[C]] = {}
         for each in commands:
             self._by_key.setdefault(each.key, deque()).append(each)
 
-    def __iter__(self) -> Iterator[S]:
+    def __iter__(self) -> Iterator[ScriptedCommand[C]]:
         """Iterate over the waiting commands in order."""
         return (each for each in self._commands if each.number not in self._taken)
 
-    def take(self, key: Key, is_like: Callable[[S], bool], *, by_shape: bool = True) -> S | None:
+    def take(self, key: Key, is_like: Callable[[C], bool], *, by_shape: bool = True) -> ScriptedCommand[C] | None:
         """Take and return the recorded command for a live one with this key; None if there is none.
 
         Among several with its key, the one that `is_like` it is preferred. Without any, `by_shape` allows one whose key
@@ -66,17 +51,19 @@ class WaitingCommands(Generic[S]):
             self._used[key] = found
         return found
 
-    def used(self, key: Key) -> S | None:
+    def used(self, key: Key) -> ScriptedCommand[C] | None:
         """Return the recorded command that was taken last for a live one with this key."""
         return self._used.get(key)
 
-    def _best(self, waiting: deque[S] | None, is_like: Callable[[S], bool]) -> S | None:
+    def _best(
+        self, waiting: deque[ScriptedCommand[C]] | None, is_like: Callable[[C], bool]
+    ) -> ScriptedCommand[C] | None:
         if not waiting:
             return None
         while waiting and waiting[0].number in self._taken:
             waiting.popleft()
         left = [each for each in islice(waiting, LOOK_AHEAD) if each.number not in self._taken]
-        return next((each for each in left if is_like(each)), next(iter(left), None))
+        return next((each for each in left if is_like(each.command)), next(iter(left), None))
 
 
 def nearest(waiting: Iterable[str], live: str) -> str | None:

@@ -8,5 +8,5 @@
 - `last_queue`: the queue that an empty name refers to.
 - `outcome`: a verdict in one word, counted. `describe`: a verdict in a sentence. `explanation`: rules in sentences.
 - `validation`: errors in rules that no key shows by itself. `rule_warnings`: rules that can be bypassed or never apply.
-- `frame_filter`: filters the frames of a 0-9-1 connection by command, for taps; `assembly_filter` does so for 0-10.
+- `frame_filter`: filters the frames of a 0-9-1 connection by command, for taps.
 """

@@ -58,7 +58,7 @@ class CommandFilter:
         return self.holds(sender, Command.received(frames), ts_ns / 1e9, tags)
 
     def holds(
-        self, sender: Peer, command: Command, time: float, tags: tuple[str, ...], body_limit: int = MAX_BODY
+        self, sender: Peer, command: Command, time: float, tags: tuple[str, ...] = (), body_limit: int = MAX_BODY
     ) -> bool:
         """Whether the filter holds for a command received at `time`; also true if it fails, so that the command is
         seen.

@@ -35,7 +35,7 @@ def compared(suffix: str = "") -> tuple[Amqp010ComparedConnection, PlayedSession
 
 def step(method: Method, index: int = 0) -> AssemblySent:
     return AssemblySent(
-        index=index, ts_ns=0, stream=1, connection="a-b", sender=SERVER, assembly=Assembly(1, method), command_id=0
+        index=index, ts_ns=0, stream=1, connection="a-b", sender=SERVER, command=Assembly(1, method), command_id=0
     )
 
 

@@ -26,12 +26,12 @@ def test_each_command_is_a_step_with_its_id() -> None:
     assert isinstance(steps[0], ProtocolHeaderSent)
     assert isinstance(steps[-1], ConnectionEnded)
     sent = [step for step in steps if isinstance(step, AssemblySent) and step.command_id is not None]
-    assert [(step.sender, step.channel, step.command_id, step.assembly.method.name) for step in sent] == [
+    assert [(step.sender, step.channel, step.command_id, step.command.method.name) for step in sent] == [
         (CLIENT, 1, 0, "queue.declare"),
         (CLIENT, 1, 1, "message.transfer"),
         (CLIENT, 1, 2, "execution.sync"),
     ]
-    assert sent[1].assembly.body_size == 200_000
+    assert sent[1].command.body_size == 200_000
 
 
 def test_what_is_missing_is_lost_and_begins_anew() -> None:
@@ -53,6 +53,6 @@ def test_all_that_was_recorded_of_real_peers_is_in_the_steps() -> None:
     steps = list(steps_of(read_decoded(path), events.extend))
     assert not any(isinstance(step, BytesLost) for step in steps)
     assert {"tx.commit", "message.transfer"} <= {
-        step.assembly.method.name for step in steps if isinstance(step, AssemblySent)
+        step.command.method.name for step in steps if isinstance(step, AssemblySent)
     }
     assert events

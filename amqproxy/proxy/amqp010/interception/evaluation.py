@@ -17,11 +17,10 @@ from amqproxy.amqp091.methods import BasicDeliver, BasicPublish
 from amqproxy.conversion.method_views import SHAPES
 from amqproxy.peer import CLIENT, SERVER, Peer
 from amqproxy.proxy.interception.evaluation import Evaluation
-from amqproxy.rules.client_info import updated_amqp010_client
+from amqproxy.rules.amqp010.client_info import updated_amqp010_client
 from amqproxy.rules.context import ChannelInfo, Client
 from amqproxy.rules.engine.evaluator import RuleEvaluator
 from amqproxy.rules.verdict import Stage, Verdict
-from amqproxy.taps.amqp010.record import plain
 
 
 class Amqp010Evaluation(Evaluation):
@@ -53,7 +52,7 @@ class Amqp010Evaluation(Evaluation):
 
     def learn(self, control: Method010) -> None:
         """Update the client from a handshake control."""
-        if self.know(updated_amqp010_client(self.client, control, plain)):
+        if self.know(updated_amqp010_client(self.client, control)):
             self.refresh()
 
     def stage(self, sender: Peer, view: Command, assembly: Assembly) -> Stage:

@@ -152,10 +152,8 @@ class Amqp010MockSession(MockChannel[Assembly]):
                 self._consumers[destination] = _Subscription(destination, deliveries, now)
             case MessageCancel():
                 self._end_subscription(method.destination or "")
-            case QueueDeclare() if scripted is not None:
-                self._learn_name(NameKind.QUEUE, getattr(scripted.command.method, "queue", None), method.queue)
-            case ExchangeDeclare() if scripted is not None:
-                self._learn_name(NameKind.EXCHANGE, getattr(scripted.command.method, "exchange", None), method.exchange)
+            case QueueDeclare() | ExchangeDeclare() if scripted is not None:
+                self._learn_declared(scripted.command.method, method)
             case MessageSetFlowMode() | MessageFlow() | MessageStop() | MessageFlush():
                 found = self._consumers.get(method.destination or "")
                 if found is not None:

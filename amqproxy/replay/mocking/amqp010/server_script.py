@@ -26,7 +26,6 @@ from amqproxy.amqp010.commands import (
     TxRollback,
     TxSelect,
 )
-from amqproxy.amqp010.errors import ProtocolError
 from amqproxy.amqp010.login import NAME_PROPERTIES, user_of
 from amqproxy.amqp010.methods import Command, Method
 from amqproxy.amqp010.protocol_header import NAME
@@ -37,10 +36,8 @@ from amqproxy.replay.amqp010.assembly_sent import AssemblySent
 from amqproxy.replay.amqp010.session import ids_of
 from amqproxy.replay.content_key import content_key
 from amqproxy.replay.dialogue import ConnectionSteps
-from amqproxy.replay.mocking.command_key import Key
 from amqproxy.replay.mocking.script_reading import ChannelReading, ScriptReading
-from amqproxy.replay.mocking.server_script import AnswerKind, ChannelScript, ScriptedCommand, ServerScript
-from amqproxy.replay.steps import Step
+from amqproxy.replay.mocking.server_script import AnswerKind, ChannelScript, Key, ScriptedCommand, ServerScript
 from amqproxy.taps.text import pairs
 
 NAMES = ("queue", "exchange", "binding_key", "destination", "name")
@@ -75,22 +72,11 @@ class _Session(ChannelReading[Assembly]):
 class _Reading(ScriptReading[Assembly, _Session]):
     """Reader of a connection's script from its steps."""
 
-    def take(self, step: Step) -> None:
-        if not isinstance(step, AssemblySent):
-            return
-        try:
-            method, _ = step.assembly.method, step.assembly.header
-        except ProtocolError:
-            return
-        if step.sender is CLIENT:
-            self._take_of_client(step, method)
-        else:
-            self.next_order()
-            self._take_of_server(step, method)
+    CHANNEL = _Session
 
     # --- the client's commands
 
-    def _take_of_client(self, step: AssemblySent, method: Method) -> None:
+    def take_of_client(self, step: AssemblySent, method: Method) -> None:
         script, number = self.script, step.channel
         match method:
             case controls.ConnectionStartOk():
@@ -106,28 +92,23 @@ class _Reading(ScriptReading[Assembly, _Session]):
             case controls.ConnectionClose() | controls.ConnectionCloseOk():
                 self.is_closed = True
             case controls.SessionAttach():
-                self._begin_session(number)
+                self.begin_channel(number)
             case controls.SessionCompleted():
                 if number in self.channels:
                     self.channels[number].last_settlement_ns = step.ts_ns
             case _ if isinstance(method, Command):
-                self._take_command(step, self.channels.get(number) or self._begin_session(number))
-
-    def _begin_session(self, number: int) -> _Session:
-        session = self.channels[number] = _Session(ChannelScript(number))
-        self.script.channels.append(session.script)
-        return session
+                self._take_command(step, self.channels.get(number) or self.begin_channel(number))
 
     def _take_command(self, step: AssemblySent, session: _Session) -> None:
-        method = step.assembly.method
-        scripted = self.add_command(session, step.ts_ns, step.assembly, key_of(step.assembly))
+        method = step.command.method
+        scripted = self.add_command(session, step.ts_ns, step.command, key_of(step.command))
         if step.command_id is not None:
             session.commands[step.command_id] = scripted
         match method:
             case MessageTransfer():
                 if step.command_id is not None:
                     session.unsettled[step.command_id] = scripted
-                self.note_publish(session, scripted, _content_key(CLIENT, step.assembly))
+                self.note_publish(session, scripted, _content_key(CLIENT, step.command))
             case TxSelect() | DtxSelect():
                 session.is_transacted = True
             case MessageSubscribe():
@@ -135,13 +116,13 @@ class _Reading(ScriptReading[Assembly, _Session]):
             case _ if isinstance(method, SETTLEMENTS):
                 session.last_settlement_ns = step.ts_ns
         if isinstance(method, COMMITS):
-            self.note_commit(scripted)
+            self.committed = scripted
         elif isinstance(method, RETURNS):
-            self.note_return(scripted)
+            self.returned = scripted
 
     # --- the server's commands
 
-    def _take_of_server(self, step: AssemblySent, method: Method) -> None:
+    def take_of_server(self, step: AssemblySent, method: Method) -> None:
         script = self.script
         match method:
             case controls.ConnectionStart():
@@ -153,7 +134,7 @@ class _Reading(ScriptReading[Assembly, _Session]):
             case controls.ConnectionClose():
                 self.is_closed = True
                 if self.is_open:
-                    self.answer(self.latest, AnswerKind.CONNECTION_CLOSE, step.ts_ns, step.assembly)
+                    self.answer(self.latest, AnswerKind.CONNECTION_CLOSE, step.ts_ns, step.command)
                 else:
                     script.refused = method
             case _ if step.channel in self.channels:
@@ -173,18 +154,18 @@ class _Reading(ScriptReading[Assembly, _Session]):
             case ExecutionException():
                 session.has_failed = True
                 named = session.commands.get(method.command_id) if method.command_id is not None else None
-                self.answer(named or session.last, AnswerKind.CHANNEL_CLOSE, ts_ns, step.assembly)
+                self.answer(named or session.last, AnswerKind.CHANNEL_CLOSE, ts_ns, step.command)
             case ExecutionResult():
                 asked = session.commands.get(method.command_id or 0)
-                self.answer(asked, AnswerKind.COMMAND, ts_ns, step.assembly)
+                self.answer(asked, AnswerKind.COMMAND, ts_ns, step.command)
             case MessageTransfer():
                 self._take_delivery(step, method, session)
             case _ if isinstance(method, SETTLEMENTS):
                 for ids in ids_of(method.transfers):
                     for each in [each for each in session.unsettled if each in ids]:
-                        self.answer(session.unsettled.pop(each), AnswerKind.SETTLEMENT, ts_ns, step.assembly)
+                        self.answer(session.unsettled.pop(each), AnswerKind.SETTLEMENT, ts_ns, step.command)
             case _ if isinstance(method, Command):  # message.flow, message.stop
-                self.answer(session.last, AnswerKind.COMMAND, ts_ns, step.assembly)
+                self.answer(session.last, AnswerKind.COMMAND, ts_ns, step.command)
             case _:
                 pass
 
@@ -195,9 +176,9 @@ class _Reading(ScriptReading[Assembly, _Session]):
                 session,
                 subscribe,
                 step.ts_ns,
-                step.assembly,
-                _content_key(SERVER, step.assembly),
-                is_redelivered=bool(step.assembly.delivery_properties.redelivered),
+                step.command,
+                _content_key(SERVER, step.command),
+                is_redelivered=bool(step.command.delivery_properties.redelivered),
                 recorded_id=step.command_id,
             )
 

@@ -34,7 +34,6 @@ from amqproxy.amqp091.transitions import REPLIES
 from amqproxy.replay.mocking.amqp091.server_script import COMMITS, SETTLEMENTS, is_return
 from amqproxy.replay.mocking.mock_channel import ChannelOwner, MockChannel, MockConsumer, Task
 from amqproxy.replay.mocking.server_script import Answer, AnswerKind, ScriptedCommand
-from amqproxy.rules.rewriting.name_fields import NameKind
 
 
 class _Consumer(MockConsumer):
@@ -127,10 +126,8 @@ class Amqp091MockChannel(MockChannel[Command]):
                 cancelled = self._consumers.pop(method.consumer_tag, None)
                 if cancelled is not None:
                     cancelled.is_on = False
-            case QueueDeclare() if scripted is not None:
-                self._learn_name(NameKind.QUEUE, getattr(scripted.command.method, "queue", ""), method.queue)
-            case ExchangeDeclare() if scripted is not None:
-                self._learn_name(NameKind.EXCHANGE, getattr(scripted.command.method, "exchange", ""), method.exchange)
+            case QueueDeclare() | ExchangeDeclare() if scripted is not None:
+                self._learn_declared(scripted.command.method, method)
             case BasicRecover() | BasicRecoverAsync():
                 self._settle(list(self._delivered), now)
             case _ if isinstance(method, SETTLEMENTS):

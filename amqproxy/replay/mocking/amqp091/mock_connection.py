@@ -16,7 +16,6 @@ from amqproxy.amqp091.frame import HEARTBEAT, HEARTBEAT_FRAME, Frame, every_fram
 from amqproxy.amqp091.frame_reader import FrameReader
 from amqproxy.amqp091.login import user_of
 from amqproxy.amqp091.methods import (
-    BasicPublish,
     ChannelClose,
     ChannelCloseOk,
     ChannelOpen,
@@ -35,31 +34,32 @@ from amqproxy.amqp091.methods import (
 )
 from amqproxy.amqp091.protocol_header import HEADER
 from amqproxy.amqp091.transitions import ANSWERS, CLIENT, CONNECTION_CLOSING, HAS_CHANNELS, SERVER
-from amqproxy.comparison.difference import Change, DifferenceKind, Place
+from amqproxy.comparison.difference import Change
 from amqproxy.replay.answer_changes import answer_changes
 from amqproxy.replay.mocking.amqp091.mock_channel import Amqp091MockChannel
-from amqproxy.replay.mocking.amqp091.server_script import SETTLEMENTS, described, is_same, key_of
+from amqproxy.replay.mocking.amqp091.server_script import SETTLEMENTS, described, key_of
 from amqproxy.replay.mocking.cast import Cast
-from amqproxy.replay.mocking.command_key import Key
 from amqproxy.replay.mocking.mock_connection import Login, MockConnection, Refusal
 from amqproxy.replay.mocking.mock_notes import is_of_the_run
-from amqproxy.replay.mocking.mock_settings import MAX_HELD, MockSettings
+from amqproxy.replay.mocking.mock_settings import MockSettings
+from amqproxy.replay.mocking.server_script import Key
 from amqproxy.replay.names import SharedNames
-
-USUAL_TUNE = ConnectionTune(2047, 131_072, 60)
-"""Proposal if the recording has no connection.tune."""
 
 
 class Amqp091MockConnection(MockConnection[Command, Frame, Amqp091MockChannel]):
     """The server's side of one 0-9-1 connection."""
 
     HEADER = HEADER
+    HEARTBEAT = HEARTBEAT_FRAME
+    SECURE = ConnectionSecure
+    OPEN_OK = ConnectionOpenOk
+    USUAL_TUNE = ConnectionTune(2047, 131_072, 60)
+    READER = CommandReader
     ERRORS = (ProtocolError,)
 
     def __init__(self, cast: Cast[Command], shared: SharedNames, settings: MockSettings, now: float) -> None:
         super().__init__(cast, shared, settings, now)
         self._protocol = Connection()
-        self._readers: dict[int, CommandReader] = {}
         self._own = self._root = Amqp091MockChannel(0, self, settings.speed)
 
     # --- the client's frames
@@ -80,37 +80,17 @@ class Amqp091MockConnection(MockConnection[Command, Frame, Amqp091MockChannel]):
         try:
             if not self._protocol.receive(CLIENT, frame):
                 return
-            command = self._gathered(frame)
+            command = None if frame.kind == HEARTBEAT else self._gathered(frame)
         except ProtocolError as error:
             if error.scope is Scope.CONNECTION or not frame.channel:
                 raise
             self._refuse_channel(frame.channel, error)
             return
         if command is not None:
+            if len(command.frames) > 1:
+                # A copy: the frames may be slices of a far larger read buffer, which they would keep alive.
+                command = Command(command.channel, command.method, command.properties, bytes(command.body))
             self._take_command(command)
-
-    def _gathered(self, frame: Frame) -> Command | None:
-        """Return the command that a frame completes. `ResourceError` beyond `MAX_HELD` bytes of incomplete ones."""
-        if frame.kind == HEARTBEAT:
-            return None
-        number = frame.channel
-        reader = self._readers.get(number)
-        if reader is None:
-            reader = self._readers[number] = CommandReader()
-        command = reader.add(frame)
-        if command is None:
-            if self._hold(number, len(frame.raw)):
-                text = f"more than {MAX_HELD} bytes of messages that are not whole"
-                raise ResourceError(text, scope=Scope.CONNECTION)
-            return None
-        self._release_held(number)
-        if len(command.frames) == 1:
-            return command
-        # A copy: the frames may be slices of a far larger read buffer, which they would keep alive.
-        return Command(number, command.method, command.properties, bytes(command.body))
-
-    def _forget_reader(self, number: int) -> None:
-        self._readers.pop(number, None)
 
     def _take_command(self, command: Command) -> None:
         method = command.method
@@ -158,15 +138,6 @@ class Amqp091MockConnection(MockConnection[Command, Frame, Amqp091MockChannel]):
         self._protocol.receive_header(CLIENT, HEADER)
         self._send_method(0, proposed or ConnectionStart(mechanisms=b"PLAIN AMQPLAIN"))
 
-    def _challenge(self, challenge: bytes) -> None:
-        self._send_method(0, ConnectionSecure(challenge))
-
-    def _propose(self, tune: ConnectionTune | None) -> None:
-        self._send_method(0, tune or USUAL_TUNE)
-
-    def _accept(self) -> None:
-        self._send_method(0, ConnectionOpenOk())
-
     # --- commands
 
     def _key_of(self, command: Command) -> Key:
@@ -174,12 +145,6 @@ class Amqp091MockConnection(MockConnection[Command, Frame, Amqp091MockChannel]):
 
     def _recorded_names(self, live: Command) -> Command:
         return self.names.recorded(live)
-
-    def _begins_like(self, recorded: Command, live: Command) -> bool:
-        return bool(recorded.method == live.method)
-
-    def _is_same(self, recorded: Command, live: Command) -> bool:
-        return is_same(recorded, live)
 
     def _is_of_the_run(self, command: Command) -> bool:
         return isinstance(command.method, SETTLEMENTS) or command.method.name in ANSWERS
@@ -195,16 +160,6 @@ class Amqp091MockConnection(MockConnection[Command, Frame, Amqp091MockChannel]):
 
     def _described(self, command: Command) -> str:
         return described(command.method)
-
-    def _channel_of(self, command: Command) -> int | None:
-        return command.channel or None
-
-    def _note(
-        self, kind: DifferenceKind, command: Command, a: Place | None = None, changes: tuple[Change, ...] = ()
-    ) -> None:
-        method = command.method
-        is_publish = isinstance(method, BasicPublish)
-        self.notes.add(kind, described(method), method.name, a, changes, is_publish=is_publish)
 
     # --- sending
 
@@ -223,9 +178,6 @@ class Amqp091MockConnection(MockConnection[Command, Frame, Amqp091MockChannel]):
 
     def _send_method(self, channel: int, method: Method) -> None:
         self._write(self._protocol.send(SERVER, channel, method))
-
-    def _send_heartbeat(self) -> None:
-        self._write(HEARTBEAT_FRAME)
 
     def close_channel(self, channel: Amqp091MockChannel, close: Method) -> None:
         number = channel.number
@@ -252,21 +204,16 @@ class Amqp091MockConnection(MockConnection[Command, Frame, Amqp091MockChannel]):
             self._send_method(0, close)
 
     def _close_for(self, refusal: Refusal, text: str, command: Command | None = None) -> None:
-        self._close(_error(refusal, text, command))
+        self._close_for_error(_error(refusal, text, command))
 
-    def _close(self, error: ProtocolError) -> None:
+    def _close_for_error(self, error: ProtocolError) -> None:
         self.close_connection(ConnectionClose(error.code, error.reply_text, error.class_id, error.method_id))
-
-    def _refuse(self, error: ProtocolError) -> None:
-        if self._is_open:
-            self._close(error)
-        else:
-            self.is_over = True
 
 
 _ERRORS: dict[Refusal, type[ProtocolError]] = {
     Refusal.ACCESS: AccessRefused,
     Refusal.UNKNOWN: NotImplementedByServer,
+    Refusal.TOO_MUCH: ResourceError,
     Refusal.MISTAKE: PreconditionFailed,
 }
 

@@ -6,7 +6,6 @@ from collections import deque
 from typing import TypeVar
 
 from amqproxy.amqp091.commands import Command
-from amqproxy.amqp091.errors import ProtocolError
 from amqproxy.amqp091.login import user_of
 from amqproxy.amqp091.methods import (
     BasicAck,
@@ -41,20 +40,20 @@ from amqproxy.amqp091.methods import (
     TxSelect,
 )
 from amqproxy.amqp091.protocol_header import NAME
-from amqproxy.amqp091.transitions import ANSWERS, CLIENT, SERVER
+from amqproxy.amqp091.transitions import ANSWERS, SERVER
 from amqproxy.replay.content_key import content_key
 from amqproxy.replay.dialogue import ConnectionSteps
-from amqproxy.replay.mocking.command_key import Key
 from amqproxy.replay.mocking.script_reading import ChannelReading, ScriptReading
 from amqproxy.replay.mocking.server_script import (
     Answer,
     AnswerKind,
     ChannelScript,
     Confirmed,
+    Key,
     ScriptedCommand,
     ServerScript,
 )
-from amqproxy.replay.steps import CommandSent, Step
+from amqproxy.replay.steps import CommandSent
 from amqproxy.taps.text import pairs
 from amqproxy.taps.trace.events import (
     ChannelClosed,
@@ -98,6 +97,8 @@ class _Channel(ChannelReading[Command]):
 class _Reading(ScriptReading[Command, _Channel]):
     """Reader of a connection's script from its steps, and from its trace's events."""
 
+    CHANNEL = _Channel
+
     def __init__(self, script: ServerScript[Command], dialogue: ConnectionSteps) -> None:
         super().__init__(script, dialogue)
         self._events = dialogue.events
@@ -124,22 +125,9 @@ class _Reading(ScriptReading[Command, _Channel]):
         self._add_confirms()
         return self.script
 
-    def take(self, step: Step) -> None:
-        if not isinstance(step, CommandSent):
-            return
-        try:
-            method, _ = step.command.method, step.command.header
-        except ProtocolError:
-            return
-        if step.sender is CLIENT:
-            self._take_of_client(step, method)
-        else:
-            self.next_order()
-            self._take_of_server(step, method)
-
     # --- the client's commands
 
-    def _take_of_client(self, step: CommandSent, method: Method) -> None:
+    def take_of_client(self, step: CommandSent, method: Method) -> None:
         script, number = self.script, step.channel
         match method:
             case ConnectionStartOk():
@@ -153,7 +141,7 @@ class _Reading(ScriptReading[Command, _Channel]):
                 self.latest = script.opening = ScriptedCommand(0, step.ts_ns, step.command, key_of(method))
                 return
             case ChannelOpen():
-                self._lives.setdefault(number, []).append(self._begin_channel(number))
+                self._lives.setdefault(number, []).append(self.begin_channel(number))
                 return
             case ConnectionClose() | ConnectionCloseOk():
                 self.is_closed = True
@@ -162,7 +150,7 @@ class _Reading(ScriptReading[Command, _Channel]):
                 return
         if method.class_id == 10 and method.name != "connection.update-secret":
             return
-        channel = self.channels.get(number) or self._begin_channel(number)
+        channel = self.channels.get(number) or self.begin_channel(number)
         scripted = self.add_command(channel, step.ts_ns, step.command, key_of(method))
         self._by_method[id(method)] = scripted
         if isinstance(method, BasicPublish):
@@ -174,18 +162,13 @@ class _Reading(ScriptReading[Command, _Channel]):
             channel.last_settlement_ns = step.ts_ns
         channel.is_transacted |= isinstance(method, TxSelect)
         if isinstance(method, COMMITS):
-            self.note_commit(scripted)
+            self.committed = scripted
         elif is_return(method):
-            self.note_return(scripted)
-
-    def _begin_channel(self, number: int) -> _Channel:
-        channel = self.channels[number] = _Channel(ChannelScript(number))
-        self.script.channels.append(channel.script)
-        return channel
+            self.returned = scripted
 
     # --- the server's commands
 
-    def _take_of_server(self, step: CommandSent, method: Method) -> None:
+    def take_of_server(self, step: CommandSent, method: Method) -> None:
         script, number = self.script, step.channel
         match method:
             case ConnectionStart():
@@ -305,16 +288,6 @@ def key_of(method: Method) -> Key:
     if isinstance(method, SETTLEMENTS):
         return (method.name, method.delivery_tag, getattr(method, "multiple", False))
     return (method.name, *names)
-
-
-def is_same(recorded: Command, live: Command) -> bool:
-    """Return whether two commands are the same, with their contents."""
-    return bool(
-        recorded.method == live.method
-        and recorded.body_size == live.body_size
-        and recorded.header == live.header
-        and recorded.body == live.body
-    )
 
 
 def described(method: Method) -> str:

@@ -8,7 +8,7 @@ application-headers. Tags and channel counters are not available.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from contextlib import suppress
 from typing import Any, Generic, TypeVar
 
@@ -21,11 +21,12 @@ from amqproxy.amqp010.frame import Frame
 from amqproxy.amqp010.properties import Header
 from amqproxy.amqp010.wire import Map
 from amqproxy.peer import CLIENT, Peer
-from amqproxy.rules.client_info import updated_amqp010_client
+from amqproxy.rules.amqp010.client_info import updated_amqp010_client
 from amqproxy.rules.context import Client
 from amqproxy.rules.engine.frame_filter import FRAME_COST, MemoryRoom
 from amqproxy.rules.matching.attributes import NAMES, SECRETS, AttributeSource, client_value
 from amqproxy.rules.matching.filters import Filter, FilterFailed
+from amqproxy.taps.amqp010.record import plain
 
 Mark = TypeVar("Mark")
 """Caller's mark of a frame, returned with it: the id of its command, or its place in a store."""
@@ -50,15 +51,12 @@ class AssemblyFilter(Generic[Mark]):
     """Filter for the frames that both peers send, from the beginning of a connection.
 
     The frames of an assembly are passed once it is complete. A frame also passes if the filter fails, if it is
-    malformed, or if there is no `room` to hold it, so that such frames are seen. `plain` converts a value for rules.
+    malformed, or if there is no `room` to hold it, so that such frames are seen.
     """
 
-    def __init__(
-        self, chosen: Filter, client: Client, plain: Callable[[Any], Any], room: MemoryRoom | None = None
-    ) -> None:
+    def __init__(self, chosen: Filter, client: Client, room: MemoryRoom | None = None) -> None:
         self._filter = chosen
         self._client = client
-        self._plain = plain
         self._room = room
         self._open: dict[tuple[Peer, int, int], _OpenAssembly[Mark]] = {}
 
@@ -143,7 +141,7 @@ class AssemblyFilter(Generic[Mark]):
     def _learn(self, sender: Peer, assembly: Assembly) -> None:
         """Update the client facts from a control of the handshake."""
         if sender is CLIENT and not assembly.is_command:
-            self._client = updated_amqp010_client(self._client, assembly.method, self._plain)
+            self._client = updated_amqp010_client(self._client, assembly.method)
 
     def _value(self, path: str, sender: Peer, assembly: Assembly, time: float) -> Any:
         """Return the value of a filter name; `None` if the command has none."""
@@ -160,7 +158,7 @@ class AssemblyFilter(Generic[Mark]):
             case "time":
                 return time
             case "fields":
-                return {name: self._plain(each) for name, each in method.to_dict().items() if name not in SECRETS}
+                return {name: plain(each) for name, each in method.to_dict().items() if name not in SECRETS}
             case "channel":
                 return assembly.channel if member == "number" else None
             case "exchanges" | "queues" | "routing_keys":
@@ -173,9 +171,9 @@ class AssemblyFilter(Generic[Mark]):
             case "json":
                 return _json(assembly.body) if method.carries_content else None
             case "headers" if method.carries_content:
-                return self._plain(_property(header, "application_headers") or Map())
+                return plain(_property(header, "application_headers") or Map())
             case "properties":
-                return self._plain(_property(header, member))
+                return plain(_property(header, member))
             case "exchange" if isinstance(method, MessageTransfer):
                 return method.destination or "" if sender is CLIENT else _property(header, "exchange")
             case "routing_key":
@@ -183,7 +181,7 @@ class AssemblyFilter(Generic[Mark]):
             case "consumer_tag":
                 return getattr(method, "destination", None) if method.name in _OF_SUBSCRIPTIONS else None
             case _:
-                return self._plain(getattr(method, path, None))
+                return plain(getattr(method, path, None))
 
 
 _OF_SUBSCRIPTIONS = frozenset({"message.subscribe", "message.cancel", "message.flow", "message.stop", "message.flush"})

@@ -1,0 +1,1 @@
+"""0-10 connections, as rules and filters see them."""
