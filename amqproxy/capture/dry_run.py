@@ -27,9 +27,10 @@ from amqproxy.capture.decoded import DecodedFrames
 from amqproxy.conversion.awaited_deletes import AwaitedDeletes, delete_answer
 from amqproxy.conversion.command_view import view_channel
 from amqproxy.rules.amqp010.client_info import updated_amqp010_client
+from amqproxy.rules.amqp010.explanation import AMQP010_WORDS
 from amqproxy.rules.client_info import updated_client
 from amqproxy.rules.context import ChannelInfo, Client, CommandContext
-from amqproxy.rules.engine.describe import describe_verdict
+from amqproxy.rules.engine.describe import USUAL_WORDS, describe_verdict
 from amqproxy.rules.engine.evaluator import RuleSet
 from amqproxy.rules.rule import Rule
 from amqproxy.rules.verdict import Stage
@@ -116,8 +117,8 @@ class _JudgedConnection:
             random=self._random,
         )
         verdict = self._evaluator.evaluate(context).naming(name)
-        is_amqp010 = isinstance(passed, Amqp010DecodedFrames)
-        what = describe_verdict(verdict, command, is_confirming=facts.is_confirming, is_amqp010=is_amqp010)
+        words = AMQP010_WORDS if isinstance(passed, Amqp010DecodedFrames) else USUAL_WORDS
+        what = describe_verdict(verdict, command, is_confirming=facts.is_confirming, words=words)
         if not what and not verdict.marks:
             return None
         return DryRunResult(

@@ -188,7 +188,7 @@ def release(
     refuse
         Refuse it; its sender receives an error.
     with_
-        With --refuse: the way, as in a rule; by default, the channel is closed, or the 0-10 session is ended.
+        With --refuse: the way, as in a rule; by default, the channel is closed, or the session ended.
     code
         With --refuse: the reply code.
     text
@@ -227,7 +227,7 @@ def close(
     socket: Socket = None,
     config: SocketConfig = None,
 ) -> None:
-    """Close a client's connection with reply code 320, or one of its channels (0-10: sessions) with 406.
+    """Close a client's connection with reply code 320, or one of its channels or sessions with 406.
 
     Parameters
     ----------

@@ -53,7 +53,7 @@ def mock(
     once
         Exit when the first client disconnects: with 0 if it acted as recorded, otherwise with 1.
     strict
-        Close the connection, not only the channel (0-10: the session), if the recording has no answer.
+        Close the connection, not only the channel or session, if the recording has no answer.
     user
         USER:PASSWORD that clients must log in with; the password may be in the variable AMQPROXY_PASSWORD. By
         default, any user and password is accepted.
@@ -115,7 +115,7 @@ def _scripts(files: CaptureFiles) -> list[AnyScript]:
         except OverflowError as error:
             raise Failure(f"mock: {error}: choose connections with `amqproxy export --filter`") from None
     if not scripts:
-        raise Failure("mock: the recording contains no connection of AMQP 0-9-1 or 0-10")
+        raise Failure("mock: the recording contains no connection of a protocol that can be played")
     return scripts
 
 

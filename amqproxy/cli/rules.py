@@ -250,14 +250,14 @@ def explain(
     """
     from amqproxy.amqp091.transitions import Peer
     from amqproxy.configuration.config_file import load
-    from amqproxy.rules.engine.explanation import ExplainedCommand
+    from amqproxy.rules.amqp010.explanation import explained_command
     from amqproxy.rules.engine.explanation import explained as in_words
 
     attributes = {"user": user, "vhost": vhost, "client.address": address, "exchange": exchange, "queue": queue}
     attributes |= {"connection_name": connection_name, "routing_key": routing_key, "consumer_tag": consumer_tag}
     given = {name: value for name, value in attributes.items() if value is not None}
     try:
-        inquiry = ExplainedCommand(given, method, Peer(sender) if sender else None, is_amqp010=protocol == "0-10")
+        inquiry = explained_command(given, method, Peer(sender) if sender else None, protocol)
     except ValueError as error:
         raise Failure(f"rules explain: {error}", MISUSED) from None
     for line in in_words(load(file).rules, inquiry):

@@ -44,7 +44,7 @@ def shrink(
 ) -> None:
     """Reduce captures to the smallest one that still makes an expression true when replayed.
 
-    Connections, then channels (0-10: sessions), then commands are removed in varying combinations, each
+    Connections, then channels or sessions, then commands are removed in varying combinations, each
     replayed against a new broker. The output is the capture of the last replay that made the expression true. See
     docs/captures.md.
 
@@ -112,7 +112,7 @@ def _read(files: CaptureFiles) -> list[Step]:
     if len(steps) > MAX_STEPS:
         raise Failure(f"shrink: there are more than {MAX_STEPS} commands; shrink a part, made with `export --pcapng`")
     if not steps:
-        raise Failure("shrink: the captures contain no connection of AMQP 0-9-1 or 0-10")
+        raise Failure("shrink: the captures contain no connection of a protocol that can be played")
     return steps
 
 

@@ -7,7 +7,7 @@
 - `command_tracer`: traced commands of one connection, from the events of its trace.
 - `request_places`: positions of one connection's requests among the sent frames.
 - `normalising`: commands without tags, and without generated names (`made_up_names`).
-- `dialect`: the interface that `amqp091` and `amqp010` implement; `dialects` lists them.
+- `dialect`: the interface to a protocol, each a folder; `dialects` lists them.
 - `command_store`: the commands of a whole capture, in a temporary file.
 - `latencies`: distributions of latencies.
 - `connection_pairs`: which connections correspond, and why.

@@ -8,7 +8,6 @@ from typing import Any
 from amqproxy.amqp091.methods import (
     BasicConsume,
     BasicConsumeOk,
-    BasicDeliver,
     BasicGetOk,
     QueueDeclare,
     QueueDeclareOk,
@@ -31,7 +30,6 @@ from amqproxy.comparison.traced_command import (
     Track,
 )
 from amqproxy.conversion.client_name import given_name
-from amqproxy.taps.amqp010.transfers import TransferDelivery
 from amqproxy.taps.message_recorder import NORMAL_CODES, CommandSelector
 from amqproxy.taps.record import json_mapping, json_value
 from amqproxy.taps.session_trace import SessionTrace
@@ -270,9 +268,8 @@ class CommandTracer:
         if event.outcome is not None:
             fields["outcome"] = event.outcome
         is_get = isinstance(method, BasicGetOk)
-        name = _GOT
-        if isinstance(method, BasicDeliver | TransferDelivery):
-            name = self._channel(_number(event)).consumers.find(method.consumer_tag)
+        tag = getattr(method, "consumer_tag", None)
+        name = _GOT if tag is None else self._channel(_number(event)).consumers.find(tag)
         self._add(
             event,
             name,

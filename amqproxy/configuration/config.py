@@ -389,13 +389,11 @@ class BrokerLimits(Strict, frozen=True):
     506.
     """
     interrupted_messages: Count = 1000
-    """Maximum number of messages per user and virtual host that wait for an AMQP 0-10 message.resume; others are
-    dropped.
-    """
+    """Maximum number of messages per user and virtual host that wait for a message.resume; others are dropped."""
     interrupted_memory: Size = 67_108_864
     """Bytes of these messages."""
     detached_sessions: Count = 1000
-    """Maximum number of detached AMQP 0-10 sessions per user and virtual host; a further one ends at once."""
+    """Maximum number of detached sessions per user and virtual host; a further one ends at once."""
     close_timeout: Seconds = 5.0
     """Time from SIGTERM to the end for clients to answer connection.close."""
 

@@ -4,4 +4,4 @@ from __future__ import annotations
 
 
 class Inexpressible(ValueError):
-    """AMQP 0-10 cannot express a change or a command; the text names it, and contains no data of a peer."""
+    """The client's protocol cannot express a change or a command; the text names it, and contains no data of a peer."""

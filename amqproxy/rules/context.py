@@ -17,8 +17,7 @@ class Client(msgspec.Struct, frozen=True, kw_only=True):
 
     `address` is the client's address without its port; `listener` and `upstream` are HOST:PORT; `properties` are the
     client properties, with tables as dictionaries; `tls_subject` is the subject of the client certificate, `sni` the
-    server name that the client requested. `mechanism` is the SASL mechanism of 0-10, since later responses may name the
-    user.
+    server name that the client requested. `mechanism` is the SASL mechanism, if later responses may name the user.
     """
 
     session: int = 0
@@ -35,7 +34,7 @@ class Client(msgspec.Struct, frozen=True, kw_only=True):
 
     @classmethod
     def named(cls, session: int, name: str) -> Client:
-        """Return the client of a connection name such as `10.0.0.1:40000-10.0.0.2:5672`."""
+        """Return the client of a connection name such as `10.0.0.1:50123-10.0.0.2:5672`."""
         here, _, there = name.partition("-")
         host, _, port = here.rpartition(":")
         number = int(port) if port.isdigit() else 0
@@ -62,7 +61,7 @@ class ChannelInfo(msgspec.Struct, frozen=True, kw_only=True):
     unacked: int = 0
     """Number of unacknowledged deliveries of the client; counted only if a rule reads it."""
     is_by_credit: bool = False
-    """Whether consumers receive nothing before the client has granted credit, as in AMQP 0-10."""
+    """Whether consumers receive nothing before the client has granted credit."""
 
 
 class BodyTooLarge(Exception):

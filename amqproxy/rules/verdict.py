@@ -135,7 +135,7 @@ class Verdict(msgspec.Struct, frozen=True, kw_only=True):
     is_final: bool = False
 
     def naming(self, name: str) -> Verdict:
-        """Return the verdict for the 0-10 control or command that the method stands for, with its name in texts."""
+        """Return the verdict for another protocol's command that the method stands for, with its name in texts."""
         close = self.close
         if close is None or not close.named:
             return self

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from typing import Any
+from collections.abc import Callable
+from typing import Any, NamedTuple
 
 from amqproxy.amqp091.commands import Command
 from amqproxy.amqp091.errors import AccessRefused, Scope
 from amqproxy.amqp091.methods import BasicPublish
-from amqproxy.conversion.error_codes import connection_code, session_code
 from amqproxy.rules.verdict import Answer, Close, Verdict
 
 _ANSWERS = {
@@ -19,64 +19,19 @@ _ANSWERS = {
     Answer.REQUEUE: "put back",
 }
 
-_AMQP010_ANSWERS = {
-    Answer.NOTHING: "dropped",
-    Answer.ACK: "dropped, and accepted",
-    Answer.NACK: "refused with message.reject",
-    Answer.RETURN: "returned: message.reject, unroutable",
-    Answer.REJECT: "rejected",
-    Answer.REQUEUE: "released",
-}
-
 _REFUSED = "refused by a rule of the proxy"
 
 
-def describe_verdict(
-    verdict: Verdict, command: Command, *, is_confirming: bool = False, is_amqp010: bool = False
-) -> tuple[str, ...]:
-    """Describe the effects of a verdict on a command, a few words each; empty if the command passes unchanged.
+class AnswerWords(NamedTuple):
+    """A protocol's words for the answers of its clients."""
 
-    `is_confirming` is as in `ChannelInfo`. With `is_amqp010`, the command is the view of a 0-10 command, and the client
-    is answered in 0-10.
-    """
-    close = verdict.close
-    is_publish = command.index == BasicPublish.index
-    if verdict.command is None and verdict.answer is Answer.NACK and is_publish and not is_confirming:
-        close = Close(Scope.CHANNEL, AccessRefused.code, AccessRefused(_REFUSED).reply_text)
-    if close is not None:
-        return (f"refused: {(_amqp010_end if is_amqp010 else _end)(close, command)}",)
-    words: list[str] = []
-    if verdict.command is None:
-        words.append(_answer(verdict.answer, command, is_confirming=is_confirming, is_amqp010=is_amqp010))
-    elif verdict.command is not command:
-        words += _changes(command, verdict.command)
-    if verdict.delay > 0:
-        words.append(f"delayed by {verdict.delay:.3g} s")
-    if verdict.hold is not None:
-        words.append(f"held for up to {verdict.hold.timeout:g} s")
-    if verdict.behind:
-        words.append(f"moved behind the next {verdict.behind}")
-    for insertion in verdict.insertions:
-        words.append(f"{insertion.command.method.name} inserted for the {insertion.to}")
-    for mirrored in verdict.mirrored:
-        words.append(f"mirrored to {mirrored.upstream or mirrored.command.method.exchange}")
-    for impairment in verdict.impairments:
-        words.append(f"{type(impairment).__name__.lower()} towards the {impairment.to}")
-    if verdict.damage:
-        words.append("damaged")
-    if verdict.shown is not None:
-        words.append("redacted for taps")
-    words += [f"tagged {tag}" for tag in verdict.tags]
-    words += [f"failed: {how}" for _, how in verdict.failures]
-    for level, text in verdict.logged:
-        words.append(f"logged ({level}): {text}")
-    return tuple(words)
+    answer: Callable[[Answer, Command, bool], str]
+    """Describes the reply to the sender of a message that is not forwarded; the bool is `is_confirming`."""
+    end: Callable[[Close, Command], str]
+    """Describes how a channel, session or connection is ended for a command."""
 
 
-def _answer(answer: Answer, command: Command, *, is_confirming: bool, is_amqp010: bool) -> str:
-    """Describe the reply to the sender of a message that is not forwarded."""
-    if is_amqp010:
-        return _AMQP010_ANSWERS[answer if is_confirming else Answer.NOTHING]
+def _answer(answer: Answer, command: Command, is_confirming: bool) -> str:
     if answer is Answer.ACK and command.index == BasicPublish.index:
         return "dropped, and confirmed" if is_confirming else "dropped"
     return _ANSWERS[answer]
@@ -86,10 +41,48 @@ def _end(close: Close, command: Command) -> str:
     return f"{close.scope}.close {close.code} {close.text}"
 
 
-def _amqp010_end(close: Close, command: Command) -> str:
-    if close.scope is Scope.CONNECTION or command.channel == 0:
-        return f"connection.close {connection_code(close.code):d} {close.text}"
-    return f"execution.exception {session_code(close.code):d} {close.text}"
+USUAL_WORDS = AnswerWords(_answer, _end)
+
+
+def describe_verdict(
+    verdict: Verdict, command: Command, *, is_confirming: bool = False, words: AnswerWords = USUAL_WORDS
+) -> tuple[str, ...]:
+    """Describe the effects of a verdict on a command, a few words each; empty if the command passes unchanged.
+
+    `is_confirming` is as in `ChannelInfo`; `words` are those of the client's protocol.
+    """
+    close = verdict.close
+    is_publish = command.index == BasicPublish.index
+    if verdict.command is None and verdict.answer is Answer.NACK and is_publish and not is_confirming:
+        close = Close(Scope.CHANNEL, AccessRefused.code, AccessRefused(_REFUSED).reply_text)
+    if close is not None:
+        return (f"refused: {words.end(close, command)}",)
+    effects: list[str] = []
+    if verdict.command is None:
+        effects.append(words.answer(verdict.answer, command, is_confirming))
+    elif verdict.command is not command:
+        effects += _changes(command, verdict.command)
+    if verdict.delay > 0:
+        effects.append(f"delayed by {verdict.delay:.3g} s")
+    if verdict.hold is not None:
+        effects.append(f"held for up to {verdict.hold.timeout:g} s")
+    if verdict.behind:
+        effects.append(f"moved behind the next {verdict.behind}")
+    for insertion in verdict.insertions:
+        effects.append(f"{insertion.command.method.name} inserted for the {insertion.to}")
+    for mirrored in verdict.mirrored:
+        effects.append(f"mirrored to {mirrored.upstream or mirrored.command.method.exchange}")
+    for impairment in verdict.impairments:
+        effects.append(f"{type(impairment).__name__.lower()} towards the {impairment.to}")
+    if verdict.damage:
+        effects.append("damaged")
+    if verdict.shown is not None:
+        effects.append("redacted for taps")
+    effects += [f"tagged {tag}" for tag in verdict.tags]
+    effects += [f"failed: {how}" for _, how in verdict.failures]
+    for level, text in verdict.logged:
+        effects.append(f"logged ({level}): {text}")
+    return tuple(effects)
 
 
 def _changes(before: Command, after: Command) -> list[str]:

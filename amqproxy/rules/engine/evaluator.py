@@ -318,7 +318,7 @@ class RuleEvaluator:
         return tuple(impairments)
 
     def note_answer(self, answer: Command) -> None:
-        """Apply an answer of the broker that is not a frame, the completion of a 0-10 command, to limits."""
+        """Apply an answer of the broker that is not a method, such as the completion of a command, to limits."""
         row = self._index.row(SERVER, answer.index)
         if row is not None:
             context = CommandContext(sender=SERVER, command=answer, client=self.client)

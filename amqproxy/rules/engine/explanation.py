@@ -9,19 +9,16 @@ from typing import Any
 import msgspec
 from msgspec.structs import replace
 
-from amqproxy.amqp010.commands import MessageTransfer
-from amqproxy.amqp010.methods import BY_NAME as AMQP010_BY_NAME
 from amqproxy.amqp091.commands import Command
 from amqproxy.amqp091.methods import BY_NAME, ConnectionOpenOk
 from amqproxy.amqp091.transitions import CLIENT, SENDERS, SERVER, Peer
 from amqproxy.conversion.client_name import ALIASES
-from amqproxy.conversion.method_views import SHAPES
 from amqproxy.rules.access.acl import AccessList, deciding_condition, parts_of
 from amqproxy.rules.access.allow import Allow
 from amqproxy.rules.access.refuse import Refuse
 from amqproxy.rules.context import Client, CommandContext
 from amqproxy.rules.engine.compiled_rule import CompiledRule, account
-from amqproxy.rules.engine.describe import describe_verdict
+from amqproxy.rules.engine.describe import USUAL_WORDS, AnswerWords, describe_verdict
 from amqproxy.rules.engine.evaluator import RuleSet
 from amqproxy.rules.matching.condition import Condition
 from amqproxy.rules.matching.match import Match
@@ -47,6 +44,8 @@ _METHOD_FIELDS = ("exchange", "queue", "routing_key", "consumer_tag", "destinati
 _ANY_NAME = "any-other-name"
 """The value of unknown names in a second evaluation: what differs then depends on them."""
 
+_BY_CERTAINTY = (True, None, False)
+
 
 class ExplainedCommand:
     """A partly known client and command to explain."""
@@ -57,20 +56,20 @@ class ExplainedCommand:
         method: str | None = None,
         sender: Peer | None = None,
         *,
-        is_amqp010: bool = False,
+        shown: str | None = None,
+        constants: Mapping[str, Any] = {},
+        words: AnswerWords = USUAL_WORDS,
+        others: Iterable[str] = (),
     ) -> None:
         """`given` maps attribute names to values; raise `ValueError` if they do not go together.
 
-        A 0-10 method is explained as the 0-9-1 method that rules see; `is_amqp010` selects 0-10 for names of both
-        protocols.
+        If another protocol's method is seen as `method`, `shown` is its name, `constants` are the values of fields that
+        it lacks, and `words` describe its answers. `others` are further names to suggest for a misspelt one.
         """
-        self.shown_method = method
-        self.is_amqp010 = is_amqp010 or (method in AMQP010_BY_NAME and method not in BY_NAME)
-        constants: Mapping[str, Any] = {}
-        if method is not None and self.is_amqp010:
-            sender, method, constants = _amqp010_view(method, sender)
+        self.shown_method = shown or method
+        self._words = words
         if method is not None and method not in BY_NAME:
-            raise ValueError(f"there is no method `{method}`{did_you_mean(method, [*BY_NAME, *AMQP010_BY_NAME])}")
+            raise ValueError(f"there is no method `{method}`{did_you_mean(method, [*BY_NAME, *others])}")
         self.method = method
         self.sender = sender
         if method is not None and sender is None:
@@ -100,19 +99,15 @@ class ExplainedCommand:
         )
         self.is_empty = not given and method is None and sender is None
 
-    def answer(self, cases: Iterable[CompiledRule]) -> tuple[bool | None, str]:
-        """Return whether a rule with these parts holds (`None`: it depends), and the reason.
+    def answer(self, cases: Sequence[CompiledRule]) -> tuple[bool | None, str, CompiledRule]:
+        """Return whether a rule with these parts holds (`None`: it depends), the reason, and the part that says so.
 
         The reason is that of a part about the method, if there is one: a line of an access list has a part for
         publishes and another for everything else.
         """
         about = [case for case in cases if self._is_about(case)]
-        answers = [self._answer(case) for case in about or cases]
-        for wanted in (True, None):
-            for does_hold, why in answers:
-                if does_hold is wanted:
-                    return does_hold, why
-        return answers[0]
+        answers = [(*self._answer(case), case) for case in about or cases]
+        return min(answers, key=lambda each: _BY_CERTAINTY.index(each[0]))
 
     def verdict(self, case: CompiledRule) -> tuple[bool, str]:
         """Return whether a rule that holds stops the command, and a description of its effect."""
@@ -120,7 +115,7 @@ class ExplainedCommand:
             verdict = case.rule.decide(self.context, case.begin_session())
         except Exception as error:  # noqa: BLE001 - a rule may raise anything, and then refuses the command
             return True, f"refused with 541: {account(case.rule, error)}"
-        words = describe_verdict(verdict, self.context.command, is_amqp010=self.is_amqp010)
+        words = describe_verdict(verdict, self.context.command, words=self._words)
         return verdict.command is None or verdict.close is not None, "; ".join(words)
 
     def begun(self) -> ExplainedCommand:
@@ -193,19 +188,6 @@ class ExplainedCommand:
         return [self.sender] if self.sender else list(Peer)
 
 
-def _amqp010_view(name: str, sender: Peer | None) -> tuple[Peer, str, Mapping[str, Any]]:
-    """Return the sender of a 0-10 control or command, and the method and constants by which rules see it."""
-    if name not in AMQP010_BY_NAME:
-        raise ValueError(f"AMQP 0-10 has no method `{name}`{did_you_mean(name, AMQP010_BY_NAME)}")
-    for each in [sender] if sender else list(Peer):
-        if name == MessageTransfer.name:
-            return each, "basic.publish" if each is CLIENT else "basic.deliver", {}
-        shape = SHAPES[each].get(AMQP010_BY_NAME[name])
-        if shape is not None:
-            return each, shape.method.name, shape.constants
-    raise ValueError(f"rules do not see {name}{f' of the {sender}' if sender else ''}: it passes")
-
-
 def _field(path: str, fields: Iterable[str]) -> str | None:
     if path in fields:
         return path
@@ -252,7 +234,7 @@ def explained(rules: Iterable[Rule], inquiry: ExplainedCommand) -> Iterator[str]
             if summary.ended_by or has_held:
                 yield f"{indent}here:  is not asked, since `{summary.ended_by or has_held}` holds"
                 continue
-            does_hold, why = inquiry.answer(parts[name])
+            does_hold, why, case = inquiry.answer(parts[name])
             if does_hold and may_hold:
                 does_hold, why = None, f"depends on `{may_hold}`"
             answer = {True: "holds", False: "does not hold", None: "may hold"}[does_hold]
@@ -264,7 +246,7 @@ def explained(rules: Iterable[Rule], inquiry: ExplainedCommand) -> Iterator[str]
                 has_held = name
             elif lines:
                 may_hold = may_hold or name
-            summary.add(name, parts[name], why, does_hold=does_hold is True)
+            summary.add(name, case, why, does_hold=does_hold is True)
     if inquiry.method is not None:
         yield f"To evaluate this {inquiry.shown_method}, amqproxy waits for {WAITS_FOR[stage]}."
         yield str(summary)
@@ -284,9 +266,8 @@ class _VerdictSummary:
         self._allowing: list[str] = []
         """Allow rules that may hold, and would end evaluation."""
 
-    def add(self, name: str, cases: Sequence[CompiledRule], why: str, *, does_hold: bool) -> None:
+    def add(self, name: str, case: CompiledRule, why: str, *, does_hold: bool) -> None:
         """Count a rule, or a line of an access list, that holds or may hold."""
-        case = next((each for each in cases if self._inquiry.answer([each])[0] is not False), cases[0])
         if case.is_shadow:
             return
         self._count(name, case, why, does_hold=does_hold)

@@ -126,7 +126,7 @@ def exchanges_of(command: Command) -> list[str]:
 
 
 def falls_back(publish: BasicPublish) -> bool:
-    """Whether the default exchange routes the publish if its exchange does not exist, as AMQP 0-10 does.
+    """Whether the default exchange routes the publish if its exchange does not exist.
 
     A 0-9-1 client can set the mark too: it may add places where rules look, and must not remove any.
     """

@@ -111,7 +111,7 @@ def _renamed_arguments(arguments: Table, exchange_argument: str, rename: Rename)
 
 
 def _renamed_question(arguments: Table, rename: Rename) -> Table:
-    """Return the arguments of the view of a 0-10 exchange.bound, with queue and key mapped."""
+    """Return the arguments of the view of an exchange.bound, with queue and key mapped."""
     kinds = {BOUND_QUEUE: NameKind.QUEUE, BOUND_KEY: NameKind.ROUTING_KEY}
     found = {name: arguments.get(name) for name in kinds}
     return _with_texts(

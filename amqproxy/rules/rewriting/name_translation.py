@@ -253,7 +253,7 @@ def _restored_methods(kinds: Any, follows: frozenset[str]) -> frozenset[str]:
         if name in MESSAGES:
             named.add(NameKind.QUEUE)
         if name == QueueQueryOk.name:
-            named.add(NameKind.EXCHANGE)  # 0-10 names the alternate exchange
+            named.add(NameKind.EXCHANGE)  # the view of another protocol's result, which names the alternate exchange
         if SERVER in SENDERS[name] and named & kinds:
             found.add(name)
     if "texts" in follows and kinds:

@@ -8,6 +8,7 @@ from amqproxy.amqp091.errors import Scope
 from amqproxy.amqp091.methods import BasicDeliver, BasicPublish, ConnectionBlocked, ConnectionStartOk
 from amqproxy.amqp091.properties import Properties
 from amqproxy.amqp091.transitions import CLIENT
+from amqproxy.rules.amqp010.explanation import AMQP010_WORDS
 from amqproxy.rules.engine.describe import describe_verdict
 from amqproxy.rules.faults.impairments import Bandwidth
 from amqproxy.rules.verdict import Answer, Close, HoldAction, Insertion, MirroredCopy, Verdict
@@ -77,8 +78,8 @@ def test_what_becomes_of_a_delivery(answer: Answer, words: str) -> None:
 )
 def test_what_a_transfer_is_answered(answer: Answer, awaited: str, not_awaited: str) -> None:
     verdict = Verdict(command=None, answer=answer)
-    assert describe_verdict(verdict, PUBLISH, is_confirming=True, is_amqp010=True) == (awaited,)
-    assert describe_verdict(verdict, PUBLISH, is_amqp010=True) == (not_awaited,)
+    assert describe_verdict(verdict, PUBLISH, is_confirming=True, words=AMQP010_WORDS) == (awaited,)
+    assert describe_verdict(verdict, PUBLISH, words=AMQP010_WORDS) == (not_awaited,)
 
 
 @pytest.mark.parametrize(
@@ -90,7 +91,7 @@ def test_what_a_transfer_is_answered(answer: Answer, awaited: str, not_awaited: 
     ],
 )
 def test_words_about_a_command_of_0_10(verdict: Verdict, words: str) -> None:
-    assert describe_verdict(verdict, PUBLISH, is_amqp010=True) == (words,)
+    assert describe_verdict(verdict, PUBLISH, words=AMQP010_WORDS) == (words,)
 
 
 def test_an_impairment():

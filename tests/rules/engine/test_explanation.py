@@ -9,6 +9,7 @@ import pytest
 from amqproxy.rules.access.acl import AccessList
 from amqproxy.rules.access.allow import Allow
 from amqproxy.rules.access.refuse import Refuse
+from amqproxy.rules.amqp010.explanation import explained_command
 from amqproxy.rules.engine.explanation import ExplainedCommand, explained
 from amqproxy.rules.limits.limit import Limit
 from amqproxy.rules.matching.clock_time import ClockTime
@@ -188,7 +189,7 @@ REFUSED = (
 def test_each_rule_has_its_own_reason_and_the_verdict_is_said(
     method: str, fields: dict[str, str], is_amqp010: bool, answers: list[str], verdict: str
 ) -> None:
-    inquiry = ExplainedCommand({"user": "guest", **fields}, method, is_amqp010=is_amqp010)
+    inquiry = explained_command({"user": "guest", **fields}, method, protocol="0-10" if is_amqp010 else None)
     lines = list(explained(LISTED, inquiry))
     reasons = [line.partition("does not hold: ")[2] for line in lines if "does not hold: " in line]
     assert reasons[: len(answers)] == answers
@@ -258,7 +259,7 @@ def test_a_rule_that_fails_refuses() -> None:
 )
 def test_what_does_not_go_together(given: dict[str, str], method: str | None, what: str) -> None:
     with pytest.raises(ValueError, match=r".") as raised:
-        ExplainedCommand(given, method)
+        explained_command(given, method)
     assert str(raised.value) == what
 
 
