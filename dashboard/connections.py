@@ -16,7 +16,8 @@ from amqproxy.amqp091.transitions import CLIENT, SERVER, Peer
 from amqproxy.capture.amqp010.decoded_frames import Amqp010DecodedFrames
 from amqproxy.capture.amqp091.decoded_frames import Amqp091DecodedFrames
 from amqproxy.capture.decoded import Decoded, DecodedFrames, StreamEnded
-from amqproxy.rules.client_info import learned_client, updated_amqp010_client
+from amqproxy.rules.amqp010.client_info import updated_amqp010_client
+from amqproxy.rules.client_info import learned_client
 from amqproxy.rules.context import Client
 from amqproxy.taps.frame_chunk import FrameChunk
 from amqproxy.taps.message_recorder import handshake

@@ -34,18 +34,13 @@ from amqproxy.amqp010.transitions import (
     MAY_CLOSE,
     ConnectionState,
 )
-from amqproxy.peer import CLIENT, SERVER, Peer
-
-SILENCE = 2
-"""Number of heartbeat intervals without a byte after which a peer counts as gone (section 9.1,
-connection.heartbeat).
-"""
+from amqproxy.peer import CLIENT, SERVER, Heartbeats, Peer
 
 MAX_DEVIATIONS = 1000
 """Maximum number of recorded deviations."""
 
 
-class Connection:
+class Connection(Heartbeats):
     """One connection between a CLIENT and a SERVER.
 
     `state` is its state, `channels` are those with frames, by number, and `session_count` is the number of them with an
@@ -59,7 +54,6 @@ class Connection:
     """
 
     __slots__ = (
-        "_heard",
         "_mechanisms",
         "_tune",
         "channel_max",
@@ -67,7 +61,6 @@ class Connection:
         "client",
         "deviations",
         "frame_max",
-        "heartbeat",
         "insists",
         "most_retained",
         "readers",
@@ -87,10 +80,11 @@ class Connection:
         most_retained: int | None = None,
         deviations: list[ProtocolError] | None = None,
     ) -> None:
+        super().__init__()
         self.state = ConnectionState.NEW
         self.channels: dict[int, Channel] = {}
         self.session_count = 0
-        self.frame_max = self.channel_max = self.heartbeat = 0
+        self.frame_max = self.channel_max = 0
         self.client: ConnectionStartOk | None = None
         self.virtual_host = ""
         self.insists = False
@@ -103,7 +97,6 @@ class Connection:
         }
         self._mechanisms: tuple[str, ...] = ()
         self._tune: ConnectionTune | None = None
-        self._heard: dict[Peer, float] = {}
 
     # --- traffic
 
@@ -312,27 +305,6 @@ class Connection:
         self.heartbeat = heartbeat or 0
         for reader in self.readers.values():
             reader.set_frame_max(self.frame_max)
-
-    # --- heartbeats: any byte counts as one
-
-    def note_received(self, sender: Peer, now: float) -> None:
-        """Note bytes from `sender` at `now`, in seconds of any monotonic clock."""
-        self._heard[sender] = now
-
-    def heard(self, sender: Peer, now: float) -> float:
-        """Return the time of the last bytes from `sender`; `now` if unknown."""
-        return self._heard.get(sender, now)
-
-    def is_heartbeat_due(self, sender: Peer, now: float) -> bool:
-        """Whether `sender` should send a heartbeat now, after half an interval of silence."""
-        return self._silence(sender, now) >= self.heartbeat / 2 > 0
-
-    def is_silent(self, sender: Peer, now: float) -> bool:
-        """Whether `sender` has been silent for so long that the peer may close."""
-        return self._silence(sender, now) > SILENCE * self.heartbeat > 0
-
-    def _silence(self, sender: Peer, now: float) -> float:
-        return now - self._heard.setdefault(sender, now)
 
 
 __all__ = ["CLIENT", "SERVER", "Connection", "ConnectionState", "Peer"]

@@ -34,15 +34,13 @@ from amqproxy.amqp091.transitions import (
     ConnectionState,
     Peer,
 )
+from amqproxy.peer import Heartbeats
 
 MIN_CONTENT_HEADER = 12
 """Size of a content header without property flags (section 4.2.6.1)."""
 
-SILENCE = 2
-"""Number of heartbeat intervals without a byte after which a peer counts as gone (section 4.2.7)."""
 
-
-class Connection:
+class Connection(Heartbeats):
     """One connection between a CLIENT and a SERVER.
 
     `state` is its state, `channels` are the open ones by number; `frame_max`, `channel_max` and `heartbeat` (seconds)
@@ -53,13 +51,11 @@ class Connection:
     """
 
     __slots__ = (
-        "_heard",
         "_tune",
         "channel_max",
         "channels",
         "client",
         "frame_max",
-        "heartbeat",
         "is_blocked",
         "readers",
         "state",
@@ -73,9 +69,10 @@ class Connection:
         header_max: int = MAX_HEADER,
         tallies: dict[Peer, Tally] | None = None,
     ) -> None:
+        super().__init__()
         self.state = ConnectionState.NEW
         self.channels: dict[int, Channel] = {}
-        self.frame_max = self.channel_max = self.heartbeat = 0
+        self.frame_max = self.channel_max = 0
         self.is_blocked = False
         self.client: ConnectionStartOk | None = None
         self.virtual_host = ""
@@ -88,7 +85,6 @@ class Connection:
             for peer in Peer
         }
         self._tune: ConnectionTune | None = None
-        self._heard: dict[Peer, float] = {}
 
     # --- traffic
 
@@ -231,27 +227,6 @@ class Connection:
         self.heartbeat = answer.heartbeat
         for reader in self.readers.values():
             reader.set_frame_max(answer.frame_max)
-
-    # --- heartbeats: section 4.2.7; any byte counts as one
-
-    def note_received(self, sender: Peer, now: float) -> None:
-        """Note bytes from `sender` at `now`, in seconds of any monotonic clock."""
-        self._heard[sender] = now
-
-    def heard(self, sender: Peer, now: float) -> float:
-        """Return the time of the last bytes from `sender`; `now` if unknown."""
-        return self._heard.get(sender, now)
-
-    def is_heartbeat_due(self, sender: Peer, now: float) -> bool:
-        """Whether `sender` should send a heartbeat now, after half an interval of silence."""
-        return self._silence(sender, now) >= self.heartbeat / 2 > 0
-
-    def is_silent(self, sender: Peer, now: float) -> bool:
-        """Whether `sender` has been silent for so long that the peer may close."""
-        return self._silence(sender, now) > SILENCE * self.heartbeat > 0
-
-    def _silence(self, sender: Peer, now: float) -> float:
-        return now - self._heard.setdefault(sender, now)
 
 
 __all__ = ["CLIENT", "SERVER", "Connection", "ConnectionState", "Peer"]

@@ -53,11 +53,11 @@ from amqproxy.broker.amqp010.settlement_run import SettlementRun
 from amqproxy.broker.broker import Broker
 from amqproxy.broker.connections.client_connection import METHOD_COST, ClientConnection, ClientFacts
 from amqproxy.broker.connections.closing import PENALTY, SocketClosing, closing_time
-from amqproxy.broker.connections.heartbeats import Heartbeats
 from amqproxy.broker.queues.queue import Queue
 from amqproxy.broker.work import Job
 from amqproxy.conversion.header_tables import map_of
 from amqproxy.conversion.method_views import DEFAULT_VHOST
+from amqproxy.peer import Heartbeats
 
 try:
     import cython

@@ -12,8 +12,7 @@ from typing import Any
 import msgspec
 import trio
 
-from amqproxy.amqp091.connection import SILENCE
-from amqproxy.peer import CLIENT, SERVER
+from amqproxy.peer import CLIENT, SERVER, SILENCE
 from amqproxy.proxy.session.ownership import Handover
 from amqproxy.proxy.session.packed_leg import PackedLeg
 from amqproxy.proxy.session.session_parts import SessionParts
