@@ -243,10 +243,6 @@ class Frame:
         return self._end - self._start - OVERHEAD
 
     @property
-    def is_first_segment(self) -> bool:
-        return self.flags & 8 != 0
-
-    @property
     def is_last_segment(self) -> bool:
         return self.flags & 4 != 0
 

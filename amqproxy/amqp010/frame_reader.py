@@ -62,7 +62,6 @@ continue, or one that began on another channel may.
 # State of a track in its assembly, as one number: 0 is between two assemblies; otherwise the flags of the segment (the
 # first two of four), its type, whether it continues, and the index of the command plus one. Unknown parts allow
 # anything.
-_GOES_ON = cython.declare(cython.int, 0x40)
 _UNKNOWN = cython.declare(cython.int, 0x80)
 
 _KINDS = ("control", "command", "header", "body")
@@ -199,13 +198,6 @@ class FrameReader:
         """
         self._wants = methods
         self._wants_content = content
-
-    def forget_channel(self, channel: int) -> None:
-        """Reset both tracks of a channel, as when its session ends within a command."""
-        for track in (channel << 1, channel << 1 | 1):
-            self._states.pop(track, None)
-            if track == self._track:
-                self._state = 0
 
     def skip(self, size: int, frames: int = 0) -> None:
         """Add bytes that were read elsewhere, such as a protocol header, to `offset`, and their complete frames."""

@@ -22,6 +22,15 @@ if TYPE_CHECKING:
 STANDARD_INPUT = "-"
 
 
+def check_files(command: str, files: Sequence[Path]) -> None:
+    """Raise `Failure` if there are no files, or for an unknown option, which looks like a file."""
+    if not files:
+        raise Failure(f"{command}: name a capture, or - for standard input", MISUSED)
+    for each in map(str, files):
+        if each.startswith("-") and each != STANDARD_INPUT:
+            raise Failure(f"{command}: unknown option {each}; for a file of that name, write ./{each}", MISUSED)
+
+
 class CaptureFiles:
     """Captures, read in order, repeatedly if `read_again`: then standard input is kept in a temporary file.
 
@@ -41,11 +50,7 @@ class CaptureFiles:
         leg: str = "client",
         keylog: Path | None = None,
     ) -> None:
-        if not files:
-            raise Failure(f"{command}: name a capture, or - for standard input", MISUSED)
-        for each in map(str, files):
-            if each.startswith("-") and each != STANDARD_INPUT:
-                raise Failure(f"{command}: unknown option {each}; for a file of that name, write ./{each}", MISUSED)
+        check_files(command, files)
         self._command = command
         self._files = files
         self._is_read_again = read_again

@@ -15,6 +15,7 @@ from amqproxy.cli.capture_files import STANDARD_INPUT, CaptureFiles
 from amqproxy.cli.failure import MISUSED, Failure
 from amqproxy.cli.options import Flag, Keylog
 from amqproxy.cli.printing import wanted
+from amqproxy.cli.replay import speed_of
 from amqproxy.cli.target_url import target_of
 
 if TYPE_CHECKING:
@@ -109,7 +110,7 @@ class _Sources:
         self._speed = 0.0
         if replay is not None:
             self._targets = [target_of(url, f"compare: {which} URL") for which, url in (("first", a), ("second", b))]
-            self._speed = _speed(speed)
+            self._speed = speed_of("compare", speed)
             if not timeout > 0:
                 raise Failure(f"compare: --timeout {timeout:g}: give a number of seconds above 0", MISUSED)
         elif a == b == STANDARD_INPUT:
@@ -158,20 +159,6 @@ def print_comparison(reports: Iterable[ComparisonReport], *, limit: int, json: b
 
 
 # --- two brokers
-
-
-def _speed(text: str) -> float:
-    from amqproxy.replay.replay_copy import AT_ONCE
-
-    if text == "max":
-        return AT_ONCE
-    try:
-        speed = float(text)
-    except ValueError:
-        speed = 0.0
-    if not 0 < speed < AT_ONCE:
-        raise Failure(f"compare: --speed {text}: give a number above 0, or max", MISUSED)
-    return speed
 
 
 def _play(files: CaptureFiles, target: Target, store: CommandStore, speed: float, timeout: float) -> None:

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Annotated, Literal
 
 from cyclopts import Group, Parameter
 
+from amqproxy.cli.capture_files import check_files
 from amqproxy.cli.failure import MISUSED, Failure
 from amqproxy.cli.options import Body, Capture, Filter, Findings, FrameJson, Header, Messages
 from amqproxy.cli.printing import WorstFinding, checked_body
@@ -106,11 +107,7 @@ def decode(
         connections. The output does not change. Only for frames and
         --messages; content that only tshark can read is left out.
     """
-    if not files:
-        raise Failure("decode: name a capture, or - for standard input", MISUSED)
-    unknown = [file for file in files if str(file).startswith("-") and str(file) != "-"]
-    if unknown:
-        raise Failure(f"decode: unknown option {unknown[0]}; for a file of that name, write ./{unknown[0]}", MISUSED)
+    check_files("decode", files)
     if fail_on is not None and not findings:
         raise Failure("decode: --fail-on needs --findings", MISUSED)
     if findings and filter is not None and not messages:

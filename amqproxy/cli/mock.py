@@ -66,7 +66,7 @@ def mock(
 
     from amqproxy.configuration.config import ListenerConfig, LogConfig
     from amqproxy.process import log
-    from amqproxy.replay.mocking.mock_settings import MockSettings
+    from amqproxy.replay.mocking.mock_connection import MockSettings
 
     if not 0 <= speed < float("inf"):
         raise Failure(f"mock: --speed {speed}: give a number of at least 0", MISUSED)
@@ -148,8 +148,8 @@ async def _serve(
     from amqproxy.configuration.config import ServerTLS, join_address
     from amqproxy.process.log import logger
     from amqproxy.proxy.listener import listen
+    from amqproxy.replay.mocking.mock_connection import MockSettings
     from amqproxy.replay.mocking.mock_server import MockServer
-    from amqproxy.replay.mocking.mock_settings import MockSettings
     from amqproxy.sockets.tls import server_context
 
     assert isinstance(settings, MockSettings)

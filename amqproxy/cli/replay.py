@@ -95,7 +95,7 @@ def replay(
     from amqproxy.configuration.config import ConfigError, LogConfig
     from amqproxy.configuration.config_file import load
     from amqproxy.process import log
-    from amqproxy.replay.replay_copy import AT_ONCE, Order, PlaySettings
+    from amqproxy.replay.replay_copy import Order, PlaySettings
     from amqproxy.replay.replayer import DialFailed
     from amqproxy.replay.result import ReplayResult
     from amqproxy.replay.result_text import difference_line, result_lines
@@ -107,7 +107,7 @@ def replay(
     target = target_of(to, "replay: --to")
     if (ca or insecure) and not target.is_tls:
         raise Failure("replay: --ca and --insecure are for amqps://", MISUSED)
-    settings = PlaySettings(target=target, speed=_speed(speed, AT_ONCE), order=Order(order), timeout=timeout)
+    settings = PlaySettings(target=target, speed=speed_of("replay", speed), order=Order(order), timeout=timeout)
     reader = _CaptureReader(captures, wanted(filter), reports=json and progress)
     config = None if rules is None else load(rules)
     printed = count(1)
@@ -250,15 +250,18 @@ def _allow_open_files() -> None:
         resource.setrlimit(resource.RLIMIT_NOFILE, (most, most))
 
 
-def _speed(text: str, most: float) -> float:
+def speed_of(command: str, text: str) -> float:
+    """Return a speed relative to the recording, or that of "max"; raise `Failure`."""
+    from amqproxy.replay.replay_copy import AT_ONCE
+
     if text == "max":
-        return most
+        return AT_ONCE
     try:
         speed = float(text)
     except ValueError:
         speed = 0.0
-    if not 0 < speed < most:
-        raise Failure(f"replay: --speed {text}: give a number above 0, or max", MISUSED)
+    if not 0 < speed < AT_ONCE:
+        raise Failure(f"{command}: --speed {text}: give a number above 0, or max", MISUSED)
     return speed
 
 

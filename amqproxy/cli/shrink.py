@@ -122,12 +122,11 @@ async def _shrink(
     import trio
 
     from amqproxy.replay.delta_debugging import OutOfTime
-    from amqproxy.replay.opened_vhosts import opened_vhosts
     from amqproxy.replay.outcome import ReplayOutcome
     from amqproxy.replay.replay_copy import AT_ONCE, PlaySettings
     from amqproxy.replay.replayer import Replayer
     from amqproxy.replay.result import ReplayResult
-    from amqproxy.replay.shrinking import Shrinker
+    from amqproxy.replay.shrinking import Shrinker, opened_vhosts
     from amqproxy.replay.target import Target
     from amqproxy.replay.traffic_log import TrafficLog
 

@@ -10,7 +10,8 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from amqproxy.cli.failure import MISUSED, Failure
+from amqproxy.cli.capture_files import check_files
+from amqproxy.cli.failure import Failure
 from amqproxy.cli.options import Capture, Flag
 from amqproxy.cli.progress import Progress
 
@@ -40,11 +41,7 @@ def verify(
     from amqproxy.tshark.engine import TsharkMissing, version
     from amqproxy.tshark.verification import Counts, verified
 
-    if not files:
-        raise Failure("verify: name a capture, or - for standard input", MISUSED)
-    unknown = [file for file in files if str(file).startswith("-") and str(file) != "-"]
-    if unknown:
-        raise Failure(f"verify: unknown option {unknown[0]}; for a file of that name, write ./{unknown[0]}", MISUSED)
+    check_files("verify", files)
     unexplained = 0
     try:
         tshark = version()

@@ -7,7 +7,7 @@
 - `dialogue`: the steps of a capture, in its order; a `ConnectionSteps` has those of one connection.
 - `step_selection`: the steps that a filter leaves.
 - `player`: one connection that is played: what to send next, what to wait for, and how live answers compare;
-  `broker_link` is its live side, `ahead` the next recorded steps, `awaited` the waiting for recorded answers.
+  `broker_link` is its live side, `awaited` the waiting for recorded answers.
 - `dialects`: the protocols, each a folder.
 - `names`: which live name stands for which recorded one, and commands with these names in all places.
 - `deliveries`: which live delivery stands for which recorded one; `content_key`: the identity of messages.
@@ -17,7 +17,7 @@
   is a proxy in front of it.
 - `result`, `result_text`: the findings of a replay.
 - `shrinking`: the smallest part of a capture (`capture_part`) of which an expression is still true (`outcome`) when it
-  is played, by `delta_debugging`; `opened_vhosts` are those that a new broker needs for it, `traffic_log` keeps the
+  is played, by `delta_debugging`; `traffic_log` keeps the
   live traffic, `traffic_capture` writes it.
 - `mocking`: the other side: recorded servers, played to live clients.
 

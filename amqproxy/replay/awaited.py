@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Protocol
-
-from amqproxy.replay.broker_link import Life
+from amqproxy.replay.broker_link import BrokerLink, Life
 from amqproxy.replay.result import ReplayResult
 from amqproxy.replay.steps import Step
 
@@ -15,24 +13,10 @@ MAX_SILENCES = 2
 """Consecutive timeouts without any bytes received, after which a connection is given up."""
 
 
-class AwaitedConnection(Protocol):
-    """The live connection whose answers are awaited."""
-
-    life: Life
-    error: str
-
-    @property
-    def received(self) -> int:
-        """Number of bytes received."""
-
-    def fault(self, reason: str) -> None:
-        """Give up the connection."""
-
-
 class Awaited:
     """The waiting of one connection: for one step at a time, for `timeout` seconds."""
 
-    def __init__(self, connection: AwaitedConnection, result: ReplayResult, timeout: float) -> None:
+    def __init__(self, connection: BrokerLink, result: ReplayResult, timeout: float) -> None:
         self._connection = connection
         self._result = result
         self.timeout = timeout

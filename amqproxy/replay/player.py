@@ -10,11 +10,10 @@ missing answers and extra ones are reported to the `ReplayResult`.
 from __future__ import annotations
 
 from abc import abstractmethod
-from collections.abc import Callable
-from typing import Any
+from collections.abc import Callable, Iterator
+from typing import Any, Protocol
 
 from amqproxy.peer import CLIENT, SERVER, Peer
-from amqproxy.replay.ahead import Ahead, NotReadYet
 from amqproxy.replay.awaited import Awaited
 from amqproxy.replay.broker_link import NEVER, BrokerLink, Life, ReplayedStream
 from amqproxy.replay.deliveries import LiveDelivery
@@ -22,6 +21,20 @@ from amqproxy.replay.steps import BytesLost, BytesSent, ConnectionEnded, Protoco
 
 MAX_OUTBOX = 1024 * 1024
 """Unsent bytes of a connection above which the playing of its commands pauses."""
+
+
+class NotReadYet(Exception):
+    """The capture has not been read so far."""
+
+
+class Ahead(Protocol):
+    """The part of the recording that has been read ahead."""
+
+    def of_broker(self, stream: int) -> Iterator[Step]:
+        """Yield the broker's next steps on a connection, from the one that is being played, and the connection's end.
+
+        It ends where no more has been read ahead, with `NotReadYet` if more will be.
+        """
 
 
 class ComparedLink(BrokerLink):

@@ -9,13 +9,12 @@ from enum import StrEnum
 import msgspec
 
 from amqproxy.peer import CLIENT, SERVER
-from amqproxy.replay.ahead import NotReadYet
 from amqproxy.replay.awaited import TIMEOUT
 from amqproxy.replay.broker_link import NEVER, Life, ReplayedStream, Watch
 from amqproxy.replay.deliveries import DeliveryBoard
 from amqproxy.replay.dialects import dialect_of
 from amqproxy.replay.names import SharedNames
-from amqproxy.replay.player import Player
+from amqproxy.replay.player import NotReadYet, Player
 from amqproxy.replay.result import ReplayResult
 from amqproxy.replay.steps import ConnectionEnded, SentStep, Step
 from amqproxy.replay.target import Target

@@ -9,7 +9,7 @@ import msgspec
 from amqproxy.replay.capture_part import CaptureInParts, CapturePart
 from amqproxy.replay.delta_debugging import OutOfTime, least_part
 from amqproxy.replay.outcome import OutcomeFilter, ReplayOutcome
-from amqproxy.replay.steps import Step
+from amqproxy.replay.steps import SentStep, Step
 
 Play = Callable[[Iterable[Step], int], Awaitable[ReplayOutcome]]
 """Plays steps in isolation from other tries; the number is that of the try."""
@@ -113,3 +113,18 @@ class Shrinker:
         if is_true:
             self._outcome = outcome
         return is_true
+
+
+def opened_vhosts(steps: Iterable[Step]) -> set[str]:
+    """Return the names of the virtual hosts that the recorded broker opened, which a new broker needs for the steps."""
+    asked: dict[int, str] = {}
+    opened: set[str] = set()
+    for step in steps:
+        method = step.method if isinstance(step, SentStep) else None
+        if method is None:
+            continue
+        if method.name == "connection.open":
+            asked[step.stream] = method.virtual_host or ""
+        elif method.name == "connection.open-ok" and asked.get(step.stream):
+            opened.add(asked[step.stream])
+    return opened

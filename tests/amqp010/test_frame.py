@@ -37,7 +37,6 @@ def test_what_a_frame_is() -> None:
     assert (frame.kind, frame.track, frame.channel, frame.flags) == (COMMAND, 1, 1, 0b1011)
     assert frame.index == MessageTransfer.index
     assert frame.name == "message.transfer"
-    assert frame.is_first_segment
     assert not frame.is_last_segment
     assert frame.is_first_frame
     assert frame.is_last_frame

@@ -257,18 +257,6 @@ def test_orders_that_are_not(frames: tuple[bytes, ...], message: str) -> None:
     assert reader.refused == frames[-1]
 
 
-def test_a_channel_that_begins_anew() -> None:
-    reader = FrameReader()
-    reader.feed(METHOD + samples.COMPLETED)
-    assert reader.is_mid_assembly
-    reader.forget_channel(1)
-    assert not reader.is_mid_assembly
-    reader.feed(METHOD)
-    reader.forget_channel(1)
-    reader.feed(METHOD)
-    assert reader.error is None
-
-
 def test_a_track_that_is_joined_in_the_middle() -> None:
     assert fed(CONTENT, is_midstream=True).is_mid_assembly
     assert fed(CONTENT, BODY_FRAME, METHOD, is_midstream=True).error is None

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from amqproxy.replay.mocking.mock_settings import MockSettings
+from amqproxy.replay.mocking.mock_connection import MockSettings
 from tests.qpid.broker_j import BrokerJ, run_scenarios
 from tests.real.reports import capture
 from tests.real.wire import Recorder

@@ -10,7 +10,7 @@ from amqproxy.capture.decode import read_decoded
 from amqproxy.comparison.command_store import CommandStore
 from amqproxy.comparison.comparison import compared
 from amqproxy.comparison.difference import Difference
-from amqproxy.replay.mocking.mock_settings import MockSettings
+from amqproxy.replay.mocking.mock_connection import MockSettings
 from tests.real.clients import Broker, aio_pika_client, amqplib_client, pika_client
 from tests.real.rabbitmq import RabbitMQ
 from tests.real.reports import capture

@@ -25,6 +25,7 @@ from amqproxy.cli.shrink import shrink
 from amqproxy.replay.amqp010.assembly_sent import AssemblySent
 from amqproxy.replay.dialogue import steps_of
 from amqproxy.replay.outcome import OutcomeFilter
+from amqproxy.replay.shrinking import opened_vhosts
 from amqproxy.replay.steps import CommandSent, Step
 from amqproxy.replay.traffic_capture import pcapng_of
 from amqproxy.replay.traffic_log import TrafficLog
@@ -156,3 +157,24 @@ def test_secrets_do_not_get_into_what_is_written(tmp_path: Path) -> None:
     shrink(capture, until='method == "channel.close" && fields.reply_code == 406', output=small)
     assert b"\0guest\0*****" in small.read_bytes()
     assert b"\0guest\0guest" not in small.read_bytes()
+
+
+# --- virtual hosts
+
+
+def test_those_of_both_protocols_that_the_broker_has_let_its_clients_into() -> None:
+    one, other = Recording(), Amqp010Recording()
+    one.open(0)
+    other.open(1, vhost="test")
+    other.open(2, vhost="refused")
+    refused = [each for each in other.decoded if each.stream == 2][:-1]  # without connection.open-ok
+    steps = steps_of([*one.decoded, *(each for each in other.decoded if each.stream == 1), *refused])
+    assert opened_vhosts(steps) == {"/", "test"}
+
+
+def test_what_is_refused_or_not_there_is_none() -> None:
+    recording = Amqp010Recording()
+    recording.client(0, 0, controls.ConnectionOpen("test"))
+    recording.server(0, 0, controls.ConnectionClose(402, "no such virtual host"))
+    assert opened_vhosts(recording.steps()) == set()
+    assert opened_vhosts(Recording().steps()) == set()

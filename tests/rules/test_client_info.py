@@ -9,16 +9,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from amqproxy.amqp010.controls import ConnectionOpen as Amqp010Open
-from amqproxy.amqp010.controls import ConnectionSecureOk
-from amqproxy.amqp010.controls import ConnectionStartOk as Amqp010StartOk
-from amqproxy.amqp010.controls import ConnectionTuneOk as Amqp010TuneOk
-from amqproxy.amqp010.methods import Method as Amqp010Method
-from amqproxy.amqp010.wire import Map
 from amqproxy.amqp091.login import user_of
 from amqproxy.amqp091.methods import ConnectionOpen, ConnectionStartOk, ConnectionTuneOk
 from amqproxy.amqp091.wire import Array, Table
-from amqproxy.rules.client_info import readable_property, updated_amqp010_client, updated_client
+from amqproxy.rules.client_info import readable_property, updated_client
 from amqproxy.rules.context import Client
 
 AMQPLAIN = b"\x05LOGINS\0\0\0\x06orders\x08PASSWORDS\0\0\0\x06secret"
@@ -91,33 +85,3 @@ def test_step_by_step() -> None:
     assert updated_client(known, ConnectionOpen("shop")).vhost == "shop"
     assert updated_client(known, ConnectionOpen("shop")).user == "orders"
     assert client == Client(session=3, address="10.0.0.7")
-
-
-@pytest.mark.parametrize(("opened", "vhost"), [("shop", "shop"), ("", "/"), (None, "/")])
-def test_the_virtual_host_of_0_10_is_the_one_that_rules_of_a_proxy_see(opened: str | None, vhost: str) -> None:
-    assert updated_amqp010_client(Client(), Amqp010Open(opened), dict).vhost == vhost
-
-
-def updated_0_10(client: Client, method: Amqp010Method) -> Client:
-    return updated_amqp010_client(client, method)
-
-
-def test_user_properties_and_virtual_host_of_0_10() -> None:
-    properties = Map({"product": "p", "qpid.client_pid": 5})
-    client = updated_0_10(
-        Client(), Amqp010StartOk(client_properties=properties, mechanism="PLAIN", response=b"\0me\0secret")
-    )
-    client = updated_0_10(client, Amqp010TuneOk())
-    client = updated_0_10(client, Amqp010Open(virtual_host="v"))
-    assert (client.user, client.vhost, client.properties) == ("me", "v", {"product": "p", "qpid.client_pid": 5})
-    assert updated_0_10(client, Amqp010Open()).vhost == "/"
-    assert updated_0_10(client, Amqp010Open(virtual_host="")).vhost == "/"
-
-
-def test_a_user_that_is_named_in_answer_to_a_challenge() -> None:
-    start = Amqp010StartOk(mechanism="PLAIN")
-    client = updated_0_10(Client(), start)
-    assert client.user == ""
-    client = updated_0_10(client, ConnectionSecureOk(b"\0me\0secret"))
-    assert client.user == "me"
-    assert updated_0_10(client, ConnectionSecureOk(b"more")).user == "me"

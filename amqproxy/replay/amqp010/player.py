@@ -31,7 +31,6 @@ from amqproxy.amqp091.errors import ProtocolError as ProtocolError091
 from amqproxy.amqp091.methods import BasicAck, BasicNack
 from amqproxy.conversion.inexpressible import Inexpressible
 from amqproxy.peer import CLIENT
-from amqproxy.replay.ahead import Ahead
 from amqproxy.replay.amqp010.assembly_sent import AssemblySent
 from amqproxy.replay.amqp010.compared_connection import OF_BROKER_J, Amqp010ComparedConnection
 from amqproxy.replay.amqp010.live_connection import SETTLEMENTS
@@ -44,7 +43,7 @@ from amqproxy.replay.amqp010.session import (
     set_of,
 )
 from amqproxy.replay.broker_link import Life, ReplayedStream
-from amqproxy.replay.player import Player
+from amqproxy.replay.player import Ahead, Player
 from amqproxy.replay.steps import (
     BytesSent,
     ConnectionEnded,

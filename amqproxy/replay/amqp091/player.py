@@ -37,13 +37,12 @@ from amqproxy.amqp091.methods import (
     TxSelect,
 )
 from amqproxy.amqp091.transitions import REPLIES, ConnectionState
-from amqproxy.replay.ahead import Ahead, NotReadYet
 from amqproxy.replay.amqp091.compared_connection import Amqp091ComparedConnection
 from amqproxy.replay.amqp091.login import exceeds, open_method, start_ok, tune_ok
 from amqproxy.replay.amqp091.played_channel import LiveState, PlayedChannel, PlayedConsumer
 from amqproxy.replay.broker_link import Life, ReplayedStream
 from amqproxy.replay.deliveries import LiveDelivery
-from amqproxy.replay.player import Player
+from amqproxy.replay.player import Ahead, NotReadYet, Player
 from amqproxy.replay.steps import (
     BytesSent,
     CommandSent,

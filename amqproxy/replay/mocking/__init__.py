@@ -9,7 +9,6 @@
 - `dialects`: the protocols, each a folder.
 - `cast`: which recorded connection a live one plays.
 - `waiting_commands`: the recorded command for a live one, by its key, and the nearest one.
-- `mock_settings`: settings and limits.
 - `live_contents`: contents that the live client has published in place of the recorded ones.
 - `later_tasks`: scheduled tasks of a connection, and its deadline.
 - `mock_notes`, `mock_report`: differences between the live and the recorded client.

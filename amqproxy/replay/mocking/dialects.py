@@ -13,8 +13,7 @@ from amqproxy.replay.mocking.amqp010.server_script import read_script as read_am
 from amqproxy.replay.mocking.amqp091.mock_connection import Amqp091MockConnection
 from amqproxy.replay.mocking.amqp091.server_script import read_script as read_amqp091_script
 from amqproxy.replay.mocking.cast import Cast
-from amqproxy.replay.mocking.mock_connection import MockConnection
-from amqproxy.replay.mocking.mock_settings import MockSettings
+from amqproxy.replay.mocking.mock_connection import MockConnection, MockSettings
 from amqproxy.replay.mocking.server_script import ServerScript
 from amqproxy.replay.names import SharedNames
 

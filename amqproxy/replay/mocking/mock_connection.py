@@ -15,16 +15,36 @@ from amqproxy.replay.mocking.later_tasks import LaterTasks
 from amqproxy.replay.mocking.live_contents import LiveContents
 from amqproxy.replay.mocking.mock_channel import MockChannel, Task
 from amqproxy.replay.mocking.mock_notes import MockNotes
-from amqproxy.replay.mocking.mock_settings import CLOSING_TIME, HANDSHAKE_TIME, MAX_HELD, MockSettings
 from amqproxy.replay.mocking.server_script import C, ChannelScript, Key, ScriptedCommand, ServerScript, shape_of_key
 from amqproxy.replay.mocking.waiting_commands import nearest
 from amqproxy.replay.names import ConnectionNames, SharedNames
+
+HANDSHAKE_TIME = 10.0
+"""Seconds that a client has to open its connection, as with RabbitMQ."""
+
+CLOSING_TIME = 5.0
+"""Seconds that a client has to answer a close, and to close its socket."""
+
+MAX_HELD = 64 << 20
+"""Bytes of incomplete contents that one connection may hold; more close it."""
 
 F = TypeVar("F")
 """A frame."""
 
 H = TypeVar("H", bound=MockChannel[Any])
 """A channel, or session."""
+
+
+class MockSettings(NamedTuple):
+    """Settings of a mock.
+
+    `speed` is a factor on the recorded speed, 0 for no delays. Unless None, `user` is the name and the password that
+    clients must log in with. If it `is_strict`, a command without an answer closes the connection, else the channel.
+    """
+
+    speed: float = 1.0
+    user: tuple[str, str] | None = None
+    is_strict: bool = False
 
 
 class Login(NamedTuple):

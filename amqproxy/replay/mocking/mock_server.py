@@ -14,8 +14,8 @@ from amqproxy.process.log import logger
 from amqproxy.process.supervision import contained, supervised
 from amqproxy.replay.mocking.cast import Cast
 from amqproxy.replay.mocking.dialects import DIALECTS, AnyMock, AnyScript
+from amqproxy.replay.mocking.mock_connection import MockSettings
 from amqproxy.replay.mocking.mock_report import MockedConnection
-from amqproxy.replay.mocking.mock_settings import MockSettings
 from amqproxy.replay.names import SharedNames
 from amqproxy.sockets.transport import SocketTransport, StreamTransport, Transport, TransportBroken, plain_socket
 

@@ -14,9 +14,9 @@ from amqproxy.capture.decode import read_decoded
 from amqproxy.process.trio_thread import TrioThread
 from amqproxy.replay.dialogue import dialogues
 from amqproxy.replay.mocking.dialects import AnyScript, scripts_of
+from amqproxy.replay.mocking.mock_connection import MockSettings
 from amqproxy.replay.mocking.mock_report import MockedConnection
 from amqproxy.replay.mocking.mock_server import MockServer
-from amqproxy.replay.mocking.mock_settings import MockSettings
 
 
 class LocalMock(NamedTuple):

@@ -19,7 +19,7 @@ from amqproxy.amqp091.frame import encode_method
 from amqproxy.amqp091.methods import ChannelOpen, ConnectionOpen, ConnectionStartOk, ConnectionTuneOk, QueueDeclare
 from amqproxy.amqp091.protocol_header import HEADER
 from amqproxy.replay.mocking import mock_server
-from amqproxy.replay.mocking.mock_settings import MockSettings
+from amqproxy.replay.mocking.mock_connection import MockSettings
 from tests.amqp010.recorded import FOLDER
 from tests.real.poll import until
 from tests.replay.mocking.local_mock import LocalMock, local_mock

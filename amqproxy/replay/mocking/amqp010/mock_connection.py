@@ -22,9 +22,8 @@ from amqproxy.replay.answer_changes import answer_changes
 from amqproxy.replay.mocking.amqp010.mock_session import Amqp010MockSession, recorded_names
 from amqproxy.replay.mocking.amqp010.server_script import OF_THE_RUN, described, key_of
 from amqproxy.replay.mocking.cast import Cast
-from amqproxy.replay.mocking.mock_connection import Login, MockConnection, Refusal
+from amqproxy.replay.mocking.mock_connection import Login, MockConnection, MockSettings, Refusal
 from amqproxy.replay.mocking.mock_notes import is_of_the_run
-from amqproxy.replay.mocking.mock_settings import MockSettings
 from amqproxy.replay.mocking.server_script import Key
 from amqproxy.replay.names import SharedNames
 from amqproxy.taps.amqp010.record import plain

@@ -39,9 +39,8 @@ from amqproxy.replay.answer_changes import answer_changes
 from amqproxy.replay.mocking.amqp091.mock_channel import Amqp091MockChannel
 from amqproxy.replay.mocking.amqp091.server_script import SETTLEMENTS, described, key_of
 from amqproxy.replay.mocking.cast import Cast
-from amqproxy.replay.mocking.mock_connection import Login, MockConnection, Refusal
+from amqproxy.replay.mocking.mock_connection import Login, MockConnection, MockSettings, Refusal
 from amqproxy.replay.mocking.mock_notes import is_of_the_run
-from amqproxy.replay.mocking.mock_settings import MockSettings
 from amqproxy.replay.mocking.server_script import Key
 from amqproxy.replay.names import SharedNames
 

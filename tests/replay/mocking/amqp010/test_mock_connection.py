@@ -21,7 +21,7 @@ from amqproxy.replay.dialogue import dialogues
 from amqproxy.replay.mocking.amqp010.mock_connection import Amqp010MockConnection
 from amqproxy.replay.mocking.amqp010.server_script import read_script
 from amqproxy.replay.mocking.cast import Cast
-from amqproxy.replay.mocking.mock_settings import CLOSING_TIME, HANDSHAKE_TIME, MockSettings
+from amqproxy.replay.mocking.mock_connection import CLOSING_TIME, HANDSHAKE_TIME, MockSettings
 from amqproxy.replay.mocking.server_script import ServerScript
 from amqproxy.replay.names import SharedNames
 from tests.example_count import example_count

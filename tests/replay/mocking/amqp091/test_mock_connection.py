@@ -51,7 +51,7 @@ from amqproxy.replay.dialogue import dialogues
 from amqproxy.replay.mocking.amqp091.mock_connection import Amqp091MockConnection
 from amqproxy.replay.mocking.cast import Cast
 from amqproxy.replay.mocking.dialects import AnyScript, scripts_of
-from amqproxy.replay.mocking.mock_settings import CLOSING_TIME, HANDSHAKE_TIME, MockSettings
+from amqproxy.replay.mocking.mock_connection import CLOSING_TIME, HANDSHAKE_TIME, MockSettings
 from amqproxy.replay.names import SharedNames
 from tests.example_count import example_count
 from tests.replay.mocking.local_mock import scripts_in
