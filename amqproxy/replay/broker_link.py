@@ -5,7 +5,7 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import Callable
 from enum import StrEnum
-from typing import NamedTuple
+from typing import Any, ClassVar, NamedTuple
 
 from amqproxy.peer import CLIENT, SERVER, Peer
 from amqproxy.replay.deliveries import DeliveryBoard, LiveDelivery
@@ -48,6 +48,11 @@ class BrokerLink(ABC):
     `must_dial` asks for a socket; `outbox` holds the bytes to send; `ending` is "close" or "reset" if the socket must
     be closed after that. `error` is the reason of an unrequested end.
     """
+
+    CLOSE_OK: ClassVar[Any]
+    """The answer to a close of the connection."""
+    _masked: Callable[[bytes], bytes]
+    """Returns bytes to send without the secrets in them."""
 
     def __init__(self, replayed: ReplayedStream, *, wake: Callable[[], None]) -> None:
         self.stream = replayed.stream
@@ -111,12 +116,8 @@ class BrokerLink(ABC):
         """Close the connection at the end of the replay as a client does, or else the socket."""
 
     @abstractmethod
-    def _answer_connection_close(self) -> None:
-        """Answer the live broker's close, and end the connection."""
-
-    @abstractmethod
-    def _masked(self, data: bytes) -> bytes:
-        """Return bytes to send without the secrets in them."""
+    def _send(self, channel: int, method: Any) -> None:
+        """Send a method without content that is not a recorded one."""
 
     @abstractmethod
     def _end_channels(self) -> None:
@@ -178,6 +179,12 @@ class BrokerLink(ABC):
         self._result.extra_event(reason, self.stream, self.connection, self._now_ns)
         self._close("close")
         self._end_live(reason)
+
+    def _answer_connection_close(self) -> None:
+        """Answer the live broker's close, and end the connection."""
+        self._send(0, self.CLOSE_OK)
+        self._close("close")
+        self._end_live(self.error)
 
     def _write(self, data: bytes, *, has_secrets: bool = True) -> None:
         if self.life is Life.CONNECTED and not self.ending:

@@ -47,6 +47,9 @@ SETTLEMENTS = (MessageAccept, MessageReject, MessageRelease)
 class Amqp010LiveConnection(BrokerLink):
     """One 0-10 connection to a broker."""
 
+    CLOSE_OK = controls.ConnectionCloseOk()
+    _masked = staticmethod(masked)
+
     def __init__(self, replayed: ReplayedStream, *, wake: Callable[[], None]) -> None:
         super().__init__(replayed, wake=wake)
         self._suffix = replayed.names.suffix
@@ -105,11 +108,6 @@ class Amqp010LiveConnection(BrokerLink):
         elif not self._is_ending:
             self._close("close")
 
-    def _answer_connection_close(self) -> None:
-        self._send(0, controls.ConnectionCloseOk())
-        self._close("close")
-        self._end_live(self.error)
-
     # --- sending
 
     def _send(self, channel: int, method: Method) -> None:
@@ -120,9 +118,6 @@ class Amqp010LiveConnection(BrokerLink):
         frames = [Frame(data[start:end]) for start, end in frame_bounds(data)]
         self._result.live.note(self._trace.feed_noted(CLIENT, frames, self._now_ns))
         self._write(data)
-
-    def _masked(self, data: bytes) -> bytes:
-        return masked(data)
 
     def _attach(self, number: int, name: bytes) -> PlayedSession:
         """Attach a session, with command ids from 0."""

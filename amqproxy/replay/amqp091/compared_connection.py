@@ -247,7 +247,8 @@ class Amqp091ComparedConnection(ComparedLink, Amqp091LiveConnection):
             live = channel.unconfirmed.pop(number)
             said = None if live is None else channel.confirmed.pop(live, None)
             if said is not None and said != method.name:
-                self._result.matched(step, Command(channel.number, _CONFIRMS[said]()), _method_change(method, said), 0)
+                changed = [Change(field="method", before=method.name, after=said)]
+                self._result.matched(step, Command(channel.number, _CONFIRMS[said]()), changed, 0)
             elif said is not None:
                 self._result.answers += 1
         return None
@@ -288,10 +289,6 @@ class Amqp091ComparedConnection(ComparedLink, Amqp091LiveConnection):
 
 
 _CONFIRMS: dict[str, type[BasicAck] | type[BasicNack]] = {"basic.ack": BasicAck, "basic.nack": BasicNack}
-
-
-def _method_change(method: Method, said: str) -> list[Change]:
-    return [Change(field="method", before=method.name, after=said)]
 
 
 def _is_settled_otherwise(channel: PlayedChannel, method: Method) -> bool:

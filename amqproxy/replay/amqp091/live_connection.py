@@ -54,6 +54,9 @@ INITIAL_FRAME_MAX = 128 * 1024
 class Amqp091LiveConnection(BrokerLink):
     """One 0-9-1 connection to a broker."""
 
+    CLOSE_OK = ConnectionCloseOk()
+    _masked = staticmethod(masked)
+
     def __init__(self, replayed: ReplayedStream, *, wake: Callable[[], None]) -> None:
         super().__init__(replayed, wake=wake)
         self._live = Connection(initial_frame_max=INITIAL_FRAME_MAX)
@@ -120,11 +123,6 @@ class Amqp091LiveConnection(BrokerLink):
         channel.live_open.pop(delivery.tag, None)
         self._send(delivery.channel, msgspec.structs.replace(method, delivery_tag=delivery.tag))
 
-    def _answer_connection_close(self) -> None:
-        self._send(0, ConnectionCloseOk())
-        self._close("close")
-        self._end_live(self.error)
-
     def _send_header(self, data: bytes) -> None:
         with suppress(ProtocolError):  # a broker that accepts another header continues as with its own
             self._live.receive_header(CLIENT, HEADER)
@@ -144,9 +142,6 @@ class Amqp091LiveConnection(BrokerLink):
         if not self._is_irregular:
             self._result.live.note(self._trace.feed_noted(CLIENT, frames, self._now_ns))
         self._write(data)
-
-    def _masked(self, data: bytes) -> bytes:
-        return masked(data)
 
     def _receive_frame(self, frame: Frame) -> None:
         try:

@@ -68,7 +68,7 @@ class Amqp091Player(Player, Amqp091ComparedConnection):
         if self._is_logging_in:
             return self._awaited.patience(step, self._now, "the broker did not answer the login")
         if self.life is Life.ENDED:
-            self._not_sent(step, self.error or "the connection was over")
+            self._result.unplayed(step, self.error or "the connection was over")
             return None
         if isinstance(step, ProtocolHeaderSent):
             self._send_header(step.data)
@@ -89,7 +89,7 @@ class Amqp091Player(Player, Amqp091ComparedConnection):
         is_cut = is_cut and not isinstance(method, ConnectionCloseOk)
         if is_cut and not self._closes_next(step, 0, "connection.close", ahead):
             self._answer_connection_close()
-            self._not_sent(step, self.error)
+            self._result.unplayed(step, self.error)
             return None
         if step.channel == 0:
             return self._play_on_connection(step, method, ahead)
@@ -131,8 +131,9 @@ class Amqp091Player(Player, Amqp091ComparedConnection):
             case ConnectionCloseOk():
                 if self._is_closed_by_server:
                     self._answer_connection_close()
-                else:
-                    self._close_unlike_the_recording()
+                elif not self._is_ending:  # the live broker has not closed the connection, unlike the recorded one
+                    self._is_ending = True
+                    self._send(0, ConnectionClose(200, "the recorded connection ends here"))
                 return None
             case _:
                 pass
@@ -150,12 +151,6 @@ class Amqp091Player(Player, Amqp091ComparedConnection):
         """Return whether the next command of the recorded broker on a channel is its close."""
         answer = _next_answer(ahead, step.stream, channel)
         return isinstance(answer, CommandSent) and answer.method_name == name
-
-    def _close_unlike_the_recording(self) -> None:
-        """Close the connection where the recorded broker has closed it, and the live one has not."""
-        if not self._is_ending:
-            self._is_ending = True
-            self._send(0, ConnectionClose(200, "the recorded connection ends here"))
 
     def _play_on_channel(self, step: CommandSent, method: Method, ahead: Ahead) -> float | None:
         number = step.channel
@@ -182,7 +177,7 @@ class Amqp091Player(Player, Amqp091ComparedConnection):
             self._skip_on_channel(step, channel, method)
             return None
         if channel.live is LiveState.CLOSED and not isinstance(method, ChannelCloseOk):
-            self._not_sent(step, channel.why_closed or "the channel was closed")
+            self._result.unplayed(step, channel.why_closed or "the channel was closed")
             self._skip_on_channel(step, channel, method)
             return None
         match method:
@@ -321,7 +316,7 @@ class Amqp091Player(Player, Amqp091ComparedConnection):
             return
         found = self._settled(channel, tags)
         if not found:
-            self._not_sent(step, "the delivery that it settles did not come, or is over")
+            self._result.unplayed(step, "the delivery that it settles did not come, or is over")
             return
         self._result.sent += 1
         self._settle_live(channel, method, found)
@@ -363,9 +358,6 @@ class Amqp091Player(Player, Amqp091ComparedConnection):
         for each in found:
             single = msgspec.structs.replace(method, multiple=False) if multiple else method
             each.holder.settle(each, single)
-
-    def _not_sent(self, step: CommandSent | ProtocolHeaderSent | BytesSent, reason: str) -> None:
-        self._result.unplayed(step, reason)
 
     # --- sending
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import Iterable, Iterator
 from enum import Enum, auto
-from typing import Any, ClassVar, Generic, NamedTuple, Protocol, TypeVar
+from typing import Any, ClassVar, Generic, NamedTuple, TypeVar
 
 from amqproxy.amqp091.errors import ProtocolError
 from amqproxy.broker.access.sasl import credentials
@@ -69,15 +69,6 @@ class Refusal(Enum):
     """The command is wrong, whatever the recording has."""
 
 
-class FrameSource(Protocol):
-    """A frame reader, with the error at which it stopped."""
-
-    error: Any
-
-    def feed(self, data: bytes) -> Iterable[Any]:
-        """Return the frames that these bytes complete."""
-
-
 class MockConnection(ABC, Generic[C, F, H]):
     """The server's side of one connection.
 
@@ -135,8 +126,8 @@ class MockConnection(ABC, Generic[C, F, H]):
 
     @property
     @abstractmethod
-    def _reader(self) -> FrameSource:
-        """The reader of the client's frames."""
+    def _reader(self) -> Any:
+        """The reader of the client's frames, with the `error` at which it stopped."""
 
     @property
     @abstractmethod
