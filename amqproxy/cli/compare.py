@@ -172,7 +172,7 @@ def _play(files: CaptureFiles, target: Target, store: CommandStore, speed: float
     from amqproxy.replay.replay_copy import PlaySettings
     from amqproxy.replay.replayer import DialFailed, Replayer
     from amqproxy.replay.result import ReplayResult
-    from amqproxy.replay.traffic_store import TrafficStore
+    from amqproxy.replay.traffic_log import TrafficStore
 
     dial = broker_dial(target, timeout)
     result = ReplayResult()
