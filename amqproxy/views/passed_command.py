@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator
 from enum import StrEnum
-from typing import Any, Generic, NamedTuple, TypeVar
+from typing import Any, NamedTuple
 
 import msgspec
 
@@ -30,15 +30,13 @@ _Place = tuple[str, int, int, str]
 
 _LEGS = ("", "client", "upstream")
 
-_Content = TypeVar("_Content")
 
-
-class _Partial(NamedTuple, Generic[_Content]):
+class _Partial(NamedTuple):
     """An incomplete command: the time of its latest frame, its note, and its content so far."""
 
     ts_ns: int
     note: Note
-    content: _Content
+    content: Any
 
 
 class PassedKind(StrEnum):
@@ -114,8 +112,7 @@ class _Assembler:
         self._leg = ""
         self._note = NOTHING
         self._is_closed = False
-        self._partial: dict[_Place, _Partial[PartialContent]] = {}
-        self._commands: dict[_Place, _Partial[PartialCommand]] = {}
+        self._partial: dict[_Place, _Partial] = {}
 
     def feed(self, decoded: Decoded) -> Iterator[PassedCommand]:
         self._leg = decoded.leg
@@ -145,23 +142,23 @@ class _Assembler:
     def cut(self, sender: str | None = None) -> list[PassedCommand]:
         """Return the incomplete commands of one side or of both as cut, since nothing more can follow."""
         places = [place for place in self._partial if sender in (None, place[0])]
-        tracks = [place for place in self._commands if sender in (None, place[0])]
-        return [self._cut(place) for place in places] + [each for place in tracks for each in self._cut_command(place)]
+        return [each for place in places for each in self._cut(place)]
 
-    def _open(self, partial: Mapping[_Place, Any], sender: str, channel: int, track: int = 0) -> list[_Place]:
+    def _open(self, sender: str, channel: int, track: int = 0) -> list[_Place]:
         """Return the open commands that the next frame may belong to: one per leg, if it passed on both."""
         leg = self._note.leg
         places = [(sender, channel, track, each) for each in (("", leg) if leg else _LEGS)]
-        return [place for place in places if place in partial]
+        return [place for place in places if place in self._partial]
 
     def _take(self, sender: str, frame: Frame, ts_ns: int) -> Iterator[PassedCommand]:
         channel, kind = frame.channel, frame.kind
         if kind == HEARTBEAT:
             yield self._new(PassedKind.HEARTBEAT, ts_ns, sender, channel)
             return
-        places = self._open(self._partial, sender, channel)
+        places = self._open(sender, channel)
         if kind == METHOD:
-            yield from map(self._cut, places)
+            for place in places:
+                yield from self._cut(place)
             places = [(sender, channel, 0, self._note.leg)]
         elif not places:
             yield self._stray(ts_ns, sender, frame)
@@ -170,7 +167,7 @@ class _Assembler:
                 taken = self._taken(place, frame, ts_ns)
             except ProtocolError as error:
                 if place in self._partial:
-                    yield self._cut(place)
+                    yield from self._cut(place)
                 text = f"{error.code} {error.reply_text}, {frame.size} bytes lost"
                 taken = self._new(PassedKind.ERROR, ts_ns, sender, channel, text=text)
             if taken is not None:
@@ -202,26 +199,30 @@ class _Assembler:
         part = "header" if frame.kind == HEADER else "body"
         return self._new(PassedKind.STRAY_CONTENT, ts_ns, sender, frame.channel, size=frame.size, text=part)
 
-    def _cut(self, place: _Place) -> PassedCommand:
-        return self._finished(PassedKind.CUT_COMMAND, place)
+    def _cut(self, place: _Place) -> Iterator[PassedCommand]:
+        if self._partial[place].content.method is None:
+            del self._partial[place]
+        else:
+            yield self._finished(PassedKind.CUT_COMMAND, place)
 
     def _finished(self, kind: PassedKind, place: _Place) -> PassedCommand:
-        """Remove and return a 0-9-1 command with its content so far."""
+        """Remove and return a command with its content so far."""
         ts_ns, note, content = self._partial.pop(place)
-        return PassedCommand(
-            kind=kind,
-            ts_ns=ts_ns,
-            stream=self._stream,
-            connection=self._connection,
-            sender=place[0],
-            channel=place[1],
-            leg=self._leg,
-            note=note,
-            method=content.method,
-            properties=content.properties,
-            size=content.size if content.has_header else None,
-            body=content.body,
-        )
+        method = content.method
+        fields: dict[str, Any]
+        if isinstance(content, PartialContent):
+            fields = {"properties": content.properties, "size": content.size if content.has_header else None}
+        else:
+            self._is_closed = self._is_closed or isinstance(method, controls.ConnectionCloseOk)
+            if isinstance(method, controls.ConnectionHeartbeat):
+                return self._new(PassedKind.HEARTBEAT, ts_ns, *place[:2])
+            size = content.size if method.carries_content else None
+            fields = {
+                "properties": TransferProperties(content.header),
+                "command_id": content.position,
+                "size": size,
+            }
+        return self._new(kind, ts_ns, *place[:2], note=note, method=method, body=content.body, **fields)
 
     # --- AMQP 0-10
 
@@ -229,67 +230,30 @@ class _Assembler:
         self, sender: str, frame: Amqp010Frame, number: int | None, ts_ns: int
     ) -> Iterator[PassedCommand]:
         channel, track = frame.channel, frame.track
-        places = self._open(self._commands, sender, channel, track)
+        places = self._open(sender, channel, track)
         if frame.begins_assembly:
             for place in places:
-                yield from self._cut_command(place)
+                yield from self._cut(place)
             places = [(sender, channel, track, self._note.leg)]
             command = PartialCommand(number, self._body, is_digested=False)
-            self._commands[places[0]] = _Partial(ts_ns, self._note, command)
+            self._partial[places[0]] = _Partial(ts_ns, self._note, command)
         elif not places:
             text = "body" if frame.is_last_segment else "header"
             yield self._new(PassedKind.STRAY_CONTENT, ts_ns, sender, channel, size=frame.size, text=text)
         for place in places:
-            self._commands[place] = partial = self._commands[place]._replace(ts_ns=ts_ns)
+            self._partial[place] = partial = self._partial[place]._replace(ts_ns=ts_ns)
             try:
                 is_complete = partial.content.add(frame)
             except Amqp010Error as error:
-                yield from self._cut_command(place)
+                yield from self._cut(place)
                 text = f"{int(error.code)} {error.reply_text}, {frame.size} bytes lost"
                 yield self._new(PassedKind.ERROR, ts_ns, sender, channel, text=text)
                 continue
             if is_complete:
-                yield self._completed(PassedKind.COMMAND, place)
-
-    def _cut_command(self, place: _Place) -> Iterator[PassedCommand]:
-        if self._commands[place].content.method is None:
-            del self._commands[place]
-        else:
-            yield self._completed(PassedKind.CUT_COMMAND, place)
-
-    def _completed(self, kind: PassedKind, place: _Place) -> PassedCommand:
-        """Remove and return a 0-10 command with its content so far."""
-        ts_ns, note, command = self._commands.pop(place)
-        method = command.method
-        self._is_closed = self._is_closed or isinstance(method, controls.ConnectionCloseOk)
-        if isinstance(method, controls.ConnectionHeartbeat):
-            return self._new(PassedKind.HEARTBEAT, ts_ns, *place[:2])
-        return PassedCommand(
-            kind=kind,
-            ts_ns=ts_ns,
-            stream=self._stream,
-            connection=self._connection,
-            sender=place[0],
-            channel=place[1],
-            leg=self._leg,
-            note=note,
-            method=method,
-            properties=TransferProperties(command.header),
-            command_id=command.position,
-            size=command.size if method.carries_content else None,
-            body=command.body,
-        )
+                yield self._finished(PassedKind.COMMAND, place)
 
     def _new(
-        self,
-        kind: PassedKind,
-        ts_ns: int,
-        sender: str,
-        channel: int | None = None,
-        *,
-        method: Method | None = None,
-        size: int | None = None,
-        text: str = "",
+        self, kind: PassedKind, ts_ns: int, sender: str, channel: int | None = None, **fields: Any
     ) -> PassedCommand:
         return PassedCommand(
             kind=kind,
@@ -299,8 +263,6 @@ class _Assembler:
             sender=sender,
             channel=channel,
             leg=self._leg,
-            note=self._note,
-            method=method,
-            size=size,
-            text=text,
+            note=fields.pop("note", self._note),
+            **fields,
         )

@@ -12,7 +12,7 @@ from amqproxy.amqp091.methods import Method
 from amqproxy.conversion.command_view import view_channel
 from amqproxy.peer import Peer
 from amqproxy.proxy.session.passage import Passage
-from amqproxy.taps.topology.asked_command import OBSERVED_COMMANDS, AskedCommand
+from amqproxy.taps.topology.amqp010.asked_command import OBSERVED_COMMANDS, AskedCommand
 from amqproxy.taps.topology.client_requests import ChannelView, ClientRequests
 from amqproxy.taps.topology.observed_objects import Actor, Observation
 from amqproxy.taps.topology.observed_topology import ObservedTopology

@@ -1,7 +1,7 @@
 """Topology that clients have declared, bound and consumed, observed from requests and replies alone, without a tap.
 
 - `client_requests`: the requests of one client, and the prefetch and consumers of its channels.
-- `asked_command`: a request that is answered by its completion.
+- the folder of a protocol that numbers commands: requests that are answered by their completion.
 - `observed_topology`: the exchanges, queues and bindings that all clients have made and deleted, within bounds.
 - `partial_budget`: the budget of one client, within that of all.
 - `observed_objects`: these objects, as values; they are the JSON contract of the control socket's `topology`.

@@ -19,7 +19,7 @@ from amqproxy.amqp010.commands import (
 from amqproxy.amqp010.methods import Method
 from amqproxy.amqp010.wire import Map
 from amqproxy.amqp091.methods import QueueDeclare as QueueDeclare091
-from amqproxy.taps.topology.asked_command import OBSERVED_COMMANDS, AskedCommand
+from amqproxy.taps.topology.amqp010.asked_command import OBSERVED_COMMANDS, AskedCommand
 from amqproxy.taps.topology.client_requests import MAX_BYTES
 from amqproxy.taps.topology.observed_topology import ObservedTopology
 from tests.taps.topology.observed_client import ObservedClient, entries, names
