@@ -36,8 +36,8 @@ A file is written in the other direction, from frames or their bytes:
     synthetic_tcp   IP and TCP around them, of a made-up connection                    (may be compiled)
     pcapng_writer   the blocks of a file                                               (may be compiled)
 
-`read_records` returns the output of `decode`; `read_decoded` returns the same as frames with undecoded fields, which
-is many times as fast and keeps their bytes.
+`read_decoded` returns frames with undecoded fields, and keeps their bytes; `records_of` returns their records, the
+output of `decode`.
 
 `warnings` defines the problems of a file: a `CaptureError` ends the reading, a `CaptureWarning` does not.
 

@@ -9,13 +9,12 @@ except ImportError:
 
 from collections import Counter
 from collections.abc import Iterable, Iterator
-from functools import partial
 from itertools import chain
 
 from amqproxy.amqp091.tally import Tally
 from amqproxy.capture.byte_window import OnRead, ignore_read, ignore_secrets
 from amqproxy.capture.conversation import Conversation
-from amqproxy.capture.decoded import Decoded, StreamEnded, records_of
+from amqproxy.capture.decoded import Decoded, StreamEnded
 from amqproxy.capture.files import CaptureFile, Sources, files_of, name_of
 from amqproxy.capture.packet_comment import end_of, note_of, tells_loss, violation_of
 from amqproxy.capture.packets import LINK_TYPES, Dissector
@@ -27,7 +26,6 @@ from amqproxy.capture.stream_events import Closed, Data, Event, Gap, Opened, Str
 from amqproxy.capture.warnings import CaptureWarning, OnWarning, WarningKind, ignore_warning
 from amqproxy.peer import SERVER
 from amqproxy.taps.note import NOTHING
-from amqproxy.taps.record import Record
 
 BOTH_LEGS = "both"
 
@@ -271,16 +269,3 @@ def ignored_streams(name: str, count: int) -> CaptureWarning:
 
 def _but_for_link_types(notify: OnWarning) -> OnWarning:
     return lambda warning: None if warning.kind is WarningKind.LINK_TYPE else notify(warning)
-
-
-def read_records(
-    sources: Sources,
-    notify: OnWarning = ignore_warning,
-    on_read: OnRead = ignore_read,
-    *,
-    leg: str = "client",
-    engine: SecondEngine | None = None,
-) -> Iterator[Record]:
-    """Yield the records of a capture, one per frame: the output of `decode --json`."""
-    records = partial(records_of, has_both_legs=leg == BOTH_LEGS)
-    return chain.from_iterable(map(records, read_decoded(sources, notify, on_read, leg=leg, engine=engine)))

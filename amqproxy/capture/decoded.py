@@ -48,6 +48,10 @@ class DecodedFrames(msgspec.Struct, frozen=True, gc=False):
         """Whether the first frame is the first of a connection after its protocol header."""
         raise NotImplementedError
 
+    def client_name(self) -> str | None:
+        """Return the client's name for its connection, "" if it gives none; None unless one of the frames tells it."""
+        raise NotImplementedError
+
     def places(self) -> Iterator[tuple[int, bool, bool]]:
         """Yield of each frame its channel, whether it is on a track beside the commands, and if it begins a command."""
         raise NotImplementedError

@@ -106,23 +106,8 @@ _DENSE = frozenset(("ts_ns", "time", "stream", "connection", "sender", "protocol
 
 _NAMES = list(KINDS)
 _WIDTHS = {INT64: 8, INT32: 4, INT8: 1, BOOL: 0, TEXT: 4, BYTES: 4}
-_OF_PROPERTIES = {"timestamp": "message_timestamp", "type": "message_type"}
-_OF_ARGUMENTS = {
-    name: name
-    for name in (
-        "exchange",
-        "routing_key",
-        "queue",
-        "consumer_tag",
-        "delivery_tag",
-        "multiple",
-        "redelivered",
-        "requeue",
-        "mandatory",
-        "reply_code",
-        "reply_text",
-    )
-}
+_OF_PROPERTIES = {name: column for column, name in PROPERTY_COLUMNS.items()}
+_OF_ARGUMENTS = {name: column for name, column in ARGUMENT_COLUMNS.items() if name == column}
 
 
 def _place(name: str) -> int:
@@ -171,7 +156,7 @@ def _places_of_0_10(index: int, sender: str) -> bytes:
     return bytes([255 if name is None else _place(name) for name in names])
 
 
-_COLUMNS_OF_PROPERTIES = {name: column for column, name in PROPERTY_COLUMNS.items()} | {
+_COLUMNS_OF_PROPERTIES = _OF_PROPERTIES | {
     "ttl": "expiration",
     "exchange": "exchange",
     "routing_key": "routing_key",
@@ -340,13 +325,6 @@ class Column:
 
     @cython.cfunc
     @cython.exceptval(check=False)
-    def _leave_out(self, row: cython.Py_ssize_t) -> cython.int:
-        """Mark the row of a dense column as having no value."""
-        self._p_valid[row >> 3] &= 0xFF ^ (1 << (row & 7))
-        return 0
-
-    @cython.cfunc
-    @cython.exceptval(check=False)
     def _erase(self, row: cython.Py_ssize_t) -> cython.int:
         """Remove the value of the last row, if it has one; not for a dense column."""
         p: cython.p_uchar = self._p_data
@@ -433,7 +411,7 @@ class Column:
     def leave_out(self, row: int) -> None:
         """Leave the row without a value."""
         if self.is_dense:
-            self._leave_out(row)
+            self._p_valid[row >> 3] &= 0xFF ^ (1 << (row & 7))
 
     def number_of(self, text: str) -> int:
         """Return the number of a text in the batch's dictionary."""

@@ -35,4 +35,5 @@ cdef class FrameLines(FrameWriter):
     cdef bytes _line(self, record)
 
 
+cdef unsigned long long number_field(const unsigned char *p, Py_ssize_t position, Py_ssize_t size) noexcept
 cdef int method_index(const unsigned char *p, Py_ssize_t start) noexcept

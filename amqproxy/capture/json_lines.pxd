@@ -4,7 +4,7 @@ cimport cython
 
 from amqproxy.amqp010.frame cimport Frame as Amqp010Frame
 from amqproxy.capture.amqp010.json_fields cimport put_arguments, put_properties
-from amqproxy.capture.frame_writer cimport FrameLines, method_index
+from amqproxy.capture.frame_writer cimport FrameLines, method_index, number_field
 from amqproxy.capture.json_text cimport put_text
 from amqproxy.compiled.byte_access cimport (
     long_at,

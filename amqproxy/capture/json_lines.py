@@ -32,7 +32,7 @@ from amqproxy.taps.record import MASK, encoded, excerpt, json_value
 
 if not cython.compiled:
     from amqproxy.capture.amqp010.json_fields import put_arguments, put_properties
-    from amqproxy.capture.frame_writer import method_index
+    from amqproxy.capture.frame_writer import method_index, number_field
     from amqproxy.capture.json_text import put_text
     from amqproxy.compiled.byte_access import (
         long_at,
@@ -257,15 +257,9 @@ class JSONLines(FrameLines):
             return put_text(out, at, p, position + 4, position + size)
         if code == 70:
             return put_table(out, at, data, position + 4, position + size, 0, True)
-        if code == 113:
-            return put_digits(out, at, long_long_at(p, position))
-        if code == 104:
-            return put_digits(out, at, p[position] << 8 | p[position + 1])
-        if code == 108:
-            return put_digits(out, at, long_at(p, position))
         if code == 42:
             return put_bytes(out, at, _MASK)
-        return put_digits(out, at, p[position])
+        return put_digits(out, at, number_field(p, position, size))
 
     @cython.cfunc
     @cython.exceptval(-1, check=False)

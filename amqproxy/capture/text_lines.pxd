@@ -2,8 +2,8 @@
 
 cimport cython
 
-from amqproxy.capture.frame_writer cimport FrameLines, method_index
-from amqproxy.compiled.byte_access cimport long_at, long_long_at, put_bytes, put_digits
+from amqproxy.capture.frame_writer cimport FrameLines, method_index, number_field
+from amqproxy.compiled.byte_access cimport long_long_at, put_bytes, put_digits
 
 
 @cython.final

@@ -22,8 +22,8 @@ from amqproxy.taps.record import MASK, excerpt
 from amqproxy.taps.text import ARROWS, clock, line, value_text
 
 if not cython.compiled:
-    from amqproxy.capture.frame_writer import method_index
-    from amqproxy.compiled.byte_access import long_at, long_long_at, put_bytes, put_digits
+    from amqproxy.capture.frame_writer import method_index, number_field
+    from amqproxy.compiled.byte_access import long_long_at, put_bytes, put_digits
 
 _GROWTH = cython.declare(cython.Py_ssize_t, 2)
 """Maximum bytes of a line for each byte of a frame: two, if it is escaped."""
@@ -138,15 +138,9 @@ class TextLines(FrameLines):
             return put_bytes(out, at, _TRUE)
         if code == 70:
             return put_bytes(out, at, _EMPTY) if size == 4 else -1
-        if code == 113:
-            return put_digits(out, at, long_long_at(p, position))
-        if code == 104:
-            return put_digits(out, at, p[position] << 8 | p[position + 1])
-        if code == 108:
-            return put_digits(out, at, long_at(p, position))
         if code == 42:
             return put_bytes(out, at, _MASK)
-        return put_digits(out, at, p[position])
+        return put_digits(out, at, number_field(p, position, size))
 
     @cython.cfunc
     def _line(self, record: Any) -> bytes:

@@ -15,7 +15,6 @@ import msgspec
 from amqproxy.amqp010.commands import ExchangeBind
 from amqproxy.amqp010.frame import CONTROL
 from amqproxy.amqp010.frame import Frame as Amqp010Frame
-from amqproxy.amqp010.login import NAME_PROPERTIES
 from amqproxy.amqp010.wire import Map
 from amqproxy.amqp091.methods import (
     ExchangeDeclare,
@@ -27,6 +26,7 @@ from amqproxy.amqp091.properties import Properties
 from amqproxy.amqp091.protocol_header import DECODED, NAME
 from amqproxy.amqp091.transitions import CLIENT, SERVER, Peer
 from amqproxy.capture.decoded import Decoded, DecodedFrames, DecodedProtocolHeader, SkippedBytes, StreamEnded
+from amqproxy.conversion.client_name import given_name
 from amqproxy.export.examples import example_of
 from amqproxy.export.name_family import NameFamily
 from amqproxy.export.payload_schema import NodeBudget, PayloadSchema
@@ -345,8 +345,7 @@ class _Observed:
 
     def _on_opened(self, event: ConnectionOpened) -> None:
         properties = event.client_properties or {}
-        names = [properties.get(key) for key in ("connection_name", *NAME_PROPERTIES, "product")]
-        name = next((str(each) for each in names if isinstance(each, str) and each), "")
+        name = given_name(properties) or str(properties.get("product") or "")
         self._vhost, self._who = _text(event.virtual_host or "/"), Application(_text(event.user or ""), name)
 
     def _on_answered(self, event: RequestAnswered) -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import Iterable, Iterator
+from typing import Any
 
 import msgspec
 
@@ -13,11 +14,9 @@ from amqproxy.amqp010.protocol_header import NAME as AMQP010
 from amqproxy.amqp091.frame import METHOD, Frame
 from amqproxy.amqp091.methods import BY_INDEX
 from amqproxy.amqp091.protocol_header import HEADER, NAME
-from amqproxy.capture.amqp010.decoded_frames import Amqp010DecodedFrames
-from amqproxy.capture.amqp091.decoded_frames import Amqp091DecodedFrames
 from amqproxy.capture.byte_window import OnRead, ignore_read
 from amqproxy.capture.decode import BOTH_LEGS, read_decoded
-from amqproxy.capture.decoded import Decoded, DecodedProtocolHeader, SkippedBytes, StreamEnded
+from amqproxy.capture.decoded import Decoded, DecodedFrames, DecodedProtocolHeader, SkippedBytes, StreamEnded
 from amqproxy.capture.pcap import Packet
 from amqproxy.capture.stream_events import Closed, Data, Event
 from amqproxy.capture.unreadable_bytes import JOINED, MISSING
@@ -179,21 +178,19 @@ class _Own(msgspec.Struct, frozen=True):
         return self.text
 
 
-def _own_frame(frame: Frame) -> _Own:
-    kind, method, name = TYPES[frame.kind], None, TYPES[frame.kind]
-    if frame.kind == METHOD:
-        found = BY_INDEX[frame.index]
-        method, name = (found.class_id, found.method_id), found.name
-    text = f"{name} on channel {frame.channel}, {frame.size} bytes"
-    return _Own(kind, text, (NAME, kind, frame.channel, frame.size, 0, method), frame)
-
-
-def _own_amqp010_frame(frame: Amqp010Frame) -> _Own:
-    """Return the item of a 0-10 frame; its shape omits the method numbers, which tshark confuses for some commands."""
-    kind = AMQP010_TYPES[frame.kind]
-    name = AMQP010_BY_INDEX[frame.index].name if frame.index >= 0 else kind
-    text = f"{name} on channel {frame.channel}, {frame.size} bytes"
-    return _Own(kind, text, (AMQP010, kind, frame.channel, frame.size, frame.flags, None), frame)
+def _own_frame(frame: Frame | Amqp010Frame) -> _Own:
+    """Return the item of a frame; that of a 0-10 frame omits the method numbers, which tshark confuses for some."""
+    method, flags = None, 0
+    if isinstance(frame, Frame):
+        protocol, kind = NAME, TYPES[frame.kind]
+        found: Any = BY_INDEX[frame.index] if frame.kind == METHOD else None
+        if frame.kind == METHOD:
+            method = found.class_id, found.method_id
+    else:
+        protocol, kind, flags = AMQP010, AMQP010_TYPES[frame.kind], frame.flags
+        found = AMQP010_BY_INDEX[frame.index] if frame.index >= 0 else None
+    text = f"{found.name if found else kind} on channel {frame.channel}, {frame.size} bytes"
+    return _Own(kind, text, (protocol, kind, frame.channel, frame.size, flags, method), frame)
 
 
 def _other(type: str, text: str) -> _Own:
@@ -290,12 +287,8 @@ class _Comparison:
         self._client_ports.setdefault(each.stream, int(client.rpartition(":")[2]))
         if isinstance(each, StreamEnded):
             self._ended.add(each.stream)
-        elif isinstance(each, Amqp010DecodedFrames):
-            self._lane((each.stream, each.sender)).ours.extend(map(_own_amqp010_frame, each.frames))
-            self._waiting += len(each.frames)
-        elif isinstance(each, Amqp091DecodedFrames):
-            lane = self._lane((each.stream, each.sender))
-            lane.ours.extend(map(_own_frame, each.frames))
+        elif isinstance(each, DecodedFrames):
+            self._lane((each.stream, each.sender)).ours.extend(map(_own_frame, each.frames))
             if any(frame.size > known_faults.CLAMPED_BYTES for frame in each.frames):
                 self._clamped.add(each.stream)
             self._waiting += len(each.frames)
@@ -305,7 +298,7 @@ class _Comparison:
             if each.data.startswith(HEADER[:4]):
                 own = _other("protocol-header", f"a protocol header of {each.protocol}")
                 self._lane((each.stream, each.sender)).ours.append(own)
-        elif isinstance(each, SkippedBytes) and each.protocol in READ:
+        elif each.protocol in READ:
             is_hole = each.reason in (MISSING, JOINED)
             if is_hole:
                 self._holed.add(each.stream)

@@ -10,7 +10,7 @@ import msgspec
 from amqproxy.amqp010.controls import ConnectionStartOk as Amqp010StartOk
 from amqproxy.amqp091.methods import ConnectionStartOk
 from amqproxy.amqp091.transitions import CLIENT
-from amqproxy.capture.selection.conversation import given_name
+from amqproxy.conversion.client_name import given_name
 from amqproxy.taps.amqp010.transfers import TransferProperties
 from amqproxy.taps.message_recorder import NORMAL_CODES
 from amqproxy.taps.method_arguments import method_arguments
@@ -166,7 +166,8 @@ class Ladder:
         row = _row(self._number + 1, command)
         section.section.has_proxy = section.section.has_proxy or PROXY_LANE in (row.source, row.target)
         if isinstance(command.method, ConnectionStartOk | Amqp010StartOk):
-            section.section.name = given_name(command.method)
+            properties: Any = command.method.client_properties
+            section.section.name = given_name(getattr(properties, "values_by_name", properties) or {})
         channel = section.channels.get(command.channel or 0)
         if channel is None:
             channel = section.channels[command.channel or 0] = _ChannelFolding(section.section.items)

@@ -8,9 +8,10 @@ from __future__ import annotations
 import sys
 from pathlib import Path
 
-from amqproxy.capture.decode import read_decoded, read_records
+from amqproxy.capture.decode import read_decoded
 from amqproxy.capture.observed import observed
 from amqproxy.taps.observer import ObserverSettings
+from tests.capture.records import read_records
 
 FOLDER = Path(__file__).parents[2] / "captures"
 

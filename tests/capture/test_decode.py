@@ -16,7 +16,7 @@ from amqproxy.amqp091.frame import encode_method
 from amqproxy.amqp091.methods import BasicPublish, ChannelOpen, ConnectionTune, ConnectionTuneOk
 from amqproxy.amqp091.protocol_header import HEADER
 from amqproxy.capture.amqp091.decoded_frames import Amqp091DecodedFrames
-from amqproxy.capture.decode import Decoder, read_decoded, read_records
+from amqproxy.capture.decode import Decoder, read_decoded
 from amqproxy.capture.decoded import Decoded, StreamEnded, records_of
 from amqproxy.capture.files import read_packets
 from amqproxy.capture.observed import observed
@@ -30,6 +30,7 @@ from amqproxy.taps.record import Record
 from tests.amqp010 import recorded as amqp010
 from tests.capture import building, golden
 from tests.capture.building import ACK, CLIENT6, FIN, RST, SERVER6, SYN
+from tests.capture.records import read_records
 
 TUNE = encode_method(0, ConnectionTune(2047, 131072, 60))
 TUNE_OK = encode_method(0, ConnectionTuneOk(2047, 131072, 60))

@@ -4,9 +4,9 @@ from pathlib import Path
 
 import pytest
 
-from amqproxy.capture.decode import read_records
 from amqproxy.taps.record import Record
 from tests.capture import shared_captures
+from tests.capture.records import read_records
 
 pytestmark = [
     pytest.mark.real,

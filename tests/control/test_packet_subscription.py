@@ -19,7 +19,7 @@ from amqproxy.amqp091.methods import BasicAck, BasicDeliver, BasicPublish, Conne
 from amqproxy.amqp091.protocol_header import HEADER
 from amqproxy.amqp091.transitions import CLIENT, SERVER
 from amqproxy.capture.amqp091.decoded_frames import Amqp091DecodedFrames
-from amqproxy.capture.decode import read_decoded, read_records
+from amqproxy.capture.decode import read_decoded
 from amqproxy.capture.decoded import SkippedBytes, StreamEnded
 from amqproxy.control import packet_subscription as module
 from amqproxy.control.packet_subscription import EVENT_BYTES, PacketSubscription
@@ -29,6 +29,7 @@ from amqproxy.control.tap_ring import TapRing
 from amqproxy.taps.amqp091.chunk import Amqp091Chunk
 from amqproxy.taps.metrics import Metrics
 from amqproxy.taps.note import Note
+from tests.capture.records import read_records
 from tests.example_count import example_count
 from tests.taps.sessions import Session
 from tests.taps.trace.traced import frames_of

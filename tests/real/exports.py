@@ -7,10 +7,11 @@ from pathlib import Path
 
 import msgspec
 
-from amqproxy.capture.decode import read_decoded, read_records
+from amqproxy.capture.decode import read_decoded
 from amqproxy.export.access_suggestion import AccessCheck, SuggestedAccess, as_toml, suggested
 from amqproxy.export.packets import ExportedPackets
 from amqproxy.export.whole_commands import whole_commands
+from tests.capture.records import read_records
 
 
 def wrong_in_suggested_access(file: Path) -> list[str]:

@@ -15,7 +15,7 @@ import pytest
 from amqproxy.amqp091.errors import ProtocolError
 from amqproxy.amqp091.frame import Frame
 from amqproxy.amqp091.transitions import Peer
-from amqproxy.capture.decode import read_decoded, read_records
+from amqproxy.capture.decode import read_decoded
 from amqproxy.capture.observed import observed
 from amqproxy.recording.entry_queue import EntryQueue
 from amqproxy.recording.recorder_tap import RecorderTap
@@ -29,6 +29,7 @@ from amqproxy.taps.record import Record
 from amqproxy.taps.record_queue import RecordQueue
 from amqproxy.taps.tap import TappedSession
 from amqproxy.testing import LocalBroker, LocalProxy, in_memory_recorder
+from tests.capture.records import read_records
 from tests.real import raw
 
 RULES = """

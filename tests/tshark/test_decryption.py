@@ -8,7 +8,6 @@ from pathlib import Path
 import pika
 import pytest
 
-from amqproxy.capture.decode import read_records
 from amqproxy.capture.files import read_packets
 from amqproxy.capture.packets import Dissector
 from amqproxy.capture.reassembly import Reassembler
@@ -20,6 +19,7 @@ from amqproxy.tshark import decryption
 from amqproxy.tshark.decryption import TLSDecryption
 from amqproxy.tshark.tshark import Tshark
 from tests.capture import building, golden
+from tests.capture.records import read_records
 from tests.cli.outcome import Amqproxy
 from tests.cli.process import DEADLINE, connected, port_in, start, until
 from tests.real.require import require, require_module

@@ -5,11 +5,11 @@ import struct
 
 import pytest
 
-from amqproxy.capture.decode import read_records
 from amqproxy.capture.files import read_packets
 from amqproxy.capture.warnings import CaptureWarning
 from amqproxy.tshark.tshark import Tshark
 from tests.capture import building, golden
+from tests.capture.records import read_records
 from tests.real.require import require, require_module
 
 pytestmark = pytest.mark.real

@@ -12,7 +12,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from msgspec import UNSET
 
-from amqproxy.capture.decode import read_decoded, read_records
+from amqproxy.capture.decode import read_decoded
 from amqproxy.capture.observed import observed
 from amqproxy.taps.observer import ObserverSettings
 from amqproxy.taps.record import Record
@@ -27,6 +27,7 @@ from amqproxy.views.columns import (
     separated_lines,
 )
 from tests.capture import golden
+from tests.capture.records import read_records
 
 FRAMES = kinds_shown(messages=False, findings=False)
 REPORTS = kinds_shown(messages=True, findings=True)

@@ -7,11 +7,13 @@ from typing import Self
 
 import msgspec
 
-from amqproxy.amqp010.controls import ConnectionStart
+from amqproxy.amqp010.controls import ConnectionStart, ConnectionStartOk
+from amqproxy.amqp010.errors import ProtocolError
 from amqproxy.amqp010.frame import CONTROL
 from amqproxy.amqp010.protocol_header import NAME
 from amqproxy.capture.amqp010.secrets import masked
 from amqproxy.capture.decoded import DecodedFrames
+from amqproxy.conversion.client_name import given_name
 from amqproxy.peer import CLIENT
 from amqproxy.taps.amqp010.record import record_amqp010_frame
 from amqproxy.taps.record import Record
@@ -50,6 +52,15 @@ class Amqp010DecodedFrames(DecodedFrames, frozen=True, gc=False, kw_only=True):
     @property
     def is_beginning(self) -> bool:
         return bool(self.frames[0].index == ConnectionStart.index)
+
+    def client_name(self) -> str | None:
+        for frame in self.frames:
+            if frame.index == ConnectionStartOk.index and frame.is_whole_segment:
+                try:
+                    return given_name(frame.method.client_properties or {})
+                except ProtocolError:
+                    return ""
+        return None
 
     def places(self) -> Iterator[tuple[int, bool, bool]]:
         for frame in self.frames:

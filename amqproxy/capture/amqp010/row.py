@@ -18,22 +18,12 @@ from amqproxy.taps.amqp010.record import plain
 from amqproxy.taps.amqp010.transfers import TransferProperties
 from amqproxy.taps.record import encoded
 
-ARGUMENT_COLUMNS = {
-    "exchange": "exchange",
-    "routing_key": "routing_key",
+_ARGUMENTS = ("exchange", "routing_key", "queue", "consumer_tag", "delivery_tag", "multiple", "redelivered", "requeue")
+ARGUMENT_COLUMNS = {name: name for name in (*_ARGUMENTS, "mandatory", "reply_code", "reply_text")} | {
     "binding_key": "routing_key",
-    "queue": "queue",
-    "consumer_tag": "consumer_tag",
     "destination": "consumer_tag",
-    "delivery_tag": "delivery_tag",
-    "multiple": "multiple",
-    "redelivered": "redelivered",
-    "requeue": "requeue",
-    "mandatory": "mandatory",
-    "reply_code": "reply_code",
     "error_code": "reply_code",
     "code": "reply_code",
-    "reply_text": "reply_text",
     "description": "reply_text",
     "text": "reply_text",
 }
@@ -42,21 +32,12 @@ ARGUMENT_COLUMNS = {
 SETTLEMENTS = (MessageAccept, MessageReject, MessageRelease)
 """Commands that settle transfers, named by a set of command ids."""
 
-PROPERTY_COLUMNS = {
-    "content_type": "content_type",
-    "content_encoding": "content_encoding",
-    "delivery_mode": "delivery_mode",
-    "priority": "priority",
-    "correlation_id": "correlation_id",
-    "reply_to": "reply_to",
-    "expiration": "expiration",
-    "message_id": "message_id",
+_CONTENT = ("content_type", "content_encoding", "delivery_mode", "priority", "correlation_id", "reply_to", "expiration")
+PROPERTY_COLUMNS = {name: name for name in (*_CONTENT, "message_id", "user_id", "app_id")} | {
     "message_timestamp": "timestamp",
     "message_type": "type",
-    "user_id": "user_id",
-    "app_id": "app_id",
 }
-"""Columns by property name of `TransferProperties`."""
+"""Property names of `TransferProperties` by column."""
 
 
 def row_of(frame: Frame, sender: str, command_id: int | None) -> dict[str, Any]:

@@ -7,11 +7,13 @@ from typing import Self
 
 import msgspec
 
+from amqproxy.amqp091.errors import ProtocolError
 from amqproxy.amqp091.frame import BODY, HEADER, METHOD
-from amqproxy.amqp091.methods import ConnectionStart
+from amqproxy.amqp091.methods import ConnectionStart, ConnectionStartOk
 from amqproxy.amqp091.protocol_header import NAME
 from amqproxy.capture.amqp091.secrets import masked
 from amqproxy.capture.decoded import DecodedFrames
+from amqproxy.conversion.client_name import given_name
 from amqproxy.taps.record import Record, record_frame
 
 
@@ -40,6 +42,15 @@ class Amqp091DecodedFrames(DecodedFrames, frozen=True, gc=False):
     def is_beginning(self) -> bool:
         first = self.frames[0]
         return bool(first.kind == METHOD and first.index == ConnectionStart.index)
+
+    def client_name(self) -> str | None:
+        for frame in self.frames:
+            if frame.index == ConnectionStartOk.index:
+                try:
+                    return given_name(frame.method.client_properties.values_by_name)
+                except ProtocolError:
+                    return ""
+        return None
 
     def places(self) -> Iterator[tuple[int, bool, bool]]:
         for frame in self.frames:

@@ -4,17 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
 
-from amqproxy.amqp010.controls import ConnectionStartOk as Amqp010StartOk
-from amqproxy.amqp010.errors import ProtocolError as Amqp010Error
-from amqproxy.amqp010.login import NAME_PROPERTIES
-from amqproxy.amqp010.wire import Map
-from amqproxy.amqp091.errors import ProtocolError
-from amqproxy.amqp091.frame import METHOD
-from amqproxy.amqp091.methods import ConnectionStartOk
-from amqproxy.amqp091.transitions import CLIENT
-from amqproxy.capture.amqp010.decoded_frames import Amqp010DecodedFrames
 from amqproxy.capture.decoded import Decoded, DecodedFrames, SkippedBytes, StreamEnded
 from amqproxy.capture.selection.session_legs import SessionLegs
+from amqproxy.peer import CLIENT
 from amqproxy.taps.text import printable
 
 MAX_HELD = 16
@@ -63,7 +55,7 @@ class Conversation:
             if is_wanted is None:
                 waiting = held[stream]
                 waiting.append(each)
-                given = _told(each)
+                given = each.client_name() if isinstance(each, DecodedFrames) and each.sender == CLIENT else None
                 if client_stream is not None and self._name in each.connection.casefold():
                     given = self._name  # the name matches that of its upstream connection
                 if given is None and _may_be_told(each) and len(waiting) < MAX_HELD:
@@ -125,39 +117,6 @@ class Conversation:
         more = f"\n  and {self._other_connections} more" if self._other_connections else ""
         there = "".join(f"\n  {each}" for each in self._connections)
         return f"no connection is {self._text}: there are{there}{more}"
-
-
-def given_name(method: ConnectionStartOk | Amqp010StartOk) -> str:
-    """Return the client's name for its connection; "" if it gives none."""
-    if isinstance(method, Amqp010StartOk):
-        given = method.client_properties or Map()
-        names = [given.get(name) for name in NAME_PROPERTIES]
-        return next((name for name in names if isinstance(name, str) and name), "")
-    name = method.client_properties.values_by_name.get("connection_name")
-    if isinstance(name, bytes):
-        name = name.decode(errors="replace")
-    return name if isinstance(name, str) else ""
-
-
-def _told(decoded: Decoded) -> str | None:
-    """Return the client's name for its connection in these frames, "" if it gives none; None without start-ok."""
-    if not isinstance(decoded, DecodedFrames) or decoded.sender != CLIENT:
-        return None
-    if isinstance(decoded, Amqp010DecodedFrames):
-        for each in decoded.frames:
-            if each.index == Amqp010StartOk.index and each.is_whole_segment:
-                try:
-                    return given_name(each.method)
-                except Amqp010Error:
-                    return ""
-        return None
-    for frame in decoded.frames:
-        if frame.kind == METHOD and frame.index == ConnectionStartOk.index:
-            try:
-                return given_name(frame.method)
-            except ProtocolError:
-                return ""
-    return None
 
 
 def _may_be_told(each: Decoded) -> bool:

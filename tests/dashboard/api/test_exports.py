@@ -12,10 +12,10 @@ from pathlib import Path
 import pytest
 import yaml
 
-from amqproxy.capture.decode import read_records
 from amqproxy.configuration.config_file import load
 from dashboard.api.exports import MAX_EXPORTS, Exports
 from dashboard.problem import Problem
+from tests.capture.records import read_records
 from tests.dashboard.conftest import CAPTURES, Dashboard
 
 EXPORT = "/api/v1/sources/0/export"

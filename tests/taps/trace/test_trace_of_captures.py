@@ -11,7 +11,7 @@ import pytest
 from amqproxy.amqp091.protocol_header import NAME
 from amqproxy.amqp091.transitions import ANSWERS, CLIENT, Peer
 from amqproxy.capture.amqp091.decoded_frames import Amqp091DecodedFrames
-from amqproxy.capture.decode import read_decoded, read_records
+from amqproxy.capture.decode import read_decoded
 from amqproxy.capture.decoded import DecodedProtocolHeader, SkippedBytes
 from amqproxy.taps.trace.amqp091.connection_trace import Trace
 from amqproxy.taps.trace.events import (
@@ -27,6 +27,7 @@ from amqproxy.taps.trace.events import (
     TraceEvent,
 )
 from tests.capture import golden, shared_captures
+from tests.capture.records import read_records
 
 CAPTURES = [*golden.captures(), *shared_captures.files()]
 CONTENTS = ("basic.publish", "basic.deliver", "basic.get-ok", "basic.return")
