@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Annotated
+from typing import Annotated, ClassVar
 
 from amqproxy.amqp010.domains import CloseCode, DetachCode
 from amqproxy.amqp010.fields import (
@@ -40,6 +40,8 @@ class ConnectionStart(Control, frozen=True):
 class ConnectionStartOk(Control, frozen=True):
     """The client's mechanism and locale, and its first response (a secret)."""
 
+    secret: ClassVar[str] = "response"
+
     client_properties: Map | None = None
     mechanism: Required[Str8] = None
     response: Required[Vbin32] = None
@@ -56,6 +58,8 @@ class ConnectionSecure(Control, frozen=True):
 @_control("connection.secure-ok", 0x1, 0x4, must="server")
 class ConnectionSecureOk(Control, frozen=True):
     """The response to a challenge (a secret)."""
+
+    secret: ClassVar[str] = "response"
 
     response: Required[Vbin32] = None
 

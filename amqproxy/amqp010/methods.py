@@ -40,6 +40,8 @@ class Method(msgspec.Struct, frozen=True, gc=False):
     may: ClassVar[tuple[str, ...]]
     responses: ClassVar[tuple[str, ...]]
     carries_content: ClassVar[bool]
+    secret: ClassVar[str] = ""
+    """The field that is masked wherever the method is shown, recorded or read by rules."""
     decoder: ClassVar[StructDecoder]
 
     def encode(self) -> bytes:

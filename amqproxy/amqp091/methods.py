@@ -49,6 +49,8 @@ class Method(msgspec.Struct, frozen=True, gc=False):
     layout: ClassVar[bytes]
     spoken: ClassVar[tuple[tuple[str, str], ...]]
     carries_content: ClassVar[bool]
+    secret: ClassVar[str] = ""
+    """The field that is masked wherever the method is shown, recorded or read by rules."""
 
     def encode(self) -> bytes:
         """Return the payload of the method's frame: its two ids, then its arguments."""
@@ -118,6 +120,8 @@ class ConnectionStart(Method, frozen=True):
 class ConnectionStartOk(Method, frozen=True):
     """The client's mechanism, and its first response (a secret)."""
 
+    secret: ClassVar[str] = "response"
+
     client_properties: FieldTable = EMPTY
     mechanism: ShortStr = "PLAIN"
     response: LongStr = b""
@@ -134,6 +138,8 @@ class ConnectionSecure(Method, frozen=True):
 @_method("connection.secure-ok", 10, 21)
 class ConnectionSecureOk(Method, frozen=True):
     """The response to a challenge (a secret)."""
+
+    secret: ClassVar[str] = "response"
 
     response: LongStr = b""
 
@@ -202,6 +208,8 @@ class ConnectionUnblocked(Method, frozen=True):
 @_method("connection.update-secret", 10, 70)
 class ConnectionUpdateSecret(Method, frozen=True):
     """RabbitMQ's: a new credential for an open connection (a secret)."""
+
+    secret: ClassVar[str] = "new_secret"
 
     new_secret: LongStr = b""
     reason: ShortStr = ""

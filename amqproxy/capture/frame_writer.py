@@ -23,7 +23,6 @@ from amqproxy.capture.amqp091.decoded_frames import Amqp091DecodedFrames
 from amqproxy.capture.decoded import Decoded, DecodedFrames, records_of
 from amqproxy.taps.amqp091.chunk import Amqp091Chunk
 from amqproxy.taps.note import NOTHING
-from amqproxy.taps.record import SECRETS
 
 if not cython.compiled:
     from amqproxy.compiled.byte_access import field_size_at, long_at, put_bytes
@@ -39,9 +38,8 @@ _RESERVED, _SECRET = b" *"
 def _codes(index: int) -> bytes:
     """Return the code of each field of a method in the output: a space if it is reserved, `*` if it is secret."""
     cls = BY_INDEX[index]
-    secret = SECRETS.get(cls.name)
     codes = zip(cls.__struct_fields__, cls.layout, strict=True)
-    return bytes(_RESERVED if f.startswith("reserved_") else _SECRET if f == secret else code for f, code in codes)
+    return bytes(_RESERVED if f.startswith("reserved_") else _SECRET if f == cls.secret else code for f, code in codes)
 
 
 _INDEX_OF = cython.declare(bytes, index_table())

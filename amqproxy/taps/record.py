@@ -22,11 +22,6 @@ from amqproxy.taps.note import NOTHING, Note
 from amqproxy.taps.protocol_error import AnyProtocolError
 
 MASK = "<masked>"
-SECRETS = {
-    "connection.start-ok": "response",
-    "connection.secure-ok": "response",
-    "connection.update-secret": "new_secret",
-}
 TYPES = {METHOD: "method", HEADER: "header", BODY: "body", HEARTBEAT: "heartbeat"}
 
 
@@ -186,9 +181,8 @@ def record_error(
 def arguments(method: Method) -> dict[str, Any]:
     """Return a method's fields in JSON form, with secrets masked."""
     found = {name: json_value(value) for name, value in method.to_dict().items()}
-    secret = SECRETS.get(method.name)
-    if secret:
-        found[secret] = MASK
+    if method.secret:
+        found[method.secret] = MASK
     return found
 
 

@@ -11,7 +11,7 @@ from amqproxy.amqp091.errors import ProtocolError
 from amqproxy.amqp091.frame import BODY, HEADER, METHOD, Frame
 from amqproxy.amqp091.properties import ContentHeader
 from amqproxy.amqp091.wire import Array, Table
-from amqproxy.taps.record import MASK, SECRETS
+from amqproxy.taps.record import MASK
 from amqproxy.tshark import known_faults
 from amqproxy.tshark.dissected_frame import DissectedFrame, Shown
 
@@ -68,14 +68,13 @@ def _method_differences(frame: Frame, dissected: DissectedFrame, known: str | No
     if dissected.method in known_faults.UNNAMED:
         known = known_faults.NO_NAME
     values = method.to_dict()
-    secret = SECRETS.get(method.name)
     shown = {name: each for name, each in dissected.fields.items() if name not in known_faults.ONLY_THEIRS}
     for name in values:
         for other in known_faults.THEIR_NAMES.get(name, ()):
             if other in shown:
                 shown[name] = shown.pop(other)
     for each in _differences(values, shown, known):
-        yield msgspec.structs.replace(each, ours=MASK, theirs=MASK) if each.field == secret else each
+        yield msgspec.structs.replace(each, ours=MASK, theirs=MASK) if each.field == method.secret else each
 
 
 def _differences(ours: Mapping[str, Any], theirs: Mapping[str, Shown], known: str | None) -> Iterator[FieldDifference]:

@@ -11,7 +11,7 @@ import struct
 from amqproxy.amqp010.frame import COMMAND
 from amqproxy.amqp010.methods import BY_INDEX
 from amqproxy.amqp010.properties import DeliveryProperties, FragmentProperties, MessageProperties, ReplyTo
-from amqproxy.taps.record import MASK, SECRETS, encoded, json_value
+from amqproxy.taps.record import MASK, encoded, json_value
 
 try:
     import cython
@@ -49,9 +49,7 @@ def _keys(names: tuple[str, ...]) -> tuple[bytes, ...]:
 
 _LAYOUTS = cython.declare(tuple, tuple(cls.layout for cls in BY_INDEX))
 _METHOD_KEYS = cython.declare(tuple, tuple(_keys(tuple(name for name, _ in cls.spoken)) for cls in BY_INDEX))
-_SECRETS = cython.declare(
-    tuple, tuple(cls.fields.index(SECRETS[cls.name]) if cls.name in SECRETS else -1 for cls in BY_INDEX)
-)
+_SECRETS = cython.declare(tuple, tuple(cls.fields.index(cls.secret) if cls.secret else -1 for cls in BY_INDEX))
 _MASK = cython.declare(bytes, encoded(MASK))
 _DELIVERY = cython.declare(bytes, DeliveryProperties.layout)
 _DELIVERY_KEYS = cython.declare(tuple, _keys(DeliveryProperties.fields))

@@ -6,15 +6,14 @@ that could belong to a secret is replaced.
 
 from __future__ import annotations
 
-from amqproxy.amqp010.controls import ConnectionSecureOk, ConnectionStartOk
 from amqproxy.amqp010.errors import ProtocolError
 from amqproxy.amqp010.frame import BODY, CONTROL, FIRST_FRAME, HEADER, OVERHEAD, WHOLE_SEGMENT, Frame
+from amqproxy.amqp010.methods import BY_INDEX
 from amqproxy.capture.amqp010.frame_cuts import frame_bounds
 
 _MASK = b"*"
-_CODES = {bytes([each.class_code, each.method_code]): each for each in (ConnectionStartOk, ConnectionSecureOk)}
 _CODE = 2
-_SIGNATURES = tuple(_CODES)
+_SIGNATURES = tuple(bytes([each.class_code, each.method_code]) for each in BY_INDEX if each.secret)
 
 
 def masked(data: bytes) -> bytes:
@@ -48,7 +47,7 @@ def _secret(data: bytes, start: int, end: int) -> tuple[int, int] | None:
     if not data[start] & FIRST_FRAME:  # continuation of an earlier one, such as a long Kerberos ticket
         is_first_channel = int.from_bytes(data[start + 6 : start + 8]) == 0
         return (payload, end) if kind == CONTROL and is_first_channel else None
-    if data[payload : payload + _CODE] not in _CODES:
+    if data[payload : payload + _CODE] not in _SIGNATURES:
         return None
     whole = payload + _CODE, end
     if kind != CONTROL or data[start] & WHOLE_SEGMENT != WHOLE_SEGMENT:

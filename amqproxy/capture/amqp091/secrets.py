@@ -6,15 +6,14 @@ secret is replaced.
 
 from __future__ import annotations
 
-from amqproxy.amqp091.methods import ConnectionStartOk
+from amqproxy.amqp091.methods import BY_INDEX, ConnectionStartOk
 from amqproxy.capture.amqp091.frame_cuts import secret_frame
 
 _MASK = b"*"
 _METHOD = 7
 _ARGUMENTS = 11
 _START_OK = ConnectionStartOk.method_id
-_SIGNATURES = (b"\0\x0a\0\x0b", b"\0\x0a\0\x15", b"\0\x0a\0\x46")
-"""Class and method of start-ok, secure-ok and update-secret."""
+_SIGNATURES = tuple(each.class_id.to_bytes(2) + each.method_id.to_bytes(2) for each in BY_INDEX if each.secret)
 
 
 def masked(data: bytes) -> bytes:

@@ -10,7 +10,7 @@ import msgspec
 
 from amqproxy.amqp091.commands import Command
 from amqproxy.amqp091.frame import HEARTBEAT
-from amqproxy.amqp091.methods import ConnectionOpenOk
+from amqproxy.amqp091.methods import BY_INDEX, ConnectionOpenOk
 from amqproxy.amqp091.properties import Properties
 from amqproxy.amqp091.transitions import CLIENT
 from amqproxy.amqp091.wire import Array, Table
@@ -143,7 +143,7 @@ def body_json(context: CommandContext) -> Any:
         return None
 
 
-SECRETS = frozenset({"response", "new_secret"})
+SECRETS = frozenset(cls.secret for cls in BY_INDEX if cls.secret)
 """Fields without an attribute: a rule that could read them could also log them."""
 
 

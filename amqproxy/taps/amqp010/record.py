@@ -20,7 +20,7 @@ from amqproxy.amqp010.sequence import ByteRanges, SequenceSet
 from amqproxy.amqp010.structs import Struct
 from amqproxy.amqp010.wire import Array, List, Map, UnknownStruct
 from amqproxy.taps.note import NOTHING, Note
-from amqproxy.taps.record import MASK, SECRETS, Record, excerpt, json_entries, json_value
+from amqproxy.taps.record import MASK, Record, excerpt, json_entries, json_value
 
 TYPES = {each: each.name.lower() for each in SegmentType}
 
@@ -87,9 +87,8 @@ def record_amqp010_frame(
 def arguments(method: Method) -> dict[str, Any]:
     """Return a method's fields in JSON form, with secrets masked."""
     found = {name: plain(value) for name, value in method.to_dict().items()}
-    secret = SECRETS.get(method.name)
-    if secret in found:
-        found[secret] = MASK
+    if method.secret in found:
+        found[method.secret] = MASK
     return found
 
 

@@ -14,7 +14,7 @@ from amqproxy.amqp010.methods import Method
 from amqproxy.amqp010.sequence import SequenceSet
 from amqproxy.amqp010.structs import Struct
 from amqproxy.amqp010.wire import Array, Map, UnknownStruct
-from amqproxy.taps.record import MASK, SECRETS
+from amqproxy.taps.record import MASK
 from amqproxy.tshark import known_faults
 from amqproxy.tshark.amqp010.dissection import WHOLE, fields_of
 from amqproxy.tshark.dissected_frame import DissectedFrame, Shown
@@ -48,13 +48,13 @@ def _method_differences(method: Method, dissected: DissectedFrame) -> Iterator[F
     ours = {name: getattr(method, field) for name, field in method.spoken}
     theirs = dict(dissected.fields)
     whole = theirs.pop(WHOLE, None)
-    secret, xid = SECRETS.get(method.name), ours.get("xid")
+    xid = ours.get("xid")
     has_size = xid is not None and not xid.is_plain
     for each in _differences(ours, theirs, "", whole):
         known = each.known or known_faults.OF_FIELDS.get((method.name, each.field.partition(".")[0]))
         if known is None and has_size:
             known = known_faults.XID
-        values = (MASK, MASK) if each.field == secret else (each.ours, each.theirs)
+        values = (MASK, MASK) if each.field == method.secret else (each.ours, each.theirs)
         yield FieldDifference(each.field, *values, known)
 
 
