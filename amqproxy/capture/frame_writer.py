@@ -63,9 +63,9 @@ class FrameWriter:
         """Add a decoded item; return the number of its frames or records."""
         count: cython.Py_ssize_t = 0
         item: Any = passed
-        is_amqp091: cython.bint = isinstance(item, Amqp091DecodedFrames)
-        # Two checks, each of an exact class: that of their base class takes a microsecond.
-        is_frames: cython.bint = is_amqp091 or isinstance(item, Amqp010DecodedFrames)
+        # By the exact class, since `isinstance` takes a third of a microsecond for a struct of another class.
+        is_amqp091: cython.bint = type(item) is Amqp091DecodedFrames
+        is_frames: cython.bint = is_amqp091 or type(item) is Amqp010DecodedFrames
         if not is_frames or item.note is not NOTHING or not self._begin(item):
             return int(self._add_records(item))
         frames = item.frames

@@ -55,10 +55,12 @@ class TextLines(FrameLines):
     @cython.cfunc
     @cython.exceptval(-1, check=False)
     def _begin(self, passed: DecodedFrames) -> cython.bint:
-        if not isinstance(passed, Amqp091DecodedFrames) or (self._has_both_legs and passed.leg):
+        if type(passed) is not Amqp091DecodedFrames or (self._has_both_legs and passed.leg):
             return False
-        self._head = bytearray(f"{clock(passed.ts_ns)} #{passed.stream:<3} {ARROWS[passed.sender]} ".encode())
-        self._head_size = len(self._head)
+        head: bytes = f"{clock(passed.ts_ns)} #{passed.stream:<3} {ARROWS[passed.sender]} ".encode()
+        if len(self._head) < len(head):
+            self._head = bytearray(2 * len(head))
+        self._head_size = put_bytes(self._head, 0, head)
         return True
 
     @cython.cfunc
