@@ -15,7 +15,7 @@ from amqproxy.amqp010.frame import BODY, COMMAND, HEADER, OVERHEAD, Frame
 from amqproxy.amqp010.methods import BY_INDEX, PACK, spec_name
 from amqproxy.capture.amqp010.secrets import masked
 from amqproxy.taps.amqp010.record import FLAGS, TYPES
-from amqproxy.taps.record import MASK, SECRETS, excerpt
+from amqproxy.taps.record import MASK, excerpt
 from dashboard.amqp010_values import coded_struct, struct_fields
 from dashboard.field import MAX_TEXT, Field
 
@@ -89,9 +89,8 @@ def _method(frame: Frame, raw: bytes) -> Iterator[Field]:
     names = [spec_name(field) for field in cls.fields]
     is_transfer = cls is MessageTransfer
     paths = [name if name in _OWN_NAMES and not is_transfer else _PATHS.get(name, f"fields.{name}") for name in names]
-    secret = SECRETS.get(cls.name)
     for field in struct_fields(raw, at, len(raw), cls, names, paths, PACK):
-        if field.name == secret:
+        if field.name == cls.secret:
             field = Field(name=field.name, start=field.start, end=field.end, type=field.type, value=MASK)
         yield field
 

@@ -16,7 +16,7 @@ from amqproxy.amqp091.methods import BY_INDEX, spec_name
 from amqproxy.amqp091.properties import Properties
 from amqproxy.amqp091.wire import MAX_TABLE_DEPTH, Table
 from amqproxy.capture.amqp091.secrets import masked
-from amqproxy.taps.record import MASK, SECRETS, TYPES, excerpt, json_value
+from amqproxy.taps.record import MASK, TYPES, excerpt, json_value
 from dashboard.field import MAX_ENTRIES, MAX_TEXT, Field, filter_for, inner_path, rest_of_entries, shown
 
 _TYPE_NAMES = {
@@ -105,7 +105,7 @@ def _method(frame: Frame, raw: bytes, end: int) -> Iterator[Field]:
         name="method", start=9, end=11, type="short", value=cls.name, filter=f"method == {json.dumps(cls.name)}"
     )
     names = [spec_name(each) for each in cls.__struct_fields__]
-    yield from _fields(raw, 11, names, cls.layout.decode(), SECRETS.get(cls.name), "")
+    yield from _fields(raw, 11, names, cls.layout.decode(), cls.secret, "")
 
 
 def _header(raw: bytes, end: int) -> Iterator[Field]:
@@ -120,10 +120,10 @@ def _header(raw: bytes, end: int) -> Iterator[Field]:
     names = [Properties.__struct_fields__[place] for place in present]
     yield Field(name="flags", start=19, end=21, type="short", value=names)
     layout = Properties.layout.decode()
-    yield from _fields(raw, 21, names, "".join(layout[place] for place in present), None, "properties.")
+    yield from _fields(raw, 21, names, "".join(layout[place] for place in present), "", "properties.")
 
 
-def _fields(raw: bytes, at: int, names: Sequence[str], layout: str, secret: str | None, prefix: str) -> Iterator[Field]:
+def _fields(raw: bytes, at: int, names: Sequence[str], layout: str, secret: str, prefix: str) -> Iterator[Field]:
     """Yield the fields of a layout from `at` on: a method's arguments, or properties."""
     place = 0
     while place < len(layout):
