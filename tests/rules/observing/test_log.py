@@ -43,9 +43,8 @@ def test_a_line_is_logged(text: str, context: CommandContext, logged: tuple[str,
 
 
 def test_no_secret_is_ever_logged() -> None:
-    assert (
-        {each.secret for each in (*BY_INDEX, *AMQP010_METHODS) if each.secret} == SECRETS == {"response", "new_secret"}
-    )
+    declared = {each.secret for each in BY_INDEX} | {each.secret for each in AMQP010_METHODS}
+    assert declared - {""} == SECRETS == {"response", "new_secret"}
     made = rule('action = "log"\ntext = "{fields} {fields.response} {fields.new_secret}"')
     for method in (
         ConnectionStartOk(response=b"\0guest\0s3cret"),
