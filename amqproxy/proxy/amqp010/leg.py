@@ -12,11 +12,15 @@ from amqproxy.amqp010.frame import Frame, encode_method
 from amqproxy.amqp010.frame_reader import FrameReader
 from amqproxy.amqp010.methods import Method
 from amqproxy.amqp010.tally import Tally
+from amqproxy.amqp010.transitions import MAY_CLOSE
 from amqproxy.amqp091.errors import ProtocolError as ProtocolError091
 from amqproxy.conversion.error_codes import connection_code
 from amqproxy.peer import Peer
+from amqproxy.proxy.interception.effects import ConnectionRefusal
 from amqproxy.proxy.leg import Leg
+from amqproxy.proxy.session.closing import REFUSED
 from amqproxy.proxy.turns import TurnQueue
+from amqproxy.rules.context import Client
 from amqproxy.sockets.transport import Transport
 from amqproxy.taps.amqp010.chunk import Amqp010Chunk
 
@@ -67,6 +71,10 @@ class Amqp010Leg(Leg[Connection]):
     @property
     def awaits_close_ok(self) -> bool:
         return self.is_framed and super().awaits_close_ok
+
+    def expects_close(self, error: ProtocolError091, client: Client) -> bool:
+        is_refusal = error is REFUSED or isinstance(error, ConnectionRefusal)
+        return is_refusal and self.is_framed and self.connection.state in MAY_CLOSE
 
     def close(self, error: ProtocolError091) -> bytes:
         text = error.text.encode("utf-8", "replace")[:MAX_REPLY_TEXT].decode("utf-8", "ignore")

@@ -6,10 +6,7 @@ import math
 import random
 import time
 from collections.abc import Callable, Mapping
-from contextlib import suppress
 from typing import Any
-
-import trio
 
 from amqproxy.amqp010.command_numbering import CommandNumbering
 from amqproxy.amqp010.controls import (
@@ -23,6 +20,7 @@ from amqproxy.amqp010.controls import (
 )
 from amqproxy.amqp010.domains import CloseCode, Track
 from amqproxy.amqp010.errors import FramingError, ProtocolError
+from amqproxy.amqp010.errors import Scope as Scope010
 from amqproxy.amqp010.frame import encode_method
 from amqproxy.amqp010.methods import Method
 from amqproxy.amqp010.protocol_header import HEADER, NAME
@@ -30,9 +28,9 @@ from amqproxy.amqp010.transitions import SessionState as SessionPhase
 from amqproxy.amqp091.errors import PreconditionFailed, Scope
 from amqproxy.amqp091.methods import ConnectionStartOk as ConnectionStartOk091
 from amqproxy.amqp091.protocol_header import foreign_answer
+from amqproxy.conversion.error_codes import connection_code
 from amqproxy.conversion.method_views import DEFAULT_VHOST, method_view
 from amqproxy.peer import CLIENT, SERVER, Peer
-from amqproxy.process.exception_frames import release_frames
 from amqproxy.proxy.amqp010.direction import Amqp010Direction
 from amqproxy.proxy.amqp010.drain import Amqp010Drain
 from amqproxy.proxy.amqp010.interception.interceptor import Amqp010Interceptor
@@ -40,12 +38,11 @@ from amqproxy.proxy.amqp010.leg import Amqp010Leg
 from amqproxy.proxy.amqp010.packed_leg import Amqp010PackedLeg
 from amqproxy.proxy.amqp010.pass_through import Amqp010PassThrough
 from amqproxy.proxy.amqp010.session_meter import Amqp010SessionMeter
+from amqproxy.proxy.interception.effects import ConnectionRefusal
 from amqproxy.proxy.mirroring.mirror_publisher import MirrorLogin
-from amqproxy.proxy.session.relay import Relay
 from amqproxy.proxy.session.session_parts import SessionParts
-from amqproxy.proxy.session.session_report import SessionEnd
 from amqproxy.proxy.session.session_services import SessionServices
-from amqproxy.proxy.session.traffic import Traffic, end_soon
+from amqproxy.proxy.session.traffic import Traffic
 from amqproxy.pump.amqp010.idle_connection import Amqp010IdleConnection
 from amqproxy.pump.amqp010.pumped_connection import Amqp010PumpedConnection
 from amqproxy.pump.pumps import AnyPumped
@@ -53,7 +50,6 @@ from amqproxy.rules.amqp010.client_info import updated_amqp010_client
 from amqproxy.rules.context import Client
 from amqproxy.rules.engine.evaluator import RuleSet
 from amqproxy.rules.verdict import Close
-from amqproxy.sockets.transport import TransportBroken
 from amqproxy.taps.amqp010.session_ends import SessionEnds
 from amqproxy.taps.topology.client_requests import ChannelView, ClientRequests
 
@@ -91,7 +87,6 @@ class Amqp010Traffic(Traffic):
         self._ends = SessionEnds()
         self._is_login = True
         self._may_drop = False
-        self._is_refused = False
         self.passage = self._new_pass_through(parts.known)
         self._show_observer(self.passage)
 
@@ -294,48 +289,9 @@ class Amqp010Traffic(Traffic):
     def _is_abnormal_end(self) -> bool:
         return self.is_open
 
-    async def _refuse(self, relay: Relay, error: Exception, scope: trio.CancelScope) -> None:
-        """Read from the sender until it has answered the interceptor's connection.close, or is gone."""
-        interceptor, source = self.interceptor, relay.source
-        assert interceptor is not None  # a pass-through refuses nothing
-        assert isinstance(error, ProtocolError)
-        if not interceptor.is_over:
-            interceptor.close(error, f"the {source.peer} broke the protocol")
-        if interceptor.refusal is None and not self._is_refused:
-            self._report.note_violation(source.peer, error)
-        self._finish(error)
-        await self._linger(interceptor, source)
-        with suppress(TransportBroken):  # otherwise peers that have answered may wait for each other's close
-            await relay.target.transport.send_eof()
-        release_frames(error)
-
-    def _end_if_over(self) -> None:
-        if self.passage.refusal is not None:
-            self._finish(self.passage.refusal)
-
-    def _finish(self, error: Any) -> None:
-        if self._is_refused:
-            return
-        self._is_refused = True
-        self._report.finish(SessionEnd("proxy", int(error.code), error.reply_text))
-        if self._tasks is not None:
-            end_soon(self._tasks.cancel_scope, self._limits.close_timeout)
-
-    async def _linger(self, interceptor: Amqp010Interceptor, source: Any) -> None:
-        """Read from a peer that was sent connection.close, until it has answered or is gone."""
-        reader, data = source.reader, b""
-        with suppress(TransportBroken):
-            await self._send_released()
-            while not source.is_closed:
-                if not reader.is_paused:
-                    data = await source.transport.receive() or b""
-                    if not data:
-                        break
-                if reader.error is None:
-                    frames = reader.resume() if reader.is_paused else reader.feed(data)
-                    interceptor.take(source.peer, frames, trio.current_time())
-                    await self._send_released()
-                    await trio.lowlevel.checkpoint()
+    def _as_answered(self, sender: Peer, error: ProtocolError, direction: Any) -> ConnectionRefusal:
+        code = connection_code(int(error.code)) if error.scope is Scope010.CONNECTION else CloseCode.FRAMING_ERROR
+        return ConnectionRefusal(Close(Scope.CONNECTION, int(code), error.reply_text))
 
     def let_go(self) -> None:
         super().let_go()

@@ -20,7 +20,7 @@ from amqproxy.proxy.interception.actions import (
     Wait,
 )
 from amqproxy.proxy.interception.delayed_commands import Channel, D, DelayedCommands, Steps
-from amqproxy.proxy.interception.effects import InterceptorEffects, InterceptorFault
+from amqproxy.proxy.interception.effects import ConnectionRefusal, InterceptorEffects, InterceptorFault
 from amqproxy.proxy.interception.evaluation import Evaluation
 from amqproxy.rules.verdict import Close, Verdict
 from amqproxy.taps.note import Note
@@ -79,11 +79,9 @@ class ActionExecutor(ABC, Generic[C, D, EvaluationT]):
 
     def go_on(self, steps: Steps[C]) -> None:
         """Carry out the steps of delayed and queued commands, until the connection ends."""
-        for step in steps:
+        while not self.is_over and (step := next(steps, None)) is not None:
             with self.blaming(step.sender):
                 self.do(step.channel, step.actions())
-            if self.is_over:
-                return
 
     @contextmanager
     def blaming(self, sender: Peer) -> Iterator[None]:
@@ -92,11 +90,7 @@ class ActionExecutor(ABC, Generic[C, D, EvaluationT]):
             yield
         except self.ERROR as error:
             if not self.is_over:
-                self._end_for(sender, error)
-
-    @abstractmethod
-    def _end_for(self, sender: Peer, error: Any) -> None:
-        """End the connection for an error in a delayed command of a peer."""
+                self.fault = InterceptorFault(sender, error)
 
     # --- commands
 
@@ -129,9 +123,9 @@ class ActionExecutor(ABC, Generic[C, D, EvaluationT]):
     def _close_channel(self, channel: C, action: CloseChannel) -> None:
         self.do(channel, channel.close(action.cause, action.close, action.note))
 
-    @abstractmethod
     def _close_connection(self, channel: C, action: CloseConnection) -> None:
-        """End the connection on behalf of a rule."""
+        self.refusal = ConnectionRefusal(action.close)
+        self.refusal.class_id, self.refusal.method_id = action.class_and_method
 
 
 ActionExecutor.DONE_BY = {

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import msgspec
 
 from amqproxy.amqp091.commands import Command
@@ -49,7 +51,7 @@ class ConnectionRefusal(ProtocolError):
 class InterceptorFault(Exception):
     """A delayed or held command of `sender` cannot be processed because of `error`."""
 
-    def __init__(self, sender: Peer, error: ProtocolError) -> None:
+    def __init__(self, sender: Peer, error: Any) -> None:
         super().__init__(str(error))
         self.sender = sender
         self.error = error

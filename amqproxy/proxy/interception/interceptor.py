@@ -167,7 +167,7 @@ class Interceptor(ABC, Generic[C, D]):
     def is_full(self, sender: Peer) -> bool:
         """Whether reading from a peer must stop, since too many bytes of its frames are queued here."""
         size = self.loads[sender].size
-        return (size > MAX_HELD or (size > 0 and self.share.is_over)) and self._leaves_room()
+        return (size > MAX_HELD or (size > 0 and self.share.is_over)) and not self.is_over and self._leaves_room()
 
     @property
     def refusal(self) -> Any:

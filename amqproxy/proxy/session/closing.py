@@ -15,6 +15,7 @@ from amqproxy.proxy.session.opening import turn_away
 from amqproxy.proxy.session.session_report import SessionEnd, SessionReport
 from amqproxy.rules.context import Client
 from amqproxy.sockets.transport import Transport
+from amqproxy.taps.protocol_error import AnyProtocolError
 
 FAILURE = InternalError("the proxy failed; its log says how")
 SHUTDOWN = ConnectionForced("the proxy is shutting down")
@@ -79,7 +80,7 @@ class Closing:
         self._report.finish(SessionEnd("proxy", refusal.code, refusal.reply_text))
         self._closes = {CLIENT: refusal, SERVER: REFUSED}
 
-    def refuse(self, sender: Peer, error: ProtocolError, answer: ProtocolError) -> None:
+    def refuse(self, sender: Peer, error: AnyProtocolError, answer: ProtocolError) -> None:
         """End the session for an error of `sender`, which is sent `answer`; the other peer gets a neutral close."""
         self._report.note_violation(sender, error)
         other = ConnectionForced(f"the {sender} broke the protocol: {error.reply_text}")

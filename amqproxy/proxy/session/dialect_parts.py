@@ -147,8 +147,8 @@ class DialectParts(ABC):
 
     # --- the end
 
-    def _as_answered(self, sender: Peer, error: ProtocolError, direction: Direction | None) -> ProtocolError:
-        """Return the error to report to `sender`, which caused `error`."""
+    def _as_answered(self, sender: Peer, error: Any, direction: Direction | None) -> Any:
+        """Return the error to report to `sender`, which caused `error`, as a 0-9-1 one."""
         return error
 
     def _is_abnormal_end(self) -> bool:

@@ -192,7 +192,7 @@ class Relay:
             except TransportBroken:
                 return DirectionEnding.TARGET_GONE
             if not direction.passage.relays_unseen:
-                await self._answer()
+                await self._answer(error)
             if error is not None:
                 raise error
             drain = direction.drain
@@ -297,8 +297,8 @@ class Relay:
             gathered.append(output)
         return b"".join(gathered), error
 
-    async def _answer(self) -> None:
-        """Send queued replies to the source, then wait while too many of its bytes are queued."""
+    async def _answer(self, error: Exception | None) -> None:
+        """Send queued replies to the source, then wait while too many of its bytes are queued, unless it has erred."""
         source = self.source
         replies = self.passage.take_output(source.peer)
         if replies:
@@ -306,7 +306,7 @@ class Relay:
                 self._measure(True, replies, time.perf_counter())
             with suppress(TransportBroken):  # the relay of the other direction reports the failure
                 await source.transport.send(replies)
-        while self.passage.is_full(source.peer):
+        while error is None and self.passage.is_full(source.peer):
             self._room = trio.Event()
             await self._room.wait()
 

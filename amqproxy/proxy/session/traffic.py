@@ -15,7 +15,6 @@ from typing import Any
 
 import trio
 
-from amqproxy.amqp091.errors import ProtocolError
 from amqproxy.peer import CLIENT, SERVER, Peer
 from amqproxy.process.exception_frames import release_frames
 from amqproxy.proxy.faulty_transport import EndedByFault, FaultyTransport, cause_of_end
@@ -134,7 +133,7 @@ class Traffic(DialectParts):
                 if ending is DirectionEnding.TARGET_GONE:
                     source.unfed = relay.direction.take_unfed()
                     await self._outlast(target, source, scope)
-            except (self.ERROR, InterceptorFault) as error:
+            except (self.ERROR, ConnectionRefusal, InterceptorFault) as error:
                 await self._refuse(relay, error, scope)
                 return
             except TransportBroken as error:
@@ -181,8 +180,9 @@ class Traffic(DialectParts):
         elif isinstance(error, InterceptorFault):
             self._close_for(error.sender, error.error)
             release_frames(error.error)
-        elif isinstance(error, ProtocolError):
-            self._closing.refuse(sender, error, self._as_answered(sender, error, direction))
+        elif isinstance(error, self.ERROR):
+            refused: Any = error
+            self._closing.refuse(sender, refused, self._as_answered(sender, refused, direction))
 
     async def _outlast(self, target: Leg[Any], source: Leg[Any], scope: trio.CancelScope) -> None:
         """Wait until `source` ends, because `target` no longer accepts data; give up after the close timeout.

@@ -112,6 +112,19 @@ async def test_what_cannot_be_read_does_not_pass(wrong: bytes, autojump_clock: M
         assert stage.count("protocol_errors_total", sender="client", code="501") == 1
 
 
+async def test_the_answer_to_a_close_is_known_behind_what_cannot_be_read(autojump_clock: MockClock) -> None:
+    async with staged(rules=RuleSet([rule(REFUSE)]), limits=Limits(close_timeout=30)) as stage:
+        await play(stage, [*LOGIN, *ATTACH])
+        await said(stage, True, b"\xff" * 20)
+        began = trio.current_time()
+        for actor in (stage.client, stage.broker):
+            actor.say(method(ConnectionCloseOk(), 0))
+        await wait_all_tasks_blocked()
+        stage.broker.perform("EOF")
+        await stage.is_over.wait()
+        assert trio.current_time() - began < 1
+
+
 async def test_who_has_answered_for_what_cannot_be_read_need_not_hang_up_first(autojump_clock: MockClock) -> None:
     async with staged(rules=RuleSet([rule(REFUSE)]), limits=Limits(close_timeout=5)) as stage:
         await play(stage, [*LOGIN, *ATTACH])

@@ -330,7 +330,7 @@ def test_an_error_in_what_waits_ends_the_connection_once() -> None:
     assert heard[: TURN + 10] == (TURN + 10) * [SYNCED]
     assert [line.split(" ")[1] for line in heard[-2:]] == ["connection.close", "connection.close"]
     assert SYNCED not in heard[TURN + 10 :]
-    assert stage.interceptor.refusal is not None
+    assert stage.interceptor.fault is not None
     assert stage.interceptor.is_over
     assert stage.interceptor.next_deadline == float("inf")
     stage.interceptor.end()

@@ -139,6 +139,14 @@ async def test_reading_stops_while_too_much_waits(monkeypatch: pytest.MonkeyPatc
         nursery.cancel_scope.cancel()
 
 
+async def test_an_error_is_not_held_up_by_what_waits(monkeypatch: pytest.MonkeyPatch) -> None:
+    direction = Direction(octets(f"{OPENING}, connection.tune-ok"))
+    monkeypatch.setattr(PassThrough, "is_full", lambda passage, sender: True)
+    direction.passage.relays_unseen = False
+    with trio.fail_after(1), pytest.raises(ProtocolError):
+        await direction.relay.run()
+
+
 async def test_less_is_read_at_a_time_while_processing_it_takes_long() -> None:
     """Such as for a filter over bodies, which decodes 29,000 frames of one read: others would wait 0.1 s for them."""
     ours, theirs = (SocketTransport(each) for each in socket.socketpair())

@@ -15,5 +15,5 @@ back. A rule therefore applies to both protocols, and a change that 0-10 cannot 
 - A command that is not forwarded is replaced with an empty one (`encoding`), so that all others keep their ids. If the
   proxy inserts commands (`own_commands`), `command_insertions` has their positions, and `id_translation` translates the
   ids of all others. `renamed_destinations` are the subscriptions that rules have renamed.
-- `joining` attaches rules to an open connection; `refusal` is the error with which a rule ends one.
+- `joining` attaches rules to an open connection.
 """

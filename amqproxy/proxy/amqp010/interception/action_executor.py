@@ -2,18 +2,12 @@
 
 from __future__ import annotations
 
-from typing import Any
-
-from amqproxy.amqp010.connection import Connection
-from amqproxy.amqp010.controls import ConnectionClose
-from amqproxy.amqp010.domains import CloseCode, Track
+from amqproxy.amqp010.domains import Track
 from amqproxy.amqp010.errors import FramingError, IllegalArgument, ProtocolError, Scope
 from amqproxy.amqp010.frame import Frame
-from amqproxy.amqp010.transitions import MAY_CLOSE
 from amqproxy.amqp091.errors import ProtocolError as ProtocolError091
 from amqproxy.amqp091.errors import Scope as Scope091
 from amqproxy.conversion.command_view import view_channel
-from amqproxy.conversion.error_codes import connection_code
 from amqproxy.peer import CLIENT, SERVER, Peer
 from amqproxy.proxy.amqp010.interception.actions import Forget, Insert, Reopen, Resume, Send, SendOwn, Take, Tell
 from amqproxy.proxy.amqp010.interception.channel_interceptor import ChannelInterceptor
@@ -23,7 +17,6 @@ from amqproxy.proxy.amqp010.interception.known_exchanges import KnownExchanges
 from amqproxy.proxy.amqp010.interception.legs import Legs
 from amqproxy.proxy.amqp010.interception.own_commands import OwnCommands
 from amqproxy.proxy.amqp010.interception.path import Cause, Path, Rest
-from amqproxy.proxy.amqp010.interception.refusal import Amqp010Refusal
 from amqproxy.proxy.amqp010.interception.session_memory import SessionMemory
 from amqproxy.proxy.interception.action_executor import ActionExecutor
 from amqproxy.proxy.interception.actions import CloseChannel, CloseConnection, Decide, Reply, ShowToTaps
@@ -32,15 +25,9 @@ from amqproxy.rules.verdict import Close, Verdict
 
 Delayed010 = DelayedCommands[ChannelInterceptor, Path]
 
-REFUSED = "closed by a rule of the proxy"
-"""Reply text for the broker when a rule closes the connection."""
-
 
 class Amqp010ActionExecutor(ActionExecutor[ChannelInterceptor, Path, Amqp010Evaluation]):
-    """Executor of the actions that the channels of one 0-10 connection yield.
-
-    `refusal` is set when a rule closes the connection; both peers have been sent connection.close then.
-    """
+    """Executor of the actions that the channels of one 0-10 connection yield."""
 
     ERROR = ProtocolError
 
@@ -59,10 +46,6 @@ class Amqp010ActionExecutor(ActionExecutor[ChannelInterceptor, Path, Amqp010Eval
         self._exchanges = exchanges
         self._memory = memory
         self._own = OwnCommands(legs)
-
-    @property
-    def is_over(self) -> bool:
-        return self._legs.is_over
 
     # --- frames and commands
 
@@ -158,29 +141,9 @@ class Amqp010ActionExecutor(ActionExecutor[ChannelInterceptor, Path, Amqp010Eval
         self._delayed.move(channel.directions[CLIENT], channel)
         self._memory.name(channel, self._legs.session(CLIENT, channel.number))
 
-    # --- the end of the connection
-
     def _close_connection(self, channel: ChannelInterceptor, action: CloseConnection) -> None:
-        close = action.close
-        self.refusal = Amqp010Refusal(close)
-        self._close_both(ConnectionClose(connection_code(close.code), close.text), REFUSED)
-
-    def _end_for(self, sender: Peer, error: Any) -> None:
-        self.refusal = Amqp010Refusal(Close(Scope091.CONNECTION, int(error.code), error.reply_text))
-        self.close_for(error, "a peer broke the protocol")
-
-    def close_for(self, error: ProtocolError, farewell: str) -> None:
-        """Send both peers connection.close: the client with `error`, the broker with `farewell`."""
-        code = connection_code(int(error.code)) if error.scope is Scope.CONNECTION else CloseCode.FRAMING_ERROR
-        self._close_both(ConnectionClose(code, error.reply_text), farewell)
-
-    def _close_both(self, close: ConnectionClose, farewell: str) -> None:
+        super()._close_connection(channel, action)
         self._legs.is_over = True
-        self._delayed.clear()
-        connections: dict[Peer, Connection] = dict(self._legs.connections)
-        for peer, method in ((CLIENT, close), (SERVER, ConnectionClose(CloseCode.CONNECTION_FORCED, farewell))):
-            if connections[peer].state in MAY_CLOSE:
-                self._legs.send_own(peer, 0, method)
 
 
 Amqp010ActionExecutor.DONE_BY = {

@@ -7,16 +7,14 @@ forwarded as the received bytes.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from contextlib import suppress
 
 from amqproxy.amqp010.command_numbering import CommandNumbering
 from amqproxy.amqp010.connection import Connection
-from amqproxy.amqp010.controls import ConnectionClose, ConnectionCloseOk
+from amqproxy.amqp010.controls import ConnectionClose
 from amqproxy.amqp010.domains import Track
-from amqproxy.amqp010.errors import FramingError, ProtocolError, ResourceLimitExceeded
+from amqproxy.amqp010.errors import FramingError, ResourceLimitExceeded
 from amqproxy.amqp010.frame import Frame
 from amqproxy.amqp010.methods import Method
-from amqproxy.amqp010.transitions import ConnectionState
 from amqproxy.amqp091.commands import MAX_BODY
 from amqproxy.peer import CLIENT, Peer
 from amqproxy.proxy.amqp010.interception.action_executor import Amqp010ActionExecutor, Delayed010
@@ -42,9 +40,8 @@ from amqproxy.taps.metering.amqp010.meter import AttachmentMeter
 class Amqp010Interceptor(Interceptor[ChannelInterceptor, Path]):
     """An `Interceptor` of the frames of a 0-10 connection.
 
-    `refusal` is set when a rule or an error ends the connection; both peers have been sent connection.close then. `met`
-    is called with each passed method of class connection, and with those that attach and end sessions; `saw` with the
-    bytes of all frames that the client sends or is sent. Rules inspect bodies of `body_limit` bytes at most.
+    `met` is called with each passed method of class connection, and with those that attach and end sessions; `saw` with
+    the bytes of all frames that the client sends or is sent. Rules inspect bodies of `body_limit` bytes at most.
     `numberings` have the ids of commands, by their sender, if some have passed before.
     """
 
@@ -95,8 +92,6 @@ class Amqp010Interceptor(Interceptor[ChannelInterceptor, Path]):
 
     def _leaves_room(self) -> bool:
         """Whether queued frames will be forwarded later; other memory stays charged until the connection ends."""
-        if self.is_over:  # nothing is forwarded any more, and the answers to close are awaited
-            return False
         delayed = self._delayed
         if delayed.waiting or delayed.resuming or delayed.paused or self._closes:
             return True
@@ -142,39 +137,17 @@ class Amqp010Interceptor(Interceptor[ChannelInterceptor, Path]):
         self._begin_turn(now)
         if sender is CLIENT:
             self._legs.count(CLIENT, frames)
-        try:
-            for frame in frames:
-                if self.is_over:
-                    self._take_after_end(sender, frame)
-                else:
-                    self._take(sender, frame)
-            self._end_turn()
-        except ProtocolError as error:
-            if not self.is_over:
-                self.close(error, f"the {sender} broke the protocol")
-            raise
-
-    @property
-    def is_closed(self) -> bool:
-        """Whether every peer that was sent connection.close has answered it."""
-        return all(connection.state in _CLOSED for connection in self.connections.values())
+        for frame in frames:
+            if self.is_over:
+                return
+            self._take(sender, frame)
+        self._end_turn()
 
     def end(self) -> None:
         self._delayed.clear()
         super().end()
         self._closes.clear()
         self._table.by_number.clear()
-
-    def close(self, error: ProtocolError, farewell: str) -> None:
-        """Send both peers connection.close: the client with `error`, the broker with `farewell`."""
-        self._executor.close_for(error, farewell)
-
-    def _take_after_end(self, sender: Peer, frame: Frame) -> None:
-        """Take a frame of a peer that has been sent connection.close: only its answer or its own close matters."""
-        with suppress(ProtocolError):
-            self.connections[sender].receive(sender, frame)
-        if frame.index == ConnectionClose.index and frame.is_whole_segment:
-            self._legs.send_own(sender, 0, ConnectionCloseOk())
 
     # --- one frame
 
@@ -226,6 +199,3 @@ class Amqp010Interceptor(Interceptor[ChannelInterceptor, Path]):
                 self.loads[sender].remove(cost([frame]))
                 with self._executor.blaming(sender):
                     self._executor.process(channel, channel.directions[sender], frame, position)
-
-
-_CLOSED = frozenset({ConnectionState.CLOSED, ConnectionState.NEW, ConnectionState.GREETED})

@@ -20,14 +20,12 @@ from amqproxy.proxy.amqp091.interception.leg_states import LegStates
 from amqproxy.proxy.interception.action_executor import ActionExecutor
 from amqproxy.proxy.interception.actions import (
     Actions,
-    CloseConnection,
     Decide,
     Drop,
     Reply,
     ShowToTaps,
 )
 from amqproxy.proxy.interception.delayed_commands import DelayedCommands
-from amqproxy.proxy.interception.effects import ConnectionRefusal, InterceptorFault
 from amqproxy.proxy.interception.queued_bytes import QueuedBytes, cost_of_own
 from amqproxy.rules.verdict import Insertion, Verdict
 from amqproxy.taps.note import NOTHING, Note
@@ -55,9 +53,6 @@ class Amqp091ActionExecutor(ActionExecutor[ChannelInterceptor, ChannelDirection,
         self._legs = legs
         self._table = table
         self._loads = loads
-
-    def _end_for(self, sender: Peer, error: Any) -> None:
-        self.fault = InterceptorFault(sender, error)
 
     def show(self, sender: Peer, frame: Frame) -> bool:
         """Show a frame to the leg that it goes out on; return false if that is closing, so that it need not be sent."""
@@ -196,10 +191,6 @@ class Amqp091ActionExecutor(ActionExecutor[ChannelInterceptor, ChannelDirection,
             following = self._table.open_next(channel)
             self.go_on(self._delayed.go_on(following, following.directions[CLIENT]))
             self._table.watch_contents(following)
-
-    def _close_connection(self, channel: ChannelInterceptor, action: CloseConnection) -> None:
-        self.refusal = ConnectionRefusal(action.close)
-        self.refusal.class_id, self.refusal.method_id = action.class_and_method
 
 
 Amqp091ActionExecutor.DONE_BY = {

@@ -11,16 +11,23 @@ from collections.abc import Iterable
 from amqproxy.amqp010.assembly import Assembly, AssemblyReader
 from amqproxy.amqp010.commands import MessageTransfer
 from amqproxy.amqp010.connection import Connection
+from amqproxy.amqp010.errors import ProtocolError
 from amqproxy.amqp010.frame import Frame
 from amqproxy.amqp010.frame_reader import FrameReader
 from amqproxy.amqp010.methods import Method
 from amqproxy.amqp010.properties import DeliveryProperties, Header, MessageProperties
 from amqproxy.peer import CLIENT, SERVER, Peer
 from amqproxy.proxy.amqp010.interception.interceptor import Amqp010Interceptor
+from amqproxy.proxy.amqp010.leg import Amqp010Leg
+from amqproxy.proxy.amqp010.traffic import Amqp010Traffic
 from amqproxy.proxy.memory_budget import MemoryShare
+from amqproxy.proxy.session.closing import Closing
+from amqproxy.proxy.session.session_report import SessionReport
 from amqproxy.rules.context import Client
 from amqproxy.rules.engine.evaluator import RuleSet
+from amqproxy.taps.metrics import Metrics
 from tests.amqp010.transcript import Step, steps_of
+from tests.proxy.legs import Script
 from tests.rules.scene import rule
 
 OPENING = """
@@ -62,6 +69,8 @@ class Amqp010Stage:
             share=share,
         )
         self.heard = dict.fromkeys(Peer, b"")
+        self.closing = Closing({}, SessionReport(7, "10.0.0.7:4711-", Metrics(), None))
+        self.is_closing = False
         self._ears = {peer: FrameReader(frame_max=0) for peer in Peer}
         self._assemblies: dict[tuple[Peer, int], AssemblyReader] = {}
         self.opening = self.say(opening)
@@ -85,7 +94,11 @@ class Amqp010Stage:
         reader = self.legs[sender].readers[sender]
         for piece in [data[place : place + 1] for place in range(len(data))] if by_byte else [data]:
             frames = reader.feed(piece)
-            self.interceptor.take(sender, frames, self.now)
+            try:
+                self.interceptor.take(sender, frames, self.now)
+            except ProtocolError as error:
+                self.closing.refuse(sender, error, Amqp010Traffic._as_answered(None, sender, error, None))  # type: ignore[arg-type]
+                raise
             assert reader.error is None
         return self.listen()
 
@@ -100,13 +113,34 @@ class Amqp010Stage:
         """What the peers have been sent meanwhile."""
         lines: list[str] = []
         for peer in (SERVER, CLIENT):
-            data = bytes(self.interceptor.take_output(peer))
-            self.heard[peer] += data
-            for frame in self._ears[peer].feed(data):
-                assembly = self._assembled(peer, frame)
-                if assembly is not None:
-                    lines.append(f"{'=>' if peer is SERVER else '<='} {described(assembly)}")
-            assert self._ears[peer].error is None, self._ears[peer].error
+            lines += self._hear(peer, bytes(self.interceptor.take_output(peer)))
+        self._note_end()
+        if self.closing._closes and not self.is_closing:
+            self.is_closing = True
+            for peer in (SERVER, CLIENT):
+                leg = Amqp010Leg(peer, Script([]))
+                leg.connection = self.legs[peer]
+                error = self.closing._closes[peer]
+                if leg.takes_close or leg.expects_close(error, self.client):
+                    lines += self._hear(peer, leg.close(error))
+        return lines
+
+    def _note_end(self) -> None:
+        """Have the session end as the interceptor asks."""
+        if self.interceptor.refusal is not None:
+            self.closing.refuse_by_rule(self.interceptor.refusal)
+        elif self.interceptor.fault is not None:
+            sender, error = self.interceptor.fault.sender, self.interceptor.fault.error
+            self.closing.refuse(sender, error, Amqp010Traffic._as_answered(None, sender, error, None))  # type: ignore[arg-type]
+
+    def _hear(self, peer: Peer, data: bytes) -> list[str]:
+        lines: list[str] = []
+        self.heard[peer] += data
+        for frame in self._ears[peer].feed(data):
+            assembly = self._assembled(peer, frame)
+            if assembly is not None:
+                lines.append(f"{'=>' if peer is SERVER else '<='} {described(assembly)}")
+        assert self._ears[peer].error is None, self._ears[peer].error
         return lines
 
     def _assembled(self, peer: Peer, frame: Frame) -> Assembly | None:
