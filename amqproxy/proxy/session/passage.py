@@ -21,7 +21,7 @@ class Passage(Protocol):
 
     It does no input or output; the time is passed in. It shows each leg's `Connection` the frames that really pass on
     it. Methods that matter to the session itself are reported to it as they pass. Frames have the type of their
-    protocol, and so have the commands that rules and logs see: for 0-10, as `conversion` makes them.
+    protocol; the commands that rules and logs see are those of 0-9-1, as `conversion` makes them.
 
     While it `relays_unseen`, a chunk of which the reader has handed over no frame need not be taken here. Frames that
     its `gate` rejects are dropped. Call `ask_for_frames` after changing `gate` or `is_tapped`.
