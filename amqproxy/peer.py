@@ -1,4 +1,4 @@
-"""The two that a connection joins, in every version of AMQP, and the heartbeats between them."""
+"""The two peers of a connection, client and server, and the heartbeats between them, for every AMQP version."""
 
 from __future__ import annotations
 

@@ -183,7 +183,7 @@ class NotAttached(_AttachmentError):
 
 
 class UnknownIds(_AttachmentError):
-    """Commands are sent while their numbering is unknown."""
+    """A command was sent on a session before session.command-point gave its id."""
 
     code, name = DetachCode.UNKNOWN_IDS, "unknown-ids"
 

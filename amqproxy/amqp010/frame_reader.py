@@ -223,7 +223,7 @@ class FrameReader:
 
     @property
     def held_size(self) -> int:
-        """Number of bytes of an incomplete frame."""
+        """Number of buffered bytes of the incomplete frame at the end."""
         return 0 if self._tail is None else len(self._tail)
 
     def feed(self, data: bytes) -> list[Frame]:

@@ -28,7 +28,7 @@ OnSecrets: TypeAlias = Callable[[bytes], None]
 
 
 def ignore_secrets(key_log: bytes) -> None:
-    """Ignore the secrets."""
+    """Ignore the TLS secrets of a capture: the default `OnSecrets`."""
 
 
 class ByteWindow:

@@ -20,7 +20,7 @@ class SecondEngine(Protocol):
 
     @property
     def is_decrypting(self) -> bool:
-        """Whether there are secrets, so that events have to be fed."""
+        """Whether TLS secrets are known, so that events have to pass through `feed`."""
 
     def feed(self, events: Iterable[Event]) -> Iterable[Event]:
         """Add events of TCP streams, and return those that are ready, in order."""

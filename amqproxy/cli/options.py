@@ -89,7 +89,7 @@ ConfigFile = Annotated[Path | None, Parameter(help="A .toml, .yaml or .yml file;
 @Parameter(name="*")
 @dataclass(frozen=True, kw_only=True)
 class Printed:
-    """What a program prints on standard output."""
+    """Output of a program on standard output."""
 
     print: Annotated[Flag, Parameter(help="Print each frame on standard output, as it passes.")] = False
     messages: Annotated[

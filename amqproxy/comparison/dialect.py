@@ -31,7 +31,7 @@ class ComparisonDialect(Protocol):
         """Return whether a frame is a heartbeat, which does not count."""
 
     def method_of(self, frame: Any) -> Any:
-        """Return the method in a frame; None where it is malformed, in several frames, or not there."""
+        """Return the method in a frame; `None` if it is malformed, spans several frames, or is absent."""
 
     def is_request(self, method: Any) -> bool:
         """Return whether a method is a request, which the trace reports with its answer."""

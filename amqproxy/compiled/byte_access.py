@@ -25,7 +25,7 @@ if not cython.compiled:
         return int.from_bytes(p[at : at + 8])
 
     def signed_long_long_at(p: bytes, at: int) -> int:
-        """The signed number in eight bytes."""
+        """Return the signed number in eight bytes."""
         return int.from_bytes(p[at : at + 8], signed=True)
 
     def are_alike(p: bytes, one: int, other: int, size: int) -> bool:

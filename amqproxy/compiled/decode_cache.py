@@ -53,7 +53,7 @@ class DecodeCache:
     @cython.cfunc
     @cython.returns(cython.void)
     def _keep(self, p: cython.p_const_uchar, start: cython.Py_ssize_t, size: cython.Py_ssize_t, value: object) -> None:
-        """Cache the value of the bytes that `_find` has just not found."""
+        """Cache the value of bytes that `_find` did not find, if their hash was noted before; otherwise note it."""
         # After another look-up in between, the hash is of other bytes; the key is still these bytes, so that an entry
         # in a wrong slot is never found.
         number: cython.ulonglong = self._hash

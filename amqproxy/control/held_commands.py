@@ -45,9 +45,9 @@ def held_command(
     ahead: float,
     excerpt: int,
 ) -> HeldCommand:
-    """Describe a held command, with `excerpt` bytes of its body. `ahead` is the time of day minus the sessions' clock.
+    """Describe a held command, with `excerpt` bytes of its body.
 
-    Both are in seconds.
+    `ahead` is the time of day minus the sessions' clock, in seconds.
     """
     hold = waiting.hold
     assert hold is not None

@@ -229,7 +229,7 @@ class StopRecording(Request, frozen=True, tag="record-stop"):
 
 
 class ShowRecording(Request, frozen=True, tag="record-status"):
-    """Say how the recording stands, or how the last one did."""
+    """Return the status of the recording, or of the last one if none is running."""
 
 
 class ListBrokerQueues(Request, frozen=True, tag="broker-queues"):

@@ -25,7 +25,7 @@ class ReadingStopped(BaseException):
 
 
 class RuleReader:
-    """Sequential readings in the order of their requests; one that takes too long does not block the next.
+    """Reader of rules in threads, one request at a time in order; a request past its deadline does not block the next.
 
     Each may take `seconds`, `READ_SECONDS` by default.
     """

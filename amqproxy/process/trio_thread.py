@@ -15,7 +15,10 @@ Answer = TypeVar("Answer")
 
 
 class TrioThread(Generic[Value]):
-    """Keeps the context manager of `enter` open from `start` to `stop`; `call` runs code in its thread."""
+    """Thread with a trio loop that keeps the context manager of `enter` open from `start` to `stop`.
+
+    `call` and `run` execute code in this thread.
+    """
 
     def __init__(self, enter: Callable[[], AbstractAsyncContextManager[Value]], name: str) -> None:
         self._enter = enter

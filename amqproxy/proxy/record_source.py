@@ -23,10 +23,10 @@ OVERDUE_INTERVAL = 1.0
 
 
 class RecordSource:
-    """Source that puts records of the frames shown to its `tap` into `queue`: of each frame, or of `observed` events.
+    """Source of records: `tap` puts a record of each frame that it sees, or of `observed` events, into `queue`.
 
     With `wanted`, only commands that it selects are recorded; it sees bodies of up to `body_limit` bytes. Messages
-    that await their rest or outcome take at most `memory` bytes. The records of frames contain the first `body` bytes
+    that are incomplete or unsettled take at most `memory` bytes. The records of frames contain the first `body` bytes
     of each body frame. `clock` returns the time at which frames have passed, in nanoseconds since 1970. With a
     `frame_tap`, frames are shown to that, and not put into the queue.
     """

@@ -75,7 +75,7 @@ class IdleConnection:
         self._looked = (0, 0)
 
     def show(self) -> tuple[int, int]:
-        """Update the readers like `PumpedConnection.show`."""
+        """Update the readers, and return the bytes received from each peer since the last call."""
         found = []
         for place in range(2):
             received, taken, frames = self.received_bytes[place], self.taken[place], self.frame_counts[place]

@@ -21,7 +21,7 @@ class Dialect(NamedTuple):
 
     `masked` takes whole frames and returns them without secrets, the same object if there are none; `masked_rubbish`
     takes any bytes. `segments` is as in `frame_cuts`. `connection_name` returns the name that a client gives in frames
-    with a secret. If it `is_cut_in_groups`, a `FrameCutter` finds the cuts and the secrets of many entries.
+    with a secret. If it `is_cut_in_groups`, a `FrameCutter` finds the cuts and the secrets of many entries at once.
     """
 
     name: str

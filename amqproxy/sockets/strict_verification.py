@@ -47,9 +47,10 @@ def strict_refusal(error: BaseException, connection: object, context: ssl.SSLCon
 
 
 def _candidates(connection: object, context: ssl.SSLContext, fault: StrictFault) -> list[tuple[str, bytes]]:
-    """Return subjects and DER of the certificates that may be at fault: the peer's, and the authorities that it names.
+    """Return subjects and DER of the certificates that may be at fault: the peer's chain, and its trusted issuers.
 
-    A server cannot read the client's certificates from OpenSSL before they are verified.
+    If the chain is unknown, these are all trusted authorities: a server cannot read the client's certificates from
+    OpenSSL before they are verified.
     """
     try:
         # Public from Python 3.13 on; exists since 3.10. It works during the handshake.

@@ -1,4 +1,4 @@
-"""The protocols whose frames taps are shown."""
+"""Frame chunks, as taps observe them, from the frames of any protocol."""
 
 from __future__ import annotations
 

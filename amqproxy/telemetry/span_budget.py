@@ -23,7 +23,7 @@ class SpanBudget:
         return self._spans
 
     def take(self, cost: int, spans: int, size: int) -> bool:
-        """Take room for a span of `cost` bytes for a connection with `spans` in `size` bytes; return whether it fits.
+        """Take room for a span of `cost` bytes; return whether it fits. Its connection has `spans` of `size` bytes.
 
         No connection may have more than is left free for the others, so that one that leaves many messages open does
         not use up their spans.

@@ -24,7 +24,7 @@ def rules_of(source: str | Mapping[str, Any]) -> tuple[AnyRule, ...]:
 
 
 def fault_rule(kind: str, number: int, settings: Mapping[str, Any]) -> dict[str, Any]:
-    """Return the rule of a fault; `settings` are the keys of both."""
+    """Return the rule of a fault; `settings` are keys of the rule and of its `fault` table."""
     of_rule = {key: value for key, value in settings.items() if key in _OF_RULE}
     of_fault = {key: value for key, value in settings.items() if key not in _OF_RULE}
     return {"name": f"{kind} {number}", "action": "fault", **of_rule, "fault": {"kind": kind, **of_fault}}

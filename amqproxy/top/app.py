@@ -243,7 +243,7 @@ class TopApp(App[None]):
         self._show()
 
     def action_filter(self) -> None:
-        """Open the field for words that rows must contain."""
+        """Open the filter field, whose words each shown row must contain."""
         field = self.query_one("#filter", Input)
         field.add_class("shown")
         field.focus()

@@ -208,7 +208,7 @@ class _ChannelFolding:
         self._group: LadderGroup | None = None
 
     def may_fold(self, key: Hashable) -> bool:
-        """Whether a row with this key needs no additional row, or possibly none in the end."""
+        """Whether a row with this key merges with the last row, or may continue a repetition of the group."""
         group, recent = self._group, self._recent
         if recent and recent[-1].key == key:
             return True

@@ -1,4 +1,4 @@
-"""Interfaces towards the owner: a session as its parts see it, and a connection as its session sees it."""
+"""Interfaces that owners offer: the session to its deliveries and publisher, the connection to its sessions."""
 
 from __future__ import annotations
 

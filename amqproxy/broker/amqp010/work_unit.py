@@ -28,7 +28,7 @@ MOST_BYTES = 256 * 1024 * 1024
 
 
 class Publication(NamedTuple):
-    """A message for a few queues. `position` and `size` are those of its row in the log, 0 if it has none."""
+    """A published message with at most `AT_ONCE` queues; `position` and `size` locate its row in the log, or are 0."""
 
     message: Message
     queues: tuple[Queue, ...]

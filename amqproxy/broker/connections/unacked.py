@@ -205,7 +205,7 @@ class UnackedDeliveries:
         return taken
 
     def putting_back(self, entries: Iterable[QueueEntry], most: cython.Py_ssize_t) -> Iterator[int]:
-        """Put back removed deliveries after a rollback, about `most` at a time; yield the number of each part.
+        """Put back removed deliveries after a rollback, about `most` at a time; yield the number processed each time.
 
         Deliveries may be added meanwhile, but not removed.
         """

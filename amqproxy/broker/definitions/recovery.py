@@ -42,8 +42,8 @@ GLOBAL = "global"
 class DefinitionRecorder:
     """Writes a broker's definitions to a journal.
 
-    It observes the broker's events. Operator settings are compared with the stored ones once per batch after such an
-    event, or when `compare` is called.
+    It observes the broker's events. Durable queues, exchanges and bindings are written on their events. Operator
+    settings are compared with the stored ones once per batch after an event about them, or when `compare` is called.
     """
 
     def __init__(self, broker: Broker, journal: Journal) -> None:

@@ -375,7 +375,7 @@ class Queue:
         return True
 
     def keeps(self, message: Message) -> bool:
-        """Return whether the message would be there again after a restart."""
+        """Return whether the message survives a restart of the broker."""
         return self._storage is not None and message.is_persistent
 
     def admits(self, messages: int, body_bytes: int) -> bool:

@@ -192,7 +192,7 @@ class StoreWriter:
         self._write()
 
     def _note_disk_failure(self, error: Exception) -> None:
-        """Called by the store's thread."""
+        """Report a failed write to the event loop; called by the store's thread."""
         self._token.run_sync_soon(guarded, "cannot process a failed write", self._disk_failed, error)
 
     def _disk_failed(self, error: Exception) -> None:

@@ -106,7 +106,7 @@ class BrokerServer:
     # --- clients
 
     def apply_tap(self, tap: Tap | None) -> None:
-        """Show further traffic to this tap or to none, also that of existing connections with a `ConnectionTap`."""
+        """Show further traffic to `tap`, or to none; this includes existing connections that have a `ConnectionTap`."""
         self.tap = tap
         for each in self.served.values():
             if each.tap is not None:

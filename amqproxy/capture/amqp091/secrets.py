@@ -1,7 +1,7 @@
-"""Masking of secrets in the bytes of frames: SASL responses, and new secrets, are replaced by asterisks.
+"""Masking of secrets in the bytes of 0-9-1 frames: SASL responses, and the new secret of connection.update-secret.
 
-The user name of the mechanisms PLAIN and AMQPLAIN is kept. If a frame is malformed, everything that could belong to a
-secret is replaced.
+Each of their bytes becomes an asterisk, except the user name of PLAIN and AMQPLAIN. If a frame is malformed, everything
+that could belong to a secret is replaced.
 """
 
 from __future__ import annotations

@@ -40,7 +40,7 @@ class Driver(NamedTuple):
 def driver(
     command: str, where: Where, captures: Sequence[str] | None = None, *, is_new: bool = False
 ) -> Iterator[Driver]:
-    """Lock the tables, find the new ones of `captures`, and start Spark; raise `Failure`.
+    """Lock the tables, find the `captures` that they do not contain, and start Spark; raise `Failure`.
 
     A job without captures works on the existing tables.
     """

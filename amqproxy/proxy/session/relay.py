@@ -43,7 +43,7 @@ class Pacing(Protocol):
 
     @property
     def is_over(self) -> bool:
-        """Whether the peer may send without pacing again."""
+        """Whether pacing has ended: the relay may receive from the transport again."""
 
     async def receive(self) -> bytes:
         """Receive bytes that may be relayed; b"" at the end. Raises `TransportBroken` when the peer is gone."""

@@ -486,7 +486,10 @@ class Traffic(DialectParts):
             await self._services.turns.wait()
 
     def _process(self, some: Callable[[float], None], has_more: Callable[[], bool]) -> None:
-        """Process `some` of the delayed or queued commands repeatedly, for one turn, without sending output."""
+        """Call `some`, which processes delayed or queued commands, until the turn ends or none are left.
+
+        The output is not sent.
+        """
         end = time.perf_counter() + self._services.turns.quantum
         while True:
             some(trio.current_time())

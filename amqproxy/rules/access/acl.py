@@ -50,8 +50,9 @@ class AccessList(Rule, frozen=True, tag="acl"):
         return parse(self.lines)
 
     def expanded(self) -> tuple[Rule, ...]:
-        """Return the rules that replace the list: two per line, one for publishes, which may have to wait for the
-        header.
+        """Return the rules that replace the list: at most two per line.
+
+        Publishes have a separate rule, since it may have to wait for the header.
 
         The first rule that holds decides and ends the list. `match` and `when` apply to all of them.
         """

@@ -1,4 +1,4 @@
-"""Explanations about 0-10: what rules see of its methods, and what its clients are answered."""
+"""Explanations about 0-10: the view that rules have of its methods, and the answers to its clients."""
 
 from __future__ import annotations
 

@@ -29,7 +29,7 @@ class PassTerms:
 
 
 class MethodAnalysis:
-    """Analysis of the methods of one session."""
+    """Derivation of the decisions that a method alone determines, for the decision cache of one session."""
 
     __slots__ = ("_calls", "_index", "_last_queues")
 

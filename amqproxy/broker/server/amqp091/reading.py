@@ -11,7 +11,10 @@ from amqproxy.taps.tap import Tap, TappedSession
 
 
 class Amqp091Reading(Reading):
-    """Frames of one 0-9-1 connection; the broker enforces the limits, and sends no header to its clients."""
+    """Frames of one 0-9-1 connection.
+
+    The broker sends no protocol header, and enforces the frame size limit itself.
+    """
 
     meter: Amqp091ConnectionMeter | None
 

@@ -60,7 +60,7 @@ class Resume(Action, frozen=True, gc=False):
 
 
 class Forget(Action, frozen=True, gc=False):
-    """Forget the channel's session, which a peer has ended; the client's later frames are processed."""
+    """Forget the channel's session, which has ended; the client's queued frames for the next one are then processed."""
 
     ended_by: Peer | None = None
 

@@ -59,7 +59,10 @@ class CommandInsertions:
         return range(targets.start - shift, targets.stop - shift)
 
     def to_targets(self, sources: range, *, with_ours: bool = False) -> Iterator[range]:
-        """Yield the target ranges of source commands: without the proxy's, or `with_ours` including adjacent ones."""
+        """Yield the target ranges of source commands, leaving out the commands that the proxy inserted.
+
+        If `with_ours`, yield one range that includes the inserted commands in it and directly before it.
+        """
         if not sources:
             return
         start, last = self.to_target(sources.start), self.to_target(sources[-1])

@@ -78,9 +78,9 @@ class Trace(ConnectionTrace[Frame, ChannelTrace]):
         return events
 
     def _note_rewritten(self, frames: Sequence[Frame], events: Sequence[TraceEvent], note: Note) -> None:
-        """Note the publishes whose method or header differs between the legs; their bodies may not differ.
+        """Note the publishes that a rule changed: they have frames on the client's leg alone.
 
-        They may be returned as the broker has received them.
+        The broker may return the changed form.
         """
         rewritten = self._rewritten
         if note.leg == "client":
