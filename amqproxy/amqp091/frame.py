@@ -338,13 +338,13 @@ def every_frame(
 
 
 def count_frames(data: bytes) -> int:
-    """Return the number of frames in `data`, which are complete and checked."""
+    """Return the number of frames that begin in `data`, from its first byte; one without a whole header is ignored."""
     p: cython.p_const_uchar = data
     end: cython.Py_ssize_t = len(data)
     position: cython.Py_ssize_t = 0
     count: cython.Py_ssize_t = 0
     size: cython.Py_ssize_t
-    while position < end:
+    while position + 7 <= end:
         size = cython.cast(cython.Py_ssize_t, p[position + 3]) << 24
         size += p[position + 4] << 16 | p[position + 5] << 8 | p[position + 6]
         position += _OVERHEAD + size

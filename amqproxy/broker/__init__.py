@@ -23,7 +23,7 @@ The modules on the path of every message are compiled if a compiler is available
 frames to a channel's `Publisher` (`amqp091.publisher`), which assembles, checks and routes messages; queues keep them
 in a `Backlog` (`queues.backlog`) and hand them, in `RoundRobin` (`queues.round_robin`), to the `Deliveries`
 (`amqp091.deliveries`) of their consumers' channels, which write them to the connection's `OutputBuffer`
-(`connections.output`) and track unacknowledged ones (`connections.deliveries`). A `.pxd` beside a module declares the C
+(`connections.output`) and track unacknowledged ones (`connections.unacked`). A `.pxd` beside a module declares the C
 types and layout of its attributes, while the source stays plain Python.
 
 The model records durable changes in a `Journal` (`storage.journal`); `storage.store` writes them in batches to SQLite,

@@ -1,4 +1,4 @@
-"""What depends on the protocol of an item that holds no frames."""
+"""Protocol and masking of items without frames."""
 
 from __future__ import annotations
 

@@ -53,7 +53,8 @@ _PROPERTY_FLAGS = cython.declare(cython.int, 0xFFFF << (16 - len(Properties.layo
 class FrameWriter:
     """Base class of writers; `add` walks over the frames of a decoded item.
 
-    The methods that subclasses implement return the end of their output, negative if a frame turns out to be unusual.
+    Subclasses implement `_add` and `_add_amqp010`, which return 1, or 0 if the frame is unusual, and `_arguments`,
+    `_properties` and `_field`, which return the end of their output, negative if the frame is unusual.
     """
 
     def __init__(self, body: int = 0) -> None:

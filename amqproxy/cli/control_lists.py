@@ -99,7 +99,7 @@ def topology(
         print(f"amqproxy: {response['forgotten']} were forgotten for lack of room", file=sys.stderr)
 
 
-def stats(*, socket: Socket = None, config: SocketConfig = None, json: Json = False) -> None:
+def stats(*, socket: Socket = None, config: SocketConfig = None, json: Flag = False) -> None:
     """Print all metrics of /metrics, and the delay of the event loop.
 
     Parameters

@@ -11,7 +11,6 @@ from amqproxy.cli.failure import FAILED, MISUSED, Failure
 from amqproxy.cli.options import Flag, Key, LogFormat, LogLevel
 from amqproxy.cli.signals import on_signals
 
-Flag = Flag
 Files = Annotated[list[Path], Parameter(negative="")]
 Names = Annotated[list[str], Parameter(negative="")]
 

@@ -18,6 +18,8 @@ def given_name(properties: Mapping[str, Any]) -> str:
     """Return the connection name, or the client's name, from its properties as text; "" if there is none."""
     for each in NAMES:
         name = properties.get(each)
-        if name:
-            return name.decode("utf-8", "backslashreplace") if isinstance(name, bytes) else str(name)
+        if isinstance(name, bytes):
+            name = name.decode("utf-8", "backslashreplace")
+        if name and isinstance(name, str):
+            return name
     return ""

@@ -345,7 +345,8 @@ class _Observed:
 
     def _on_opened(self, event: ConnectionOpened) -> None:
         properties = event.client_properties or {}
-        name = given_name(properties) or str(properties.get("product") or "")
+        product = properties.get("product")
+        name = given_name(properties) or (product if isinstance(product, str) else "")
         self._vhost, self._who = _text(event.virtual_host or "/"), Application(_text(event.user or ""), name)
 
     def _on_answered(self, event: RequestAnswered) -> None:

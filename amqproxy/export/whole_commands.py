@@ -41,9 +41,10 @@ def _whole(decoded: Iterable[Decoded], shows: Shows) -> Iterator[Decoded]:
             are_shown = []
             for channel, is_beside, is_first in each.places():
                 place = (each.sender, channel, is_beside)
-                if is_first or place not in known:
+                if is_first:
                     known[place] = shows(each.ts_ns, channel)
-                are_shown.append(known[place])
+                # without its method, which was lost or came before the capture, each frame counts by itself
+                are_shown.append(known[place] if place in known else shows(each.ts_ns, channel))
             if (part := _chosen(each, are_shown)) is not None:
                 yield part
         elif shows(each.ts_ns, getattr(each, "channel", None)):

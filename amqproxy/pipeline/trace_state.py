@@ -19,7 +19,7 @@ from typing import Any
 
 from amqproxy.compiled._pure import is_compiled
 
-FORMAT = 6
+FORMAT = 7
 """Format number, to be raised with each change of the state."""
 
 _MODULES = (

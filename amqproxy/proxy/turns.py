@@ -14,6 +14,9 @@ ROUND = 0.2
 LONG = 4 * QUANTUM
 """Seconds of processing one chunk, from which a leg should receive less at a time."""
 
+MOST_TURNS = 16
+"""Maximum of turns for which a leg waits: a step may have taken long because the process was not running."""
+
 
 class TurnQueue:
     """Tasks whose turn is over, in order of arrival: one of them is resumed in each turn of the loop.
@@ -99,11 +102,11 @@ class Turn:
         return self._busy > self._queue.quantum
 
     async def next(self) -> None:
-        """Wait for the next turn; after an indivisible step of several quanta, for as many turns.
+        """Wait for the next turn; after an indivisible step of several quanta, for as many turns, up to `MOST_TURNS`.
 
         To decode and patch a JSON body of 1 MB takes 17 ms: a reply for another client would have to wait behind
         several of these.
         """
-        turns, self._busy = max(1, int(4 * self._busy / LONG)), 0.0
+        turns, self._busy = min(MOST_TURNS, max(1, int(self._busy / QUANTUM))), 0.0
         for _ in range(turns):
             await self._queue.wait()

@@ -8,7 +8,7 @@ from typing import NamedTuple
 from amqproxy.amqp010 import protocol_header as amqp010_header
 from amqproxy.amqp091 import protocol_header as amqp091_header
 from amqproxy.amqp091.errors import ProtocolError
-from amqproxy.amqp091.frame import OVERHEAD, Frame
+from amqproxy.amqp091.frame import OVERHEAD, Frame, count_frames
 from amqproxy.capture.amqp010 import frame_cuts as amqp010_cuts
 from amqproxy.capture.amqp010 import secrets as amqp010_secrets
 from amqproxy.capture.amqp091 import frame_cuts as amqp091_cuts
@@ -34,11 +34,7 @@ class Dialect(NamedTuple):
 
 
 def _count_amqp091(data: bytes) -> int:
-    count = position = 0
-    while position + 7 <= len(data):
-        position += 8 + int.from_bytes(data[position + 3 : position + 7])
-        count += 1
-    return count or bool(data)
+    return count_frames(data) or bool(data)
 
 
 def _amqp091_name(data: bytes) -> str:
@@ -73,5 +69,5 @@ DIALECTS = {
 
 
 def dialect_of(protocol: str | None) -> Dialect:
-    """Return the dialect of a protocol; bytes of unknown protocols are recorded as 0-9-1, which masks no less."""
+    """Return the dialect of a protocol; bytes of unknown protocols are recorded as 0-9-1."""
     return DIALECTS.get(protocol or "", AMQP091)

@@ -77,7 +77,9 @@ class RecorderTap:
 
     def saw_frames(self, session: TappedSession, sender: Peer, frames: Sequence[Any], note: Note = NOTHING) -> None:
         chunk = chunk_of(frames)
-        seen = self._connections.get(session) or self._seen(session, chunk.protocol)
+        seen = self._connections.get(session)
+        if seen is None or not seen.is_recorded:
+            seen = self._seen(session, chunk.protocol)
         if seen.header and note.leg != CLIENT_LEG:
             self._connect_upstream(session, seen)
         data = chunk.data
@@ -109,7 +111,7 @@ class RecorderTap:
     def saw_violation(self, session: TappedSession, sender: Peer, error: AnyProtocolError) -> None:
         note = Note(leg=LEGS[sender])
         event = Violation(int(error.code), error.reply_text, error.channel, error.offset)
-        self._add(self._seen(session), sender, error.received, note, event=event)
+        self._add(self._seen(session, error.protocol), sender, error.received, note, event=event)
 
     def saw_end(self, session: TappedSession, reason: str) -> None:
         seen = self._connections.pop(session, None)
@@ -126,6 +128,8 @@ class RecorderTap:
         seen = self._connections.get(session)
         if seen is None:
             seen = self._connections[session] = _Seen(_connection(session, protocol, is_joined=True))
+        elif protocol is not None and not seen.is_recorded:
+            seen.connection.dialect = dialect_of(protocol)  # a loss, which names no protocol, came first
         return seen
 
     def _add(

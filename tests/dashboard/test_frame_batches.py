@@ -14,6 +14,7 @@ from amqproxy.capture.amqp091.decoded_frames import Amqp091DecodedFrames
 from amqproxy.capture.decoded import Decoded, DecodedFrames, StreamEnded
 from amqproxy.taps.amqp010.chunk import Amqp010Chunk
 from amqproxy.taps.amqp091.chunk import Amqp091Chunk
+from amqproxy.taps.note import Note
 from dashboard.frame_batches import MAX_FRAMES, batches
 from tests.amqp010.samples import TRANSFER_FRAMES
 
@@ -71,3 +72,11 @@ def test_frames_of_0_10_are_kept_as_bytes_unless_some_are_missing() -> None:
 def test_all_else_is_as_it_is() -> None:
     end: Decoded = StreamEnded(1, 2, "a-b", "closed")
     assert list(batches(end)) == [end]
+
+
+@pytest.mark.parametrize("decoded", [amqp010(is_chunk=True), amqp010(is_chunk=False, gap=5), amqp091(is_chunk=True)])
+def test_only_the_last_part_ends_a_refused_message(decoded: DecodedFrames) -> None:
+    refused = msgspec.structs.replace(decoded, note=Note(verdict="refused", leg="client"))
+    assert refused.note.ends_content
+    parts = list(batches(refused))
+    assert [part.note.ends_content for part in parts if isinstance(part, DecodedFrames)] == [False, False, False, True]

@@ -237,3 +237,13 @@ def test_tshark_reads_an_export(expression: str, tmp_path: Path) -> None:
         seen = [line.split("\t") for line in lines]
         assert [int(kind) for row in seen for kind in row[0].split(",") if kind] == [frame.kind for frame in again]
         assert not any(cell for row in seen for cell in row[1:])
+
+
+def test_bodies_without_their_method_are_chosen_by_their_own_time() -> None:
+    """A capture that was joined inside a message: nothing after `--end` is exported."""
+    bodies = [
+        Amqp091DecodedFrames(second, 1, "a-b", "client", [Frame(encode_frame(BODY, 1, b"x"))]) for second in range(6)
+    ]
+    for shown in (range(3), range(3, 6)):
+        chosen = whole_commands(bodies, lambda ts_ns, channel, shown=shown: ts_ns in shown)
+        assert [each.ts_ns for each in chosen] == list(shown)

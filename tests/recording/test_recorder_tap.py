@@ -1,13 +1,22 @@
 """What sessions show becomes entries, and what there is no room for is counted."""
 
+import pytest
+
+from amqproxy.amqp010.controls import ConnectionStartOk
+from amqproxy.amqp010.frame import encode_method
+from amqproxy.amqp010.frame_reader import FrameReader as Amqp010FrameReader
+from amqproxy.amqp010.wire import Map
 from amqproxy.amqp091.errors import FrameError
 from amqproxy.amqp091.frame import Frame, every_frame
 from amqproxy.amqp091.transitions import CLIENT, SERVER
 from amqproxy.recording.entry import Ended, Entry, Lost, Violation
 from amqproxy.recording.entry_queue import ENTRY_COST, EntryQueue
 from amqproxy.recording.recorder_tap import EVENTS_SHARE, RecorderTap
+from amqproxy.recording.recording_encoder import RecordingEncoder
+from amqproxy.taps.amqp010.chunk import Amqp010Chunk
 from amqproxy.taps.amqp091.chunk import Amqp091Chunk
 from amqproxy.taps.note import NOTHING, Note
+from amqproxy.taps.protocol_error import AnyProtocolError
 from tests.taps.sessions import Session
 from tests.transcripts.words import octets
 
@@ -129,3 +138,32 @@ def test_sessions_of_which_nothing_is_recorded_take_no_memory() -> None:
     ended = [entry.connection for entry in recorded.entries() if isinstance(entry.event, Ended)]
     assert len(ended) == len(set(ended)) > 0
     assert recorded.dropped > 900
+
+
+START_OK = encode_method(0, ConnectionStartOk(Map(), "PLAIN", b"\0me\0secret", "en_US"))
+
+
+def refused(data: bytes) -> AnyProtocolError:
+    reader = Amqp010FrameReader(frame_max=0)
+    reader.feed(data)
+    assert reader.error is not None
+    reader.error.received = data
+    return reader.error
+
+
+@pytest.mark.parametrize("first", ["start-ok", "violation", "loss", "gap"])
+def test_the_login_of_a_joined_0_10_session_is_masked_whatever_comes_first(first: str) -> None:
+    recorded = Recorded()
+    tap, session = recorded.tap, recorded.session
+    if first == "violation":
+        tap.saw_violation(session, CLIENT, refused(bytes([START_OK[0] | 0xF0]) + START_OK[1:]))
+    elif first == "loss":
+        tap.lose_frames(session, CLIENT, 1, 9, NOTHING)
+    elif first == "gap":
+        tap.saw_gap(session, 1)
+    if first != "violation":
+        tap.saw_frames(session, CLIENT, Amqp010Chunk(START_OK, 0, [None]))
+    encoder = RecordingEncoder("client")
+    data = encoder.begin(0) + b"".join(bytes(part) for each in recorded.entries() for part in encoder.encode(each))
+    assert b"PLAIN" in data or first == "violation"
+    assert b"secret" not in data

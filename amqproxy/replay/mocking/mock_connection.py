@@ -287,6 +287,9 @@ class MockConnection(ABC, Generic[C, F, H]):
         self._held_size += frame.length()
         if self._held_size > MAX_HELD:
             self._close_for(Refusal.TOO_MUCH, f"more than {MAX_HELD} bytes of messages that are not whole")
+            self._readers.clear()
+            self._held.clear()
+            self._held_size = 0
         return None
 
     # --- the handshake

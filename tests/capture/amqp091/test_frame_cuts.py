@@ -4,7 +4,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from amqproxy.amqp091.frame import BODY, HEARTBEAT_FRAME, encode_frame, encode_method
-from amqproxy.amqp091.methods import BasicAck, ConnectionSecureOk, ConnectionUpdateSecret
+from amqproxy.amqp091.methods import BY_INDEX, BasicAck, ConnectionSecureOk, ConnectionUpdateSecret
 from amqproxy.capture.amqp091.frame_cuts import GROUP, HAS_SECRET, MOST_CUTS, FrameCutter, secret_frame, segments
 
 
@@ -72,3 +72,9 @@ def test_secrets_are_found_among_other_frames() -> None:
     assert secret_frame(others, 0) == -1
     assert secret_frame(update[:11], 0) == 0
     assert secret_frame(update[:10], 0) == -1
+
+
+def test_the_frames_with_secrets_are_those_of_the_methods_that_declare_them() -> None:
+    """A recording finds them without decoding: the places of the secrets are known to `_has_secret`."""
+    found = {cls for cls in BY_INDEX if secret_frame(encode_method(0, cls()), 0) == 0}
+    assert found == {cls for cls in BY_INDEX if cls.secret}

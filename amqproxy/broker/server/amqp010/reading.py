@@ -46,7 +46,10 @@ class Amqp010Reading(Reading):
         return HEADER, data[missing:]
 
     def read(self, sender: Peer, data: bytes) -> tuple[bool, Any]:
-        self._taken = self._readers.get(sender, self._taken)
+        reader = self._readers.get(sender)
+        if reader is None:  # what it sends is no longer shown
+            return False, None
+        self._taken = reader
         found = super().read(sender, data)
         self._command_ids = self._numberings[sender].numbers(self._frames)
         return found

@@ -32,7 +32,7 @@ class Send(Action, frozen=True, gc=False):
 
 
 class Insert(Action, frozen=True, gc=False):
-    """Send a command of the proxy `after` that many seconds, once no other command is being sent."""
+    """Send a command of the proxy `after` seconds from now, once no other command is being sent."""
 
     to: Peer
     assembly: Assembly

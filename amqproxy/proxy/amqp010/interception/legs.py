@@ -37,9 +37,9 @@ Saw = Callable[[Peer, bytes], None]
 class Legs:
     """Both legs; `connections` are by the peer at their other end.
 
-    It `is_over` once a rule ends the connection. `met` is called with each passed method of class
-    connection, and with those that attach and end sessions; `saw` with the bytes of all frames that the client sends or
-    is sent, for whose commands `numberings` have the ids.
+    It `is_over` once a rule ends the connection. `met` is called with each passed method of class connection, and with
+    those that attach and end sessions; `saw` with the bytes of all frames that the client sends or is sent, for whose
+    commands `numberings` have the ids.
     """
 
     def __init__(

@@ -242,3 +242,14 @@ def test_whatever_a_client_sends_it_costs_only_itself(parts: list[bytes], cuts: 
         client.wait(0.1)
     client.mock.finish()
     assert client.mock.is_over
+
+
+def test_of_messages_that_are_never_whole_no_more_is_kept_than_the_limit(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("amqproxy.replay.mocking.mock_connection.MAX_HELD", 10_000)
+    client = Client()
+    client.attach()
+    message = transfer("", bytes(100_000), key=QUEUE)
+    data = Assembly(1, message.method, message.header, message.body).encode(frame_max=1000)
+    client.mock.feed(data[:-1000], client.now)
+    assert "connection.close" in client.received()
+    assert client.mock._held_size <= 11_000
