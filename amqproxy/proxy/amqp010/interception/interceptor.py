@@ -197,7 +197,7 @@ class Amqp010Interceptor(Interceptor[ChannelInterceptor, Path]):
             channel = self._channel(0)
             for frame, position in self._closes.pop(sender):
                 self.loads[sender].remove(cost([frame]))
-                if self.is_over:  # by the control before this one
+                if self._executor.is_over:  # by the control before this one
                     continue
                 with self._executor.blaming(sender):
                     self._executor.process(channel, channel.directions[sender], frame, position)
