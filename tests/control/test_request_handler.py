@@ -230,7 +230,7 @@ async def test_clients_may_call_themselves_what_they_like() -> None:
         [entry] = listed(proxy, ListSessions())
         shown = msgspec.json.decode(msgspec.json.encode(entry))
     assert (shown["product"], shown["vhost"]) == ("a\\udcff", "v\\udcff")
-    assert "x" in shown["name"]
+    assert not shown["name"]  # RabbitMQ, too, shows a connection_name only if it is a text
     assert len(shown["user"]) == 6 * MOST_TEXT
 
 
