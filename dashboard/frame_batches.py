@@ -34,14 +34,13 @@ def _amqp010_batches(decoded: Amqp010DecodedFrames) -> Iterator[Decoded]:
         for part, note in chunk.noted_parts(MAX_FRAMES, decoded.note):
             yield msgspec.structs.replace(decoded, frames=part, command_ids=part.command_ids, note=note)
         return
-    before_last = decoded.note._replace(is_continued=True) if decoded.note.ends_content else decoded.note
     for begin in range(0, len(decoded.frames), MAX_FRAMES):
         end = begin + MAX_FRAMES
         yield msgspec.structs.replace(
             decoded,
             frames=decoded.frames[begin:end],
             command_ids=decoded.command_ids[begin:end],
-            note=before_last if end < len(decoded.frames) else decoded.note,
+            note=decoded.note.before_last if end < len(decoded.frames) else decoded.note,
         )
 
 

@@ -107,6 +107,7 @@ class Turn:
         To decode and patch a JSON body of 1 MB takes 17 ms: a reply for another client would have to wait behind
         several of these.
         """
+        # LONG is four quanta
         turns, self._busy = min(MOST_TURNS, max(1, int(4 * self._busy / LONG))), 0.0
         for _ in range(turns):
             await self._queue.wait()

@@ -30,7 +30,7 @@ EVENTS_SHARE = 2
 """Multiple of its memory up to which the queue accepts the ends of sessions, even if frames find no room."""
 
 _new: Callable[[type[Entry], tuple[Any, ...]], Entry] = tuple.__new__
-"""What `Entry` calls, in Python: it is called for each chunk."""
+"""Constructor of entries without the call in Python that `Entry` makes: it is needed for each chunk."""
 
 _LEGS_OF = {"": (CLIENT_LEG, UPSTREAM_LEG), CLIENT_LEG: (CLIENT_LEG,), UPSTREAM_LEG: (UPSTREAM_LEG,)}
 

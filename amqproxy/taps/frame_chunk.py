@@ -46,9 +46,8 @@ class FrameChunk(Sequence[F]):
         """Yield these frames in chunks of at most `most`."""
 
     def noted_parts(self, most: int, note: Note) -> Iterator[tuple[Self, Note]]:
-        """Yield `parts` with their notes: only after the last part can a content end whose rest is not shown."""
-        before_last = note._replace(is_continued=True) if note.ends_content else note
-        left = len(self)
+        """Yield `parts` with their notes: only the last part can end a content whose rest is not shown."""
+        before_last, left = note.before_last, len(self)
         for part in self.parts(most):
             left -= len(part)
             yield part, before_last if left else note

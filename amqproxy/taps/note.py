@@ -28,6 +28,11 @@ class Note(NamedTuple):
         """Whether the rest of the command's content is not shown, since the command is not forwarded."""
         return not self.is_continued and self.leg == "client" and self.verdict in ("refused", "dropped")
 
+    @property
+    def before_last(self) -> Note:
+        """The note of all parts but the last, where frames are shown in parts: only the last can end the content."""
+        return self._replace(is_continued=True) if self.ends_content else self
+
     def is_of_proxy(self, sender: Peer) -> bool:
         """Whether frames in the name of `sender` came from the proxy: they passed on the other peer's leg only.
 

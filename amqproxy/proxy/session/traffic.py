@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import math
 import time
-from collections.abc import Callable, Iterable
+from collections.abc import Awaitable, Callable, Iterable
 from contextlib import suppress
 from typing import Any
 
@@ -220,12 +220,7 @@ class Traffic(DialectParts):
             return
         passage.release_all(trio.current_time())
         with trio.move_on_after(self._limits.close_timeout), suppress(TransportBroken):
-            self._apply_effects()
-            await self.legs[SERVER].transport.send(passage.take_output(SERVER))
-            while passage.is_releasing:
-                await self._services.turns.wait()
-                self._process(passage.go_on_releasing, lambda: passage.is_releasing)
-                await self.legs[SERVER].transport.send(passage.take_output(SERVER))
+            await self._release_queued(lambda: self.legs[SERVER].transport.send(passage.take_output(SERVER)))
 
     def end(self) -> None:
         """Close the meter and replace the passage of a session that is over, so that no rule state is retained."""
@@ -513,15 +508,19 @@ class Traffic(DialectParts):
         await self._go_on_releasing()
 
     async def _go_on_releasing(self) -> None:
-        """Send released commands and release the remaining ones, yielding to other tasks between turns."""
+        """Send all released commands, then close the connection if it is drained."""
+        await self._release_queued(self._send_output)
+        if self._drain is not None:
+            self._close_if_drained(self._drain)
+
+    async def _release_queued(self, send: Callable[[], Awaitable[None]]) -> None:
+        """Release queued commands and `send` the output, yielding to other tasks between turns."""
         self._apply_effects()
-        await self._send_output()
+        await send()
         while self.passage.is_releasing:
             await self._services.turns.wait()
             self._process(self.passage.go_on_releasing, lambda: self.passage.is_releasing)
-            await self._send_output()
-        if self._drain is not None:
-            self._close_if_drained(self._drain)
+            await send()
 
     def _taken_output(self, to: Peer) -> bytes | memoryview:
         """Take the pending output for a peer, outside a relay's turn, and measure it if it goes to the client."""

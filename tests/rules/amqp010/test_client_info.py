@@ -1,4 +1,4 @@
-"""What is known of a 0-10 client from its handshake."""
+"""Facts about a 0-10 client from its handshake."""
 
 from __future__ import annotations
 

@@ -126,7 +126,7 @@ class Amqp010Stage:
         return lines
 
     def _note_end(self) -> None:
-        """Have the session end as the interceptor asks."""
+        """End the session if the interceptor has refused the connection or failed."""
         if self.interceptor.refusal is not None:
             self.closing.refuse_by_rule(self.interceptor.refusal)
         elif self.interceptor.fault is not None:
