@@ -202,7 +202,7 @@ def _quarter_of_memory() -> int:
 def _archive_options() -> list[str]:
     """Return the JVM options that use the archive, or write it at the end; empty if neither is possible."""
     program = java()
-    if program is None:
+    if program is None or _has_configuration_files():
         return []
     archive = _cache_directory() / f"spark-{_fingerprint(program)}.jsa"
     quiet = ["-Xlog:cds=off", "-Xlog:cds+dynamic=off", "-Xshare:auto"]
@@ -217,6 +217,17 @@ def _archive_options() -> list[str]:
     except OSError:
         return []
     return [f"-XX:ArchiveClassesAtExit={archive}", *quiet]
+
+
+def _has_configuration_files() -> bool:
+    """Return whether Spark's launcher puts a directory with files on the class path.
+
+    A JVM archives no classes then, and ends with an error on stderr instead (JDK 17, "non-empty directory in paths").
+    """
+    home = os.environ.get("SPARK_HOME") or Path(pyspark.__file__).parent
+    places = [os.environ.get("SPARK_CONF_DIR") or Path(home) / "conf"]
+    places += filter(None, map(os.environ.get, ("HADOOP_CONF_DIR", "YARN_CONF_DIR")))
+    return any(place.is_dir() and any(place.iterdir()) for place in map(Path, places))
 
 
 def _is_complete(archive: Path) -> bool:

@@ -130,6 +130,24 @@ def test_one_process_makes_the_archive_which_the_others_use_when_it_is_complete(
     assert session._archive_options()[0] == f"-XX:SharedArchiveFile={archive}"
 
 
+@pytest.mark.parametrize("name", ["SPARK_CONF_DIR", "HADOOP_CONF_DIR"])
+def test_beside_configuration_files_no_archive_is_written(
+    name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A JVM that should archive its classes would end with "Cannot have non-empty directory in paths"."""
+    require("java", package="openjdk-17-jre-headless")
+    from amqproxy.pipeline import session
+
+    directory = tmp_path / "conf"
+    directory.mkdir()
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
+    monkeypatch.setenv(name, str(directory))
+    (directory / "spark-defaults.conf").touch()
+    assert session._archive_options() == []
+    (directory / "spark-defaults.conf").unlink()
+    assert session._archive_options() != []
+
+
 def test_without_pyspark_the_extra_is_named() -> None:
     code = "import sys; sys.modules['pyspark'] = None; import amqproxy.pipeline.session"
     assert "pip install 'amqproxy[pipeline]'" in python(code).stderr

@@ -123,13 +123,21 @@ class Wire:
     def close(self) -> None:
         if self.lease is not None:
             self.pump.recall(self.lease)
+            self.lease = None  # it refers to us: the pump's descriptors would stay open until a garbage collection
         for each in (self.client, self.server, *self.sockets):
             each.close()
 
 
+def is_readable(descriptor: int, timeout: float = 0) -> bool:
+    """Return whether a descriptor, of any number, can be read within so many seconds."""
+    poll = select.poll()
+    poll.register(descriptor, select.POLLIN)
+    return bool(poll.poll(timeout * 1000))
+
+
 def settle(pump: Pump) -> None:
     """Turn a pump until nothing is left to be done."""
-    while select.select([pump.descriptor], [], [], 0)[0]:
+    while is_readable(pump.descriptor):
         pump.turn()
     pump.receive_returned()
     pump.read_journal()
@@ -140,7 +148,7 @@ def until(condition: Callable[[], object], pump: Pump) -> None:
     end = time.monotonic() + DEADLINE
     while not condition():
         assert time.monotonic() < end, "it never came"
-        select.select([pump.returns_descriptor], [], [], 0.005)
+        is_readable(pump.returns_descriptor, 0.005)
         pump.receive_returned()
         pump.read_journal()
 
@@ -193,7 +201,6 @@ def journaled(is_server: bool, data: bytes) -> list[bytes]:
     wire.hand_over()
     peer = wire.server if is_server else wire.client
     while data:
-        select.select([], [peer], [], 0)
         data = data[peer.send(data[:50_000]) :]
         wire.settle()
     wire.close()

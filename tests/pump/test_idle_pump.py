@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import select
 import socket
 from collections.abc import Iterator
 from pathlib import Path
@@ -19,7 +18,7 @@ from amqproxy.pump.amqp010.idle_connection import Amqp010IdleConnection
 from amqproxy.pump.amqp091.idle_connection import Amqp091IdleConnection
 from amqproxy.pump.idle_pump import IdlePump, is_available
 from amqproxy.pump.return_reasons import ENDED, GONE, METHOD_COMES, RECALLED, STUCK
-from tests.pump.rig import PUBLISH, connected, reader, reset
+from tests.pump.rig import PUBLISH, connected, is_readable, reader, reset
 from tests.transcripts.words import octets
 
 pytestmark = pytest.mark.skipif(not is_available(), reason="an idle pump needs epoll")
@@ -82,7 +81,7 @@ def kept(pump: IdlePump) -> Iterator[Kept]:
 
 
 def turn(pump: IdlePump) -> None:
-    while select.select([pump.descriptor], [], [], 0)[0]:
+    while is_readable(pump.descriptor):
         pump.turn()
 
 
@@ -131,7 +130,7 @@ def test_anything_else_brings_it_back_with_what_came(data: bytes, pump: IdlePump
     assert (kept.connection.rest(0), kept.connection.rest(1)) == (b"", data)
     assert kept.connection.received(1) == len(data)
     assert kept.connection.frames() == 0
-    assert select.select([kept.ends[0]], [], [], 0)[0] == []
+    assert not is_readable(kept.ends[0].fileno())
 
 
 def test_an_end_brings_it_back(pump: IdlePump, kept: Kept) -> None:
@@ -206,6 +205,6 @@ def test_where_the_system_cannot_wait_for_one_more_it_says_so(pump: IdlePump) ->
             pump.take(connection)
     assert not connection.is_pumped
     pair[1].send(HEARTBEAT)
-    assert not select.select([pump.descriptor], [], [], 0)[0]
+    assert not is_readable(pump.descriptor)
     for each in pair:
         each.close()

@@ -5,7 +5,6 @@ from __future__ import annotations
 import ctypes
 import json
 import os
-import select
 import subprocess
 import sys
 from contextlib import suppress
@@ -16,7 +15,7 @@ import pytest
 from amqproxy.pump import pump as pump_module
 from amqproxy.pump.pumps import are_available
 from amqproxy.pump.return_reasons import METHOD_COMES, RECALLED
-from tests.pump.rig import DEADLINE, DELIVER, PUBLISH, Running, Wire, pump, until
+from tests.pump.rig import DEADLINE, DELIVER, PUBLISH, Running, Wire, is_readable, pump, until
 from tests.transcripts.words import octets
 
 pytestmark = pytest.mark.skipif(not are_available(), reason="a plain run has no pump: it is compiled")
@@ -66,9 +65,9 @@ def test_a_recall_does_not_wait_until_other_connections_are_relayed() -> None:
     assert wires[-1].returned == 1
     assert leases[-1].reason == RECALLED
     others = [each.server for each in wires[:-1]]
-    assert select.select(others, [], [], 0)[0] == [], "their turn comes behind it"
+    assert not any(is_readable(each.fileno()) for each in others), "their turn comes behind it"
     pump_.turn()
-    assert len(select.select(others, [], [], DEADLINE)[0]) == len(others)
+    assert all(is_readable(each.fileno(), DEADLINE) for each in others)
     for each in wires:
         each.close()
 
@@ -193,7 +192,7 @@ def test_a_recall_waits_for_its_own_answer_though_counting_fails() -> None:
             failing, other = Wire(running, note=fail), Wire(running)
             leases = failing.hand_over(), other.hand_over()
             failing.client.send(octets(PUBLISH))
-            assert select.select([failing.server], [], [], DEADLINE)[0]
+            assert is_readable(failing.server.fileno(), DEADLINE)
             with pytest.raises(MemoryError, match="injected"):
                 running.recall(leases[0])
             running.recall(leases[1])
