@@ -14,6 +14,7 @@
 - `consumers`: the consumers of a channel, and the queue of each.
 - `content`: a method with its header and body, from their frames.
 - `open_tags`: ranges of publishes or deliveries that are not settled, with the time of each.
+- `snapshot`: the state of a connection at one moment, for traces that join there.
 - `activity`: the times of each peer's last frame.
 - `budget`: limits on the memory of all channels of a connection together.
 

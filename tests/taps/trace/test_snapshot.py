@@ -1,0 +1,51 @@
+"""Snapshots of connections as bytes, which readers of other versions take."""
+
+from __future__ import annotations
+
+import msgspec
+import pytest
+
+from amqproxy.taps.trace.open_tags import Span
+from amqproxy.taps.trace.snapshot import (
+    ChannelSnapshot,
+    ConnectionSnapshot,
+    ConsumerSnapshot,
+    ContentSnapshot,
+    HandshakeSnapshot,
+    RequestSnapshot,
+)
+
+SNAPSHOT = ConnectionSnapshot(
+    ts_ns=1_700_000_000_000_000_000,
+    protocol="0-9-1",
+    handshake=HandshakeSnapshot(user="guest", virtual_host="/", client_properties={"product": "pika"}, heartbeat=60),
+    channels=(
+        ChannelSnapshot(
+            number=1,
+            epoch=2,
+            mode="confirm",
+            published=7,
+            delivered=3,
+            unconfirmed=(Span(6, 7, 1_699_999_999_000_000_000),),
+            unacked=(Span(3, 3, 1_699_999_999_000_000_000, "consumer"),),
+            consumers=(ConsumerSnapshot(tag="consumer", queue="orders"),),
+            requests=(RequestSnapshot(ts_ns=5, sender="client", method=b"method"),),
+            contents=(ContentSnapshot(sender="client", method=b"publish", remaining=10),),
+        ),
+    ),
+)
+
+
+def test_bytes_and_back() -> None:
+    assert ConnectionSnapshot.from_bytes(SNAPSHOT.to_bytes()) == SNAPSHOT
+
+
+def test_fields_of_later_versions_are_ignored() -> None:
+    later = msgspec.msgpack.decode(SNAPSHOT.to_bytes()) | {"weather": "fine"}
+    assert ConnectionSnapshot.from_bytes(msgspec.msgpack.encode(later)) == SNAPSHOT
+
+
+@pytest.mark.parametrize("data", [b"", b"\x80", SNAPSHOT.to_bytes()[:-1], b"\xc1"])
+def test_bytes_that_are_no_snapshot(data: bytes) -> None:
+    with pytest.raises(msgspec.DecodeError):
+        ConnectionSnapshot.from_bytes(data)
