@@ -19,7 +19,7 @@ from amqproxy.cli.failure import INTERRUPTED
 from tests.cli.process import COMMAND, DEADLINE, connected
 from tests.real.ports import free_port
 
-pytestmark = pytest.mark.slow
+pytestmark = [pytest.mark.slow, pytest.mark.once]
 
 CONNECTIONS = 100
 """Each of them makes the proxy and the broker log some lines."""

@@ -13,7 +13,7 @@ from tests.qpid.broker_j import BrokerJ, run_scenarios
 from tests.qpid.raw_client import RawClient
 from tests.real.proxy import Proxy
 
-pytestmark = [pytest.mark.real, pytest.mark.slow]
+pytestmark = [pytest.mark.real, pytest.mark.slow, pytest.mark.once]
 
 LOOKING = [
     {"name": "looks at all of each message", "action": "refuse", "match": {"body": "none of them has this"}},

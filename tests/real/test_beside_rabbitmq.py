@@ -12,7 +12,7 @@ from tests.real.proxy import Proxy, StartProxy
 from tests.real.rabbitmq import RabbitMQ
 from tests.real.raw import Peer
 
-pytestmark = pytest.mark.real
+pytestmark = [pytest.mark.real, pytest.mark.once]
 
 HEARTBEAT = 1
 

@@ -13,7 +13,7 @@ from tests.real.own import OwnBroker
 from tests.real.poll import DEADLINE, until
 from tests.real.proxy import Proxy
 
-pytestmark = pytest.mark.real
+pytestmark = [pytest.mark.real, pytest.mark.once]
 
 
 @pytest.fixture(scope="module", params=["rabbitmq", "own", "proxy"])

@@ -24,7 +24,7 @@ from tests.real.proxy import Proxy, StartProxy, command
 from tests.real.rabbitmq import RabbitMQ
 from tests.real.require import require
 
-pytestmark = pytest.mark.real
+pytestmark = [pytest.mark.real, pytest.mark.once]
 
 HOLD = {"name": "look", "action": "hold", "match": {"method": "basic.publish", "routing_key": "held*"}}
 

@@ -28,7 +28,7 @@ from tests.real.raw import (
 )
 from tests.real.reports import decoded, parsed
 
-pytestmark = pytest.mark.real
+pytestmark = [pytest.mark.real, pytest.mark.once]
 
 QUEUE = "tests.ended"
 SETTINGS = {"consumer_timeout": 1000, "channel_tick_interval": 1000}

@@ -10,7 +10,7 @@ from amqproxy.broker import Broker
 from amqproxy.broker.definitions import definitions_json
 from tests.real.rabbitmq import RabbitMQ
 
-pytestmark = pytest.mark.real
+pytestmark = [pytest.mark.real, pytest.mark.once]
 
 VHOST = "exported"
 SECTIONS = ("users", "vhosts", "permissions", "topic_permissions", "parameters", "policies", "queues", "exchanges")

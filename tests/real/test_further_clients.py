@@ -9,7 +9,7 @@ from tests.real.clients.scenarios import AMQPSTORM_SCENARIOS
 from tests.real.own import OwnBroker
 from tests.real.route import Watched
 
-pytestmark = pytest.mark.real
+pytestmark = [pytest.mark.real, pytest.mark.once]
 
 
 @pytest.fixture(

@@ -19,7 +19,7 @@ from tests.real.poll import DEADLINE, until
 from tests.real.proxy import Program, StartProxy
 from tests.real.rabbitmq import RabbitMQ
 
-pytestmark = pytest.mark.real
+pytestmark = [pytest.mark.real, pytest.mark.once]
 
 HEADERS = {"stack": "e" * 5000}
 WAYS: dict[str, dict[str, Any]] = {

@@ -18,7 +18,7 @@ from tests.real.pika_connection import connected
 from tests.real.poll import until
 from tests.real.proxy import Proxy, StartProxy
 
-pytestmark = pytest.mark.real
+pytestmark = [pytest.mark.real, pytest.mark.once]
 
 TRACE = "4bf92f3577b34da6a3ce929d0e0e4736"
 SPAN = "00f067aa0ba902b7"

@@ -19,7 +19,7 @@ from tests.real.poll import DEADLINE
 from tests.real.proxy import Proxy
 from tests.real.rabbitmq import RabbitMQ
 
-pytestmark = pytest.mark.real
+pytestmark = [pytest.mark.real, pytest.mark.once]
 
 README = Path(__file__).parents[2] / "README.md"
 QUORUM = {"x-queue-type": "quorum"}

@@ -23,7 +23,7 @@ from tests.real.poll import until
 from tests.real.proxy import Proxy, StartProxy
 from tests.real.raw import Peer, body, header, method, publish
 
-pytestmark = pytest.mark.real
+pytestmark = [pytest.mark.real, pytest.mark.once]
 
 Rule = dict[str, Any]
 Ruled = Callable[..., Proxy]

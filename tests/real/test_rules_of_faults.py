@@ -13,7 +13,7 @@ from tests.real.poll import until
 from tests.real.proxy import Proxy, StartProxy
 from tests.real.rabbitmq import RabbitMQ
 
-pytestmark = pytest.mark.real
+pytestmark = [pytest.mark.real, pytest.mark.once]
 
 
 @pytest.fixture

@@ -10,7 +10,7 @@ from tests.real.proxy import StartProxy
 from tests.real.rabbitmq import RabbitMQ
 from tests.real.raw import Peer
 
-pytestmark = pytest.mark.real
+pytestmark = [pytest.mark.real, pytest.mark.once]
 
 PASSWORD, ROTATED = "correct-horse-battery", "staple-horse-rotated"
 

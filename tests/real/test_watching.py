@@ -23,7 +23,7 @@ from tests.real.poll import until
 from tests.real.proxy import Proxy, StartProxy, command
 from tests.real.rabbitmq import RabbitMQ
 
-pytestmark = pytest.mark.real
+pytestmark = [pytest.mark.real, pytest.mark.once]
 
 
 class WatchedProxy:

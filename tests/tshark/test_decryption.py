@@ -25,7 +25,7 @@ from tests.cli.process import DEADLINE, connected, port_in, start, until
 from tests.real.require import require, require_module
 from tests.tshark.tls_session import TLSSession, over_tcp, recorded_session
 
-pytestmark = pytest.mark.real
+pytestmark = [pytest.mark.real, pytest.mark.once]
 
 VERSIONS = {"1.2": ssl.TLSVersion.TLSv1_2, "1.3": ssl.TLSVersion.TLSv1_3}
 LARGE = bytes(range(256)) * 600

@@ -25,7 +25,7 @@ from tests.real import raw
 from tests.real.amqp010_peer import Amqp010Peer
 from tests.real.require import missing, require, require_module
 
-pytestmark = pytest.mark.real
+pytestmark = [pytest.mark.real, pytest.mark.once]
 
 CAPTURE = golden.FOLDER / "confirms.pcapng"
 
