@@ -40,6 +40,7 @@ from amqproxy.proxy.amqp010.pass_through import Amqp010PassThrough
 from amqproxy.proxy.amqp010.session_meter import Amqp010SessionMeter
 from amqproxy.proxy.interception.effects import ConnectionRefusal
 from amqproxy.proxy.mirroring.mirror_publisher import MirrorLogin
+from amqproxy.proxy.session.dialect_parts import OpenState
 from amqproxy.proxy.session.session_parts import SessionParts
 from amqproxy.proxy.session.session_services import SessionServices
 from amqproxy.proxy.session.traffic import Traffic
@@ -51,7 +52,9 @@ from amqproxy.rules.context import Client
 from amqproxy.rules.engine.evaluator import RuleSet
 from amqproxy.rules.verdict import Close
 from amqproxy.taps.amqp010.session_ends import SessionEnds
+from amqproxy.taps.record import json_mapping
 from amqproxy.taps.topology.client_requests import ChannelView, ClientRequests
+from amqproxy.taps.trace.snapshot import ChannelSnapshot, HandshakeSnapshot, known_text
 
 _CONTROLS_OF_CONNECTION = (0, int(Track.CONTROL))
 
@@ -256,6 +259,24 @@ class Amqp010Traffic(Traffic):
         return _CONTROLS_OF_CONNECTION not in self.legs[CLIENT].reader.open_tracks
 
     # --- for the control socket
+
+    def _handshake_facts(self) -> HandshakeSnapshot:
+        connection, shown = self.legs[CLIENT].connection, self.passage.shown_client
+        return HandshakeSnapshot(
+            user=known_text(shown.user) or None,
+            mechanism=None if connection.client is None else known_text(connection.client.mechanism),
+            virtual_host=known_text(shown.vhost),
+            client_properties=json_mapping(shown.properties),
+            channel_max=connection.channel_max,
+            frame_max=connection.frame_max,
+            heartbeat=connection.heartbeat,
+        )
+
+    def _open_state(self, offset_ns: int) -> OpenState:
+        return tuple(
+            ChannelSnapshot(number=number, name=name, knows_consumers=False, has_forgotten=True)
+            for number, name in self.sessions.items()
+        ), ()
 
     @property
     def sessions(self) -> dict[int, bytes]:

@@ -129,6 +129,10 @@ class PassThrough(NothingWaits):
         output, self._output = self._output, b""
         return output
 
+    def unshown_publishes(self, number: int) -> int:
+        """Return 0: no publish waits."""
+        return 0
+
     def take_passed(self, sender: Peer) -> Sequence[tuple[Note, Sequence[Frame]]]:
         if sender is not self._sender or not self._passed:
             return ()

@@ -26,7 +26,9 @@ from amqproxy.proxy.amqp091.interception.interceptor import Amqp091Interceptor
 from amqproxy.proxy.amqp091.leg import Amqp091Leg, new_leg
 from amqproxy.proxy.amqp091.packed_leg import Amqp091PackedLeg
 from amqproxy.proxy.amqp091.pass_through import PassThrough
+from amqproxy.proxy.amqp091.snapshot import ChannelSnapshots
 from amqproxy.proxy.mirroring.mirror_publisher import MirrorLogin
+from amqproxy.proxy.session.dialect_parts import OpenState
 from amqproxy.proxy.session.relay import Direction
 from amqproxy.proxy.session.session_effects import impair
 from amqproxy.proxy.session.session_meter import SessionMeter
@@ -41,7 +43,9 @@ from amqproxy.rules.engine.evaluator import RuleSet
 from amqproxy.rules.verdict import Close
 from amqproxy.sockets.transport import TransportBroken
 from amqproxy.taps.metering.amqp091.message_meter import MessageMeter
+from amqproxy.taps.record import json_mapping, json_value
 from amqproxy.taps.topology.client_requests import ChannelView, ClientRequests
+from amqproxy.taps.trace.snapshot import HandshakeSnapshot, known_text
 
 
 class Amqp091Traffic(Traffic):
@@ -187,6 +191,28 @@ class Amqp091Traffic(Traffic):
     def meter(self) -> MessageMeter | None:
         """The connection's message meter, if messages are counted."""
         return None if self.metered is None else self.metered.meter
+
+    def _handshake_facts(self) -> HandshakeSnapshot:
+        connection, shown = self.legs[CLIENT].connection, self.passage.shown_client
+        assert connection.client is not None
+        properties = json_value(connection.client.client_properties)
+        if self.interceptor is not None and shown.properties != self.interceptor.client.properties:
+            properties = json_mapping(shown.properties)
+        return HandshakeSnapshot(
+            user=known_text(shown.user),
+            mechanism=known_text(connection.client.mechanism),
+            virtual_host=known_text(shown.vhost),
+            client_properties=properties,
+            channel_max=connection.channel_max,
+            frame_max=connection.frame_max,
+            heartbeat=connection.heartbeat,
+        )
+
+    def _open_state(self, offset_ns: int) -> OpenState | None:
+        if self.interceptor is not None and self.interceptor.has_output(CLIENT):
+            return None  # taps were shown replies that the meter counts once they are sent
+        found = ChannelSnapshots(self.legs[CLIENT].connection, self.passage, self.meter, self.channel_views, offset_ns)
+        return tuple(found), found.requests() or ()
 
     def has_open_channel(self, number: int) -> bool:
         channels = [leg.connection.channels.get(number) for leg in self.legs.values()]

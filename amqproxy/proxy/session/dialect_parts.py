@@ -19,6 +19,10 @@ from amqproxy.rules.context import Client
 from amqproxy.rules.engine.evaluator import RuleSet
 from amqproxy.rules.verdict import Close
 from amqproxy.taps.topology.client_requests import ChannelView, ClientRequests
+from amqproxy.taps.trace.snapshot import ChannelSnapshot, HandshakeSnapshot, RequestSnapshot
+
+OpenState = tuple[tuple[ChannelSnapshot, ...], tuple[RequestSnapshot, ...]]
+"""State of a client's channels, and the unanswered requests of its connection."""
 
 
 class DialectParts(ABC):
@@ -122,6 +126,18 @@ class DialectParts(ABC):
     def is_readable(self) -> bool:
         """Whether rules can follow what passes."""
         return True
+
+    def _handshake_facts(self) -> HandshakeSnapshot:
+        """Return the facts of the client's handshake, redacted."""
+        return HandshakeSnapshot()
+
+    def _open_state(self, offset_ns: int) -> OpenState | None:
+        """Return the state of the client's channels, and the unanswered requests of the connection.
+
+        `None` if it cannot be told between two frames now. `offset_ns` is added to times of `time.perf_counter`, in
+        nanoseconds.
+        """
+        return None
 
     def end_observing(self) -> None:
         """Count the client's declarations as gone, at the end of the session."""

@@ -38,6 +38,7 @@ from amqproxy.proxy.session.tap_budget import TapShare
 from amqproxy.rules.engine.evaluator import RuleSet
 from amqproxy.rules.verdict import Verdict
 from amqproxy.sockets.transport import SocketTransport, TransportBroken
+from amqproxy.taps.trace.snapshot import ConnectionSnapshot
 
 
 class Traffic(DialectParts):
@@ -322,6 +323,30 @@ class Traffic(DialectParts):
     def _frames(self) -> int:
         """Number of frames that both peers have sent."""
         return sum(leg.reader.frames for leg in self.legs.values())
+
+    def snapshot(self, ts_ns: int) -> ConnectionSnapshot | None:
+        """Return the state of the connection after all frames that taps have been shown; `None` if it has none now.
+
+        It has none before the handshake has ended, while it is closing or cannot be read, and while replies to the
+        client are about to be sent: ask again before the next chunk. Commands that rules delay or hold, and those
+        queued behind them, come after the snapshot. Call `recall` first.
+        """
+        if self._drain is not None or not self.is_open or not self.is_readable:
+            return None
+        offset_ns = ts_ns - int(time.perf_counter() * 1e9)
+        found = self._open_state(offset_ns)
+        if found is None:
+            return None
+        blocked_since = self._report.blocked_since
+        blocked_ns = None if blocked_since is None else int((trio.current_time() - blocked_since) * 1e9)
+        return ConnectionSnapshot(
+            ts_ns=ts_ns,
+            protocol=self.PROTOCOL,
+            handshake=self._handshake_facts(),
+            blocked_since_ns=None if blocked_ns is None else ts_ns - blocked_ns,
+            channels=found[0],
+            requests=found[1],
+        )
 
     # --- pumps
 

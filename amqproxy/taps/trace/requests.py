@@ -160,6 +160,13 @@ class PendingRequests:
             return [each.request for each in sorted(self._of_tags(), key=lambda each: (each.ts_ns, each.number))]
         return [each.request for each in self._by_name.get(name, ())]
 
+    def in_order(self) -> list[TimedRequest] | None:
+        """Return all requests, the oldest first; `None` if some are not remembered."""
+        if self._beyond or self._is_lost:
+            return None
+        found = [*self._of_tags(), *(each for pending in self._by_name.values() for each in pending)]
+        return sorted(found, key=lambda each: (each.ts_ns, each.number))
+
     def _of_tags(self) -> list[TimedRequest]:
         return [each for alike in self._by_tag.values() for each in alike.requests]
 
@@ -170,13 +177,10 @@ class PendingRequests:
 
     def clear(self) -> list[TimedRequest]:
         """Remove and return all pending requests, in the order in which they were sent."""
-        found = self._of_tags()
-        for pending in self._by_name.values():
-            found += pending
-        found.sort(key=lambda each: (each.ts_ns, each.number))
+        self._beyond.clear()
+        found = self.in_order() or []
         self._by_name.clear()
         self._by_tag.clear()
         self._consumes = 0
-        self._beyond.clear()
         self._budget.give(sum(each.cost for each in found))
         return found

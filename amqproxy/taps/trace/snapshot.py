@@ -14,6 +14,23 @@ UNKNOWN_CONSUMER = ""
 MAX_SPANS_OF_CHANNEL = 1_024
 """Ranges of publishes, and of deliveries, of one channel in a snapshot: the newest ones; older ones are left out."""
 
+MAX_SPANS = 8_192
+"""Ranges of all channels of a connection in a snapshot that a proxy makes."""
+
+MAX_CONSUMERS = 8_192
+"""Consumers of all channels of a connection in a snapshot that a proxy makes."""
+
+
+def known_text(text: str | None) -> str | None:
+    """Return a text; `None` if it is not valid UTF-8, so that a snapshot cannot have it."""
+    if text is None or text.isascii():
+        return text
+    try:
+        text.encode()
+    except UnicodeEncodeError:
+        return None
+    return text
+
 
 class HandshakeSnapshot(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     """Facts of a handshake, as in `HandshakeFacts`; `None` for each that is unknown. Secrets are not among them."""
@@ -68,8 +85,10 @@ class ChannelSnapshot(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=T
     - `published`: number of the last publish, as confirms count them; where commands are numbered, the position of the
       client's last command.
     - `delivered`: tag of the last delivery, or position of the broker's last command; `None` if it is unknown.
-    - `unconfirmed`, `unacked`: publishes and deliveries that are open, oldest first.
+    - `unconfirmed`, `unacked`: publishes and deliveries that are open, oldest first; `has_forgotten`: whether there may
+      be more.
     - `knows_consumers`: whether `consumers` are all that there may be.
+    - `last_queue`: the queue that the channel has declared last; `None` if none or unknown.
     - `closing`: peers that have sent channel.close without an answer so far.
     """
 
@@ -80,10 +99,12 @@ class ChannelSnapshot(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=T
     delivered: int | None = None
     unconfirmed: tuple[Span, ...] = ()
     unacked: tuple[Span, ...] = ()
+    has_forgotten: bool = False
     consumers: tuple[ConsumerSnapshot, ...] = ()
     knows_consumers: bool = True
     requests: tuple[RequestSnapshot, ...] = ()
     contents: tuple[ContentSnapshot, ...] = ()
+    last_queue: str | None = None
     closing: tuple[str, ...] = ()
     name: bytes | None = None
     """The session's name, where channels have named sessions attached."""

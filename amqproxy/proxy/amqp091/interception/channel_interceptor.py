@@ -17,6 +17,7 @@ from amqproxy.amqp091.methods import (
     BY_INDEX,
     BasicDeliver,
     BasicGetOk,
+    BasicPublish,
     ChannelClose,
     ChannelCloseOk,
     ConnectionClose,
@@ -108,6 +109,25 @@ class ChannelInterceptor:
             return True
         legs = self._around.connections
         return self.number not in legs[CLIENT].channels and self.number in legs[SERVER].channels
+
+    def unshown_publishes(self) -> int | None:
+        """Return the number of the client's publishes that are gathered, delayed, held or queued, even in part.
+
+        Taps are shown them later. `None` if they will be shown other commands, too, or the channel is closing.
+        """
+        direction = self.directions[CLIENT]
+        if self.closing is not None or self.reopening or self.is_gone_upstream:
+            return None
+        content_state = self._around.readers[CLIENT].content_states.get(self.number)
+        is_mid = content_state is not None and content_state.expects != METHOD
+        if is_mid and direction.rest is ContentRest.IS_SWALLOWED:
+            return None  # taps were shown the end of a content of which more is to come
+        waiting = [direction.waiting.original.index] if direction.waiting is not None else []
+        waiting += [frame.index for frame, _ in direction.queue if frame.kind == METHOD]
+        waiting += [frame.index for frame in direction.gathered if frame.kind == METHOD]
+        if any(index != BasicPublish.index for index in waiting) or (direction.queue and not waiting):
+            return None
+        return len(waiting)
 
     # --- frames
 

@@ -198,6 +198,15 @@ class Amqp091Interceptor(Interceptor[ChannelInterceptor, ChannelDirection]):
             return True
         return sender is CLIENT and any(channel.reopening for channel in self.channels.values())
 
+    def has_output(self, to: Peer) -> bool:
+        """Whether bytes are ready to be sent to a peer."""
+        return self._outputs[to].is_ready
+
+    def unshown_publishes(self, number: int) -> int | None:
+        """Return the number of the client's publishes that wait on a channel, as `ChannelInterceptor` has it."""
+        channel = self.channels.get(number)
+        return 0 if channel is None else channel.unshown_publishes()
+
     def end(self) -> None:
         self.count_unseen()
         super().end()

@@ -61,6 +61,11 @@ class LegOutput:
         self._close_slice()
         self._parts.append(data)
 
+    @property
+    def is_ready(self) -> bool:
+        """Whether bytes are ready to be sent."""
+        return bool(self._parts)
+
     def take(self) -> bytes | memoryview:
         """Take all bytes that are ready to be sent."""
         parts = self._parts

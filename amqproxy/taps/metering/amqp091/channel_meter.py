@@ -9,7 +9,9 @@ from amqproxy.taps.metering.amqp091.open_messages import OpenMessages
 from amqproxy.taps.metering.message_counts import Count, MessageCounts
 from amqproxy.taps.trace.budget import Budget
 from amqproxy.taps.trace.consumers import Consumers
+from amqproxy.taps.trace.open_tags import Span
 from amqproxy.taps.trace.requests import PendingRequests, TimedRequest
+from amqproxy.taps.trace.snapshot import UNKNOWN_CONSUMER
 
 try:
     import cython
@@ -76,6 +78,30 @@ class ChannelMeter:
     def consumers(self) -> int:
         """Number of the client's consumers."""
         return self._consumer_count
+
+    # --- snapshots
+
+    @property
+    def has_forgotten(self) -> bool:
+        """Whether more publishes or deliveries may be open than those that are counted."""
+        return any(each is not None and each.forgotten for each in (self._unconfirmed, self._unacked))
+
+    @property
+    def is_recovering(self) -> bool:
+        """Whether a basic.recover of the client is unanswered."""
+        return self._recovering > 0
+
+    def open_publishes(self, most: int, offset_ns: int) -> tuple[Span, ...]:
+        """Return the newest ranges of unconfirmed publishes, as `OpenMessages.spans` does."""
+        return () if self._unconfirmed is None else self._unconfirmed.spans(most, offset_ns, None)
+
+    def open_deliveries(self, most: int, offset_ns: int) -> tuple[Span, ...]:
+        """Return the newest ranges of unsettled deliveries, as `OpenMessages.spans` does."""
+        return () if self._unacked is None else self._unacked.spans(most, offset_ns, UNKNOWN_CONSUMER)
+
+    def requests(self) -> list[TimedRequest] | None:
+        """Return the client's unanswered requests, oldest first; `None` if some are not remembered."""
+        return [] if self._pending is None else self._pending.in_order()
 
     # --- its end
 

@@ -14,6 +14,7 @@ from amqproxy.taps.metering.amqp091.message_run cimport MessageRun
 cdef class ContentUnderWay:
     cdef int number
     cdef int method
+    cdef bytes payload
     cdef unsigned long long tag
     cdef bint is_redelivered
     cdef bint is_auto_acked

@@ -71,11 +71,15 @@ def _settled_as(method: cython.int, flags: cython.int) -> cython.int:
 @cython.final
 @cython.cclass
 class ContentUnderWay:
-    """Content that a peer is sending on a channel: its `method` (0: none), and facts to count once it is complete."""
+    """Content that a peer is sending on a channel: its `method` (0: none), and facts to count once it is complete.
+
+    `payload` is that of its method frame.
+    """
 
     def __init__(self) -> None:
         self.number = 0
         self.method = 0
+        self.payload = b""
         self.tag = 0
         self.is_redelivered = False
         self.is_auto_acked = False
@@ -170,6 +174,20 @@ class MessageMeter:
                 return
             self.frames += 1
             position = end
+
+    def contents(self, number: int) -> list[tuple[bool, bytes, int | None]]:
+        """Return the contents under way on a channel: whether the server sends it, the payload of its method frame, and
+        the bytes of its body to come, `None` before its header.
+        """
+        found = []
+        for is_server in (False, True):
+            content: ContentUnderWay | None = self._server_content if is_server else self._client_content
+            if content is None or content.number != number or not content.method:
+                content = self._interleaved.get((is_server, number)) if self._interleaved else None
+            if content is not None:
+                remaining = None if content.remaining == _UNKNOWN else content.remaining
+                found.append((is_server, content.payload, remaining))
+        return found
 
     # --- messages that are whole in one read, one after another on one channel: nearly all there are
 
@@ -317,6 +335,7 @@ class MessageMeter:
         if content.remaining == 0:
             self._complete(is_server, content, now_ns)
             content.method = 0
+            content.payload = b""
             if self._interleaved:
                 self._interleaved.pop((is_server, number), None)
         return True
@@ -353,8 +372,9 @@ class MessageMeter:
         number: cython.int = short_at(p, at + 1)
         tag: cython.ulonglong
         flags: cython.int
-        self._begin(False, number, method if method == _PUBLISH else 0)
-        if method == _PUBLISH:
+        content = self._begin(False, number, method if method == _PUBLISH else 0)
+        if method == _PUBLISH and content is not None:
+            content.payload = bytes(p[at + 7 : end - 1])
             return True
         if method not in (_ACK, _NACK, _REJECT):
             return self._take_rare(False, number, bytes(p[at:end]), now_ns)
@@ -378,8 +398,9 @@ class MessageMeter:
         number: cython.int = short_at(p, at + 1)
         if method == _DELIVER:
             return self._begin_delivery(number, p, at, end)
-        self._begin(True, number, method if method == _RETURN else 0)
-        if method == _RETURN:
+        content = self._begin(True, number, method if method == _RETURN else 0)
+        if method == _RETURN and content is not None:
+            content.payload = bytes(p[at + 7 : end - 1])
             return True
         if method not in (_ACK, _NACK):
             return self._take_rare(True, number, bytes(p[at:end]), now_ns)
@@ -403,6 +424,7 @@ class MessageMeter:
             return False
         content = self._begin(True, number, _DELIVER)
         assert content is not None
+        content.payload = bytes(p[at + 7 : end - 1])
         content.tag = long_long_at(p, tag_end)
         content.is_redelivered = p[tag_end + 8] & 1 != 0
         channel = self._channels.of(True, number)
@@ -429,6 +451,7 @@ class MessageMeter:
         if is_server and isinstance(method, BasicGetOk):
             content = self._begin(True, number, _GET_OK)
             assert content is not None
+            content.payload = raw[7:-1]
             content.tag = method.delivery_tag
             content.is_redelivered = method.redelivered
             content.is_auto_acked = isinstance(answered, BasicGet) and answered.no_ack

@@ -34,6 +34,8 @@ cdef class OpenMessages:
     cdef void _tidy(self) noexcept
     cdef object _forget_oldest(self, unsigned long long tag)
     cdef object _grow(self)
+    cdef unsigned long long _previous_open(self, unsigned long long tag) noexcept
+    cdef unsigned long long _begin_of_range(self, unsigned long long tag, unsigned long long first) noexcept
     cdef inline unsigned long long _tag_of_read(self, Py_ssize_t number) noexcept
     cdef object _note_read(self, unsigned long long tag, unsigned long long now_ns)
     cdef object _grow_reads(self)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from amqproxy.taps.metering.distribution import Distribution
+from amqproxy.taps.trace.open_tags import Span
 
 try:
     import cython
@@ -301,6 +302,67 @@ class OpenMessages:
         self._bits = new
         self._capacity *= 2
         return None
+
+    # --- snapshots
+
+    def spans(self, most: cython.Py_ssize_t, offset_ns: cython.longlong, consumer_tag: str | None) -> tuple[Span, ...]:
+        """Return the newest ranges of open tags of one read, `most` at most, oldest first.
+
+        `offset_ns` is added to the time of each. Tags of reads whose time is forgotten are left out.
+        """
+        p: cython.p_uchar = self._reads
+        found: list[Span] = []
+        begin: cython.ulonglong
+        tag: cython.ulonglong = self._previous_open(self.last)
+        read: cython.Py_ssize_t = self._read_count - 1
+        at: cython.Py_ssize_t
+        while tag >= self._first and len(found) < most:
+            while read >= 0 and self._tag_of_read(read) > tag:
+                read -= 1
+            if read < 0:
+                break
+            begin = self._begin_of_range(tag, self._tag_of_read(read))
+            at = 16 * ((self._oldest_read + read) & (self._most_reads - 1)) + 8
+            found.append(Span(begin, tag, offset_ns + cython.cast(cython.longlong, _load(p, at)), consumer_tag))
+            tag = self._previous_open(begin - 1)
+        found.reverse()
+        return tuple(found)
+
+    @cython.cfunc
+    @cython.exceptval(check=False)
+    def _previous_open(self, tag: cython.ulonglong) -> cython.ulonglong:
+        """Return the last open tag at or before `tag`, else a number below `_first`."""
+        p: cython.p_uchar = self._bits
+        place: cython.Py_ssize_t
+        while tag >= self._first:
+            place = tag & (self._capacity - 1)
+            if (place & 63) == 63 and _load(p, (place >> 3) - 7) == 0:
+                if tag - self._first < 64:
+                    return self._first - 1
+                tag -= 64
+            elif (p[place >> 3] >> (place & 7)) & 1:
+                return tag
+            else:
+                tag -= 1
+        return tag
+
+    @cython.cfunc
+    @cython.exceptval(check=False)
+    def _begin_of_range(self, tag: cython.ulonglong, first: cython.ulonglong) -> cython.ulonglong:
+        """Return the lowest tag from `first` on from which all tags up to `tag` are open."""
+        p: cython.p_uchar = self._bits
+        place: cython.Py_ssize_t
+        if first < self._first:
+            first = self._first
+        while tag > first:
+            place = (tag - 1) & (self._capacity - 1)
+            if (place & 63) == 63 and tag - first >= 64 and _load(p, (place >> 3) - 7) == _LAST_TAG:
+                tag -= 64
+            elif (p[place >> 3] >> (place & 7)) & 1:
+                tag -= 1
+            else:
+                break
+        return tag
 
     # --- the times of reads
 

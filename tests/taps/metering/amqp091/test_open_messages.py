@@ -12,6 +12,7 @@ from hypothesis import strategies as st
 from amqproxy.taps.metering.amqp091.open_messages import MAX_OPEN, MAX_READS, OpenMessages
 from amqproxy.taps.metering.distribution import Distribution
 from amqproxy.taps.metering.message_counts import SECONDS
+from amqproxy.taps.trace.open_tags import Span
 
 operations = st.lists(
     st.one_of(
@@ -153,3 +154,39 @@ def test_more_at_once_than_there_is_room_for() -> None:
     messages.add(1, 5, 3 * MAX_OPEN + 7)
     assert (messages.count, messages.last, messages.forgotten) == (MAX_OPEN, 3 * MAX_OPEN + 7, 2 * MAX_OPEN + 7)
     assert messages.settle_range(1, 2**64 - 1, 6, seconds) == MAX_OPEN
+
+
+@given(operations, st.integers(1, 12))
+def test_spans_are_the_newest_ranges_of_each_read(program: list[tuple[str, int, int]], most: int) -> None:
+    messages, seconds = OpenMessages(), Distribution(SECONDS)
+    since: dict[int, int] = {}
+    now = last = 0
+    for operation, number, other in program:
+        if operation == "add":
+            last, now = last + number, now + other * 1_000_000
+            messages.add(last, now)
+            since[last] = now
+        else:
+            messages.settle(number, bool(other), now, seconds)
+            gone = [tag for tag in since if tag <= (number or last)] if other and number <= last else [number]
+            for tag in gone:
+                since.pop(tag, None)
+    expected: list[Span] = []
+    for tag in sorted(since):
+        span = Span(tag, tag, since[tag] + 7, "consumer")
+        before = expected[-1] if expected else None
+        if before is not None and (before.last, before.ts_ns) == (tag - 1, span.ts_ns):
+            expected[-1] = Span(before.first, tag, span.ts_ns, "consumer")
+        else:
+            expected.append(span)
+    assert messages.spans(most, 7, "consumer") == tuple(expected[-most:])
+
+
+def test_spans_of_many_tags_of_one_read_and_of_forgotten_times() -> None:
+    messages, seconds = OpenMessages(), Distribution(SECONDS)
+    messages.add(5, 3, 1000)
+    messages.settle(500, False, 4, seconds)
+    assert messages.spans(10, 0, None) == (Span(5, 499, 3), Span(501, 1004, 3))
+    for tag in range(2000, 2000 + 2 * MAX_READS, 2):
+        messages.add(tag, tag)
+    assert len(messages.spans(2 * MAX_READS, 0, None)) == MAX_READS
