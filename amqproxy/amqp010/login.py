@@ -2,9 +2,6 @@
 
 from __future__ import annotations
 
-NAME_PROPERTIES = ("clientName", "qpid.client_process")
-"""Client properties in which Qpid's clients set their name, the more specific one first."""
-
 
 def user_of(mechanism: str | None, response: bytes | None, tls_subject: str = "") -> str:
     """Return the user of PLAIN, or of SCRAM without another authorization identity; "" if there is none.

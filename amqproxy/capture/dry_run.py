@@ -24,8 +24,8 @@ from amqproxy.capture.amqp010.decoded_frames import Amqp010DecodedFrames
 from amqproxy.capture.amqp091.command_gatherer import CommandGatherer
 from amqproxy.capture.amqp091.decoded_frames import Amqp091DecodedFrames
 from amqproxy.capture.decoded import DecodedFrames
-from amqproxy.conversion.awaited_deletes import AwaitedDeletes, delete_answer
-from amqproxy.conversion.command_view import view_channel
+from amqproxy.conversion.amqp010.awaited_deletes import AwaitedDeletes, delete_answer
+from amqproxy.conversion.amqp010.command_view import view_channel
 from amqproxy.rules.amqp010.client_info import updated_amqp010_client
 from amqproxy.rules.amqp010.explanation import AMQP010_WORDS
 from amqproxy.rules.client_info import updated_client

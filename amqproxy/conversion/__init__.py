@@ -1,10 +1,9 @@
-"""Conversion between AMQP 0-10 and 0-9-1, the common model of queues, disks and rules.
+"""Conversion of the protocols to the common model of queues, disks and rules, which is 0-9-1's.
 
-- `header_tables`: application headers and arguments as field tables.
-- `error_codes`: 0-10 codes for 0-9-1 codes.
-- `message_properties`: the properties of a message.
-- `command_view`: a complete control or command as a 0-9-1 command for rules, and the changes that rules make: by
-  `method_views`, each a `method_shape`, and `message_views`. Changes without a counterpart raise `Inexpressible`.
+- `client_name`: the connection name that clients set.
+- `view_fields`: parts of the 0-9-1 views of other protocols that no 0-9-1 peer sends.
+- `inexpressible`: the error for changes that a protocol cannot express.
 
-What a protocol lacks is converted to the nearest thing that it has. No input or output; imports both protocols.
+Each other protocol has its folder. What a protocol lacks is converted to the nearest thing that it has. No input or
+output; imports the protocols.
 """

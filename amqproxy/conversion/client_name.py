@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from amqproxy.amqp010.login import NAME_PROPERTIES
+QPID_NAMES = ("clientName", "qpid.client_process")
+"""Client properties in which Qpid's clients set their name, the more specific one first."""
 
-NAMES = ("connection_name", *NAME_PROPERTIES)
-
+NAMES = ("connection_name", *QPID_NAMES)
 
 ALIASES = ("client.name", "client.connection_name", "connection_name")
 """Attributes of rules and filters for the result of `given_name`."""

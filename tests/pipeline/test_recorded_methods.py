@@ -11,7 +11,7 @@ from amqproxy.amqp091 import methods
 from amqproxy.amqp091.commands import Command
 from amqproxy.amqp091.methods import Method
 from amqproxy.amqp091.wire import Field, Table
-from amqproxy.conversion.method_views import method_view
+from amqproxy.conversion.amqp010.method_views import method_view
 from amqproxy.peer import CLIENT
 from amqproxy.pipeline.recorded_methods import method_of
 from amqproxy.rules.matching.operations import operations

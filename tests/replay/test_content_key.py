@@ -7,7 +7,7 @@ import pytest
 from amqproxy.amqp010.assembly import Assembly
 from amqproxy.amqp010.commands import MessageTransfer
 from amqproxy.amqp010.properties import Header, MessageProperties, ReplyTo
-from amqproxy.conversion.command_view import command_view
+from amqproxy.conversion.amqp010.command_view import command_view
 from amqproxy.peer import SERVER
 from amqproxy.replay.content_key import content_key
 

@@ -55,8 +55,8 @@ from amqproxy.broker.connections.client_connection import METHOD_COST, ClientCon
 from amqproxy.broker.connections.closing import PENALTY, SocketClosing, closing_time
 from amqproxy.broker.queues.queue import Queue
 from amqproxy.broker.work import Job
-from amqproxy.conversion.header_tables import map_of
-from amqproxy.conversion.method_views import DEFAULT_VHOST
+from amqproxy.conversion.amqp010.header_tables import map_of
+from amqproxy.conversion.amqp010.method_views import DEFAULT_VHOST
 from amqproxy.peer import Heartbeats
 
 try:

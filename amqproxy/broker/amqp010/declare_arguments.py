@@ -8,7 +8,7 @@ from typing import Any
 from amqproxy.amqp010.errors import IllegalArgument
 from amqproxy.amqp010.wire import Map
 from amqproxy.amqp091.wire import Field, Table
-from amqproxy.conversion.header_tables import map_of, table_of
+from amqproxy.conversion.amqp010.header_tables import map_of, table_of
 
 ALTERNATE, DEAD_LETTER_EXCHANGE = "alternate-exchange", "x-dead-letter-exchange"
 

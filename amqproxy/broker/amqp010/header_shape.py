@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from amqproxy.broker.amqp010.header_places import UUID_BYTES, UUID_TEXT, HeaderPlaces
-from amqproxy.conversion.message_properties import MILLISECONDS
+from amqproxy.conversion.amqp010.message_properties import MILLISECONDS
 
 try:
     import cython

@@ -45,7 +45,7 @@ from amqproxy.broker.queues.queue import Queue
 from amqproxy.broker.queues.queue_arguments import check_consume
 from amqproxy.broker.vhost import VirtualHost
 from amqproxy.broker.work import Job
-from amqproxy.conversion.header_tables import table_of
+from amqproxy.conversion.amqp010.header_tables import table_of
 
 MAX_SUBSCRIPTIONS = 65_536
 """Maximum number of subscriptions of one session."""

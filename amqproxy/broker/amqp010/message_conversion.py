@@ -19,8 +19,8 @@ from amqproxy.amqp010.structs import Struct
 from amqproxy.amqp010.wire import decode_structs
 from amqproxy.amqp091.properties import NO_PROPERTIES, Properties
 from amqproxy.amqp091.wire import Field, Table
-from amqproxy.conversion.header_tables import lost_in_table, merged, table_of
-from amqproxy.conversion.message_properties import NO_DELIVERY, NO_MESSAGE, plain_properties, plain_structs
+from amqproxy.conversion.amqp010.header_tables import lost_in_table, merged, table_of
+from amqproxy.conversion.amqp010.message_properties import NO_DELIVERY, NO_MESSAGE, plain_properties, plain_structs
 
 ORIGINAL = "x-amqp-0-10"
 """The header that holds what 0-9-1 cannot express, as the structs of a header segment."""

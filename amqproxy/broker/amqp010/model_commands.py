@@ -36,7 +36,7 @@ from amqproxy.broker.exchanges.exchange import Binding, Exchange
 from amqproxy.broker.queues.queue import ExclusiveOwner, Queue
 from amqproxy.broker.vhost import VirtualHost
 from amqproxy.broker.work import Job
-from amqproxy.conversion.header_tables import table_of
+from amqproxy.conversion.amqp010.header_tables import table_of
 
 RESERVED = ("amq.", "qpid.")
 """Prefixes of the names that are reserved for the broker."""

@@ -9,7 +9,7 @@ from amqproxy.amqp010.errors import ProtocolError
 from amqproxy.amqp010.frame import Frame
 from amqproxy.amqp091.commands import Command
 from amqproxy.amqp091.errors import ProtocolError as ProtocolError091
-from amqproxy.conversion.command_view import command_view
+from amqproxy.conversion.amqp010.command_view import command_view
 from amqproxy.peer import Peer
 
 

@@ -9,7 +9,7 @@ from collections.abc import Mapping
 from amqproxy.amqp010.methods import Method as Amqp010Method
 from amqproxy.amqp091.commands import Command
 from amqproxy.amqp091.methods import Method
-from amqproxy.conversion.command_view import view_channel
+from amqproxy.conversion.amqp010.command_view import view_channel
 from amqproxy.peer import Peer
 from amqproxy.proxy.session.passage import Passage
 from amqproxy.taps.topology.amqp010.asked_command import OBSERVED_COMMANDS, AskedCommand

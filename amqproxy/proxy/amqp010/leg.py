@@ -14,7 +14,7 @@ from amqproxy.amqp010.methods import Method
 from amqproxy.amqp010.tally import Tally
 from amqproxy.amqp010.transitions import MAY_CLOSE
 from amqproxy.amqp091.errors import ProtocolError as ProtocolError091
-from amqproxy.conversion.error_codes import connection_code
+from amqproxy.conversion.amqp010.error_codes import connection_code
 from amqproxy.peer import Peer
 from amqproxy.proxy.interception.effects import ConnectionRefusal
 from amqproxy.proxy.leg import Leg

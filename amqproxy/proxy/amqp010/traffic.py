@@ -28,8 +28,8 @@ from amqproxy.amqp010.transitions import SessionState as SessionPhase
 from amqproxy.amqp091.errors import PreconditionFailed, Scope
 from amqproxy.amqp091.methods import ConnectionStartOk as ConnectionStartOk091
 from amqproxy.amqp091.protocol_header import foreign_answer
-from amqproxy.conversion.error_codes import connection_code
-from amqproxy.conversion.method_views import DEFAULT_VHOST, method_view
+from amqproxy.conversion.amqp010.error_codes import connection_code
+from amqproxy.conversion.amqp010.method_views import DEFAULT_VHOST, method_view
 from amqproxy.peer import CLIENT, SERVER, Peer
 from amqproxy.proxy.amqp010.direction import Amqp010Direction
 from amqproxy.proxy.amqp010.drain import Amqp010Drain

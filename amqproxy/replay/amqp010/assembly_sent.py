@@ -7,7 +7,7 @@ from amqproxy.amqp010.errors import ProtocolError
 from amqproxy.amqp010.protocol_header import NAME
 from amqproxy.amqp091.commands import Command as View
 from amqproxy.amqp091.errors import ProtocolError as ProtocolError091
-from amqproxy.conversion.command_view import command_view
+from amqproxy.conversion.amqp010.command_view import command_view
 from amqproxy.replay.steps import SentStep
 
 

@@ -15,7 +15,7 @@ from amqproxy.amqp010.commands import ExecutionException, ExecutionResult, Messa
 from amqproxy.amqp091.commands import Command as View
 from amqproxy.amqp091.errors import ProtocolError as ProtocolError091
 from amqproxy.comparison.difference import Change, changes
-from amqproxy.conversion.command_view import command_view
+from amqproxy.conversion.amqp010.command_view import command_view
 from amqproxy.peer import SERVER
 from amqproxy.replay.amqp010.assembly_sent import AssemblySent
 from amqproxy.replay.amqp010.live_connection import SETTLEMENTS, Amqp010LiveConnection

@@ -34,7 +34,7 @@ from amqproxy.amqp091.methods import BasicAck
 from amqproxy.amqp091.methods import Method as Method091
 from amqproxy.capture.amqp010.frame_cuts import frame_bounds
 from amqproxy.capture.amqp010.secrets import masked
-from amqproxy.conversion.command_view import command_view
+from amqproxy.conversion.amqp010.command_view import command_view
 from amqproxy.peer import CLIENT, SERVER
 from amqproxy.replay.amqp010.session import PlayedSession, ids_of, remember, set_of
 from amqproxy.replay.broker_link import BrokerLink, Life, ReplayedStream, least

@@ -10,7 +10,7 @@ from amqproxy.amqp010.assembly import Assembly
 from amqproxy.amqp010.commands import ExchangeBound
 from amqproxy.amqp010.properties import ReplyTo
 from amqproxy.amqp091.commands import Command
-from amqproxy.conversion.command_view import changed_assembly, command_view
+from amqproxy.conversion.amqp010.command_view import changed_assembly, command_view
 from amqproxy.peer import Peer
 from amqproxy.replay.names import ConnectionNames
 from amqproxy.rules.rewriting.name_fields import NameKind

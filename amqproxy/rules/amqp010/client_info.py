@@ -8,7 +8,7 @@ from amqproxy.amqp010 import controls
 from amqproxy.amqp010.login import user_of
 from amqproxy.amqp010.methods import Method
 from amqproxy.amqp010.wire import Map
-from amqproxy.conversion.method_views import DEFAULT_VHOST
+from amqproxy.conversion.amqp010.method_views import DEFAULT_VHOST
 from amqproxy.rules.context import Client
 from amqproxy.taps.amqp010.record import plain
 

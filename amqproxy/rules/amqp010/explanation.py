@@ -12,8 +12,8 @@ from amqproxy.amqp091.commands import Command
 from amqproxy.amqp091.errors import Scope
 from amqproxy.amqp091.methods import BY_NAME
 from amqproxy.amqp091.transitions import CLIENT, Peer
-from amqproxy.conversion.error_codes import connection_code, session_code
-from amqproxy.conversion.method_views import SHAPES
+from amqproxy.conversion.amqp010.error_codes import connection_code, session_code
+from amqproxy.conversion.amqp010.method_views import SHAPES
 from amqproxy.rules.engine.describe import AnswerWords
 from amqproxy.rules.engine.explanation import ExplainedCommand
 from amqproxy.rules.suggestions import did_you_mean

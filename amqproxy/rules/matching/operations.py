@@ -30,7 +30,7 @@ from amqproxy.amqp091.methods import (
 )
 from amqproxy.amqp091.properties import Properties
 from amqproxy.amqp091.wire import Array, Table
-from amqproxy.conversion.message_views import FALLS_BACK
+from amqproxy.conversion.view_fields import FALLS_BACK
 
 ALTERNATE_EXCHANGE = "alternate-exchange"
 DEAD_LETTER_EXCHANGE = "x-dead-letter-exchange"

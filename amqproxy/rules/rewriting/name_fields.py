@@ -13,7 +13,7 @@ from amqproxy.amqp091.errors import cut_reply_text
 from amqproxy.amqp091.methods import BY_NAME, ExchangeDeclare, Method
 from amqproxy.amqp091.properties import Properties
 from amqproxy.amqp091.wire import Array, Field, Item, Table
-from amqproxy.conversion.method_views import BOUND_KEY, BOUND_QUEUE, QueueQueryOk
+from amqproxy.conversion.view_fields import BOUND_KEY, BOUND_QUEUE, QueueQueryOk
 
 
 class NameKind(StrEnum):

@@ -14,7 +14,7 @@ from amqproxy.amqp091.commands import Command
 from amqproxy.amqp091.methods import BasicPublish, ExchangeDeclare, Method, QueueDeclare
 from amqproxy.amqp091.properties import Properties
 from amqproxy.amqp091.transitions import CLIENT, SENDERS, SERVER, Peer
-from amqproxy.conversion.method_views import QueueQueryOk
+from amqproxy.conversion.view_fields import QueueQueryOk
 from amqproxy.rules.context import CommandContext
 from amqproxy.rules.matching.operations import (
     ALTERNATE_EXCHANGE,

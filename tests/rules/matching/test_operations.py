@@ -24,7 +24,7 @@ from amqproxy.amqp091.methods import (
 )
 from amqproxy.amqp091.properties import Properties
 from amqproxy.amqp091.wire import Array, Field, Item, Table
-from amqproxy.conversion.message_views import FALLS_BACK
+from amqproxy.conversion.view_fields import FALLS_BACK
 from amqproxy.rules.access.access_list import ACTS
 from amqproxy.rules.matching.operations import (
     METHODS,

@@ -33,7 +33,7 @@ from amqproxy.amqp091.methods import (
 from amqproxy.amqp091.properties import Properties
 from amqproxy.amqp091.transitions import CLIENT, SENDERS, SERVER
 from amqproxy.amqp091.wire import Field, Table
-from amqproxy.conversion.message_views import FALLS_BACK
+from amqproxy.conversion.view_fields import FALLS_BACK
 from amqproxy.rules.matching.operations import exchanges_of, queues_of, routing_keys_of
 from amqproxy.rules.rewriting import name_fields
 from tests.amqp091 import strategies

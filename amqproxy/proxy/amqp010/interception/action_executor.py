@@ -7,7 +7,7 @@ from amqproxy.amqp010.errors import FramingError, IllegalArgument, ProtocolError
 from amqproxy.amqp010.frame import Frame
 from amqproxy.amqp091.errors import ProtocolError as ProtocolError091
 from amqproxy.amqp091.errors import Scope as Scope091
-from amqproxy.conversion.command_view import view_channel
+from amqproxy.conversion.amqp010.command_view import view_channel
 from amqproxy.peer import CLIENT, SERVER, Peer
 from amqproxy.proxy.amqp010.interception.actions import Forget, Insert, Reopen, Resume, Send, SendOwn, Take, Tell
 from amqproxy.proxy.amqp010.interception.channel_interceptor import ChannelInterceptor

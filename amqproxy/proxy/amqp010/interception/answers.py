@@ -20,8 +20,8 @@ from amqproxy.amqp010.sequence import SequenceSet
 from amqproxy.amqp010.session import Session
 from amqproxy.amqp091.commands import Command
 from amqproxy.amqp091.methods import BasicCancel, BasicDeliver, BasicPublish
+from amqproxy.conversion.amqp010.message_properties import plain_structs
 from amqproxy.conversion.inexpressible import Inexpressible
-from amqproxy.conversion.message_properties import plain_structs
 from amqproxy.peer import CLIENT, SERVER, Peer
 from amqproxy.rules.verdict import Answer, Insertion, Verdict
 

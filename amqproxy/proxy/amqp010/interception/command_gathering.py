@@ -18,7 +18,7 @@ from amqproxy.amqp010.frame import BODY, HEADER, Frame
 from amqproxy.amqp010.methods import BY_INDEX
 from amqproxy.amqp091.commands import Command as View
 from amqproxy.amqp091.errors import Scope as Scope091
-from amqproxy.conversion.command_view import command_view
+from amqproxy.conversion.amqp010.command_view import command_view
 from amqproxy.peer import CLIENT, SERVER, Peer
 from amqproxy.proxy.amqp010.interception.actions import Resume, Send, Tell
 from amqproxy.proxy.amqp010.interception.evaluation import Amqp010Evaluation

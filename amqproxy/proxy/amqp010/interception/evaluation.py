@@ -14,7 +14,7 @@ from amqproxy.amqp010.methods import Method as Method010
 from amqproxy.amqp010.transaction import TransactionMode
 from amqproxy.amqp091.commands import Command
 from amqproxy.amqp091.methods import BasicDeliver, BasicPublish
-from amqproxy.conversion.method_views import SHAPES
+from amqproxy.conversion.amqp010.method_views import SHAPES
 from amqproxy.peer import CLIENT, SERVER, Peer
 from amqproxy.proxy.interception.evaluation import Evaluation
 from amqproxy.rules.amqp010.client_info import updated_amqp010_client

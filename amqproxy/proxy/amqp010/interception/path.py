@@ -11,7 +11,7 @@ import msgspec
 from amqproxy.amqp010.assembly import Assembly
 from amqproxy.amqp010.frame import BODY, Frame
 from amqproxy.amqp091.commands import Command
-from amqproxy.conversion.awaited_deletes import AwaitedDeletes
+from amqproxy.conversion.amqp010.awaited_deletes import AwaitedDeletes
 from amqproxy.peer import Peer
 from amqproxy.proxy.amqp010.interception.command_insertions import CommandInsertions
 from amqproxy.proxy.amqp010.interception.renamed_destinations import RenamedDestinations

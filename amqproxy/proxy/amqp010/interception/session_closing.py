@@ -27,7 +27,7 @@ from amqproxy.amqp010.methods import BY_INDEX, Method
 from amqproxy.amqp010.sequence import SequenceSet
 from amqproxy.amqp010.session import Session
 from amqproxy.amqp010.transitions import SessionState
-from amqproxy.conversion.error_codes import session_code
+from amqproxy.conversion.amqp010.error_codes import session_code
 from amqproxy.peer import CLIENT, SERVER, Peer
 from amqproxy.proxy.amqp010.interception.actions import Forget, Reopen, Resume, Send, Tell
 from amqproxy.proxy.amqp010.interception.path import Cause, ChannelPaths, Path, Rest

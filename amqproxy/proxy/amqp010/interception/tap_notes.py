@@ -7,7 +7,7 @@ from contextlib import suppress
 
 from amqproxy.amqp010.frame import Frame
 from amqproxy.amqp091.commands import Command as View
-from amqproxy.conversion.command_view import changed_assembly
+from amqproxy.conversion.amqp010.command_view import changed_assembly
 from amqproxy.peer import Peer
 from amqproxy.proxy.amqp010.interception.encoding import altered
 from amqproxy.proxy.amqp010.interception.evaluation import Amqp010Evaluation

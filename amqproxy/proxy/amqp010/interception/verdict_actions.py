@@ -20,8 +20,8 @@ from amqproxy.amqp010.methods import BY_INDEX, Command, Method
 from amqproxy.amqp091.commands import Command as View
 from amqproxy.amqp091.errors import Scope as Scope091
 from amqproxy.amqp091.errors import reply_text
-from amqproxy.conversion.awaited_deletes import delete_answer
-from amqproxy.conversion.command_view import changed_assembly, command_view, view_channel
+from amqproxy.conversion.amqp010.awaited_deletes import delete_answer
+from amqproxy.conversion.amqp010.command_view import changed_assembly, command_view, view_channel
 from amqproxy.conversion.inexpressible import Inexpressible
 from amqproxy.peer import CLIENT, SERVER, Peer
 from amqproxy.proxy.amqp010.interception.actions import Forget, Insert, Send

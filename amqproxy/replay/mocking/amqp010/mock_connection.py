@@ -9,14 +9,15 @@ from amqproxy.amqp010.domains import ErrorCode
 from amqproxy.amqp010.errors import FramingError, ProtocolError
 from amqproxy.amqp010.frame import FRAME_MIN_SIZE, MAX_FRAME, Frame, encode_method
 from amqproxy.amqp010.frame_reader import FrameReader
-from amqproxy.amqp010.login import NAME_PROPERTIES, user_of
+from amqproxy.amqp010.login import user_of
 from amqproxy.amqp010.methods import Command, Method
 from amqproxy.amqp010.protocol_header import HEADER
 from amqproxy.amqp010.results import Xid
 from amqproxy.amqp010.wire import Array, Map
 from amqproxy.amqp091.errors import cut_reply_text
 from amqproxy.comparison.difference import Change, changes
-from amqproxy.conversion.command_view import command_view
+from amqproxy.conversion.amqp010.command_view import command_view
+from amqproxy.conversion.client_name import QPID_NAMES
 from amqproxy.peer import CLIENT
 from amqproxy.replay.answer_changes import answer_changes
 from amqproxy.replay.mocking.amqp010.mock_session import Amqp010MockSession, recorded_names
@@ -84,7 +85,7 @@ class Amqp010MockConnection(MockConnection[Assembly, Frame, Amqp010MockSession])
         match control:
             case controls.ConnectionStartOk():
                 properties: Map = control.client_properties or Map()
-                names = [properties.get(name) for name in NAME_PROPERTIES]
+                names = [properties.get(name) for name in QPID_NAMES]
                 name = next((each for each in names if isinstance(each, str)), "")
                 user = user_of(control.mechanism, control.response)
                 self._log_in(Login(user, name, control.mechanism or "", control.response or b""))

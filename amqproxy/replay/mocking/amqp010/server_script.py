@@ -26,11 +26,12 @@ from amqproxy.amqp010.commands import (
     TxRollback,
     TxSelect,
 )
-from amqproxy.amqp010.login import NAME_PROPERTIES, user_of
+from amqproxy.amqp010.login import user_of
 from amqproxy.amqp010.methods import Command, Method
 from amqproxy.amqp010.protocol_header import NAME
 from amqproxy.amqp010.wire import Map
-from amqproxy.conversion.command_view import command_view
+from amqproxy.conversion.amqp010.command_view import command_view
+from amqproxy.conversion.client_name import QPID_NAMES
 from amqproxy.peer import CLIENT, SERVER, Peer
 from amqproxy.replay.amqp010.assembly_sent import AssemblySent
 from amqproxy.replay.amqp010.session import ids_of
@@ -81,7 +82,7 @@ class _Reading(ScriptReading[Assembly, _Session]):
         match method:
             case controls.ConnectionStartOk():
                 properties = method.client_properties or Map()
-                names = [properties.get(name) for name in NAME_PROPERTIES]
+                names = [properties.get(name) for name in QPID_NAMES]
                 script.client_name = next((each for each in names if isinstance(each, str)), "")
                 script.mechanism = method.mechanism or ""
                 script.user = user_of(script.mechanism, method.response)

@@ -14,7 +14,7 @@ from amqproxy.amqp010.commands import (
 )
 from amqproxy.amqp010.methods import Method as Amqp010Method
 from amqproxy.amqp091.methods import Method
-from amqproxy.conversion.method_views import method_view
+from amqproxy.conversion.amqp010.method_views import method_view
 from amqproxy.peer import CLIENT
 from amqproxy.taps.topology.client_requests import ClientRequests, ObservedClient
 

@@ -13,7 +13,7 @@ from amqproxy.amqp010.controls import (
 from amqproxy.amqp010.login import user_of
 from amqproxy.amqp010.methods import Control
 from amqproxy.amqp010.wire import Map
-from amqproxy.conversion.method_views import DEFAULT_VHOST
+from amqproxy.conversion.amqp010.method_views import DEFAULT_VHOST
 from amqproxy.taps.amqp010.record import plain
 from amqproxy.taps.trace.events import ConnectionOpened
 from amqproxy.taps.trace.handshake_facts import HandshakeFacts

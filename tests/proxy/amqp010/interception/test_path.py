@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from amqproxy.amqp010.assembly import Assembly
 from amqproxy.amqp010.commands import QueueDeclare
-from amqproxy.conversion.command_view import command_view
+from amqproxy.conversion.amqp010.command_view import command_view
 from amqproxy.peer import CLIENT, SERVER
 from amqproxy.proxy.amqp010.interception.encoding import encoded
 from amqproxy.proxy.amqp010.interception.path import ChannelPaths, Pending, cost

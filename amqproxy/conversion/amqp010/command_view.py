@@ -12,8 +12,7 @@ from amqproxy.amqp091.commands import Command
 from amqproxy.amqp091.frame import BODY, HEADER, HEARTBEAT_FRAME, Frame, encode_frame, encode_method
 from amqproxy.amqp091.methods import Method
 from amqproxy.amqp091.properties import ContentHeader
-from amqproxy.conversion.inexpressible import Inexpressible
-from amqproxy.conversion.message_views import (
+from amqproxy.conversion.amqp010.message_views import (
     changed_header,
     changed_transfer,
     properties_view,
@@ -21,7 +20,9 @@ from amqproxy.conversion.message_views import (
     with_length,
     without_long_texts,
 )
-from amqproxy.conversion.method_views import QueueQueryOk, method_view, shape_of
+from amqproxy.conversion.amqp010.method_views import method_view, shape_of
+from amqproxy.conversion.inexpressible import Inexpressible
+from amqproxy.conversion.view_fields import QueueQueryOk
 from amqproxy.peer import Peer
 
 HIGHEST_CHANNEL = 65_535

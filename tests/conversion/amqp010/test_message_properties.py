@@ -9,7 +9,7 @@ from amqproxy.amqp010.wire import Map
 from amqproxy.amqp091.frame import HEADER, Frame, encode_frame
 from amqproxy.amqp091.properties import NO_PROPERTIES, ContentHeader, Properties
 from amqproxy.amqp091.wire import Table
-from amqproxy.conversion.message_properties import (
+from amqproxy.conversion.amqp010.message_properties import (
     CLUSTER_ID,
     JMS_TYPE,
     MESSAGE_ID,

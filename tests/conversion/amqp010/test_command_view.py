@@ -10,7 +10,7 @@ from amqproxy.amqp010.commands import DtxSelect, MessageTransfer, QueueDeclare
 from amqproxy.amqp010.controls import ConnectionHeartbeat, ConnectionOpen
 from amqproxy.amqp010.properties import DeliveryProperties, Header, MessageProperties
 from amqproxy.amqp091.frame import HEARTBEAT
-from amqproxy.conversion.command_view import HIGHEST_CHANNEL, changed_assembly, command_view
+from amqproxy.conversion.amqp010.command_view import HIGHEST_CHANNEL, changed_assembly, command_view
 from amqproxy.conversion.inexpressible import Inexpressible
 from amqproxy.peer import CLIENT
 

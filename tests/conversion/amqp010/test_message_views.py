@@ -13,14 +13,14 @@ from amqproxy.amqp010.wire import Entry, Map
 from amqproxy.amqp091.methods import BasicDeliver, BasicPublish
 from amqproxy.amqp091.properties import Properties
 from amqproxy.amqp091.wire import Table
-from amqproxy.conversion.inexpressible import Inexpressible
-from amqproxy.conversion.message_views import (
+from amqproxy.conversion.amqp010.message_views import (
     changed_header,
     changed_transfer,
     properties_view,
     transfer_view,
     with_length,
 )
+from amqproxy.conversion.inexpressible import Inexpressible
 from amqproxy.peer import CLIENT, SERVER
 
 HEADERS = Map([Entry("a", "uint8", 1), Entry("id", "uuid", UUID(int=5))])

@@ -2,7 +2,7 @@
 
 import pytest
 
-from amqproxy.conversion.error_codes import connection_code, session_code
+from amqproxy.conversion.amqp010.error_codes import connection_code, session_code
 
 
 @pytest.mark.parametrize(

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 from amqproxy.amqp010.wire import Entry, Map
 from amqproxy.amqp091.wire import Field, Table
-from amqproxy.conversion.header_tables import lost_in_table, map_of, merged, table_of
+from amqproxy.conversion.amqp010.header_tables import lost_in_table, map_of, merged, table_of
 
 KEYS = st.text(max_size=20)
 PLAIN: st.SearchStrategy[Any] = (

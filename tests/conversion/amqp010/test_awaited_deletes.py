@@ -5,7 +5,7 @@ from amqproxy.amqp010.commands import QueueDeclare, QueueDelete
 from amqproxy.amqp010.controls import SessionCompleted, SessionFlush
 from amqproxy.amqp010.sequence import SequenceSet
 from amqproxy.amqp091.methods import QueueDeleteOk
-from amqproxy.conversion.awaited_deletes import MAX_AWAITED, AwaitedDeletes, delete_answer
+from amqproxy.conversion.amqp010.awaited_deletes import MAX_AWAITED, AwaitedDeletes, delete_answer
 
 
 def completed(*ranges: tuple[int, int]) -> SessionCompleted:

@@ -20,8 +20,9 @@ from amqproxy.amqp091 import methods
 from amqproxy.amqp091.errors import cut_reply_text
 from amqproxy.amqp091.methods import Method
 from amqproxy.amqp091.wire import Table
+from amqproxy.conversion.amqp010.method_shape import MethodShape, Place, readable, table, words
 from amqproxy.conversion.inexpressible import Inexpressible
-from amqproxy.conversion.method_shape import MethodShape, Place, readable, table, words
+from amqproxy.conversion.view_fields import BOUND_KEY, BOUND_QUEUE, QueueQueryOk
 from amqproxy.peer import CLIENT, SERVER, Peer
 
 INFINITE = 0xFFFF_FFFF
@@ -30,21 +31,6 @@ INFINITE = 0xFFFF_FFFF
 MAX_PREFETCH = 65_535
 
 DEFAULT_VHOST = "/"
-
-BOUND_QUEUE = "queue"
-BOUND_KEY = "binding-key"
-"""Arguments of a passive exchange.declare that stand for the queue and the key of exchange.bound."""
-
-
-class QueueQueryOk(methods.QueueDeclareOk, frozen=True):
-    """The answer to queue.query: that of a passive queue.declare, and the queue's alternate exchange."""
-
-    alternate_exchange: str = ""
-
-    def encode(self) -> bytes:
-        """Encode the method as in 0-9-1, without the alternate exchange."""
-        return methods.QueueDeclareOk(self.queue, self.message_count, self.consumer_count).encode()
-
 
 _NO_WAIT = {"no_wait": True}
 """A completion is not an answer that rules see."""

@@ -6,8 +6,8 @@ from amqproxy.amqp010 import commands
 from amqproxy.amqp010.wire import Array, Map
 from amqproxy.amqp091 import methods
 from amqproxy.amqp091.wire import Table
+from amqproxy.conversion.amqp010.method_shape import MethodShape, changed_fields, readable, table, words
 from amqproxy.conversion.inexpressible import Inexpressible
-from amqproxy.conversion.method_shape import MethodShape, changed_fields, readable, table, words
 
 DECLARE = MethodShape(
     methods.QueueDeclare,

@@ -13,7 +13,8 @@ from amqproxy.amqp010.wire import Array
 from amqproxy.amqp091 import methods
 from amqproxy.amqp091.methods import Method
 from amqproxy.amqp091.wire import Table
-from amqproxy.conversion.method_views import INFINITE, SHAPES, QueueQueryOk, method_view, shape_of
+from amqproxy.conversion.amqp010.method_views import INFINITE, SHAPES, method_view, shape_of
+from amqproxy.conversion.view_fields import QueueQueryOk
 from amqproxy.peer import CLIENT, SERVER, Peer
 
 FIVE = SequenceSet([(2, 4), (6, 7)])

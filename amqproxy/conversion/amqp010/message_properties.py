@@ -8,7 +8,7 @@ from uuid import UUID
 from amqproxy.amqp010.properties import DeliveryProperties, MessageProperties, ReplyTo
 from amqproxy.amqp091.properties import NO_PROPERTIES, Properties
 from amqproxy.amqp091.wire import Field, Table
-from amqproxy.conversion.header_tables import map_of, table_of
+from amqproxy.conversion.amqp010.header_tables import map_of, table_of
 
 JMS_TYPE = "x-jms-type"
 """Header in which Qpid's JMS client sends the message type, a property in 0-9-1."""

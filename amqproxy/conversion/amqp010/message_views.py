@@ -13,9 +13,8 @@ from amqproxy.amqp010.properties import DeliveryProperties, Header, MessagePrope
 from amqproxy.amqp010.wire import Map
 from amqproxy.amqp091.methods import BasicDeliver, BasicPublish, Method
 from amqproxy.amqp091.properties import Properties
-from amqproxy.conversion.header_tables import merged
-from amqproxy.conversion.inexpressible import Inexpressible
-from amqproxy.conversion.message_properties import (
+from amqproxy.conversion.amqp010.header_tables import merged
+from amqproxy.conversion.amqp010.message_properties import (
     HIGHEST_PRIORITY,
     MOST_TEXT,
     NO_DELIVERY,
@@ -24,7 +23,9 @@ from amqproxy.conversion.message_properties import (
     plain_properties,
     plain_structs,
 )
-from amqproxy.conversion.method_shape import changed_fields
+from amqproxy.conversion.amqp010.method_shape import changed_fields
+from amqproxy.conversion.inexpressible import Inexpressible
+from amqproxy.conversion.view_fields import FALLS_BACK
 from amqproxy.peer import CLIENT, Peer
 
 MAX_TEXT = 65_535
@@ -47,11 +48,6 @@ _IN_HEADERS = frozenset({"headers", "message_id", "type", "cluster_id"})
 """Properties that are, or may be, carried as headers in 0-10."""
 
 _NO_MAP = Map()
-
-FALLS_BACK = 0xFA11
-"""Mark in the reserved field of a publish: if its exchange does not exist, a 0-10 broker takes it as the name of a
-queue, or routes the message through the default exchange.
-"""
 
 
 def transfer_view(

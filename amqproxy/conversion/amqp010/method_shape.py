@@ -11,7 +11,7 @@ from amqproxy.amqp010.methods import Method as Method010
 from amqproxy.amqp010.wire import Array, Map
 from amqproxy.amqp091.methods import Method, spec_name
 from amqproxy.amqp091.wire import Field, Table
-from amqproxy.conversion.header_tables import merged, table_of
+from amqproxy.conversion.amqp010.header_tables import merged, table_of
 from amqproxy.conversion.inexpressible import Inexpressible
 
 _NO_MAP = Map()
