@@ -19,9 +19,9 @@ from amqproxy.capture.decoded import Decoded, DecodedFrames, StreamEnded
 from amqproxy.rules.amqp010.client_info import updated_amqp010_client
 from amqproxy.rules.client_info import learned_client
 from amqproxy.rules.context import Client
+from amqproxy.taps.dialects import method_arguments
 from amqproxy.taps.frame_chunk import FrameChunk
 from amqproxy.taps.message_recorder import handshake
-from amqproxy.taps.method_arguments import method_arguments
 from amqproxy.taps.trace.events import (
     BlockingEnded,
     BlockingStarted,

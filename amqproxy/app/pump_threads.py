@@ -10,8 +10,7 @@ from typing import Any
 from amqproxy.app.cpu_quota import cpu_quota
 from amqproxy.configuration.config import Config
 from amqproxy.process.log import logger
-from amqproxy.proxy.amqp010.stateful import KEPT as AMQP010_KEPT
-from amqproxy.proxy.amqp091.stateful import STATEFUL
+from amqproxy.proxy.dialects import KEPT
 from amqproxy.pump.dialects import pump_dialects
 from amqproxy.pump.pumps import Pumps, are_available, may_be_idle
 from amqproxy.taps.metrics import Metrics
@@ -38,7 +37,7 @@ def open_pumps(config: Config, metrics: Metrics) -> Iterator[Pumps | None]:
     if threads and not are_available():
         logger().warning("no pumps", reason="they are compiled, and for Linux", threads=threads)
     if threads and are_available():
-        pumps = Pumps(threads, pump_dialects(metrics, STATEFUL, AMQP010_KEPT), metrics, **_forced())
+        pumps = Pumps(threads, pump_dialects(metrics, KEPT), metrics, **_forced())
         with pumps.started():
             if pumps.count:
                 yield pumps
@@ -53,7 +52,7 @@ def _idle_pumps(metrics: Metrics) -> Iterator[Pumps | None]:
     if not may_be_idle():
         yield None
         return
-    pumps = Pumps(0, pump_dialects(metrics, STATEFUL, AMQP010_KEPT), metrics, is_idle_only=True)
+    pumps = Pumps(0, pump_dialects(metrics, KEPT), metrics, is_idle_only=True)
     with pumps.started():
         yield pumps if pumps.count else None
 

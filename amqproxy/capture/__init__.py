@@ -41,9 +41,9 @@ output of `decode`.
 
 `warnings` defines the problems of a file: a `CaptureError` ends the reading, a `CaptureWarning` does not.
 
-Each protocol has its folder, `amqp091` and `amqp010`, for frames in bytes, their secrets and their commands.
+Each protocol has its folder, for frames in bytes, their secrets and their commands.
 
 `dry_run` and `filtering` use `amqproxy.rules`; records come from `amqproxy.taps`; everything else needs
-`amqproxy.amqp091` and `amqproxy.amqp010` alone. Nothing here opens a socket, reads a clock or imports trio; the only
+the protocols alone. Nothing here opens a socket, reads a clock or imports trio; the only
 input is files that are read from start to end. Every buffer and table has a named limit.
 """

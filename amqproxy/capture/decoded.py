@@ -34,10 +34,21 @@ class DecodedFrames(msgspec.Struct, frozen=True, gc=False):
     frames: Sequence[Any]
     leg: str = ""
     note: Note = NOTHING
+    command_ids: Sequence[int | None] = ()
+    """The id of each frame's command, None if it has none or that is unknown; empty if the protocol has none."""
 
     def at(self, places: Sequence[int]) -> Self:
         """Return the frames at these places."""
-        raise NotImplementedError
+        numbers = self.command_ids
+        return msgspec.structs.replace(
+            self,
+            frames=[self.frames[place] for place in places],
+            command_ids=[numbers[place] for place in places] if numbers else (),
+        )
+
+    def unnumbered(self) -> Self | None:
+        """Return the frames without those that number later ones, which are wrong if frames are left out."""
+        return self
 
     def records(self, body: int) -> Iterator[Record]:
         """Yield the record of each frame, with the first `body` bytes of body frames."""
@@ -54,6 +65,10 @@ class DecodedFrames(msgspec.Struct, frozen=True, gc=False):
 
     def places(self) -> Iterator[tuple[int, bool, bool]]:
         """Yield of each frame its channel, whether it is on a track beside the commands, and if it begins a command."""
+        raise NotImplementedError
+
+    def is_heartbeat(self, frame: Any) -> bool:
+        """Whether one of the frames is a heartbeat."""
         raise NotImplementedError
 
     def masked(self, data: bytes) -> bytes:

@@ -2,44 +2,39 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
+from typing import Any
 
 import msgspec
 
-from amqproxy.amqp091.transitions import Peer
-from amqproxy.capture.amqp010.decoded_frames import Amqp010DecodedFrames
-from amqproxy.capture.amqp091.decoded_frames import Amqp091DecodedFrames
-from amqproxy.capture.decoded import Decoded, SkippedBytes, StreamEnded
-from amqproxy.rules.amqp010.assembly_filter import AssemblyFilter
+from amqproxy.capture.decoded import Decoded, DecodedFrames, SkippedBytes, StreamEnded
+from amqproxy.peer import Peer
 from amqproxy.rules.context import Client
-from amqproxy.rules.engine.frame_filter import FrameFilter
+from amqproxy.rules.dialects import DIALECTS, ConnectionFilter
 from amqproxy.rules.matching.filters import Filter
 
 
 def filtered(passed: Iterable[Decoded], by: Filter) -> Iterator[Decoded]:
     """Yield the frames that pass the filter, all unreadable bytes, and the ends of streams."""
-    sieves: dict[int, FrameFilter] = {}
-    assembly_filters: dict[int, AssemblyFilter[int | None]] = {}
+    filters: dict[tuple[int, str], ConnectionFilter] = {}
     for each in passed:
-        if isinstance(each, Amqp010DecodedFrames):
-            assemblies = assembly_filters.get(each.stream)
-            if assemblies is None:
-                client = Client.named(each.stream, each.connection)
-                assemblies = assembly_filters[each.stream] = AssemblyFilter(by, client)
-            if found := assemblies.sift(Peer(each.sender), each.frames, each.command_ids, each.ts_ns / 1e9):
-                chosen, command_ids = zip(*found, strict=True)
-                yield msgspec.structs.replace(each, frames=chosen, command_ids=command_ids)
+        if isinstance(each, DecodedFrames):
+            place = each.stream, each.protocol
+            found = filters.get(place)
+            if found is None:
+                found = filters[place] = DIALECTS[each.protocol].frames(by, Client.named(each.stream, each.connection))
+            frames, ids = sift(found, each)
+            if frames:
+                yield msgspec.structs.replace(each, frames=frames, command_ids=ids)
             continue
-        if not isinstance(each, Amqp091DecodedFrames):
-            if isinstance(each, SkippedBytes | StreamEnded):
-                yield each
-            if isinstance(each, StreamEnded):
-                sieves.pop(each.stream, None)
-                assembly_filters.pop(each.stream, None)
-            continue
-        sieve = sieves.get(each.stream)
-        if sieve is None:
-            sieve = sieves[each.stream] = FrameFilter(by, Client.named(each.stream, each.connection))
-        frames = sieve.sift(Peer(each.sender), each.frames, each.ts_ns / 1e9, each.note.tags)
-        if frames:
-            yield msgspec.structs.replace(each, frames=frames)
+        if isinstance(each, SkippedBytes | StreamEnded):
+            yield each
+        if isinstance(each, StreamEnded):
+            for protocol in DIALECTS:
+                filters.pop((each.stream, protocol), None)
+
+
+def sift(connection: ConnectionFilter, decoded: DecodedFrames) -> tuple[Sequence[Any], Sequence[int | None]]:
+    """Return the frames that pass, from these and those held earlier, and the ids of their commands."""
+    sender, seconds = Peer(decoded.sender), decoded.ts_ns / 1e9
+    return connection.passing(sender, decoded.frames, decoded.command_ids, seconds, decoded.note.tags)

@@ -14,7 +14,7 @@ from typing import Any
 
 from amqproxy.comparison.dialects import dialect_of_method
 from amqproxy.comparison.made_up_names import BrokerNames, ConsumerNames
-from amqproxy.taps.method_arguments import method_arguments
+from amqproxy.taps.dialects import method_arguments
 from amqproxy.taps.trace.events import CommandMethod
 
 TAGS = frozenset(("delivery_tag", "command_id", "commands", "transfers"))

@@ -1,6 +1,6 @@
 """Cache of decoded values by their bytes: peers send the same names, properties and commands many times.
 
-Decoded values are immutable, so that one serves all callers. `amqp091` and `amqp010` decode with these caches.
+Decoded values are immutable, so that one serves all callers. The protocols decode with these caches.
 """
 
 from __future__ import annotations

@@ -12,10 +12,6 @@ from typing import Any
 
 import msgspec
 
-from amqproxy.amqp010.commands import ExchangeBind
-from amqproxy.amqp010.frame import CONTROL
-from amqproxy.amqp010.frame import Frame as Amqp010Frame
-from amqproxy.amqp010.wire import Map
 from amqproxy.amqp091.methods import (
     ExchangeDeclare,
     QueueBind,
@@ -32,7 +28,7 @@ from amqproxy.export.name_family import NameFamily
 from amqproxy.export.payload_schema import NodeBudget, PayloadSchema
 from amqproxy.rules.matching.generated_names import Shape, shape_of
 from amqproxy.rules.matching.operations import DIRECT_REPLY_TO
-from amqproxy.taps.amqp010.record import plain
+from amqproxy.taps.dialects import json_form
 from amqproxy.taps.message_recorder import CommandSelector, SelectorOf
 from amqproxy.taps.record import encoded, json_value
 from amqproxy.taps.session_trace import SessionTrace
@@ -46,6 +42,7 @@ from amqproxy.taps.trace.events import (
     RequestAnswered,
     RequestSent,
     TraceEvent,
+    encoded_headers,
 )
 
 MAX_CHANNELS = 500
@@ -80,7 +77,7 @@ KEPT_BODY = 64 * 1024
 
 
 _PROPERTIES = Properties.__struct_fields__
-"""Names of the properties, also for 0-10."""
+"""Names of the properties, for messages of every protocol."""
 
 
 class Address(msgspec.Struct, frozen=True, order=True):
@@ -123,7 +120,7 @@ class MessageShape:
         if not body:
             return
         value = self._value(body, is_said_to_be_json="json" in (properties.content_type or "").casefold())
-        if self.example is None and size <= MAX_EXAMPLE and _is_small(given):
+        if self.example is None and size <= MAX_EXAMPLE and len(encoded_headers(properties)) <= MAX_EXAMPLE:
             self.example = (example_of(headers), None if value is None else example_of(value))
 
     def _value(self, body: bytes, *, is_said_to_be_json: bool) -> Any:
@@ -327,8 +324,7 @@ class _Observed:
                 sender = Peer(decoded.sender)
                 if self._selector is not None:
                     for frame in decoded.frames:
-                        if not isinstance(frame, Amqp010Frame) or frame.kind == CONTROL:
-                            self._selector.learn(sender, frame)
+                        self._selector.learn(sender, frame)
                 self._tags = decoded.note.tags
                 events = self._trace.feed_noted(sender, decoded.frames, decoded.ts_ns, decoded.note)
             case DecodedProtocolHeader():
@@ -369,7 +365,7 @@ class _Observed:
             case QueueDeclare():
                 self._all.declare(self._vhost, asked, asked.queue or self._last_queues.get(channel, ""))
             case QueueBind():
-                given = request.arguments if isinstance(request, QueueBind | ExchangeBind) else None
+                given = getattr(request, "arguments", None)
                 self._bind(asked, asked.queue or self._last_queues.get(channel, ""), _json(given or {}))
             case _:
                 pass
@@ -460,12 +456,8 @@ def _queue(name: str) -> str:
 
 
 def _json(table: Any) -> Any:
-    """Return the JSON form of a table of headers or arguments of either protocol."""
-    return msgspec.json.decode(encoded(plain(table) if isinstance(table, Map) else json_value(table)))
-
-
-def _is_small(headers: Any) -> bool:
-    return headers is None or len(headers.encoded if isinstance(headers, Map) else headers.octets) <= MAX_EXAMPLE
+    """Return a table of headers or arguments as decoded JSON."""
+    return msgspec.json.decode(encoded(json_form(table)))
 
 
 def _text(name: str) -> str:

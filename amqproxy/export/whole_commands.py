@@ -4,8 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
 
-from amqproxy.amqp010.controls import SessionCommandPoint
-from amqproxy.capture.amqp010.decoded_frames import Amqp010DecodedFrames
 from amqproxy.capture.decoded import Decoded, DecodedFrames, SkippedBytes, StreamEnded
 from amqproxy.capture.filtering import filtered
 from amqproxy.rules.matching.filters import Filter
@@ -17,8 +15,8 @@ Shows = Callable[[int, int | None], bool]
 def whole_commands(decoded: Iterable[Decoded], shows: Shows, by: Filter | None = None) -> Iterator[Decoded]:
     """Yield the selection, and the ends of all streams; content whose method is missing is selected on its own.
 
-    With a filter, only matching commands are yielded, without unreadable bytes, and without session.command-point of
-    0-10: a reader finds command ids unknown without it, and would find them wrong with it.
+    With a filter, only matching commands are yielded, without unreadable bytes, and without frames that number the
+    later ones.
     """
     if by is None:
         return _whole(decoded, shows)
@@ -53,8 +51,8 @@ def _whole(decoded: Iterable[Decoded], shows: Shows) -> Iterator[Decoded]:
 
 def _without_points(decoded: Iterable[Decoded]) -> Iterator[Decoded]:
     for each in decoded:
-        if isinstance(each, Amqp010DecodedFrames):
-            found = _chosen(each, [frame.index != SessionCommandPoint.index for frame in each.frames])
+        if isinstance(each, DecodedFrames):
+            found = each.unnumbered()
             if found is not None:
                 yield found
         else:

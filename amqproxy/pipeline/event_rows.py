@@ -10,8 +10,8 @@ from amqproxy.capture.decoded import SkippedBytes
 from amqproxy.pipeline.chain_reading import LostPart
 from amqproxy.pipeline.pending_rows import NO_CONNECTION, ROWS, ConnectionColumns, PendingRows
 from amqproxy.pipeline.property_values import PropertyValues
+from amqproxy.taps.dialects import method_arguments
 from amqproxy.taps.findings.finding import Finding
-from amqproxy.taps.method_arguments import method_arguments
 from amqproxy.taps.note import NOTHING, Note
 from amqproxy.taps.record import encoded
 from amqproxy.taps.trace.events import (

@@ -6,7 +6,7 @@ Subpackages and modules, from the top:
   not read; `sessions` iterates over very many sessions, some in each turn.
 - `session`: a client connection joined with a broker connection: a `Session`, from the protocol header to the last
   close, with or without rules. It is independent of the protocol.
-- `amqp091` and `amqp010` are the `dialects` of a session: their legs, directions, drains and traffic, and their
+- Each protocol has a folder, one of the `dialects` of a session: its legs, directions, drains and traffic, and their
   passages without rules and, in `interception`, with them.
 - `interception`: the engine of a passage with rules, sans-IO, and independent of the protocol, too.
 - `mirroring`: copies of publishes, sent to other exchanges and upstreams.
@@ -14,6 +14,6 @@ Subpackages and modules, from the top:
   `memory_budget` bounds buffered bytes; `timers`; `faulty_transport` applies stream faults; a `record_source` fills a
   queue of records for a reader, through a `filtered_tap` if only some are wanted.
 
-Imports: `amqproxy.amqp091`, `amqproxy.amqp010`, `amqproxy.rules`, `amqproxy.taps`, `amqproxy.sockets`,
+Imports: the protocols, `amqproxy.rules`, `amqproxy.taps`, `amqproxy.sockets`,
 `amqproxy.configuration.config`, trio.
 """

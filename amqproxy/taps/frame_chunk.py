@@ -25,6 +25,9 @@ class FrameChunk(Sequence[F]):
 
     protocol: ClassVar[str]
 
+    command_ids: Sequence[int | None] = ()
+    """The id of each frame's command, `None` if it has none or that is unknown; empty if the protocol has none."""
+
     _frames: Sequence[F] | None
 
     @property
@@ -44,6 +47,10 @@ class FrameChunk(Sequence[F]):
     @abstractmethod
     def parts(self, most: int) -> Iterator[Self]:
         """Yield these frames in chunks of at most `most`."""
+
+    @abstractmethod
+    def chosen(self, frames: Sequence[F], command_ids: Sequence[int | None]) -> FrameChunk[F]:
+        """Return a chunk of some of these frames, or of earlier ones, and the ids of their commands."""
 
     def noted_parts(self, most: int, note: Note) -> Iterator[tuple[Self, Note]]:
         """Yield `parts` with their notes: only the last part can end a content whose rest is not shown."""

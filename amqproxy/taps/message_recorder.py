@@ -5,14 +5,11 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable
 from typing import Any, Protocol
 
-from amqproxy.amqp010.frame import CONTROL
-from amqproxy.amqp010.frame import Frame as Amqp010Frame
-from amqproxy.amqp091.frame import METHOD, Frame
 from amqproxy.amqp091.methods import BasicGetOk
 from amqproxy.amqp091.properties import NO_PROPERTIES
 from amqproxy.peer import CLIENT, SERVER, Peer
+from amqproxy.taps.dialects import method_arguments
 from amqproxy.taps.message_record import MessageRecord
-from amqproxy.taps.method_arguments import method_arguments
 from amqproxy.taps.note import NOTHING, Note
 from amqproxy.taps.pending_messages import PendingBudget, PendingMessages
 from amqproxy.taps.record import excerpt, json_mapping, json_value
@@ -49,8 +46,8 @@ _OPENING = {True: "resumed", False: "stopped"}
 class CommandSelector(Protocol):
     """Choice of the messages and requests of one connection that are reported."""
 
-    def learn(self, sender: Peer, frame: Frame | Amqp010Frame) -> None:
-        """Take a method of channel 0, or a control of 0-10, which shows who the client is."""
+    def learn(self, sender: Peer, frame: object) -> None:
+        """Take a frame of channel 0; those of the handshake show who the client is."""
 
     def selects(
         self,
@@ -95,11 +92,11 @@ class MessageRecorder:
         self._note = NOTHING
         self._pending = PendingMessages(budget or PendingBudget())
 
-    def learn(self, sender: Peer, frames: Iterable[Frame | Amqp010Frame]) -> None:
+    def learn(self, sender: Peer, frames: Iterable[Any]) -> None:
         """Show the selector the frames that identify the client, before they are fed to the trace."""
         if self._selector is not None:
             for frame in frames:
-                if frame.channel == 0 and frame.kind == (METHOD if isinstance(frame, Frame) else CONTROL):
+                if frame.channel == 0:
                     self._selector.learn(sender, frame)
 
     def record(self, events: Iterable[TraceEvent], note: Note = NOTHING) -> list[MessageRecord]:

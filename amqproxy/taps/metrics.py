@@ -10,7 +10,7 @@ import platform
 from bisect import bisect_left
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from itertools import accumulate
-from typing import Protocol
+from typing import Any, Protocol
 
 from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram, Info, ProcessCollector
 from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, HistogramMetricFamily, Metric
@@ -18,16 +18,15 @@ from prometheus_client.registry import Collector
 from prometheus_client.utils import floatToGoString
 
 from amqproxy import __version__
-from amqproxy.amqp010 import tally as amqp010
-from amqproxy.amqp010.domains import SegmentType
-from amqproxy.amqp010.methods import BY_INDEX as AMQP010_METHODS
 from amqproxy.amqp091.errors import BY_CODE
-from amqproxy.amqp091.methods import BY_INDEX
-from amqproxy.amqp091.tally import KINDS, METHOD_COUNT, Tally
-from amqproxy.amqp091.transitions import Peer
 from amqproxy.compiled import _pure
+from amqproxy.peer import Peer
+from amqproxy.taps.dialects import TALLIES
 from amqproxy.taps.metering.distribution import Distribution
 from amqproxy.taps.metering.message_counts import Count, MessageCounts
+
+Tallies = dict[str, dict[Peer, Any]]
+"""The tally of each peer's frames, by protocol."""
 
 LATENCY_BUCKETS = (10e-6, 25e-6, 50e-6, 100e-6, 250e-6, 500e-6, 1e-3, 2.5e-3, 5e-3, 10e-3, 25e-3, 100e-3, 1.0)
 """Upper bounds of the relay latency, in seconds."""
@@ -50,25 +49,6 @@ def code_label(code: int) -> str:
     return str(code) if code in BY_CODE or code == 200 else "other"
 
 
-def kind_labels(slot: int) -> tuple[str, str]:
-    """Return the `type` and `method` labels of a slot of a `Tally`."""
-    if slot == KINDS - 1:
-        return "heartbeat", ""
-    group, index = divmod(slot, METHOD_COUNT)
-    if group == 3:
-        return ("header", "body")[index], ""
-    return ("method", "header", "body")[group], BY_INDEX[index].name
-
-
-def amqp010_kind_labels(slot: int) -> tuple[str, str]:
-    """Return the labels of a slot of a 0-10 tally, whose types are `control`, `command`, `header` and `body`."""
-    group, index = divmod(slot, amqp010.METHOD_COUNT)
-    if group == 3:
-        return SegmentType(index).name.lower(), ""
-    method = AMQP010_METHODS[index]
-    return (method.segment.name.lower(), "header", "body")[group], method.name
-
-
 class Metrics:
     """All counters of one proxy, in a separate registry.
 
@@ -79,8 +59,7 @@ class Metrics:
     def __init__(self, *, counts_messages: bool = True) -> None:
         self.registry = CollectorRegistry()
         ProcessCollector(registry=self.registry)
-        self.tallies = {peer: Tally() for peer in Peer}
-        self.amqp010_tallies = {peer: amqp010.Tally() for peer in Peer}
+        self.tallies: Tallies = {name: {peer: each.tally() for peer in Peer} for name, each in TALLIES.items()}
         self.latency = RelayLatency()
         self.messages = MessageCounts() if counts_messages else None
         self.before_scrape: list[Callable[[], None]] = []
@@ -159,7 +138,7 @@ class Metrics:
             self.pump_returns.labels(reason)
         for reason in UPSTREAM_FAILURES:
             self.upstream_failures.labels(reason)
-        self.registry.register(_TrafficCollector(self.tallies, self.amqp010_tallies, self.latency, self.before_scrape))
+        self.registry.register(_TrafficCollector(self.tallies, self.latency, self.before_scrape))
         if self.messages is not None:
             self.registry.register(_MessageCollector(self.messages))
         build = Info("amqproxy_build", "Which amqproxy this is.", registry=new)
@@ -252,13 +231,11 @@ class _LoopCollector(Collector):
 class _TrafficCollector(Collector):
     def __init__(
         self,
-        tallies: dict[Peer, Tally],
-        amqp010_tallies: dict[Peer, amqp010.Tally],
+        tallies: Tallies,
         latency: RelayLatency,
         before: Iterable[Callable[[], None]] = (),
     ) -> None:
         self._tallies = tallies
-        self._amqp010_tallies = amqp010_tallies
         self._latency = latency
         self._before = before
 
@@ -268,7 +245,8 @@ class _TrafficCollector(Collector):
         labels = ["sender", "type", "method"]
         frames = CounterMetricFamily("amqproxy_frames", "Frames relayed.", labels=labels)
         sizes = CounterMetricFamily("amqproxy_frame_bytes", "Bytes of the frames relayed.", labels=labels)
-        for tallies, labels_of in ((self._tallies, kind_labels), (self._amqp010_tallies, amqp010_kind_labels)):
+        for name, tallies in self._tallies.items():
+            labels_of = TALLIES[name].labels_of
             for sender, tally in tallies.items():
                 for slot, (count, size) in enumerate(zip(tally.frames, tally.byte_counts, strict=True)):
                     if count:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from amqproxy.conversion.client_name import given_name
-from amqproxy.taps.method_arguments import method_arguments
+from amqproxy.taps.dialects import method_arguments
 from amqproxy.taps.note import Note
 from amqproxy.taps.record import json_mapping
 from amqproxy.taps.text import pairs, printable, value_text

@@ -10,23 +10,18 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from functools import partial
 from typing import Any
 
-from amqproxy.amqp010.frame import Frame as Amqp010Frame
-from amqproxy.amqp010.methods import BY_NAME
-from amqproxy.amqp091.frame import HEARTBEAT, METHOD, Frame
 from amqproxy.amqp091.methods import BasicGetOk
 from amqproxy.amqp091.properties import NO_PROPERTIES
 from amqproxy.amqp091.protocol_header import DECODED
 from amqproxy.amqp091.transitions import CLIENT, SERVER, Peer
-from amqproxy.capture.amqp010.decoded_frames import Amqp010DecodedFrames
-from amqproxy.capture.amqp091.decoded_frames import Amqp091DecodedFrames
 from amqproxy.capture.decode import CAPTURE_ENDS
 from amqproxy.capture.decoded import Decoded, DecodedFrames, DecodedProtocolHeader, SkippedBytes, StreamEnded
+from amqproxy.capture.filtering import sift
 from amqproxy.capture.observed import observed
 from amqproxy.capture.selection.selection import Selection
-from amqproxy.rules.amqp010.assembly_filter import AssemblyFilter
 from amqproxy.rules.context import Client
+from amqproxy.rules.dialects import DIALECTS, ConnectionFilter
 from amqproxy.rules.engine.command_filter import CommandFilter
-from amqproxy.rules.engine.frame_filter import FrameFilter
 from amqproxy.rules.matching.filters import Filter
 from amqproxy.rules.message_filter import MessageFilter
 from amqproxy.taps.findings.finding import Finding
@@ -138,52 +133,41 @@ class Collector:
             connection = self._open.get(each.stream) or self._connection(each)
             if connection is not None and each.ts_ns > connection.figures.ended_ns:
                 connection.figures.ended_ns = each.ts_ns
-            if isinstance(each, Amqp091DecodedFrames):
+            if isinstance(each, DecodedFrames):
                 assert connection is not None
                 self._count_frames(connection, each, self._sifted(connection, each))
-            elif isinstance(each, Amqp010DecodedFrames):
-                assert connection is not None
-                self._count_frames(connection, each, self._sifted_amqp010(connection, each))
             elif isinstance(each, SkippedBytes) and self._selection.shows(each.ts_ns, each.channel):
                 self.lost_bytes += each.lost
             yield each
             if isinstance(each, StreamEnded):
                 self._end(each.stream, each.reason)
 
-    def _sifted(self, connection: _Connection, decoded: Amqp091DecodedFrames) -> Iterable[Frame]:
+    def _sifted(self, connection: _Connection, decoded: DecodedFrames) -> Iterable[Any]:
         """Return the frames that pass the filter."""
-        frames = decoded.frames
-        if self._wanted is None:
-            return frames
-        sender = Peer(decoded.sender)
-        for frame in frames:
-            if frame.channel == 0 and frame.kind == METHOD:
-                connection.filter.learn(sender, frame)
-        connection.tags = decoded.note.tags
-        return connection.frame_filter.sift(sender, list(frames), decoded.ts_ns / 1e9, connection.tags)
-
-    def _sifted_amqp010(self, connection: _Connection, decoded: Amqp010DecodedFrames) -> Iterable[Amqp010Frame]:
-        """Return the 0-10 frames that pass the filter."""
         if self._wanted is None:
             return decoded.frames
         sender = Peer(decoded.sender)
         for frame in decoded.frames:
-            connection.filter.learn(sender, frame)
-        sift = connection.assembly_filter.sift
-        return [each for each, _ in sift(sender, decoded.frames, decoded.command_ids, decoded.ts_ns / 1e9)]
+            if frame.channel == 0:
+                connection.filter.learn(sender, frame)
+        connection.tags = decoded.note.tags
+        if connection.frame_filter is None:
+            client = Client.named(decoded.stream, decoded.connection)
+            connection.frame_filter = DIALECTS[decoded.protocol].frames(self._wanted, client)
+        return sift(connection.frame_filter, decoded)[0]
 
     def _count_frames(
         self,
         connection: _Connection,
         decoded: DecodedFrames,
-        frames: Iterable[Frame | Amqp010Frame],
+        frames: Iterable[Any],
     ) -> None:
         sender = Peer(decoded.sender)
         count = heartbeats = size = 0
         for frame in frames:
             if self._is_shown(decoded.ts_ns, frame.channel):
                 count += 1
-                heartbeats += _is_heartbeat(frame)
+                heartbeats += decoded.is_heartbeat(frame)
                 size += frame.length()
                 self.lost_bytes += frame.lost
         if not count:
@@ -210,8 +194,6 @@ class Collector:
         if self._wanted is not None:
             client = Client.named(first.stream, first.connection)
             connection.filter = MessageFilter(self._wanted, client)
-            connection.assembly_filter = AssemblyFilter(self._wanted, client)
-            connection.frame_filter = FrameFilter(self._wanted, client)
             connection.selected = SelectedMessages()
         return connection
 
@@ -443,19 +425,13 @@ class EveryMessage(SelectedMessages):
 
 
 _EVERY_MESSAGE = EveryMessage()
-_HEARTBEAT_CONTROL = BY_NAME["connection.heartbeat"].index
-
-
-def _is_heartbeat(frame: Frame | Amqp010Frame) -> bool:
-    return frame.kind == HEARTBEAT if isinstance(frame, Frame) else frame.index == _HEARTBEAT_CONTROL
 
 
 class _Connection:
     """Figures of one connection so far, and the filters of its commands, if there are any."""
 
     filter: MessageFilter
-    assembly_filter: AssemblyFilter[int | None]
-    frame_filter: FrameFilter
+    frame_filter: ConnectionFilter | None = None
 
     def __init__(self, figures: ConnectionFigures) -> None:
         self.figures = figures

@@ -9,7 +9,7 @@ from fastapi import APIRouter, Depends, Query, Request, Response
 from pydantic import BaseModel, ConfigDict
 from pydantic import Field as PydanticField
 
-from amqproxy.taps.method_arguments import method_arguments
+from amqproxy.taps.dialects import method_arguments
 from amqproxy.taps.record import encoded, json_mapping
 from dashboard.api.dependencies import SeqOf, SourceOf
 from dashboard.api.queries import ListQueryOf, message_selection

@@ -15,7 +15,7 @@ from amqproxy.conversion.amqp010.method_views import method_view
 from amqproxy.peer import CLIENT
 from amqproxy.pipeline.recorded_methods import method_of
 from amqproxy.rules.matching.operations import operations
-from amqproxy.taps.method_arguments import method_arguments
+from amqproxy.taps.dialects import method_arguments
 from amqproxy.taps.record import encoded
 
 pytestmark = pytest.mark.once

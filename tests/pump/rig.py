@@ -13,8 +13,8 @@ from typing import Any
 from amqproxy.amqp091.frame_reader import MAX_HEADER, FrameReader
 from amqproxy.amqp091.tally import Tally
 from amqproxy.amqp091.transitions import CLIENT, SERVER
-from amqproxy.proxy.amqp010.stateful import KEPT as AMQP010_KEPT
 from amqproxy.proxy.amqp091.stateful import STATEFUL
+from amqproxy.proxy.dialects import KEPT
 from amqproxy.pump.amqp091.frame_scanner import Amqp091FrameScanner
 from amqproxy.pump.amqp091.pumped_connection import Amqp091PumpedConnection
 from amqproxy.pump.dialects import pump_dialects
@@ -59,7 +59,7 @@ def pump(
 def new_pumps(threads: int, metrics: Metrics | None = None, **options: Any) -> Pumps:
     """Return pumps that give connections back where the proxy's do."""
     metrics = metrics or Metrics()
-    return Pumps(threads, pump_dialects(metrics, STATEFUL, AMQP010_KEPT), metrics, **options)
+    return Pumps(threads, pump_dialects(metrics, KEPT), metrics, **options)
 
 
 class Wire:

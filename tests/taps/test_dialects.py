@@ -1,12 +1,19 @@
-"""Frames that come one by one, as a chunk."""
+"""Frames that come one by one, as a chunk; arguments of methods of both protocols."""
 
 from __future__ import annotations
 
+from amqproxy.amqp010.commands import MessageTransfer, QueueDelete
+from amqproxy.amqp010.controls import ConnectionStartOk as Amqp010StartOk
+from amqproxy.amqp010.properties import Header
+from amqproxy.amqp010.wire import Entry, Map
 from amqproxy.amqp091.frame import every_frame
-from amqproxy.amqp091.methods import BasicAck, BasicPublish
+from amqproxy.amqp091.methods import BasicAck, BasicPublish, ConnectionStartOk, QueuePurge
+from amqproxy.amqp091.wire import Table
 from amqproxy.taps.amqp010.chunk import Amqp010Chunk
+from amqproxy.taps.amqp010.transfers import TransferPublish
 from amqproxy.taps.amqp091.chunk import Amqp091Chunk, Amqp091Frames
-from amqproxy.taps.dialects import chunk_of
+from amqproxy.taps.dialects import chunk_of, json_form, method_arguments
+from amqproxy.taps.record import MASK
 from tests.taps.trace.traced import frames_of
 
 
@@ -38,3 +45,26 @@ def test_frames_one_by_one_take_more_memory_and_methods_more_than_bodies() -> No
     assert body.memory(10, 4) == 10 + 100
     chunk = Amqp091Chunk(ack.data, 0)
     assert chunk.memory(10, 4) == chunk.size
+
+
+def test_each_has_the_names_of_its_specification() -> None:
+    assert method_arguments(QueuePurge(queue="q"))["queue"] == "q"
+    assert method_arguments(QueueDelete(queue="q")) == {"queue": "q", "if_unused": False, "if_empty": False}
+
+
+def test_a_message_has_those_of_its_transfer() -> None:
+    transfer = MessageTransfer(destination="x", accept_mode=1, acquire_mode=0)
+    assert method_arguments(TransferPublish.of(transfer, Header())) == {
+        "destination": "x",
+        "accept_mode": 1,
+        "acquire_mode": 0,
+    }
+
+
+def test_secrets_are_masked() -> None:
+    for method in (ConnectionStartOk(response=b"secret"), Amqp010StartOk(response=b"secret")):
+        assert method_arguments(method)["response"] == MASK
+
+
+def test_tables_of_both_protocols_have_a_json_form() -> None:
+    assert json_form(Map([Entry("a", "uint8", 1)])) == json_form(Table({"a": 1})) == {"a": 1}

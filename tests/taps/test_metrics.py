@@ -9,12 +9,8 @@ from prometheus_client.metrics_core import Metric
 from prometheus_client.parser import text_string_to_metric_families
 
 from amqproxy.amqp010.commands import MessageTransfer
-from amqproxy.amqp010.controls import SessionAttach
-from amqproxy.amqp010.tally import METHOD_COUNT as AMQP010_METHOD_COUNT
 from amqproxy.amqp091.errors import BY_CODE
 from amqproxy.amqp091.frame_reader import FrameReader
-from amqproxy.amqp091.methods import BY_INDEX
-from amqproxy.amqp091.tally import KINDS
 from amqproxy.amqp091.transitions import CLIENT, SERVER
 from amqproxy.taps.metering.amqp091.message_meter import MessageMeter
 from amqproxy.taps.metrics import (
@@ -22,9 +18,7 @@ from amqproxy.taps.metrics import (
     REFUSALS,
     UPSTREAM_FAILURES,
     Metrics,
-    amqp010_kind_labels,
     code_label,
-    kind_labels,
 )
 from tests.transcripts.words import octets
 
@@ -46,18 +40,11 @@ def test_there_are_as_many_labels_as_codes() -> None:
     assert {code_label(code) for code in range(65536)} == {"200", "other", *map(str, BY_CODE)}
 
 
-def test_each_kind_of_frame_has_labels() -> None:
-    labels = [kind_labels(slot) for slot in range(KINDS) if slot not in range(3 * len(BY_INDEX) + 2, KINDS - 1)]
-    assert len(set(labels)) == len(labels)
-    assert kind_labels(KINDS - 1) == ("heartbeat", "")
-    assert {kind for kind, _ in labels} == {"method", "header", "body", "heartbeat"}
-
-
 def test_frames_and_bytes_by_method() -> None:
     metrics = Metrics()
     sent = octets("1: basic.publish, 1: header 5, 1: body 5")
     for peer, count in ((CLIENT, 2), (SERVER, 1)):
-        reader = FrameReader(metrics.tallies[peer])
+        reader = FrameReader(metrics.tallies["0-9-1"][peer])
         reader.open_content_state(1)
         for _ in range(count):
             reader.feed(sent)
@@ -137,15 +124,7 @@ def test_messages_are_not_counted_where_that_is_not_wanted() -> None:
 
 
 def test_frames_of_0_10_are_counted_beside_those_of_0_9_1() -> None:
-    assert amqp010_kind_labels(SessionAttach.index) == ("control", "session.attach")
-    assert amqp010_kind_labels(MessageTransfer.index) == ("command", "message.transfer")
-    assert amqp010_kind_labels(AMQP010_METHOD_COUNT + MessageTransfer.index) == ("header", "message.transfer")
-    assert amqp010_kind_labels(2 * AMQP010_METHOD_COUNT + MessageTransfer.index) == ("body", "message.transfer")
-    assert [amqp010_kind_labels(3 * AMQP010_METHOD_COUNT + kind)[0] for kind in range(4)] == [
-        *("control", "command"),
-        *("header", "body"),
-    ]
     metrics = Metrics()
-    metrics.amqp010_tallies[CLIENT].frames[MessageTransfer.index] += 3
+    metrics.tallies["0-10"][CLIENT].frames[MessageTransfer.index] += 3
     labels = {"sender": "client", "type": "command", "method": "message.transfer"}
     assert metrics.registry.get_sample_value("amqproxy_frames_total", labels) == 3

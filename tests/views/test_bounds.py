@@ -20,7 +20,7 @@ from amqproxy.rules.matching.filters import compiled
 from amqproxy.views.dialogue import Dialogue
 from amqproxy.views.ladder import Ladder
 from amqproxy.views.ladder_view import LadderView
-from amqproxy.views.passed_command import commands_of
+from amqproxy.views.passed_commands import commands_of
 from amqproxy.views.statistics_collector import Collector
 
 CONNECTIONS = 200
@@ -43,7 +43,7 @@ def kept(generator: Any, name: str, items: int) -> int:
 
 def test_steps_forget() -> None:
     assert kept(commands_of(short_connections()), "assemblers", 3 * CONNECTIONS - 5) <= 2
-    assert kept(filtered(short_connections(), compiled("true")), "sieves", 2 * CONNECTIONS - 5) <= 2
+    assert kept(filtered(short_connections(), compiled("true")), "filters", 2 * CONNECTIONS - 5) <= 2
     for text, items in (("10.0.0.1", 3 * CONNECTIONS - 5), (f":{CONNECTIONS}-", 1), (f"{CONNECTIONS}", 1)):
         followed = Conversation(text).followed(short_connections())
         assert kept(followed, "wanted", items) <= 2

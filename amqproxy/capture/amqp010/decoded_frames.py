@@ -2,14 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from typing import Self
 
-import msgspec
-
-from amqproxy.amqp010.controls import ConnectionStart, ConnectionStartOk
+from amqproxy.amqp010.controls import ConnectionHeartbeat, ConnectionStart, ConnectionStartOk, SessionCommandPoint
 from amqproxy.amqp010.errors import ProtocolError
-from amqproxy.amqp010.frame import CONTROL
+from amqproxy.amqp010.frame import CONTROL, Frame
 from amqproxy.amqp010.protocol_header import NAME
 from amqproxy.capture.amqp010.secrets import masked
 from amqproxy.capture.decoded import DecodedFrames
@@ -19,22 +17,16 @@ from amqproxy.taps.amqp010.record import record_amqp010_frame
 from amqproxy.taps.record import Record
 
 
-class Amqp010DecodedFrames(DecodedFrames, frozen=True, gc=False, kw_only=True):
-    """0-10 frames completed by one packet.
-
-    `command_ids` holds the id of each frame's command, or None for a control, and if the id is unknown.
-    """
+class Amqp010DecodedFrames(DecodedFrames, frozen=True, gc=False):
+    """0-10 frames completed by one packet."""
 
     protocol = NAME
     end_bytes = 0
-    command_ids: Sequence[int | None]
 
-    def at(self, places: Sequence[int]) -> Self:
-        return msgspec.structs.replace(
-            self,
-            frames=[self.frames[place] for place in places],
-            command_ids=[self.command_ids[place] for place in places],
-        )
+    def unnumbered(self) -> Self | None:
+        # Without session.command-point, a reader finds command ids unknown.
+        places = [place for place, frame in enumerate(self.frames) if frame.index != SessionCommandPoint.index]
+        return self if len(places) == len(self.frames) else self.at(places) if places else None
 
     def records(self, body: int) -> Iterator[Record]:
         for frame, command_id in zip(self.frames, self.command_ids, strict=True):
@@ -65,6 +57,9 @@ class Amqp010DecodedFrames(DecodedFrames, frozen=True, gc=False, kw_only=True):
     def places(self) -> Iterator[tuple[int, bool, bool]]:
         for frame in self.frames:
             yield frame.channel, frame.kind == CONTROL, frame.begins_assembly
+
+    def is_heartbeat(self, frame: Frame) -> bool:
+        return bool(frame.index == ConnectionHeartbeat.index)
 
     def masked(self, data: bytes) -> bytes:
         return masked(data) if self.sender == CLIENT else data

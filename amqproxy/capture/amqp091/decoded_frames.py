@@ -2,13 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
-from typing import Self
-
-import msgspec
+from collections.abc import Iterator
 
 from amqproxy.amqp091.errors import ProtocolError
-from amqproxy.amqp091.frame import BODY, HEADER, METHOD
+from amqproxy.amqp091.frame import BODY, HEADER, HEARTBEAT, METHOD, Frame
 from amqproxy.amqp091.methods import ConnectionStart, ConnectionStartOk
 from amqproxy.amqp091.protocol_header import NAME
 from amqproxy.capture.amqp091.secrets import masked
@@ -22,9 +19,6 @@ class Amqp091DecodedFrames(DecodedFrames, frozen=True, gc=False):
 
     protocol = NAME
     end_bytes = 1
-
-    def at(self, places: Sequence[int]) -> Self:
-        return msgspec.structs.replace(self, frames=[self.frames[place] for place in places])
 
     def records(self, body: int) -> Iterator[Record]:
         for frame in self.frames:
@@ -55,6 +49,9 @@ class Amqp091DecodedFrames(DecodedFrames, frozen=True, gc=False):
     def places(self) -> Iterator[tuple[int, bool, bool]]:
         for frame in self.frames:
             yield frame.channel, False, frame.kind not in (HEADER, BODY)
+
+    def is_heartbeat(self, frame: Frame) -> bool:
+        return bool(frame.kind == HEARTBEAT)
 
     def masked(self, data: bytes) -> bytes:
         return masked(data)

@@ -81,7 +81,7 @@ class Amqp010Traffic(Traffic):
     def __init__(self, parts: SessionParts, services: SessionServices) -> None:
         super().__init__(parts, services)
         report = parts.report
-        tallies = report.metrics.amqp010_tallies
+        tallies = report.metrics.tallies[NAME]
         self.legs = {
             peer: Amqp010Leg(peer, transport, tallies, report, services.turns)
             for peer, transport in parts.transports.items()

@@ -10,6 +10,7 @@ from amqproxy.amqp091.errors import ProtocolError
 from amqproxy.amqp091.frame import METHOD, Frame, encode_method, every_frame
 from amqproxy.amqp091.frame_reader import FrameReader
 from amqproxy.amqp091.methods import ConnectionClose, ConnectionCloseOk, Method
+from amqproxy.amqp091.protocol_header import NAME
 from amqproxy.amqp091.transitions import ConnectionState
 from amqproxy.configuration.config import Limits
 from amqproxy.peer import Peer
@@ -95,7 +96,9 @@ def new_leg(
 ) -> Amqp091Leg:
     """Return a new leg of a session, at the start of its connection."""
     kind = WatchedConnection if peer is Peer.CLIENT else Connection
-    connection = kind(initial_frame_max=limits.initial_frame_max, header_max=limits.frame_max, tallies=metrics.tallies)
+    connection = kind(
+        initial_frame_max=limits.initial_frame_max, header_max=limits.frame_max, tallies=metrics.tallies[NAME]
+    )
     leg = Amqp091Leg(peer, transport, connection, report, turns)
     leg.reader.quantum = QUANTUM_FRAMES
     return leg

@@ -8,16 +8,18 @@ application-headers. Tags and channel counters are not available.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from contextlib import suppress
-from typing import Any, Generic, TypeVar
+from typing import Any, ClassVar, Generic, TypeVar
 
 import msgspec
 
 from amqproxy.amqp010.assembly import Assembly, AssemblyReader
 from amqproxy.amqp010.commands import MessageTransfer
+from amqproxy.amqp010.controls import SessionCommandPoint
 from amqproxy.amqp010.errors import ProtocolError
-from amqproxy.amqp010.frame import Frame
+from amqproxy.amqp010.frame import CONTROL, CONTROL_TRACK, Frame
+from amqproxy.amqp010.methods import Method
 from amqproxy.amqp010.properties import Header
 from amqproxy.amqp010.wire import Map
 from amqproxy.peer import CLIENT, Peer
@@ -27,6 +29,7 @@ from amqproxy.rules.engine.frame_filter import FRAME_COST, MemoryRoom
 from amqproxy.rules.matching.attributes import NAMES, SECRETS, AttributeSource, client_value
 from amqproxy.rules.matching.filters import Filter, FilterFailed
 from amqproxy.taps.amqp010.record import plain
+from amqproxy.taps.amqp010.transfers import TransferBase, TransferProperties
 
 Mark = TypeVar("Mark")
 """Caller's mark of a frame, returned with it: the id of its command, or its place in a store."""
@@ -54,6 +57,9 @@ class AssemblyFilter(Generic[Mark]):
     malformed, or if there is no `room` to hold it, so that such frames are seen.
     """
 
+    METHODS: ClassVar[tuple[type, ...]] = (Method, TransferBase)
+    """Classes of the methods that it selects from."""
+
     def __init__(self, chosen: Filter, client: Client, room: MemoryRoom | None = None) -> None:
         self._filter = chosen
         self._client = client
@@ -79,6 +85,31 @@ class AssemblyFilter(Generic[Mark]):
             if frame.ends_assembly:
                 del self._open[place]
         return passed
+
+    def passing(
+        self: AssemblyFilter[int | None],
+        sender: Peer,
+        frames: Sequence[Frame],
+        command_ids: Sequence[int | None],
+        time: float,
+        tags: tuple[str, ...] = (),
+        keeps: Callable[[Frame], bool] | None = None,
+    ) -> tuple[Sequence[Frame], Sequence[int | None]]:
+        """Return the frames that pass, and the ids of their commands; see `ConnectionFilter`.
+
+        If frames are kept regardless of the filter, controls are, except session.command-point: a reader without it
+        finds command ids unknown, and with it would find wrong ones.
+        """
+        if keeps is None:
+            found = self.sift(sender, frames, command_ids, time)
+        else:
+            found = []
+            for frame, number in zip(frames, command_ids, strict=True):
+                if frame.track == CONTROL_TRACK:
+                    found += [] if frame.index == SessionCommandPoint.index else [(frame, number)]
+                else:
+                    found += self.sift(sender, [frame], [number], time)
+        return [frame for frame, _ in found], [number for _, number in found]
 
     def _take(
         self,
@@ -132,9 +163,27 @@ class AssemblyFilter(Generic[Mark]):
         except (FilterFailed, ProtocolError):
             return True
 
-    def learn(self, sender: Peer, frame: Frame) -> None:
+    def selects(
+        self,
+        sender: Peer,
+        channel: int,
+        method: Any,
+        properties: object,
+        size: int,
+        body: bytes,
+        *,
+        ts_ns: int,
+        tags: tuple[str, ...] = (),
+    ) -> bool:
+        """Whether the filter holds for a command as events have it; also true if the filter fails."""
+        if isinstance(method, TransferBase):
+            header = properties.header if isinstance(properties, TransferProperties) else None
+            return self.holds(sender, Assembly(channel, method.transfer, header, body), ts_ns / 1e9, size=size)
+        return self.holds(sender, Assembly(channel, method), ts_ns / 1e9)
+
+    def learn(self, sender: Peer, frame: object) -> None:
         """Update the client facts from a complete control."""
-        if frame.begins_assembly and frame.ends_assembly:
+        if isinstance(frame, Frame) and frame.kind == CONTROL and frame.begins_assembly and frame.ends_assembly:
             with suppress(ProtocolError):
                 self._learn(sender, Assembly.received([frame]))
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import ClassVar
+
 from amqproxy.amqp091.commands import MAX_BODY, Command
 from amqproxy.amqp091.errors import ProtocolError
 from amqproxy.amqp091.frame import BODY, HEADER, Frame, encode_frame, encode_method
@@ -16,6 +18,9 @@ from amqproxy.rules.verdict import Stage
 
 class CommandFilter:
     """Filter for complete commands of both peers of a connection; `client` holds the facts about the client."""
+
+    METHODS: ClassVar[tuple[type, ...]] = (Method,)
+    """Classes of the methods that it selects from."""
 
     def __init__(self, chosen: Filter, client: Client) -> None:
         self._filter = chosen

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Protocol
 
 from amqproxy.amqp091.commands import MAX_BODY, MAX_FRAMES, Command
@@ -75,6 +75,23 @@ class FrameFilter:
         for frame in frames:
             passed += self._sift(sender, frame, time)
         return passed
+
+    def passing(
+        self,
+        sender: Peer,
+        frames: Sequence[Frame],
+        command_ids: Sequence[int | None],
+        time: float,
+        tags: tuple[str, ...] = (),
+        keeps: Callable[[Frame], bool] | None = None,
+    ) -> tuple[Sequence[Frame], Sequence[int | None]]:
+        """Return the frames that pass as from `sift`, and no command ids; see `ConnectionFilter`."""
+        if keeps is None:
+            return self.sift(sender, frames, time, tags), ()
+        passed: list[Frame] = []
+        for frame in frames:
+            passed += [frame] if keeps(frame) else self.sift(sender, [frame], time, tags)
+        return passed, ()
 
     def _sift(self, sender: Peer, frame: Frame, time: float) -> list[Frame]:
         place = (sender, frame.channel)

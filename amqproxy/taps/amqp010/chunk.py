@@ -19,7 +19,7 @@ ID_COST = 40
 class Amqp010Chunk(FrameChunk[Frame]):
     """The whole frames in `data`, which lie at `offset`.
 
-    `command_ids` has the id of each frame's command; `None` for a control, and if the id is unknown.
+    `command_ids` has an entry for each frame: `None` for a control, and if the id is unknown.
     """
 
     __slots__ = ("_bytes", "command_ids", "offset")
@@ -53,6 +53,10 @@ class Amqp010Chunk(FrameChunk[Frame]):
             yield Amqp010Chunk(data[start:end], self.offset + start, ids)
             start = end
             place += len(ids)
+
+    def chosen(self, frames: Sequence[Frame], command_ids: Sequence[int | None]) -> Amqp010Chunk:
+        # Their bytes need not be adjacent; the offset is that of the first.
+        return Amqp010Chunk(b"".join([frame.raw for frame in frames]), frames[0].offset, command_ids)
 
     def memory(self, frame_cost: int, decoded_factor: int) -> int:
         return len(self._bytes) + ID_COST * len(self.command_ids)

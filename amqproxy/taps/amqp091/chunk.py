@@ -57,6 +57,9 @@ class Amqp091Chunk(FrameChunk[Frame]):
             yield Amqp091Chunk(data[start:end], self.offset + start, count, self._is_in_order, self._zero_copy)
             start = end
 
+    def chosen(self, frames: Sequence[Frame], command_ids: Sequence[int | None]) -> Amqp091Frames:
+        return Amqp091Frames(frames)
+
     def records(self, note: Note = NOTHING, body: int = 0, **where: Any) -> Iterator[Record]:
         return _records(self, note, body, where)
 
@@ -95,6 +98,9 @@ class Amqp091Frames(FrameChunk[Frame]):
 
     def parts(self, most: int) -> Iterator[Amqp091Frames]:
         return (Amqp091Frames(self[start : start + most]) for start in range(0, len(self), most))
+
+    def chosen(self, frames: Sequence[Frame], command_ids: Sequence[int | None]) -> Amqp091Frames:
+        return Amqp091Frames(frames)
 
     def memory(self, frame_cost: int, decoded_factor: int) -> int:
         return sum([frame_cost + (frame.size if frame.kind == BODY else decoded_factor * frame.size) for frame in self])

@@ -16,7 +16,7 @@ class UnackedGrowth(Detector):
     kind = "unacked-growth"
     severity = Severity.WARNING
     why = "Broker and client keep them in memory, no other consumer gets them, and a lost connection repeats them."
-    remedy = "Set a prefetch (basic.qos; in 0-10 a window), and settle each delivery when its work is done."
+    remedy = "Set a prefetch (basic.qos, or a window of credit), and settle each delivery when its work is done."
 
     _reported = MANY
 

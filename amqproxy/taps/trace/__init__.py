@@ -21,7 +21,7 @@
 Readers of events need not know the protocol. Events of messages have `exchange`, `routing_key`, `mandatory`,
 `redelivered`, `delivery_tag` and `consumer_tag` in `event.method`, and their properties have the names of 0-9-1: the
 structs of 0-9-1 have these themselves, those of `taps.amqp010.transfers` provide them for 0-10. A request is the method
-or command as sent, with its `name`, and its arguments by `amqproxy.taps.method_arguments`; `equivalent(request)` is the
+or command as sent, with its `name`, and its arguments by `amqproxy.taps.dialects`; `equivalent(request)` is the
 0-9-1 method with the same meaning. `on_channel` is the channel, or `None` for the connection itself: a 0-10 session may
 be on channel 0. Fields that only 0-10 can leave unknown are `None`, such as the delivery tag on a connection that was
 joined in its middle.

@@ -281,7 +281,7 @@ async def test_whoever_relays_what_passes_and_what_is_counted_is_the_same(seed: 
             await close(stage)
             for collect in stage.metrics.before_scrape:
                 collect()
-            tallies = stage.metrics.amqp010_tallies
+            tallies = stage.metrics.tallies["0-10"]
             counts = stage.metrics.messages
             assert counts is not None
             counted.append(

@@ -6,7 +6,7 @@ from typing import Any
 
 from amqproxy.amqp010.command_numbering import CommandNumbering
 from amqproxy.amqp010.frame_reader import FrameReader
-from amqproxy.amqp010.protocol_header import HEADER, SIZE
+from amqproxy.amqp010.protocol_header import HEADER, NAME, SIZE
 from amqproxy.broker.server.amqp010.connection_meter import Amqp010ConnectionMeter
 from amqproxy.broker.server.reading import Reading
 from amqproxy.peer import CLIENT, SERVER, Peer
@@ -21,7 +21,7 @@ class Amqp010Reading(Reading):
     meter: Amqp010ConnectionMeter | None
 
     def __init__(self, metrics: Metrics | None) -> None:
-        tallies = {} if metrics is None else metrics.amqp010_tallies
+        tallies = {} if metrics is None else metrics.tallies[NAME]
         super().__init__({peer: FrameReader(tallies.get(peer), frame_max=0) for peer in Peer})
         self.meter = None if metrics is None else Amqp010ConnectionMeter(metrics)
         self._numberings = {peer: CommandNumbering() for peer in Peer}

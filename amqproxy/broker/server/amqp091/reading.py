@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from amqproxy.amqp091.frame_reader import FrameReader
+from amqproxy.amqp091.protocol_header import NAME
 from amqproxy.broker.server.amqp091.connection_meter import Amqp091ConnectionMeter
 from amqproxy.broker.server.reading import Reading
 from amqproxy.peer import Peer
@@ -20,7 +21,7 @@ class Amqp091Reading(Reading):
 
     def __init__(self, metrics: Metrics | None) -> None:
         super().__init__(
-            {peer: FrameReader(None if metrics is None else metrics.tallies[peer], frame_max=0) for peer in Peer}
+            {peer: FrameReader(None if metrics is None else metrics.tallies[NAME][peer], frame_max=0) for peer in Peer}
         )
         self.meter = None if metrics is None else Amqp091ConnectionMeter(metrics)
 

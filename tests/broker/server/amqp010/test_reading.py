@@ -47,7 +47,7 @@ def test_the_brokers_header_comes_first(size: int) -> None:
     assert headers == [HEADER]
     assert shown.chunks[0].offset == 8
     assert b"".join(bytes(chunk.data) for chunk in shown.chunks) == SYNC * 2
-    assert sum(metrics.amqp010_tallies[SERVER].frames) == 2
+    assert sum(metrics.tallies["0-10"][SERVER].frames) == 2
 
 
 def test_frames_as_taps_are_shown_them() -> None:
