@@ -10,7 +10,7 @@ from xml.etree import ElementTree
 import msgspec
 
 from amqproxy.capture.warnings import CaptureError
-from amqproxy.tshark.amqp010.dissection import amqp010_frame
+from amqproxy.tshark.dialects import DISSECTORS
 from amqproxy.tshark.dissected_frame import DissectedFrame, Shown
 from amqproxy.tshark.engine import file_command
 
@@ -20,7 +20,7 @@ _PREFERENCES = {"tcp.desegment_tcp_streams": "TRUE", "tcp.reassemble_out_of_orde
 
 
 def dissected(file: str, ports: Iterable[int]) -> Iterator[DissectedFrame]:
-    """Yield the 0-9-1 and 0-10 frames of a capture file, on TCP connections with one of these ports."""
+    """Yield the frames of a capture file in compared protocols, on TCP connections with one of these ports."""
     output = ["-T", "pdml", "-J", "tcp amqp _ws.malformed"]
     decode_as = {f"tcp.port=={port}": "amqp" for port in sorted(ports)}
     command = file_command(file, output, preferences=_PREFERENCES, decode_as=decode_as)
@@ -78,8 +78,9 @@ def _frame(layer: ElementTree.Element, packet: int, stream: int, port: int) -> D
         return DissectedFrame(packet=packet, stream=stream, source_port=port, type="protocol-header", fields=found)
     if "amqp.type" not in found or "amqp.length" not in found or "amqp.doff" in found:
         return None
-    if "amqp.track-number" in found:
-        return amqp010_frame(layer, found, packet, stream, port)
+    for field, dissector in DISSECTORS.items():
+        if field in found:
+            return dissector(layer, found, packet, stream, port)
     kind = int(found["amqp.type"].text)
     method, payload = None, b""
     inner: tuple[Shown, ...] = ()

@@ -8,11 +8,6 @@ from typing import Any
 
 import msgspec
 
-from amqproxy.amqp010.frame import Frame as Amqp010Frame
-from amqproxy.amqp010.methods import BY_INDEX as AMQP010_BY_INDEX
-from amqproxy.amqp010.protocol_header import NAME as AMQP010
-from amqproxy.amqp091.frame import METHOD, Frame
-from amqproxy.amqp091.methods import BY_INDEX
 from amqproxy.amqp091.protocol_header import HEADER, NAME
 from amqproxy.capture.byte_window import OnRead, ignore_read
 from amqproxy.capture.decode import BOTH_LEGS, read_decoded
@@ -21,17 +16,12 @@ from amqproxy.capture.pcap import Packet
 from amqproxy.capture.stream_events import Closed, Data, Event
 from amqproxy.capture.unreadable_bytes import JOINED, MISSING
 from amqproxy.capture.warnings import OnWarning, ignore_warning
-from amqproxy.taps.record import TYPES
 from amqproxy.taps.text import printable
 from amqproxy.tshark import known_faults
-from amqproxy.tshark.amqp010.dissection import TYPES as AMQP010_TYPES
-from amqproxy.tshark.amqp010.field_comparison import amqp010_field_differences
+from amqproxy.tshark.dialects import COMPARED
 from amqproxy.tshark.dissected_frame import DissectedFrame
 from amqproxy.tshark.dissection import dissected
-from amqproxy.tshark.field_comparison import field_differences
 
-READ = (NAME, AMQP010)
-"""The protocols that are compared."""
 WINDOW = 64
 """Frames per direction that are searched for the next one that both engines have."""
 MAX_WAITING_FRAMES = 100_000
@@ -74,7 +64,7 @@ class Difference(msgspec.Struct, frozen=True, omit_defaults=True, rename={"sende
 class Counts(msgspec.Struct):
     """Numbers of frames `compared`, and of frames not compared because of a gap before them.
 
-    Connections of `other_protocols` than 0-9-1 and 0-10 are not compared at all.
+    Connections of `other_protocols` than those in `COMPARED` are not compared at all.
     """
 
     compared: int = 0
@@ -93,7 +83,7 @@ class Counts(msgspec.Struct):
         others = ""
         if self.other_protocols:
             many = f"{self.other_protocols} connection{'s' * (self.other_protocols > 1)}"
-            others = f", {many} of other protocols than {NAME} and {AMQP010} not compared"
+            others = f", {many} of other protocols than {' and '.join(COMPARED)} not compared"
         return text + known + behind + others
 
 
@@ -118,7 +108,7 @@ def verified(
         if (
             isinstance(each, DecodedProtocolHeader | SkippedBytes)
             and each.sender == "client"
-            and each.protocol not in READ
+            and each.protocol not in COMPARED
         ):
             others.add(each.stream)
     counts.other_protocols = len(others)
@@ -172,25 +162,19 @@ class _Own(msgspec.Struct, frozen=True):
     type: str
     text: str
     shape: object
-    frame: Frame | Amqp010Frame | None = None
+    frame: Any = None
+    protocol: str = ""
 
     def __str__(self) -> str:
         return self.text
 
 
-def _own_frame(frame: Frame | Amqp010Frame) -> _Own:
-    """Return the item of a frame; that of a 0-10 frame omits the method numbers, which tshark confuses for some."""
-    method, flags = None, 0
-    if isinstance(frame, Frame):
-        protocol, kind = NAME, TYPES[frame.kind]
-        found: Any = BY_INDEX[frame.index] if frame.kind == METHOD else None
-        if frame.kind == METHOD:
-            method = found.class_id, found.method_id
-    else:
-        protocol, kind, flags = AMQP010, AMQP010_TYPES[frame.kind], frame.flags
-        found = AMQP010_BY_INDEX[frame.index] if frame.index >= 0 else None
-    text = f"{found.name if found else kind} on channel {frame.channel}, {frame.size} bytes"
-    return _Own(kind, text, (protocol, kind, frame.channel, frame.size, flags, method), frame)
+def _own_frame(protocol: str, frame: Any) -> _Own:
+    """Return the item of a frame."""
+    shape = COMPARED[protocol].shape_of(frame)
+    text = f"{shape.name or shape.type} on channel {frame.channel}, {frame.size} bytes"
+    place = (protocol, shape.type, frame.channel, frame.size, shape.flags, shape.method)
+    return _Own(shape.type, text, place, frame, protocol)
 
 
 def _other(type: str, text: str) -> _Own:
@@ -288,17 +272,19 @@ class _Comparison:
         if isinstance(each, StreamEnded):
             self._ended.add(each.stream)
         elif isinstance(each, DecodedFrames):
-            self._lane((each.stream, each.sender)).ours.extend(map(_own_frame, each.frames))
+            self._lane((each.stream, each.sender)).ours.extend(
+                _own_frame(each.protocol, frame) for frame in each.frames
+            )
             if any(frame.size > known_faults.CLAMPED_BYTES for frame in each.frames):
                 self._clamped.add(each.stream)
             self._waiting += len(each.frames)
         elif isinstance(each, DecodedProtocolHeader):
-            if each.protocol not in READ and each.sender == "client":
+            if each.protocol not in COMPARED and each.sender == "client":
                 self._strangers.add(each.stream)
             if each.data.startswith(HEADER[:4]):
                 own = _other("protocol-header", f"a protocol header of {each.protocol}")
                 self._lane((each.stream, each.sender)).ours.append(own)
-        elif each.protocol in READ:
+        elif each.protocol in COMPARED:
             is_hole = each.reason in (MISSING, JOINED)
             if is_hole:
                 self._holed.add(each.stream)
@@ -343,8 +329,7 @@ class _Comparison:
         if own.frame is None:
             return
         self.compared += 1
-        differences = field_differences if isinstance(own.frame, Frame) else amqp010_field_differences
-        for each in differences(own.frame, frame):  # type: ignore[arg-type]
+        for each in COMPARED[own.protocol].differences(own.frame, frame):
             yield Difference(
                 self._file, *place, each.ours, each.theirs, str(own), each.field or None, frame.packet, each.known
             )

@@ -16,6 +16,7 @@ from amqproxy.amqp091.methods import BasicPublish, ChannelOpen, ConnectionUpdate
 from amqproxy.amqp091.protocol_header import HEADER
 from amqproxy.amqp091.wire import Table
 from amqproxy.tshark import known_faults, verification
+from amqproxy.tshark.amqp010 import known_faults as amqp010_faults
 from amqproxy.tshark.verification import Counts, Difference, verified
 from tests.amqp010 import recorded
 from tests.capture import building, golden, shared_captures
@@ -31,22 +32,22 @@ KNOWN = {
     "kombu-table.broken": {known_faults.UNKNOWN_TYPES: 1, known_faults.FRAME_END: 3},
     "login-refused.octets": {known_faults.TINY_SEGMENTS: 3},
     "brokerj9.2__jms-010-errors": {
-        known_faults.SUBSCRIBE_ARGUMENTS: 5,
-        known_faults.TX: 1,
-        known_faults.BINDING_KEY: 5,
+        amqp010_faults.SUBSCRIBE_ARGUMENTS: 5,
+        amqp010_faults.TX: 1,
+        amqp010_faults.BINDING_KEY: 5,
     },
-    "brokerj9.2__jms-010-request-reply": {known_faults.SUBSCRIBE_ARGUMENTS: 5, known_faults.BINDING_KEY: 4},
-    "brokerj9.2__jms-010-tx": {known_faults.SUBSCRIBE_ARGUMENTS: 2, known_faults.TX: 5},
-    "brokerj9.2__jms-010-types": {known_faults.SUBSCRIBE_ARGUMENTS: 2},
+    "brokerj9.2__jms-010-request-reply": {amqp010_faults.SUBSCRIBE_ARGUMENTS: 5, amqp010_faults.BINDING_KEY: 4},
+    "brokerj9.2__jms-010-tx": {amqp010_faults.SUBSCRIBE_ARGUMENTS: 2, amqp010_faults.TX: 5},
+    "brokerj9.2__jms-010-types": {amqp010_faults.SUBSCRIBE_ARGUMENTS: 2},
     "brokerj9.2__version-negotiation": {known_faults.OTHER_VERSION: 1, known_faults.FRAME_END: 4},
     "qpidd1.40__qpidpy-010-types": {
-        known_faults.BINDING_KEY: 3,
-        known_faults.VOID: 2,
-        known_faults.SUBSCRIBE_ARGUMENTS: 1,
-        known_faults.GIVEN_UP: 1,
-        known_faults.TX: 2,
-        known_faults.XID: 19,
-        known_faults.RESULTS: 5,
+        amqp010_faults.BINDING_KEY: 3,
+        amqp010_faults.VOID: 2,
+        amqp010_faults.SUBSCRIBE_ARGUMENTS: 1,
+        amqp010_faults.GIVEN_UP: 1,
+        amqp010_faults.TX: 2,
+        amqp010_faults.XID: 19,
+        amqp010_faults.RESULTS: 5,
     },
     "rabbitmq3.10__proton-amqp10": {known_faults.OTHER_VERSION: 2},
     "rabbitmq3.10__qpidpy-0-8": {known_faults.OTHER_VERSION: 44},

@@ -16,6 +16,7 @@ from amqproxy.amqp010.structs import Struct
 from amqproxy.amqp010.wire import Array, Map, UnknownStruct
 from amqproxy.taps.record import MASK
 from amqproxy.tshark import known_faults
+from amqproxy.tshark.amqp010 import known_faults as amqp010_faults
 from amqproxy.tshark.amqp010.dissection import WHOLE, fields_of
 from amqproxy.tshark.dissected_frame import DissectedFrame, Shown
 from amqproxy.tshark.field_comparison import TRUNCATED, FieldDifference, is_close, is_plain, is_same
@@ -35,7 +36,7 @@ def amqp010_field_differences(frame: Frame, dissected: DissectedFrame) -> Iterat
         found = _header_differences(frame, dissected) if is_header else _method_differences(frame.method, dissected)
         for each in found:
             is_given_up = dissected.is_given_up and each.known is None and each.theirs == NOTHING
-            yield replace(each, known=known_faults.GIVEN_UP) if is_given_up else each
+            yield replace(each, known=amqp010_faults.GIVEN_UP) if is_given_up else each
     except ProtocolError as error:
         yield FieldDifference("", f"{error.code} {error.text}", "no error", known_faults.FRAME_END)
 
@@ -43,7 +44,7 @@ def amqp010_field_differences(frame: Frame, dissected: DissectedFrame) -> Iterat
 def _method_differences(method: Method, dissected: DissectedFrame) -> Iterator[FieldDifference]:
     number = (method.class_code, method.method_code)
     if number != dissected.method:
-        known = known_faults.TX if method.name.startswith("tx.") else None
+        known = amqp010_faults.TX if method.name.startswith("tx.") else None
         yield FieldDifference("method", method.name, f"method {dissected.method}", known)
     ours = {name: getattr(method, field) for name, field in method.spoken}
     theirs = dict(dissected.fields)
@@ -51,9 +52,9 @@ def _method_differences(method: Method, dissected: DissectedFrame) -> Iterator[F
     xid = ours.get("xid")
     has_size = xid is not None and not xid.is_plain
     for each in _differences(ours, theirs, "", whole):
-        known = each.known or known_faults.OF_FIELDS.get((method.name, each.field.partition(".")[0]))
+        known = each.known or amqp010_faults.OF_FIELDS.get((method.name, each.field.partition(".")[0]))
         if known is None and has_size:
-            known = known_faults.XID
+            known = amqp010_faults.XID
         values = (MASK, MASK) if each.field == method.secret else (each.ours, each.theirs)
         yield FieldDifference(each.field, *values, known)
 
@@ -78,7 +79,7 @@ def _differences(
     ours: Mapping[str, Any], theirs: Mapping[str, Shown], path: str, whole: Shown | None = None
 ) -> Iterator[FieldDifference]:
     """Yield the differences between fields of the same struct; `whole` is tshark's text for all of them together."""
-    names = known_faults.AMQP010_NAMES
+    names = amqp010_faults.NAMES
     left = {name if name in ours else names.get(name, name): shown for name, shown in theirs.items()}
     for name, value in ours.items():
         shown, where = left.pop(name, None), path + name
@@ -89,7 +90,7 @@ def _differences(
             yield FieldDifference(where, repr(value), NOTHING)
         elif isinstance(value, Struct):
             for each in _differences(_values(value), fields_of(shown.within), f"{where}."):
-                yield replace(each, known=each.known or known_faults.OF_STRUCTS.get(value.name))
+                yield replace(each, known=each.known or amqp010_faults.OF_STRUCTS.get(value.name))
         elif isinstance(value, SequenceSet):
             texts = [shown.text, *([] if whole is None else [whole.text])]
             if not any(str(list(value.ranges)) in text for text in texts):
@@ -105,7 +106,7 @@ def _differences(
 
 
 def _map_differences(path: str, value: Map, shown: tuple[Shown, ...]) -> Iterator[FieldDifference]:
-    known = known_faults.VOID if any(entry.type in ("void", "bit") for entry in value.entries) else None
+    known = amqp010_faults.VOID if any(entry.type in ("void", "bit") for entry in value.entries) else None
     if len(value.entries) != len(shown):
         yield FieldDifference(path, f"{len(value.entries)} entries", f"{len(shown)} entries", known)
         return
@@ -124,7 +125,7 @@ def _is_same_entry(name: str, type_: str, value: Any, label: str) -> bool:
         return is_cut and f"{name} (".startswith(label)
     shown_type, _, text = label[len(name) + 2 :].partition(")")
     text = text.removeprefix(":").removeprefix(" ")
-    if shown_type in known_faults.NOT_SHOWN:  # it shows only the size
+    if shown_type in amqp010_faults.NOT_SHOWN:  # it shows only the size
         return True
     if shown_type != type_:
         return False

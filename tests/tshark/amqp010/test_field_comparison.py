@@ -12,7 +12,7 @@ from amqproxy.amqp010.methods import Method
 from amqproxy.amqp010.sequence import SequenceSet
 from amqproxy.amqp010.wire import Map
 from amqproxy.taps.record import MASK
-from amqproxy.tshark import known_faults
+from amqproxy.tshark.amqp010 import known_faults as amqp010_faults
 from amqproxy.tshark.amqp010.field_comparison import amqp010_field_differences
 from amqproxy.tshark.dissected_frame import DissectedFrame, Shown
 from amqproxy.tshark.field_comparison import FieldDifference
@@ -76,13 +76,13 @@ def test_ids_that_are_others() -> None:
 
 def test_faults_that_are_known() -> None:
     (found,) = compared(TxCommit(), number=1)
-    assert (found.field, found.known) == ("method", known_faults.TX)
+    assert (found.field, found.known) == ("method", amqp010_faults.TX)
     (found,) = compared(QueueDeclare(), number=2)
     assert (found.field, found.known) == ("method", None)
     (found,) = compared(ExchangeBind(binding_key="k"), binding_key=shown("\\x1", b"\1"))
-    assert found.known == known_faults.BINDING_KEY
+    assert found.known == amqp010_faults.BINDING_KEY
     (found,) = compared(MessageSubscribe(arguments=Map({})), arguments=shown("", b"", entry("rubbish")))
-    assert found.known == known_faults.SUBSCRIBE_ARGUMENTS
+    assert found.known == amqp010_faults.SUBSCRIBE_ARGUMENTS
 
 
 def test_what_tshark_gives_up_explains_what_it_does_not_show_and_nothing_else() -> None:
@@ -91,7 +91,7 @@ def test_what_tshark_gives_up_explains_what_it_does_not_show_and_nothing_else() 
     dissected = DissectedFrame(packet=1, stream=0, source_port=1, type="command", method=(8, 1), fields=fields)
     given_up = replace(dissected, is_given_up=True)
     known = {each.field: each.known for each in amqp010_field_differences(frame, given_up)}
-    assert known == {"queue": None, "alternate_exchange": known_faults.GIVEN_UP}
+    assert known == {"queue": None, "alternate_exchange": amqp010_faults.GIVEN_UP}
 
 
 def test_secrets_are_masked() -> None:
