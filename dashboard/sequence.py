@@ -7,7 +7,7 @@ from typing import Any
 
 from amqproxy.capture.decoded import Decoded
 from amqproxy.views.ladder import Ladder, LadderGroup, LadderRow
-from amqproxy.views.passed_command import commands_of
+from amqproxy.views.passed_commands import commands_of
 
 LANES = ("client", "proxy", "broker")
 

@@ -11,6 +11,14 @@ from amqproxy.peer import Peer
 from amqproxy.taps.amqp010.chunk import Amqp010Chunk
 from amqproxy.taps.frame_chunk import FrameChunk
 from amqproxy.taps.note import Note
+from amqproxy.views.amqp010.command_assembler import Amqp010CommandAssembler
+from amqproxy.views.amqp091.command_assembler import Amqp091CommandAssembler
+from amqproxy.views.command_assembler import CommandAssembler
+
+ASSEMBLERS: dict[str, type[CommandAssembler]] = {
+    each.protocol: each for each in (CommandAssembler, Amqp091CommandAssembler, Amqp010CommandAssembler)
+}
+"""Assemblers of the commands of each protocol; `""` until a connection's is known."""
 
 
 def decoded_frames(

@@ -12,7 +12,8 @@ from amqproxy.taps.message_text import duration
 from amqproxy.taps.record import excerpt
 from amqproxy.taps.text import RESET, clock, printable, value_text
 from amqproxy.views.command_text import command_text
-from amqproxy.views.passed_command import PassedCommand, PassedKind, commands_of
+from amqproxy.views.passed_command import PassedCommand, PassedKind
+from amqproxy.views.passed_commands import commands_of
 
 USUAL_BODY = 256
 """Bytes of each body that are shown by default."""

@@ -7,13 +7,10 @@ from typing import Any, TypeAlias
 
 import msgspec
 
-from amqproxy.amqp010.controls import ConnectionStartOk as Amqp010StartOk
-from amqproxy.amqp091.methods import ConnectionStartOk
 from amqproxy.amqp091.transitions import CLIENT
 from amqproxy.conversion.client_name import given_name
-from amqproxy.taps.amqp010.transfers import TransferProperties
+from amqproxy.taps.dialects import method_arguments
 from amqproxy.taps.message_recorder import NORMAL_CODES
-from amqproxy.taps.method_arguments import method_arguments
 from amqproxy.views.command_text import note_text, title
 from amqproxy.views.passed_command import PassedCommand, PassedKind
 
@@ -165,8 +162,8 @@ class Ladder:
             return
         row = _row(self._number + 1, command)
         section.section.has_proxy = section.section.has_proxy or PROXY_LANE in (row.source, row.target)
-        if isinstance(command.method, ConnectionStartOk | Amqp010StartOk):
-            properties: Any = command.method.client_properties
+        if command.method is not None and command.method.name == "connection.start-ok":
+            properties: Any = command.method.client_properties  # type: ignore[union-attr]
             section.section.name = given_name(getattr(properties, "values_by_name", properties) or {})
         channel = section.channels.get(command.channel or 0)
         if channel is None:
@@ -311,19 +308,12 @@ def _set_text(ranges: list[Any]) -> str:
     return ", ".join(str(first) if first == last else f"{first}-{last}" for first, last in ranges)
 
 
-def _place(command: PassedCommand) -> dict[str, Any]:
-    """Return the exchange and routing key of a 0-10 message, which are in its header."""
-    properties = command.properties
-    delivery = properties.header.delivery if isinstance(properties, TransferProperties) else None
-    return {} if delivery is None else {"exchange": delivery.exchange or "", "routing_key": delivery.routing_key or ""}
-
-
 def _arguments(command: PassedCommand) -> dict[str, Any]:
     """Return the informative arguments, tags first, without tables and without empty or false values."""
     if command.method is None:
         return {}
     found: dict[str, Any] = {} if command.command_id is None else {"command_id": command.command_id}
-    given = {**_place(command), **method_arguments(command.method)}
+    given = {**command.places, **method_arguments(command.method)}
     for name, value in sorted(given.items(), key=lambda each: each[0] not in _VARYING):
         if name in _SETS and isinstance(value, list):
             found[name] = _set_text(value)[:MAX_TEXT]

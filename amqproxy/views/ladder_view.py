@@ -9,7 +9,8 @@ from amqproxy.capture.filtering import filtered
 from amqproxy.capture.selection.selection import Selection
 from amqproxy.rules.matching.filters import Filter
 from amqproxy.views.ladder import USUAL_ROWS, Ladder
-from amqproxy.views.passed_command import PassedKind, commands_of
+from amqproxy.views.passed_command import PassedKind
+from amqproxy.views.passed_commands import commands_of
 
 
 class LadderView:

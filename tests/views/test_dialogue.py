@@ -9,7 +9,8 @@ from amqproxy.capture.selection.time_window import TimeWindow, moment
 from amqproxy.rules.matching.filters import compiled
 from amqproxy.taps.text import RESET
 from amqproxy.views.dialogue import Dialogue
-from amqproxy.views.passed_command import PassedKind, commands_of
+from amqproxy.views.passed_command import PassedKind
+from amqproxy.views.passed_commands import commands_of
 from tests.views.followed import decoded
 
 

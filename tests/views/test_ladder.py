@@ -19,7 +19,8 @@ from amqproxy.views.ladder import BROKER_LANE, CLIENT_LANE, MAX_PERIOD, PROXY_LA
 from amqproxy.views.ladder_svg import ladder_svg
 from amqproxy.views.ladder_text import LEAST_WIDTH, PLAIN, ladder_lines, row_text
 from amqproxy.views.ladder_view import LadderView
-from amqproxy.views.passed_command import PassedCommand, PassedKind, commands_of
+from amqproxy.views.passed_command import PassedCommand, PassedKind
+from amqproxy.views.passed_commands import commands_of
 from tests.amqp010 import recorded as amqp010
 from tests.capture import golden
 from tests.example_count import example_count

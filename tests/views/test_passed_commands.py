@@ -18,7 +18,8 @@ from amqproxy.capture.amqp091.decoded_frames import Amqp091DecodedFrames
 from amqproxy.capture.decode import read_decoded
 from amqproxy.capture.decoded import Decoded, SkippedBytes, StreamEnded, records_of
 from amqproxy.taps.note import NOTHING, Note
-from amqproxy.views.passed_command import PassedCommand, PassedKind, commands_of
+from amqproxy.views.passed_command import PassedCommand, PassedKind
+from amqproxy.views.passed_commands import commands_of
 from tests.amqp010 import recorded as amqp010
 from tests.capture import golden
 from tests.views.followed import decoded, records

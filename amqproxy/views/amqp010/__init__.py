@@ -1,0 +1,1 @@
+"""Commands assembled from 0-10 frames."""

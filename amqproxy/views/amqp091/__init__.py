@@ -1,0 +1,1 @@
+"""Commands assembled from 0-9-1 frames."""
