@@ -14,14 +14,9 @@ from amqproxy.amqp091.commands import Command
 from amqproxy.amqp091.errors import ProtocolError
 from amqproxy.amqp091.methods import ChannelCloseOk, QueueDeclare, QueueDeclareOk
 from amqproxy.amqp091.transitions import CLIENT, Peer
-from amqproxy.capture.amqp010.assembly_gatherer import AssemblyGatherer
-from amqproxy.capture.amqp010.decoded_frames import Amqp010DecodedFrames
-from amqproxy.capture.amqp091.command_gatherer import CommandGatherer
-from amqproxy.capture.amqp091.decoded_frames import Amqp091DecodedFrames
 from amqproxy.capture.decoded import Decoded, DecodedFrames, StreamEnded
+from amqproxy.capture.dialects import GATHERERS, Gatherer
 from amqproxy.export.name_family import NameFamily
-from amqproxy.rules.amqp010.client_info import updated_amqp010_client
-from amqproxy.rules.client_info import updated_client
 from amqproxy.rules.context import Client
 from amqproxy.rules.engine.last_queue import LastQueues
 from amqproxy.rules.matching.generated_names import Shape, pattern_of, shape_of
@@ -195,19 +190,18 @@ class ObservedAccess:
 
     def __init__(self, stream: int, connection: str) -> None:
         self._client = Client.named(stream, connection)
-        self._gatherer = CommandGatherer()
-        self._assemblies = AssemblyGatherer()
+        self._gatherer: Gatherer | None = None
         self._last_queues = LastQueues()
 
     def feed(self, decoded: DecodedFrames) -> Iterator[tuple[Client, Command, tuple[Operation, ...]]]:
         """Yield the client, the command and its operations for each client command that these frames complete.
 
-        A 0-10 command is represented as rules see it.
+        A command is represented as rules see it.
         """
         sender = Peer(decoded.sender)
-        for command in self._commands(sender, decoded):
-            if command.index < 0:
-                continue
+        if self._gatherer is None:
+            self._gatherer = GATHERERS[decoded.protocol](self._client)
+        for command in self._gatherer.commands(decoded):
             method = command.method
             if isinstance(method, ChannelCloseOk):
                 self._last_queues.forget(command.channel)
@@ -215,28 +209,11 @@ class ObservedAccess:
                 if isinstance(method, QueueDeclareOk):
                     self._last_queues.name(command.channel, method.queue)
             else:
-                if isinstance(decoded, Amqp091DecodedFrames):
-                    self._client = updated_client(self._client, method)
                 is_about_last = self._last_queues.concerns(command)
                 written_out = self._last_queues.written_out(command) if is_about_last else command
                 if isinstance(method, QueueDeclare):
                     self._last_queues.note(command.channel, method)
                 try:
-                    yield self._client, written_out, operations(written_out)
+                    yield self._gatherer.client, written_out, operations(written_out)
                 except ProtocolError:
                     continue  # malformed table: the broker does not act on it either
-
-    def _commands(self, sender: Peer, decoded: DecodedFrames) -> Iterator[Command]:
-        if isinstance(decoded, Amqp091DecodedFrames):
-            for frame in decoded.frames:
-                command = self._gatherer.gather(sender, frame)
-                if command is not None:
-                    yield command
-            return
-        assert isinstance(decoded, Amqp010DecodedFrames)
-        for amqp010_frame, command_id in zip(decoded.frames, decoded.command_ids, strict=True):
-            found = self._assemblies.gather(sender, amqp010_frame, command_id)
-            if found is not None and sender is CLIENT:
-                self._client = updated_amqp010_client(self._client, found.assembly.method)
-            if found is not None and found.view is not None:
-                yield found.view

@@ -11,8 +11,9 @@ import msgspec
 
 from amqproxy.amqp091.commands import Command
 from amqproxy.amqp091.transitions import CLIENT
+from amqproxy.capture.connection_dry_run import DryRunResult
 from amqproxy.capture.decoded import Decoded, DecodedFrames, StreamEnded
-from amqproxy.capture.dry_run import DryRun, DryRunResult
+from amqproxy.capture.dry_run import DryRun
 from amqproxy.configuration.config_file import read
 from amqproxy.export.access_evidence import Access, AccessEvidence, Evidence, ObservedAccess, Who
 from amqproxy.export.shown_text import moment

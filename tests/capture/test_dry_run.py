@@ -9,7 +9,7 @@ from amqproxy.amqp010.frame import Frame, encode_method
 from amqproxy.capture.amqp010.decoded_frames import Amqp010DecodedFrames
 from amqproxy.capture.decode import read_decoded
 from amqproxy.capture.decoded import DecodedFrames
-from amqproxy.capture.dry_run import DryRun, DryRunResult
+from amqproxy.capture.dry_run import DryRun
 from amqproxy.configuration.config_file import parse
 from tests.amqp010.recorded import FOLDER
 
@@ -88,14 +88,6 @@ def test_captures_with_holes_are_no_trouble(capture: str) -> None:
     lines, rehearsal = rehearsed(rules, capture)
     assert rehearsal.commands
     assert isinstance(lines, list)
-
-
-@pytest.mark.parametrize("ts_ns", [2**63, -1, 1_857_000_000_000_000_000_000])
-def test_times_that_no_calendar_has(ts_ns: int) -> None:
-    rehearsed = DryRunResult(
-        ts_ns=ts_ns, stream=1, connection="a-b", sender="client", channel=1, method="m", rules=("r",), what=("done",)
-    )
-    assert str(rehearsed).endswith("#1 > 1 m: done  [r]")
 
 
 AMQP010 = FOLDER / "brokerj9.2__jms-010-tx.pcapng.gz"

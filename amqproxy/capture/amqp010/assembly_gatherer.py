@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from typing import NamedTuple
 
 from amqproxy.amqp010.assembly import Assembly, AssemblyReader
@@ -9,8 +10,11 @@ from amqproxy.amqp010.errors import ProtocolError
 from amqproxy.amqp010.frame import Frame
 from amqproxy.amqp091.commands import Command
 from amqproxy.amqp091.errors import ProtocolError as ProtocolError091
+from amqproxy.capture.decoded import DecodedFrames
 from amqproxy.conversion.amqp010.command_view import command_view
-from amqproxy.peer import Peer
+from amqproxy.peer import CLIENT, Peer
+from amqproxy.rules.amqp010.client_info import updated_amqp010_client
+from amqproxy.rules.context import Client
 
 
 class ViewedAssembly(NamedTuple):
@@ -23,8 +27,22 @@ class ViewedAssembly(NamedTuple):
 class AssemblyGatherer:
     """Assembles the controls and commands of both peers of one connection; incomplete or malformed ones are omitted."""
 
-    def __init__(self) -> None:
+    def __init__(self, client: Client | None = None) -> None:
+        self.client = client or Client()
+        """The client, as far as its `commands` show it."""
         self._readers: dict[tuple[Peer, int], AssemblyReader] = {}
+
+    def commands(self, decoded: DecodedFrames) -> Iterator[Command]:
+        """Yield the views of the commands that these frames complete, except heartbeats."""
+        sender = Peer(decoded.sender)
+        for frame, command_id in zip(decoded.frames, decoded.command_ids, strict=True):
+            found = self.gather(sender, frame, command_id)
+            if found is None:
+                continue
+            if sender is CLIENT:
+                self.client = updated_amqp010_client(self.client, found.assembly.method)
+            if found.view is not None and found.view.index >= 0:
+                yield found.view
 
     def gather(self, sender: Peer, frame: Frame, command_id: int | None) -> ViewedAssembly | None:
         """Return the command that a frame completes; malformed frames are reported by the decoder."""
