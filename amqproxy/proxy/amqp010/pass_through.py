@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 
@@ -151,6 +152,10 @@ class Amqp010PassThrough(NothingWaits):
     def take_passed(self, sender: Peer) -> Sequence[tuple[Note, Amqp010Chunk]]:
         passed, self._passed[sender] = self._passed[sender], None
         return () if passed is None else ((NOTHING, passed),)
+
+    def unshown_from(self, number: int) -> float:
+        """Return infinity: no command waits."""
+        return math.inf
 
     def end(self) -> None:
         """Release all references, and subscribe the readers to all frames for the next passage."""

@@ -38,6 +38,7 @@ from amqproxy.proxy.amqp010.leg import Amqp010Leg
 from amqproxy.proxy.amqp010.packed_leg import Amqp010PackedLeg
 from amqproxy.proxy.amqp010.pass_through import Amqp010PassThrough
 from amqproxy.proxy.amqp010.session_meter import Amqp010SessionMeter
+from amqproxy.proxy.amqp010.snapshot import AttachmentSnapshots
 from amqproxy.proxy.interception.effects import ConnectionRefusal
 from amqproxy.proxy.mirroring.mirror_publisher import MirrorLogin
 from amqproxy.proxy.session.dialect_parts import OpenState
@@ -54,7 +55,7 @@ from amqproxy.rules.verdict import Close
 from amqproxy.taps.amqp010.session_ends import SessionEnds
 from amqproxy.taps.record import json_mapping
 from amqproxy.taps.topology.client_requests import ChannelView, ClientRequests
-from amqproxy.taps.trace.snapshot import ChannelSnapshot, HandshakeSnapshot, known_text
+from amqproxy.taps.trace.snapshot import HandshakeSnapshot, known_text
 
 _CONTROLS_OF_CONNECTION = (0, int(Track.CONTROL))
 
@@ -273,10 +274,8 @@ class Amqp010Traffic(Traffic):
         )
 
     def _open_state(self, offset_ns: int) -> OpenState:
-        return tuple(
-            ChannelSnapshot(number=number, name=name, knows_consumers=False, has_forgotten=True)
-            for number, name in self.sessions.items()
-        ), ()
+        channels, meter = self.legs[CLIENT].connection.channels, self.metered.meter
+        return tuple(AttachmentSnapshots(channels, self.passage, meter, self.channel_views, offset_ns)), ()
 
     @property
     def sessions(self) -> dict[int, bytes]:

@@ -28,6 +28,7 @@ from amqproxy.taps.trace.snapshot import (
     ContentSnapshot,
     RequestSnapshot,
     known_text,
+    spans_up_to,
 )
 
 MASKED = b"<masked>"
@@ -125,7 +126,7 @@ class ChannelSnapshots:
             _count(unconfirmed) == channel.unconfirmed and _count(unacked) == channel.unacked
         )
         self._spans_left -= len(unconfirmed) + len(unacked)
-        return tuple(_up_to(published, unconfirmed)), unacked, is_complete
+        return tuple(spans_up_to(published, unconfirmed)), unacked, is_complete
 
     def _consumers(self, channel: Channel, view: ChannelView | None) -> tuple[tuple[ConsumerSnapshot, ...], bool]:
         """Return a channel's consumers, as they may be shown, and whether these are all."""
@@ -157,15 +158,6 @@ class ChannelSnapshots:
                 covered = self._passage.covered_method(sender, Command(number, method))
                 shown = None if covered is None else covered.method.encode()
                 yield ContentSnapshot(sender=str(sender), method=shown, remaining=remaining)
-
-
-def _up_to(last: int, spans: tuple[Span, ...]) -> Iterator[Span]:
-    """Yield the spans without the tags above `last`."""
-    for span in spans:
-        if span.last <= last:
-            yield span
-        elif span.first <= last:
-            yield msgspec.structs.replace(span, last=last)
 
 
 def _count(spans: tuple[Span, ...]) -> int:

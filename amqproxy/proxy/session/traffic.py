@@ -331,7 +331,7 @@ class Traffic(DialectParts):
         client are about to be sent: ask again before the next chunk. Commands that rules delay or hold, and those
         queued behind them, come after the snapshot. Call `recall` first.
         """
-        if self._drain is not None or not self.is_open or not self.is_readable:
+        if self._drain is not None or self.passage.is_over or not self.is_open or not self.is_readable:
             return None
         offset_ns = ts_ns - int(time.perf_counter() * 1e9)
         found = self._open_state(offset_ns)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Iterator
 from typing import Any
 
 import msgspec
@@ -30,6 +31,15 @@ def known_text(text: str | None) -> str | None:
     except UnicodeEncodeError:
         return None
     return text
+
+
+def spans_up_to(last: int, spans: Iterable[Span]) -> Iterator[Span]:
+    """Yield the ranges without the tags above `last`."""
+    for span in spans:
+        if span.last <= last:
+            yield span
+        elif span.first <= last:
+            yield msgspec.structs.replace(span, last=last)
 
 
 class HandshakeSnapshot(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
@@ -83,10 +93,11 @@ class ChannelSnapshot(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=T
 
     - `mode`: "normal", "confirm", "tx" or "dtx"; `None` if it is unknown.
     - `published`: number of the last publish, as confirms count them; where commands are numbered, the position of the
-      client's last command.
-    - `delivered`: tag of the last delivery, or position of the broker's last command; `None` if it is unknown.
-    - `unconfirmed`, `unacked`: publishes and deliveries that are open, oldest first; `has_forgotten`: whether there may
-      be more.
+      client's last command that has begun, -1 before the first.
+    - `delivered`: tag of the last delivery, or position of the broker's last command that has begun; `None` if it is
+      unknown.
+    - `unconfirmed`, `unacked`: publishes and deliveries that are open, oldest first, by tag, or by position where
+      commands are numbered; `has_forgotten`: whether there may be more.
     - `knows_consumers`: whether `consumers` are all that there may be.
     - `last_queue`: the queue that the channel has declared last; `None` if none or unknown.
     - `closing`: peers that have sent channel.close without an answer so far.

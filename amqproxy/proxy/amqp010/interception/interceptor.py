@@ -6,6 +6,7 @@ forwarded as the received bytes.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Mapping
 
 from amqproxy.amqp010.command_numbering import CommandNumbering
@@ -142,6 +143,13 @@ class Amqp010Interceptor(Interceptor[ChannelInterceptor, Path]):
                 return
             self._take(sender, frame)
         self._end_turn()
+
+    def unshown_from(self, number: int) -> float | None:
+        """Return the position of the client's first publish that waits on a channel, as `Path.unshown_from` does."""
+        channel = self._table.by_number.get(number)
+        if channel is None:
+            return math.inf
+        return None if channel.reopening else channel.directions[CLIENT].unshown_from()
 
     def end(self) -> None:
         self._delayed.clear()

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections import deque
 from collections.abc import Iterable
 from enum import Enum, auto
@@ -9,6 +10,7 @@ from enum import Enum, auto
 import msgspec
 
 from amqproxy.amqp010.assembly import Assembly
+from amqproxy.amqp010.commands import MessageTransfer
 from amqproxy.amqp010.frame import BODY, Frame
 from amqproxy.amqp091.commands import Command
 from amqproxy.conversion.amqp010.awaited_deletes import AwaitedDeletes
@@ -135,6 +137,20 @@ class Path:
         return not (
             self.waiting is not None or self.is_paused or self.queue or self.gathered or self.controls or self.behind
         )
+
+    def unshown_from(self) -> float | None:
+        """Return the position from which on message.transfers are gathered, delayed, held or queued, or infinity.
+
+        Taps are shown them later. `None` if they will be shown other commands or controls, too.
+        """
+        if self.behind or self.controls or self.has_detached or self.is_stale or self.rest is Rest.IS_SWALLOWED:
+            return None
+        first = [] if self.waiting is None else [(self.waiting.received.frames[0], self.waiting.received.position)]
+        first += [(frame, self.position) for frame in self.gathered[:1]]
+        first += [(frame, position) for frame, position in self.queue if frame.begins_assembly]
+        if any(frame.index != MessageTransfer.index for frame, _ in first) or (self.queue and not first):
+            return None
+        return min([position for _, position in first], default=math.inf)
 
     @property
     def is_transparent(self) -> bool:

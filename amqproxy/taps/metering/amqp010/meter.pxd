@@ -20,6 +20,7 @@ cdef class SendingPeer:
     cdef bint is_accepted
     cdef bint is_redelivered
     cdef unsigned long long size
+    cdef bytes payload
 
     cdef long long passed(self, long long number, long long count) noexcept
 
@@ -31,6 +32,7 @@ cdef class AttachmentMeter:
     cdef readonly unsigned long long delivered
     cdef public bint is_transactional
     cdef public bint is_distributed
+    cdef public bint is_resumed
     cdef OpenTransfers _publishes
     cdef OpenTransfers _deliveries
     cdef object _requests
@@ -52,6 +54,7 @@ cdef class Amqp010Meter:
     cdef object _run_room
     cdef object _request_room
     cdef object _consumer_room
+    cdef readonly bint counts_all_consumers
 
     cpdef feed(self, bint is_server, const unsigned char[::1] data, double now, bint is_cut=*)
     cdef AttachmentMeter _session(self, int channel)
@@ -118,7 +121,7 @@ cdef class Amqp010Meter:
     )
     cdef object _answer(self, AttachmentMeter session, long long first, long long last, double now)
     cdef object _take_request(
-        self, int channel, AttachmentMeter session, object method, long long position, Py_ssize_t size, double now
+        self, int channel, AttachmentMeter session, object method, long long position, bytes payload, double now
     )
     cdef long long _confirm(
         self, AttachmentMeter session, int outcome, long long first, long long last, double now

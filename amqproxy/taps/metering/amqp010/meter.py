@@ -11,6 +11,7 @@ from __future__ import annotations
 
 from typing import Any, NamedTuple
 
+from amqproxy.amqp010.command_ids import position_of
 from amqproxy.amqp010.command_numbering import CommandNumbering
 from amqproxy.amqp010.commands import (
     DtxEnd,
@@ -52,11 +53,13 @@ from amqproxy.amqp010.frame import (
 )
 from amqproxy.amqp010.methods import BY_INDEX, Method
 from amqproxy.taps.metering.amqp010.message_run import Amqp010MessageRun
-from amqproxy.taps.metering.amqp010.open_requests import OpenRequests, RequestObserver, complete
+from amqproxy.taps.metering.amqp010.open_requests import OpenRequest, OpenRequests, RequestObserver, complete
 from amqproxy.taps.metering.amqp010.open_transfers import MAX_RUNS_OF_CONNECTION, OpenTransfers
 from amqproxy.taps.metering.distribution import Distribution
 from amqproxy.taps.metering.message_counts import Count, MessageCounts
 from amqproxy.taps.trace.budget import Budget
+from amqproxy.taps.trace.open_tags import Span
+from amqproxy.taps.trace.snapshot import UNKNOWN_CONSUMER
 
 try:
     import cython
@@ -147,7 +150,7 @@ def _position_of(command_id: cython.longlong, near: cython.longlong) -> cython.l
 class SendingPeer:
     """Sending state of one peer in a session: the current transfer, if any, and the `last` command's position.
 
-    The position is valid if `has_position`.
+    The position is valid if `has_position`; `payload` is that of the transfer's first frame, if it is whole.
     """
 
     def __init__(self) -> None:
@@ -157,6 +160,7 @@ class SendingPeer:
         self.is_accepted = False
         self.is_redelivered = False
         self.size = 0
+        self.payload = b""
 
     @cython.cfunc
     @cython.exceptval(check=False)
@@ -247,13 +251,17 @@ class Subscribed(NamedTuple):
 @cython.final
 @cython.cclass
 class AttachmentMeter:
-    """Meter of one attachment of a session to a channel: its open transfers, and the number of either peer's."""
+    """Meter of one attachment of a session to a channel: its open transfers, and the number of either peer's.
+
+    It `is_resumed` if the client has sent commands before it: in an earlier attachment, or ahead of session.attached.
+    """
 
     def __init__(self) -> None:
         self.consumers: dict[str, Subscribed] = {}
         self.published = self.delivered = 0
         self.is_transactional = False
         self.is_distributed = False
+        self.is_resumed = False
         self._publishes: OpenTransfers | None = None
         self._deliveries: OpenTransfers | None = None
         self._requests: OpenRequests | None = None
@@ -275,6 +283,35 @@ class AttachmentMeter:
         """Number of the client's commands that await their replies."""
         return 0 if self._requests is None else len(self._requests)
 
+    # --- snapshots
+
+    @property
+    def has_forgotten(self) -> bool:
+        """Whether more publishes or deliveries may be open than those that are counted."""
+        return any(each is not None and each.has_forgotten for each in (self._publishes, self._deliveries))
+
+    def open_publishes(self, most: int, offset_ns: int) -> tuple[Span, ...]:
+        """Return the newest runs of unconfirmed publishes, as `OpenTransfers.spans` does."""
+        return () if self._publishes is None else self._publishes.spans(most, offset_ns, None)
+
+    def open_deliveries(self, most: int, offset_ns: int) -> tuple[Span, ...]:
+        """Return the newest runs of unsettled deliveries, as `OpenTransfers.spans` does."""
+        return () if self._deliveries is None else self._deliveries.spans(most, offset_ns, UNKNOWN_CONSUMER)
+
+    def open_requests(self) -> list[tuple[int, OpenRequest]]:
+        """Return the client's commands that await their replies, with the position of each."""
+        return [] if self._requests is None else list(self._requests)
+
+    def last(self, is_server: bool) -> int:
+        """Return the position of a peer's last command; 0 before the first."""
+        peer: SendingPeer = self._server if is_server else self._client
+        return peer.last
+
+    def transfer(self, is_server: bool) -> bytes | None:
+        """Return the payload of a peer's message.transfer under way, b"" if unknown; `None` if there is none."""
+        peer: SendingPeer = self._server if is_server else self._client
+        return peer.payload if peer.is_under_way else None
+
 
 @cython.final
 @cython.cclass
@@ -282,7 +319,8 @@ class Amqp010Meter:
     """Meter of one connection, from its first frame. Adds to `counts`; an `observer` is shown the client's requests.
 
     It is fed whole frames that a `FrameReader` has passed, in order, with the time in seconds of any monotonic clock.
-    A message counts once it is complete. The state of all its sessions is bounded for the connection.
+    A message counts once it is complete. The state of all its sessions is bounded for the connection:
+    `counts_all_consumers` is false once there were too many subscriptions.
     """
 
     def __init__(self, counts: MessageCounts, observer: RequestObserver | None = None) -> None:
@@ -298,10 +336,33 @@ class Amqp010Meter:
         self._run_room = Budget(MAX_RUNS_OF_CONNECTION)
         self._request_room = Budget(MAX_REQUESTS)
         self._consumer_room = Budget(MAX_CONSUMERS)
+        self.counts_all_consumers = True
 
     def session(self, channel: int) -> AttachmentMeter | None:
         """Return the meter of the session on a channel; `None` if there is none."""
         return self._sessions.get(channel)
+
+    def last_commands(self, channel: int) -> tuple[int, int] | None:
+        """Return the positions of the last commands of the client, and of the server, that have begun on a channel.
+
+        -1 before a peer's first command; `None` if its ids are unknown.
+        """
+        session = self._sessions.get(channel)
+        ours, theirs = self._client_numbers.following(channel), self._server_numbers.following(channel)
+        if session is None or ours is None or theirs is None:
+            return None
+        return position_of(ours, session.last(False) + 1) - 1, position_of(theirs, session.last(True) + 1) - 1
+
+    def commands_under_way(self, channel: int) -> list[bool]:
+        """Return whether the server sends a command that is incomplete, for each of these on a channel."""
+        numbers = (self._client_numbers, self._server_numbers)
+        return [is_server for is_server in (False, True) if numbers[is_server].current(channel) is not None]
+
+    def _note_numbering(self, is_server: bool, channel: int) -> None:
+        """Note a session.command-point of the client that is not the beginning of its commands."""
+        session = self._sessions.get(channel)
+        if session is not None and not is_server and self._client_numbers.following(channel):
+            session.is_resumed = True
 
     def feed(
         self, is_server: cython.bint, data: bytes | memoryview, now: cython.double, is_cut: cython.bint = False
@@ -360,6 +421,7 @@ class Amqp010Meter:
             elif index >= 0:
                 if numbers.is_changed_by(index):
                     numbers.apply(channel, index, flags, bytes(p[position + _OVERHEAD : end]))
+                    self._note_numbering(is_server, channel)
                 if counted[index] and flags & 3 == 3:
                     self._take_control(is_server, channel, index, p, position + _OVERHEAD, end, now)
             position = end
@@ -433,7 +495,7 @@ class Amqp010Meter:
                 self._counts.observe_request(asked[0], now - asked[1])
             if isinstance(method, SessionAttached):
                 self._end(channel)
-                self._begin(channel)
+                self._begin(channel).is_resumed = bool(self._client_numbers.following(channel))
         elif method is not None:  # session.detach, session.detached
             self._end(channel)
         return None
@@ -585,6 +647,8 @@ class Amqp010Meter:
             peer.is_accepted = is_server and flags & 3 == 3 and needs_no_acceptance(p, at, end)
             if flags & 5 == 5:
                 self._finish(is_server, session, peer, now)
+            else:
+                peer.payload = bytes(p[at:end]) if flags & 3 == 3 else b""
             return None
         peer.is_under_way = False
         if flags & 3 != 3 or not_asked[index]:
@@ -601,7 +665,7 @@ class Amqp010Meter:
                     elif session._requests is not None:
                         session._requests.refuse(number)
             elif method is not None:
-                self._take_request(channel, session, method, position, end - at, now)
+                self._take_request(channel, session, method, position, bytes(p[at:end]), now)
         return None
 
     @cython.cfunc
@@ -611,6 +675,7 @@ class Amqp010Meter:
         """Count a transfer that is complete."""
         counts: MessageCounts = self._counts
         peer.is_under_way = False
+        peer.payload = b""
         if is_server:
             counts.delivered_bytes.observe(peer.size)
             counts._values[_REDELIVERED] += peer.is_redelivered
@@ -701,14 +766,18 @@ class Amqp010Meter:
         session: AttachmentMeter,
         method: Method,
         position: cython.longlong,
-        size: cython.Py_ssize_t,
+        payload: bytes,
         now: cython.double,
     ) -> object:
-        """Take a command of the client that has a reply; `size` is its size in bytes."""
+        """Take a command of the client that has a reply, and that was read from `payload`."""
         counts: MessageCounts = self._counts
         if isinstance(method, MessageSubscribe):
             destination = method.destination or ""
-            if destination not in session.consumers and self._consumer_room.take(1):
+            if destination in session.consumers:
+                pass
+            elif not self._consumer_room.take(1):
+                self.counts_all_consumers = False
+            else:
                 no_ack = method.accept_mode == AcceptMode.NONE
                 session.consumers[destination] = Subscribed(method.queue or "", no_ack, method.exclusive)
                 counts._values[_CONSUMERS] += 1
@@ -727,8 +796,8 @@ class Amqp010Meter:
                 session._requests = OpenRequests(self._request_room)
             observed = None
             if self._observer is not None and self._request_room.left > 0:  # others may be very many
-                observed = self._observer.ask(channel, method, size)
-            session._requests.add(position, method.name, now, observed)
+                observed = self._observer.ask(channel, method, len(payload))
+            session._requests.add(position, method.name, now, observed, payload)
         return None
 
     @cython.cfunc

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from bisect import bisect_left, bisect_right, insort
+from collections.abc import Iterator
 from typing import NamedTuple, Protocol
 
 from amqproxy.amqp010.methods import Method
@@ -25,12 +26,17 @@ class RequestObserver(Protocol):
     def end_session(self, channel: int) -> None: ...
 
 
+MAX_PAYLOAD = 512
+"""Largest payload of a request that is kept, in bytes."""
+
+
 class OpenRequest(NamedTuple):
-    """A command by its `name`, and the time at which it was sent, in seconds."""
+    """A command by its `name`, and the time at which it was sent, in seconds; its `payload`, b"" if it is too large."""
 
     name: str
     asked: float
     observed: ObservedRequest | None
+    payload: bytes = b""
 
 
 class OpenRequests:
@@ -49,7 +55,12 @@ class OpenRequests:
     def __len__(self) -> int:
         return len(self._requests)
 
-    def add(self, position: int, name: str, now: float, observed: ObservedRequest | None = None) -> None:
+    def __iter__(self) -> Iterator[tuple[int, OpenRequest]]:
+        return ((position, self._requests[position]) for position in self._positions)
+
+    def add(
+        self, position: int, name: str, now: float, observed: ObservedRequest | None = None, payload: bytes = b""
+    ) -> None:
         """Await the reply to a command, which replaces one with the same position."""
         former = self._requests.get(position)
         if former is None:
@@ -59,7 +70,7 @@ class OpenRequests:
             insort(self._positions, position)
         else:
             _drop(former.observed)
-        self._requests[position] = OpenRequest(name, now, observed)
+        self._requests[position] = OpenRequest(name, now, observed, payload if len(payload) <= MAX_PAYLOAD else b"")
 
     def settle(self, first: int, last: int) -> list[OpenRequest]:
         """Remove and return the requests in a range, which are answered."""

@@ -19,6 +19,7 @@ cdef class OpenTransfers:
     cdef object _room
     cdef readonly long long count
     cdef readonly long long untimed
+    cdef readonly bint has_forgotten
 
     cpdef add(self, long long first, double now, long long count=*)
     cpdef Py_ssize_t settle(self, long long first, long long last, double now, Distribution seconds) except -1

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from amqproxy.taps.metering.distribution import Distribution
 from amqproxy.taps.trace.budget import Budget
+from amqproxy.taps.trace.open_tags import Span
 
 try:
     import cython
@@ -41,6 +42,7 @@ class OpenTransfers:
     """Runs of `count` open positions, which are as in `amqp010.command_ids`: ids that do not roll over.
 
     `room` is for the runs of all sessions of the connection; `untimed` counts the positions settled without a latency.
+    It `has_forgotten` open positions once there were too many runs.
     """
 
     def __init__(self, room: Budget) -> None:
@@ -48,6 +50,7 @@ class OpenTransfers:
         self._room = room
         self.count = 0
         self.untimed = 0
+        self.has_forgotten = False
 
     def add(self, first: cython.longlong, now: cython.double, count: cython.longlong = 1) -> None:
         """Open `count` positions from `first`, which follow all others.
@@ -120,6 +123,18 @@ class OpenTransfers:
         self._runs.clear()
         self.count = 0
 
+    def spans(self, most: cython.Py_ssize_t, offset_ns: cython.longlong, consumer_tag: str | None) -> tuple[Span, ...]:
+        """Return the newest runs, `most` at most, oldest first, without those whose time is unknown.
+
+        `offset_ns` is added to the time of each.
+        """
+        run: TimedRun
+        found: list[Span] = []
+        for run in self._runs[max(0, len(self._runs) - most) :]:
+            if run.is_timed:
+                found.append(Span(run.first, run.last, offset_ns + int(run.time * 1e9), consumer_tag))
+        return tuple(found)
+
     @cython.cfunc
     @cython.exceptval(-1, check=False)
     def _first_from(self, position: cython.longlong) -> cython.Py_ssize_t:
@@ -152,6 +167,7 @@ class OpenTransfers:
                 other.is_timed = False
             else:
                 self.count -= oldest.last - oldest.first + 1
+                self.has_forgotten = True
             del runs[0]
             self._room.give(1)
         return None

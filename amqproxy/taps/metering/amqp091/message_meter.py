@@ -451,7 +451,7 @@ class MessageMeter:
         if is_server and isinstance(method, BasicGetOk):
             content = self._begin(True, number, _GET_OK)
             assert content is not None
-            content.payload = raw[7:-1]
+            content.payload = raw[7 : len(raw) - 1]
             content.tag = method.delivery_tag
             content.is_redelivered = method.redelivered
             content.is_auto_acked = isinstance(answered, BasicGet) and answered.no_ack

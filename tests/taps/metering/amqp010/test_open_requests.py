@@ -30,7 +30,7 @@ def test_what_is_answered_is_no_longer_waited_for() -> None:
         requests.add(position, f"n{position}", float(position))
     assert (len(requests), room.left) == (3, 0), "for the last there is no room"
     requests.add(4, "again", 7.0)
-    assert requests.settle(4, 100) == [("again", 7.0, None), ("n5", 5.0, None)]
+    assert requests.settle(4, 100) == [("again", 7.0, None, b""), ("n5", 5.0, None, b"")]
     assert requests.settle(4, 100) == requests.settle(9, 2) == []
     assert (len(requests), room.left) == (1, 2)
     requests.clear()

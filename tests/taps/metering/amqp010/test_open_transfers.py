@@ -7,9 +7,11 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from amqproxy.taps.metering.amqp010 import open_transfers
-from amqproxy.taps.metering.amqp010.open_transfers import OpenTransfers
+from amqproxy.taps.metering.amqp010.open_transfers import MAX_RUNS, OpenTransfers
 from amqproxy.taps.metering.distribution import Distribution
+from amqproxy.taps.metering.message_counts import SECONDS
 from amqproxy.taps.trace.budget import Budget
+from amqproxy.taps.trace.open_tags import Span
 
 
 class Opened:
@@ -109,3 +111,29 @@ def test_each_is_settled_once(ranges: list[tuple[int, int]]) -> None:
         assert opened.transfers.count == len(left)
     opened.transfers.clear()
     assert room.left == 1000
+
+
+def test_spans_are_the_newest_runs_with_their_times() -> None:
+    transfers, seconds = OpenTransfers(Budget(100)), Distribution(SECONDS)
+    transfers.add(0, 1.0, 3)
+    transfers.add(3, 2.0)
+    transfers.settle(1, 1, 3.0, seconds)
+    assert transfers.spans(9, 7, "tag") == (
+        Span(0, 0, 1_000_000_007, "tag"),
+        Span(2, 2, 1_000_000_007, "tag"),
+        Span(3, 3, 2_000_000_007, "tag"),
+    )
+    assert transfers.spans(1, 0, None) == (Span(3, 3, 2_000_000_000),)
+    assert not transfers.has_forgotten
+
+
+def test_runs_whose_time_is_unknown_are_no_spans() -> None:
+    transfers = OpenTransfers(Budget(100_000))
+    for position in range(MAX_RUNS + 1):
+        transfers.add(position, float(position))
+    assert transfers.spans(1, 0, None)[0].last == MAX_RUNS
+    assert len(transfers.spans(2 * MAX_RUNS, 0, None)) == MAX_RUNS - 1
+    assert not transfers.has_forgotten
+    for position in range(2 * MAX_RUNS, 4 * MAX_RUNS, 2):
+        transfers.add(position, float(position))
+    assert transfers.has_forgotten

@@ -1,0 +1,154 @@
+"""Snapshots of the sessions that a 0-10 client is attached to, from its leg, its meter and its observed requests."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator, Mapping
+
+from amqproxy.amqp010.channel import Channel
+from amqproxy.amqp010.frame import COMMAND, decode_method
+from amqproxy.amqp010.transitions import SessionState
+from amqproxy.amqp091.commands import Command
+from amqproxy.conversion.command_view import view_channel
+from amqproxy.conversion.method_views import method_view
+from amqproxy.peer import CLIENT, SERVER, Peer
+from amqproxy.proxy.amqp010.interception.interceptor import Amqp010Interceptor
+from amqproxy.proxy.amqp010.pass_through import Amqp010PassThrough
+from amqproxy.taps.metering.amqp010.meter import Amqp010Meter, AttachmentMeter
+from amqproxy.taps.topology.client_requests import ChannelView
+from amqproxy.taps.trace.snapshot import (
+    MAX_CONSUMERS,
+    MAX_SPANS,
+    MAX_SPANS_OF_CHANNEL,
+    ChannelSnapshot,
+    ConsumerSnapshot,
+    ContentSnapshot,
+    RequestSnapshot,
+    known_text,
+    spans_up_to,
+)
+
+_DETACHING = {
+    SessionState.DETACHING_BY_CLIENT: (str(CLIENT),),
+    SessionState.DETACHING_BY_SERVER: (str(SERVER),),
+    SessionState.DETACHING_BY_BOTH: (str(CLIENT), str(SERVER)),
+}
+
+
+class AttachmentSnapshots:
+    """Maker of the snapshots of the sessions that the client is attached to, with the ids of its commands.
+
+    `channels` are the client leg's, `meter` is the session's if messages are counted, `views` are the client's observed
+    requests. `offset_ns` is added to the meter's times.
+    """
+
+    __slots__ = ("_channels", "_consumers_left", "_meter", "_offset_ns", "_passage", "_spans_left", "_views")
+
+    def __init__(
+        self,
+        channels: Mapping[int, Channel],
+        passage: Amqp010PassThrough | Amqp010Interceptor,
+        meter: Amqp010Meter | None,
+        views: Mapping[int, ChannelView],
+        offset_ns: int,
+    ) -> None:
+        self._channels = channels
+        self._passage = passage
+        self._meter = meter
+        self._views = views
+        self._offset_ns = offset_ns
+        self._spans_left = MAX_SPANS
+        self._consumers_left = MAX_CONSUMERS
+
+    def __iter__(self) -> Iterator[ChannelSnapshot]:
+        for number, channel in self._channels.items():
+            session = channel.session
+            if session is not None:
+                known = self._known(number, session.name) if session.state is SessionState.ATTACHED else None
+                yield known or ChannelSnapshot(
+                    number=number,
+                    knows_consumers=False,
+                    has_forgotten=True,
+                    closing=_DETACHING.get(session.state, ()),
+                    name=session.name,
+                )
+
+    def _known(self, number: int, name: bytes) -> ChannelSnapshot | None:
+        """Return the state of an attachment; `None` if it cannot be told from what taps have been shown."""
+        metered = None if self._meter is None else self._meter.session(number)
+        last = None if self._meter is None else self._meter.last_commands(number)
+        unshown = self._passage.unshown_from(number)
+        if self._meter is None or metered is None or last is None or unshown is None:
+            return None
+        if metered.is_resumed or min(last) < -1:
+            return None  # what its earlier attachments have left is unknown
+        published, delivered = min(last[0], unshown - 1), last[1]
+        most, offset_ns = min(MAX_SPANS_OF_CHANNEL, self._spans_left), self._offset_ns
+        unconfirmed = metered.open_publishes(most, offset_ns) if metered.unconfirmed else ()
+        unacked = metered.open_deliveries(most, offset_ns) if metered.unacked else ()
+        self._spans_left -= len(unconfirmed) + len(unacked)
+        is_complete = sum([each.count for each in unconfirmed]) == metered.unconfirmed and (
+            sum([each.count for each in unacked]) == metered.unacked
+        )
+        is_transactional = metered.is_transactional or metered.is_distributed
+        consumers = tuple(self._consumers(number, metered))
+        has_all = self._meter.counts_all_consumers and len(consumers) == len(metered.consumers)
+        return ChannelSnapshot(
+            number=number,
+            mode="dtx" if metered.is_distributed else "tx" if metered.is_transactional else "normal",
+            published=int(published),
+            delivered=delivered,
+            unconfirmed=tuple(spans_up_to(int(published), unconfirmed)),
+            unacked=unacked,
+            has_forgotten=not is_complete or metered.has_forgotten or is_transactional,
+            consumers=consumers,
+            knows_consumers=has_all,
+            requests=tuple(self._requests(number, metered)),
+            contents=tuple(self._contents(self._meter, number, metered, is_shown=unshown == math.inf)),
+            name=name,
+        )
+
+    def _consumers(self, number: int, metered: AttachmentMeter) -> Iterator[ConsumerSnapshot]:
+        """Yield the subscriptions; rules may redact those that are complete, so the queues of others are left out."""
+        view = self._views.get(number)
+        for destination, subscribed in list(metered.consumers.items()):
+            consumer = None if view is None else view.consumers.get(destination)
+            queue: str | None = subscribed.queue
+            if consumer is not None:
+                destination, queue = consumer.consume.consumer_tag or destination, consumer.shown_queue
+            elif isinstance(self._passage, Amqp010Interceptor):
+                queue = None
+            tag = known_text(destination)
+            if tag is not None and self._consumers_left > 0:
+                self._consumers_left -= 1
+                yield ConsumerSnapshot(
+                    tag=tag, queue=known_text(queue), no_ack=subscribed.no_ack, exclusive=subscribed.exclusive
+                )
+
+    def _requests(self, number: int, metered: AttachmentMeter) -> Iterator[RequestSnapshot]:
+        """Yield the client's commands that await their replies, without those that are not kept, or redacted."""
+        for position, request in metered.open_requests():
+            if request.payload and self._may_show(CLIENT, number, request.payload):
+                ts_ns = self._offset_ns + int(request.asked * 1e9)
+                yield RequestSnapshot(ts_ns=ts_ns, sender=str(CLIENT), method=request.payload, number=position)
+
+    def _contents(
+        self, meter: Amqp010Meter, number: int, metered: AttachmentMeter, *, is_shown: bool
+    ) -> Iterator[ContentSnapshot]:
+        """Yield the commands under way; that of the client only if its beginning was shown."""
+        for is_server in meter.commands_under_way(number):
+            sender = SERVER if is_server else CLIENT
+            if is_server or is_shown:
+                payload = metered.transfer(is_server)
+                has_method = payload and self._may_show(sender, number, payload)
+                yield ContentSnapshot(sender=str(sender), method=payload if has_method else None)
+
+    def _may_show(self, sender: Peer, number: int, payload: bytes) -> bool:
+        """Whether no rule redacts a command."""
+        if not isinstance(self._passage, Amqp010Interceptor):
+            return True
+        view = method_view(sender, decode_method(COMMAND, payload, 0, len(payload)))
+        if view is None:
+            return True
+        covered = self._passage.covered_method(sender, Command(view_channel(number), view))
+        return covered is not None and covered.method == view
