@@ -9,8 +9,8 @@ from amqproxy.amqp010.channel import Channel
 from amqproxy.amqp010.frame import COMMAND, decode_method
 from amqproxy.amqp010.transitions import SessionState
 from amqproxy.amqp091.commands import Command
-from amqproxy.conversion.command_view import view_channel
-from amqproxy.conversion.method_views import method_view
+from amqproxy.conversion.amqp010.command_view import view_channel
+from amqproxy.conversion.amqp010.method_views import method_view
 from amqproxy.peer import CLIENT, SERVER, Peer
 from amqproxy.proxy.amqp010.interception.interceptor import Amqp010Interceptor
 from amqproxy.proxy.amqp010.pass_through import Amqp010PassThrough
