@@ -30,7 +30,7 @@ from amqproxy.capture.amqp091.decoded_frames import Amqp091DecodedFrames
 from amqproxy.capture.amqp091.frame_resync import Found, FrameResync
 from amqproxy.capture.decoded import Decoded, DecodedProtocolHeader, SkippedBytes
 from amqproxy.capture.endpoints import Endpoint
-from amqproxy.capture.packet_comment import RecordedViolation, opener_of, tells_amqp010
+from amqproxy.capture.packet_comment import RecordedViolation, opener_of, tells_protocol
 from amqproxy.capture.stream_events import Opened, StreamEnd
 from amqproxy.capture.unreadable_bytes import JOINED, MISSING, UnreadableBytes
 from amqproxy.taps.note import NOTHING, Note
@@ -144,7 +144,7 @@ class Conversation:
         self._frame_max = 0
         self.leg = opened.leg
         self._note = NOTHING
-        self._is_amqp010 = bool(opened.leg) and tells_amqp010(opened.comments)
+        self._is_amqp010 = bool(opened.leg) and tells_protocol(opened.comments, AMQP010)
         one, other = opened.endpoints
         if opened.leg and not opened.has_handshake:
             opener = opener_of(opened.comments)

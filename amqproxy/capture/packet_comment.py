@@ -147,7 +147,6 @@ def violation_comment(sender: str, code: int, text: str, channel: int | None, of
 
 
 _SESSION = re.compile(rf"{PREFIX}session (\d+)(?: {_NAME})?, (?:client|upstream) leg (\S+?)(?:,.*)?")
-_AMQP010 = ", of AMQP 0-10"
 _LOST = re.compile(rf"{PREFIX}\d+ frames? before this not recorded, .*")
 _ENDED = re.compile(rf"{PREFIX}ended: ({_NAME})")
 
@@ -185,9 +184,9 @@ def opener_of(comments: Iterable[str]) -> str:
     return ""
 
 
-def tells_amqp010(comments: Iterable[str]) -> bool:
-    """Whether the comments introduce a connection of AMQP 0-10."""
-    return any(comment.endswith(_AMQP010) and _SESSION.fullmatch(comment) for comment in comments)
+def tells_protocol(comments: Iterable[str], version: str) -> bool:
+    """Whether the comments introduce a connection of this version of AMQP, and name it, as for others than 0-9-1."""
+    return any(comment.endswith(f", of AMQP {version}") and _SESSION.fullmatch(comment) for comment in comments)
 
 
 def session_of(comments: Iterable[str]) -> int | None:

@@ -7,16 +7,14 @@ from itertools import islice
 from typing import Any
 
 from amqproxy.amqp091.errors import ProtocolError
-from amqproxy.broker.amqp010.connection import Amqp010Connection
-from amqproxy.broker.amqp010.transaction_branch import TransactionBranch
-from amqproxy.broker.amqp091.connection import Amqp091Connection
 from amqproxy.broker.broker import Broker
 from amqproxy.broker.message import Message
 from amqproxy.broker.queues.paged_messages import UNREADABLE
 from amqproxy.broker.queues.queue import Queue
 from amqproxy.broker.vhost import VirtualHost
-from amqproxy.control.amqp010.broker_entries import branch_entry
+from amqproxy.control.broker_entries import product
 from amqproxy.control.client_name import client_name, shown_text
+from amqproxy.control.dialects import Entry, branch_entry, broker_dialect
 from amqproxy.control.held_commands import shown_body
 from amqproxy.control.request import (
     ListBrokerConnections,
@@ -28,8 +26,6 @@ from amqproxy.control.request_error import RequestError
 from amqproxy.taps.record import json_mapping
 
 BrokerRequest = ListBrokerQueues | ListBrokerConnections | ListBrokerTransactions | ShowBrokerMessages
-
-Entry = dict[str, Any]
 
 
 class BrokerControl:
@@ -62,16 +58,12 @@ class BrokerControl:
         for each in list(self._broker.vhosts.values()):
             if vhost in (None, each.name):
                 for branch in list(each.branches.values()):
-                    if isinstance(branch, TransactionBranch):
-                        yield branch_entry(branch)
+                    if (entry := branch_entry(branch)) is not None:
+                        yield entry
 
     def _connections(self) -> Iterator[Entry | None]:
         for each in list(self._broker.connections):
-            is_open = each.vhost is not None and not each.is_over
-            if is_open and isinstance(each, Amqp091Connection):
-                yield connection_entry(each)
-            else:
-                yield session_connection_entry(each) if is_open and isinstance(each, Amqp010Connection) else None
+            yield connection_entry(each) if each.vhost is not None and not each.is_over else None
 
     def _messages(self, request: ShowBrokerMessages) -> Iterator[Entry]:
         vhost = self._broker.vhosts.get(request.vhost)
@@ -114,49 +106,19 @@ def queue_entry(vhost: VirtualHost, queue: Queue) -> Entry:
     }
 
 
-def connection_entry(connection: Amqp091Connection) -> Entry:
-    """Return the entry of a 0-9-1 connection to the broker, which may be a connection of the proxy in front of it."""
-    properties = connection.client_properties
-    channels = list(connection.channels.values())
+def connection_entry(connection: Any) -> Entry:
+    """Return the entry of a connection to the broker, which may be a connection of the proxy in front of it."""
+    properties, dialect = connection.client_properties, broker_dialect(connection)
     return {
         "connection": connection.name,
         "user": shown_text(connection.user.name),
         "vhost": "" if connection.vhost is None else connection.vhost.name,
-        "product": shown_text(properties.get("product", "")),
-        "product_version": shown_text(properties.get("version", "")),
-        "platform": shown_text(properties.get("platform", "")),
+        **product(properties),
         "name": client_name(properties),
-        "channel_max": connection.protocol.channel_max,
-        "frame_max": connection.protocol.frame_max,
-        "heartbeat": connection.protocol.heartbeat,
+        **dialect.limits(connection),
         "blocked": connection.is_blocked,
-        "channels": len(channels),
-        "consumers": sum(len(channel.deliveries.consumers) for channel in channels),
-        "unacked": sum(len(channel.deliveries.unacked) for channel in channels),
-        "exclusive_queues": len(connection.exclusive_queues),
-    }
-
-
-def session_connection_entry(connection: Amqp010Connection) -> Entry:
-    """Return the entry of a 0-10 connection to the broker; its sessions are listed as channels."""
-    properties = connection.client_properties
-    sessions = list(connection.channels.values())
-    return {
-        "connection": connection.name,
-        "user": shown_text(connection.user.name),
-        "vhost": "" if connection.vhost is None else connection.vhost.name,
-        "product": shown_text(properties.get("product", "")),
-        "product_version": shown_text(properties.get("qpid.client_version", "")),
-        "platform": shown_text(properties.get("platform", "")),
-        "name": client_name(properties),
-        "channel_max": connection.channel_max,
-        "frame_max": connection.frame_max,
-        "heartbeat": connection.liveness.heartbeat,
-        "blocked": connection.is_blocked,
-        "channels": len(sessions),
-        "consumers": sum(len(session.deliveries.subscriptions) for session in sessions),
-        "unacked": sum(len(session.deliveries.unacked) for session in sessions),
-        "exclusive_queues": sum(len(session.exclusive_queues) for session in sessions),
+        "channels": len(connection.channels),
+        **dialect.held(connection),
     }
 
 

@@ -19,6 +19,7 @@ from amqproxy.control.broker_entries import (
     session_entry,
     topology_entries,
 )
+from amqproxy.control.dialects import Entry
 from amqproxy.control.numbered import numbered, numbered_or_all
 from amqproxy.control.recording_control import RecordingControl
 from amqproxy.control.request import (
@@ -45,7 +46,6 @@ from amqproxy.control.request import (
 )
 from amqproxy.control.request_error import RequestError
 from amqproxy.control.request_handler import ListResponse, Response
-from amqproxy.control.session_entries import Entry
 from amqproxy.control.statistics import Statistics
 from amqproxy.process.log import logger
 

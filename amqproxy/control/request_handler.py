@@ -13,6 +13,7 @@ from amqproxy.amqp091.transitions import Peer
 from amqproxy.control import session_control
 from amqproxy.control.broker_control import BrokerControl
 from amqproxy.control.client_name import client_name, shown_text
+from amqproxy.control.dialects import Entry
 from amqproxy.control.held_commands import HeldCommand, held_command
 from amqproxy.control.numbered import numbered, numbered_or_all
 from amqproxy.control.recording_control import RecordingControl
@@ -54,7 +55,7 @@ from amqproxy.control.request import (
 from amqproxy.control.request_error import RequestError
 from amqproxy.control.rule_control import RuleControl, RuleOwner
 from amqproxy.control.rule_reader import RuleReader
-from amqproxy.control.session_entries import Entry, channel_entries, connection_entry, consumer_entries
+from amqproxy.control.session_entries import channel_entries, connection_entry, consumer_entries
 from amqproxy.control.statistics import Statistics
 from amqproxy.proxy.interception.delayed_commands import Direction
 from amqproxy.proxy.interception.interceptor import Interceptor

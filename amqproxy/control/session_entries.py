@@ -2,35 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Mapping
-from types import MappingProxyType
-from typing import Any, NamedTuple
+from collections.abc import Iterable, Iterator
 
-from amqproxy.amqp010.protocol_header import NAME as AMQP010
-from amqproxy.amqp091.protocol_header import NAME as AMQP091
-from amqproxy.control.amqp010 import entries as amqp010
-from amqproxy.control.amqp091 import entries as amqp091
+from amqproxy.amqp091.protocol_header import NAME
 from amqproxy.control.client_name import client_name, shown_text
+from amqproxy.control.dialects import SESSIONS, Entry
 from amqproxy.peer import Peer
 from amqproxy.proxy.session.session import Session
-
-Entry = dict[str, Any]
-
-
-class DialectEntries(NamedTuple):
-    """Functions that make the protocol-specific part of entries from a session's traffic."""
-
-    connection: Callable[[Any], Entry]
-    channels: Callable[[Any], Iterator[Entry]]
-    consumers: Callable[[Any], Iterator[Entry]]
-
-
-DIALECTS: Mapping[str, DialectEntries] = MappingProxyType(
-    {
-        AMQP091: DialectEntries(amqp091.connection, amqp091.channels, amqp091.consumers),
-        AMQP010: DialectEntries(amqp010.connection, amqp010.channels, amqp010.consumers),
-    }
-)
 
 _NOT_YET_OPEN: Entry = {
     "mechanism": "",
@@ -53,7 +31,7 @@ def connection_entry(session: Session) -> Entry:
         "session": session.number,
         "connection": session.name,
         "connected_at": session.connected_at,
-        "protocol": AMQP091,
+        "protocol": NAME,
         "state": "paused" if session.is_paused else session.state,
         "user": shown_text(client.user),
         "vhost": shown_text(client.vhost),
@@ -69,7 +47,7 @@ def connection_entry(session: Session) -> Entry:
         "bytes": {str(peer): received.get(peer, 0) for peer in Peer},
         **_NOT_YET_OPEN,
     }
-    return entry if traffic is None else entry | DIALECTS[traffic.PROTOCOL].connection(traffic)
+    return entry if traffic is None else entry | SESSIONS[traffic.PROTOCOL].connection(traffic)
 
 
 def channel_entries(sessions: Iterable[Session]) -> Iterator[Entry]:
@@ -78,7 +56,7 @@ def channel_entries(sessions: Iterable[Session]) -> Iterator[Entry]:
         session.refresh()
         known, traffic = _connection_of(session), session.traffic
         if traffic is not None:
-            for each in DIALECTS[traffic.PROTOCOL].channels(traffic):
+            for each in SESSIONS[traffic.PROTOCOL].channels(traffic):
                 yield known | each
 
 
@@ -87,7 +65,7 @@ def consumer_entries(sessions: Iterable[Session]) -> Iterator[Entry]:
     for session in sessions:
         known, traffic = _connection_of(session), session.traffic
         if traffic is not None:
-            for each in DIALECTS[traffic.PROTOCOL].consumers(traffic):
+            for each in SESSIONS[traffic.PROTOCOL].consumers(traffic):
                 yield known | each
 
 

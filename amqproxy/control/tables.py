@@ -109,7 +109,7 @@ CHANNELS = (
     Column("from client", lambda entry: entry["messages"]["client"], str, True),
     Column("from server", lambda entry: entry["messages"]["server"], str, True),
     Column("open content", lambda entry: " ".join(each for each in entry["open_content"].values() if each)),
-    field("session of 0-10", "session_name"),
+    field("session name", "session_name"),
 )
 """Columns of the request `channels`."""
 

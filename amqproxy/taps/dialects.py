@@ -11,11 +11,13 @@ from amqproxy.amqp010.protocol_header import NAME as AMQP010
 from amqproxy.amqp091 import tally as amqp091_tally
 from amqproxy.amqp091.protocol_header import NAME as AMQP091
 from amqproxy.taps import record
+from amqproxy.taps.amqp010 import credit as amqp010_credit
 from amqproxy.taps.amqp010 import kind_labels as amqp010_labels
 from amqproxy.taps.amqp010 import record as amqp010_record
 from amqproxy.taps.amqp010.transfers import TransferBase
 from amqproxy.taps.amqp091 import kind_labels as amqp091_labels
 from amqproxy.taps.amqp091.chunk import Amqp091Frames
+from amqproxy.taps.credit import CreditChange
 from amqproxy.taps.frame_chunk import FrameChunk
 from amqproxy.taps.trace.events import CommandMethod
 
@@ -46,6 +48,11 @@ def method_arguments(method: CommandMethod) -> dict[str, Any]:
     if isinstance(method, TransferBase):
         method = method.transfer
     return amqp010_record.arguments(method) if isinstance(method, Amqp010Method) else record.arguments(method)
+
+
+def credit_change(request: object) -> CreditChange | None:
+    """Return the change of credit that a request makes; `None` if it makes none, or its protocol has no credit."""
+    return amqp010_credit.credit_change(request)
 
 
 def json_form(value: Any) -> Any:

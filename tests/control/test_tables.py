@@ -74,7 +74,7 @@ def cells(line: str) -> list[str]:
 
 def test_channels() -> None:
     heading, line = table(CHANNELS, [CHANNEL])
-    assert cells(heading)[-4:] == ["FROM CLIENT", "FROM SERVER", "OPEN CONTENT", " SESSION OF 0-10"]
+    assert cells(heading)[-4:] == ["FROM CLIENT", "FROM SERVER", "OPEN CONTENT", " SESSION NAME"]
     assert line.split() == ["3", "1", "guest", "/", "open", "confirm", "5", "0", "1", "12", "0", "basic.publish"]
     _, line = table(CHANNELS, [CHANNEL | {"unacked": 7, "unconfirmed": 0}])
     assert line.split()[9:11] == ["7", "0"]

@@ -8,7 +8,6 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Any
 
-from amqproxy.amqp010.protocol_header import NAME
 from amqproxy.broker.amqp010.connection import Amqp010Connection
 from amqproxy.broker.amqp010.session import BrokerSession
 from amqproxy.broker.amqp010.transaction_branch import TransactionBranch
@@ -19,40 +18,44 @@ from amqproxy.peer import CLIENT, SERVER, Peer
 Entry = dict[str, Any]
 
 
-def state_of(connection: Amqp010Connection) -> str:
+def state(connection: Amqp010Connection) -> str:
     """Return the state of a connection: "opening", "open" or "closed"."""
     if connection.is_over:
         return "closed"
     return "opening" if connection.vhost is None else "open"
 
 
-def served_amqp010(connection: Amqp010Connection) -> Entry:
-    """Return the part of a connection's entry that is specific to 0-10."""
-    properties = connection.client_properties
-    sessions = list(connection.channels.values())
+def mechanism(connection: Amqp010Connection) -> str:
+    """Return the SASL mechanism: the broker does not keep it."""
+    return ""
+
+
+def limits(connection: Amqp010Connection) -> Entry:
+    """Return the negotiated limits of a connection."""
     return {
-        "protocol": NAME,
-        "state": state_of(connection),
-        "mechanism": "",
-        "product": shown_text(properties.get("product", "")),
-        "product_version": shown_text(properties.get("version") or properties.get("qpid.client_version", "")),
-        "platform": shown_text(properties.get("platform", "")),
         "channel_max": connection.channel_max,
         "frame_max": connection.frame_max,
         "heartbeat": connection.liveness.heartbeat,
-        "blocked": connection.is_blocked,
-        "channels": len(sessions),
-        "consumers": sum(len(session.deliveries.subscriptions) for session in sessions),
     }
 
 
-def served_sessions(served: ServedConnection, connection: Amqp010Connection) -> Iterator[Entry]:
+def held(connection: Amqp010Connection) -> Entry:
+    """Return the numbers of a connection's subscriptions, unsettled deliveries and exclusive queues."""
+    sessions = list(connection.channels.values())
+    return {
+        "consumers": sum(len(session.deliveries.subscriptions) for session in sessions),
+        "unacked": sum(len(session.deliveries.unacked) for session in sessions),
+        "exclusive_queues": sum(len(session.exclusive_queues) for session in sessions),
+    }
+
+
+def channels(served: ServedConnection, connection: Amqp010Connection) -> Iterator[Entry]:
     """Yield the entries of the sessions that are attached to channels."""
     for number, session in list(connection.channels.items()):
         yield _session_entry(served, number, session)
 
 
-def served_subscriptions(connection: Amqp010Connection) -> Iterator[Entry]:
+def consumers(connection: Amqp010Connection) -> Iterator[Entry]:
     """Yield the entries of the subscriptions of attached sessions."""
     for number, session in list(connection.channels.items()):
         for destination, subscription in list(session.deliveries.subscriptions.items()):

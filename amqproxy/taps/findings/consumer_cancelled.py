@@ -6,8 +6,6 @@ from collections import deque
 
 import msgspec
 
-from amqproxy.amqp010.commands import MessageSubscribe
-from amqproxy.amqp010.domains import ErrorCode
 from amqproxy.amqp091.methods import BasicCancel, BasicConsume, BasicConsumeOk, QueueDelete
 from amqproxy.peer import SERVER
 from amqproxy.taps.findings.detector import on
@@ -37,6 +35,9 @@ MAX_HELD = 1000
 WITHIN_NS = 1_000_000_000
 """Longest time in nanoseconds between a cancellation and its queue.delete."""
 
+RESOURCE_DELETED = 408
+"""Code with which a broker without basic.cancel ends the session of a consumer whose queue was deleted."""
+
 Place = tuple[int, str]
 """A channel, and the tag of a consumer on it."""
 
@@ -45,7 +46,7 @@ QueueKey = tuple[str, str]
 
 
 class ConsumerClient(msgspec.Struct):
-    """A connection, the queues of its consumers, and whether the broker notifies it of their cancellation.
+    """A connection, the queues of its consumers, and whether the broker notifies it of their cancellation, or can.
 
     `cancelled` counts the consumers that the broker has cancelled.
     """
@@ -53,7 +54,7 @@ class ConsumerClient(msgspec.Struct):
     connection: ConnectionPlace
     vhost: str
     is_told: bool
-    is_amqp010: bool = False
+    can_be_told: bool = True
     consumers: dict[Place, QueueKey] = msgspec.field(default_factory=dict)
     cancelled: int = 0
 
@@ -88,8 +89,8 @@ class ConsumerCancelled(ProcessDetector):
     why = "The consumer gets nothing more: a client that does not handle this waits for ever, and looks healthy."
     remedy = (
         "Handle basic.cancel (announce the capability consumer_cancel_notify, set the library's callback): declare and "
-        "consume again, or stop; over 0-10 the session may end with resource-deleted. Delete only queues that nothing "
-        "consumes (if_unused)."
+        "consume again, or stop; without basic.cancel, the session may end with resource-deleted. Delete only queues "
+        "that nothing consumes (if_unused)."
     )
 
     def __init__(self) -> None:
@@ -135,9 +136,9 @@ class ConsumerCancelled(ProcessDetector):
         for place in [each for each in client.consumers if each[0] == event.channel]:
             if queue := self._end(client, place):
                 ended.append((place, queue))
-        if event.by is not SERVER or event.code != ErrorCode.RESOURCE_DELETED:
+        if event.by is not SERVER or event.code != RESOURCE_DELETED:
             return []
-        # 0-10 has no message.cancel from the broker: it may end the session, or say nothing, as Broker-J does.
+        # Qpid does not cancel subscriptions: it may end the session, or say nothing, as Broker-J does.
         named = [each for each in ended if f"'{each[1][1]}'" in event.text]
         known = [each for each in ended if each[1] in self._deletions]
         return [
@@ -159,7 +160,7 @@ class ConsumerCancelled(ProcessDetector):
         found: list[Sighting] = []
         match request:
             case BasicConsume() if request.queue:
-                client.is_amqp010 = isinstance(event.request, MessageSubscribe)
+                client.can_be_told = isinstance(event.request, BasicConsume)
                 reply = event.reply if isinstance(event, RequestAnswered) else None
                 tag = reply.consumer_tag if isinstance(reply, BasicConsumeOk) else request.consumer_tag
                 self._begin(client, (event.channel, tag), (client.vhost, request.queue))
@@ -240,7 +241,7 @@ class ConsumerCancelled(ProcessDetector):
             cause = "no queue.delete was seen: it was deleted elsewhere, has expired, or its node went down"
         else:
             cause = f"{deletion.connection.name} has deleted it"
-        if client is not None and not client.is_told and not client.is_amqp010:
+        if client is not None and not client.is_told and client.can_be_told:
             cause += "; the client is not told, since it lacks the capability consumer_cancel_notify"
         records = (deletion.record if deletion else None, cancelled.record)
         evidence = tuple(each for each in records if each is not None)

@@ -2,15 +2,13 @@
 
 from __future__ import annotations
 
-from amqproxy.amqp010.commands import MessageCancel, MessageFlow, MessageStop, MessageSubscribe
-from amqproxy.amqp010.domains import AcceptMode, AcquireMode, CreditUnit
-from amqproxy.amqp091.methods import BasicConsume, BasicQos
+from amqproxy.amqp091.methods import BasicCancel, BasicConsume, BasicQos
+from amqproxy.taps.credit import INFINITE, UNITS, CreditChange
+from amqproxy.taps.dialects import credit_change
 from amqproxy.taps.findings.detector import Detector, ObservedConnection, on
 from amqproxy.taps.findings.finding import Severity
+from amqproxy.taps.trace.equivalents import equivalent
 from amqproxy.taps.trace.events import ChannelClosed, RequestAnswered, RequestSent
-
-INFINITE = 0xFFFFFFFF
-"""0-10 credit that is never used up. Section 10.2, message.flow."""
 
 MAX_SUBSCRIPTIONS = 1000
 """Limit on the subscriptions of one connection whose credit is remembered."""
@@ -19,20 +17,20 @@ MAX_SUBSCRIPTIONS = 1000
 class UnlimitedPrefetch(Detector):
     """A consumer acknowledges what it gets, and nothing limits how much it gets at once.
 
-    In 0-10, nothing comes without credit: there it is one whose credit of messages and bytes is infinite.
+    Where nothing comes without credit, it is one whose credit of messages and bytes is infinite.
     """
 
     kind = "unlimited-prefetch"
     severity = Severity.WARNING
     why = "The whole queue moves into the first consumer's memory, others starve, and a restart repeats all of it."
-    remedy = "Set a prefetch before basic.consume: basic.qos with prefetch_count 10 to 300; in 0-10 a window."
+    remedy = "Set a prefetch before basic.consume: basic.qos with prefetch_count 10 to 300, or a window of credit."
 
     def __init__(self, observed: ObservedConnection) -> None:
         super().__init__(observed)
         self._prefetch: dict[int, int] = {}
         self._queues: dict[tuple[int, str], str] = {}
-        """Queue of each 0-10 subscription that acquires messages and has to accept them."""
-        self._infinite: dict[tuple[int, str], set[int]] = {}
+        """Queue of each consumer by credit that has to settle what it is sent."""
+        self._infinite: dict[tuple[int, str], set[str]] = {}
         """Units in which a destination's credit is infinite, even before its subscription is answered."""
 
     @on(RequestAnswered, RequestSent)
@@ -44,28 +42,27 @@ class UnlimitedPrefetch(Detector):
             channel = self.observed.trace.channels.get(event.channel)
             if event.channel in self._prefetch or (channel is not None and channel.knows_start):
                 return f"a consumer of queue {request.queue or 'declared last'} has no prefetch limit"
-        elif isinstance(request, MessageSubscribe):
-            place = (event.channel, request.destination or "")
-            is_held = request.accept_mode != AcceptMode.NONE and request.acquire_mode != AcquireMode.NOT_ACQUIRED
-            if is_held and len(self._queues) < MAX_SUBSCRIPTIONS:
-                self._queues[place] = request.queue or ""
-            return self._judge(place)
-        elif isinstance(request, MessageCancel):
-            place = (event.channel, request.destination or "")
+        elif (change := credit_change(request)) is not None:
+            return self._take((event.channel, change.consumer_tag), change)
+        elif isinstance(cancel := equivalent(request), BasicCancel):
+            place = (event.channel, cancel.consumer_tag)
             self._queues.pop(place, None)
             self._infinite.pop(place, None)
-        elif isinstance(request, MessageStop):
-            self._infinite.pop((event.channel, request.destination or ""), None)
-        elif isinstance(request, MessageFlow) and request.value == INFINITE:
-            place = (event.channel, request.destination or "")
-            if place in self._infinite or len(self._infinite) < MAX_SUBSCRIPTIONS:
-                self._infinite.setdefault(place, set()).add(request.unit or 0)
-            return self._judge(place)
         return None
+
+    def _take(self, place: tuple[int, str], change: CreditChange) -> str | None:
+        if change.ends:
+            self._infinite.pop(place, None)
+        elif change.given == INFINITE:
+            if place in self._infinite or len(self._infinite) < MAX_SUBSCRIPTIONS:
+                self._infinite.setdefault(place, set()).add(change.unit)
+        elif change.holds_of is not None and len(self._queues) < MAX_SUBSCRIPTIONS:
+            self._queues[place] = change.holds_of
+        return self._judge(place)
 
     def _judge(self, place: tuple[int, str]) -> str | None:
         """Return a finding if a subscription has infinite credit in all units; it is reported once."""
-        if place not in self._queues or not self._infinite.get(place, set()).issuperset(CreditUnit):
+        if place not in self._queues or not self._infinite.get(place, set()).issuperset(UNITS):
             return None
         del self._infinite[place]
         return f"a consumer of queue {self._queues.pop(place)} has no prefetch limit"

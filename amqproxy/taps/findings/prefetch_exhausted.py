@@ -6,12 +6,11 @@ from collections.abc import Iterable
 
 import msgspec
 
-from amqproxy.amqp010.commands import MessageFlow, MessageSetFlowMode, MessageStop
-from amqproxy.amqp010.domains import CreditUnit, FlowMode
 from amqproxy.amqp091.methods import BasicCancel, BasicConsume, BasicConsumeOk, BasicQos
+from amqproxy.taps.credit import INFINITE, MESSAGES, CreditChange
+from amqproxy.taps.dialects import credit_change
 from amqproxy.taps.findings.detector import NEVER, Detector, ObservedConnection, Overdue, on
 from amqproxy.taps.findings.finding import Severity
-from amqproxy.taps.findings.prefetch import INFINITE
 from amqproxy.taps.trace.equivalents import equivalent
 from amqproxy.taps.trace.events import ChannelClosed, DeliveriesSettled, MessageDelivered, RequestAnswered, RequestSent
 
@@ -58,7 +57,7 @@ class Window(msgspec.Struct):
 class PrefetchExhausted(Detector):
     """A consumer has as many deliveries open as its prefetch allows, and settles none of them.
 
-    In 0-10, where credit is a window. Without one, the client gives credit each time anew.
+    Where the client gives credit, only in a window: otherwise it gives credit each time anew.
     """
 
     kind = "prefetch-exhausted"
@@ -88,21 +87,25 @@ class PrefetchExhausted(Detector):
                 reply = event.reply if isinstance(event, RequestAnswered) else None
                 tag = reply.consumer_tag if isinstance(reply, BasicConsumeOk) else consume.consumer_tag
                 self._limit((channel, tag), self._prefetch.get(channel, 0))
-            case MessageSetFlowMode(flow_mode=FlowMode.WINDOW, destination=destination):
-                self._limit((channel, destination or ""), 1)
-                self._windows[channel, destination or ""].prefetch = 0
-            case MessageFlow(unit=CreditUnit.MESSAGE, value=value, destination=destination):
-                window = self._windows.get((channel, destination or ""))
-                if window is not None:
-                    window.prefetch += value or 0
-                    if window.prefetch >= INFINITE:
-                        del self._windows[channel, destination or ""]
-            case MessageSetFlowMode(destination=destination) | MessageStop(destination=destination):
-                self._windows.pop((channel, destination or ""), None)
+            case request if (change := credit_change(request)) is not None:
+                self._give((channel, change.consumer_tag), change)
             case request:
                 cancel = equivalent(request)
                 if isinstance(cancel, BasicCancel):
                     self._windows.pop((channel, cancel.consumer_tag), None)
+
+    def _give(self, place: Place, change: CreditChange) -> None:
+        if change.is_window:
+            self._limit(place, 1)
+            if place in self._windows:
+                self._windows[place].prefetch = 0
+        elif change.ends or change.is_window is False:
+            self._windows.pop(place, None)
+        elif change.unit == MESSAGES and place in self._windows:
+            window = self._windows[place]
+            window.prefetch += change.given
+            if window.prefetch >= INFINITE:
+                del self._windows[place]
 
     def _limit(self, place: Place, prefetch: int, opened: int = 0) -> None:
         self._windows.pop(place, None)
