@@ -93,9 +93,10 @@ class ByteWindow:
         """Return an error about the bytes at `position`."""
         return CaptureError(self.file, self.offset, reason, remedy)
 
-    def notice(self, kind: WarningKind, text: str) -> None:
-        """Report a warning about the bytes at `position`."""
-        self._notify(CaptureWarning(kind, self.file, self.offset, text))
+    def notice(self, kind: WarningKind, text: str, position: int | None = None) -> None:
+        """Report a warning about the bytes at a position in the buffer, `self.position` by default."""
+        at = self.position if position is None else position
+        self._notify(CaptureWarning(kind, self.file, self._before + at, text))
 
     def _decompressed(self, compression: Compression, packed: Iterator[bytes]) -> Iterator[bytes]:
         """Yield the bytes of a compressed file."""

@@ -34,6 +34,7 @@ from amqproxy.capture.packet_comment import RecordedViolation, opener_of, tells_
 from amqproxy.capture.stream_events import Opened, StreamEnd
 from amqproxy.capture.unreadable_bytes import JOINED, MISSING, UnreadableBytes
 from amqproxy.taps.note import NOTHING, Note
+from amqproxy.taps.trace.snapshot import ConnectionSnapshot
 
 MAX_GUESS_BYTES = 64 * 1024
 """Bytes searched for the first frame of a stream that was joined in its middle, on a port that is not AMQP's."""
@@ -126,6 +127,7 @@ class Conversation:
     opened: Opened = cython.declare(object, visibility="readonly")
     _note: Note
     _is_amqp010: cython.bint  # as a recording says of it
+    _snapshot: ConnectionSnapshot | None  # state before the next frames
 
     def __init__(self, opened: Opened, tally: Tally) -> None:
         self.stream = opened.stream
@@ -144,6 +146,7 @@ class Conversation:
         self._frame_max = 0
         self.leg = opened.leg
         self._note = NOTHING
+        self._snapshot = None
         self._is_amqp010 = bool(opened.leg) and tells_protocol(opened.comments, AMQP010)
         one, other = opened.endpoints
         if opened.leg and not opened.has_handshake:
@@ -192,6 +195,10 @@ class Conversation:
             side.first += data
             self._decide(direction, ts_ns, False, passed)
 
+    def restore(self, snapshot: ConnectionSnapshot) -> None:
+        """Take the state of the connection before the next bytes; it goes with the next frames."""
+        self._snapshot = snapshot
+
     def gap(
         self,
         direction: cython.int,
@@ -206,6 +213,7 @@ class Conversation:
         `note` applies to a frame that they complete.
         """
         self._note = note
+        self._snapshot = None  # it may be out of date after the lost bytes
         side = self._side(direction)
         if side.finder is not None:
             if side.guess is not None:
@@ -501,8 +509,18 @@ class Conversation:
                 self._report_skipped(direction, NAME, each, passed)
             else:
                 passed.append(
-                    Amqp091DecodedFrames(ts_ns, self.stream, self.connection, sender, each, self.leg, self._note)
+                    Amqp091DecodedFrames(
+                        ts_ns,
+                        self.stream,
+                        self.connection,
+                        sender,
+                        each,
+                        self.leg,
+                        self._note,
+                        snapshot=self._snapshot,
+                    )
                 )
+                self._snapshot = None
 
     @cython.cfunc
     def _report_amqp010(self, direction: cython.int, ts_ns: int, found: object, passed: list[Decoded]) -> None:
@@ -521,8 +539,10 @@ class Conversation:
                         self.leg,
                         self._note,
                         command_ids=each.command_ids,
+                        snapshot=self._snapshot,
                     )
                 )
+                self._snapshot = None
 
     @cython.cfunc
     def _settle(self, direction: cython.int, ts_ns: int, found: list[Found], passed: list[Decoded]) -> bool:

@@ -17,6 +17,7 @@ from amqproxy.capture.conversation import Conversation
 from amqproxy.capture.decoded import Decoded, StreamEnded
 from amqproxy.capture.files import CaptureFile, Sources, files_of, name_of
 from amqproxy.capture.packet_comment import end_of, note_of, tells_loss, violation_of
+from amqproxy.capture.packet_snapshot import snapshot_of
 from amqproxy.capture.packets import LINK_TYPES, Dissector
 from amqproxy.capture.pcap import Packet
 from amqproxy.capture.reassembly import Reassembler
@@ -77,6 +78,9 @@ class Decoder:
                 note = NOTHING
                 if data.comments:
                     note = note_of(data.comments)
+                    snapshot = snapshot_of(data.comments)
+                    if snapshot is not None:
+                        talk.restore(snapshot)
                     violation = violation_of(data.comments)
                     if violation is not None and talk.violation(
                         data.direction, data.ts_ns, data.data, violation, passed

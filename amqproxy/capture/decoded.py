@@ -13,6 +13,7 @@ import msgspec
 
 from amqproxy.taps.note import NOTHING, Note
 from amqproxy.taps.record import Record
+from amqproxy.taps.trace.snapshot import ConnectionSnapshot
 
 
 class DecodedFrames(msgspec.Struct, frozen=True, gc=False):
@@ -20,7 +21,8 @@ class DecodedFrames(msgspec.Struct, frozen=True, gc=False):
 
     `stream` is the number of the TCP connection in the file, `connection` names its ends, the client's first, and
     `sender` is "client" or "server". `ts_ns` is the packet's. `note` is the verdict of rules on the command that the
-    frames belong to, as stored in a recording of the proxy.
+    frames belong to, as stored in a recording of the proxy; `snapshot` is the state of the connection before the
+    frames, if it is stored there.
     """
 
     protocol: ClassVar[str]
@@ -36,6 +38,7 @@ class DecodedFrames(msgspec.Struct, frozen=True, gc=False):
     note: Note = NOTHING
     command_ids: Sequence[int | None] = ()
     """The id of each frame's command, None if it has none or that is unknown; empty if the protocol has none."""
+    snapshot: ConnectionSnapshot | None = None
 
     def at(self, places: Sequence[int]) -> Self:
         """Return the frames at these places."""

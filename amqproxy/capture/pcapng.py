@@ -9,12 +9,13 @@ interfaces name the program.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from struct import Struct
 
 import msgspec
 
 from amqproxy.capture.byte_window import ByteWindow
+from amqproxy.capture.packet_snapshot import CUSTOM_BINARY, read_snapshot
 from amqproxy.capture.pcap import MAX_PACKET_BYTES, NANOSECONDS, Packet
 from amqproxy.capture.warnings import WarningKind
 
@@ -82,6 +83,7 @@ class _Section:
 
     __slots__ = (
         "_known_comments",
+        "_notice",
         "enhanced",
         "head",
         "interface",
@@ -94,8 +96,9 @@ class _Section:
         "word",
     )
 
-    def __init__(self, order: str) -> None:
+    def __init__(self, order: str, notice: Callable[[WarningKind, str, int], None]) -> None:
         self.order = order
+        self._notice: Callable[[WarningKind, str, int], None] | None = notice
         self.is_recording = False
         self._known_comments: dict[bytes, tuple[str, ...]] = {}
         self.head = Struct(order + "2I").unpack_from
@@ -131,21 +134,39 @@ class _Section:
         interface = self.interfaces[number]
         ts_ns = 0 if kind == SIMPLE_PACKET else interface.ts_ns(high, low)
         after = start + (captured + 3 & ~3)
-        comments = () if kind == SIMPLE_PACKET else self.comments(buffer[after:stop])
+        comments = () if kind == SIMPLE_PACKET else self.comments(buffer[after:stop], start - 28)
         return Packet(ts_ns, interface.link_type, buffer[start : start + captured], original, interface.leg, comments)
 
-    def comments(self, options: bytes) -> tuple[str, ...]:
-        """Return the comments among the options of a packet."""
+    def comments(self, options: bytes, position: int) -> tuple[str, ...]:
+        """Return the comments among the options of the packet at `position`, and the snapshot that they contain."""
         comments = self._known_comments.get(options)
         if comments is None:
-            comments = tuple(
-                value.decode("utf-8", "replace") for code, value in self.options(options, 0) if code == _COMMENT
-            )
+            listed: list[str] = []
+            custom: list[bytes] = []
+            for code, value in self.options(options, 0):
+                if code == _COMMENT:
+                    listed.append(value.decode("utf-8", "replace"))
+                elif code == CUSTOM_BINARY:
+                    custom.append(value)
+            if custom:
+                return (*listed, *self._snapshot(custom, position))
+            comments = tuple(listed)
             if len(self._known_comments) >= _MAX_KNOWN_OPTIONS:
                 self._known_comments.clear()
             if len(options) <= _MAX_KNOWN_OPTION_BYTES:
                 self._known_comments[options] = comments
         return comments
+
+    def _snapshot(self, custom: list[bytes], position: int) -> tuple[str, ...]:
+        """Return the snapshot in the custom options of a packet, if there is one."""
+        try:
+            found = read_snapshot(custom, self.order)
+        except ValueError as wrong:
+            if self._notice is not None:
+                self._notice(WarningKind.SNAPSHOT, f"{wrong}, and is ignored", position)
+                self._notice = None  # other files may use the enterprise number in every packet
+            return ()
+        return () if found is None else (found,)
 
     def options(self, body: bytes, position: int) -> Iterator[tuple[int, bytes]]:
         """Yield the options from `position` on, as (code, value)."""
@@ -197,7 +218,7 @@ class _Section:
 
 def packets(window: ByteWindow) -> Iterator[Packet]:
     """Yield the packets of a pcapng file, from its first section header on."""
-    section = _Section("<")
+    section = _Section("<", window.notice)
     while window.need(_FRAME_BYTES):
         yield from _enhanced_packets(window, section)
         if not window.need(_FRAME_BYTES):
@@ -260,7 +281,7 @@ def _enhanced_packets(window: ByteWindow, section: _Section) -> Iterator[Packet]
             position + 28 + captured,
             original,
             interface.leg,
-            section.comments(buffer[after : stop - 4]) if after < stop - 4 else (),
+            section.comments(buffer[after : stop - 4], position) if after < stop - 4 else (),
         )
         position = stop
     window.position = position
@@ -282,4 +303,4 @@ def _section(window: ByteWindow) -> _Section:
         (major,) = Struct(order + "H").unpack_from(window.buffer, window.position + 12)
         if major != 1:
             raise window.error(f"a section claims version {major} of pcapng, and only version 1 exists", _REMEDY)
-    return _Section(order)
+    return _Section(order, window.notice)

@@ -46,6 +46,8 @@ class WarningKind(StrEnum):
     """Packets were captured without their complete TCP header."""
     STREAMS = "streams"
     """More TCP streams were open at once than are kept; the quietest were given up."""
+    SNAPSHOT = "snapshot"
+    """The recorded state of a connection cannot be read; reported once for each section of a file."""
     IGNORED = "ignored"
     """TCP streams without AMQP were left out."""
 

@@ -58,7 +58,13 @@ class Violation(NamedTuple):
     offset: int | None = None
 
 
-Event: TypeAlias = Lost | Ended | Violation
+class Snapshot(NamedTuple):
+    """State of the session between two frames, as its peer on `leg` sees it; the entry's data holds the bytes."""
+
+    leg: str
+
+
+Event: TypeAlias = Lost | Ended | Violation | Snapshot
 
 
 class Entry(NamedTuple):
@@ -76,5 +82,7 @@ class Entry(NamedTuple):
 
     @property
     def frames(self) -> int:
-        """Approximate number of frames, at least one if there is data."""
+        """Approximate number of frames, at least one if there is data of a peer."""
+        if isinstance(self.event, Snapshot):
+            return 0
         return self.connection.dialect.count_frames(self.data)

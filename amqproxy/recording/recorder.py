@@ -239,7 +239,9 @@ class _Recording:
             drained=self._on_drained,
             count_lost=self._count_unwritten,
         )
-        self._recorder_tap = RecorderTap(self._queue, self._on_entry, self._count_dropped)
+        self._recorder_tap = RecorderTap(
+            self._queue, self._on_entry, self._count_dropped, begun=lambda: self._files.begun
+        )
         self.tap: Tap = self._recorder_tap
         if config.filter is not None:
             self.tap = FilteredTap(

@@ -7,6 +7,7 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 from amqproxy.amqp091.protocol_header import recognise
+from amqproxy.capture.packet_snapshot import MAX_SNAPSHOT_BYTES
 from amqproxy.peer import CLIENT, SERVER, Peer
 from amqproxy.recording.dialects import dialect_of
 from amqproxy.recording.entry import (
@@ -18,6 +19,7 @@ from amqproxy.recording.entry import (
     Event,
     Lost,
     RecordedConnection,
+    Snapshot,
     Violation,
 )
 from amqproxy.recording.entry_queue import ENTRY_COST, EntryQueue
@@ -25,6 +27,7 @@ from amqproxy.taps.dialects import chunk_of
 from amqproxy.taps.note import NOTHING, Note
 from amqproxy.taps.protocol_error import AnyProtocolError
 from amqproxy.taps.tap import TappedSession
+from amqproxy.taps.trace.snapshot import ConnectionSnapshot
 
 EVENTS_SHARE = 2
 """Multiple of its memory up to which the queue accepts the ends of sessions, even if frames find no room."""
@@ -39,7 +42,7 @@ class RecorderTap:
     """Puts entries into `queue`; frames that find no room are counted, and the count precedes the next entry.
 
     `wake` is called after each entry that completes a batch, with the session's number and the size of the entry;
-    `count_dropped` with the number of frames that are not recorded.
+    `count_dropped` with the number of frames that are not recorded; `begun` returns the number of files begun.
     """
 
     requires_decoding = False
@@ -51,13 +54,20 @@ class RecorderTap:
         wake: Callable[[int, int], None],
         count_dropped: Callable[[int], None],
         *,
+        begun: Callable[[], int] = lambda: 1,
         clock: Callable[[], int] = time.time_ns,
     ) -> None:
         self._queue = queue
         self._wake = wake
         self._count_dropped = count_dropped
+        self._begun = begun
         self._clock = clock
         self._connections: dict[TappedSession, _Seen] = {}
+
+    @property
+    def joins(self) -> int:
+        """Number of times that the tap has joined running sessions: once for each file, which is read alone."""
+        return self._begun()
 
     @property
     def connections(self) -> int:
@@ -92,6 +102,17 @@ class RecorderTap:
                     self._wake(seen.connection.number, size)
                 return
         self._add(seen, sender, data, note, frames=chunk)
+
+    def saw_snapshot(self, session: TappedSession, snapshot: ConnectionSnapshot) -> None:
+        """Record the state of a session on its client's leg, with which a file can be read alone.
+
+        The state of the upstream leg differs: its limits, tags and numbers are those of the proxy's own connection. A
+        snapshot that finds no room is left out.
+        """
+        data = snapshot.to_bytes()
+        queue = self._queue
+        if len(data) <= MAX_SNAPSHOT_BYTES and queue.size + ENTRY_COST + len(data) <= queue.memory:
+            self._add(self._seen(session, snapshot.protocol), CLIENT, data, _AT_CLIENT, event=_CLIENT_SNAPSHOT)
 
     def lose_frames(self, session: TappedSession, sender: Peer, frames: int, size: int, note: Note) -> None:
         """Count frames that passed without being recorded, of `size` bytes in total."""
@@ -165,6 +186,7 @@ class RecorderTap:
 
 _AT_CLIENT = Note(leg=CLIENT_LEG)
 _AT_UPSTREAM = Note(leg=UPSTREAM_LEG)
+_CLIENT_SNAPSHOT = Snapshot(CLIENT_LEG)
 
 
 class _Seen:

@@ -50,6 +50,7 @@ cdef class _Leg:
     cdef tuple _flags
     cdef tuple _options
     cdef dict _lost
+    cdef bytes snapshot
     cdef SyntheticTCP _tcp
 
     cdef object send(

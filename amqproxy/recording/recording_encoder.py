@@ -26,6 +26,7 @@ from amqproxy.capture.packet_comment import (
     violation_comment,
 )
 from amqproxy.capture.packet_pieces import PacketPieces, Pieces
+from amqproxy.capture.packet_snapshot import snapshot_options
 from amqproxy.capture.pcapng_writer import (
     INBOUND,
     OUTBOUND,
@@ -38,7 +39,16 @@ from amqproxy.capture.synthetic_tcp import CLIENT as CLIENT_END
 from amqproxy.capture.synthetic_tcp import MAX_SEGMENT_BYTES, SyntheticTCP
 from amqproxy.capture.synthetic_tcp import SERVER as SERVER_END
 from amqproxy.peer import CLIENT, Peer
-from amqproxy.recording.entry import CLIENT_LEG, UPSTREAM_LEG, Ended, Entry, Lost, RecordedConnection, Violation
+from amqproxy.recording.entry import (
+    CLIENT_LEG,
+    UPSTREAM_LEG,
+    Ended,
+    Entry,
+    Lost,
+    RecordedConnection,
+    Snapshot,
+    Violation,
+)
 from amqproxy.recording.leg_addresses import addresses_of
 from amqproxy.taps.note import NOTHING
 
@@ -108,7 +118,7 @@ class RecordingEncoder:
 
     def find_cuts(self, entries: Sequence[Entry]) -> list[Cuts | None]:
         """Return where to cut the data of each entry into packets; other threads may run meanwhile."""
-        return self._cutter.find([each.data if each.connection.dialect.is_cut_in_groups else b"" for each in entries])
+        return self._cutter.find([_frames_of(each) for each in entries])
 
     def add(self, entry: Entry, cuts: Cuts | None) -> None:
         """Append the packets of an entry to `made`, cut as `find_cuts` returned."""
@@ -140,6 +150,10 @@ class RecordingEncoder:
             if event.leg in self._interfaces:
                 self._leg(entry, event.leg).lose(sender, event)
             return
+        elif isinstance(event, Snapshot):
+            if event.leg in self._interfaces:
+                self._leg(entry, event.leg).snapshot = data
+            return
         else:
             ended = self._sessions.pop(connection, None)
             for leg in ended.legs.values() if ended else ():
@@ -156,7 +170,7 @@ class RecordingEncoder:
             self._sessions.pop(entry.connection, None)
         elif isinstance(entry.event, Lost):
             self.encode(entry)
-        elif entry.data:
+        elif entry.data and not isinstance(entry.event, Snapshot):
             lost = Lost("", entry.frames, len(entry.data))
             for name in self._legs:
                 if entry.note.leg in ("", name):
@@ -175,7 +189,7 @@ class RecordingEncoder:
             interface.shown.clear()
         for entry in entries:
             session = self._sessions.get(entry.connection)
-            if session is None or not entry.data:
+            if session is None or not entry.data or isinstance(entry.event, Snapshot):
                 continue
             frames = entry.frames
             for name, leg in session.legs.items():
@@ -248,7 +262,7 @@ class _Session:
 class _Leg:
     """One TCP connection of a session: its packets, and the losses that the next ones have to show.
 
-    Its first packet in each file carries the session comment.
+    Its first packet in each file carries the session comment. `snapshot` is the state that its next data continues.
     """
 
     def __init__(self, name: str, entry: Entry, session: _Session, interface: _Interface) -> None:
@@ -262,6 +276,7 @@ class _Leg:
         self._flags = (INBOUND, OUTBOUND) if name == CLIENT_LEG else (OUTBOUND, INBOUND)
         self._options = tuple(map(packet_options, self._flags))
         self._lost: dict[int, tuple[int, int]] = {}
+        self.snapshot = b""
         address = connection.name if name == CLIENT_LEG else connection.upstream_name
         client, server = addresses_of(address, connection.number, name)
         self._tcp = SyntheticTCP(client, server, entry.ts_ns // _TICK_NS + connection.number)
@@ -287,6 +302,9 @@ class _Leg:
             options = self._options[end]
             if comments or self._lost or self._file != file:
                 options = self._remarks(end, file, comments)
+            if self.snapshot:
+                options = snapshot_options(self.snapshot) + options
+                self.snapshot = b""
             made.add_data(self._interface.number, ts_ns, tcp, end, data, start, kept, stop, options)
             self._interface.packets += 1
         if tcp._owes_acknowledgement(end):
@@ -301,6 +319,7 @@ class _Leg:
 
     def note_lost(self, end: int, frames: int, size: int) -> None:
         """Note frames of one end as lost, whose sequence numbers are already used."""
+        self.snapshot = b""  # the lost frames may have changed the state
         before = self._lost.get(end, (0, 0))
         self._lost[end] = before[0] + frames, before[1] + size
 
@@ -355,6 +374,13 @@ class _Leg:
             shown_name=self._session.shown_name,
             protocol=connection.dialect.name,
         )
+
+
+def _frames_of(entry: Entry) -> bytes:
+    """Return the data of an entry if a `FrameCutter` has to cut it."""
+    if isinstance(entry.event, Snapshot) or not entry.connection.dialect.is_cut_in_groups:
+        return b""
+    return entry.data
 
 
 def _end_of(sender: Peer) -> int:

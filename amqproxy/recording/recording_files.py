@@ -71,6 +71,8 @@ class RecordingFiles:
         self._is_interrupted = False
         self._is_ring_full = False
         self.is_closed = False
+        self.begun = 0
+        """Number of files begun so far; it grows before anything is written into the file."""
         self.progress = 0
         """A counter that changes whenever the disk makes progress."""
         self.lost = 0
@@ -178,6 +180,7 @@ class RecordingFiles:
             self._write_all([head])
         finally:
             self._head = len(head)
+        self.begun += 1
 
     def _rotate(self) -> None:
         """Complete the file, and begin another."""

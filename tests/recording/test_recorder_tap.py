@@ -1,5 +1,6 @@
 """What sessions show becomes entries, and what there is no room for is counted."""
 
+import msgspec
 import pytest
 
 from amqproxy.amqp010.controls import ConnectionStartOk
@@ -9,7 +10,8 @@ from amqproxy.amqp010.wire import Map
 from amqproxy.amqp091.errors import FrameError
 from amqproxy.amqp091.frame import Frame, every_frame
 from amqproxy.amqp091.transitions import CLIENT, SERVER
-from amqproxy.recording.entry import Ended, Entry, Lost, Violation
+from amqproxy.capture.packet_snapshot import MAX_SNAPSHOT_BYTES
+from amqproxy.recording.entry import Ended, Entry, Lost, Snapshot, Violation
 from amqproxy.recording.entry_queue import ENTRY_COST, EntryQueue
 from amqproxy.recording.recorder_tap import EVENTS_SHARE, RecorderTap
 from amqproxy.recording.recording_encoder import RecordingEncoder
@@ -17,6 +19,7 @@ from amqproxy.taps.amqp010.chunk import Amqp010Chunk
 from amqproxy.taps.amqp091.chunk import Amqp091Chunk
 from amqproxy.taps.note import NOTHING, Note
 from amqproxy.taps.protocol_error import AnyProtocolError
+from amqproxy.taps.trace.snapshot import ConnectionSnapshot, HandshakeSnapshot
 from tests.taps.sessions import Session
 from tests.transcripts.words import octets
 
@@ -116,6 +119,44 @@ def test_an_end_is_recorded_however_full_it_is() -> None:
     recorded.tap.saw_frames(recorded.session, CLIENT, frames("1: tx.commit"))
     recorded.tap.saw_end(recorded.session, "client closed")
     assert [type(entry.event) for entry in recorded.entries()] == [Lost, Lost, Ended]
+
+
+SNAPSHOT = ConnectionSnapshot(ts_ns=5, protocol="0-9-1", handshake=HandshakeSnapshot(user="guest"))
+
+
+def test_a_snapshot_follows_what_was_lost_before_it() -> None:
+    recorded = Recorded()
+    recorded.tap.lose_frames(recorded.session, CLIENT, 2, 30, Note(leg="client"))
+    recorded.tap.saw_snapshot(recorded.session, SNAPSHOT)
+    recorded.tap.saw_frames(recorded.session, CLIENT, frames("1: tx.commit"))
+    lost, state, after = recorded.entries()
+    assert lost.event == Lost("client", 2, 30)
+    assert (state.event, state.data, state.note.leg) == (Snapshot("client"), SNAPSHOT.to_bytes(), "client")
+    assert (after.event, after.connection.is_joined) == (None, True)
+
+
+def test_a_snapshot_without_room_is_left_out_and_not_counted() -> None:
+    recorded = Recorded(memory=2 * ENTRY_COST)
+    large = msgspec.structs.replace(SNAPSHOT, handshake=HandshakeSnapshot(user="u" * 2 * ENTRY_COST))
+    recorded.tap.saw_snapshot(recorded.session, large)
+    assert (recorded.entries(), recorded.dropped) == ([], 0)
+    recorded.tap.saw_snapshot(recorded.session, SNAPSHOT)
+    assert len(recorded.entries()) == 1
+
+
+def test_a_snapshot_is_bounded() -> None:
+    recorded = Recorded(memory=100 * MAX_SNAPSHOT_BYTES)
+    large = msgspec.structs.replace(SNAPSHOT, handshake=HandshakeSnapshot(user="u" * MAX_SNAPSHOT_BYTES))
+    recorded.tap.saw_snapshot(recorded.session, large)
+    assert recorded.entries() == []
+
+
+def test_the_tap_joins_again_with_each_file() -> None:
+    begun = 1
+    tap = RecorderTap(EntryQueue(1000), lambda session, size: None, lambda frames: None, begun=lambda: begun)
+    assert tap.joins == 1
+    begun = 2
+    assert tap.joins == 2
 
 
 def test_taken_entries_count_until_they_are_written() -> None:

@@ -37,9 +37,10 @@ from amqproxy.capture.decode import read_decoded
 from amqproxy.capture.decoded import Decoded, DecodedProtocolHeader, SkippedBytes, StreamEnded
 from amqproxy.capture.synthetic_tcp import MAX_GAP_BYTES
 from amqproxy.export.packets import ExportedPackets
-from amqproxy.recording.entry import Ended, Entry, Event, Lost, RecordedConnection, Violation
+from amqproxy.recording.entry import Ended, Entry, Event, Lost, RecordedConnection, Snapshot, Violation
 from amqproxy.recording.recording_encoder import RecordingEncoder
 from amqproxy.taps.note import NOTHING, Note
+from amqproxy.taps.trace.snapshot import ChannelSnapshot, ConnectionSnapshot
 from tests.example_count import example_count
 from tests.real.require import require
 
@@ -288,6 +289,83 @@ def test_what_a_peer_did_wrong_is_recorded_without_its_secrets() -> None:
     for capture in (data, again):
         (skipped,) = (each for each in read_decoded(io.BytesIO(capture)) if isinstance(each, SkippedBytes))
         assert (skipped.sender, skipped.code, skipped.reason, len(skipped.data)) == ("client", 501, "no", len(START_OK))
+
+
+STATE = ConnectionSnapshot(ts_ns=NOW, protocol="0-9-1", channels=(ChannelSnapshot(number=1, mode="confirm"),))
+
+
+def snapshots_in(data: bytes, leg: str = "client") -> list[ConnectionSnapshot | None]:
+    """The snapshot before the frames of each packet."""
+    return [each.snapshot for each in read_decoded(io.BytesIO(data), leg=leg) if isinstance(each, Amqp091DecodedFrames)]
+
+
+@pytest.mark.parametrize("is_joined", [False, True])
+def test_a_snapshot_is_read_before_the_frames_that_follow_it(is_joined: bool) -> None:
+    session = Session(connection(is_joined=is_joined))
+    entries = [
+        session.shown(CLIENT, publish("before", 9)),
+        session.shown(CLIENT, STATE.to_bytes(), Note(leg="client"), Snapshot("client")),
+        session.shown(SERVER, deliver(1, 200_000)),
+        session.shown(CLIENT, publish("after", 9)),
+    ]
+    (data,) = written(RecordingEncoder(), entries)
+    with_state = [each for each in snapshots_in(data) if each is not None]
+    assert with_state == [STATE]
+    assert snapshots_in(data)[1] == STATE  # the first frames of the delivery
+    assert not any(snapshots_in(data, "upstream"))
+    (found,) = flat(list(read_decoded(io.BytesIO(data)))).values()
+    (wanted,) = expected([entry for entry in entries if entry.event is None], "client").values()
+    assert found == [*wanted, "the capture ends"]
+
+
+def test_a_snapshot_of_before_a_loss_is_left_out() -> None:
+    session = Session(connection(is_joined=True))
+    state = session.shown(CLIENT, STATE.to_bytes(), Note(leg="client"), Snapshot("client"))
+    lost = session.shown(CLIENT, event=Lost("client", 1, 30))
+    after = session.shown(CLIENT, publish("after", 9))
+    assert not any(snapshots_in(written(RecordingEncoder(), [state, lost, after])[0]))
+    assert snapshots_in(written(RecordingEncoder(), [lost, state, after])[0]) == [STATE]
+
+
+def test_a_snapshot_goes_into_the_file_of_the_next_frames() -> None:
+    session = Session(connection())
+    entries = [*session.opening(), session.shown(CLIENT, STATE.to_bytes(), Note(leg="client"), Snapshot("client"))]
+    encoder = RecordingEncoder()
+    (first,) = written(encoder, entries)
+    (second,) = written(encoder, [session.shown(CLIENT, publish("after", 9))])
+    assert not any(snapshots_in(first))
+    assert snapshots_in(second) == [STATE]
+
+
+def test_snapshots_are_not_counted_as_frames() -> None:
+    session = Session(connection(is_joined=True))
+    state = session.shown(CLIENT, STATE.to_bytes(), Note(leg="client"), Snapshot("client"))
+    encoder = RecordingEncoder()
+    assert not written(encoder, [state])[0].count(b"not recorded")
+    encoder.lose(state)
+    encoder.note_unwritten([state])
+    assert b"not recorded" not in written(encoder, [session.shown(CLIENT, publish("after", 9))])[0]
+    assert state.frames == 0
+
+
+@pytest.mark.real
+def test_wireshark_does_not_show_snapshots(tmp_path: Path) -> None:
+    session = Session(connection(is_joined=True))
+    entries = []
+    for entry in session.talk():
+        entries += [session.shown(CLIENT, STATE.to_bytes(), Note(leg="client"), Snapshot("client")), entry]
+    paths = [tmp_path / "with.pcapng", tmp_path / "without.pcapng"]
+    paths[0].write_bytes(written(RecordingEncoder(), entries)[0])
+    paths[1].write_bytes(written(RecordingEncoder(), [each for each in entries if each.event is None])[0])
+    assert len([each for each in snapshots_in(paths[0].read_bytes()) if each]) > 100
+    shown = [run(require("tshark"), "-r", path, "-T", "fields", "-e", "tcp.len", "-e", "tcp.seq") for path in paths]
+    assert shown[0] == shown[1]
+    assert experts(paths[0]) == experts(paths[1])
+    counted = [run(require("capinfos"), "-M", "-c", path).split()[-1] for path in paths]
+    assert counted[0] == counted[1] == str(len(shown[0].splitlines()))
+    copy = tmp_path / "copy.pcapng"
+    run(require("editcap"), paths[0], copy)
+    assert snapshots_in(copy.read_bytes()) == snapshots_in(paths[0].read_bytes())
 
 
 @st.composite
