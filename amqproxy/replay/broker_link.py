@@ -79,6 +79,8 @@ class BrokerLink(ABC):
         self._is_closed_by_server = False
         """Whether the live broker waits for the answer to its close."""
         self._virtual_host = ""
+        self._recorded_host: str | None = None
+        """The virtual host of a connection whose recorded handshake is not in the capture, if it is known."""
         self._in_vain: set[str] = set()
         """Queues from which an awaited delivery did not come."""
 

@@ -17,7 +17,15 @@ from amqproxy.peer import CLIENT, SERVER, Peer
 from amqproxy.replay.awaited import Awaited
 from amqproxy.replay.broker_link import NEVER, BrokerLink, Life, ReplayedStream
 from amqproxy.replay.deliveries import LiveDelivery
-from amqproxy.replay.steps import BytesLost, BytesSent, ConnectionEnded, ProtocolHeaderSent, SentStep, Step
+from amqproxy.replay.steps import (
+    BytesLost,
+    BytesSent,
+    ConnectionEnded,
+    ConnectionRestored,
+    ProtocolHeaderSent,
+    SentStep,
+    Step,
+)
 
 MAX_OUTBOX = 1024 * 1024
 """Unsent bytes of a connection above which the playing of its commands pauses."""
@@ -151,12 +159,14 @@ class Player(ComparedLink):
         except NotReadYet:
             return NEVER
 
-    def _begin(self, step: SentStep | ProtocolHeaderSent | BytesSent) -> float | None:
+    def _begin(self, step: SentStep | ProtocolHeaderSent | BytesSent | ConnectionRestored) -> float | None:
         """Return until when a step of the client has to wait; None if it can be played, or never will be."""
         if self.life is Life.NEW:
             if isinstance(step, BytesSent):
                 return None
             self._is_joined = not isinstance(step, ProtocolHeaderSent)
+            if isinstance(step, ConnectionRestored):
+                self._recorded_host = step.snapshot.handshake.virtual_host
             self.life = Life.DIALLING
             self.must_dial = self.has_socket = True
             self._wake()

@@ -11,6 +11,7 @@ from amqproxy.peer import CLIENT, Peer
 from amqproxy.replay.steps import ConnectionEnded, ProtocolHeaderSent, Step, StepBase
 from amqproxy.taps.session_trace import SessionTrace
 from amqproxy.taps.trace.events import TraceEvent
+from amqproxy.taps.trace.snapshot import ConnectionSnapshot
 
 
 class StepReader(ABC):
@@ -34,6 +35,7 @@ class StepReader(ABC):
         self._numbers = numbers
         self._trace = SessionTrace(is_ordered=False, on_frame=on_frame)
         self._steps: list[Step] = []
+        self._has_begun = False
 
     def read(self, decoded: Decoded) -> list[Step]:
         """Return the steps that a decoded part of the capture completes."""
@@ -55,8 +57,11 @@ class StepReader(ABC):
                 is_reset = by is not None and "reset" in decoded.reason
                 self._add(ConnectionEnded, ts_ns, by=by, is_reset=is_reset, reason=decoded.reason)
             case DecodedFrames():
+                if decoded.snapshot is not None and not self._has_begun:
+                    self._restore(decoded.snapshot)
                 self.events = self._trace.feed_noted(Peer(decoded.sender), decoded.frames, ts_ns)
                 self._take_packet(decoded)
+        self._has_begun = True
         steps, self._steps = self._steps, []
         return steps
 
@@ -68,6 +73,9 @@ class StepReader(ABC):
 
     def _take_packet(self, decoded: Any) -> None:  # noqa: B027 - readers with `on_frame` have nothing to do
         """Take the frames of one packet."""
+
+    def _restore(self, snapshot: ConnectionSnapshot) -> None:  # noqa: B027 - only some protocols replay from a state
+        """Take the state of a connection whose beginning is not in the capture."""
 
     @abstractmethod
     def _skip(self, skipped: SkippedBytes) -> None:

@@ -9,7 +9,8 @@ import msgspec
 from amqproxy.amqp091.commands import Command
 from amqproxy.amqp091.errors import ProtocolError
 from amqproxy.amqp091.protocol_header import NAME
-from amqproxy.amqp091.transitions import Peer
+from amqproxy.amqp091.transitions import CLIENT, Peer
+from amqproxy.taps.trace.snapshot import ConnectionSnapshot
 
 
 class StepBase(msgspec.Struct, frozen=True, kw_only=True, gc=False):
@@ -152,6 +153,13 @@ class BytesLost(StepBase, frozen=True, kw_only=True, gc=False):
     protocol: str = ""
 
 
+class ConnectionRestored(StepBase, frozen=True, kw_only=True, gc=False):
+    """The state of a 0-9-1 connection whose beginning is not in the capture, which a client would bring about."""
+
+    snapshot: ConnectionSnapshot
+    sender: Peer = CLIENT
+
+
 class ConnectionEnded(StepBase, frozen=True, kw_only=True, gc=False):
     """The end of the TCP connection, or of the capture. `by` is the peer that closed it first; None for the capture."""
 
@@ -160,4 +168,4 @@ class ConnectionEnded(StepBase, frozen=True, kw_only=True, gc=False):
     reason: str
 
 
-Step: TypeAlias = SentStep | ProtocolHeaderSent | BytesSent | BytesLost | ConnectionEnded
+Step: TypeAlias = SentStep | ProtocolHeaderSent | BytesSent | BytesLost | ConnectionRestored | ConnectionEnded

@@ -28,6 +28,7 @@ from amqproxy.capture.amqp091.decoded_frames import Amqp091DecodedFrames
 from amqproxy.capture.decoded import Decoded, DecodedProtocolHeader, StreamEnded
 from amqproxy.replay.dialogue import steps_of
 from amqproxy.replay.steps import Step
+from amqproxy.taps.trace.snapshot import ConnectionSnapshot
 
 MILLISECOND = 1_000_000
 
@@ -39,6 +40,7 @@ class Recording:
 
     def __init__(self) -> None:
         self.decoded: list[Decoded] = []
+        self._snapshot: ConnectionSnapshot | None = None
 
     def open(self, stream: int) -> None:
         """A client connects."""
@@ -50,6 +52,10 @@ class Recording:
         self.server(stream, 0, ConnectionTune(2047, 131072, 0))
         self.client(stream, 0, ConnectionTuneOk(2047, 131072, 0), ConnectionOpen("/"))
         self.server(stream, 0, ConnectionOpenOk())
+
+    def join(self, snapshot: ConnectionSnapshot) -> None:
+        """Take a state before what is recorded next, as a recording has it that begins in the middle."""
+        self._snapshot = snapshot
 
     def open_channel(self, stream: int, channel: int) -> None:
         """A client opens a channel."""
@@ -95,8 +101,16 @@ class Recording:
         commands = [each if isinstance(each, Command) else Command(channel, each) for each in said]
         data = b"".join([each.encode(131072) for each in commands])
         self.decoded.append(
-            Amqp091DecodedFrames(self._now, stream, f"client:{stream}-broker", sender, every_frame(data, 0))
+            Amqp091DecodedFrames(
+                self._now,
+                stream,
+                f"client:{stream}-broker",
+                sender,
+                every_frame(data, 0),
+                snapshot=self._snapshot,
+            )
         )
+        self._snapshot = None
 
 
 def message(method: Method, body: bytes, channel: int = 1, **properties: object) -> Command:

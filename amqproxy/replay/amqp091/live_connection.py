@@ -30,6 +30,7 @@ from amqproxy.amqp091.methods import (
     ConnectionBlocked,
     ConnectionClose,
     ConnectionCloseOk,
+    ConnectionOpen,
     ConnectionOpenOk,
     ConnectionStart,
     ConnectionTune,
@@ -245,7 +246,8 @@ class Amqp091LiveConnection(BrokerLink):
                 self._send(0, start_ok(self._target, method, None))
             case ConnectionTune():
                 self._send(0, tune_ok(method, None))
-                opened = open_method(self._target, None)
+                recorded = None if self._recorded_host is None else ConnectionOpen(self._recorded_host)
+                opened = open_method(self._target, recorded)
                 self._virtual_host = opened.virtual_host
                 self._send(0, opened)
             case ConnectionOpenOk():

@@ -7,6 +7,7 @@ from contextlib import suppress
 
 import msgspec
 
+from amqproxy.amqp091.commands import Command
 from amqproxy.amqp091.errors import ProtocolError
 from amqproxy.amqp091.frame import OVERHEAD
 from amqproxy.amqp091.methods import (
@@ -40,6 +41,7 @@ from amqproxy.amqp091.transitions import REPLIES, ConnectionState
 from amqproxy.replay.amqp091.compared_connection import Amqp091ComparedConnection
 from amqproxy.replay.amqp091.login import exceeds, open_method, start_ok, tune_ok
 from amqproxy.replay.amqp091.played_channel import LiveState, PlayedChannel, PlayedConsumer
+from amqproxy.replay.amqp091.restored_channel import restored_channel, restoring_methods
 from amqproxy.replay.broker_link import Life, ReplayedStream
 from amqproxy.replay.deliveries import LiveDelivery
 from amqproxy.replay.player import Ahead, NotReadYet, Player
@@ -47,8 +49,10 @@ from amqproxy.replay.steps import (
     BytesSent,
     CommandSent,
     ConnectionEnded,
+    ConnectionRestored,
     ProtocolHeaderSent,
 )
+from amqproxy.taps.trace.snapshot import ChannelSnapshot
 
 
 class Amqp091Player(Player, Amqp091ComparedConnection):
@@ -61,7 +65,9 @@ class Amqp091Player(Player, Amqp091ComparedConnection):
 
     # --- the client's steps
 
-    def _play_client(self, step: CommandSent | ProtocolHeaderSent | BytesSent, ahead: Ahead) -> float | None:
+    def _play_client(
+        self, step: CommandSent | ProtocolHeaderSent | BytesSent | ConnectionRestored, ahead: Ahead
+    ) -> float | None:
         if self.life is Life.NEW:
             self._result.unplayed(step, "it is not known what came before it")
             return None
@@ -73,6 +79,8 @@ class Amqp091Player(Player, Amqp091ComparedConnection):
         if isinstance(step, ProtocolHeaderSent):
             self._send_header(step.data)
             return None
+        if isinstance(step, ConnectionRestored):
+            return self._restore(step)
         if isinstance(step, BytesSent):
             self._is_irregular = True
             self._write(step.data, has_secrets=False)
@@ -94,6 +102,30 @@ class Amqp091Player(Player, Amqp091ComparedConnection):
         if step.channel == 0:
             return self._play_on_connection(step, method, ahead)
         return self._play_on_channel(step, method, ahead)
+
+    def _restore(self, step: ConnectionRestored) -> float | None:
+        """Open the channels that were open, and bring them into their recorded states."""
+        states = {each.number: each for each in step.snapshot.channels}
+        if not self._channels:
+            for number, state in states.items():
+                channel = restored_channel(state)
+                if channel is not None and number not in self._channels:
+                    self._channels[number] = channel
+                    self._send(number, ChannelOpen())
+        if any(channel.live is LiveState.OPENING for channel in self._channels.values()):
+            return self._awaited.patience(step, self._now, "the channels were not opened")
+        for number, channel in self._channels.items():
+            if channel.live is LiveState.OPEN:
+                self._restore_channel(channel, states[number])
+        return None
+
+    def _restore_channel(self, channel: PlayedChannel, state: ChannelSnapshot) -> None:
+        for method in restoring_methods(state):
+            live = self._names.live(Command(channel.number, method)).method
+            if isinstance(method, BasicConsume):
+                consumer = self._consumer(channel, method)
+                channel.consumers[method.consumer_tag] = channel.live_consumers[live.consumer_tag] = consumer
+            self._send(channel.number, live)
 
     def _lose_track(self) -> None:
         """Continue a handshake without the recorded client's steps."""

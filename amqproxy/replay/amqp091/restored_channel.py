@@ -1,0 +1,44 @@
+"""Channels that were open when a recording began, opened live in their recorded state."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from amqproxy.amqp091.methods import BasicConsume, ConfirmSelect, Method, TxSelect
+from amqproxy.replay.amqp091.played_channel import PlayedChannel
+from amqproxy.taps.trace.snapshot import UNKNOWN_CONSUMER, ChannelSnapshot
+
+MAX_CHANNEL = 65_535
+
+_SERVER_NAMED = "amq.gen"
+"""Prefix of queue names that a broker chose: such a queue does not exist on another broker."""
+
+
+def restored_channel(state: ChannelSnapshot) -> PlayedChannel | None:
+    """Return a channel in its recorded state, to be opened live; `None` if it was closing or has no valid number."""
+    if state.closing or not 0 < state.number <= MAX_CHANNEL:
+        return None
+    channel = PlayedChannel(state.number, is_unknown=True)
+    channel.last_queue = state.last_queue or ""
+    channel.last_recorded_tag = state.delivered or 0
+    channel.is_confirming = state.mode == "confirm"
+    channel.is_transactional = state.mode == "tx"
+    if channel.is_confirming:
+        channel.recorded_publishes = state.published
+    return channel
+
+
+def restoring_methods(state: ChannelSnapshot) -> Iterator[Method]:
+    """Yield what a client sends on a new channel to bring it into a recorded state, without replies where possible.
+
+    Left out are consumers of unknown queues, and of queues that the recorded broker named.
+    """
+    if state.mode == "confirm":
+        yield ConfirmSelect(no_wait=True)
+    elif state.mode == "tx":
+        yield TxSelect()
+    for each in state.consumers:
+        if each.tag != UNKNOWN_CONSUMER and each.queue and not each.queue.startswith(_SERVER_NAMED):
+            yield BasicConsume(
+                queue=each.queue, consumer_tag=each.tag, no_ack=each.no_ack, exclusive=each.exclusive, no_wait=True
+            )
