@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from typing import Any
 
 import msgspec
+import pytest
 import trio
 from trio.testing import MockClock, wait_all_tasks_blocked
 
+from amqproxy.amqp091.connection import Connection, ConnectionState
+from amqproxy.amqp091.errors import ProtocolError, Scope
 from amqproxy.amqp091.methods import (
     BasicAck,
     BasicConsume,
@@ -20,11 +24,18 @@ from amqproxy.amqp091.methods import (
     QueueDeclare,
     QueueDeclareOk,
 )
+from amqproxy.amqp091.transitions import CLIENT, SERVER
 from amqproxy.amqp091.wire import Table
-from amqproxy.proxy.amqp091.snapshot import MASKED
+from amqproxy.proxy.amqp091.pass_through import PassThrough
+from amqproxy.proxy.amqp091.snapshot import MASKED, ChannelSnapshots
 from amqproxy.rules.actions import AnyRule
+from amqproxy.rules.context import Client
 from amqproxy.rules.engine.evaluator import RuleSet
+from amqproxy.taps.metering.amqp091.message_meter import MessageMeter
+from amqproxy.taps.metering.message_counts import MessageCounts
 from amqproxy.taps.topology.observed_topology import ObservedTopology
+from amqproxy.taps.trace.amqp091.channel_trace import ChannelTrace
+from amqproxy.taps.trace.amqp091.connection_trace import Trace
 from amqproxy.taps.trace.open_tags import Span
 from amqproxy.taps.trace.snapshot import (
     UNKNOWN_CONSUMER,
@@ -34,6 +45,9 @@ from amqproxy.taps.trace.snapshot import (
     ContentSnapshot,
 )
 from tests.proxy.stage import OPEN, Actor, Stage, staged
+from tests.taps.metering.amqp091.test_message_meter import random_program
+from tests.taps.trace.programs import is_clear, reads, simulated
+from tests.taps.trace.simulation import Simulation
 from tests.taps.trace.traced import frames_of
 
 NOW = 1_700_000_000_000_000_000
@@ -214,3 +228,61 @@ async def test_a_channel_on_which_other_commands_wait_is_unknown(autojump_clock:
         await stage.play(f"{OPEN}\n>> 1: queue.declare\nbroker: nothing")
         assert channel(stage) == ChannelSnapshot(number=1, knows_consumers=False, has_forgotten=True)
         assert channel(stage, 2).mode == "normal"
+
+
+@pytest.mark.parametrize("first", range(0, 100, 20))
+def test_channels_are_as_a_trace_knows_them_that_has_seen_everything(first: int) -> None:
+    compared = 0
+    for seed in range(first, first + 20):
+        simulation = simulated(random_program(seed))
+        if is_clear(simulation):
+            compared += compare(simulation)
+    assert compared > 100  # channels, between two reads
+
+
+def compare(simulation: Simulation) -> int:
+    """Compare snapshots between two reads with a trace of all; return the number of channels that were compared."""
+    trace, meter, compared = Trace(), MessageMeter(MessageCounts()), 0
+    connection = Connection(initial_frame_max=0)
+    connection.state = ConnectionState.OPEN
+    trace.feed_protocol_header(0)
+    for sender, ts_ns, frames in reads(simulation.passed):
+        data = b"".join(frame.raw for frame in frames)
+        trace.feed(sender, frames, ts_ns)
+        meter.feed(sender is SERVER, data, ts_ns / 1e9)
+        try:
+            for frame in frames:
+                connection.receive(sender, frame)
+        except ProtocolError as error:
+            if error.scope is Scope.CONNECTION:
+                break
+        if connection.state is not ConnectionState.OPEN:
+            break
+        passage = PassThrough({}, Client(), [])
+        for found in ChannelSnapshots(connection, passage, meter, {}, 0):
+            if found.mode is not None and not found.closing and found.number not in trace.reopened_channels:
+                compare_channel(found, trace.channels[found.number])
+                compared += 1
+    return compared
+
+
+def compare_channel(found: ChannelSnapshot, known: ChannelTrace) -> None:
+    publishes, deliveries, requests = known._publishes, known._deliveries, known._requests
+    base = publishes._confirms_from or 0
+    assert (found.mode, found.published) == (known._context.mode, publishes.count - base)
+    assert not found.requests or found.requests[0].sender == "client"
+    pending = requests._pending[CLIENT].in_order() or []
+    assert sorted(each.method for each in found.requests) == sorted(each.request.encode() for each in pending)
+    assert {each.sender: (each.method, each.remaining) for each in found.contents} == {
+        str(peer): (each.method.encode(), each.remaining if each.has_header else None)
+        for peer, each in known._contents.items()
+    }
+    if not found.has_forgotten:
+        assert times(found.unconfirmed) == times(publishes._unconfirmed._spans, base)
+        assert times(found.unacked) == times(deliveries._unacked._spans)
+    assert all(each.tag and requests.consumers.may_have(each.tag) for each in found.consumers)
+
+
+def times(spans: Iterable[Span], base: int = 0) -> dict[int, int]:
+    """The time of each tag, in microseconds."""
+    return {tag - base: round(each.ts_ns / 1000) for each in spans for tag in range(each.first, each.last + 1)}
