@@ -119,14 +119,14 @@ class ChannelSnapshots:
         channel = None if self._meter is None else self._meter.channel(number)
         if channel is None or mode is ChannelMode.TX:  # the meter does not have the publishes of a transaction
             return (), (), False
+        knows_all = not (channel.has_forgotten or channel.is_recovering)
+        if not (channel.unconfirmed or channel.unacked):
+            return (), (), knows_all
         most, offset_ns = min(MAX_SPANS_OF_CHANNEL, self._spans_left), self._offset_ns
-        unconfirmed = channel.open_publishes(most, offset_ns) if channel.unconfirmed else ()
-        unacked = channel.open_deliveries(most, offset_ns) if channel.unacked else ()
-        is_complete = not (channel.has_forgotten or channel.is_recovering) and (
-            _count(unconfirmed) == channel.unconfirmed and _count(unacked) == channel.unacked
-        )
+        unconfirmed, unacked = channel.open_publishes(most, offset_ns), channel.open_deliveries(most, offset_ns)
+        knows_all &= _count(unconfirmed) == channel.unconfirmed and _count(unacked) == channel.unacked
         self._spans_left -= len(unconfirmed) + len(unacked)
-        return tuple(spans_up_to(published, unconfirmed)), unacked, is_complete
+        return tuple(spans_up_to(published, unconfirmed)), unacked, knows_all
 
     def _consumers(self, channel: Channel, view: ChannelView | None) -> tuple[tuple[ConsumerSnapshot, ...], bool]:
         """Return a channel's consumers, as they may be shown, and whether these are all."""
