@@ -42,6 +42,7 @@ from amqproxy.amqp091.transitions import CLIENT, SERVER, ConnectionState
 from amqproxy.capture.amqp091.secrets import masked
 from amqproxy.replay.amqp091.login import open_method, start_ok, tune_ok
 from amqproxy.replay.amqp091.played_channel import LiveState, PlayedChannel
+from amqproxy.replay.amqp091.restored_channel import fits
 from amqproxy.replay.broker_link import BrokerLink, Life, ReplayedStream, on_one_line
 from amqproxy.replay.content_key import content_key
 from amqproxy.replay.deliveries import NOTHING, LiveDelivery
@@ -246,7 +247,8 @@ class Amqp091LiveConnection(BrokerLink):
                 self._send(0, start_ok(self._target, method, None))
             case ConnectionTune():
                 self._send(0, tune_ok(method, None))
-                recorded = None if self._recorded_host is None else ConnectionOpen(self._recorded_host)
+                host = self._recorded_host
+                recorded = ConnectionOpen(host) if host is not None and fits(host) else None
                 opened = open_method(self._target, recorded)
                 self._virtual_host = opened.virtual_host
                 self._send(0, opened)

@@ -9,9 +9,15 @@ from amqproxy.replay.amqp091.played_channel import PlayedChannel
 from amqproxy.taps.trace.snapshot import UNKNOWN_CONSUMER, ChannelSnapshot
 
 MAX_CHANNEL = 65_535
+MAX_SHORT_STRING = 255
 
 _SERVER_NAMED = "amq.gen"
 """Prefix of queue names that a broker chose: such a queue does not exist on another broker."""
+
+
+def fits(name: str) -> bool:
+    """Whether a name fits a short string of the protocol; in a damaged recording it may not."""
+    return len(name.encode()) <= MAX_SHORT_STRING
 
 
 def restored_channel(state: ChannelSnapshot) -> PlayedChannel | None:
@@ -38,7 +44,9 @@ def restoring_methods(state: ChannelSnapshot) -> Iterator[Method]:
     elif state.mode == "tx":
         yield TxSelect()
     for each in state.consumers:
-        if each.tag != UNKNOWN_CONSUMER and each.queue and not each.queue.startswith(_SERVER_NAMED):
+        if each.tag == UNKNOWN_CONSUMER or not each.queue or each.queue.startswith(_SERVER_NAMED):
+            continue
+        if fits(each.tag) and fits(each.queue):
             yield BasicConsume(
                 queue=each.queue, consumer_tag=each.tag, no_ack=each.no_ack, exclusive=each.exclusive, no_wait=True
             )

@@ -118,6 +118,8 @@ def test_what_brings_a_channel_into_its_state() -> None:
         ConsumerSnapshot(tag="unknown"),
         ConsumerSnapshot(tag=UNKNOWN_CONSUMER, queue="work"),
         ConsumerSnapshot(tag="d", queue="amq.gen-1"),
+        ConsumerSnapshot(tag="d", queue="q" * 256),
+        ConsumerSnapshot(tag="d" * 256, queue="work"),
         ConsumerSnapshot(tag="e", queue="work", no_ack=True, exclusive=True),
     )
     assert list(restoring_methods(ChannelSnapshot(number=1, mode="confirm", consumers=consumers))) == [
