@@ -53,6 +53,7 @@ from amqproxy.taps.trace.events import (
     RequestSent,
     RequestUnanswered,
     Settlement,
+    StateRestored,
     TraceEvent,
     closer,
 )
@@ -403,6 +404,9 @@ class CommandTracer:
     def _on_flow(self, event: FlowChanged) -> None:
         """Ignore the event: a channel.flow is compared as a request."""
 
+    def _on_restored(self, event: StateRestored) -> None:
+        """Ignore the event: what follows is as if everything before had been seen."""
+
     def _on_lost(self, event: HistoryLost) -> None:
         if event.sender is None:
             self._add_event(event, CLIENT, "connection", "joined", reason=event.reason)
@@ -445,4 +449,5 @@ _HANDLERS: dict[type[Any], Callable[[CommandTracer, Any], None]] = {
     RequestAnswered: CommandTracer._on_answered,
     RequestSent: CommandTracer._on_request,
     RequestUnanswered: CommandTracer._on_request,
+    StateRestored: CommandTracer._on_restored,
 }

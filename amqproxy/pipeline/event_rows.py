@@ -33,6 +33,7 @@ from amqproxy.taps.trace.events import (
     RequestSent,
     RequestUnanswered,
     Settlement,
+    StateRestored,
     TraceEvent,
     closer,
 )
@@ -313,6 +314,10 @@ class EventRows(PendingRows):
         head = (event.ts_ns, seq, event.channel, event.epoch, "lost", str(event.sender), "unknown")
         self._add("lost", *head, event.reason, *details)
 
+    def add_restored(self, event: StateRestored, rows: ConnectionRows, seq: int) -> None:
+        """Add a connection whose beginning was not seen, and whose state is known from a snapshot."""
+        self._change(event, seq, "connection", None, "joined", "its state was recorded", None)
+
     def add_lost(self, part: LostPart) -> None:
         """Add an unreadable part of a file."""
         self.file = part.file
@@ -355,6 +360,7 @@ _MAKERS: dict[type[Any], Callable[[EventRows, Any, ConnectionRows, int], None]] 
     RequestAnswered: EventRows.add_answered,
     RequestSent: EventRows.add_sent,
     RequestUnanswered: EventRows.add_unanswered,
+    StateRestored: EventRows.add_restored,
 }
 
 

@@ -33,6 +33,7 @@ from amqproxy.taps.trace.events import (
     RequestSent,
     RequestUnanswered,
     Settlement,
+    StateRestored,
     TraceEvent,
     closer,
 )
@@ -277,6 +278,9 @@ class MessageRecorder:
     def _on_flow(self, event: FlowChanged) -> None:
         self._add_event(event, event.sender, "channel", _OPENING[event.is_active])
 
+    def _on_restored(self, event: StateRestored) -> None:
+        """Report nothing: what follows is as if everything before had been seen."""
+
     def _on_lost(self, event: HistoryLost) -> None:
         if event.sender is None:
             self._add_event(event, None, "connection", "joined", reason=event.reason)
@@ -326,4 +330,5 @@ _HANDLERS: dict[type[Any], Callable[[MessageRecorder, Any], None]] = {
     RequestAnswered: MessageRecorder._on_answered,
     RequestSent: MessageRecorder._on_request,
     RequestUnanswered: MessageRecorder._on_request,
+    StateRestored: MessageRecorder._on_restored,
 }

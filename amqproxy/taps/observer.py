@@ -18,6 +18,7 @@ from amqproxy.taps.note import NOTHING, Note
 from amqproxy.taps.pending_messages import PendingBudget
 from amqproxy.taps.session_trace import SessionTrace
 from amqproxy.taps.trace.events import TraceEvent
+from amqproxy.taps.trace.snapshot import ConnectionSnapshot
 
 Report: TypeAlias = MessageRecord | Finding
 
@@ -104,6 +105,13 @@ class Observer:
         if self._recorder is not None:
             self._recorder.learn(sender, frames)
         return self._reports(self._trace.feed_noted(sender, frames, ts_ns, note), note)
+
+    def restore(self, snapshot: ConnectionSnapshot) -> list[Report]:
+        """Take the state of the connection after all frames that were fed so far, unless it is known; return reports.
+
+        Raises `ValueError` if the snapshot is impossible.
+        """
+        return self._reports(self._trace.restore(snapshot))
 
     def gap(self, sender: Peer, ts_ns: int, reason: str) -> list[Report]:
         """Note that bytes of `sender` are missing or unreadable; return the reports that are due."""

@@ -9,10 +9,11 @@ from amqproxy.peer import Peer
 from amqproxy.taps.note import NOTHING, Note
 from amqproxy.taps.trace.activity import Activity
 from amqproxy.taps.trace.connection_trace import ConnectionTrace
-from amqproxy.taps.trace.dialects import UNKNOWN, trace_of
+from amqproxy.taps.trace.dialects import TRACES, UNKNOWN, trace_of
 from amqproxy.taps.trace.event_queue import Listener
 from amqproxy.taps.trace.events import TraceEvent
 from amqproxy.taps.trace.handshake_facts import HandshakeFacts
+from amqproxy.taps.trace.snapshot import ConnectionSnapshot
 from amqproxy.taps.trace.traced_channel import TracedChannel
 
 
@@ -73,6 +74,23 @@ class SessionTrace:
             self._is_known = True
             self._choose(trace_of(frames[0]))
         return self._trace.feed_noted(sender, frames, ts_ns, note)
+
+    def restore(self, snapshot: ConnectionSnapshot) -> list[TraceEvent]:
+        """Take the state of the connection after all frames that were fed so far, unless it is known.
+
+        Raises `ValueError` if the snapshot is impossible.
+        """
+        if not self._is_known and not self._trace.knows_state:
+            kind = TRACES.get(snapshot.protocol)
+            if kind is None:
+                raise ValueError(f"a snapshot of {snapshot.protocol!r}, which has no trace")
+            self._is_known = True
+            self._choose(kind)
+        return self._trace.restore(snapshot)
+
+    def snapshot(self, ts_ns: int) -> ConnectionSnapshot:
+        """Return the state of the connection after all frames that were fed so far."""
+        return self._trace.snapshot(ts_ns)
 
     def _choose(self, kind: type[ConnectionTrace[Any, Any]]) -> None:
         if isinstance(self._trace, kind):

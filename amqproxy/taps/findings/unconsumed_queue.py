@@ -31,6 +31,7 @@ from amqproxy.taps.trace.events import (
     RequestAnswered,
     RequestSent,
     Settlement,
+    StateRestored,
 )
 from amqproxy.taps.trace.open_tags import Span
 
@@ -102,8 +103,10 @@ class UnconsumedQueue(ProcessDetector):
         if len(self._vhosts) < MAX_CONNECTIONS and event.virtual_host is not None:
             self._vhosts[connection.stream] = event.virtual_host
 
-    @on(HistoryLost)
-    def _on_lost(self, connection: ConnectionPlace, event: HistoryLost, record: RecordNumber | None) -> None:
+    @on(HistoryLost, StateRestored)
+    def _on_lost(
+        self, connection: ConnectionPlace, event: HistoryLost | StateRestored, record: RecordNumber | None
+    ) -> None:
         self._unknown.add(connection.stream)
 
     @on(ConnectionClosed)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from amqproxy.taps.findings.detector import Detector, ObservedConnection, on
 from amqproxy.taps.findings.finding import Severity
-from amqproxy.taps.trace.events import ChannelOpened, DeliveriesSettled, MessageDelivered
+from amqproxy.taps.trace.events import ChannelOpened, DeliveriesSettled, HistoryLost, MessageDelivered
 
 
 class UnknownAck(Detector):
@@ -23,6 +23,10 @@ class UnknownAck(Detector):
     def _on_opened(self, event: ChannelOpened) -> None:
         self._last.pop(event.channel, None)
 
+    @on(HistoryLost)
+    def _on_lost(self, event: HistoryLost) -> None:
+        self._last.clear()  # of what comes after a snapshot, the deliveries before it are unknown
+
     @on(MessageDelivered)
     def _on_delivered(self, event: MessageDelivered) -> None:
         if event.method.delivery_tag is not None:
@@ -36,6 +40,9 @@ class UnknownAck(Detector):
             return f"delivery tag 0 is {event.outcome} without multiple: no delivery has that tag"
         if event.tag <= self._last.get(event.channel, -1 if event.command else 0):
             return f"delivery tag {event.tag} is {event.outcome} though it is not open: settled before, or auto-acked"
+        channel = self.observed.trace.channels.get(event.channel)
+        if channel is None or not channel.knows_start:
+            return f"delivery tag {event.tag} is {event.outcome} though it is not open"
         return f"delivery tag {event.tag} is {event.outcome}, and there was no such delivery on the channel"
 
 

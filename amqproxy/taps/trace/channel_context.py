@@ -13,11 +13,12 @@ M = TypeVar("M")
 class ChannelContext(Generic[M]):
     """The facts about one channel, or one session on it, on which the claims of all its parts depend.
 
-    Events are appended to `events`. `knows_start` is whether all frames since the channel was new were seen,
-    `is_unread` whether the broker no longer reads what the client sends, since the channel or the connection is
-    closing, `has_forgotten` whether open messages were forgotten, so that a tag which is not open may still be known
-    to the broker. `mode` is `None` while it is unknown, and `normal` on a new channel. `epoch` counts the openings of
-    its `number`, from 1; 0 if the channel was open before the first frame. `place` is both.
+    Events are appended to `events`. `knows_start` is whether all frames since the channel was new were seen, or its
+    state is known from a snapshot (`is_restored`), `is_unread` whether the broker no longer reads what the client
+    sends, since the channel or the connection is closing, `has_forgotten` whether open messages were forgotten, so that
+    a tag which is not open may still be known to the broker. `mode` is `None` while it is unknown, and `normal` on a
+    new channel. `epoch` counts the openings of its `number`, from 1; 0 if the channel was open before the first frame.
+    `place` is both.
     """
 
     __slots__ = (
@@ -25,6 +26,7 @@ class ChannelContext(Generic[M]):
         "epoch",
         "events",
         "has_forgotten",
+        "is_restored",
         "is_unread",
         "knows_start",
         "mode",
@@ -51,6 +53,7 @@ class ChannelContext(Generic[M]):
         self.knows_start = knows_start
         self.is_unread = False
         self.has_forgotten = False
+        self.is_restored = False
         self.normal = normal
         self.mode: M | None = normal if knows_start else None
 

@@ -4,17 +4,18 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Sequence
-from typing import Generic, TypeVar
+from typing import ClassVar, Generic, TypeVar
 
 from amqproxy.peer import Peer
 from amqproxy.taps.note import Note
 from amqproxy.taps.trace.activity import Activity
 from amqproxy.taps.trace.budget import MAX_MEMORY, Budget, Budgets
 from amqproxy.taps.trace.event_queue import EventQueue, Listener
-from amqproxy.taps.trace.events import ConnectionClosed, HistoryLost, Method, TraceEvent
+from amqproxy.taps.trace.events import ConnectionClosed, HistoryLost, Method, StateRestored, TraceEvent
 from amqproxy.taps.trace.handshake_facts import HandshakeFacts
 from amqproxy.taps.trace.held_frames import F, HeldFrames
 from amqproxy.taps.trace.open_tags import MAX_SPANS
+from amqproxy.taps.trace.snapshot import ConnectionSnapshot
 from amqproxy.taps.trace.traced_channel import TracedChannel
 
 C = TypeVar("C", bound=TracedChannel)
@@ -36,6 +37,9 @@ class ConnectionTrace(ABC, Generic[F, C]):
     `activity` the times of the peers' last frames.
     """
 
+    PROTOCOL: ClassVar[str]
+    """Name of the protocol, as in a `ProtocolHeader`."""
+
     __slots__ = (
         "_body",
         "_budgets",
@@ -45,6 +49,7 @@ class ConnectionTrace(ABC, Generic[F, C]):
         "_is_closed",
         "_is_joined",
         "_is_open",
+        "_is_restored",
         "_is_unread",
         "_latest_ts_ns",
         "_on_frame",
@@ -76,6 +81,7 @@ class ConnectionTrace(ABC, Generic[F, C]):
         self.facts = HandshakeFacts()
         self.activity = Activity()
         self._is_joined: bool | None = None
+        self._is_restored = False
         self._is_open: bool | None = False
         self._is_closed = False
         self._is_unread = False
@@ -86,6 +92,49 @@ class ConnectionTrace(ABC, Generic[F, C]):
     def listen(self, listener: Listener) -> None:
         """Show events to `listener` after each frame; see `EventQueue`."""
         self._queue.listen(listener)
+
+    @property
+    def knows_state(self) -> bool:
+        """Whether the connection's state is known: from its beginning, or from a snapshot, without a loss since."""
+        return self._is_restored or self._is_joined is False
+
+    def restore(self, snapshot: ConnectionSnapshot) -> list[TraceEvent]:
+        """Take the state of the connection after all frames that were fed so far, unless it is known.
+
+        All that is open is reported as unknown before. Raises `ValueError` if the snapshot is impossible.
+        """
+        if self.knows_state:
+            return []
+        snapshot.check()
+        if snapshot.protocol != self.PROTOCOL:
+            raise ValueError(f"a snapshot of {snapshot.protocol} in a connection of {self.PROTOCOL}")
+        if self._is_joined is not None:
+            self._forget(snapshot.ts_ns)
+            self._drop_channels()
+        self._is_joined = self._is_restored = True
+        self._is_open = snapshot.is_open
+        self._is_closed = self._is_unread = bool(snapshot.closing)
+        self.facts.restore(snapshot.handshake)
+        try:
+            self._restore(snapshot)
+        except ValueError:
+            self._forget(snapshot.ts_ns)
+            self._drop_channels()
+            raise
+        self._events.append(StateRestored(snapshot.ts_ns))
+        return self._queue.take()
+
+    @abstractmethod
+    def snapshot(self, ts_ns: int) -> ConnectionSnapshot:
+        """Return the state of the connection after all frames that were fed so far."""
+
+    @abstractmethod
+    def _restore(self, snapshot: ConnectionSnapshot) -> None:
+        """Take the channels and requests of a snapshot of this protocol."""
+
+    @abstractmethod
+    def _drop_channels(self) -> None:
+        """Remove all channels, on which nothing is open."""
 
     @property
     def reopened_channels(self) -> list[int]:
@@ -202,6 +251,7 @@ class ConnectionTrace(ABC, Generic[F, C]):
     def _forget(self, ts_ns: int) -> None:
         """Forget everything that later frames would be linked to."""
         self._is_joined = True
+        self._is_restored = False
         self._is_open = self._is_open or None
         for channel in self._all_channels():
             channel.lose(ts_ns)

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from typing import NamedTuple
 
 from amqproxy.amqp091.methods import BasicConsume
 from amqproxy.taps.trace.budget import Budget
+from amqproxy.taps.trace.snapshot import ConsumerSnapshot
 
 CONSUMER_COST = 1024
 """Memory charged for a consumer, in bytes: its tag and the name of its queue have up to 255 each."""
@@ -119,6 +121,36 @@ class Consumers:
         """Record that the broker has cancelled a consumer; ignored if the tag may stand for several."""
         if len(self._by_tag.get(tag, ())) == 1:
             self._keep(tag, after=self._sent)
+
+    def snapshots(self) -> tuple[ConsumerSnapshot, ...]:
+        """Return the consumers for a snapshot."""
+        return tuple(
+            ConsumerSnapshot(
+                tag=each.tag,
+                queue=each.queue,
+                no_ack=each.consume.no_ack,
+                exclusive=each.consume.exclusive,
+                number=each.number,
+            )
+            for alike in self._by_tag.values()
+            for each in alike
+        )
+
+    def restore(self, snapshots: Iterable[ConsumerSnapshot], *, is_complete: bool, sent: int) -> None:
+        """Take the consumers of a snapshot; the client has sent `sent` requests that begin or end consumers."""
+        self._is_complete = is_complete
+        for each in snapshots:
+            consume = BasicConsume(
+                queue=each.queue or "", consumer_tag=each.tag, no_ack=each.no_ack, exclusive=each.exclusive
+            )
+            self._add(each.tag, each.number, consume, None)
+            sent = max(sent, each.number)
+        self._sent = sent
+
+    @property
+    def is_complete(self) -> bool:
+        """Whether all consumers are known that may exist."""
+        return self._is_complete
 
     def find(self, tag: str) -> tuple[ObservedConsumer, ...]:
         """Return the consumers that a delivery with this tag may be for; empty if they are unknown."""

@@ -108,6 +108,12 @@ class PartialContent:
                 self._body += payload[: self._most - len(self._body)]
         return not remaining
 
+    def restore(self, size: int, properties: Properties, remaining: int) -> None:
+        """Take a header that came before; the beginning of the body is unknown unless all of it remains."""
+        self.add_header(size, properties)
+        if remaining < size:
+            self.add_body(size - remaining, b"")
+
     @property
     def wants_body(self) -> bool:
         return self._hash is not None or len(self._body) < self._most

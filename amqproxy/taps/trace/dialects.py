@@ -13,6 +13,10 @@ UNKNOWN = Trace
 """Trace of a connection whose protocol no frame has shown."""
 
 
+TRACES: dict[str, type[ConnectionTrace[Any, Any]]] = {each.PROTOCOL: each for each in (Trace, Amqp010Trace)}
+"""Trace of each protocol, by its name."""
+
+
 def trace_of(frame: Any) -> type[ConnectionTrace[Any, Any]]:
     """Return the kind of trace that takes frames of this protocol."""
     return Amqp010Trace if isinstance(frame, Amqp010Frame) else Trace

@@ -316,6 +316,10 @@ class HistoryLost(MixedEventBase, frozen=True, kw_only=True):
     reason: str
 
 
+class StateRestored(EventBase, frozen=True, kw_only=True):
+    """A snapshot's state, taken by a trace that has joined, or has lost history: what came before was not seen."""
+
+
 TraceEvent: TypeAlias = (
     ConnectionOpened
     | BlockingStarted
@@ -333,4 +337,5 @@ TraceEvent: TypeAlias = (
     | DeliveriesSettled
     | FlowChanged
     | HistoryLost
+    | StateRestored
 )

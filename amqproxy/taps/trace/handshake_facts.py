@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from amqproxy.taps.trace.events import ConnectionOpened
+from amqproxy.taps.trace.snapshot import HandshakeSnapshot
 
 STEPS = frozenset(
     f"connection.{step}" for step in ("start", "start-ok", "secure", "secure-ok", "tune", "tune-ok", "open", "open-ok")
@@ -43,6 +44,15 @@ class HandshakeFacts:
         self.frame_max: int | None = None
         self.heartbeat: int | None = None
         self.step: str | None = None
+
+    def restore(self, snapshot: HandshakeSnapshot) -> None:
+        """Take the facts of a snapshot."""
+        for name in HandshakeSnapshot.__struct_fields__:
+            setattr(self, name, getattr(snapshot, name))
+
+    def snapshot(self) -> HandshakeSnapshot:
+        """Return the facts for a snapshot."""
+        return HandshakeSnapshot(**{name: getattr(self, name) for name in HandshakeSnapshot.__struct_fields__})
 
     def take_step(self, method: str) -> None:
         """Note the method with that name, if it is one of a handshake."""

@@ -68,6 +68,20 @@ class OpenTags:
         """The range of the oldest open tag."""
         return self._spans[0] if self._spans else None
 
+    @property
+    def spans(self) -> tuple[Span, ...]:
+        """Ranges of all open tags, the oldest first."""
+        return tuple(self._spans)
+
+    def restore(self, spans: tuple[Span, ...], last: int) -> bool:
+        """Open the newest of `spans`, as the budget allows; return whether these are all. `last` is the newest tag."""
+        fitting = spans[max(0, len(spans) - max(0, self._budget.left)) :]
+        self._budget.left -= len(fitting)
+        self._spans = list(fitting)
+        self.count = sum([span.count for span in fitting])
+        self.last = max(last, fitting[-1].last if fitting else 0)
+        return len(fitting) == len(spans)
+
     def add(self, tag: int, ts_ns: int, consumer_tag: str | None = None) -> None:
         """Open a tag, which must be above all earlier ones."""
         assert tag > self.last

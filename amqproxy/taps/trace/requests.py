@@ -170,6 +170,11 @@ class PendingRequests:
     def _of_tags(self) -> list[TimedRequest]:
         return [each for alike in self._by_tag.values() for each in alike.requests]
 
+    def find(self) -> None:
+        """Begin again without requests, none of which is unknown."""
+        self.clear()
+        self._is_lost = False
+
     def lose(self) -> None:
         """Forget all requests, and match no more: requests or replies were missed."""
         self.clear()

@@ -46,7 +46,7 @@ class TracedChannel(ABC):
     @property
     def knows_start(self) -> bool:
         """Whether all frames since the channel, or the session, was new were seen."""
-        return self._context.knows_start
+        return self._context.knows_start and not self._context.is_restored
 
     @property
     def epoch(self) -> int:

@@ -28,6 +28,7 @@ from amqproxy.amqp010.controls import (
 from amqproxy.amqp010.errors import ProtocolError
 from amqproxy.amqp010.frame import COMMAND, CONTROL, Frame
 from amqproxy.amqp010.methods import BY_NAME, Control
+from amqproxy.amqp010.protocol_header import NAME
 from amqproxy.amqp010.sequence import SequenceSet
 from amqproxy.peer import CLIENT, SERVER, Peer
 from amqproxy.taps.trace.amqp010.attachment_trace import AttachmentTrace
@@ -36,6 +37,7 @@ from amqproxy.taps.trace.amqp010.early_frames import EarlyFrames
 from amqproxy.taps.trace.amqp010.handshake import Amqp010Handshake
 from amqproxy.taps.trace.connection_trace import ConnectionTrace
 from amqproxy.taps.trace.events import TraceEvent
+from amqproxy.taps.trace.snapshot import ConnectionSnapshot
 
 HEARTBEAT = BY_NAME["connection.heartbeat"].index
 
@@ -84,6 +86,8 @@ class ChannelSessions:
 class Amqp010Trace(ConnectionTrace[Frame, AttachmentTrace]):
     """Trace of one 0-10 connection; a newly attached session is a different one, so that no channel is reopened."""
 
+    PROTOCOL = NAME
+
     __slots__ = ("_branches", "_by_channel", "_handshake")
 
     def __init__(self, **options: Any) -> None:
@@ -91,6 +95,20 @@ class Amqp010Trace(ConnectionTrace[Frame, AttachmentTrace]):
         self._branches = Branches()
         super().__init__(**options)
         self._handshake = Amqp010Handshake(self.facts)
+
+    def snapshot(self, ts_ns: int) -> ConnectionSnapshot:
+        return ConnectionSnapshot(
+            ts_ns=ts_ns, protocol=self.PROTOCOL, handshake=self.facts.snapshot(), is_open=self._is_open
+        )
+
+    def restore(self, snapshot: ConnectionSnapshot) -> list[TraceEvent]:
+        return []
+
+    def _restore(self, snapshot: ConnectionSnapshot) -> None:
+        pass
+
+    def _drop_channels(self) -> None:
+        pass
 
     def end_channel(self, number: int, ts_ns: int) -> list[TraceEvent]:
         """End all sessions on a channel, and report everything still open on them."""

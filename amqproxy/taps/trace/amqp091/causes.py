@@ -79,6 +79,7 @@ class RecentMethods:
         methods = self._methods
         if any(each is request for each, _ in methods):
             self._dropped.clear()
+            self._is_lost = False  # the methods after the request were all seen
             while methods:
                 method, cost = methods.pop(0)
                 self._budget.give(cost)

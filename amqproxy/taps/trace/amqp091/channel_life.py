@@ -39,6 +39,23 @@ class ChannelLife:
         """Whether the client has not answered the broker's channel.close."""
         return SERVER in self._closes
 
+    @property
+    def closing(self) -> tuple[str, ...]:
+        """The peers that have sent a channel.close that is unanswered."""
+        return tuple(str(peer) for peer in Peer if peer in self._closes)
+
+    @property
+    def opening_ts_ns(self) -> int | None:
+        """Time of the client's channel.open, if that is unanswered."""
+        return None if self.is_opened else self._opened_ts_ns
+
+    def restore(self, closing: tuple[str, ...], opened_ts_ns: int | None) -> None:
+        """Take the peers that have sent channel.close, and the time of channel.open if that is unanswered."""
+        self._closes = {Peer(each) for each in closing}
+        self._context.is_unread = bool(closing)
+        self._opened_ts_ns = opened_ts_ns
+        self.is_opened = opened_ts_ns is None
+
     def open(self, ts_ns: int) -> None:
         """Note the client's channel.open."""
         self._opened_ts_ns = ts_ns

@@ -4,7 +4,10 @@ from __future__ import annotations
 
 from typing import Any
 
+from amqproxy.amqp091.errors import ProtocolError
+from amqproxy.amqp091.frame import METHOD, Frame, encode_frame
 from amqproxy.amqp091.methods import (
+    METHODS,
     BasicCancel,
     BasicCancelOk,
     BasicConsume,
@@ -15,13 +18,14 @@ from amqproxy.amqp091.methods import (
     QueueDeclare,
     QueueDeclareOk,
 )
-from amqproxy.amqp091.transitions import ANSWERS, CLIENT, SERVER, Peer
+from amqproxy.amqp091.transitions import ANSWERS, CLIENT, REPLIES, SERVER, Peer
 from amqproxy.taps.trace.amqp091.causes import RecentMethods
 from amqproxy.taps.trace.amqp091.frame_order import Missing
 from amqproxy.taps.trace.channel_context import ChannelContext
-from amqproxy.taps.trace.consumers import Consumers, DeclaredQueue, LastQueue
+from amqproxy.taps.trace.consumers import Consumers, DeclaredQueue, LastQueue, queue_name
 from amqproxy.taps.trace.events import RequestAnswered, RequestSent, RequestUnanswered
 from amqproxy.taps.trace.requests import PendingRequests, TimedRequest
+from amqproxy.taps.trace.snapshot import ChannelSnapshot, RequestSnapshot
 
 _CONSUME = Missing(frozenset(("basic.consume",)))
 
@@ -119,6 +123,52 @@ class RequestTrace:
         if found is not None:
             self.consumers.end(reply.consumer_tag, found.number)
 
+    # --- snapshots
+
+    def in_snapshot(self) -> tuple[RequestSnapshot, ...] | None:
+        """Return the unanswered requests of both peers; `None` if some are unknown."""
+        found = []
+        for sender, pending in self._pending.items():
+            requests = pending.in_order()
+            if requests is None:
+                return None
+            found += [snapshot_of(sender, each) for each in requests]
+        return tuple(found)
+
+    @property
+    def last_queue(self) -> str | None:
+        """The queue that the channel has declared last, if its name is known."""
+        return queue_name("", self._last_queue)
+
+    def restore(self, snapshot: ChannelSnapshot, *, knows_requests: bool) -> list[TimedRequest]:
+        """Take the consumers and requests of a snapshot, and return the client's requests."""
+        self._last_queue = snapshot.last_queue
+        found: list[TimedRequest] = []
+        declared: tuple[int, LastQueue] = 0, None
+        sent = 0
+        if knows_requests:
+            for pending in self._pending.values():
+                pending.find()
+            for each in snapshot.requests:
+                method = decoded(snapshot.number, each.method)
+                last: LastQueue = each.last_queue
+                if method.name not in REPLIES:
+                    raise ValueError(f"{method.name} in a snapshot is not a request")
+                if isinstance(method, QueueDeclare):
+                    last = method.queue or DeclaredQueue()
+                    declared = each.ts_ns, last
+                elif last is None and each.ts_ns > declared[0]:  # methods of one read may be in another order
+                    last = declared[1]
+                sender, number = Peer(each.sender), each.number or 0
+                self._pending[sender].add(each.ts_ns, method, size=len(each.method) + 8, last=last, number=number)
+                sent = max(sent, number)
+                if sender is CLIENT:
+                    found.append(TimedRequest(each.ts_ns, method))
+            if self._last_queue is None:
+                self._last_queue = declared[1]
+        self.consumers.restore(snapshot.consumers, is_complete=snapshot.knows_consumers, sent=sent)
+        return found
+
     # --- the end, and forgetting
 
     def end(self, ts_ns: int) -> None:
@@ -138,3 +188,25 @@ class RequestTrace:
         self._recent.lose()
         for pending in self._pending.values():
             pending.lose()
+
+
+def snapshot_of(sender: Peer, request: TimedRequest) -> RequestSnapshot:
+    """Return a pending request of `sender` for a snapshot."""
+    return RequestSnapshot(
+        ts_ns=request.ts_ns,
+        sender=str(sender),
+        method=request.request.encode(),
+        number=request.number or None,
+        last_queue=queue_name("", request.last),
+    )
+
+
+def decoded(channel: int, payload: bytes) -> Method:
+    """Return the method with this payload. Raises `ValueError` if it is malformed."""
+    if len(payload) < 4 or int.from_bytes(payload[:4]) not in METHODS:
+        raise ValueError(f"{payload[:4].hex()} begins a method in a snapshot: there is no such method")
+    try:
+        method: Method = Frame(encode_frame(METHOD, channel, payload)).method
+    except ProtocolError as error:
+        raise ValueError(f"a method in a snapshot is malformed: {error.reply_text}") from error
+    return method

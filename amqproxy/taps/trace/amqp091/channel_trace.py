@@ -8,7 +8,8 @@ from typing import Any
 import msgspec
 
 from amqproxy.amqp091.channel import ChannelMode
-from amqproxy.amqp091.frame import BODY, HEADER, Frame
+from amqproxy.amqp091.errors import ProtocolError
+from amqproxy.amqp091.frame import BODY, HEADER, Frame, encode_frame
 from amqproxy.amqp091.methods import (
     BasicAck,
     BasicCancel,
@@ -40,10 +41,11 @@ from amqproxy.amqp091.methods import (
     TxSelect,
     TxSelectOk,
 )
+from amqproxy.amqp091.properties import NO_PROPERTIES, ContentHeader
 from amqproxy.amqp091.transitions import ANSWERS, CLIENT, REPLIES, SENDERS, SERVER, Peer
 from amqproxy.taps.trace.amqp091.causes import named_method, only_cause
 from amqproxy.taps.trace.amqp091.channel_life import ChannelLife
-from amqproxy.taps.trace.amqp091.channel_requests import RequestTrace
+from amqproxy.taps.trace.amqp091.channel_requests import RequestTrace, decoded
 from amqproxy.taps.trace.amqp091.deliveries import DeliveryTrace
 from amqproxy.taps.trace.amqp091.frame_order import Missing
 from amqproxy.taps.trace.amqp091.publishes import PublishTrace
@@ -53,11 +55,15 @@ from amqproxy.taps.trace.channel_context import ChannelContext
 from amqproxy.taps.trace.content import PartialContent
 from amqproxy.taps.trace.events import HistoryLost, Settlement, TraceEvent
 from amqproxy.taps.trace.requests import TimedRequest
+from amqproxy.taps.trace.snapshot import ChannelSnapshot, ContentSnapshot
 from amqproxy.taps.trace.traced_channel import TracedChannel
 
 BODY_TOO_LONG = "a body that was announced with"
 FROM_CLIENT = "from the client, which only a server sends"
 """Part of the reasons why the broker stops reading what a client sends on a channel."""
+
+HEADER_SIZE = 14
+"""Size in bytes of the fixed part of a content header. Section 4.2.6.1."""
 
 MISSING_OPEN = Missing(frozenset(("channel.open",)))
 """The channel.open that the broker's frames wait for on a channel that the client has not opened."""
@@ -77,6 +83,7 @@ class ChannelTrace(TracedChannel):
         "_requests",
         "_spans",
         "_transactions",
+        "_unreported",
     )
 
     _context: ChannelContext[ChannelMode]
@@ -106,6 +113,8 @@ class ChannelTrace(TracedChannel):
         self._body = body
         self._digests = digests
         self._contents: dict[Peer, PartialContent] = {}
+        self._unreported: dict[Peer, Method | None] = {}
+        """Contents under way of which too little is known for a report."""
         if not knows_start:
             self._forget()
 
@@ -134,6 +143,102 @@ class ChannelTrace(TracedChannel):
     def queue_of(self, consumer_tag: str) -> str | None:
         found = self._requests.consumers.find(consumer_tag)
         return found[0].queue if len(found) == 1 else None
+
+    # --- snapshots
+
+    def snapshot(self, *, is_unread: bool) -> ChannelSnapshot:
+        """Return the state of the channel, on a connection that the broker no longer reads if it `is_unread`.
+
+        Its mode is `None` if anything else is unknown that outcomes depend on.
+        """
+        context, life = self._context, self._life
+        requests = self._requests.in_snapshot()
+        delivered, unacked = self._deliveries.in_snapshot()
+        published, before, unconfirmed = self._publishes.in_snapshot()
+        is_known = context.knows_start and self._transactions.is_idle and requests is not None
+        if context.is_unread and not (is_unread or life.closing):
+            is_known = False
+        consumers = self._requests.consumers
+        return ChannelSnapshot(
+            number=context.number,
+            epoch=context.epoch,
+            mode=str(context.mode) if is_known else None,
+            published=published,
+            published_before=before,
+            delivered=delivered,
+            unconfirmed=unconfirmed if is_known else (),
+            unacked=unacked if is_known else (),
+            has_forgotten=context.has_forgotten or not (is_known and self._deliveries.is_sure),
+            consumers=consumers.snapshots(),
+            knows_consumers=consumers.is_complete,
+            requests=requests or () if is_known else (),
+            contents=tuple(self._content_in_snapshot(sender, each) for sender, each in self._contents.items()),
+            last_queue=self._requests.last_queue,
+            opening_ts_ns=life.opening_ts_ns,
+            closing=life.closing,
+        )
+
+    def _content_in_snapshot(self, sender: Peer, content: PartialContent) -> ContentSnapshot:
+        header = ContentHeader(content.size, content.properties).encode() if content.has_header else None
+        got = self._deliveries.got if isinstance(content.method, BasicGetOk) else None
+        return ContentSnapshot(
+            sender=str(sender),
+            method=content.method.encode(),
+            remaining=content.remaining if content.has_header else None,
+            header=header,
+            queue=None if got is None else got.queue,
+            awaits=None if got is None else got.awaits,
+            latency_ns=None if got is None else got.latency_ns,
+        )
+
+    def restore(self, snapshot: ChannelSnapshot) -> None:
+        """Take the state of a channel of which nothing was seen. Raises `ValueError` if it is impossible."""
+        if snapshot.published < 0 or (snapshot.delivered or 0) < 0:
+            raise ValueError(f"channel {snapshot.number} has {snapshot.published} publishes, expected at least 0")
+        context = self._context
+        context.is_restored = True
+        context.has_forgotten = snapshot.has_forgotten
+        context.mode = None if snapshot.mode is None else ChannelMode(snapshot.mode)
+        context.knows_start = is_known = context.mode is not None
+        requests = self._requests.restore(snapshot, knows_requests=is_known)
+        self._life.restore(snapshot.closing, snapshot.opening_ts_ns)
+        ends = sum(isinstance(each.request, (TxCommit, TxRollback)) for each in requests)
+        self._transactions.restore(ends)
+        for each in snapshot.contents:
+            self._restore_content(each)
+        if is_known:
+            if ends:  # they end with a transaction, it is unknown with which
+                snapshot = msgspec.structs.replace(snapshot, unconfirmed=())
+            self._publishes.restore(snapshot, is_complete=not self._unreported)
+            self._deliveries.restore(snapshot, sum(isinstance(each.request, BasicRecover) for each in requests))
+
+    def _restore_content(self, snapshot: ContentSnapshot) -> None:
+        number, sender = self._context.number, Peer(snapshot.sender)
+        method = None if snapshot.method is None else decoded(number, snapshot.method)
+        if method is not None and not (method.carries_content and sender in SENDERS[method.name]):
+            raise ValueError(f"{method.name} in a snapshot is not a message of the {sender}")
+        content = PartialContent(method or BasicPublish(), self._body, is_digested=self._digests)
+        if snapshot.remaining is not None:
+            header = None if snapshot.header is None else decoded_header(number, snapshot.header)
+            if header is not None and snapshot.remaining > header.body_size:
+                raise ValueError(f"{snapshot.remaining} bytes of a body remain, which has {header.body_size}")
+            size = snapshot.remaining if header is None else header.body_size
+            content.restore(size, NO_PROPERTIES if header is None else header.properties, snapshot.remaining)
+        if method is None or (snapshot.remaining is not None and snapshot.header is None):
+            self._unreported[sender] = method
+        self._contents[sender] = content
+        if isinstance(method, BasicGetOk):
+            self._deliveries.restore_get(snapshot.queue, snapshot.awaits, snapshot.latency_ns)
+
+    def _complete_unreported(self, sender: Peer, method: Method | None, ts_ns: int) -> bool:
+        """Take a message whose beginning was not seen; return whether it is open."""
+        if sender is CLIENT:
+            return self._publishes.complete_unknown(ts_ns)
+        if isinstance(method, (BasicDeliver, BasicGetOk)):
+            return self._deliveries.complete_unknown(method, ts_ns)
+        return False
+
+    # --- frames
 
     def feed(self, sender: Peer, frame: Frame, ts_ns: int) -> bool:
         """Take a frame; return `True` if the channel is closed with it. Raises `ProtocolError` if it is malformed."""
@@ -211,6 +316,7 @@ class ChannelTrace(TracedChannel):
     def _forget(self) -> None:
         """Forget the contents, consumers, mandatory publishes and requests that later frames would be linked to."""
         self._contents.clear()
+        self._unreported.clear()
         self._deliveries.forget()
         self._publishes.forget_mandatory()
         self._requests.forget()
@@ -238,6 +344,10 @@ class ChannelTrace(TracedChannel):
     def _complete(self, sender: Peer, ts_ns: int) -> None:
         """Report a method whose content is complete."""
         content = self._contents.pop(sender)
+        if sender in self._unreported:
+            if self._complete_unreported(sender, self._unreported.pop(sender), ts_ns):
+                self._keep_budget(ts_ns)
+            return
         match content.method:
             case BasicPublish() as publish:
                 is_open = self._publishes.publish(publish, content, ts_ns)
@@ -260,6 +370,7 @@ class ChannelTrace(TracedChannel):
             return False
         if self._contents:
             self._contents.pop(sender, None)  # an incomplete content gets no more frames
+            self._unreported.pop(sender, None)
         if sender is CLIENT:
             if self._context.is_unread:
                 self._feed_unread(method, size, ts_ns)
@@ -283,6 +394,7 @@ class ChannelTrace(TracedChannel):
     def _stop_reading_content(self, reason: str, ts_ns: int) -> None:
         """Stop following a channel: the client sends content that RabbitMQ reads without end, or before it closes."""
         self._contents.pop(CLIENT, None)
+        self._unreported.pop(CLIENT, None)
         context = self._context
         context.is_unread = True
         self._add(HistoryLost(ts_ns, *context.place, sender=CLIENT, reason=reason))
@@ -390,3 +502,14 @@ _HANDLERS: dict[Peer, dict[type[Method], _Handler]] = {
     },
 }
 """Handler of each method, by its sender."""
+
+
+def decoded_header(channel: int, payload: bytes) -> ContentHeader:
+    """Return the header with this payload. Raises `ValueError` if it is malformed."""
+    if len(payload) < HEADER_SIZE:
+        raise ValueError(f"a header in a snapshot has {len(payload)} bytes, expected at least {HEADER_SIZE}")
+    try:
+        header: ContentHeader = Frame(encode_frame(HEADER, channel, payload)).header
+    except ProtocolError as error:
+        raise ValueError(f"a header in a snapshot is malformed: {error.reply_text}") from error
+    return header

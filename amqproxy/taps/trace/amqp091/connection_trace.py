@@ -26,10 +26,12 @@ from amqproxy.amqp091.methods import (
     ConnectionUpdateSecret,
     Method,
 )
+from amqproxy.amqp091.protocol_header import NAME
 from amqproxy.amqp091.transitions import ANSWERS, CLIENT, SENDERS, SERVER, Peer
 from amqproxy.taps.note import Note
 from amqproxy.taps.trace.amqp091 import handshake
 from amqproxy.taps.trace.amqp091.causes import RecentMethods, named_method, only_cause
+from amqproxy.taps.trace.amqp091.channel_requests import decoded, snapshot_of
 from amqproxy.taps.trace.amqp091.channel_trace import MISSING_OPEN, ChannelTrace
 from amqproxy.taps.trace.amqp091.frame_order import FrameOrder, Missing
 from amqproxy.taps.trace.connection_trace import ConnectionTrace
@@ -43,12 +45,15 @@ from amqproxy.taps.trace.events import (
     TraceEvent,
 )
 from amqproxy.taps.trace.requests import PendingRequests
+from amqproxy.taps.trace.snapshot import ConnectionSnapshot
 
 MASKED = b"<masked>"
 
 
 class Trace(ConnectionTrace[Frame, ChannelTrace]):
     """Trace of one 0-9-1 connection."""
+
+    PROTOCOL = NAME
 
     __slots__ = ("_blocked_ts_ns", "_closes", "_previous", "_requests", "_rewritten", "_seen", "_stray")
 
@@ -62,6 +67,44 @@ class Trace(ConnectionTrace[Frame, ChannelTrace]):
         self._seen: set[str] = set()
         self._rewritten: set[int] = set()
         """Channels on which a rule has changed the incomplete publish."""
+
+    def snapshot(self, ts_ns: int) -> ConnectionSnapshot:
+        requests = self._requests.in_order() or ()
+        return ConnectionSnapshot(
+            ts_ns=ts_ns,
+            protocol=self.PROTOCOL,
+            handshake=self.facts.snapshot(),
+            is_open=self._is_open,
+            closing=tuple(str(peer) for peer in Peer if peer in self._closes),
+            blocked_since_ns=self._blocked_ts_ns,
+            channels=tuple(each.snapshot(is_unread=self._is_unread) for each in self._all_channels()),
+            requests=tuple(snapshot_of(CLIENT, each) for each in requests),
+        )
+
+    def _restore(self, snapshot: ConnectionSnapshot) -> None:
+        self._blocked_ts_ns = snapshot.blocked_since_ns
+        self._closes = {Peer(each) for each in snapshot.closing}
+        self._requests.find()
+        self._stray.lose()
+        for each in snapshot.channels:
+            number = each.number
+            if number in self.channels:
+                if not number or number in self._previous or not self.channels[number].is_closing:
+                    raise ValueError(f"channel {number} is in a snapshot twice")
+                self._previous[number] = self.channels.pop(number)
+            channel = self._add_channel(number, knows_start=False, epoch=each.epoch)
+            channel.restore(each)
+            if self._is_unread:
+                channel.stop_reading()
+        for request in snapshot.requests:
+            method = decoded(0, request.method)
+            self._requests.add(request.ts_ns, method, size=len(request.method) + 8)
+
+    def _drop_channels(self) -> None:
+        self._previous.clear()
+        for number, channel in self.channels.items():
+            self._epochs[number] = channel.epoch
+        self.channels.clear()
 
     @property
     def reopened_channels(self) -> list[int]:
@@ -199,7 +242,7 @@ class Trace(ConnectionTrace[Frame, ChannelTrace]):
             return
         del self._previous[number]
 
-    def _add_channel(self, number: int, *, knows_start: bool) -> ChannelTrace:
+    def _add_channel(self, number: int, *, knows_start: bool, epoch: int | None = None) -> ChannelTrace:
         before = self.channels.get(number)
         last = self._epochs.pop(number, None) if before is None else before.epoch
         channel = ChannelTrace(
@@ -207,7 +250,7 @@ class Trace(ConnectionTrace[Frame, ChannelTrace]):
             self._events,
             self._budgets,
             knows_start=knows_start,
-            epoch=int(knows_start) if last is None else last + 1,
+            epoch=epoch if epoch is not None else int(knows_start) if last is None else last + 1,
             body=self._body,
             digests=self._digests,
         )

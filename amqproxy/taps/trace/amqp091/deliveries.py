@@ -14,6 +14,7 @@ from amqproxy.taps.trace.content import PartialContent
 from amqproxy.taps.trace.events import DeliveriesSettled, MessageDelivered, Settlement
 from amqproxy.taps.trace.open_tags import OpenTags, Span
 from amqproxy.taps.trace.requests import TimedRequest
+from amqproxy.taps.trace.snapshot import ChannelSnapshot
 
 MAX_UNSURE = 1024
 """Limit on the consumers of one channel that are remembered as perhaps needing no acknowledgement."""
@@ -74,6 +75,48 @@ class DeliveryTrace:
     def is_unacked(self, tag: int) -> bool:
         """Whether the delivery with this tag is open."""
         return tag in self._unacked
+
+    def restore(self, snapshot: ChannelSnapshot, recovering: int) -> None:
+        """Take the deliveries of a snapshot, and the number of unanswered basic.recover."""
+        last = snapshot.delivered or 0
+        # Direct replies have the tag of the next delivery: one with the last tag may follow.
+        if not self._unacked.restore(snapshot.unacked, max(0, last - 1)):
+            self._context.has_forgotten = True
+        self._last_tag = max(last, self._unacked.last)
+        self._recovering = recovering
+
+    def in_snapshot(self) -> tuple[int, tuple[Span, ...]]:
+        """Return the last delivery tag, and the deliveries that are open for certain."""
+        return self._last_tag, tuple(span for span in self._unacked.spans if not self._is_unsure(span))
+
+    @property
+    def is_sure(self) -> bool:
+        """Whether it is certain of every open delivery that the client has to settle it."""
+        return not (self._unsure or self._all_unsure)
+
+    @property
+    def got(self) -> _Got:
+        """Facts about the basic.get whose message is being received."""
+        return self._got
+
+    def restore_get(self, queue: str | None, awaits: bool | None, latency_ns: int | None) -> None:
+        """Take the facts about the basic.get whose message is being received."""
+        self._got = _Got(queue, awaits, latency_ns)
+
+    def complete_unknown(self, method: BasicDeliver | BasicGetOk, ts_ns: int) -> bool:
+        """Open a delivery whose size is unknown, without a report, if it has to be settled; return whether it has."""
+        consumer_tag: str | None = None
+        if isinstance(method, BasicDeliver):
+            consumer_tag, _, awaits = self._consumer(method.consumer_tag)
+        else:
+            awaits = self._got.awaits
+        tag = method.delivery_tag
+        self._last_tag = max(self._last_tag, tag)
+        if not awaits or tag <= self._unacked.last:
+            self._context.has_forgotten = self._context.has_forgotten or awaits is not False
+            return False
+        self._unacked.add(tag, ts_ns, consumer_tag)
+        return True
 
     # --- what the broker sends
 

@@ -10,6 +10,7 @@ from amqproxy.taps.trace.channel_context import ChannelContext
 from amqproxy.taps.trace.content import PartialContent
 from amqproxy.taps.trace.events import MessagePublished, MessageReturned, PublishesSettled, Settlement
 from amqproxy.taps.trace.open_tags import OpenTags, Span
+from amqproxy.taps.trace.snapshot import ChannelSnapshot
 
 _CONFIRM_SELECT = Missing(frozenset(("confirm.select",)))
 _PUBLISH = frozenset(("basic.publish",))
@@ -35,6 +36,35 @@ class PublishTrace:
     def unconfirmed(self) -> int:
         """Number of open publishes: not confirmed, or not committed."""
         return self._unconfirmed.count
+
+    def restore(self, snapshot: ChannelSnapshot, *, is_complete: bool) -> None:
+        """Take the publishes of a snapshot, with the numbers of all; `is_complete` is whether no content is unknown."""
+        context = self._context
+        before = snapshot.published_before
+        self.count = self._returnable = before + snapshot.published
+        self._confirms_from = before if context.mode is ChannelMode.CONFIRM else None
+        spans = tuple(_moved(span, before) for span in snapshot.unconfirmed)
+        if not self._unconfirmed.restore(spans, self.count):
+            context.has_forgotten = True
+        are_settled = context.mode is ChannelMode.CONFIRM or not self.count
+        self._mandatory.restore(
+            spans[-1].last if spans else 0, are_settled=are_settled and is_complete and not context.has_forgotten
+        )
+
+    def in_snapshot(self) -> tuple[int, int, tuple[Span, ...]]:
+        """Return the numbers of the last publish, and of the last before confirm.select, and what is open."""
+        before = self._confirms_from or 0
+        return self.count - before, before, tuple(_moved(span, -before) for span in self._unconfirmed.spans)
+
+    def complete_unknown(self, ts_ns: int) -> bool:
+        """Count a publish whose beginning is unknown, without a report; return whether it is open."""
+        context = self._context
+        self.count += 1
+        self._mandatory.lose()
+        if context.mode in (None, ChannelMode.NORMAL):
+            return False
+        self._unconfirmed.add(self.count, ts_ns)
+        return True
 
     def begin_confirms(self) -> None:
         """Note the client's confirm.select: the broker counts the publishes after it."""
@@ -176,3 +206,7 @@ class PublishTrace:
     def forget_mandatory(self) -> None:
         """Forget the mandatory publishes: later returns cannot be linked."""
         self._mandatory.lose()
+
+
+def _moved(span: Span, by: int) -> Span:
+    return Span(span.first + by, span.last + by, span.ts_ns) if by else span

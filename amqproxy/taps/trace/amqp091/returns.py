@@ -57,6 +57,12 @@ class MandatoryPublishes:
         elif self._forgotten != number:
             publishes.append(_Publish(number, *_digests(exchange, routing_key, size, properties)))
 
+    def restore(self, last: int, *, are_settled: bool) -> None:
+        """Begin after the publishes up to `last`, which may be returned until they are settled."""
+        if are_settled:
+            self._forgotten = last
+            self._is_lost = False
+
     def rewrite(self, number: int) -> None:
         """Note that a rule has changed this publish, the last: it may come back with other names or properties."""
         publishes = self._publishes

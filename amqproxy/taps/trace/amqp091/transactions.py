@@ -41,6 +41,15 @@ class TransactionTrace:
         self._settled.append(settled)
         self._context.budgets.spans.left -= len(settled.spans)
 
+    @property
+    def is_idle(self) -> bool:
+        """Whether nothing is settled in a transaction, and every commit and rollback is answered."""
+        return not (self._settled or self._under_way)
+
+    def restore(self, count: int) -> None:
+        """Take `count` unanswered commits and rollbacks of unknown transactions."""
+        self._under_way = [EndedTransaction(0, []) for _ in range(count)]
+
     def commit(self, last_publish: int) -> None:
         """End the current transaction with the client's tx.commit."""
         self._end(last_publish, self._settled)
