@@ -45,8 +45,7 @@ from amqproxy.taps.trace.snapshot import (
     ContentSnapshot,
 )
 from tests.proxy.stage import OPEN, Actor, Stage, staged
-from tests.taps.metering.amqp091.test_message_meter import random_program
-from tests.taps.trace.programs import is_clear, reads, simulated
+from tests.taps.trace.programs import is_clear, random_program, reads, simulated
 from tests.taps.trace.simulation import Simulation
 from tests.taps.trace.traced import frames_of
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from itertools import groupby
+from random import Random
 from typing import Any
 
 from hypothesis import strategies as st
@@ -75,3 +76,19 @@ def is_clear(simulation: Simulation) -> bool:
     return not any(
         life.has_unclear_consumers or any(each.is_ambiguous for each in life.deliveries) for life in simulation.lives
     )
+
+
+def random_program(seed: int) -> list[Step]:
+    """A long one: hypothesis prefers short ones, in which little happens."""
+    random = Random(seed)
+    names, weights = list(WEIGHTS), list(WEIGHTS.values())
+    return [
+        Step(
+            random.choices(names, weights)[0],
+            random.choice((1, 1, 1, *CHANNELS)),
+            random.randrange(256),
+            random.randrange(256),
+            random.random() < 0.5,
+        )
+        for _ in range(random.randrange(50, 400))
+    ]

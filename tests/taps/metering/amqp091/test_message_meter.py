@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections import Counter
-from random import Random
 from typing import Any
 
 import pytest
@@ -50,8 +49,8 @@ from amqproxy.taps.trace.events import (
     Settlement,
     TraceEvent,
 )
-from tests.taps.trace.programs import WEIGHTS, is_clear, reads, simulated
-from tests.taps.trace.simulation import CHANNELS, Simulation, Step
+from tests.taps.trace.programs import is_clear, random_program, reads, simulated
+from tests.taps.trace.simulation import Simulation
 from tests.taps.trace.traced import frames_of
 
 _PUBLISHES = {Settlement.CONFIRMED: Count.CONFIRMED, Settlement.NACKED: Count.NACKED}
@@ -114,22 +113,6 @@ class Metered:
     def found(self) -> dict[str, int]:
         """What is not 0, by its name."""
         return {count.name.lower(): value for count in Count if (value := self.counts.values[count])}
-
-
-def random_program(seed: int) -> list[Step]:
-    """A long one: hypothesis prefers short ones, in which little happens."""
-    random = Random(seed)
-    names, weights = list(WEIGHTS), list(WEIGHTS.values())
-    return [
-        Step(
-            random.choices(names, weights)[0],
-            random.choice((1, 1, 1, *CHANNELS)),
-            random.randrange(256),
-            random.randrange(256),
-            random.random() < 0.5,
-        )
-        for _ in range(random.randrange(50, 400))
-    ]
 
 
 @pytest.mark.parametrize("first", range(0, 400, 20))
