@@ -219,7 +219,7 @@ class FrameLines(FrameWriter):
     """
 
     def __init__(self, body: int = 0, *, has_both_legs: bool = False) -> None:
-        self._body = body
+        super().__init__(body)
         self._has_both_legs = has_both_legs
         self._buffer = bytearray(1 << 16)
         self._out = self._buffer

@@ -20,7 +20,7 @@ class AckTimeout(Detector):
 
     kind = "ack-timeout"
     severity = Severity.ERROR
-    why = "A consumer that settles nothing counts as stuck: its channel ends, and all of its deliveries come again."
+    why = "A consumer that settles nothing counts as stuck: its channel is closed, and its deliveries are requeued."
     remedy = f"{LateAck.remedy} A delivery that nothing settles is a forgotten ack: look at the consumer's error paths."
 
     @on(ChannelClosed)

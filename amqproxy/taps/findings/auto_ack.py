@@ -15,7 +15,7 @@ class AutoAckOfDurableQueue(Detector):
 
     kind = "auto-ack"
     severity = Severity.WARNING
-    why = "The broker forgets a message as it sends it: what the client has not worked on when it stops is lost."
+    why = "The broker forgets a message as it sends it: what the client has not processed when it stops is lost."
     remedy = (
         "Consume with acknowledgements (no_ack = false), or declare a transient queue where losing messages is fine."
     )

@@ -86,7 +86,7 @@ class ConsumerCancelled(ProcessDetector):
 
     kind = "consumer-cancelled"
     severity = Severity.WARNING
-    why = "The consumer gets nothing more: a client that does not handle this waits for ever, and looks healthy."
+    why = "The consumer gets no more messages: a client that does not handle this waits forever, and looks healthy."
     remedy = (
         "Handle basic.cancel (announce the capability consumer_cancel_notify, set the library's callback): declare and "
         "consume again, or stop; without basic.cancel, the session may end with resource-deleted. Delete only queues "

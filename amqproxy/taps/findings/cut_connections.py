@@ -13,7 +13,7 @@ class CutConnection(Detector):
 
     kind = "connection-cut"
     severity = Severity.WARNING
-    why = "Nobody knows whether the broker has the open publishes; open deliveries come again, done or not."
+    why = "Nobody knows whether the broker has the open publishes; open deliveries are redelivered, processed or not."
     remedy = (
         "Close connections before a program ends; publish again what was not confirmed, and make consumers idempotent."
     )

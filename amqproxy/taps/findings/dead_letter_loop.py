@@ -18,7 +18,7 @@ class DeadLetterLoop(Detector):
 
     kind = "dead-letter-loop"
     severity = Severity.WARNING
-    why = "A message that always fails is retried for ever: it takes the place of others, and x-death says how often."
+    why = "A message that always fails is retried forever: it delays others, and x-death counts the rounds."
     remedy = (
         "Look at the count in x-death before rejecting, and park or drop a message after some retries; or use a quorum "
         "queue with a delivery-limit."

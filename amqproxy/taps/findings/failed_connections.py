@@ -40,8 +40,8 @@ class FailedConnection(Detector):
 
     kind = "connection-error"
     severity = Severity.ERROR
-    why = "All of the connection's channels are gone: consumers end, unacknowledged deliveries come again."
-    remedy = "Mend what the text names; an error of the protocol comes from the client library, or from rules between."
+    why = "All of the connection's channels are closed: consumers end, unacknowledged deliveries are requeued."
+    remedy = "Correct what the text names; a protocol error comes from the client library, or from a rule."
 
     @on(ConnectionClosed)
     def _on_closed(self, event: ConnectionClosed) -> str | None:

@@ -17,8 +17,8 @@ class FailedOperation(Detector):
 
     kind = "channel-error"
     severity = Severity.ERROR
-    why = "All that was open on the channel is gone: consumers end, unacknowledged deliveries come again."
-    remedy = "Mend what the text names; passive declares that may fail belong on a channel of their own."
+    why = "The channel's consumers end, and its unacknowledged deliveries are requeued."
+    remedy = "Correct what the text names; passive declares that may fail belong on a channel of their own."
 
     @on(ChannelClosed)
     def _on_closed(self, event: ChannelClosed) -> str | None:

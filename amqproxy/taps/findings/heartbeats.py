@@ -21,7 +21,7 @@ class HeartbeatsOff(Detector):
 
     kind = "heartbeats-off"
     severity = Severity.WARNING
-    why = "A peer that is gone without a word stays connected for hours: its consumers keep their messages."
+    why = "A peer that has vanished stays connected for hours: its consumers keep their messages."
     remedy = "Leave heartbeats on; 60 s is usual, 5 s the least that is safe."
 
     _is_off = False

@@ -19,7 +19,7 @@ class LargeMessage(Detector):
     kind = "large-message"
     severity = Severity.WARNING
     why = "It is copied at each step and holds up what follows on its connection; RabbitMQ 4 by default refuses it."
-    remedy = "Put the payload into a store for objects, and publish where it is."
+    remedy = "Put the payload into an object store, and publish its address."
 
     @on(MessagePublished)
     def _on_published(self, event: MessagePublished) -> str | None:

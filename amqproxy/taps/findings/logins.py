@@ -53,8 +53,8 @@ class RefusedLogin(Detector):
 
     kind = "login-refused"
     severity = Severity.ERROR
-    why = "A client with wrong credentials tries again and again, and logs in nowhere."
-    remedy = "Mend its user name, password or virtual host; the broker's log has the details."
+    why = "A client with wrong credentials retries endlessly, and never logs in."
+    remedy = "Correct its user name, password or virtual host; the broker's log has the details."
 
     @on(ConnectionClosed)
     def _on_closed(self, event: ConnectionClosed) -> str | None:

@@ -16,7 +16,7 @@ class MissingCloseOk(Detector):
     kind = "missing-close-ok"
     severity = Severity.ERROR
     why = "Until close-ok the number is in use: the broker refuses a second channel.open, and ends the connection."
-    remedy = "Answer each channel.close with channel.close-ok before the number is used again; mend the client library."
+    remedy = "Answer each channel.close with channel.close-ok before the number is used again; fix the client library."
 
     @on(ConnectionClosed)
     def _on_closed(self, event: ConnectionClosed) -> str | None:

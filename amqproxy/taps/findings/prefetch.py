@@ -22,7 +22,7 @@ class UnlimitedPrefetch(Detector):
 
     kind = "unlimited-prefetch"
     severity = Severity.WARNING
-    why = "The whole queue moves into the first consumer's memory, others starve, and a restart repeats all of it."
+    why = "The whole queue moves into the first consumer's memory, others get nothing, and a restart redelivers it all."
     remedy = "Set a prefetch before basic.consume: basic.qos with prefetch_count 10 to 300, or a window of credit."
 
     def __init__(self, observed: ObservedConnection) -> None:

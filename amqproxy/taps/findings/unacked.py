@@ -15,7 +15,7 @@ class UnackedGrowth(Detector):
 
     kind = "unacked-growth"
     severity = Severity.WARNING
-    why = "Broker and client keep them in memory, no other consumer gets them, and a lost connection repeats them."
+    why = "Broker and client keep them in memory, no other consumer gets them, and a lost connection redelivers them."
     remedy = "Set a prefetch (basic.qos, or a window of credit), and settle each delivery when its work is done."
 
     _reported = MANY

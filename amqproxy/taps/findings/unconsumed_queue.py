@@ -85,8 +85,8 @@ class UnconsumedQueue(ProcessDetector):
 
     kind = "unconsumed-queue"
     severity = Severity.WARNING
-    why = "Its messages stay for ever: the broker's memory and disk fill, until it blocks all that publish."
-    remedy = "Start its consumer, or delete the queue and its bindings; bound what may wait by a length or a TTL."
+    why = "Its messages stay for ever: the broker's memory and disk fill, until it blocks all publishers."
+    remedy = "Start its consumer, or delete the queue and its bindings; limit the queue by a length or a TTL."
 
     def __init__(self) -> None:
         self._queues: dict[QueueKey, ObservedQueue] = {}

@@ -18,7 +18,7 @@ class UnreadContent(Detector):
         "RabbitMQ takes what follows on the channel for the rest of that content, in silence: the message is lost, and "
         "the connection closed at the end of it (503) or with the next method (505)."
     )
-    remedy = "Mend the client library: body_size in the content header is the number of bytes of the body."
+    remedy = "Fix the client library: body_size in the content header is the number of bytes of the body."
 
     @on(HistoryLost)
     def _on_lost(self, event: HistoryLost) -> str | None:
