@@ -1,10 +1,25 @@
 """The trace of what taps are shown, and who has to forget when traces take too much memory."""
 
-from amqproxy.amqp091.methods import BasicPublish, BasicReturn, ChannelClose, ChannelOpen, ChannelOpenOk, ConfirmSelect
+import pytest
+
+from amqproxy.amqp091.methods import (
+    BasicAck,
+    BasicPublish,
+    BasicReturn,
+    ChannelClose,
+    ChannelOpen,
+    ChannelOpenOk,
+    ConfirmSelect,
+)
 from amqproxy.amqp091.transitions import CLIENT, SERVER
+from amqproxy.taps.findings.finding import Finding
+from amqproxy.taps.message_record import MessageRecord
 from amqproxy.taps.note import NOTHING, Note
+from amqproxy.taps.observer import Observer, ObserverSettings
 from amqproxy.taps.session_trace import SessionTrace, to_relieve
 from amqproxy.taps.trace.events import ChannelClosed, MessagePublished, MessageReturned, PublishesSettled, Settlement
+from amqproxy.taps.trace.open_tags import Span
+from amqproxy.taps.trace.snapshot import ChannelSnapshot, ConnectionSnapshot
 from tests.taps.trace.traced import frames_of
 
 
@@ -50,3 +65,33 @@ def test_who_takes_most_has_to_forget_first() -> None:
         user.memory_used //= 2
     assert relieved == [50, 30]  # 90 bytes, then 65, then 50
     assert list(to_relieve(users, 1000)) == []
+
+
+def test_a_restored_connection_has_outcomes_but_no_findings_of_what_came_before() -> None:
+    snapshot = ConnectionSnapshot(
+        ts_ns=10,
+        protocol="0-9-1",
+        channels=(ChannelSnapshot(number=1, mode="confirm", published=3, delivered=2, unacked=(Span(2, 2, 4),)),),
+    )
+    observer = Observer(1, "client", ObserverSettings(findings=True))
+    assert observer.restore(snapshot) == []
+    assert observer.feed(CLIENT, frames_of(1, BasicAck(2)), 20) == []
+    observer.feed(CLIENT, frames_of(1, BasicPublish(routing_key="q"), body=b"x"), 30)
+    (published,) = observer.feed(SERVER, frames_of(1, BasicAck(4)), 40)
+    assert isinstance(published, MessageRecord)
+    assert (published.outcome, published.number, published.seconds) == ("confirmed", 4, 1e-8)
+    found = [each for each in observer.feed(CLIENT, frames_of(1, BasicAck(2)), 50) if isinstance(each, Finding)]
+    assert [each.text for each in found] == ["delivery tag 2 is acked though it is not open"]
+
+
+def test_a_trace_that_knows_its_connection_ignores_a_snapshot() -> None:
+    trace = SessionTrace()
+    trace.feed_protocol_header(1)
+    assert trace.restore(ConnectionSnapshot(ts_ns=2, protocol="0-9-1")) == []
+    assert trace.snapshot(3).channels == ()
+
+
+@pytest.mark.parametrize("protocol", ["1.0", ""])
+def test_a_snapshot_of_a_protocol_without_a_trace_is_refused(protocol: str) -> None:
+    with pytest.raises(ValueError, match="which has no trace"):
+        SessionTrace().restore(ConnectionSnapshot(ts_ns=2, protocol=protocol))
