@@ -6,14 +6,16 @@ an item passed on, "client" or "upstream"; otherwise it is "".
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
-from typing import Any, ClassVar, Self, TypeAlias
+from collections.abc import Callable, Iterator, Sequence
+from typing import Any, ClassVar, Self, TypeAlias, TypeVar
 
 import msgspec
 
 from amqproxy.taps.note import NOTHING, Note
 from amqproxy.taps.record import Record
 from amqproxy.taps.trace.snapshot import ConnectionSnapshot
+
+T = TypeVar("T")
 
 
 class DecodedFrames(msgspec.Struct, frozen=True, gc=False):
@@ -90,6 +92,16 @@ class DecodedFrames(msgspec.Struct, frozen=True, gc=False):
                 gathered.append(frame.raw)
         if gathered:
             yield self.masked(b"".join(gathered)), 0
+
+
+def restored(decoded: DecodedFrames, restore: Callable[[ConnectionSnapshot], list[T]]) -> list[T]:
+    """Restore the state that is stored before some frames, and return the results; none if it is not possible."""
+    if decoded.snapshot is None:
+        return []
+    try:
+        return restore(decoded.snapshot)
+    except ValueError:  # contradicts itself, or the protocol of the frames: made by another program, or damaged
+        return []
 
 
 class DecodedProtocolHeader(msgspec.Struct, frozen=True, gc=False):

@@ -73,7 +73,8 @@ def read_snapshot(options: Sequence[bytes], order: str) -> SnapshotComment | Non
         raise ValueError(f"{left} bytes of a connection's snapshot are missing")
     try:
         snapshot = ConnectionSnapshot.from_bytes(b"".join(pieces))
-    except (msgspec.DecodeError, RecursionError, OverflowError) as wrong:
+        snapshot.check()
+    except (ValueError, msgspec.DecodeError, RecursionError, OverflowError) as wrong:
         raise ValueError(f"the snapshot of a connection is not valid: {wrong}") from None
     comment = SnapshotComment("state of the connection")
     comment.snapshot = snapshot
