@@ -8,13 +8,18 @@ const ALL = { source: 0, filter: '', start: null, end: null }
 class Server {
   count = 5_000
   patience = Infinity
-  sent: { type: string; after?: number | null; credit?: number }[] = []
+  sent: { type: string; view?: string; after?: number | null; credit?: number }[] = []
   listener: (arrival: Arrival) => void = () => {}
   readonly socket = {
     send: (message: (typeof this.sent)[number]) => this.sent.push(message),
     onArrival: (listener: typeof this.listener) => ((this.listener = listener), () => {}),
     onStatus: () => () => {},
   } as unknown as LiveSocket
+
+  /** The view that the page follows. */
+  get view(): string {
+    return this.sent.findLast(({ type }) => type === 'view')!.view!
+  }
 
   answer(path: string): { rows: Numbered[]; next: number; has_more: boolean; searched: number } {
     const query = new URL(path, 'http://here').searchParams
@@ -103,11 +108,11 @@ test('a row that does not match the filter, or is here, changes nothing', async 
 
 test('rows that were not painted give no credit, and a pause holds back what was under way', async () => {
   await feed.look(ALL)
-  server.listener({ type: 'view', view: 'frames', ok: true })
-  server.listener({ type: 'batch', view: 'frames', rows: [{ seq: 5_000, ts_ns: 0 }], skipped: 7 })
+  server.listener({ type: 'view', view: server.view, ok: true })
+  server.listener({ type: 'batch', view: server.view, rows: [{ seq: 5_000, ts_ns: 0 }], skipped: 7 })
   expect([feed.ring.last?.seq, feed.skipped]).toEqual([5_000, 7])
   feed.pause()
-  server.listener({ type: 'batch', view: 'frames', rows: [{ seq: 5_001, ts_ns: 0 }] })
+  server.listener({ type: 'batch', view: server.view, rows: [{ seq: 5_001, ts_ns: 0 }] })
   feed.painted()
   expect(feed.ring.last?.seq).toBe(5_000)
   expect(server.sent.at(-1)?.type).toBe('view')
@@ -124,7 +129,35 @@ test('a filter that fails on some rows says so, until there is another filter', 
   server.answer = answer
   await feed.look(ALL)
   expect(feed.warning).toBeNull()
-  server.listener({ type: 'view', view: 'frames', ok: true })
-  server.listener({ type: 'batch', view: 'frames', rows: [], warning: 'no text' })
+  server.listener({ type: 'view', view: server.view, ok: true })
+  server.listener({ type: 'batch', view: server.view, rows: [], warning: 'no text' })
   expect(feed.warning).toBe('no text')
+})
+
+test('batches of the view before, still under way, add no rows to another filter and hide none of its history', async () => {
+  await feed.look(ALL)
+  const before = server.view
+  server.listener({ type: 'view', view: before, ok: true })
+  const late = (seq: number) => server.listener({ type: 'batch', view: before, rows: [{ seq, ts_ns: 0 }] })
+  server.count = 5_010
+  const looking = feed.look({ ...ALL, filter: 'third' })
+  late(5_000) // before the answer: the history has rows up to 5,009
+  await looking
+  late(5_011)
+  server.listener({ type: 'view', view: server.view, ok: true })
+  late(5_012)
+  const rows = Array.from({ length: feed.ring.length }, (_, index) => feed.ring.at(index)!.seq)
+  expect(rows.filter((seq) => seq % 3 !== 0)).toEqual([])
+  expect([rows.length, rows.at(-1)]).toEqual([PAGE, 5_007])
+  expect(server.view).not.toBe(before)
+})
+
+test('batches held by a pause are not shown in another filter or range of time', async () => {
+  await feed.look(ALL)
+  server.listener({ type: 'view', view: server.view, ok: true })
+  feed.pause()
+  server.listener({ type: 'batch', view: server.view, rows: [{ seq: 5_000, ts_ns: 0 }] })
+  await feed.look({ ...ALL, filter: 'thousandth', start: 0, end: 9_000 })
+  feed.resume()
+  expect(feed.ring.last?.seq).toBe(4_000)
 })

@@ -66,7 +66,10 @@ export class RowFeed<Row extends Numbered> {
   #around: number | null = null
   /** What had credit when it was paused, and came since: two batches at most. */
   #held: Batch[] = []
-  #waiting = false
+  /** Name of the view on the server that this feed follows; null while it follows none. Each has a new name, so that
+   * batches of an earlier view, which were under way when that one ended, are told from this one's. */
+  #view: string | null = null
+  #viewCount = 0
   #abort = new AbortController()
   #stop: (() => void)[] = []
 
@@ -143,8 +146,8 @@ export class RowFeed<Row extends Numbered> {
 
   /** The batches that came have been painted: as many more may come. */
   painted(): void {
-    if (this.paused || this.#owed === 0) return
-    this.socket.send({ type: 'more', view: this.what, credit: this.#owed })
+    if (this.paused || this.#owed === 0 || this.#view === null) return
+    this.socket.send({ type: 'more', view: this.#view, credit: this.#owed })
     this.#owed = 0
   }
 
@@ -157,7 +160,7 @@ export class RowFeed<Row extends Numbered> {
 
   close(): void {
     this.#abort.abort()
-    this.socket.send({ type: 'end', view: this.what })
+    this.#unfollow()
     for (const stop of this.#stop) stop()
   }
 
@@ -174,7 +177,15 @@ export class RowFeed<Row extends Numbered> {
     this.isWhole = false
     this.isOld = false
     this.#looked = -1
-    this.socket.send({ type: 'end', view: this.what })
+    this.#unfollow()
+  }
+
+  /** End the view: neither its held batches nor those still under way belong to what is shown next. */
+  #unfollow(): void {
+    if (this.#view !== null) this.socket.send({ type: 'end', view: this.#view })
+    this.#view = null
+    this.#held = []
+    this.#owed = 0
   }
 
   /** Have the rows around one that is older than all that are here; false where it is not, or does not match. */
@@ -260,12 +271,12 @@ export class RowFeed<Row extends Numbered> {
   #follow(): void {
     if (this.isRange || !this.looked) return
     const { source, filter } = this.looked
-    this.#owed = 0
-    this.#held = []
-    this.#waiting = true
+    this.#unfollow()
+    this.#viewCount += 1
+    this.#view = `${this.what} ${this.#viewCount}`
     const after = this.#reached // -1 where there was nothing: then from the first row on
     this.socket.send({
-      type: 'view', view: this.what, source, what: this.what, filter, after, credit: this.paused ? 0 : CREDIT, max_age: MAX_AGE,
+      type: 'view', view: this.#view, source, what: this.what, filter, after, credit: this.paused ? 0 : CREDIT, max_age: MAX_AGE,
     })
     if (this.paused) this.#owed = CREDIT
   }
@@ -285,13 +296,12 @@ export class RowFeed<Row extends Numbered> {
   }
 
   #take(arrival: Arrival): void {
-    if ((arrival as ViewAnswer).view !== this.what) return
+    if (this.#view === null || (arrival as ViewAnswer).view !== this.#view) return
     if (arrival.type === 'view') {
       const answer = arrival as ViewAnswer
-      this.#waiting = false
       if (!answer.ok) this.wrong = { text: answer.text ?? 'The filter is not valid.', at: answer.at ?? null }
       this.#change()
-    } else if (arrival.type === 'batch' && !this.#waiting) {
+    } else if (arrival.type === 'batch') {
       if (this.paused) this.#held.push(arrival as Batch)
       else this.#add(arrival as Batch)
     }
