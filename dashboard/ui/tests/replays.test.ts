@@ -1,5 +1,5 @@
 import { describe, expect, it } from 'vitest'
-import { changesText, replayCommand, replayManner, replayText, type Replay } from '../src/text/replays'
+import { changesText, isOneOf, replayCommand, replayManner, replayText, type Replay } from '../src/text/replays'
 
 const REPLAY: Replay = {
   id: 1,
@@ -20,6 +20,16 @@ const REPLAY: Replay = {
 }
 
 describe('replays', () => {
+  it('know the proxies that are watched among their targets', () => {
+    expect(isOneOf('amqp://guest:guest@localhost:5673/shop', ['127.0.0.1:5673'])).toBe(true)
+    expect(isOneOf('amqp://u:p%40@broker', ['0.0.0.0:5672'])).toBe(true)
+    expect(isOneOf('amqps://Proxy.example', ['proxy.example:5671'])).toBe(true)
+    expect(isOneOf('[::1]:5673', ['localhost:5673'])).toBe(true)
+    expect(isOneOf('amqp://localhost:5672', ['127.0.0.1:5673'])).toBe(false)
+    expect(isOneOf('amqp://other:5673', ['127.0.0.1:5673'])).toBe(false)
+    expect(isOneOf('', ['127.0.0.1:5673'])).toBe(false)
+  })
+
   it('say how far they are, and what came of them', () => {
     expect(replayText(REPLAY, 1012)).toBe('for 12 s, 1 difference so far')
     const progress = { connections: 1, commands_sent: 1234, answers_compared: 3, loop: 2 }

@@ -102,3 +102,23 @@ export function replayCommand(path: string, to: string, speed: number | 'max', c
   if (loop !== 1) parts.push('--loop', String(loop))
   return parts.join(' ')
 }
+
+const LOOPBACK = /^(localhost|127\.\d+\.\d+\.\d+|::1)$/
+const WILDCARD = /^(0\.0\.0\.0|::|)$/
+
+/** Host and port of an AMQP URL or a listener's address; null where it is neither. */
+function place(address: string): { host: string; port: string } | null {
+  const [, scheme = '', rest = ''] = /^(?:(\w+):\/\/)?(.*)$/.exec(address.trim()) ?? []
+  const found = /^(?:\[([^\]]*)\]|([^:]*))(?::(\d+))?$/.exec((rest.split(/[/?]/)[0] ?? '').split('@').at(-1)!)
+  return found && { host: (found[1] ?? found[2] ?? '').toLowerCase(), port: found[3] ?? (scheme === 'amqps' ? '5671' : '5672') }
+}
+
+/** Whether an AMQP URL leads to one of these listeners, as far as its text tells. */
+export function isOneOf(url: string, listeners: readonly string[]): boolean {
+  const target = place(url)
+  if (!target) return false
+  return listeners.map(place).some((each) => {
+    if (!each || each.port !== target.port) return false
+    return each.host === target.host || WILDCARD.test(each.host) || (LOOPBACK.test(each.host) && LOOPBACK.test(target.host))
+  })
+}
