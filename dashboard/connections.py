@@ -22,6 +22,7 @@ from amqproxy.rules.context import Client
 from amqproxy.taps.dialects import method_arguments
 from amqproxy.taps.frame_chunk import FrameChunk
 from amqproxy.taps.message_recorder import handshake
+from amqproxy.taps.record import json_value
 from amqproxy.taps.trace.events import (
     BlockingEnded,
     BlockingStarted,
@@ -55,7 +56,8 @@ class ConnectionEnd(msgspec.Struct, frozen=True, kw_only=True):
 class SeenConnection(msgspec.Struct, kw_only=True):
     """One connection. `protocol` is `None` until it has had a frame.
 
-    `handshake` holds the peers' properties, the login and the negotiated limits, `None` if its beginning was not seen.
+    `handshake` holds the peers' properties, the login and the negotiated limits, `None` if its beginning was not seen;
+    until `is_opened` only what the client has said.
     """
 
     stream: int
@@ -68,6 +70,7 @@ class SeenConnection(msgspec.Struct, kw_only=True):
     frames: int = 0
     bytes: dict[str, int] = msgspec.field(default_factory=lambda: {str(CLIENT): 0, str(SERVER): 0})
     handshake: dict[str, Any] | None = None
+    is_opened: bool = False
     is_joined: bool = False
     is_blocked: bool = False
     is_open: bool = True
@@ -116,7 +119,7 @@ class Connections:
                 before = self._known_client(decoded.stream, decoded.connection)
                 after = learned_client(before, Peer(decoded.sender), frame)
                 if after is not before:
-                    self._clients[decoded.stream] = (after, seq)
+                    self._keep(decoded, after, seq)
 
     def learn_amqp010(self, decoded: Amqp010DecodedFrames, seq: int) -> None:
         """Learn a 0-10 client's properties from its login controls, if each is in a single frame."""
@@ -126,7 +129,15 @@ class Connections:
             if frame.index in _INTRODUCING and frame.is_whole_segment:
                 before = self._known_client(decoded.stream, decoded.connection)
                 with suppress(ProtocolError):  # a malformed control is reported elsewhere
-                    self._clients[decoded.stream] = (updated_amqp010_client(before, frame.method), seq)
+                    self._keep(decoded, updated_amqp010_client(before, frame.method), seq)
+
+    def _keep(self, decoded: DecodedFrames, client: Client, seq: int) -> None:
+        self._clients[decoded.stream] = (client, seq)
+        seen = self.seen.get(decoded.stream)
+        if seen is not None and decoded.leg != "upstream" and not seen.is_opened:
+            # A refused login has no ConnectionOpened event: only these controls name its user.
+            facts = {"user": client.user, "virtual_host": client.vhost, "client_properties": client.properties}
+            seen.handshake = shortened({name: json_value(each) for name, each in facts.items() if each})
 
     def _known_client(self, stream: int, connection: str) -> Client:
         client, _ = self._clients.get(stream, (None, 0))
@@ -140,7 +151,7 @@ class Connections:
         for event in events:
             match event:
                 case ConnectionOpened():
-                    seen.handshake = _handshake(event)
+                    seen.handshake, seen.is_opened = _handshake(event), True
                 case ConnectionClosed():
                     by = closer(event)
                     cause = None if event.cause is None else shortened(method_arguments(event.cause))

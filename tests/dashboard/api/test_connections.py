@@ -2,10 +2,17 @@
 
 from __future__ import annotations
 
+import asyncio
+from pathlib import Path
+
 import pytest
 
 from dashboard.api.connections import described
+from dashboard.capture_source import CaptureSource
 from dashboard.connections import SeenConnection
+from tests.amqp010.recorded import FOLDER
+
+CAPTURES = Path(__file__).parents[3] / "captures"
 
 pytestmark = pytest.mark.once
 
@@ -25,3 +32,19 @@ def test_one_that_is_over_has_what_its_client_said_of_itself(
     seen.handshake = {"client_properties": properties}
     found = described(seen, None)
     assert (found["name"], found["product_version"]) == (name, version)
+
+
+@pytest.mark.parametrize(
+    "path",
+    [CAPTURES / "login-refused.pcapng", *FOLDER.glob("brokerj9.2__jms-010-errors.pcap*")],
+    ids=lambda path: path.name,
+)
+def test_a_refused_login_has_its_user_and_client(path: Path) -> None:
+    source = CaptureSource(1, path, 1 << 24, lambda: None)
+    asyncio.run(source.run())
+    refused = [each for each in source.observed.connections.seen.values() if not each.is_opened]
+    assert refused
+    for each in refused:
+        found = described(each, None)
+        assert found["user"]
+        assert found["product"]
