@@ -12,6 +12,7 @@ from amqproxy.process.supervision import contained
 from amqproxy.taps.note import NOTHING, Note
 from amqproxy.taps.protocol_error import AnyProtocolError
 from amqproxy.taps.tap import Tap, TappedSession
+from amqproxy.taps.trace.snapshot import ConnectionSnapshot
 
 
 class Hub:
@@ -28,17 +29,20 @@ class Hub:
         self._added: list[Tap] = []
         self._failed: dict[int, Callable[[Exception], None]] = {}
         self._lost: WeakSet[TappedSession] = WeakSet()
+        self._joins = 0
 
     def add(self, tap: Tap, failed: Callable[[Exception], None] | None = None) -> None:
         """Add a tap. If the tap raises, it is removed, and `failed` is called with the exception."""
         if failed is not None:
             self._failed[id(tap)] = failed
+        self._joins += 1
         self._change([*self._added, tap])
 
     def remove(self, tap: Tap) -> None:
         """Remove a tap; no effect if it is not there."""
         self._failed.pop(id(tap), None)
         if tap in self._added:
+            self._joins += tap.joins  # those that stay have joined no session
             self._change([each for each in self._added if each is not tap])
 
     def _lose(self, tap: Tap, failure: Exception) -> None:
@@ -64,6 +68,11 @@ class Hub:
         """Whether all taps may miss frames; never with the proxy's own tap."""
         return self._own is None and all(tap.may_miss_frames for tap in self._added)
 
+    @property
+    def joins(self) -> int:
+        """Number of times that any of the taps has joined running sessions."""
+        return self._joins + sum(tap.joins for tap in self._added) + (0 if self._own is None else self._own.joins)
+
     # --- events of sessions
 
     def saw_protocol_header(self, session: TappedSession, data: bytes, sender: Peer = CLIENT) -> None:
@@ -84,6 +93,9 @@ class Hub:
 
     def saw_gap(self, session: TappedSession, frames: int) -> None:
         self._show(session, lambda tap: tap.saw_gap(session, frames))
+
+    def saw_snapshot(self, session: TappedSession, snapshot: ConnectionSnapshot) -> None:
+        self._show(session, lambda tap: tap.saw_snapshot(session, snapshot))
 
     def saw_violation(self, session: TappedSession, sender: Peer, error: AnyProtocolError) -> None:
         self._show(session, lambda tap: tap.saw_violation(session, sender, error))

@@ -5,7 +5,7 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Sequence
 from itertools import islice
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, TypeAlias
 
 from amqproxy.peer import CLIENT, Peer
 from amqproxy.process.supervision import contained
@@ -14,6 +14,7 @@ from amqproxy.taps.frame_chunk import FrameChunk
 from amqproxy.taps.note import NOTHING, Note
 from amqproxy.taps.protocol_error import AnyProtocolError
 from amqproxy.taps.tap import Tap, TappedSession
+from amqproxy.taps.trace.snapshot import ConnectionSnapshot
 
 ENTRY_COST = 512
 """Approximate memory of an entry in bytes, without its frames."""
@@ -28,6 +29,12 @@ DECODED_FACTOR = 16
 MOST_SKIPPED = 256
 """Entries that one call skips for their age."""
 
+SNAPSHOT_FACTOR = 8
+"""Approximate upper limit of the memory of a snapshot, as a multiple of its encoded bytes."""
+
+REJOIN_NS = 1_000_000_000
+"""Nanoseconds between two times that readers who have missed entries ask all sessions for their states."""
+
 MOST_MISSED = 256
 """Sessions whose losses are added when the ring opens again; those of others are added with their next entry."""
 
@@ -39,11 +46,15 @@ class Missed(NamedTuple):
     size: int
 
 
+Event: TypeAlias = bytes | int | Missed | ConnectionSnapshot | AnyProtocolError | str
+"""An event of a session without frames."""
+
+
 class Entry(NamedTuple):
     """One event of a session: frames with their note, or else another `event`.
 
-    That is a protocol header, a gap's number of frames, a `Missed`, a violation, or the reason of the end. `before`
-    counts the frames and other events before this one.
+    That is a protocol header, a gap's number of frames, a `Missed`, a snapshot, a violation, or the reason of the end.
+    `before` counts the frames and other events before this one.
     """
 
     ts_ns: int
@@ -51,7 +62,7 @@ class Entry(NamedTuple):
     sender: Peer
     frames: FrameChunk[Any] | tuple[()]
     note: Note
-    event: bytes | int | Missed | AnyProtocolError | str | None
+    event: Event | None
     before: int
     cost: int
 
@@ -74,6 +85,8 @@ class Entry(NamedTuple):
                 tap.saw_gap(self.session, self.event)
             case Missed():
                 tap.saw_gap(self.session, self.event.frames)
+            case ConnectionSnapshot():
+                tap.saw_snapshot(self.session, self.event)
             case str():
                 tap.saw_end(self.session, self.event)
             case _:
@@ -102,6 +115,9 @@ class TapRing:
         """The numbers of the oldest entry that is kept, and of the next one to come."""
         self.shown = 0
         """Number of frames and other events shown so far."""
+        self.joins = 0
+        """Number of times that a reader has begun, or has missed entries."""
+        self._rejoined_ns = 0
         self._size = 0
         self._clock = clock
         self._waiting: list[Callable[[], None]] = []
@@ -127,11 +143,19 @@ class TapRing:
 
     def join(self, cursor: Cursor) -> None:
         """Register a cursor; with `on_missed`, it is told of overwritten entries."""
+        self.joins += 1
         self._set_cursors([*self._cursors, cursor])
 
     def leave(self, cursor: Cursor) -> None:
         """Deregister a cursor."""
         self._set_cursors([each for each in self._cursors if each is not cursor])
+
+    def rejoin(self) -> None:
+        """Ask sessions for their states again, since a reader has missed entries: once in `REJOIN_NS` at most."""
+        now_ns = self._clock()
+        if now_ns - self._rejoined_ns >= REJOIN_NS:
+            self._rejoined_ns = now_ns
+            self.joins += 1
 
     def _set_cursors(self, cursors: list[Cursor]) -> None:
         self._cursors = cursors
@@ -161,6 +185,9 @@ class TapRing:
     def saw_gap(self, session: TappedSession, frames: int) -> None:
         self._add(session, CLIENT, (), NOTHING, frames, ENTRY_COST)
 
+    def saw_snapshot(self, session: TappedSession, snapshot: ConnectionSnapshot) -> None:
+        self._add(session, CLIENT, (), NOTHING, snapshot, ENTRY_COST + SNAPSHOT_FACTOR * len(snapshot.to_bytes()))
+
     def saw_violation(self, session: TappedSession, sender: Peer, error: AnyProtocolError) -> None:
         self._add(session, sender, (), NOTHING, error, ENTRY_COST)
 
@@ -173,7 +200,7 @@ class TapRing:
         sender: Peer,
         frames: FrameChunk[Any] | tuple[()],
         note: Note,
-        event: bytes | int | Missed | AnyProtocolError | str | None,
+        event: Event | None,
         cost: int,
     ) -> None:
         if self._missed and not isinstance(event, Missed):
@@ -218,6 +245,7 @@ class TapRing:
             else:
                 return True
         self.is_closed = False
+        self.joins += 1
         for session in list(islice(self._missed, MOST_MISSED)):
             self._note_missed(session)
         return False

@@ -17,6 +17,7 @@ from amqproxy.taps.dialects import chunk_of
 from amqproxy.taps.note import NOTHING, Note
 from amqproxy.taps.protocol_error import AnyProtocolError
 from amqproxy.taps.tap import Tap, TappedSession, present
+from amqproxy.taps.trace.snapshot import ConnectionSnapshot
 
 
 class FilteredTap:
@@ -48,6 +49,10 @@ class FilteredTap:
         self._body_limit = body_limit
         self._filters: WeakKeyDictionary[TappedSession, ConnectionFilter] = WeakKeyDictionary()
 
+    @property
+    def joins(self) -> int:
+        return self._tap.joins
+
     def saw_protocol_header(self, session: TappedSession, data: bytes, sender: Peer = CLIENT) -> None:
         """Show the header, which belongs to no command, only if frames are kept regardless of the filter."""
         if self._keeps_frame is not None:
@@ -77,6 +82,9 @@ class FilteredTap:
     def note_gap(self) -> None:
         """Discard incomplete messages after a gap in the frames shown."""
         self._filters.clear()
+
+    def saw_snapshot(self, session: TappedSession, snapshot: ConnectionSnapshot) -> None:
+        self._tap.saw_snapshot(session, snapshot)
 
     def saw_violation(self, session: TappedSession, sender: Peer, error: AnyProtocolError) -> None:
         self._tap.saw_violation(session, sender, error)

@@ -13,6 +13,7 @@ from amqproxy.taps.protocol_error import AnyProtocolError
 from amqproxy.taps.record import record_error, record_protocol_header
 from amqproxy.taps.record_queue import PrintedRecord, RecordQueue
 from amqproxy.taps.tap import TappedSession, present
+from amqproxy.taps.trace.snapshot import ConnectionSnapshot
 
 RECORD_COST = 1024
 """Approximate memory of a record, in bytes, in addition to its fields."""
@@ -29,6 +30,7 @@ class FrameTap:
 
     requires_decoding = True
     may_miss_frames = False
+    joins = 0
 
     def __init__(self, queue: RecordQueue[PrintedRecord], *, body: int = 0, clock: Callable[[], int] = present) -> None:
         self._queue = queue
@@ -55,6 +57,9 @@ class FrameTap:
     def saw_gap(self, session: TappedSession, frames: int) -> None:
         self._queue.drop(frames)
         self._queue.wake()
+
+    def saw_snapshot(self, session: TappedSession, snapshot: ConnectionSnapshot) -> None:
+        """Ignore the state of a session, which has no record."""
 
     def saw_violation(self, session: TappedSession, sender: Peer, error: AnyProtocolError) -> None:
         if self._queue.has_room(RECORD_COST):

@@ -30,6 +30,7 @@ from amqproxy.taps.trace.events import (
     Settlement,
     TraceEvent,
 )
+from amqproxy.taps.trace.snapshot import ConnectionSnapshot
 
 MAX_MEMORY = 64 << 20
 """Limit in bytes on the open state of the traces of all sessions."""
@@ -167,6 +168,7 @@ class ObjectTap:
 
     requires_decoding = False
     may_miss_frames = False
+    joins = 0
 
     def __init__(
         self, metrics: ObjectMetrics, contain: Callable[..., AbstractContextManager[None]], *, memory: int = MAX_MEMORY
@@ -190,6 +192,9 @@ class ObjectTap:
 
     def saw_gap(self, session: TappedSession, frames: int) -> None:
         self._take(session, lambda observed: observed.count(observed.trace.gap(CLIENT, time.time_ns(), "not shown")))
+
+    def saw_snapshot(self, session: TappedSession, snapshot: ConnectionSnapshot) -> None:
+        self._take(session, lambda observed: observed.count(observed.trace.restore(snapshot)))
 
     def saw_violation(self, session: TappedSession, sender: Peer, error: AnyProtocolError) -> None:
         if session.number in self._sessions:

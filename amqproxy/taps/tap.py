@@ -9,6 +9,7 @@ from typing import Any, Protocol
 from amqproxy.peer import CLIENT, Peer
 from amqproxy.taps.note import NOTHING, Note
 from amqproxy.taps.protocol_error import AnyProtocolError
+from amqproxy.taps.trace.snapshot import ConnectionSnapshot
 
 
 def present() -> int:
@@ -45,6 +46,10 @@ class Tap(Protocol):
     def may_miss_frames(self) -> bool:
         """Whether frames may be withheld from the tap if showing them takes too much time."""
 
+    @property
+    def joins(self) -> int:
+        """Number of times that the tap has joined running sessions; each shows its state before its next frames."""
+
     def saw_protocol_header(self, session: TappedSession, data: bytes, sender: Peer = CLIENT) -> None:
         """Take a peer's first bytes: eight, or fewer if they are not AMQP. Not every server sends a protocol header."""
 
@@ -57,6 +62,9 @@ class Tap(Protocol):
 
     def saw_gap(self, session: TappedSession, frames: int) -> None:
         """Note that `frames` frames of both peers were withheld, since showing them would have taken too much time."""
+
+    def saw_snapshot(self, session: TappedSession, snapshot: ConnectionSnapshot) -> None:
+        """Take the state of a session after all frames that were shown, or withheld, so far."""
 
     def saw_violation(self, session: TappedSession, sender: Peer, error: AnyProtocolError) -> None:
         """Take a violation by `sender`, after which the session ends, or its frames are no longer shown.

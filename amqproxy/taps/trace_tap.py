@@ -16,6 +16,7 @@ from amqproxy.taps.protocol_error import AnyProtocolError
 from amqproxy.taps.record_queue import PrintedRecord, RecordQueue
 from amqproxy.taps.session_trace import to_relieve
 from amqproxy.taps.tap import TappedSession, present
+from amqproxy.taps.trace.snapshot import ConnectionSnapshot
 
 OBSERVERS_A_STEP = 100
 """Number of connections checked for overdue messages in one step."""
@@ -31,6 +32,7 @@ class TraceTap:
 
     requires_decoding = True
     may_miss_frames = False
+    joins = 0
 
     def __init__(
         self,
@@ -78,6 +80,9 @@ class TraceTap:
     def saw_gap(self, session: TappedSession, frames: int) -> None:
         self._queue.drop(1)
         self._add(self._observer(session).gap(CLIENT, self._clock(), f"{frames} frames passed too fast to be shown"))
+
+    def saw_snapshot(self, session: TappedSession, snapshot: ConnectionSnapshot) -> None:
+        self._add(self._observer(session).restore(snapshot))
 
     def saw_violation(self, session: TappedSession, sender: Peer, error: AnyProtocolError) -> None:
         observer = self._observers.get(session.number)

@@ -14,6 +14,7 @@ from amqproxy.taps.note import NOTHING, Note
 from amqproxy.taps.protocol_error import AnyProtocolError
 from amqproxy.taps.session_trace import SessionTrace, relieve_in_steps
 from amqproxy.taps.tap import TappedSession
+from amqproxy.taps.trace.snapshot import ConnectionSnapshot
 from amqproxy.telemetry.message_span import AttributeValue, MessageSpan
 from amqproxy.telemetry.sampler import Sampler
 from amqproxy.telemetry.span_budget import SpanBudget
@@ -57,6 +58,7 @@ class SpanTap:
 
     requires_decoding = False
     may_miss_frames = False
+    joins = 0
 
     def __init__(
         self,
@@ -87,6 +89,9 @@ class SpanTap:
 
     def saw_gap(self, session: TappedSession, frames: int) -> None:
         self._take(session, lambda traced: traced.gap(CLIENT, "not shown"))
+
+    def saw_snapshot(self, session: TappedSession, snapshot: ConnectionSnapshot) -> None:
+        self._take(session, lambda traced: traced.recorder.record(traced.trace.restore(snapshot)))
 
     def saw_violation(self, session: TappedSession, sender: Peer, error: AnyProtocolError) -> None:
         if session.number in self._sessions:

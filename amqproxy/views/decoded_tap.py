@@ -12,6 +12,7 @@ from amqproxy.taps.dialects import chunk_of
 from amqproxy.taps.note import NOTHING, Note
 from amqproxy.taps.protocol_error import AnyProtocolError
 from amqproxy.taps.tap import TappedSession, present
+from amqproxy.taps.trace.snapshot import ConnectionSnapshot
 from amqproxy.views.dialects import decoded_frames
 
 PASSED_COST = 512
@@ -33,6 +34,7 @@ class DecodedTap:
 
     requires_decoding = True
     may_miss_frames = False
+    joins = 0
 
     def __init__(
         self,
@@ -61,6 +63,9 @@ class DecodedTap:
     def saw_gap(self, session: TappedSession, frames: int) -> None:
         self._lose(frames)
         self._wake()
+
+    def saw_snapshot(self, session: TappedSession, snapshot: ConnectionSnapshot) -> None:
+        """Ignore the state of a session, which has no line."""
 
     def saw_violation(self, session: TappedSession, sender: Peer, error: AnyProtocolError) -> None:
         passed = SkippedBytes(

@@ -9,6 +9,7 @@ from amqproxy.taps.amqp010.record import TYPES
 from amqproxy.taps.note import NOTHING, Note
 from amqproxy.taps.protocol_error import AnyProtocolError
 from amqproxy.taps.tap import TappedSession
+from amqproxy.taps.trace.snapshot import ConnectionSnapshot
 
 
 class Audience:
@@ -16,6 +17,7 @@ class Audience:
 
     requires_decoding = True
     may_miss_frames = False
+    joins = 0
 
     def __init__(self) -> None:
         self.seen: list[str] = []
@@ -30,6 +32,9 @@ class Audience:
         for frame, number in zip(frames, frames.command_ids, strict=True):
             what = frame.name if frame.index >= 0 else TYPES[frame.kind]
             self.seen.append(f"{sender} {what}" if number is None else f"{sender} {what} #{number}")
+
+    def saw_snapshot(self, session: TappedSession, snapshot: ConnectionSnapshot) -> None:
+        pass
 
     def saw_end(self, session: TappedSession, reason: str) -> None:
         pass

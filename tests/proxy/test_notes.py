@@ -30,6 +30,7 @@ from amqproxy.taps.record import Record, record_frame
 from amqproxy.taps.record_queue import RecordQueue
 from amqproxy.taps.tap import Tap, TappedSession
 from amqproxy.taps.text import line
+from amqproxy.taps.trace.snapshot import ConnectionSnapshot
 from amqproxy.taps.trace_tap import TraceTap
 from tests.proxy.stage import OPEN, staged
 from tests.rules.scene import rule
@@ -44,6 +45,7 @@ class Recorder:
 
     requires_decoding = True
     may_miss_frames = False
+    joins = 0
 
     def __init__(self) -> None:
         self.records: list[Record] = []
@@ -55,6 +57,9 @@ class Recorder:
         self.records += [
             record_frame(frame, ts_ns=0, stream=1, connection="c-p", sender=sender, note=note) for frame in frames
         ]
+
+    def saw_snapshot(self, session: TappedSession, snapshot: ConnectionSnapshot) -> None:
+        pass
 
     def saw_end(self, session: TappedSession, reason: str) -> None:
         pass

@@ -28,6 +28,7 @@ from amqproxy.taps.observer import ObserverSettings
 from amqproxy.taps.record import Record
 from amqproxy.taps.record_queue import RecordQueue
 from amqproxy.taps.tap import TappedSession
+from amqproxy.taps.trace.snapshot import ConnectionSnapshot
 from amqproxy.testing import LocalBroker, LocalProxy, in_memory_recorder
 from tests.capture.records import read_records
 from tests.real import raw
@@ -75,6 +76,7 @@ class Both:
 
     requires_decoding = False
     may_miss_frames = False
+    joins = 0
 
     def __init__(self, metrics: Metrics) -> None:
         self.records = RecordQueue(100_000, 1 << 30, metrics, lambda: None)
@@ -101,6 +103,9 @@ class Both:
         self._now = time.time_ns()
         for tap in self._taps:
             tap.saw_violation(session, sender, error)
+
+    def saw_snapshot(self, session: TappedSession, snapshot: ConnectionSnapshot) -> None:
+        raise AssertionError("the beginning was seen")
 
     def saw_end(self, session: TappedSession, reason: str) -> None:
         self._now = time.time_ns()

@@ -114,6 +114,7 @@ class Relay:
         "_resumed",
         "_room",
         "_share",
+        "before_chunk",
         "direction",
         "source",
         "target",
@@ -141,6 +142,8 @@ class Relay:
         self._share = share
         self._follow_up = follow_up
         self._observe = observe
+        self.before_chunk: Callable[[], None] | None = None
+        """Called before each chunk is processed."""
         self._measure = measure
         self._room: trio.Event | None = None
         self._resumed: trio.Event | None = None
@@ -178,6 +181,8 @@ class Relay:
                 await self._resumed.wait()
             if brake.is_on:
                 await brake.wait(self._number)
+            if self.before_chunk is not None:
+                self.before_chunk()
             began = time.perf_counter()
             if direction.has_more:
                 output, error = self._pass_on(b"", began)

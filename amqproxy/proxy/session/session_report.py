@@ -30,6 +30,7 @@ from amqproxy.taps.metrics import Metrics, code_label
 from amqproxy.taps.note import NOTHING, Note
 from amqproxy.taps.protocol_error import AnyProtocolError
 from amqproxy.taps.tap import Tap
+from amqproxy.taps.trace.snapshot import ConnectionSnapshot
 
 NORMAL = (0, 200)
 """The reply codes of a normal connection.close: 200, and 0 as py-amqp and Kombu have it."""
@@ -160,6 +161,12 @@ class SessionReport:
         if self.tap is not None:
             with self._shown_to_tap():
                 self.tap.saw_gap(self, frames)
+
+    def note_snapshot(self, snapshot: ConnectionSnapshot) -> None:
+        """Show the tap the state of the session, before its next frames."""
+        if self.tap is not None:
+            with self._shown_to_tap():
+                self.tap.saw_snapshot(self, snapshot)
 
     def note_violation(self, sender: Peer, error: AnyProtocolError) -> None:
         """Record a protocol violation of `sender` that ends the session."""

@@ -40,6 +40,9 @@ from amqproxy.rules.verdict import Verdict
 from amqproxy.sockets.transport import SocketTransport, TransportBroken
 from amqproxy.taps.trace.snapshot import ConnectionSnapshot
 
+_UNKNOWN_JOINS = -1
+"""Joins of a tap that has not been shown all of a session's frames."""
+
 
 class Traffic(DialectParts):
     """Executor of what the `passage` between `legs` requests, from the first frame until all delayed output is sent.
@@ -67,6 +70,7 @@ class Traffic(DialectParts):
         self._rules: RuleSet | None = None
         self._drain: Farewell | None = None
         self._timer = ReleaseTimer()
+        self._joins = _UNKNOWN_JOINS
         self._met: list[tuple[Any, ...]] = []
         self._tap_share = None if services.tap_budget is None else TapShare(services.tap_budget)
         self.ownership: Ownership | None = None
@@ -113,6 +117,9 @@ class Traffic(DialectParts):
             )
             for peer in (CLIENT, SERVER)
         )
+        if report.tap is not None and not is_open:
+            self._joins = report.tap.joins  # it has seen the beginning
+        self._show_or_hide()
         if rules is not None:
             self.apply_rules(rules, set())
 
@@ -281,12 +288,28 @@ class Traffic(DialectParts):
         """Start showing passing frames to the report's tap, or stop if it has none."""
         if self._tap_share is not None:
             self._tap_share.is_hidden = False
+        self._joins = _UNKNOWN_JOINS
         self._show_or_hide()
 
     def _show_or_hide(self) -> None:
         self.passage.is_tapped = self._is_tapped
+        for relay in self._relays:
+            relay.before_chunk = self._show_state if self._is_tapped else None
         if self._relays:
             self.passage.ask_for_frames()
+
+    def _show_state(self) -> None:
+        """Show the tap the state of the connection, if it has joined since it was shown this session's last frames."""
+        tap = self._report.tap
+        if tap is None or tap.joins == self._joins:
+            return
+        self._joins = tap.joins
+        with self._report.contained("state not shown"):
+            snapshot = self.snapshot(time.time_ns())
+            if snapshot is None:
+                self._joins = _UNKNOWN_JOINS  # asked again before the next chunk
+            else:
+                self._report.note_snapshot(snapshot)
 
     @property
     def _is_tapped(self) -> bool:
@@ -317,6 +340,7 @@ class Traffic(DialectParts):
         share = self._tap_share
         if share is not None and share.is_hidden:
             share.is_hidden = False
+            self._joins = _UNKNOWN_JOINS
             self._report.note_gap(max(1, self._frames - share.frames_before))
 
     @property
