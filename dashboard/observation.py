@@ -14,7 +14,14 @@ from amqproxy.amqp091.protocol_header import NAME as AMQP091
 from amqproxy.amqp091.transitions import CLIENT, Peer
 from amqproxy.capture.amqp010.decoded_frames import Amqp010DecodedFrames
 from amqproxy.capture.amqp091.decoded_frames import Amqp091DecodedFrames
-from amqproxy.capture.decoded import Decoded, DecodedFrames, DecodedProtocolHeader, SkippedBytes, StreamEnded
+from amqproxy.capture.decoded import (
+    Decoded,
+    DecodedFrames,
+    DecodedProtocolHeader,
+    SkippedBytes,
+    StreamEnded,
+    restored,
+)
 from amqproxy.taps.findings.finding import Finding
 from amqproxy.taps.findings.process_inspector import ProcessInspector
 from amqproxy.taps.message_record import MessageRecord
@@ -139,6 +146,7 @@ class Observation:
         match decoded:
             case DecodedFrames():
                 self._numbers.take(decoded.stream, decoded.sender, decoded.frames, seq)
+                self._keep(restored(decoded, observer.restore))
                 self._keep(observer.feed(Peer(decoded.sender), decoded.frames, decoded.ts_ns, decoded.note))
             case DecodedProtocolHeader():
                 if decoded.sender == CLIENT:

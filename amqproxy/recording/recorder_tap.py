@@ -110,8 +110,7 @@ class RecorderTap:
         snapshot that finds no room is left out.
         """
         data = snapshot.to_bytes()
-        queue = self._queue
-        if len(data) <= MAX_SNAPSHOT_BYTES and queue.size + ENTRY_COST + len(data) <= queue.memory:
+        if len(data) <= MAX_SNAPSHOT_BYTES and self._queue.has_room(len(data)):
             self._add(self._seen(session, snapshot.protocol), CLIENT, data, _AT_CLIENT, event=_CLIENT_SNAPSHOT)
 
     def lose_frames(self, session: TappedSession, sender: Peer, frames: int, size: int, note: Note) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import time
+from base64 import b64decode
 from collections import Counter
 from contextlib import suppress
 from pathlib import Path
@@ -14,6 +15,9 @@ import pytest
 from amqproxy.broker import serve_in_thread
 from amqproxy.control.control_client import ControlClient
 from amqproxy.control.request_error import RequestError
+from dashboard.observation import Observation
+from dashboard.packet_decoder import PacketDecoder
+from dashboard.ring_entry import RingEntry
 from tests.real.pika_connection import connected
 from tests.real.poll import until
 from tests.real.proxy import Proxy, StartProxy
@@ -22,12 +26,12 @@ pytestmark = [pytest.mark.real, pytest.mark.once]
 
 
 class Reader(Thread):
-    """Events of a subscription to messages and findings."""
+    """Events of a subscription."""
 
-    def __init__(self, path: Path) -> None:
+    def __init__(self, path: Path, **wanted: bool) -> None:
         super().__init__(daemon=True)
         self.client = ControlClient(path)
-        self.client.ask("subscribe", messages=True, findings=True)
+        self.client.ask("subscribe", **wanted)
         self.events: list[dict[str, Any]] = []
         self.start()
 
@@ -69,7 +73,7 @@ def test_messages_after_a_join_have_their_outcomes(start_proxy: StartProxy, tmp_
                 assert len(got) == before + count
 
             exchange(20)
-            reader = Reader(tmp_path / "control")
+            reader = Reader(tmp_path / "control", messages=True, findings=True)
             exchange(20)
             publisher.process_data_events(0.1)
             consumer.process_data_events(0.1)
@@ -85,3 +89,30 @@ def test_messages_after_a_join_have_their_outcomes(start_proxy: StartProxy, tmp_
         ("deliver", "trivia", "auto-acked"): 10,
     }
     assert [each["confirm_tag"] for each in reader.records("message") if each["type"] == "publish"] == [*range(21, 41)]
+
+
+def test_so_the_dashboard_and_files_of_packets_have_them(start_proxy: StartProxy, tmp_path: Path) -> None:
+    with serve_in_thread() as broker:
+        proxy: Proxy = start_proxy(broker.port, control={"path": "control"})
+        with connected(proxy, heartbeat=0) as publisher:
+            publishing = publisher.channel()
+            publishing.confirm_delivery()
+            publishing.queue_declare("orders")
+            for _ in range(5):
+                publishing.basic_publish("", "orders", b"x")
+            reader = Reader(tmp_path / "control", packets=True)
+            decoder, observation = PacketDecoder(), Observation(1 << 20, is_live=True)
+            for _ in range(5):
+                publishing.basic_publish("", "orders", b"x")
+
+            def outcomes() -> list[str]:
+                while reader.events:
+                    for seq, decoded in enumerate(decoder.feed(b64decode(reader.events.pop(0)["data"]))):
+                        observation.take(RingEntry(seq, 1, 0.0, decoded, 0))
+                return [each.outcome for each in observation.messages.snapshot()]
+
+            until(lambda: len(outcomes()) >= 5, "all messages")
+        proxy.kill()
+        reader.join()
+        reader.client.close()
+    assert outcomes()[:5] == ["confirmed"] * 5
