@@ -38,6 +38,8 @@ class Subscription(ABC):
         self._oldest_ns: int | None = None
         """Time before which entries are skipped."""
         self._began = ring.end
+        self._awaits_rejoin = False
+        """Whether entries were missed since sessions were last asked for their states."""
         self.credit = request.credit
 
     @property
@@ -86,7 +88,12 @@ class Subscription(ABC):
             oldest = self._oldest_ns
             if self._max_age_ns is not None:
                 oldest = max(oldest or 0, time.time_ns() - self._max_age_ns)
-        return self._cursor.skipped(oldest)
+        skipped = self._cursor.skipped(oldest)
+        if skipped:
+            self._awaits_rejoin = True
+        if self._awaits_rejoin and self._ring.rejoin():
+            self._awaits_rejoin = False
+        return skipped
 
     def _next_entry(self) -> Entry | None:
         """Return the next entry; None at the ring's end, after which `wake` is called when more come."""

@@ -150,12 +150,17 @@ class TapRing:
         """Deregister a cursor."""
         self._set_cursors([each for each in self._cursors if each is not cursor])
 
-    def rejoin(self) -> None:
-        """Ask sessions for their states again, since a reader has missed entries: once in `REJOIN_NS` at most."""
-        now_ns = self._clock()
-        if now_ns - self._rejoined_ns >= REJOIN_NS:
-            self._rejoined_ns = now_ns
-            self.joins += 1
+    def rejoin(self) -> bool:
+        """Ask sessions for their states again, since a reader has missed entries: once in `REJOIN_NS` at most.
+
+        Return whether they were asked; call it again later if not.
+        """
+        newest = self.entries.get(self.end - 1)
+        if newest is None or newest.ts_ns - self._rejoined_ns < REJOIN_NS:
+            return False
+        self._rejoined_ns = newest.ts_ns
+        self.joins += 1
+        return True
 
     def _set_cursors(self, cursors: list[Cursor]) -> None:
         self._cursors = cursors

@@ -19,7 +19,7 @@ from amqproxy.amqp010.frame import encode_method as encode_amqp010_method
 from amqproxy.amqp091.frame import encode_method
 from amqproxy.amqp091.methods import BasicAck, BasicPublish, ChannelOpen, ConfirmSelect
 from amqproxy.amqp091.protocol_header import HEADER
-from amqproxy.amqp091.transitions import CLIENT
+from amqproxy.amqp091.transitions import CLIENT, SERVER
 from amqproxy.control import record_subscription as module
 from amqproxy.control.record_subscription import FRAMES_A_LOOK, RecordSubscription
 from amqproxy.control.request import Subscribe
@@ -29,6 +29,7 @@ from amqproxy.taps.amqp010.chunk import Amqp010Chunk
 from amqproxy.taps.amqp091.chunk import Amqp091Chunk, Amqp091Frames
 from amqproxy.taps.metrics import Metrics
 from amqproxy.taps.note import Note
+from amqproxy.taps.trace.snapshot import ChannelSnapshot, ConnectionSnapshot
 from tests.amqp010.samples import HEADER as TRANSFER_HEADER
 from tests.amqp010.samples import split
 from tests.example_count import example_count
@@ -188,6 +189,22 @@ def test_a_record_has_the_time_when_it_passed() -> None:
     while subscription.look():
         pass
     assert [msgspec.json.decode(each)["record"]["ts_ns"] for each in subscription.events()] == [5_000, 7_000]
+
+
+def test_who_was_too_slow_is_right_again_with_the_state_that_sessions_then_show() -> None:
+    followed = Followed(ring=20_000, messages=True, findings=True)
+    asked = followed.ring.joins
+    for number in range(100):
+        followed.saw(BasicPublish(routing_key=str(number)))
+    assert followed.events()[0]["event"] == "lost"
+    assert followed.ring.joins == asked + 1
+    channel = ChannelSnapshot(number=1, mode="confirm", published=100)
+    snapshot = ConnectionSnapshot(ts_ns=time.time_ns(), protocol="0-9-1", channels=(channel,))
+    followed.ring.saw_snapshot(followed.session, snapshot)
+    followed.saw(BasicPublish(routing_key="known"))
+    followed.ring.saw_frames(followed.session, SERVER, frames_of(1, BasicAck(101)))
+    [event] = [each for each in followed.events() if each["record"].get("routing_key") == "known"]
+    assert (event["record"]["outcome"], event["record"]["confirm_tag"]) == ("confirmed", 101)
 
 
 def test_what_is_too_old_is_skipped() -> None:

@@ -16,8 +16,10 @@ from amqproxy.amqp091.methods import BasicAck, BasicPublish
 from amqproxy.amqp091.properties import Properties
 from amqproxy.amqp091.transitions import CLIENT, SERVER
 from amqproxy.amqp091.wire import Table
-from amqproxy.control.tap_ring import ENTRY_COST, Cursor, Entry, Missed, TapRing
+from amqproxy.control.tap_ring import ENTRY_COST, REJOIN_NS, Cursor, Entry, Missed, TapRing
 from amqproxy.taps.amqp091.chunk import Amqp091Chunk
+from amqproxy.taps.tap import TappedSession
+from amqproxy.taps.trace.snapshot import ConnectionSnapshot
 from tests.proxy.recording_tap import Audience
 from tests.taps.sessions import Session
 from tests.taps.trace.traced import frames_of
@@ -61,6 +63,37 @@ def test_whatever_was_shown_is_shown_again() -> None:
         "client 501",
     ]
     assert cursor.is_at_end
+
+
+def test_readers_that_have_missed_entries_ask_for_states_once_a_second_at_most() -> None:
+    now_ns = 5 * REJOIN_NS
+    ring = TapRing(1 << 20, lambda: now_ns)
+    Cursor(ring)
+    acks(ring, 1)
+    assert ring.joins == 1
+    assert ring.rejoin()
+    assert ring.joins == 2
+    acks(ring, 2)
+    assert not ring.rejoin()
+    now_ns += REJOIN_NS
+    acks(ring, 3)
+    assert ring.rejoin()
+    assert ring.joins == 3
+
+
+def test_a_state_is_shown_at_its_place() -> None:
+    class Noting(Audience):
+        def saw_snapshot(self, session: TappedSession, snapshot: ConnectionSnapshot) -> None:
+            self.seen.append(f"{session.number} {snapshot.protocol}")
+
+    ring, tap = TapRing(1 << 20), Noting()
+    cursor = Cursor(ring)
+    acks(ring, 1)
+    ring.saw_snapshot(SESSION, ConnectionSnapshot(ts_ns=1, protocol="0-9-1"))
+    acks(ring, 2)
+    while (entry := cursor.take()) is not None:
+        entry.show(tap)
+    assert tap.seen == ["client basic.ack", f"{SESSION.number} 0-9-1", "client basic.ack"]
 
 
 def test_a_reader_begins_at_the_end_or_at_the_start() -> None:
