@@ -9,6 +9,9 @@ from tests.real.raw import Close, Peer
 SILENCE = 15.0
 """Seconds after which a silent server counts as waiting for more bytes."""
 
+LATE_CLOSE = 5.0
+"""Seconds in which a close may come after an answer on another channel."""
+
 
 class Case(NamedTuple):
     name: str
@@ -457,6 +460,7 @@ def _header(peer: Peer) -> Answer:
 
 def _answer(peer: Peer, case: Case) -> Answer:
     found = None
+    silence = Answer("silence")
     try:
         for each in peer.frames():
             if each.close and found is None:
@@ -464,7 +468,11 @@ def _answer(peer: Peer, case: Case) -> Answer:
                 if each.method == raw.CONNECTION_CLOSE:
                     return found
             elif each.channel == 2 and each.method == (60, 11):
-                return found or Answer("carries on")
+                if found or case.rabbitmq in ("", "carries on"):
+                    return found or Answer("carries on")
+                # A starved RabbitMQ may answer on this channel before it closes the other one, or the connection.
+                silence = Answer("carries on")
+                peer.stream.settimeout(LATE_CLOSE)
             elif each.method == (10, 51):
                 return found or Answer("carries on", text="close-ok")
             elif case.after == "tune" and each.method in ((10, 41),):
@@ -472,7 +480,7 @@ def _answer(peer: Peer, case: Case) -> Answer:
             elif case.after == "start" and each.method == (10, 30):
                 return Answer("carries on", text="tune")
     except TimeoutError:
-        return found or Answer("silence")
+        return found or silence
     except (ValueError, OSError) as error:
         return found or Answer("closed", text=str(error))
     return found or Answer("closed")
