@@ -34,7 +34,7 @@ class BrokerDialect(NamedTuple):
     mechanism: Callable[[Any], str]
     limits: Callable[[Any], Entry]
     held: Callable[[Any], Entry]
-    """What the connection has of the broker: consumers, unsettled deliveries, exclusive queues."""
+    """Numbers of the connection's consumers, unsettled deliveries and exclusive queues."""
     channels: Callable[[Any, Any], Iterator[Entry]]
     """Entries of the channels of a `ServedConnection`, and its connection."""
     consumers: Callable[[Any], Iterator[Entry]]

@@ -78,17 +78,18 @@ def test_messages_after_a_join_have_their_outcomes(start_proxy: StartProxy, tmp_
             publisher.process_data_events(0.1)
             consumer.process_data_events(0.1)
             until(lambda: len(reader.records("message")) >= 40, "all messages")
+            messages = reader.records("message")  # before the clients close
             assert reader.records("finding") == []
         proxy.kill()
         reader.join()
         reader.client.close()
-    found = Counter((each["type"], each.get("queue"), each["outcome"]) for each in reader.records("message"))
+    found = Counter((each["type"], each.get("queue"), each["outcome"]) for each in messages)
     assert found == {
         ("publish", None, "confirmed"): 20,
         ("deliver", "orders", "acked"): 10,
         ("deliver", "trivia", "auto-acked"): 10,
     }
-    assert [each["confirm_tag"] for each in reader.records("message") if each["type"] == "publish"] == [*range(21, 41)]
+    assert [each["confirm_tag"] for each in messages if each["type"] == "publish"] == [*range(21, 41)]
 
 
 def test_so_the_dashboard_and_files_of_packets_have_them(start_proxy: StartProxy, tmp_path: Path) -> None:

@@ -1,4 +1,4 @@
-"""What is assembled of a connection before its protocol is known."""
+"""Commands of a connection before its protocol is known."""
 
 from __future__ import annotations
 

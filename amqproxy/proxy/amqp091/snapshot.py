@@ -9,13 +9,15 @@ import msgspec
 from amqproxy.amqp091.channel import Channel, ChannelMode
 from amqproxy.amqp091.commands import Command
 from amqproxy.amqp091.connection import Connection
-from amqproxy.amqp091.frame import METHOD, Frame, encode_frame
+from amqproxy.amqp091.frame import METHOD
 from amqproxy.amqp091.methods import ConnectionUpdateSecret
 from amqproxy.amqp091.transitions import CLIENT, SERVER, ChannelState
 from amqproxy.proxy.amqp091.interception.interceptor import Amqp091Interceptor
 from amqproxy.proxy.amqp091.pass_through import PassThrough
 from amqproxy.taps.metering.amqp091.message_meter import MessageMeter
 from amqproxy.taps.topology.client_requests import ChannelView
+from amqproxy.taps.trace.amqp091.channel_requests import decoded
+from amqproxy.taps.trace.amqp091.connection_trace import MASKED
 from amqproxy.taps.trace.consumers import queue_name
 from amqproxy.taps.trace.open_tags import Span
 from amqproxy.taps.trace.requests import TimedRequest
@@ -30,8 +32,6 @@ from amqproxy.taps.trace.snapshot import (
     known_text,
     spans_up_to,
 )
-
-MASKED = b"<masked>"
 
 _CLOSING = {
     ChannelState.CLOSED_BY_CLIENT: (str(CLIENT),),
@@ -154,8 +154,7 @@ class ChannelSnapshots:
         for is_server, payload, remaining in () if self._meter is None else self._meter.contents(number):
             sender = SERVER if is_server else CLIENT
             if is_server or is_shown:
-                method = Frame(encode_frame(METHOD, number, payload)).method
-                covered = self._passage.covered_method(sender, Command(number, method))
+                covered = self._passage.covered_method(sender, Command(number, decoded(number, payload)))
                 shown = None if covered is None else covered.method.encode()
                 yield ContentSnapshot(sender=str(sender), method=shown, remaining=remaining)
 

@@ -49,7 +49,7 @@ def known(event: TraceEvent) -> TraceEvent:
 
 
 def is_restored(found: TraceEvent, whole: TraceEvent) -> bool:
-    """Is an event that of the whole trace, but for what may be unknown after a snapshot?"""
+    """Whether an event equals that of the whole trace, but for fields that may be unknown after a snapshot."""
     found, whole = known(found), known(whole)
     if isinstance(found, WITH_BODY) and type(found) is type(whole):
         if not found.body:  # it was under way
