@@ -13,6 +13,8 @@ state machine for both peers. It takes bytes and the time, and returns values; i
 `taps` observe what passes and never slow it down: `trace` works out what happened, `record` is one frame, `findings`
 what an expert would point out, `metrics` counts for Prometheus.
 
+`linking` puts these events together across connections: the life of each message, from its publish to its last ack.
+
 `broker` is the integrated broker: a pure model of virtual hosts, exchanges, queues and users, a store for what is
 durable, and a trio server; the proxy can have it as its upstream in the same process.
 

@@ -121,7 +121,14 @@ class ConnectionTrace(ABC, Generic[F, C]):
             self._forget(snapshot.ts_ns)
             self._drop_channels()
             raise
-        self._events.append(StateRestored(snapshot.ts_ns))
+        self._events.append(
+            StateRestored(
+                snapshot.ts_ns,
+                virtual_host=self.facts.virtual_host,
+                user=self.facts.user,
+                client_properties=self.facts.client_properties,
+            )
+        )
         return self._queue.take()
 
     @abstractmethod

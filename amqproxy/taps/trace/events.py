@@ -317,7 +317,14 @@ class HistoryLost(MixedEventBase, frozen=True, kw_only=True):
 
 
 class StateRestored(EventBase, frozen=True, kw_only=True):
-    """A snapshot's state, taken by a trace that has joined, or has lost history: what came before was not seen."""
+    """A snapshot's state, taken by a trace that has joined, or has lost history: what came before was not seen.
+
+    The facts are those of the handshake, as in `ConnectionOpened`.
+    """
+
+    virtual_host: str | None = None
+    user: str | None = None
+    client_properties: dict[str, Any] | None = None
 
 
 TraceEvent: TypeAlias = (
