@@ -48,6 +48,7 @@ def proxy_sample(before: Sample, after: Sample) -> dict[str, Any]:
         "ack": _buckets(window, "amqproxy_delivery_ack_seconds"),
         **{name: after.total(metric) for name, metric in _GAUGES.items()},
         "lag": after.process["lag"],
+        "temporary_rules": after.process.get("temporary_rules", 0),
         "dropped": window.rate("amqproxy_records_dropped_total"),
     }
 

@@ -26,7 +26,7 @@ MAX_SAMPLES = 3600
 ACTING = frozenset(
     (
         *("close", "pause", "resume", "release", "reload"),
-        *("rules-set", "rules-shadow", "rules-enforce", "record-start", "record-stop"),
+        *("rules-set", "rules-add", "rules-end", "rules-shadow", "rules-enforce", "record-start", "record-stop"),
     )
 )
 """Control socket requests that change something."""

@@ -116,6 +116,7 @@ async def run(
             finally:  # however it failed, the proxy continues unchanged
                 systemd.ready()
 
+        rule_control = RuleControl(server, lambda: reloader.upstreams, directory)
         handler = RequestHandler(
             server,
             reloader.reload,
@@ -124,7 +125,7 @@ async def run(
             statistics=Statistics(
                 metrics.registry, lambda: (server.lag.last, server.lag.most), started=started, time=time.time
             ),
-            rules=RuleControl(server, lambda: reloader.upstreams, directory),
+            rules=rule_control,
             recording=RecordingControl(watchers.recorder, config.record),
             listen=[address_of(listener) for listener, _ in listeners],
             broker=BrokerControl(broker.broker, lambda: _is_redacting(server)) if broker else None,
@@ -134,6 +135,7 @@ async def run(
             nursery.start_soon(handle_hangup, hangups, reload)
             watched = (reloader.certificate_files, reloader.renew_certificates)
             nursery.start_soon(kept_up, "certificates not watched", watch_certificates, *watched)
+            nursery.start_soon(kept_up, "temporary rules not ended", rule_control.expire)
             report_to_systemd(nursery, systemd, drain, config.limits.drain_timeout)
             service = watchers.start(nursery, handler)
             if service:

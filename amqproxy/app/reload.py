@@ -83,7 +83,7 @@ class Reloader:
         except Exception as error:  # noqa: BLE001 - the current rules stay in force, whatever is wrong with a file
             fault = describe(error)
         else:
-            log.info("rules reloaded", rules=len(self._server.rules.rules))
+            log.info("rules reloaded", rules=len(self._server.rules.lasting))
             if restart:
                 log.warning("restart needed", changed=", ".join(restart))
             return restart

@@ -96,6 +96,19 @@ def rules_get(*, socket: Socket = None, config: SocketConfig = None, json: Flag 
 
 
 @app.command
+def rules_end(rule: str, /, *, socket: Socket = None, config: SocketConfig = None) -> None:
+    """End a temporary rule, such as one that was made on the dashboard.
+
+    Parameters
+    ----------
+    rule
+        Its name.
+    """
+    with connected(socket, config) as asked:
+        asked.ask("rules-end", rule=rule)
+
+
+@app.command
 def rules_shadow(rule: str, /, *, socket: Socket = None, config: SocketConfig = None) -> None:
     """Switch a rule to shadow mode, in which it only counts what it would do, until the config file is reloaded.
 

@@ -20,7 +20,9 @@ def rules(entries: Iterable[Entry]) -> Iterator[str]:
         counted = entry.get("verdicts", {}).items()
         verdicts = [f"{count} {verdict}" for verdict, count in counted if verdict not in ("shadow", "failed")]
         named = f" ({', '.join(verdicts)})" if verdicts else ""
-        yield f"{value_text(entry['name'])}  {entry['action']}{shadow}: {hits} hits{named}{errors}"
+        ends_at = entry.get("ends_at")
+        until = "" if ends_at is None else f", ends in {max(0.0, ends_at - time.time()):.0f} s"
+        yield f"{value_text(entry['name'])}  {entry['action']}{shadow}{until}: {hits} hits{named}{errors}"
         if entry.get("last_failure"):
             yield f"    last: {value_text(entry['last_failure'])}"
 

@@ -31,6 +31,9 @@ MAX_CREDIT = 1_000_000
 
 Credit = Annotated[int, msgspec.Meta(ge=1, le=MAX_CREDIT)]
 
+MAX_TEMPORARY_SECONDS = 86_400.0
+"""Upper limit of the seconds for which a temporary rule is in force."""
+
 ChannelNumber = Annotated[int, msgspec.Meta(ge=1, le=65_535)]
 
 
@@ -66,6 +69,22 @@ class CheckRules(Request, frozen=True, tag="rules-check"):
 
 class SetRules(CheckRules, frozen=True, tag="rules-set"):
     """Put rules in the place of all that there are, until the config file is read again."""
+
+
+class AddRule(Request, frozen=True, tag="rules-add"):
+    """Put a temporary rule before all others for `seconds`; reloads and `rules-set` leave it in force.
+
+    `rule` is as in a config file. If its name is taken, the rule gets another.
+    """
+
+    rule: dict[str, Any]
+    seconds: Annotated[float, msgspec.Meta(gt=0, le=MAX_TEMPORARY_SECONDS)] = 600.0
+
+
+class EndRule(Request, frozen=True, tag="rules-end"):
+    """End a temporary rule before its time."""
+
+    rule: str
 
 
 class GetRules(Request, frozen=True, tag="rules-get"):
@@ -270,6 +289,8 @@ AnyRequest = (
     | GetRules
     | SetRules
     | CheckRules
+    | AddRule
+    | EndRule
     | ShadowRule
     | EnforceRule
     | ListSessions
@@ -308,6 +329,8 @@ PROXY_REQUESTS = frozenset(
         GetRules,
         SetRules,
         CheckRules,
+        AddRule,
+        EndRule,
         ShadowRule,
         EnforceRule,
         ListHeld,

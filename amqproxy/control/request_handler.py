@@ -21,9 +21,11 @@ from amqproxy.control.request import (
     BROKER_REQUESTS,
     PROTOCOL,
     REQUESTS,
+    AddRule,
     AnyRequest,
     CheckRules,
     CloseSession,
+    EndRule,
     EnforceRule,
     GetRules,
     Hello,
@@ -137,9 +139,11 @@ class RequestHandler:
             return await self._recording.answer(request)
         if isinstance(request, Reload):
             return await self._reloaded()
+        control = self._rule_control
+        if isinstance(request, AddRule):
+            return control.add(request, await self._reader.read(partial(control.read_one, request)))
         if not isinstance(request, CheckRules):
             return self.answer(request)
-        control = self._rule_control
         found = await self._reader.read(partial(control.read, request))
         return control.apply(found) if isinstance(request, SetRules) else found.answer
 
@@ -148,7 +152,7 @@ class RequestHandler:
             restart = await self._reload()
         except NotReloaded as fault:
             raise RequestError("not-reloaded", str(fault)) from None
-        return {"rules": len(self._registry.rules.rules), "restart": list(restart)}
+        return {"rules": len(self._registry.rules.lasting), "restart": list(restart)}
 
     def answer(self, request: AnyRequest) -> Response | ListResponse:
         """Return the response to a request that need not wait. `RequestError` if it cannot be carried out."""
@@ -176,7 +180,11 @@ class RequestHandler:
             case ShowStats():
                 if self._statistics is None:
                     raise RequestError("not-observable", "this proxy counts nothing")
-                return ListResponse("metrics", self._statistics.samples(), {"stats": self._statistics.process()})
+                return ListResponse(
+                    "metrics",
+                    self._statistics.samples(),
+                    {"stats": self._statistics.process() | {"temporary_rules": len(self._registry.rules.temporary)}},
+                )
             case ListRules():
                 return ListResponse("rules", self._rules())
             case SetRules():
@@ -185,6 +193,10 @@ class RequestHandler:
                 return self._rule_control.check(request)
             case GetRules():
                 return self._rule_control.get()
+            case AddRule():
+                return self._rule_control.add(request, self._rule_control.read_one(request))
+            case EndRule():
+                return self._rule_control.end(request)
             case ShadowRule() | EnforceRule():
                 return self._rule_control.switch(request)
             case ListSessions():
@@ -227,7 +239,8 @@ class RequestHandler:
         rules = self._registry.rules
         counts = rules.counts()
         for rule in rules.rules:
-            yield {
+            ends_at = self._rule_control.ends_at(rule.name, self._time() - self._now())
+            yield ({} if ends_at is None else {"ends_at": ends_at}) | {
                 "name": rule.name,
                 "action": type(rule).__struct_config__.tag,
                 "mode": rule.mode,

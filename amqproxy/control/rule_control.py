@@ -1,16 +1,19 @@
-"""An operator's control of the rules of a running proxy: check, set, show, and switch the mode of one."""
+"""An operator's control of the rules of a running proxy: check, set, show, switch one, add one for some time."""
 
 from __future__ import annotations
 
+import itertools
+import math
 from collections.abc import Callable, Iterable, Mapping
 from pathlib import Path
 from typing import Any, NamedTuple, Protocol
 
 import msgspec
+import trio
 
 from amqproxy.configuration.config import ConfigError, NamedUpstream
 from amqproxy.configuration.config_file import rules_of_data, rules_of_text
-from amqproxy.control.request import CheckRules, EnforceRule, SetRules, ShadowRule
+from amqproxy.control.request import AddRule, CheckRules, EndRule, EnforceRule, SetRules, ShadowRule
 from amqproxy.control.request_error import RequestError
 from amqproxy.process.log import logger
 from amqproxy.process.supervision import describe
@@ -19,6 +22,9 @@ from amqproxy.rules.engine.evaluator import RuleSet
 from amqproxy.rules.engine.rule_warnings import find_warnings
 from amqproxy.rules.rule import Rule
 from amqproxy.rules.suggestions import did_you_mean
+
+MAX_TEMPORARY = 100
+"""Maximum number of temporary rules."""
 
 _SUFFIXES = {"toml": ".toml", "yaml": ".yaml", "json": ".yaml"}  # JSON is YAML, with lines to name
 
@@ -42,7 +48,8 @@ class ReadRules(NamedTuple):
 class RuleControl:
     """The rules of one proxy, which an operator may replace until the config file is read again.
 
-    `upstreams` returns those that rules may name; the files that rules name are relative to `directory`.
+    Temporary rules precede them, and end by `expire`. `upstreams` returns those that rules may name; the files that
+    rules name are relative to `directory`.
     """
 
     def __init__(
@@ -55,6 +62,8 @@ class RuleControl:
         self._upstreams = upstreams
         self._directory = directory
         self._own: RuleSet | None = None
+        self._deadlines: dict[str, float] = {}
+        self._added = trio.Event()
 
     def check(self, request: CheckRules | SetRules) -> dict[str, Any]:
         """Return the number of a request's rules, and warnings about them. `RequestError` with `wrong-rules`."""
@@ -83,18 +92,88 @@ class RuleControl:
             close = did_you_mean(request.rule, [rule.name for rule in rules])
             raise RequestError("no-rule", f"there is no rule '{request.rule}'{close}")
         if any(rule.name == request.rule and rule.mode != mode for rule in rules):
-            self._apply([_in_mode(rule, mode) if rule.name == request.rule else rule for rule in rules])
+            if request.rule in self._deadlines:
+                self._replace_temporary([_switched(rule, request.rule, mode) for rule in self._owner.rules.temporary])
+            else:
+                self._apply([_switched(rule, request.rule, mode) for rule in self._owner.rules.lasting])
             logger().info("rule switched", rule=request.rule, mode=mode, until="the next reload")
         return {"rule": request.rule, "mode": mode, "until": "reload"}
 
     def get(self) -> dict[str, Any]:
         """Return the rules in force, as a config has them, and their source: "control" or "file"."""
         source = "control" if self._owner.rules is self._own else "file"
-        return {"rules": [_as_config(rule) for rule in self._owner.rules.rules], "source": source}
+        rules = self._owner.rules
+        return {
+            "rules": [_as_config(rule) for rule in rules.lasting],
+            "temporary": [_as_config(rule) for rule in rules.temporary],
+            "source": source,
+        }
 
     def _apply(self, rules: Iterable[Rule]) -> None:
         self._own = self._owner.rules.replaced(rules)
         self._owner.apply_rules(self._own)
+
+    # --- temporary rules
+
+    def read_one(self, request: AddRule) -> AnyRule:
+        """Read a temporary rule. `RequestError` with `wrong-rules`. For any thread, as `read`."""
+        [rule] = self._rules_of(CheckRules(rules=[request.rule], name="rule"))
+        return rule
+
+    def add(self, request: AddRule, rule: AnyRule) -> dict[str, Any]:
+        """Put a rule from `read_one` in force until its time is over, or it is ended. `RequestError` with `busy`."""
+        rules = self._owner.rules
+        if len(rules.temporary) >= MAX_TEMPORARY:
+            raise RequestError("busy", f"there are {MAX_TEMPORARY} temporary rules already: end one")
+        taken = {each.name for each in rules.rules}
+        names = itertools.chain([rule.name], (f"{rule.name} {number}" for number in itertools.count(2)))
+        added = _changed(rule, name=next(name for name in names if name not in taken))
+        self._deadlines[added.name] = trio.current_time() + request.seconds
+        self._replace_temporary((added, *rules.temporary))
+        self._added.set()
+        action = type(rule).__struct_config__.tag
+        logger().info("temporary rule added", rule=added.name, action=action, seconds=request.seconds)
+        return {"rule": added.name, "seconds": request.seconds, "warnings": list(find_warnings([added]))}
+
+    def end(self, request: EndRule) -> dict[str, Any]:
+        """End a temporary rule now. `RequestError` with `no-rule`."""
+        if not self._end(request.rule):
+            close = did_you_mean(request.rule, [rule.name for rule in self._owner.rules.temporary])
+            raise RequestError("no-rule", f"there is no temporary rule '{request.rule}'{close}")
+        logger().info("temporary rule ended", rule=request.rule)
+        return {"rule": request.rule}
+
+    def ends_at(self, name: str, ahead: float) -> float | None:
+        """Return when a temporary rule ends, on a clock `ahead` of trio's; None for a rule that lasts."""
+        is_temporary = any(rule.name == name for rule in self._owner.rules.temporary)
+        return self._deadlines[name] + ahead if is_temporary else None
+
+    async def expire(self) -> None:
+        """End temporary rules when their time is over, until cancelled."""
+        while True:
+            self._added = trio.Event()
+            with trio.move_on_at(min(self._deadlines.values(), default=math.inf)):
+                await self._added.wait()
+            for name in [name for name, deadline in self._deadlines.items() if deadline <= trio.current_time()]:
+                if self._end(name):
+                    logger().info("temporary rule expired", rule=name)
+
+    def _end(self, name: str) -> bool:
+        """End a temporary rule; return whether it was in force."""
+        self._deadlines.pop(name, None)
+        temporary = self._owner.rules.temporary
+        left = [rule for rule in temporary if rule.name != name]
+        if len(left) == len(temporary):
+            return False
+        self._replace_temporary(left)
+        return True
+
+    def _replace_temporary(self, temporary: Iterable[Rule]) -> None:
+        before = self._owner.rules
+        rules = before.replaced(before.lasting, temporary)
+        if self._own is before:
+            self._own = rules
+        self._owner.apply_rules(rules)
 
     def _rules_of(self, request: CheckRules | SetRules) -> tuple[AnyRule, ...]:
         try:
@@ -112,11 +191,16 @@ class RuleControl:
             raise RequestError("wrong-rules", f"{request.name}: {describe(error)}") from None
 
 
-def _in_mode(rule: Rule, mode: str) -> Rule:
-    """Return the rule in another mode, with its values from files and environment variables."""
-    switched = msgspec.structs.replace(rule, mode=mode)
-    switched.__dict__.update(rule.__dict__)
-    return switched
+def _switched(rule: Rule, name: str, mode: str) -> Rule:
+    """Return a rule in another mode if it has this name."""
+    return _changed(rule, mode=mode) if rule.name == name else rule
+
+
+def _changed(rule: Rule, **keys: Any) -> Rule:
+    """Return the rule with other keys, with its values from files and environment variables."""
+    changed = msgspec.structs.replace(rule, **keys)
+    changed.__dict__.update(rule.__dict__)
+    return changed
 
 
 def _as_config(value: Any) -> Any:

@@ -38,6 +38,13 @@ class ModeBody(Body):
     mode: Literal["enforce", "shadow"]
 
 
+class TemporaryRuleBody(Body):
+    """A rule as in a config file, and for how many seconds it is in force."""
+
+    rule: dict[str, Any]
+    seconds: Annotated[float, Field(gt=0, le=86_400)] = 600.0
+
+
 @router.get("/sources/{source}/rules")
 async def list_rules(source: SourceOf) -> Response:
     """The rules in force with what they have done, and as a config has them: as values, and as YAML for an editor."""
@@ -46,7 +53,13 @@ async def list_rules(source: SourceOf) -> Response:
     entries_of(config, "rules")
     text = await asyncio.to_thread(_as_yaml, config["rules"])
     return json_response(
-        {"rules": counted.get("rules"), "config": config["rules"], "source": config.get("source"), "text": text}
+        {
+            "rules": counted.get("rules"),
+            "config": config["rules"],
+            "temporary": config.get("temporary", []),
+            "source": config.get("source"),
+            "text": text,
+        }
     )
 
 
@@ -90,3 +103,30 @@ async def switch_rule(
     """Have a rule act, or only count what it would do, until the config file is read again."""
     request = "rules-enforce" if body.mode == "enforce" else "rules-shadow"
     return json_response(await actor.does(source, request, rule=name))
+
+
+@router.get("/sources/{source}/rules/temporary")
+async def list_temporary_rules(source: SourceOf) -> Response:
+    """The temporary rules, with what they have done and when they end, in seconds since 1970."""
+    counted = await asked(source, "rules")
+    return json_response({"rules": [each for each in entries_of(counted, "rules") if each.get("ends_at") is not None]})
+
+
+@router.post("/sources/{source}/rules/temporary")
+async def add_temporary_rule(source: SourceOf, actor: ActorOf, body: TemporaryRuleBody) -> Response:
+    """Put a rule before all others for some time; the answer has its name."""
+    name, outcome = str(body.rule.get("name", ""))[:200], "refused"
+    try:
+        response = await asked(source, "rules-add", rule=body.rule, seconds=body.seconds)
+        name, outcome = str(response.get("rule", name)), "done"
+    finally:
+        actor.log("rules-add", source, outcome, rule=name, seconds=body.seconds)
+    return json_response(response)
+
+
+@router.delete("/sources/{source}/rules/temporary/{name}")
+async def end_temporary_rule(
+    source: SourceOf, name: Annotated[str, PathParameter(max_length=1000)], actor: ActorOf
+) -> Response:
+    """End a temporary rule before its time."""
+    return json_response(await actor.does(source, "rules-end", rule=name))

@@ -24,6 +24,8 @@ from tests.control.served import Serving
 NEEDS = {
     "rules-check": {"rules": []},
     "rules-set": {"rules": []},
+    "rules-add": {"rule": {}},
+    "rules-end": {"rule": "a"},
     "rules-shadow": {"rule": "a"},
     "rules-enforce": {"rule": "a"},
     "release": {"session": 1, "number": 1},

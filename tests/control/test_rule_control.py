@@ -19,10 +19,20 @@ from amqproxy.amqp091.properties import Properties
 from amqproxy.amqp091.wire import Table
 from amqproxy.configuration.config import NamedUpstream
 from amqproxy.configuration.config_file import load
-from amqproxy.control.request import CheckRules, EnforceRule, GetRules, ListHeld, Release, SetRules, ShadowRule
+from amqproxy.control.request import (
+    AddRule,
+    CheckRules,
+    EndRule,
+    EnforceRule,
+    GetRules,
+    ListHeld,
+    Release,
+    SetRules,
+    ShadowRule,
+)
 from amqproxy.control.request_error import RequestError
 from amqproxy.control.request_handler import ListResponse, RequestHandler
-from amqproxy.control.rule_control import ReadRules, RuleControl
+from amqproxy.control.rule_control import MAX_TEMPORARY, ReadRules, RuleControl
 from amqproxy.rules.engine.evaluator import RuleSet
 from amqproxy.rules.observing.mirror import Mirror
 from amqproxy.rules.rewriting.rewrite import Rewrite
@@ -48,7 +58,7 @@ def test_rules_are_set_where_there_were_none() -> None:
     assert answer == {"rules": 1, "warnings": [], "until": "reload"}
     assert [each.name for each in owner.rules.rules] == ["look"]
     assert [(each["event"], each["rules"], each["until"]) for each in log] == [("rules set", 1, "the next reload")]
-    assert control.get() == {"rules": [{"action": "log", **LOG}], "source": "control"}
+    assert control.get() == {"rules": [{"action": "log", **LOG}], "temporary": [], "source": "control"}
     owner.apply_rules(RuleSet([rule(REFUSE)]))  # as a reload does
     assert control.get()["source"] == "file"
     assert control.set(SetRules(rules=[]))["rules"] == 0
@@ -187,7 +197,7 @@ async def test_rules_apply_to_open_sessions_and_what_was_redacted_stays_so(autoj
         await wait_all_tasks_blocked()
         assert held(handler)["properties"]["headers"] == {"card": "***"}
         handler.answer(SetRules(rules=[]))
-        assert handler.answer(GetRules()) == {"rules": [], "source": "control"}
+        assert handler.answer(GetRules()) == {"rules": [], "temporary": [], "source": "control"}
         one = held(handler)
         assert one["properties"]["headers"] == {"card": "***"}
         await stage.play("broker: nothing")
@@ -218,7 +228,7 @@ async def test_others_are_served_while_rules_are_read(kind: type[CheckRules], mo
     async with trio.open_nursery() as nursery:
         nursery.start_soon(ask)
         await wait_all_tasks_blocked()
-        assert await handler.answered(GetRules()) == {"rules": [], "source": "file"}
+        assert await handler.answered(GetRules()) == {"rules": [], "temporary": [], "source": "file"}
         assert not answers
         may_go_on.set()
     assert [(each["rules"], each["warnings"]) for each in answers] == [(1, [])]
@@ -252,3 +262,93 @@ def held(handler: RequestHandler) -> dict[str, Any]:
     assert isinstance(answer, ListResponse)
     [one] = [each for each in answer.entries if each is not None]
     return msgspec.to_builtins(one)  # type: ignore[no-any-return]
+
+
+def added(control: RuleControl, seconds: float = 60, **keys: Any) -> str:
+    request = AddRule(rule=LOG | keys, seconds=seconds)
+    return str(control.add(request, control.read_one(request))["rule"])
+
+
+def names(owner: Owner) -> list[str]:
+    return [each.name for each in owner.rules.rules]
+
+
+async def test_a_temporary_rule_comes_first_survives_reloads_and_expires(autojump_clock: MockClock) -> None:
+    owner = Owner(REFUSE)
+    control = RuleControl(owner)
+    async with trio.open_nursery() as nursery:
+        nursery.start_soon(control.expire)
+        await wait_all_tasks_blocked()
+        with capture_logs() as log:
+            assert added(control, 100, mode="shadow") == "look"
+            assert added(control, 50) == "look 2"
+            assert names(owner) == ["look 2", "look", "no"]
+            assert control.get()["source"] == "file"
+            assert [each["name"] for each in control.get()["rules"]] == ["no"]
+            assert [each["name"] for each in control.get()["temporary"]] == ["look 2", "look"]
+            control.switch(EnforceRule(rule="look"))
+            assert {each.mode for each in owner.rules.temporary} == {"enforce"}
+            control.set(SetRules(rules=[LOG | {"name": "other"}]))
+            owner.apply_rules(owner.rules.replaced([rule(REFUSE)]))  # as a reload does
+            assert names(owner) == ["look 2", "look", "no"]
+            ahead = 1000 - trio.current_time()
+            assert [control.ends_at(name, ahead) for name in names(owner)] == [1050, 1100, None]
+            await trio.sleep(51)
+            assert names(owner) == ["look", "no"]
+            assert added(control, 1000) == "look 2"
+            await trio.sleep(50)
+            assert names(owner) == ["look 2", "no"]
+            control.end(EndRule(rule="look 2"))
+            assert names(owner) == ["no"]
+        events = [(each["event"], each.get("rule")) for each in log if each["event"].startswith("temporary")]
+        nursery.cancel_scope.cancel()
+    assert events == [
+        ("temporary rule added", "look"),
+        ("temporary rule added", "look 2"),
+        ("temporary rule expired", "look 2"),
+        ("temporary rule added", "look 2"),
+        ("temporary rule expired", "look"),
+        ("temporary rule ended", "look 2"),
+    ]
+
+
+async def test_a_rule_of_the_config_takes_the_name_of_a_temporary_one(autojump_clock: MockClock) -> None:
+    owner = Owner()
+    control = RuleControl(owner)
+    added(control, name="no")
+    owner.apply_rules(owner.rules.replaced([rule(REFUSE)]))
+    assert [type(each).__name__ for each in owner.rules.rules] == ["Refuse"]
+    with pytest.raises(RequestError, match="no temporary rule 'no'"):
+        control.end(EndRule(rule="no"))
+
+
+async def test_temporary_rules_are_bounded_and_checked(autojump_clock: MockClock) -> None:
+    owner = Owner(REFUSE)
+    control = RuleControl(owner)
+    with pytest.raises(RequestError, match=r"rule 'look', rules\[0\].when"):
+        added(control, when="usr == 'a'")
+    with pytest.raises(RequestError, match="there is no temporary rule 'no'"):
+        control.end(EndRule(rule="no"))
+    for _ in range(MAX_TEMPORARY):
+        added(control)
+    with pytest.raises(RequestError, match="end one") as found:
+        added(control)
+    assert found.value.name == "busy"
+    assert len(set(names(owner))) == MAX_TEMPORARY + 1
+
+
+async def test_what_a_temporary_rule_holds_waits_on_when_the_rule_has_ended(autojump_clock: MockClock) -> None:
+    one = {"name": "one", "action": "hold", "count": 1, "match": {"method": "basic.publish"}}
+    async with staged(OPEN) as stage:
+        owner = Owner(stage=stage)
+        handler = RequestHandler(owner, tuple, now=lambda: 0.0, time=lambda: 0.0)
+        handler.answer(AddRule(rule=one))
+        stage.client.say(publish(card="4711"))
+        await wait_all_tasks_blocked()
+        waiting = held(handler)
+        handler.answer(EndRule(rule="one"))
+        await stage.play("broker: nothing")
+        handler.answer(Release(session=1, number=waiting["number"]))
+        await stage.play("broker: 1: basic.publish, 1: header 0")
+        stage.client.say(publish(card="4712"))
+        await stage.play("broker: 1: basic.publish, 1: header 0")

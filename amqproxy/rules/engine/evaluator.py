@@ -42,10 +42,16 @@ MAX_CACHED = 512
 
 
 class RuleSet:
-    """The rules of one configuration, with the state that sessions share. Immutable: a reload creates another."""
+    """The rules of one configuration, with the state that sessions share. Immutable: a reload creates another.
 
-    def __init__(self, rules: Iterable[Rule], previous: RuleSet | None = None) -> None:
-        self.rules = tuple(rules)
+    `temporary` rules precede those of the configuration, and outlive reloads.
+    """
+
+    def __init__(self, rules: Iterable[Rule], previous: RuleSet | None = None, temporary: Iterable[Rule] = ()) -> None:
+        self.lasting = tuple(rules)
+        names = {rule.name for rule in self.lasting}
+        self.temporary = tuple(rule for rule in temporary if rule.name not in names)
+        self.rules = (*self.temporary, *self.lasting)
         before = {case.rule.name: case for case in previous.cases} if previous else {}
         counts = previous.counts() if previous else {}
         self._counts = {rule.name: counts.get(rule.name) or OutcomeCounts() for rule in self.rules}
@@ -59,9 +65,12 @@ class RuleSet:
         """Return the evaluator of one session."""
         return RuleEvaluator(self, client)
 
-    def replaced(self, rules: Iterable[Rule]) -> RuleSet:
-        """Return the rule set of a new configuration; rules that continue an old rule keep its state and counters."""
-        return RuleSet(rules, self)
+    def replaced(self, rules: Iterable[Rule], temporary: Iterable[Rule] | None = None) -> RuleSet:
+        """Return the rule set of a new configuration; rules that continue an old rule keep its state and counters.
+
+        The temporary rules stay, except those whose name a new rule has, or are replaced.
+        """
+        return RuleSet(rules, self, self.temporary if temporary is None else temporary)
 
     def continued_from(self, previous: RuleSet) -> set[str]:
         """Return the names of the rules that continue the state of `previous`."""

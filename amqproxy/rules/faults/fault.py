@@ -49,16 +49,18 @@ class FaultState(SessionMemory):
 class Fault(Rule, Reversible, ImpairsStream, frozen=True, tag="fault"):
     """Apply `fault` to matching commands: with `probability`, from the `nth` on, `count` times, for `duration`.
 
-    `nth` starts at 1, and makes the default of `count` 1. Occasions are counted for each connection, or for all. A
-    fault of the byte stream begins with the connection, or with the first matching command if `match` is about
-    commands; it happens once per connection and lasts for `duration` seconds. Command faults happen for `duration`
-    seconds after the first match.
+    `nth` starts at 1, and makes the default of `count` 1, unless there is `every`: then the fault happens to each
+    `every`-th command, by default beginning with the first `every`-th. Occasions are counted for each connection, or
+    for all. A fault of the byte stream begins with the connection, or with the first matching command if `match` is
+    about commands; it happens once per connection and lasts for `duration` seconds. Command faults happen for
+    `duration` seconds after the first match.
     """
 
     fault: AnyStreamFault | AnyCommandFault
     probability: Annotated[float, msgspec.Meta(gt=0, le=1)] = 1.0
     count: Annotated[int, msgspec.Meta(ge=1)] | None = None
     nth: Annotated[int, msgspec.Meta(ge=1)] | None = None
+    every: Annotated[int, msgspec.Meta(ge=1)] | None = None
     duration: Annotated[float, units.duration(gt=0)] | None = None
     per: Literal["connection", "all"] = "connection"
 
@@ -132,8 +134,9 @@ class Fault(Rule, Reversible, ImpairsStream, frozen=True, tag="fault"):
             now,
             random,
             probability=self.probability,
-            nth=self.nth or 1,
-            count=1 if self.nth is not None and self.count is None else self.count,
+            nth=self.nth or self.every or 1,
+            every=self.every or 1,
+            count=1 if self.nth is not None and self.every is None and self.count is None else self.count,
             duration=None if isinstance(self.fault, StreamFault) else self.duration,
         )
 

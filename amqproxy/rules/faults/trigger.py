@@ -22,18 +22,21 @@ class Trigger:
         *,
         probability: float = 1.0,
         nth: int = 1,
+        every: int = 1,
         count: int | None = None,
         duration: float | None = None,
     ) -> bool:
         """Count an occasion, and return whether the fault happens on it.
 
-        It happens from the `nth` occasion on (the first is 1), at most `count` times (`None`: always), for `duration`
-        seconds from the first occasion, with `probability`.
+        It happens from the `nth` occasion on (the first is 1), then on each `every`-th after it, at most `count` times
+        (`None`: always), for `duration` seconds from the first occasion, with `probability`.
         """
         self._seen += 1
         if self._seen == 1:
             self._begun = now
         if self._seen < nth or (count is not None and self._happened >= count):
+            return False
+        if (self._seen - nth) % every:
             return False
         if duration is not None and now >= self._begun + duration:
             return False

@@ -4,11 +4,14 @@ from __future__ import annotations
 
 from typing import Annotated, Literal
 
+import msgspec
+
 from amqproxy.amqp091.methods import BY_NAME
 from amqproxy.amqp091.transitions import HANDSHAKE
 from amqproxy.rules import verdict
 from amqproxy.rules.context import CommandContext
-from amqproxy.rules.rule import Rule, RuleState
+from amqproxy.rules.faults.trigger import Trigger
+from amqproxy.rules.rule import Rule, RuleState, Stateful
 from amqproxy.rules.units import duration
 from amqproxy.rules.verdict import Stage, Verdict
 
@@ -21,14 +24,16 @@ _UNHELD = frozenset(
 """Methods that open or close connections and channels, which have their own timeouts."""
 
 
-class Hold(Rule, frozen=True, tag="hold"):
+class Hold(Rule, Stateful, frozen=True, tag="hold"):
     """Hold a command, and the later commands of its channel, until it is released, edited or dropped.
 
     Without a release within `timeout` seconds, it passes or is refused. A message is held as a whole.
+    After `count` commands of all connections, further ones pass.
     """
 
     timeout: Annotated[float, duration(gt=0, le=3600)] = 60.0
     on_timeout: Literal["pass", "refuse"] = "pass"
+    count: Annotated[int, msgspec.Meta(ge=1)] | None = None
 
     changes_method = False
     drops_confirms = True
@@ -51,7 +56,13 @@ class Hold(Rule, frozen=True, tag="hold"):
         """An operator may drop a held delivery: acknowledgements of later ones must not cover it."""
         return not self.matched.isdisjoint(_DELIVERIES)
 
+    def begin(self) -> Trigger:
+        return Trigger()
+
     def decide(self, context: CommandContext, memory: RuleState) -> Verdict:
+        occasions: Trigger = memory.shared
+        if not occasions.is_due(context.now, context.random, count=self.count):
+            return Verdict(command=context.command)
         hold = verdict.HoldAction(self.name, self.timeout, passes_at_timeout=self.on_timeout == "pass")
         return Verdict(command=context.command, hold=hold)
 

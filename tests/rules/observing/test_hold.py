@@ -6,7 +6,7 @@ import msgspec
 import pytest
 
 from amqproxy.amqp091.methods import BY_NAME, BasicPublish
-from amqproxy.rules.rule import Cacheable
+from amqproxy.rules.rule import Cacheable, initial_state
 from amqproxy.rules.verdict import HoldAction, Stage, Verdict
 from tests.rules.scene import decided, from_client, rule
 
@@ -25,6 +25,13 @@ def test_a_command_is_held(text: str, hold: HoldAction) -> None:
     assert made.needs is Stage.BODY
     assert not isinstance(made, Cacheable)
     assert decided(made, context) == Verdict(command=context.command, hold=hold)
+
+
+def test_so_many_commands_are_held_and_the_others_pass() -> None:
+    made = rule('action = "hold"\ncount = 2')
+    context = from_client(BasicPublish(), body=b"x")
+    state = initial_state(made)
+    assert [made.decide(context, state).hold is not None for _ in range(4)] == [True, True, False, False]
 
 
 @pytest.mark.parametrize(("text", "counts"), [("", True), ("match.method = 'basic.publish'", False)])

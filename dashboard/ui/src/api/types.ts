@@ -181,6 +181,8 @@ export interface Rule {
   errors: number
   verdicts?: { [verdict: string]: number }
   last_failure?: string | null
+  /** Of a temporary rule: when it ends, in seconds since 1970. */
+  ends_at?: number | null
 }
 
 export interface Held {

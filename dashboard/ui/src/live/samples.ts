@@ -23,6 +23,7 @@ export interface Sample {
   lag?: { now: number; most: number } | null
   /** Records that its taps were too slow for. */
   dropped?: number | null
+  temporary_rules?: number
 }
 
 /** The last hour of samples of one source, the oldest first. */

@@ -1,0 +1,152 @@
+"""Tasks that an operator does in at most three clicks, without a line of YAML or CEL; with real clients."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import Any
+
+import pika
+import pika.exceptions
+import pytest
+
+from tests.dashboard.browser.stage import Stage
+from tests.dashboard.browser.traffic import connected
+from tests.dashboard.browser.watched_page import WatchedPage
+from tests.real.poll import until
+
+pytestmark = [pytest.mark.real, pytest.mark.once]  # the page is not compiled
+
+
+class Clicks:
+    """Clicks of a task, of which there may be three."""
+
+    def __init__(self) -> None:
+        self.count = 0
+
+    def on(self, place: Any, **options: Any) -> None:
+        place.click(**options)
+        self.count += 1
+
+
+@pytest.fixture(scope="module")
+def stage(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Stage]:
+    running = Stage(tmp_path_factory.mktemp("tasks"))
+    try:
+        yield running
+    finally:
+        running.kill()
+
+
+@contextmanager
+def confirming(stage: Stage, name: str, queue: str) -> Iterator[Any]:
+    """A channel in confirm mode, with a queue of its own."""
+    with connected(stage.port, name) as connection:
+        channel = connection.channel()
+        channel.queue_declare(queue, exclusive=True)
+        channel.confirm_delivery()
+        yield channel
+
+
+def temporary_rules(stage: Stage) -> list[dict[str, Any]]:
+    return list(stage.get("sources/0/rules/temporary")["rules"])
+
+
+def end_all(window: Any) -> None:
+    """End the temporary rules, by the badge."""
+    from playwright.sync_api import expect
+
+    window.locator("header .badge").click()
+    dialog = window.get_by_role("dialog", name="Temporary rules")
+    ending = dialog.get_by_role("button", name="now")
+    while ending.count():
+        before = ending.count()
+        ending.first.click()
+        expect(ending).to_have_count(before - 1)
+    dialog.get_by_role("button", name="Close").click()
+    expect(window.locator("header .badge")).to_have_count(0)
+
+
+@pytest.mark.parametrize("screen", ["messages", "frames"])
+def test_hold_edit_release(screen: str, stage: Stage, page: WatchedPage) -> None:
+    from playwright.sync_api import expect
+
+    with connected(stage.port, f"edits {screen}") as connection:
+        queue, clicks = f"edits {screen}", Clicks()
+        channel = connection.channel()
+        channel.queue_declare(queue, exclusive=True)
+        channel.basic_publish("", queue, b"first")
+        page.goto(f"{stage.url}{screen}")
+        window = page.page
+        row = window.get_by_role("grid", name=screen.title()).get_by_role("row").filter(has_text=f"{queue}")
+        clicks.on(row.filter(has_text="publish").last)
+        clicks.on(window.get_by_role("button", name="Hold the next"))
+        expect(window.locator("header .badge")).to_contain_text("1 rule")
+        channel.basic_publish("", queue, b"second", pika.BasicProperties(headers={"by": "alice"}))
+        connection.process_data_events(0.2)
+        dialog = window.get_by_role("dialog", name="Edit, and release")
+        expect(dialog.get_by_label("Body")).to_have_value("second")
+        assert page.violations() == []
+        dialog.get_by_label("Body").fill("edited")
+        clicks.on(dialog.get_by_role("button", name="Release as edited"))
+        expect(dialog).to_have_count(0)
+        assert clicks.count <= 3
+        [first, second] = until(lambda: [channel.basic_get(queue, auto_ack=True)[2] for _ in range(2)], "both messages")
+        assert (first, second) == (b"first", b"edited")
+        expect(window.locator("header .badge")).to_have_count(0)  # it has held its one
+        channel.basic_publish("", queue, b"third")
+        until(lambda: channel.basic_get(queue, auto_ack=True)[2] == b"third", "the third, which nothing holds")
+
+
+def test_nack_every_tenth_of_one_connection(stage: Stage, page: WatchedPage) -> None:
+    from playwright.sync_api import expect
+
+    with confirming(stage, "flaky", "flaky") as channel, confirming(stage, "spared", "spared") as other:
+        clicks = Clicks()
+        page.goto(f"{stage.url}connections")
+        window = page.page
+        clicks.on(window.get_by_role("row").filter(has_text="flaky").get_by_role("link").first)
+        clicks.on(window.get_by_role("button", name="Rules"))
+        assert page.violations() == []
+        clicks.on(window.get_by_role("button", name="Nack every"))
+        expect(window.locator("header .badge")).to_contain_text("1 rule")
+        assert clicks.count <= 3
+
+        def published(channel: Any, queue: str, number: int) -> str:
+            try:
+                channel.basic_publish("", queue, str(number).encode())
+            except pika.exceptions.NackError:
+                return "nacked"
+            return "confirmed"
+
+        assert [published(channel, "flaky", number) for number in range(20)] == (["confirmed"] * 9 + ["nacked"]) * 2
+        assert {published(other, "spared", number) for number in range(20)} == {"confirmed"}
+        [rule] = temporary_rules(stage)
+        assert (rule["hits"], rule["mode"]) == (2, "enforce")
+        window.locator("header .badge").click()
+        dialog = window.get_by_role("dialog", name="Temporary rules")
+        expect(dialog).to_contain_text("nack every 10th")
+        expect(dialog).to_contain_text("2 hits")
+        assert page.violations() == []
+        dialog.get_by_role("button", name="Close").click()
+        end_all(window)
+        assert temporary_rules(stage) == []
+        assert {published(channel, "flaky", number) for number in range(20)} == {"confirmed"}
+    assert "temporary rule added" in stage.log
+    assert "temporary rule ended" in stage.log
+    assert "dashboard action" in stage.log
+
+
+def test_a_rule_ends_by_itself_though_no_page_is_open(stage: Stage) -> None:
+    import urllib.request
+
+    rule = {"name": "short", "action": "log", "text": "seen", "match": {"method": "basic.publish"}}
+    body = json.dumps({"rule": rule, "seconds": 1}).encode()
+    request = urllib.request.Request(
+        f"{stage.url}api/v1/sources/0/rules/temporary", body, {"content-type": "application/json"}
+    )
+    with urllib.request.urlopen(request, timeout=30) as response:
+        assert json.load(response)["rule"] == "short"
+    until(lambda: not temporary_rules(stage), "the rule to end")
+    assert "temporary rule expired" in stage.log
