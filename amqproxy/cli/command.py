@@ -10,6 +10,7 @@ from amqproxy.cli.compare import compare
 from amqproxy.cli.dashboard import dashboard
 from amqproxy.cli.decode import decode
 from amqproxy.cli.export import export
+from amqproxy.cli.help import HelpFormatter, add_epilogues, shown_default
 from amqproxy.cli.mock import mock
 from amqproxy.cli.replay import replay
 from amqproxy.cli.run import run
@@ -23,9 +24,9 @@ from amqproxy.cli.version import version
 app = cyclopts.App(
     name="amqproxy",
     help="Inspect, count and control the traffic between AMQP clients and their broker.",
-    help_epilogue="Exit codes: 0 success, 1 failure, 2 wrong usage or config, 130 ended by a second signal, "
-    "141 the reader of the output closed it.",
     help_format="plaintext",
+    help_formatter=HelpFormatter(),
+    default_parameter=cyclopts.Parameter(show_default=shown_default),
     version=__version__,
     result_action="return_value",
     exit_on_error=False,
@@ -64,3 +65,4 @@ COMMANDS = (
 )
 for function in COMMANDS:
     app.command(function)
+add_epilogues(app)

@@ -45,7 +45,7 @@ def compare(
     """Compare two captures, or two brokers, message by message: exit code 0 if equal, 1 if they differ.
 
     Connections correspond by the name that the client gave, by user, and by their commands. Times, tags, and generated
-    names are not compared; latencies are shown side by side. See docs/captures.md.
+    names are not compared; latencies are shown side by side.
 
     Parameters
     ----------
@@ -61,7 +61,7 @@ def compare(
     timeout
         With --replay: seconds to wait for a recorded answer.
     filter
-        Compare only the commands for which this CEL expression holds. See docs/rules.md.
+        Compare only the commands for which this CEL expression holds.
     leg
         The leg of a proxy recording to compare, or to replay.
     ignore

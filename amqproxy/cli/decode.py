@@ -63,7 +63,7 @@ def decode(
     """Decode the AMQP in captures: pcap or pcapng, plain, gzip, zstd or lz4; - is standard input.
 
     Prints one line per frame; with --messages one line per message or request, with its outcome and duration; with
-    --findings likely mistakes and problems. See docs/captures.md.
+    --findings likely mistakes and problems.
 
     Parameters
     ----------
@@ -89,7 +89,7 @@ def decode(
         With --sequence or --svg: maximum number of rows [500]; further rows are counted.
     stats
         Print rates, latencies, sizes, top talkers, errors and findings of all captures together, instead of lines.
-        With --json: one object; see docs/captures.md.
+        With --json: one object.
     top
         With --stats: number of connections, users, exchanges, routing keys and queues to list [10].
     start

@@ -71,7 +71,7 @@ def export(
     body: int = 0,
     force: Flag = False,
 ) -> None:
-    """Export captures as a table, a smaller capture, a page with plots, or AsyncAPI. See docs/captures.md.
+    """Export captures as a table, a smaller capture, a page with plots, or AsyncAPI.
 
     Parameters
     ----------
@@ -83,7 +83,7 @@ def export(
         By default, chosen by the suffix of --to: .jsonl, .csv, .parquet, .pcapng, .html. AsyncAPI is YAML,
         or JSON in a file .json.
     messages
-        Tables: one row per message and request, instead of per frame. See docs/messages.md.
+        Tables: one row per message and request, instead of per frame.
     findings
         Tables: findings instead of frames or, with --messages, between messages.
     asyncapi
@@ -93,7 +93,7 @@ def export(
     follow
         Only one connection, or with /CHANNEL one channel of it, as in decode --follow.
     filter
-        Only the commands for which this CEL expression holds. See docs/rules.md.
+        Only the commands for which this CEL expression holds.
     start
         Only frames from this time on, as in decode --start.
     end

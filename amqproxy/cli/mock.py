@@ -38,7 +38,7 @@ def mock(
     """Play the server's side of a recording to clients, until SIGTERM or Ctrl-C.
 
     A client gets the answers, messages, confirms, returns and errors that the recorded client got for its commands.
-    When it disconnects, its differences from the recording are printed. See docs/captures.md.
+    When it disconnects, its differences from the recording are printed.
 
     Parameters
     ----------

@@ -21,7 +21,7 @@ Played = Annotated[
 
 # A running proxy.
 Socket = Annotated[Path | None, Parameter(help="The proxy's control socket.")]
-SocketConfig = Annotated[Path | None, Parameter(help="The config file that names it.")]
+SocketConfig = Annotated[Path | None, Parameter(help="The config file that names the socket.")]
 Json = Annotated[Flag, Parameter(help="Print one JSON object per line for each, instead of text.")]
 
 # Captures.
@@ -41,17 +41,15 @@ Timeout = Annotated[float, Parameter(help="Seconds to wait for a recorded answer
 FrameJson = Annotated[
     Flag, Parameter(help="Print one JSON object per line for each frame, message or finding, instead of text.")
 ]
-Messages = Annotated[
-    Flag, Parameter(help="Print one line per message and request, instead of per frame. See docs/messages.md.")
-]
+Messages = Annotated[Flag, Parameter(help="Print one line per message and request, instead of per frame.")]
 Findings = Annotated[
     Flag,
-    Parameter(help="Print findings instead of frames, or with --messages between messages. See docs/findings.md."),
+    Parameter(help="Print findings instead of frames, or with --messages between messages."),
 ]
 Header = Annotated[Flag, Parameter(help="With --fields: print a line with their names first.")]
 Filter = Annotated[
     str | None,
-    Parameter(help="Print only the commands for which this CEL expression holds. See docs/rules.md."),
+    Parameter(help="Print only the commands for which this CEL expression holds, such as exchange == 'orders'."),
 ]
 Body = Annotated[
     int,
@@ -66,17 +64,13 @@ Key = Annotated[Path | None, Parameter(help="The key of the certificate, in PEM,
 Metrics = Annotated[str | None, Parameter(help="HOST:PORT for Prometheus, at /metrics. Off unless given.")]
 Record = Annotated[
     Path | None,
-    Parameter(
-        help="Record the traffic into pcapng files in this directory. [record] in the config has more. "
-        "See docs/captures.md."
-    ),
+    Parameter(help="Record the traffic into pcapng files in this directory. [record] in the config has more."),
 ]
 Dashboard = Annotated[
     bool | str,
     Parameter(
         negative="",
-        help="Show the traffic in a browser, at HOST:PORT [127.0.0.1:8672]. [dashboard] in the config has more. "
-        "See docs/dashboard.md.",
+        help="Show the traffic in a browser, at HOST:PORT [127.0.0.1:8672]. [dashboard] in the config has more.",
     ),
 ]
 LogFormat = Annotated[Literal["text", "json"] | None, Parameter(help="Format of the log on standard error [text].")]
@@ -92,12 +86,8 @@ class Printed:
     """Output of a program on standard output."""
 
     print: Annotated[Flag, Parameter(help="Print each frame on standard output, as it passes.")] = False
-    messages: Annotated[
-        Flag, Parameter(help="Print each message and request with its outcome and duration. See docs/messages.md.")
-    ] = False
-    findings: Annotated[Flag, Parameter(help="Print findings: likely mistakes and problems. See docs/findings.md.")] = (
-        False
-    )
+    messages: Annotated[Flag, Parameter(help="Print each message and request with its outcome and duration.")] = False
+    findings: Annotated[Flag, Parameter(help="Print findings: likely mistakes and problems.")] = False
     json: Annotated[
         Flag,
         Parameter(help="Print one JSON object a line, for each frame, message or finding, as `decode --json` does."),

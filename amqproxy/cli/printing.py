@@ -60,9 +60,10 @@ def checked_body(size: int) -> int:
 def renderer(json: bool) -> Callable[[Record], str]:
     if json:
         return lambda record: record.to_json().decode()
+    from amqproxy.cli.terminal_lines import on_terminal
     from amqproxy.taps import text
 
-    return text.line
+    return on_terminal(text.line)
 
 
 def lines_of_frames(json: bool, body: int) -> Callable[[], Lines]:
@@ -77,6 +78,7 @@ def report_renderer(json: bool) -> Callable[[Report], str]:
     """Return a renderer of messages and findings."""
     if json:
         return lambda report: report.to_json().decode()
+    from amqproxy.cli.terminal_lines import on_terminal
     from amqproxy.process.log import is_coloured
     from amqproxy.taps.findings.finding import Finding
     from amqproxy.taps.findings.text import FindingLines
@@ -90,7 +92,7 @@ def report_renderer(json: bool) -> Callable[[Report], str]:
             return findings.line(report)
         return message_line(report, is_coloured=has_colours)
 
-    return render
+    return on_terminal(render)
 
 
 def print_settings(command: str, printed: Printed) -> PrintSettings | None:
@@ -115,7 +117,7 @@ def print_settings(command: str, printed: Printed) -> PrintSettings | None:
         observed=observed,
         wanted=wanted(printed.filter),
         body=body,
-        lines=lines_of_frames(json, body),
+        lines=lines_of_frames(json, body) if json or not sys.stdout.isatty() else None,
         ends_with_reader=ends_with_reader,
     )
 

@@ -40,7 +40,7 @@ def start(
     directory
         The directory for the files, on the proxy's machine. Relative paths start at the current directory here.
     filter
-        Record only the commands for which this CEL expression holds. See docs/rules.md.
+        Record only the commands for which this CEL expression holds.
     body
         Record only the first N bytes of each body frame.
     legs

@@ -45,8 +45,7 @@ def shrink(
     """Reduce captures to the smallest one that still makes an expression true when replayed.
 
     Connections, then channels or sessions, then commands are removed in varying combinations, each
-    replayed against a new broker. The output is the capture of the last replay that made the expression true. See
-    docs/captures.md.
+    replayed against a new broker. The output is the capture of the last replay that made the expression true.
 
     Parameters
     ----------

@@ -12,6 +12,7 @@ from amqproxy.capture.selection.selection import Selection
 from amqproxy.capture.selection.time_window import Moment, TimeWindow, moment
 from amqproxy.cli.failure import MISUSED, Failure
 from amqproxy.cli.printing import WorstFinding, renderer, report_renderer, wanted
+from amqproxy.cli.terminal_lines import TerminalView
 from amqproxy.process.log import is_coloured
 from amqproxy.taps.observer import ObserverSettings
 from amqproxy.views.columns import Columns, Render, header_line, json_lines, kinds_shown, separated_lines
@@ -66,7 +67,8 @@ def view_of(options: ViewOptions, selection: Selection, worst: WorstFinding) -> 
         if top < 1:
             raise Failure(f"--top {top}: it must be at least 1", MISUSED)
         blocks = has_blocks(sys.stdout)
-        return StatisticsView(selection, wanted(options.filter), json=options.json, blocks=blocks, top=top)
+        statistics = StatisticsView(selection, wanted(options.filter), json=options.json, blocks=blocks, top=top)
+        return statistics if options.json else TerminalView(statistics)
     if options.top is not None:
         raise Failure("decode: --top needs --stats", MISUSED)
     if options.fields is not None:
@@ -76,7 +78,7 @@ def view_of(options: ViewOptions, selection: Selection, worst: WorstFinding) -> 
         return ReportLines(report_renderer(options.json), selection, wanted(options.filter), settings, worst.note)
     if selection.is_conversation and not options.json:
         body, has_colours = options.body or USUAL_BODY, is_coloured(sys.stdout)
-        return Dialogue(selection, wanted(options.filter), body=body, is_coloured=has_colours)
+        return TerminalView(Dialogue(selection, wanted(options.filter), body=body, is_coloured=has_colours))
     selected = wanted(options.filter)
     if options.json:
         return FrameJSONLines(selection, selected, body=options.body, has_both_legs=options.has_both_legs)

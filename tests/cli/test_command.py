@@ -2,13 +2,13 @@
 
 import subprocess
 import sys
-from collections.abc import Iterator
 
 import pytest
 from cyclopts import App
 
 from amqproxy.cli.command import app as command_line
 from amqproxy.cli.failure import FAILED, INTERRUPTED, MISUSED, UNHEARD
+from tests.cli.command_tree import commands
 from tests.cli.outcome import Amqproxy
 
 
@@ -85,15 +85,6 @@ def test_what_needs_no_proxy_does_not_wait_for_one(arguments: list[str]) -> None
     )
     done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True)
     assert (done.returncode, done.stderr) == (0, "")
-
-
-def commands(app: App, *path: str) -> Iterator[tuple[str, App]]:
-    """All commands that do something, with their names."""
-    if app.default_command is not None:
-        yield " ".join(path), app
-    for name in app:
-        if not name.startswith("-"):
-            yield from commands(app[name], *path, name)
 
 
 @pytest.mark.parametrize(

@@ -20,5 +20,5 @@ def test_an_option_keeps_its_help_in_a_group() -> None:
     assert (
         of_filter[0]
         == of_filter[1]
-        == ["Print only the commands for which this CEL expression holds. See docs/rules.md."]
+        == ["Print only the commands for which this CEL expression holds, such as exchange == 'orders'."]
     )

@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from amqproxy.cli.pipeline.driver import Driver
     from amqproxy.pipeline.jobs import Done
 
-app = cyclopts.App(name="pipeline", help="Make tables of captures on Spark, and query them. See docs/pipeline.md.")
+app = cyclopts.App(name="pipeline", help="Make tables of captures on Spark, and query them.")
 app.command(ask)
 app.command(report)
 
@@ -81,7 +81,7 @@ def rollup(*, where: Where = Where()) -> None:  # noqa: B008
 
 @app.command
 def findings(*, where: Where = Where()) -> None:  # noqa: B008
-    """Find likely mistakes and problems in the hours with new events: the table findings. See docs/findings.md."""
+    """Find likely mistakes and problems in the hours with new events: the table findings."""
     _work("findings", where, lambda jobs, running: jobs.findings(running.spark, running.ledger))
 
 

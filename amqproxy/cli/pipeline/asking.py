@@ -55,7 +55,7 @@ def ask(
 ) -> None:
     """Answer a question about the tables; without a name, list the questions.
 
-    By default, a question is about the last week that was recorded. See docs/pipeline.md.
+    By default, a question is about the last week that was recorded.
 
     Parameters
     ----------

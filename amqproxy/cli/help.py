@@ -1,0 +1,146 @@
+"""The help of the commands: paragraphs as wide as the terminal, examples, and the pages that say more."""
+
+from __future__ import annotations
+
+import re
+from typing import TYPE_CHECKING, Any
+
+from amqproxy import __version__
+
+if TYPE_CHECKING:
+    import cyclopts
+    from cyclopts.help import HelpPanel
+    from rich.console import Console, ConsoleOptions
+
+DOCS = f"https://github.com/amqproxy/amqproxy/blob/v{__version__}/docs"
+
+EXIT_CODES = (
+    "Exit codes: 0 success, 1 failure, 2 wrong usage or config, 130 ended by a second signal, "
+    "141 the reader of the output closed it."
+)
+
+EXAMPLES = {
+    "": (
+        "run --listen 127.0.0.1:5673 --upstream 127.0.0.1:5672 --dashboard",
+        "decode --messages a.pcapng",
+        "tail --config amqproxy.toml --messages",
+    ),
+    "broker": ("broker --listen 127.0.0.1:5672", "broker --data /var/lib/amqproxy --definitions definitions.json"),
+    "broker export": ("broker export --data /var/lib/amqproxy > definitions.json",),
+    "compare": (
+        "compare before.pcapng after.pcapng",
+        "compare amqp://a:5672 amqp://b:5672 --replay a.pcapng",
+    ),
+    "completion": ("completion bash > /etc/bash_completion.d/amqproxy",),
+    "config": ("config check amqproxy.toml", "config show amqproxy.toml", "config schema > schema.json"),
+    "control": (
+        "control connections --config amqproxy.toml",
+        "control channels --socket /run/amqproxy/control.sock --json",
+        "control close 17 --text 'maintenance' --config amqproxy.toml",
+    ),
+    "dashboard": ("dashboard --capture a.pcapng", "dashboard --connect /run/amqproxy/control.sock"),
+    "decode": (
+        "decode a.pcapng",
+        "decode --messages --filter 'exchange == \"orders\"' a.pcapng",
+        "decode --findings --fail-on warning captures/",
+        "decode --fields time,method,arguments.exchange --header a.pcapng",
+    ),
+    "export": (
+        "export a.pcapng --to frames.parquet",
+        "export a.pcapng --to orders.pcapng --filter 'exchange == \"orders\"'",
+    ),
+    "mock": ("mock a.pcapng --listen 127.0.0.1:5672",),
+    "pipeline": ("pipeline run captures/ --tables tables", "pipeline ask slower-consumers --tables tables"),
+    "record": ("record start --config amqproxy.toml", "record stop --config amqproxy.toml"),
+    "replay": ("replay a.pcapng --to amqp://guest:guest@127.0.0.1:5672",),
+    "rules": (
+        "rules check amqproxy.toml",
+        "rules explain amqproxy.toml --method queue.delete --queue orders",
+        "rules test amqproxy.toml --capture a.pcapng",
+    ),
+    "run": (
+        "run --listen 127.0.0.1:5673 --upstream 127.0.0.1:5672 --messages",
+        "run --upstream broker --dashboard",
+        "run --config amqproxy.toml",
+    ),
+    "shrink": ("shrink a.pcapng --until 'method == \"channel.close\"' -o small.pcapng",),
+    "sniff": ("sniff --interface lo --messages", "sniff --interface eth0 --port 5672 --findings"),
+    "tail": (
+        "tail --config amqproxy.toml --messages",
+        "tail --config amqproxy.toml --filter 'user == \"alice\"'",
+        "tail --socket /run/amqproxy/control.sock --findings --json",
+    ),
+    "top": ("top --config amqproxy.toml", "top --socket /run/amqproxy/control.sock --interval 5"),
+    "verify": ("verify a.pcapng",),
+}
+"""Example arguments by command; subcommands without their own show those of their group."""
+
+PAGES = {
+    "compare": ("captures",),
+    "control": ("control",),
+    "dashboard": ("dashboard",),
+    "decode": ("captures", "messages", "findings", "rules"),
+    "export": ("captures", "messages", "rules"),
+    "mock": ("captures",),
+    "pipeline": ("pipeline", "findings"),
+    "record": ("captures", "rules"),
+    "replay": ("captures", "rules"),
+    "rules": ("rules",),
+    "run": ("tutorial", "rules", "messages", "findings", "captures", "dashboard"),
+    "broker": ("tutorial", "messages", "findings", "captures", "dashboard"),
+    "shrink": ("captures",),
+    "sniff": ("captures", "messages", "findings", "rules"),
+    "tail": ("control", "messages", "findings", "rules"),
+    "top": ("control",),
+    "verify": ("captures",),
+}
+"""Pages of the documentation by command."""
+
+
+def add_epilogues(app: cyclopts.App) -> None:
+    """Append examples, URLs and exit codes to the help of each command."""
+    for command, examples in EXAMPLES.items():
+        described = app
+        for name in command.split():
+            described = described[name]
+        parts = ["Examples:\n" + "\n".join(f"  amqproxy {each}" for each in examples)]
+        pages = PAGES.get(command.partition(" ")[0], ("tutorial", "faq"))
+        parts.append("Documentation:\n" + "\n".join(f"  {DOCS}/{page}.md" for page in pages))
+        described.help_epilogue = "\n\n".join([*parts, EXIT_CODES])
+
+
+def shown_default(value: Any) -> str | None:
+    """Return the text of a default; `None` for values that only mean that the option was not given."""
+    if value is None or value is False or value in ([], ()):
+        return None
+    return "yes" if value is True else str(value)
+
+
+class HelpFormatter:
+    """Formats help like cyclopts, with the line breaks of docstrings replaced by those of the terminal."""
+
+    def __call__(self, console: Console, options: ConsoleOptions, panel: HelpPanel) -> None:
+        from cyclopts.help import DefaultFormatter
+
+        for entry in panel.entries:
+            _unwrap(entry.description)
+        DefaultFormatter()(console, options, panel)
+
+    def render_usage(self, console: Console, options: ConsoleOptions, usage: Any) -> None:
+        """Print the line of usage."""
+        from cyclopts.help import DefaultFormatter
+
+        DefaultFormatter().render_usage(console, options, usage)
+
+    def render_description(self, console: Console, options: ConsoleOptions, description: Any) -> None:
+        """Print the description of the command."""
+        _unwrap(description)
+        if description:
+            console.print(description)
+
+
+def _unwrap(described: Any) -> None:
+    """Join the lines of each paragraph."""
+    text = getattr(described, "primary_renderable", None)
+    if text is not None:
+        text.plain = re.sub(r"(?<!\n)\n(?!\n)[ ]*", " ", text.plain.rstrip())
