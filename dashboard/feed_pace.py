@@ -32,6 +32,9 @@ PATIENCE = 0.3
 PATIENT_BATCHES = 8
 """Minimum number of late batches before packets are skipped; a smaller backlog is read without skipping."""
 
+PATIENT_FRAMES = 512
+"""Minimum number of frames in these batches; one large message fills hundreds of batches with few frames."""
+
 FRESH = 0.1
 """Maximum lag in seconds right after packets were skipped."""
 
@@ -54,7 +57,7 @@ class FeedPace:
         self._at = clock()
         self._spent_before = spent()
         self._late_since: float | None = None
-        self._late_batches = 0
+        self._late_batches = self._late_from = 0
 
     def pause(self) -> float:
         """Return the seconds to wait before the next request."""
@@ -75,16 +78,20 @@ class FeedPace:
         self._judged_at, self._spent_by_then = now, spent
         self.shown = self.lost = 0
 
-    def max_age(self, behind: float) -> float | None:
-        """Return the maximum lag of the next batch in seconds, after one `behind` seconds late; `None` for no limit."""
+    def max_age(self, behind: float, frames: int) -> float | None:
+        """Return the maximum lag of the next batch in seconds, after one `behind` seconds late; `None` for no limit.
+
+        `frames` is the number of frames received since the start.
+        """
         if behind <= LATE:
             self._late_since, self._late_batches = None, 0
             return None
         now = self._clock()
         if self._late_since is None:
-            self._late_since = now
+            self._late_since, self._late_from = now, frames
         self._late_batches += 1
-        if self._late_batches < PATIENT_BATCHES or now - self._late_since < PATIENCE:
+        is_short = self._late_batches < PATIENT_BATCHES or frames - self._late_from < PATIENT_FRAMES
+        if is_short or now - self._late_since < PATIENCE:
             return None
         self._late_since, self._late_batches = None, 0
         return FRESH

@@ -125,7 +125,7 @@ class ProxySource(Source):
                     await asyncio.sleep(pace.pause())
                     newest = self.ring.newest_ns
                     behind = (time.time_ns() - newest) / 1e9 if newest > began_ns else 0.0  # otherwise earlier traffic
-                    max_age = pace.max_age(behind)
+                    max_age = pace.max_age(behind, self.ring.next_seq)
                     await client.send("more", credit=1, **({} if max_age is None else {"max_age": max_age}))
                 case _:
                     if event.get("ok") is False:

@@ -49,8 +49,8 @@ MOST_LISTED_BYTES = 16 * 1024 * 1024
 TURN = 0.002
 """Seconds spent on the entries of a response before other tasks have their turn."""
 
-LIVE_RING = 16 * 1024 * 1024
-"""Size in bytes of the tap ring that exists while there is a subscriber, if the config has no ring."""
+LIVE_RING = 32 * 1024 * 1024
+"""Size in bytes of the tap ring while there is a subscriber, if the config has no ring; two publishes of 10 MiB fit."""
 
 LINE_TIMEOUT = 30.0
 """Seconds for the rest of a request after its first bytes."""

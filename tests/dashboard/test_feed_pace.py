@@ -11,6 +11,7 @@ from dashboard.feed_pace import (
     LONGEST_PAUSE,
     PATIENCE,
     PATIENT_BATCHES,
+    PATIENT_FRAMES,
     SAMPLING_SHARE,
     SHARE,
     WINDOW,
@@ -92,13 +93,22 @@ def test_what_others_take_does_not_stop_it() -> None:
 
 def test_what_is_late_is_skipped_once_it_stays_so() -> None:
     feed = Paced()
+    many = iter(range(0, 100 * PATIENT_FRAMES, PATIENT_FRAMES))
     for _ in range(3):
         for _ in range(PATIENT_BATCHES - 1):
-            assert feed.pace.max_age(LATE + 0.1) is None
+            assert feed.pace.max_age(LATE + 0.1, next(many)) is None
             feed.now += PATIENCE
-        assert feed.pace.max_age(LATE + 0.1) == FRESH
+        assert feed.pace.max_age(LATE + 0.1, next(many)) == FRESH
     for _ in range(PATIENT_BATCHES):
-        assert feed.pace.max_age(LATE + 0.1) is None
+        assert feed.pace.max_age(LATE + 0.1, next(many)) is None
     feed.now += PATIENCE
-    assert feed.pace.max_age(LATE - 0.1) is None
-    assert feed.pace.max_age(LATE + 0.1) is None
+    assert feed.pace.max_age(LATE - 0.1, next(many)) is None
+    assert feed.pace.max_age(LATE + 0.1, next(many)) is None
+
+
+def test_few_large_frames_are_read_however_late_they_are() -> None:
+    feed = Paced()
+    for frames in range(PATIENT_FRAMES):
+        assert feed.pace.max_age(LATE + 0.1, frames) is None
+        feed.now += PATIENCE
+    assert feed.pace.max_age(LATE + 0.1, PATIENT_FRAMES) == FRESH

@@ -95,6 +95,7 @@ def test_what_is_late_is_skipped_but_not_what_was_there_before(tmp_path: Path) -
             source.ring.newest_ns = time.time_ns() + 10**9
             with pytest.MonkeyPatch.context() as patch:
                 patch.setattr(feed_pace, "PATIENT_BATCHES", 1)
+                patch.setattr(feed_pace, "PATIENT_FRAMES", 0)
                 patch.setattr(feed_pace, "PATIENCE", 0)
                 patch.setattr(time, "time_ns", lambda at=source.ring.newest_ns: at + 4 * 10**9)
                 proxy.send({"event": "batch"})

@@ -144,6 +144,26 @@ def test_who_is_too_slow_is_told_what_was_skipped(stage: Stage) -> None:
     assert batch["skipped"] + len(batch["rows"]) == batch["seq"] - first["seq"]
 
 
+def test_a_large_message_has_its_rows(stage: Stage, page: WatchedPage) -> None:
+    """Its 160 frames fill three hundred batches, which are late for that alone; of its body the beginning is kept."""
+    from playwright.sync_api import expect
+
+    size = 10 * MIB
+    with connected(stage.port, "large") as connection:
+        channel = connection.channel()
+        channel.confirm_delivery()
+        channel.queue_declare("large", exclusive=True)
+        channel.basic_publish("", "large", b"x" * size)
+        assert len(channel.basic_get("large", auto_ack=True)[2]) == size
+        page.goto(stage.url + "messages?filter=size+%3E+1000000")
+        publish = page.page.get_by_role("row").filter(has_text="confirmed")
+        expect(publish).to_contain_text("→ large")
+        expect(publish).to_contain_text("10.0 MiB")
+        expect(page.page.get_by_role("row").filter(has_text="auto-acked")).to_contain_text("10.0 MiB")
+        publish.click()
+        expect(page.page.get_by_role("region", name="Body")).to_contain_text("256 KiB of 10.0 MiB are kept")
+
+
 def has_come(stage: Stage, port: int) -> bool:
     """Has the dashboard what was sent? On a busy machine it skips what is late: then it is sent again."""
     names = [each.get("routing_key") for each in stage.get("sources/0/messages")["rows"]]
