@@ -107,29 +107,35 @@ def haproxy(upstream: int, *, threads: int | None = None, connections: int = 200
 
 
 @contextmanager
-def amqproxy(upstream: int, config: Path | None = None, *options: str) -> Iterator[Proxy]:
-    """Run the proxy of this checkout, with metrics, the rules of `config` if given, and further options."""
+def amqproxy(upstream: int, config: Path | None = None, *options: str, turns: Path | None = None) -> Iterator[Proxy]:
+    """Run the proxy of this checkout, with metrics, the rules of `config` if given, and further options.
+
+    `turns` is a file to which its longest turns are written (`loop_turns`).
+    """
     arguments = [*options, "--upstream", f"127.0.0.1:{upstream}", "--metrics", "127.0.0.1:0"]
     if config is not None:
         arguments += ["--config", str(config)]
-    with _ours("run", *arguments) as proxy:
+    with _ours("run", *arguments, turns=turns) as proxy:
         yield proxy
 
 
 @contextmanager
-def broker(data: Path | None = None, definitions: Path | None = None) -> Iterator[Proxy]:
-    """Run the broker of this checkout, with durable data in `data` and initial `definitions`."""
+def broker(data: Path | None = None, definitions: Path | None = None, config: Path | None = None) -> Iterator[Proxy]:
+    """Run the broker of this checkout, with durable data in `data`, initial `definitions`, and a config file."""
     arguments = [] if data is None else ["--data", str(data)]
     if definitions is not None:
         arguments += ["--definitions", str(definitions)]
+    if config is not None:
+        arguments += ["--config", str(config)]
     with _ours("broker", *arguments) as broker:
         yield broker
 
 
 @contextmanager
-def _ours(*arguments: str) -> Iterator[Proxy]:
+def _ours(*arguments: str, turns: Path | None = None) -> Iterator[Proxy]:
     with tempfile.TemporaryFile() as log:
-        command = [sys.executable, "-m", "amqproxy", *arguments, "--log-format", "json", "--listen", "127.0.0.1:0"]
+        program = ["amqproxy"] if turns is None else ["bench.loop_turns", str(turns)]
+        command = [sys.executable, "-m", *program, *arguments, "--log-format", "json", "--listen", "127.0.0.1:0"]
         with _process(command, log=log.fileno()) as process:
             end = time.monotonic() + _START_DEADLINE
             while True:

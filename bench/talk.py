@@ -39,6 +39,7 @@ from amqproxy.amqp091.wire import Table
 
 T = TypeVar("T")
 
+CHANNEL_MAX = 2047
 FRAME_MAX = 131_072
 FRAME_END = 0xCE
 DEADLINE = 60.0
@@ -91,7 +92,7 @@ def ack(tag: int = 1, *, multiple: bool = False, channel: int = 1) -> bytes:
 # The client's steps of the handshake, each with the broker's answer.
 _CAPABILITIES = Table({"capabilities": Table({"consumer_cancel_notify": True, "publisher_confirms": True})})
 _START_OK = encode_method(0, ConnectionStartOk(_CAPABILITIES, "PLAIN", b"\0guest\0guest", "en_US"))
-_TUNED = encode_method(0, ConnectionTuneOk(2047, FRAME_MAX, 0))
+_TUNED = encode_method(0, ConnectionTuneOk(CHANNEL_MAX, FRAME_MAX, 0))
 _OPEN = encode_method(0, ConnectionOpen("/"))
 _CHANNEL_OPEN = encode_method(1, ChannelOpen())
 _CONFIRM = encode_method(1, ConfirmSelect())
@@ -100,7 +101,7 @@ _CONSUME = encode_method(1, BasicConsume(queue="bench", consumer_tag=CONSUMER, n
 
 ANSWERS = (
     (HEADER, encode_method(0, ConnectionStart(server_properties=_CAPABILITIES))),
-    (_START_OK, encode_method(0, ConnectionTune(2047, FRAME_MAX, 0))),
+    (_START_OK, encode_method(0, ConnectionTune(CHANNEL_MAX, FRAME_MAX, 0))),
     (_TUNED + _OPEN, encode_method(0, ConnectionOpenOk())),
     (_CHANNEL_OPEN, encode_method(1, ChannelOpenOk())),
 )
@@ -108,12 +109,13 @@ CONFIRMING = (_CONFIRM, encode_method(1, ConfirmSelectOk()))
 _CONSUMING = (_CONSUME, encode_method(1, BasicConsumeOk(CONSUMER)))
 
 
-def connect(port: int, source: str = "") -> socket.socket:
+def connect(port: int, source: str = "", channel_max: int = CHANNEL_MAX) -> socket.socket:
     """Open a connection with channel 1; from another address of this machine, if `source` is given."""
+    tuned = encode_method(0, ConnectionTuneOk(channel_max, FRAME_MAX, 0))
     sock = socket.create_connection(("127.0.0.1", port), DEADLINE, (source, 0) if source else None)
     sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
     for sent, _ in ANSWERS:
-        sock.sendall(sent)
+        sock.sendall(sent.replace(_TUNED, tuned))
         read_method(sock)
     return sock
 

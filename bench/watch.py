@@ -34,7 +34,7 @@ from amqproxy.control import ControlClient
 from amqproxy.taps.metering.amqp091.message_meter import MessageMeter
 from amqproxy.taps.metering.message_counts import MessageCounts
 from amqproxy.taps.trace.amqp091.connection_trace import Trace
-from bench import latency, load, relay, talk
+from bench import joining, latency, load, relay, talk
 from bench.peers import Proxy, amqproxy, listener, placements
 from bench.report import SUBJECT, Goal, Row, in_turns, progress
 
@@ -58,7 +58,7 @@ MICROSECOND = 1e-6
 
 
 def measure(rounds: int, scale: float) -> Iterator[Row | str]:
-    """Yield rows for counting, a follower at full speed, recording, the effect of slow followers, and memory."""
+    """Yield rows for counting, a follower at full speed, recording, slow followers, joining readers, and memory."""
     yield from remembered()
     with listener() as listening, ExitStack() as stack:
         directory = Path(stack.enter_context(tempfile.TemporaryDirectory()))
@@ -84,6 +84,7 @@ def measure(rounds: int, scale: float) -> Iterator[Row | str]:
         yield from recorded(listening, upstream, directory, volume, rounds)
         progress("watch: slow subscribers")
         yield from beside_slow(listening, counted, directory / "counted.sock", rounds, scale)
+    yield from joining.measure(rounds, scale)
 
 
 @contextmanager

@@ -14,19 +14,10 @@ from amqproxy.conversion.amqp010.method_views import method_view
 from amqproxy.peer import CLIENT, SERVER, Peer
 from amqproxy.proxy.amqp010.interception.interceptor import Amqp010Interceptor
 from amqproxy.proxy.amqp010.pass_through import Amqp010PassThrough
+from amqproxy.proxy.session.channel_snapshots import ChannelSnapshots
 from amqproxy.taps.metering.amqp010.meter import Amqp010Meter, AttachmentMeter
 from amqproxy.taps.topology.client_requests import ChannelView
-from amqproxy.taps.trace.snapshot import (
-    MAX_CONSUMERS,
-    MAX_SPANS,
-    MAX_SPANS_OF_CHANNEL,
-    ChannelSnapshot,
-    ConsumerSnapshot,
-    ContentSnapshot,
-    RequestSnapshot,
-    known_text,
-    spans_up_to,
-)
+from amqproxy.taps.trace.snapshot import ChannelSnapshot, ConsumerSnapshot, ContentSnapshot, RequestSnapshot
 
 _DETACHING = {
     SessionState.DETACHING_BY_CLIENT: (str(CLIENT),),
@@ -35,14 +26,13 @@ _DETACHING = {
 }
 
 
-class AttachmentSnapshots:
-    """Maker of the snapshots of the sessions that the client is attached to, with the ids of its commands.
+class Amqp010ChannelSnapshots(ChannelSnapshots):
+    """Snapshots of the sessions that a 0-10 client is attached to, with the ids of its commands.
 
-    `channels` are the client leg's, `meter` is the session's if messages are counted, `views` are the client's observed
-    requests. `offset_ns` is added to the meter's times.
+    `channels` are the client leg's, `meter` is the session's if messages are counted.
     """
 
-    __slots__ = ("_channels", "_consumers_left", "_meter", "_offset_ns", "_passage", "_spans_left", "_views")
+    __slots__ = ("_channels", "_meter", "_passage")
 
     def __init__(
         self,
@@ -52,16 +42,13 @@ class AttachmentSnapshots:
         views: Mapping[int, ChannelView],
         offset_ns: int,
     ) -> None:
+        super().__init__(views, offset_ns)
         self._channels = channels
         self._passage = passage
         self._meter = meter
-        self._views = views
-        self._offset_ns = offset_ns
-        self._spans_left = MAX_SPANS
-        self._consumers_left = MAX_CONSUMERS
 
     def __iter__(self) -> Iterator[ChannelSnapshot]:
-        for number, channel in self._channels.items():
+        for number, channel in list(self._channels.items()):
             session = channel.session
             if session is not None:
                 known = self._known(number, session.name) if session.state is SessionState.ATTACHED else None
@@ -82,25 +69,19 @@ class AttachmentSnapshots:
             return None
         if metered.is_resumed or min(last) < -1:
             return None  # what its earlier attachments have left is unknown
-        published, delivered = min(last[0], unshown - 1), last[1]
-        most, offset_ns = min(MAX_SPANS_OF_CHANNEL, self._spans_left), self._offset_ns
-        unconfirmed = metered.open_publishes(most, offset_ns) if metered.unconfirmed else ()
-        unacked = metered.open_deliveries(most, offset_ns) if metered.unacked else ()
-        self._spans_left -= len(unconfirmed) + len(unacked)
-        is_complete = sum([each.count for each in unconfirmed]) == metered.unconfirmed and (
-            sum([each.count for each in unacked]) == metered.unacked
-        )
+        published, delivered = int(min(last[0], unshown - 1)), last[1]
+        unconfirmed, unacked, knows_all = self._open_messages(metered, published)
         is_transactional = metered.is_transactional or metered.is_distributed
         consumers = tuple(self._consumers(number, metered))
         has_all = self._meter.counts_all_consumers and len(consumers) == len(metered.consumers)
         return ChannelSnapshot(
             number=number,
             mode="dtx" if metered.is_distributed else "tx" if metered.is_transactional else "normal",
-            published=int(published),
+            published=published,
             delivered=delivered,
-            unconfirmed=tuple(spans_up_to(int(published), unconfirmed)),
+            unconfirmed=unconfirmed,
             unacked=unacked,
-            has_forgotten=not is_complete or metered.has_forgotten or is_transactional,
+            has_forgotten=is_transactional or not knows_all,
             consumers=consumers,
             knows_consumers=has_all,
             requests=tuple(self._requests(number, metered)),
@@ -118,12 +99,9 @@ class AttachmentSnapshots:
                 destination, queue = consumer.consume.consumer_tag or destination, consumer.shown_queue
             elif isinstance(self._passage, Amqp010Interceptor):
                 queue = None
-            tag = known_text(destination)
-            if tag is not None and self._consumers_left > 0:
-                self._consumers_left -= 1
-                yield ConsumerSnapshot(
-                    tag=tag, queue=known_text(queue), no_ack=subscribed.no_ack, exclusive=subscribed.exclusive
-                )
+            shown = self._consumer(destination, queue, no_ack=subscribed.no_ack, exclusive=subscribed.exclusive)
+            if shown is not None:
+                yield shown
 
     def _requests(self, number: int, metered: AttachmentMeter) -> Iterator[RequestSnapshot]:
         """Yield the client's commands that await their replies, without those that are not kept, or redacted."""

@@ -38,7 +38,7 @@ from amqproxy.proxy.amqp010.leg import Amqp010Leg
 from amqproxy.proxy.amqp010.packed_leg import Amqp010PackedLeg
 from amqproxy.proxy.amqp010.pass_through import Amqp010PassThrough
 from amqproxy.proxy.amqp010.session_meter import Amqp010SessionMeter
-from amqproxy.proxy.amqp010.snapshot import AttachmentSnapshots
+from amqproxy.proxy.amqp010.snapshot import Amqp010ChannelSnapshots
 from amqproxy.proxy.interception.effects import ConnectionRefusal
 from amqproxy.proxy.mirroring.mirror_publisher import MirrorLogin
 from amqproxy.proxy.session.dialect_parts import OpenState
@@ -275,7 +275,7 @@ class Amqp010Traffic(Traffic):
 
     def _open_state(self, offset_ns: int) -> OpenState:
         channels, meter = self.legs[CLIENT].connection.channels, self.metered.meter
-        return tuple(AttachmentSnapshots(channels, self.passage, meter, self.channel_views, offset_ns)), ()
+        return Amqp010ChannelSnapshots(channels, self.passage, meter, self.channel_views, offset_ns), ()
 
     @property
     def sessions(self) -> dict[int, bytes]:

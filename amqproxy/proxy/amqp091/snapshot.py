@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 
 import msgspec
 
@@ -14,24 +14,16 @@ from amqproxy.amqp091.methods import ConnectionUpdateSecret
 from amqproxy.amqp091.transitions import CLIENT, SERVER, ChannelState
 from amqproxy.proxy.amqp091.interception.interceptor import Amqp091Interceptor
 from amqproxy.proxy.amqp091.pass_through import PassThrough
-from amqproxy.taps.metering.amqp091.message_meter import MessageMeter
+from amqproxy.proxy.session.channel_snapshots import ChannelSnapshots
+from amqproxy.taps.metering.amqp091.channel_meter import ChannelMeter
+from amqproxy.taps.metering.amqp091.message_meter import MessageMeter, UnderWay
 from amqproxy.taps.topology.client_requests import ChannelView
 from amqproxy.taps.trace.amqp091.channel_requests import decoded
 from amqproxy.taps.trace.amqp091.connection_trace import MASKED
 from amqproxy.taps.trace.consumers import queue_name
 from amqproxy.taps.trace.open_tags import Span
 from amqproxy.taps.trace.requests import TimedRequest
-from amqproxy.taps.trace.snapshot import (
-    MAX_CONSUMERS,
-    MAX_SPANS,
-    MAX_SPANS_OF_CHANNEL,
-    ChannelSnapshot,
-    ConsumerSnapshot,
-    ContentSnapshot,
-    RequestSnapshot,
-    known_text,
-    spans_up_to,
-)
+from amqproxy.taps.trace.snapshot import ChannelSnapshot, ConsumerSnapshot, ContentSnapshot, RequestSnapshot
 
 _CLOSING = {
     ChannelState.CLOSED_BY_CLIENT: (str(CLIENT),),
@@ -40,14 +32,13 @@ _CLOSING = {
 }
 
 
-class ChannelSnapshots:
-    """Maker of the snapshots of one connection's channels, with the numbers and tags of the client.
+class Amqp091ChannelSnapshots(ChannelSnapshots):
+    """Snapshots of the channels of one 0-9-1 connection.
 
-    `connection` is the client leg's, `meter` the session's if messages are counted, `views` are the client's observed
-    requests. `offset_ns` is added to the meter's times.
+    `connection` is the client leg's, `meter` the session's if messages are counted.
     """
 
-    __slots__ = ("_connection", "_consumers_left", "_meter", "_offset_ns", "_passage", "_spans_left", "_views")
+    __slots__ = ("_connection", "_contents", "_metered", "_passage")
 
     def __init__(
         self,
@@ -57,110 +48,90 @@ class ChannelSnapshots:
         views: Mapping[int, ChannelView],
         offset_ns: int,
     ) -> None:
+        super().__init__(views, offset_ns)
         self._connection = connection
         self._passage = passage
-        self._meter = None if meter is None or meter.is_lost else meter
-        self._views = views
-        self._offset_ns = offset_ns
-        self._spans_left = MAX_SPANS
-        self._consumers_left = MAX_CONSUMERS
+        is_counted = meter is not None and not meter.is_lost
+        self._metered: Mapping[int, ChannelMeter] = meter.channels if meter is not None and is_counted else {}
+        self._contents: Mapping[int, list[UnderWay]] = meter.contents() if meter is not None and is_counted else {}
 
     def __iter__(self) -> Iterator[ChannelSnapshot]:
-        for number, channel in self._connection.channels.items():
+        for number, channel in list(self._connection.channels.items()):
             yield self._known(number, channel) or ChannelSnapshot(
                 number=number, mode=None, knows_consumers=False, has_forgotten=True, closing=_closing(channel)
             )
 
-    def requests(self, number: int = 0) -> tuple[RequestSnapshot, ...] | None:
-        """Return the client's unanswered requests on a channel; `None` if some are unknown."""
-        channel = None if self._meter is None else self._meter.channel(number)
-        pending = [] if channel is None else channel.requests()
-        return None if pending is None else tuple(self._requests(number, pending))
+    def requests_of_connection(self) -> tuple[RequestSnapshot, ...]:
+        """Return the client's unanswered requests on channel 0, unless some are unknown."""
+        metered = self._metered.get(0)
+        return () if metered is None else self._requests(0, metered.requests() or ())
 
-    def _requests(self, number: int, pending: list[TimedRequest]) -> Iterator[RequestSnapshot]:
+    def _requests(self, number: int, pending: Iterable[TimedRequest]) -> tuple[RequestSnapshot, ...]:
+        """Return the client's unanswered requests on a channel, as they may be shown."""
+        found = []
         for each in pending:
             request = each.request
             if isinstance(request, ConnectionUpdateSecret):
                 request = msgspec.structs.replace(request, new_secret=MASKED)
             covered = self._passage.covered_method(CLIENT, Command(number, request))
             if covered is not None:
-                yield RequestSnapshot(
-                    ts_ns=self._offset_ns + each.ts_ns, sender=str(CLIENT), method=covered.method.encode()
-                )
+                method = covered.method.encode()
+                found.append(RequestSnapshot(ts_ns=self._offset_ns + each.ts_ns, sender=str(CLIENT), method=method))
+        return tuple(found)
 
     def _known(self, number: int, channel: Channel) -> ChannelSnapshot | None:
         """Return the state of a channel; `None` if it cannot be told from what taps have been shown."""
-        unshown, requests = self._passage.unshown_publishes(number), self.requests(number)
-        state = channel.content_states[CLIENT]
-        is_mid = state.expects != METHOD
-        if unshown is None or requests is None:
+        metered = self._metered.get(number)
+        unshown, pending = self._passage.unshown_publishes(number), () if metered is None else metered.requests()
+        if unshown is None or pending is None:
             return None
-        view = self._views.get(number)
-        consumers, knows_consumers = self._consumers(channel, view)
+        state, view = channel.content_states[CLIENT], self._views.get(number)
+        is_mid = state.expects != METHOD
         published = state.contents - (channel.confirms_from or 0) - is_mid - (unshown - is_mid if unshown else 0)
-        unconfirmed, unacked, is_complete = self._open(number, channel.mode, published)
+        unconfirmed: tuple[Span, ...] = ()
+        unacked: tuple[Span, ...] = ()
+        knows_all = False
+        if metered is not None and channel.mode is not ChannelMode.TX:  # the meter lacks publishes of a transaction
+            unconfirmed, unacked, knows_all = self._open_messages(metered, published)
+            knows_all &= not metered.is_recovering
+        consumers = self._consumers(channel, view) if channel.consumers else ()
         return ChannelSnapshot(
             number=number,
             mode=str(channel.mode),
             published=published,
             unconfirmed=unconfirmed,
             unacked=unacked,
-            has_forgotten=not is_complete,
+            has_forgotten=not knows_all,
             consumers=consumers,
-            knows_consumers=knows_consumers,
-            requests=requests,
-            contents=tuple(self._contents(number, is_shown=not unshown)),
+            knows_consumers=len(consumers) == len(channel.consumers),
+            requests=self._requests(number, pending) if pending else (),
+            contents=tuple(self._shown_contents(number, is_shown=not unshown)) if number in self._contents else (),
             last_queue=None if view is None else queue_name("", view.last),
             closing=_closing(channel),
         )
 
-    def _open(self, number: int, mode: ChannelMode, published: int) -> tuple[tuple[Span, ...], tuple[Span, ...], bool]:
-        """Return the open publishes up to the last one shown, the open deliveries, and whether these are all."""
-        channel = None if self._meter is None else self._meter.channel(number)
-        if channel is None or mode is ChannelMode.TX:  # the meter does not have the publishes of a transaction
-            return (), (), False
-        knows_all = not (channel.has_forgotten or channel.is_recovering)
-        if not (channel.unconfirmed or channel.unacked):
-            return (), (), knows_all
-        most, offset_ns = min(MAX_SPANS_OF_CHANNEL, self._spans_left), self._offset_ns
-        unconfirmed, unacked = channel.open_publishes(most, offset_ns), channel.open_deliveries(most, offset_ns)
-        knows_all &= _count(unconfirmed) == channel.unconfirmed and _count(unacked) == channel.unacked
-        self._spans_left -= len(unconfirmed) + len(unacked)
-        return tuple(spans_up_to(published, unconfirmed)), unacked, knows_all
-
-    def _consumers(self, channel: Channel, view: ChannelView | None) -> tuple[tuple[ConsumerSnapshot, ...], bool]:
-        """Return a channel's consumers, as they may be shown, and whether these are all."""
-        if not channel.consumers:
-            return (), True
+    def _consumers(self, channel: Channel, view: ChannelView | None) -> tuple[ConsumerSnapshot, ...]:
+        """Return a channel's consumers, as they may be shown, without those that may not, or are too many."""
         found = []
         for tag, no_ack in channel.consumers.items():
             consumer = None if view is None else view.consumers.get(tag)
-            consume = None if consumer is None else consumer.consume
-            shown = known_text(tag if consume is None else consume.consumer_tag or tag)
-            if shown and self._consumers_left > 0:
-                self._consumers_left -= 1
-                found.append(
-                    ConsumerSnapshot(
-                        tag=shown,
-                        queue=None if consumer is None else known_text(consumer.shown_queue),
-                        no_ack=no_ack,
-                        exclusive=consume is not None and consume.exclusive,
-                    )
-                )
-        return tuple(found), len(found) == len(channel.consumers)
+            if consumer is None:
+                shown = self._consumer(tag, None, no_ack=no_ack, exclusive=False)
+            else:
+                consume, queue = consumer.consume, consumer.shown_queue
+                shown = self._consumer(consume.consumer_tag or tag, queue, no_ack=no_ack, exclusive=consume.exclusive)
+            if shown is not None and shown.tag:
+                found.append(shown)
+        return tuple(found)
 
-    def _contents(self, number: int, *, is_shown: bool) -> Iterator[ContentSnapshot]:
+    def _shown_contents(self, number: int, *, is_shown: bool) -> Iterator[ContentSnapshot]:
         """Yield the contents under way; that of the client only if its beginning was shown."""
-        for is_server, payload, remaining in () if self._meter is None else self._meter.contents(number):
+        for is_server, payload, remaining in self._contents[number]:
             sender = SERVER if is_server else CLIENT
             if is_server or is_shown:
                 covered = self._passage.covered_method(sender, Command(number, decoded(number, payload)))
                 shown = None if covered is None else covered.method.encode()
                 yield ContentSnapshot(sender=str(sender), method=shown, remaining=remaining)
-
-
-def _count(spans: tuple[Span, ...]) -> int:
-    return sum([span.count for span in spans])
 
 
 def _closing(channel: Channel) -> tuple[str, ...]:

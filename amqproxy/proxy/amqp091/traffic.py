@@ -26,7 +26,7 @@ from amqproxy.proxy.amqp091.interception.interceptor import Amqp091Interceptor
 from amqproxy.proxy.amqp091.leg import Amqp091Leg, new_leg
 from amqproxy.proxy.amqp091.packed_leg import Amqp091PackedLeg
 from amqproxy.proxy.amqp091.pass_through import PassThrough
-from amqproxy.proxy.amqp091.snapshot import ChannelSnapshots
+from amqproxy.proxy.amqp091.snapshot import Amqp091ChannelSnapshots
 from amqproxy.proxy.mirroring.mirror_publisher import MirrorLogin
 from amqproxy.proxy.session.dialect_parts import OpenState
 from amqproxy.proxy.session.relay import Direction
@@ -208,11 +208,14 @@ class Amqp091Traffic(Traffic):
             heartbeat=connection.heartbeat,
         )
 
-    def _open_state(self, offset_ns: int) -> OpenState | None:
-        if self.interceptor is not None and self.interceptor.has_output(CLIENT):
-            return None  # taps were shown replies that the meter counts once they are sent
-        found = ChannelSnapshots(self.legs[CLIENT].connection, self.passage, self.meter, self.channel_views, offset_ns)
-        return tuple(found), found.requests() or ()
+    @property
+    def _has_unsent_replies(self) -> bool:
+        return self.interceptor is not None and self.interceptor.has_output(CLIENT)
+
+    def _open_state(self, offset_ns: int) -> OpenState:
+        connection = self.legs[CLIENT].connection
+        found = Amqp091ChannelSnapshots(connection, self.passage, self.meter, self.channel_views, offset_ns)
+        return found, found.requests_of_connection()
 
     def has_open_channel(self, number: int) -> bool:
         channels = [leg.connection.channels.get(number) for leg in self.legs.values()]

@@ -11,6 +11,7 @@ from amqproxy.amqp091.errors import ProtocolError
 from amqproxy.peer import Peer
 from amqproxy.proxy.leg import Leg
 from amqproxy.proxy.mirroring.mirror_publisher import MirrorLogin
+from amqproxy.proxy.session.channel_snapshots import ChannelSnapshots
 from amqproxy.proxy.session.farewell import Farewell
 from amqproxy.proxy.session.packed_leg import PackedLeg
 from amqproxy.proxy.session.relay import Direction
@@ -19,10 +20,10 @@ from amqproxy.rules.context import Client
 from amqproxy.rules.engine.evaluator import RuleSet
 from amqproxy.rules.verdict import Close
 from amqproxy.taps.topology.client_requests import ChannelView, ClientRequests
-from amqproxy.taps.trace.snapshot import ChannelSnapshot, HandshakeSnapshot, RequestSnapshot
+from amqproxy.taps.trace.snapshot import HandshakeSnapshot, RequestSnapshot
 
-OpenState = tuple[tuple[ChannelSnapshot, ...], tuple[RequestSnapshot, ...]]
-"""State of a client's channels, and the unanswered requests of its connection."""
+OpenState = tuple[ChannelSnapshots, tuple[RequestSnapshot, ...]]
+"""Reader of the state of a client's channels, and the unanswered requests of its connection."""
 
 
 class DialectParts(ABC):
@@ -131,13 +132,17 @@ class DialectParts(ABC):
         """Return the facts of the client's handshake, redacted."""
         return HandshakeSnapshot()
 
-    def _open_state(self, offset_ns: int) -> OpenState | None:
+    @abstractmethod
+    def _open_state(self, offset_ns: int) -> OpenState:
         """Return the state of the client's channels, and the unanswered requests of the connection.
 
-        `None` if it cannot be told between two frames now. `offset_ns` is added to times of `time.perf_counter`, in
-        nanoseconds.
+        `offset_ns` is added to times of `time.perf_counter`, in nanoseconds.
         """
-        return None
+
+    @property
+    def _has_unsent_replies(self) -> bool:
+        """Whether taps were shown replies to the client that are counted only once they are sent."""
+        return False
 
     def end_observing(self) -> None:
         """Count the client's declarations as gone, at the end of the session."""

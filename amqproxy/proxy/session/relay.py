@@ -142,8 +142,8 @@ class Relay:
         self._share = share
         self._follow_up = follow_up
         self._observe = observe
-        self.before_chunk: Callable[[], None] | None = None
-        """Called before each chunk is processed."""
+        self.before_chunk: Callable[[], Awaitable[bool]] | None = None
+        """Called before each chunk is processed; again if it has waited, since the relay may be paused meanwhile."""
         self._measure = measure
         self._room: trio.Event | None = None
         self._resumed: trio.Event | None = None
@@ -177,12 +177,13 @@ class Relay:
         held = 0
         data = received or await (self._receive() if pacing is None else pacing.receive())
         while data:
-            while self._resumed is not None:
-                await self._resumed.wait()
-            if brake.is_on:
-                await brake.wait(self._number)
-            if self.before_chunk is not None:
-                self.before_chunk()
+            while True:
+                while self._resumed is not None:
+                    await self._resumed.wait()
+                if brake.is_on:
+                    await brake.wait(self._number)
+                if self.before_chunk is None or not await self.before_chunk():
+                    break
             began = time.perf_counter()
             if direction.has_more:
                 output, error = self._pass_on(b"", began)

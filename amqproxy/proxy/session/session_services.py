@@ -32,6 +32,7 @@ class SessionServices:
         "mirrors",
         "pumps",
         "rule_log",
+        "state_turns",
         "tap_budget",
         "topology",
         "turns",
@@ -60,4 +61,6 @@ class SessionServices:
         self.topology = topology
         self.pumps = pumps
         self.turns = TurnQueue()
+        self.state_turns = TurnQueue()
+        """Turns in which sessions show their states to taps that have joined: all may have to at once."""
         self.let_go_of_view: Callable[[], None] | None = None

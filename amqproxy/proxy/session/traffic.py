@@ -38,7 +38,8 @@ from amqproxy.proxy.session.tap_budget import TapShare
 from amqproxy.rules.engine.evaluator import RuleSet
 from amqproxy.rules.verdict import Verdict
 from amqproxy.sockets.transport import SocketTransport, TransportBroken
-from amqproxy.taps.trace.snapshot import ConnectionSnapshot
+from amqproxy.taps.tap import Tap
+from amqproxy.taps.trace.snapshot import ChannelSnapshot, ConnectionSnapshot, RequestSnapshot
 
 _UNKNOWN_JOINS = -1
 """Joins of a tap that has not been shown all of a session's frames."""
@@ -71,6 +72,8 @@ class Traffic(DialectParts):
         self._drain: Farewell | None = None
         self._timer = ReleaseTimer()
         self._joins = _UNKNOWN_JOINS
+        self._state_read: trio.Event | None = None
+        self._changes = 0
         self._met: list[tuple[Any, ...]] = []
         self._tap_share = None if services.tap_budget is None else TapShare(services.tap_budget)
         self.ownership: Ownership | None = None
@@ -250,6 +253,7 @@ class Traffic(DialectParts):
 
     def _apply_effects(self) -> None:
         """Apply the effects of passed frames, except sending output."""
+        self._changes += 1
         if self._met:
             met = self._met.copy()
             self._met.clear()  # otherwise a method that cannot be followed would fail the other direction, too
@@ -292,24 +296,51 @@ class Traffic(DialectParts):
         self._show_or_hide()
 
     def _show_or_hide(self) -> None:
+        self._changes += 1
         self.passage.is_tapped = self._is_tapped
         for relay in self._relays:
             relay.before_chunk = self._show_state if self._is_tapped else None
         if self._relays:
             self.passage.ask_for_frames()
 
-    def _show_state(self) -> None:
-        """Show the tap the state of the connection, if it has joined since it was shown this session's last frames."""
+    async def _show_state(self) -> bool:
+        """Show the tap the state of the connection, if it has joined since it was shown this session's last frames.
+
+        Return whether it was shown, which takes at least a turn of the loop: many sessions may have to show theirs.
+        """
+        if self._state_read is not None:
+            await self._state_read.wait()
+            return True
         tap = self._report.tap
-        if tap is None or tap.joins == self._joins:
-            return
-        self._joins = tap.joins
-        with self._report.contained("state not shown"):
-            snapshot = self.snapshot(time.time_ns())
-            if snapshot is None:
-                self._joins = _UNKNOWN_JOINS  # asked again before the next chunk
-            else:
-                self._report.note_snapshot(snapshot)
+        if tap is None or tap.joins == self._joins or not self._has_state:
+            return False
+        self._state_read = trio.Event()
+        try:
+            await self._services.state_turns.wait()
+            if self._has_state and tap is self._report.tap:
+                with self._report.contained("state not shown"):
+                    await self._read_state(tap)
+        finally:
+            self._state_read.set()
+            self._state_read = None
+        return True
+
+    async def _read_state(self, tap: Tap) -> None:
+        """Show the tap the state of the connection, unless anything but frames of the peers changes it meanwhile."""
+        self._joins, changes = tap.joins, self._changes
+        ts_ns, turns = time.time_ns(), self._services.state_turns
+        reading, requests = self._open_state(_offset_of(ts_ns))
+        channels: list[ChannelSnapshot] = []
+        end = time.perf_counter() + turns.quantum
+        for channel in reading:
+            channels.append(channel)
+            if time.perf_counter() > end:
+                await turns.wait()
+                if self._changes != changes:
+                    self._joins = _UNKNOWN_JOINS
+                    return
+                end = time.perf_counter() + turns.quantum
+        self._report.note_snapshot(self._snapshot_of(ts_ns, channels, requests))
 
     @property
     def _is_tapped(self) -> bool:
@@ -348,19 +379,33 @@ class Traffic(DialectParts):
         """Number of frames that both peers have sent."""
         return sum(leg.reader.frames for leg in self.legs.values())
 
+    @property
+    def _has_state(self) -> bool:
+        """Whether the state of the connection can be told, as taps know it, between two frames.
+
+        It cannot before the handshake has ended, while the connection is closing or cannot be read, and while replies
+        to the client are about to be sent.
+        """
+        return (
+            self._drain is None
+            and not self.passage.is_over
+            and self.is_open
+            and self.is_readable
+            and not self._has_unsent_replies
+        )
+
     def snapshot(self, ts_ns: int) -> ConnectionSnapshot | None:
         """Return the state of the connection after all frames that taps have been shown; `None` if it has none now.
 
-        It has none before the handshake has ended, while it is closing or cannot be read, and while replies to the
-        client are about to be sent: ask again before the next chunk. Commands that rules delay or hold, and those
-        queued behind them, come after the snapshot. Call `recall` first.
+        Commands that rules delay or hold, and those queued behind them, come after the snapshot. Call `recall` first.
         """
-        if self._drain is not None or self.passage.is_over or not self.is_open or not self.is_readable:
+        if not self._has_state:
             return None
-        offset_ns = ts_ns - int(time.perf_counter() * 1e9)
-        found = self._open_state(offset_ns)
-        if found is None:
-            return None
+        return self._snapshot_of(ts_ns, *self._open_state(_offset_of(ts_ns)))
+
+    def _snapshot_of(
+        self, ts_ns: int, channels: Iterable[ChannelSnapshot], requests: tuple[RequestSnapshot, ...]
+    ) -> ConnectionSnapshot:
         blocked_since = self._report.blocked_since
         blocked_ns = None if blocked_since is None else int((trio.current_time() - blocked_since) * 1e9)
         return ConnectionSnapshot(
@@ -368,8 +413,8 @@ class Traffic(DialectParts):
             protocol=self.PROTOCOL,
             handshake=self._handshake_facts(),
             blocked_since_ns=None if blocked_ns is None else ts_ns - blocked_ns,
-            channels=found[0],
-            requests=found[1],
+            channels=tuple(channels),
+            requests=requests,
         )
 
     # --- pumps
@@ -448,6 +493,7 @@ class Traffic(DialectParts):
         self._replace_passage(following)
 
     def _replace_passage(self, passage: Passage) -> None:
+        self._changes += 1
         self.passage = passage
         for relay in self._relays:
             relay.passage = passage
@@ -525,6 +571,8 @@ class Traffic(DialectParts):
     async def _keep_time(self) -> None:
         """Forward delayed commands as they become due, until none is left."""
         while await self._timer.wait(self.passage.next_deadline):
+            if self._state_read is not None:
+                await self._state_read.wait()
             self._process(self.passage.tick, lambda: self.passage.next_deadline <= trio.current_time())
             await self._send_output()
             await self._services.turns.wait()
@@ -634,6 +682,11 @@ class Traffic(DialectParts):
 def end_soon(scope: trio.CancelScope, seconds: float) -> None:
     """Move the scope's deadline to at most `seconds` from now."""
     scope.deadline = min(scope.deadline, trio.current_time() + seconds)
+
+
+def _offset_of(ts_ns: int) -> int:
+    """Return what to add to times of `time.perf_counter`, in nanoseconds, for those of a clock that is at `ts_ns`."""
+    return ts_ns - int(time.perf_counter() * 1e9)
 
 
 def _ignore(number: int) -> None:

@@ -68,6 +68,11 @@ def _settled_as(method: cython.int, flags: cython.int) -> cython.int:
     return settled
 
 
+UnderWay = tuple[bool, bytes, int | None]
+"""Content under way: whether the server sends it, the payload of its method frame, and the bytes of its body to come,
+`None` before its header."""
+
+
 @cython.final
 @cython.cclass
 class ContentUnderWay:
@@ -113,6 +118,11 @@ class MessageMeter:
     def channel(self, number: int) -> ChannelMeter | None:
         """Return a channel; `None` if nothing has been open on it."""
         return self._channels.by_number.get(number)
+
+    @property
+    def channels(self) -> dict[int, ChannelMeter]:
+        """The open channels, by number; to be read only."""
+        return self._channels.by_number
 
     def feed(
         self, is_server: cython.bint, data: bytes | memoryview, now: cython.double, is_cut: cython.bint = False
@@ -175,18 +185,17 @@ class MessageMeter:
             self.frames += 1
             position = end
 
-    def contents(self, number: int) -> list[tuple[bool, bytes, int | None]]:
-        """Return the contents under way on a channel: whether the server sends it, the payload of its method frame, and
-        the bytes of its body to come, `None` before its header.
-        """
-        found = []
+    def contents(self) -> dict[int, list[UnderWay]]:
+        """Return the contents under way, the client's first, by channel number."""
+        found: dict[int, list[UnderWay]] = {}
         for is_server in (False, True):
-            content: ContentUnderWay | None = self._server_content if is_server else self._client_content
-            if content is None or content.number != number or not content.method:
-                content = self._interleaved.get((is_server, number)) if self._interleaved else None
-            if content is not None:
-                remaining = None if content.remaining == _UNKNOWN else content.remaining
-                found.append((is_server, content.payload, remaining))
+            current: ContentUnderWay | None = self._server_content if is_server else self._client_content
+            of_peer = [each for place, each in (self._interleaved or {}).items() if place[0] == is_server]
+            content: ContentUnderWay | None
+            for content in (*of_peer, current):
+                if content is not None and content.method:
+                    remaining = None if content.remaining == _UNKNOWN else content.remaining
+                    found.setdefault(content.number, []).append((is_server, content.payload, remaining))
         return found
 
     # --- messages that are whole in one read, one after another on one channel: nearly all there are
