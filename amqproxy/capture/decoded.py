@@ -133,8 +133,17 @@ class SkippedBytes(msgspec.Struct, frozen=True, gc=False):
     lost: int
     code: int | None = None
     channel: int | None = None
+
     data: bytes = b""
     leg: str = ""
+
+    @property
+    def is_other_whole(self) -> bool:
+        """Whether the bytes of the other peer up to here are known to be whole.
+
+        A recorder that was too slow does not know whose frames it missed: it notes 0 bytes (`RecorderTap.saw_gap`).
+        """
+        return self.lost > 0 and self.code is None
 
 
 class StreamEnded(msgspec.Struct, frozen=True, gc=False):

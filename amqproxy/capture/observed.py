@@ -93,6 +93,8 @@ def _reports(observer: Observer, decoded: Decoded) -> list[Report]:
             observer.feed_protocol_header(decoded.ts_ns, decoded.protocol)
             return []
         case SkippedBytes():
-            return observer.gap(Peer(decoded.sender), decoded.ts_ns, decoded.reason)
+            return observer.gap(
+                Peer(decoded.sender), decoded.ts_ns, decoded.reason, is_other_whole=decoded.is_other_whole
+            )
         case StreamEnded():
             return observer.end(decoded.ts_ns, decoded.reason, decoded.stalled_ns)

@@ -124,7 +124,9 @@ class CommandTracer:
                 if decoded.sender == CLIENT:
                     self._trace.feed_protocol_header(decoded.ts_ns)
             case SkippedBytes():
-                self._trace.gap(Peer(decoded.sender), decoded.ts_ns, decoded.reason)
+                self._trace.gap(
+                    Peer(decoded.sender), decoded.ts_ns, decoded.reason, is_other_whole=decoded.is_other_whole
+                )
             case StreamEnded():
                 self._trace.end(decoded.ts_ns, decoded.reason)
         traced, self._traced = self._traced, []
@@ -347,13 +349,7 @@ class CommandTracer:
 
     def _on_opened(self, event: ConnectionOpened) -> None:
         properties = event.client_properties or {}
-        self._traced.append(
-            Identity(
-                given_name(properties),
-                str(json_value(event.user or "")),
-                str(json_value(event.virtual_host or "")),
-            )
-        )
+        self._note_identity()
         self._add_latency("connection.open", event.latency_ns)
         if self._selector is not None:
             return
@@ -406,7 +402,16 @@ class CommandTracer:
         """Ignore the event: a channel.flow is compared as a request."""
 
     def _on_restored(self, event: StateRestored) -> None:
-        """Ignore the event: what follows is as if everything before had been seen."""
+        """Take the client's identity: what follows is as if everything before had been seen."""
+        self._note_identity()
+
+    def _note_identity(self) -> None:
+        """Report who the client is, to the extent that its handshake or a snapshot tells it."""
+        facts = self._trace.facts
+        name = given_name(facts.client_properties or {})
+        self._traced.append(
+            Identity(name, str(json_value(facts.user or "")), str(json_value(facts.virtual_host or "")))
+        )
 
     def _on_lost(self, event: HistoryLost) -> None:
         if event.sender is None:

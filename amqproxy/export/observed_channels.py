@@ -332,7 +332,9 @@ class _Observed:
                 if decoded.sender == CLIENT:
                     self._trace.feed_protocol_header(decoded.ts_ns)
             case SkippedBytes():
-                events = self._trace.gap(Peer(decoded.sender), decoded.ts_ns, decoded.reason)
+                events = self._trace.gap(
+                    Peer(decoded.sender), decoded.ts_ns, decoded.reason, is_other_whole=decoded.is_other_whole
+                )
             case StreamEnded():
                 events = self._trace.end(decoded.ts_ns, decoded.reason)
         for event in events:

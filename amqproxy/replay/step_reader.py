@@ -48,7 +48,9 @@ class StepReader(ABC):
                 self.events = []
                 self._add(ProtocolHeaderSent, ts_ns, sender=sender, protocol=decoded.protocol, data=decoded.data)
             case SkippedBytes():
-                self.events = self._trace.gap(Peer(decoded.sender), ts_ns, decoded.reason)
+                self.events = self._trace.gap(
+                    Peer(decoded.sender), ts_ns, decoded.reason, is_other_whole=decoded.is_other_whole
+                )
                 self._skip(decoded)
             case StreamEnded():
                 self.events = self._trace.end(ts_ns, decoded.reason)

@@ -10,6 +10,7 @@ from amqproxy.amqp010.methods import Method as Amqp010Method
 from amqproxy.amqp010.protocol_header import NAME as AMQP010
 from amqproxy.amqp091 import tally as amqp091_tally
 from amqproxy.amqp091.protocol_header import NAME as AMQP091
+from amqproxy.amqp091.transitions import ANSWERS
 from amqproxy.taps import record
 from amqproxy.taps.amqp010 import credit as amqp010_credit
 from amqproxy.taps.amqp010 import kind_labels as amqp010_labels
@@ -19,7 +20,7 @@ from amqproxy.taps.amqp091 import kind_labels as amqp091_labels
 from amqproxy.taps.amqp091.chunk import Amqp091Frames
 from amqproxy.taps.credit import CreditChange
 from amqproxy.taps.frame_chunk import FrameChunk
-from amqproxy.taps.trace.events import CommandMethod
+from amqproxy.taps.trace.events import CommandMethod, Method
 
 _LISTS = frozenset({list, tuple})
 
@@ -48,6 +49,11 @@ def method_arguments(method: CommandMethod) -> dict[str, Any]:
     if isinstance(method, TransferBase):
         method = method.transfer
     return amqp010_record.arguments(method) if isinstance(method, Amqp010Method) else record.arguments(method)
+
+
+def answered_name(reply: Method) -> str | None:
+    """Return the name of the request that a reply answers; `None` if the reply may answer several kinds of requests."""
+    return amqp010_record.answered_name(reply) if isinstance(reply, Amqp010Method) else ANSWERS.get(reply.name)
 
 
 def credit_change(request: object) -> CreditChange | None:

@@ -23,7 +23,8 @@ class MessageRecord(msgspec.Struct, rename={"sender": "from"}, omit_defaults=Tru
       "rejected", "recovered", "auto-acked" or "browsed"; `requeue` is whether the queue gets it back.
     - "return": a basic.return; `number` is the publish, if only one can be meant.
     - "request": `method`, `arguments`, and of the reply `reply` and `reply_arguments`. The outcome is "answered",
-      "unanswered" when the channel ended first, or "sent" where it gets no reply.
+      "unanswered" when the channel ended first, or "sent" where it gets no reply. Of a request that was not seen, or is
+      one of several that its reply may answer, the reply tells the `method`, and there are no `arguments`.
     - "connection", "channel": "opened", "joined", "closed", "blocked", "unblocked", "stopped", "resumed". With a close
       come `code`, `reason`, and in `method` and `arguments` what it was closed for, if that is certain.
     - "settle": a confirm or an acknowledgement of a tag that is not open: the outcome is "unknown tag".

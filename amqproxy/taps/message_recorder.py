@@ -8,7 +8,7 @@ from typing import Any, Protocol
 from amqproxy.amqp091.methods import BasicGetOk
 from amqproxy.amqp091.properties import NO_PROPERTIES
 from amqproxy.peer import CLIENT, SERVER, Peer
-from amqproxy.taps.dialects import method_arguments
+from amqproxy.taps.dialects import answered_name, method_arguments
 from amqproxy.taps.message_record import MessageRecord
 from amqproxy.taps.note import NOTHING, Note
 from amqproxy.taps.pending_messages import PendingBudget, PendingMessages
@@ -228,7 +228,9 @@ class MessageRecorder:
         if not self._is_selected(event, event.sender, event.request or event.reply):
             return
         record = self._new(event, event.sender, "request", "answered")
-        if event.request is not None:
+        if event.request is None:
+            record.method = answered_name(event.reply)
+        else:
             record.method, record.arguments = event.request.name, method_arguments(event.request)
         record.reply, record.reply_arguments = event.reply.name, method_arguments(event.reply)
         if event.latency_ns is not None:

@@ -92,6 +92,8 @@ def _outcome(record: MessageRecord) -> str:
 def _request(record: MessageRecord) -> str:
     if record.method is None:
         what = "a request that was not seen"
+    elif record.arguments is None and record.reply is not None:
+        what = f"{record.method} (arguments unknown)"
     else:
         what = f"{record.method}  {_given(record.arguments)}".rstrip()
     if record.reply is None:

@@ -113,9 +113,9 @@ class Observer:
         """
         return self._reports(self._trace.restore(snapshot))
 
-    def gap(self, sender: Peer, ts_ns: int, reason: str) -> list[Report]:
-        """Note that bytes of `sender` are missing or unreadable; return the reports that are due."""
-        return self._reports(self._trace.gap(sender, ts_ns, reason))
+    def gap(self, sender: Peer, ts_ns: int, reason: str, *, is_other_whole: bool = False) -> list[Report]:
+        """Note that bytes are missing or unreadable, as `ConnectionTrace.gap`; return the reports that are due."""
+        return self._reports(self._trace.gap(sender, ts_ns, reason, is_other_whole=is_other_whole))
 
     def end(self, ts_ns: int, reason: str, stalled_ns: int = 0) -> list[Report]:
         """Take the end of the connection, whose broker had received nothing for `stalled_ns`; return reports."""

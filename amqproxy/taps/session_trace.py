@@ -101,11 +101,11 @@ class SessionTrace:
         if self._listener is not None:
             self._trace.listen(self._listener)
 
-    def gap(self, sender: Peer, ts_ns: int, reason: str) -> list[TraceEvent]:
-        """Report a loss of history: bytes of `sender` are missing, or could not be read as frames."""
+    def gap(self, sender: Peer, ts_ns: int, reason: str, *, is_other_whole: bool = False) -> list[TraceEvent]:
+        """Report a loss of history, as `ConnectionTrace.gap`."""
         if not self._is_known:
             self._greeted_ts_ns = None
-        return self._trace.gap(sender, ts_ns, reason)
+        return self._trace.gap(sender, ts_ns, reason, is_other_whole=is_other_whole)
 
     def end(self, ts_ns: int, reason: str) -> list[TraceEvent]:
         """Report everything still open, since the connection, or its visible part, has ended."""

@@ -2,17 +2,19 @@
 
 from __future__ import annotations
 
-from amqproxy.amqp010.commands import MessageTransfer, QueueDelete
+from amqproxy.amqp010.commands import ExecutionResult, MessageTransfer, QueueDelete
 from amqproxy.amqp010.controls import ConnectionStartOk as Amqp010StartOk
+from amqproxy.amqp010.controls import SessionCompleted
 from amqproxy.amqp010.properties import Header
+from amqproxy.amqp010.results import QueueQueryResult
 from amqproxy.amqp010.wire import Entry, Map
 from amqproxy.amqp091.frame import every_frame
-from amqproxy.amqp091.methods import BasicAck, BasicPublish, ConnectionStartOk, QueuePurge
+from amqproxy.amqp091.methods import BasicAck, BasicPublish, ConnectionStartOk, QueuePurge, QueuePurgeOk
 from amqproxy.amqp091.wire import Table
 from amqproxy.taps.amqp010.chunk import Amqp010Chunk
 from amqproxy.taps.amqp010.transfers import TransferPublish
 from amqproxy.taps.amqp091.chunk import Amqp091Chunk, Amqp091Frames
-from amqproxy.taps.dialects import chunk_of, json_form, method_arguments
+from amqproxy.taps.dialects import answered_name, chunk_of, json_form, method_arguments
 from amqproxy.taps.record import MASK
 from tests.taps.trace.traced import frames_of
 
@@ -50,6 +52,12 @@ def test_frames_one_by_one_take_more_memory_and_methods_more_than_bodies() -> No
 def test_each_has_the_names_of_its_specification() -> None:
     assert method_arguments(QueuePurge(queue="q"))["queue"] == "q"
     assert method_arguments(QueueDelete(queue="q")) == {"queue": "q", "if_unused": False, "if_empty": False}
+
+
+def test_a_reply_names_its_request_unless_it_may_be_of_several_kinds() -> None:
+    assert answered_name(QueuePurgeOk(1)) == "queue.purge"
+    assert answered_name(ExecutionResult(value=QueueQueryResult(queue="q"))) == "queue.query"
+    assert answered_name(SessionCompleted()) is None
 
 
 def test_a_message_has_those_of_its_transfer() -> None:

@@ -159,6 +159,21 @@ def test_requests() -> None:
     assert (closed.code, closed.reason, closed.method) == (404, "NOT_FOUND", "queue.declare")
 
 
+def test_a_reply_names_the_request_that_was_not_seen() -> None:
+    recorded = Recorded(joined=True)
+    recorded.server(QueueDeclareOk("q", 0, 0))
+    joined, declared = recorded.records()
+    assert (joined.outcome, declared.method, declared.arguments) == ("joined", "queue.declare", None)
+    assert (declared.reply_arguments or {})["queue"] == "q"
+
+
+def test_a_return_after_a_join_is_a_return() -> None:
+    recorded = Recorded(joined=True)
+    recorded.client(BasicPublish(exchange="e", mandatory=True))
+    recorded.server(BasicReturn(312, "NO_ROUTE", "e", ""))
+    assert brief(recorded.records())[1:] == [("publish", 1, "unknown", None), ("return", None, "returned", None)]
+
+
 def test_what_happens_to_a_connection() -> None:
     recorded = Recorded(1)
     recorded.server(ConnectionBlocked("low on memory"), channel=0)

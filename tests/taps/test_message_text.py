@@ -55,6 +55,7 @@ WHERE: dict[str, Any] = {"ts_ns": 3_723_000_004_000, "stream": 7, "connection": 
                 "type": "request",
                 "outcome": "answered",
                 "method": "execution.sync",
+                "arguments": {},
                 "reply": "session.completed",
                 "reply_arguments": {"commands": [[0, 3], [6, 6]]},
             },
@@ -97,6 +98,17 @@ WHERE: dict[str, Any] = {"ts_ns": 3_723_000_004_000, "stream": 7, "connection": 
         (
             {"sender": "client", "channel": 1, "type": "request", "outcome": "answered", "reply": "tx.commit-ok"},
             "→ ch 1    a request that was not seen  ⇒ tx.commit-ok",
+        ),
+        (
+            {
+                "sender": "client",
+                "channel": 1,
+                "type": "request",
+                "outcome": "answered",
+                "method": "tx.commit",
+                "reply": "tx.commit-ok",
+            },
+            "→ ch 1    tx.commit (arguments unknown)  ⇒ tx.commit-ok",
         ),
         (
             {

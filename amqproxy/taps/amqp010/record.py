@@ -6,14 +6,16 @@ structs become objects of the fields present; all properties of a header are in 
 
 from __future__ import annotations
 
+from collections import Counter
 from decimal import Decimal
 from typing import Any
 from uuid import UUID
 
+from amqproxy.amqp010.commands import ExecutionResult
 from amqproxy.amqp010.domains import SegmentType
 from amqproxy.amqp010.errors import ProtocolError
 from amqproxy.amqp010.frame import Frame
-from amqproxy.amqp010.methods import Method
+from amqproxy.amqp010.methods import BY_INDEX, Command, Method
 from amqproxy.amqp010.properties import Header
 from amqproxy.amqp010.protocol_header import NAME
 from amqproxy.amqp010.sequence import ByteRanges, SequenceSet
@@ -29,6 +31,18 @@ _LETTERS = ((8, "B"), (4, "E"), (2, "b"), (1, "e"))
 FLAGS = tuple("".join([letter for bit, letter in _LETTERS if bits & bit]) for bits in range(16))
 """Letters of a frame's flags: B and E in the first and the last segment, b and e if it is the first and the last frame
 of its segment."""
+
+
+_RESULTS = [(each.result, each.name) for each in BY_INDEX if issubclass(each, Command) and each.result is not None]
+_COMMANDS_OF = Counter([result for result, _ in _RESULTS])
+
+_ANSWERED: dict[type[Any], str] = {result: name for result, name in _RESULTS if _COMMANDS_OF[result] == 1}
+"""Name of the only command with this struct as its result."""
+
+
+def answered_name(reply: Method) -> str | None:
+    """Return the name of the command that an execution.result answers, if its struct is that of one command only."""
+    return _ANSWERED.get(type(reply.value)) if isinstance(reply, ExecutionResult) else None
 
 
 def record_amqp010_frame(

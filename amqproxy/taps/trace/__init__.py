@@ -31,7 +31,9 @@ read the events, and derive nothing from frames themselves, except `amqproxy.tap
 definitions without looking at each message, and is tested against this package.
 
 A trace never guesses. A fact that it cannot know, because it joined in the middle, missed bytes or forgot state beyond
-a limit, is `None` in an event, or has the outcome `unknown`; a channel that is opened later is known again. A trace
+a limit, is `None` in an event, or has the outcome `unknown`; a channel that is opened later is known again. If frames
+of one peer were missed, only facts that depend on them are unknown: after frames of the broker, the confirms and
+replies that were due; after frames of the client, the number of its publishes, its requests and settlements. A trace
 keeps no object per message, and its state is bounded for the connection: `open_tags.MAX_SPANS` ranges, and
 `budget.MAX_MEMORY` bytes of all other state.
 

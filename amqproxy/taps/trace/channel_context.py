@@ -14,11 +14,13 @@ class ChannelContext(Generic[M]):
     """The facts about one channel, or one session on it, on which the claims of all its parts depend.
 
     Events are appended to `events`. `knows_start` is whether all frames since the channel was new were seen, or its
-    state is known from a snapshot (`is_restored`), `is_unread` whether the broker no longer reads what the client
-    sends, since the channel or the connection is closing, `has_forgotten` whether open messages were forgotten, so that
-    a tag which is not open may still be known to the broker. `mode` is `None` while it is unknown, and `normal` on a
-    new channel. `epoch` counts the openings of its `number`, from 1; 0 if the channel was open before the first frame.
-    `place` is both.
+    state is known from a snapshot (`is_restored`), `knows_client` whether those of the client were: enough for what
+    the client alone determines, such as the mode, the numbers of its publishes, and its consumers. `is_unread` is
+    whether the broker no longer reads what the client sends, since the channel or the connection is closing;
+    `may_be_unread` whether a missed frame of the broker may have closed the channel, until a later frame shows that
+    none did. `has_forgotten` is whether open messages were forgotten, so that a tag which is not open may still be
+    known to the broker. `mode` is `None` while it is unknown, and `normal` on a new channel. `epoch` counts the
+    openings of its `number`, from 1; 0 if the channel was open before the first frame. `place` is both.
     """
 
     __slots__ = (
@@ -28,7 +30,9 @@ class ChannelContext(Generic[M]):
         "has_forgotten",
         "is_restored",
         "is_unread",
+        "knows_client",
         "knows_start",
+        "may_be_unread",
         "mode",
         "normal",
         "number",
@@ -50,12 +54,18 @@ class ChannelContext(Generic[M]):
         self.place = number, epoch
         self.events = events
         self.budgets = budgets
-        self.knows_start = knows_start
+        self.knows_start = self.knows_client = knows_start
         self.is_unread = False
+        self.may_be_unread = not knows_start
         self.has_forgotten = False
         self.is_restored = False
         self.normal = normal
         self.mode: M | None = normal if knows_start else None
+
+    @property
+    def is_read(self) -> bool:
+        """Whether the mode is known, and the broker reads what the client sends, unless the channel is closing."""
+        return self.knows_client and not self.may_be_unread
 
     def select_mode(self, mode: M) -> bool:
         """Switch to the mode that the client asks for; return `False` if the broker will refuse to switch."""
@@ -71,6 +81,18 @@ class ChannelContext(Generic[M]):
 
     def lose(self) -> None:
         """Reset the facts that depend on frames which were missed."""
-        self.knows_start = False
+        self.knows_start = self.knows_client = False
         self.is_unread = False
+        self.may_be_unread = True
         self.mode = None
+
+    def lose_client(self) -> None:
+        """Reset the facts that depend on frames of the client which were missed, while all of the broker were seen."""
+        may_be_unread = self.may_be_unread
+        self.lose()
+        self.may_be_unread = may_be_unread
+
+    def lose_broker(self) -> None:
+        """Reset the facts that depend on frames of the broker which were missed, while all of the client were seen."""
+        self.knows_start = False
+        self.may_be_unread = True

@@ -188,12 +188,17 @@ class ConnectionTrace(ABC, Generic[F, C]):
     def end_channel(self, number: int, ts_ns: int) -> list[TraceEvent]:
         """End the client's open channel with this number, if there is one, and report everything still open on it."""
 
-    def gap(self, sender: Peer, ts_ns: int, reason: str) -> list[TraceEvent]:
-        """Report a loss of history: bytes of `sender` are missing, or could not be read as frames."""
-        self._lose(sender, reason, ts_ns)
+    def gap(self, sender: Peer, ts_ns: int, reason: str, *, is_other_whole: bool = False) -> list[TraceEvent]:
+        """Report a loss of history: bytes of `sender` are missing, or could not be read as frames.
+
+        If the bytes of the other peer `is_other_whole`, what these alone determine remains known.
+        """
         if self._order is not None and self._order.count:
+            self._lose(sender, reason, ts_ns)
             self._feed_held(self._order)  # the frames that these wait for may have been missed
             self._forget(ts_ns)
+        else:
+            self._lose(sender, reason, ts_ns, missed=sender if is_other_whole else None)
         return self._queue.take()
 
     def end(self, ts_ns: int, reason: str) -> list[TraceEvent]:
@@ -251,17 +256,18 @@ class ConnectionTrace(ABC, Generic[F, C]):
             self._is_open = None
             self._events.append(HistoryLost(ts_ns, sender=None, reason="its beginning was not seen"))
 
-    def _lose(self, sender: Peer, reason: str, ts_ns: int) -> None:
+    def _lose(self, sender: Peer, reason: str, ts_ns: int, missed: Peer | None = None) -> None:
+        """Report a loss of frames of `sender`; only those of the peer `missed`, or else of both, are missing."""
         self._events.append(HistoryLost(ts_ns, sender=sender, reason=reason))
-        self._forget(ts_ns)
+        self._forget(ts_ns, missed)
 
-    def _forget(self, ts_ns: int) -> None:
-        """Forget everything that later frames would be linked to."""
+    def _forget(self, ts_ns: int, sender: Peer | None = None) -> None:
+        """Forget everything that missed frames of `sender`, or of both peers, could change."""
         self._is_joined = True
         self._is_restored = False
         self._is_open = self._is_open or None
         for channel in self._all_channels():
-            channel.lose(ts_ns)
+            channel.lose(ts_ns, sender)
             if self._is_unread:
                 channel.stop_reading()
 

@@ -20,11 +20,15 @@ TABLE_COST = 8
 """Memory charged for each encoded byte of a method: a decoded table is about eight times as large."""
 
 
+OUT_OF_TURN = frozenset(("basic.consume", "basic.cancel", "tx.commit"))
+"""Requests that RabbitMQ answers when a queue has: the replies to later requests of other kinds may come before."""
+
+
 class TimedRequest(NamedTuple):
     """A request and the time at which it was sent.
 
     `last` is the queue that the channel had declared last by then, itself included; `number` numbers requests that
-    begin or end consumers.
+    begin or end consumers, `place` those of one peer on the channel.
     """
 
     ts_ns: int
@@ -32,6 +36,7 @@ class TimedRequest(NamedTuple):
     last: LastQueue = None
     number: int = 0
     cost: int = 0
+    place: int = 0
 
 
 class _TagRequests:
@@ -50,9 +55,13 @@ class PendingRequests:
     RabbitMQ answers requests of different kinds out of turn, those of one kind in order, except basic.consume, whose
     replies name the consumer: these are kept by tag, so that a reply costs the same however many are pending.
     After `lose`, a reply may answer a request that was not seen: so no request is remembered, and none is matched.
+
+    After `doubt`, since replies were missed, the requests pending by then are forgotten but counted, as those beyond
+    the limits, and so are later ones of these kinds: any reply may be to one of them. That ends when as many replies
+    have come, or when a later request of another kind is answered, since the broker works in order.
     """
 
-    __slots__ = ("_beyond", "_budget", "_by_name", "_by_tag", "_consumes", "_is_lost")
+    __slots__ = ("_beyond", "_beyond_places", "_budget", "_by_name", "_by_tag", "_consumes", "_is_lost", "_sent")
 
     def __init__(self, budget: Budget) -> None:
         self._budget = budget
@@ -60,6 +69,9 @@ class PendingRequests:
         self._by_tag: dict[str, _TagRequests] = {}
         self._consumes = 0
         self._beyond: dict[str, int] = {}
+        self._beyond_places: dict[str, int] = {}
+        """Place of the last request of each kind that is beyond the limits."""
+        self._sent = 0
         self._is_lost = False
 
     @property
@@ -67,20 +79,27 @@ class PendingRequests:
         """Whether no request is pending, neither a remembered one nor one beyond the limits."""
         return not (self._by_name or self._by_tag or self._beyond)
 
+    @property
+    def remembers_consumes(self) -> bool:
+        """Whether each unanswered basic.consume is remembered."""
+        return "basic.consume" not in self._beyond
+
     def add(self, ts_ns: int, request: Method, *, size: int = 0, last: LastQueue = None, number: int = 0) -> None:
         """Remember a request; `size` is the size of its frame."""
         if self._is_lost:
             return
         name = request.name
+        self._sent += 1
         is_consume = isinstance(request, BasicConsume)
         count = self._consumes if is_consume else len(self._by_name.get(name, ()))
         cost = REQUEST_COST + TABLE_COST * size
         if count >= MAX_PENDING or name in self._beyond or not self._budget.take(cost):
             self._beyond[name] = self._beyond.get(name, 0) + 1
+            self._beyond_places[name] = self._sent
             if is_consume:  # replies to basic.consume may come out of turn
                 self._put_consumes_beyond()
             return
-        timed = TimedRequest(ts_ns, request, last, number, cost)
+        timed = TimedRequest(ts_ns, request, last, number, cost, self._sent)
         if isinstance(request, BasicConsume):
             alike = self._by_tag.get(request.consumer_tag)
             if alike is None:
@@ -107,11 +126,19 @@ class PendingRequests:
         found = self._consume(reply.consumer_tag) if isinstance(reply, BasicConsumeOk) else self._oldest(name)
         if found is not None:
             self._budget.give(found.cost)
+            if self._beyond and name not in OUT_OF_TURN:
+                self._end_doubts(found.place)
         elif name in self._beyond:
             self._beyond[name] -= 1
             if not self._beyond[name]:
                 del self._beyond[name]
         return found
+
+    def _end_doubts(self, place: int) -> None:
+        """Forget the requests beyond the limits before `place`: the broker has answered a later one."""
+        for name in tuple(self._beyond):
+            if name not in OUT_OF_TURN and self._beyond_places[name] < place:
+                del self._beyond[name]
 
     def _oldest(self, name: str) -> TimedRequest | None:
         """Remove and return the oldest request of a kind."""
@@ -151,6 +178,7 @@ class PendingRequests:
         self._budget.give(sum(each.cost for each in requests))
         self._consumes -= len(requests)
         self._beyond["basic.consume"] = self._beyond.get("basic.consume", 0) + len(requests)
+        self._beyond_places["basic.consume"] = self._sent
 
     def of_kind(self, name: str) -> list[Method] | None:
         """Return the requests with this name, the oldest first; `None` if some are not remembered."""
@@ -174,6 +202,22 @@ class PendingRequests:
         """Begin again without requests, none of which is unknown."""
         self.clear()
         self._is_lost = False
+
+    def doubt(self) -> list[TimedRequest]:
+        """Count all requests among those beyond the limits, since replies were missed; return each basic.consume."""
+        consumes = self._of_tags()
+        self._put_consumes_beyond()
+        for name, requests in self._by_name.items():
+            self._beyond[name] = self._beyond.get(name, 0) + len(requests)
+            self._beyond_places[name] = self._sent
+            self._budget.give(sum(each.cost for each in requests))
+        self._by_name.clear()
+        return consumes
+
+    def stop(self) -> None:
+        """Remember no later request, since some were missed; the replies to earlier ones come first."""
+        self._put_consumes_beyond()  # a reply names a consumer, perhaps one of a request that was missed
+        self._is_lost = True
 
     def lose(self) -> None:
         """Forget all requests, and match no more: requests or replies were missed."""

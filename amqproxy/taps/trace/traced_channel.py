@@ -49,6 +49,11 @@ class TracedChannel(ABC):
         return self._context.knows_start and not self._context.is_restored
 
     @property
+    def knows_client(self) -> bool:
+        """Whether all frames of the client since the channel, or the session, was new were seen."""
+        return self._context.knows_client
+
+    @property
     def epoch(self) -> int:
         """Count of the openings of the channel's number, from 1; 0 if it was open before the first frame."""
         return self._context.epoch
@@ -90,8 +95,8 @@ class TracedChannel(ABC):
         self._context.is_unread = True
 
     @abstractmethod
-    def lose(self, ts_ns: int) -> None:
-        """Report everything open as unknown, since frames were missed."""
+    def lose(self, ts_ns: int, sender: Peer | None = None) -> None:
+        """Report as unknown what missed frames of `sender`, or of both peers, may have settled."""
 
     @abstractmethod
     def end(self, ts_ns: int) -> None:

@@ -9,14 +9,14 @@ from uuid import UUID
 import pytest
 
 from amqproxy.amqp010.assembly import Assembly
-from amqproxy.amqp010.commands import MessageAccept, MessageTransfer, QueueDeclare
-from amqproxy.amqp010.controls import ConnectionSecureOk, ConnectionStartOk, SessionAttach
+from amqproxy.amqp010.commands import ExecutionResult, MessageAccept, MessageTransfer, QueueDeclare
+from amqproxy.amqp010.controls import ConnectionSecureOk, ConnectionStartOk, SessionAttach, SessionCompleted
 from amqproxy.amqp010.frame import COMMAND, CONTROL, Frame, encode_frame
 from amqproxy.amqp010.properties import DeliveryProperties, Header, MessageProperties, ReplyTo
-from amqproxy.amqp010.results import Xid
+from amqproxy.amqp010.results import QueueQueryResult, XaResult, Xid
 from amqproxy.amqp010.sequence import SequenceSet
 from amqproxy.amqp010.wire import Array, Entry, List, Map, UnknownStruct
-from amqproxy.taps.amqp010.record import plain, record_amqp010_frame
+from amqproxy.taps.amqp010.record import answered_name, plain, record_amqp010_frame
 from amqproxy.taps.record import MASK
 
 
@@ -30,6 +30,12 @@ def records(assembly: Assembly, frame_max: int = 4096, **options: Any) -> list[d
         found.append(json.loads(record.to_json()))
         raw = raw[size:]
     return found
+
+
+def test_a_result_names_the_command_that_it_is_of() -> None:
+    assert answered_name(ExecutionResult(value=QueueQueryResult(queue="q"))) == "queue.query"
+    assert answered_name(ExecutionResult(value=XaResult())) is None
+    assert answered_name(SessionCompleted(commands=SequenceSet([(0, 0)]))) is None
 
 
 def test_a_message() -> None:

@@ -161,7 +161,7 @@ class Life:
         is_known = is_all or any(each.tag == tag for each in settled)
         unknown: bool | None = not is_known
         if self.recovering:
-            is_known, settled, unknown = False, [], None if not is_all else False
+            is_known, settled, unknown = False, [], None if tag else not is_all  # no delivery has the tag 0
         self.acknowledgements.append(Acknowledgement(Peer.CLIENT, ts_ns, tag, unknown))
         if not is_known:
             return

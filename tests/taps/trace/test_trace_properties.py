@@ -7,9 +7,7 @@ from hypothesis import strategies as st
 
 from amqproxy.amqp091.transitions import CLIENT, SERVER, Peer
 from amqproxy.taps.trace.amqp091.connection_trace import Trace
-from amqproxy.taps.trace.events import (
-    TraceEvent,
-)
+from amqproxy.taps.trace.events import TraceEvent
 from tests.example_count import example_count
 from tests.taps.trace.checker import Checker
 from tests.taps.trace.programs import fed, is_clear, programs, simulated
@@ -30,9 +28,14 @@ def test_a_trace_that_sees_everything_knows_everything(program: list[Step]) -> N
 
 
 @settings(max_examples=example_count(300), deadline=None, suppress_health_check=list(HealthCheck))
-@given(programs, st.lists(st.tuples(st.floats(0, 1), st.integers(1, 12), st.booleans()), max_size=3), st.floats(0, 1))
+@given(
+    programs,
+    st.lists(st.tuples(st.floats(0, 1), st.integers(1, 12), st.booleans()), max_size=3),
+    st.floats(0, 1),
+    st.booleans(),
+)
 def test_a_trace_that_misses_something_claims_nothing_that_is_false(
-    program: list[Step], gaps: list[tuple[float, int, bool]], joined: float
+    program: list[Step], gaps: list[tuple[float, int, bool]], joined: float, is_other_whole: bool
 ) -> None:
     simulation = simulated(program)
     passed = simulation.passed
@@ -50,7 +53,7 @@ def test_a_trace_that_misses_something_claims_nothing_that_is_false(
     for at, each in enumerate(passed[start:], start):
         if at in missed:
             if at + 1 not in missed or passed[at + 1].sender is not each.sender:
-                events += trace.gap(each.sender, each.ts_ns, "missing")
+                events += trace.gap(each.sender, each.ts_ns, "missing", is_other_whole=is_other_whole)
         else:
             events += trace.feed(each.sender, [each.frame], each.ts_ns)
     events += trace.end(simulation.ts_ns, "over")

@@ -67,9 +67,9 @@ class Traced:
         """The same from the broker."""
         return self._feed(SERVER, methods, channel, content)
 
-    def gap(self, sender: Peer = CLIENT) -> list[TraceEvent]:
+    def gap(self, sender: Peer = CLIENT, *, is_other_whole: bool = False) -> list[TraceEvent]:
         self.ts_ns += 1_000_000
-        return self._note(self.trace.gap(sender, self.ts_ns, "missing"))
+        return self._note(self.trace.gap(sender, self.ts_ns, "missing", is_other_whole=is_other_whole))
 
     def end(self) -> list[TraceEvent]:
         self.ts_ns += 1_000_000

@@ -160,6 +160,7 @@ class AttachmentTrace(TracedChannel):
 
     def feed_command_frame(self, sender: Peer, frame: Frame, ts_ns: int) -> None:
         """Take a frame of a command. Raises `ProtocolError` if it is malformed."""
+        self._note_read(sender)
         if frame.begins_assembly:
             command = PartialCommand(self._numbers[sender].begin(), self._body, is_digested=self._digests)
             self._partial[sender] = command
@@ -176,6 +177,11 @@ class AttachmentTrace(TracedChannel):
             raise
         if is_complete:
             self._complete(sender, ts_ns)
+
+    def _note_read(self, sender: Peer) -> None:
+        """Note a frame of the server that none would follow if it had closed the session."""
+        if sender is SERVER:
+            self._context.may_be_unread = False
 
     def end_content(self, sender: Peer, ts_ns: int) -> None:
         if sender in self._partial and self._partial[sender].method is not None:
@@ -198,6 +204,7 @@ class AttachmentTrace(TracedChannel):
 
     def feed_control(self, sender: Peer, control: Control, ts_ns: int) -> None:
         """Take a control of the class session, except those that attach and detach."""
+        self._note_read(sender)
         numbers = self._numbers
         match control:
             case SessionCommandPoint():
@@ -221,7 +228,7 @@ class AttachmentTrace(TracedChannel):
     def _point(self, sender: Peer, control: SessionCommandPoint) -> None:
         self._numbers[sender].point(control.command_id or 0)
         if control.command_id and sender is CLIENT and self._context.knows_start:
-            self._context.lose()  # the session was attached before
+            self._context.lose_client()  # the session was attached before
 
     # --- the life of the session
 
@@ -277,7 +284,41 @@ class AttachmentTrace(TracedChannel):
     def is_closing(self) -> bool:
         return self._is_closed
 
-    def lose(self, ts_ns: int) -> None:
+    def lose(self, ts_ns: int, sender: Peer | None = None) -> None:
+        context = self._context
+        is_simple = context.mode is TransactionMode.NONE and not context.is_unread and not self._branches.of(self)
+        if sender is SERVER and is_simple and context.knows_client and self.is_opened:
+            self._lose_server(ts_ns)
+        elif sender is CLIENT and is_simple and not context.may_be_unread:
+            self._lose_client(ts_ns)
+        else:
+            self._lose_all(ts_ns)
+
+    def _lose_server(self, ts_ns: int) -> None:
+        """Forget what missed frames of the server may have settled; the ids of the client's commands remain known.
+
+        Ids of later deliveries are unknown: transfers do not carry them, and accepts only name some of them.
+        """
+        self._publishes.end(Settlement.UNKNOWN, ts_ns)
+        self._deliveries.end(Settlement.UNKNOWN, ts_ns)
+        for pending in self._pending.values():
+            pending.clear()
+        self._numbers[SERVER].lose()
+        self._partial.pop(SERVER, None)
+        self._timeouts.clear()
+        self._context.lose_broker()
+
+    def _lose_client(self, ts_ns: int) -> None:
+        """Forget what missed frames of the client may have changed; earlier commands are still answered by id."""
+        self._deliveries.end(Settlement.UNKNOWN, ts_ns)
+        self._deliveries.forget()
+        self._pending[SERVER].clear()
+        self._numbers[CLIENT].stop()
+        self._partial.pop(CLIENT, None)
+        self._timeouts.clear()
+        self._context.lose_client()
+
+    def _lose_all(self, ts_ns: int) -> None:
         self._settle_open(Settlement.UNKNOWN, ts_ns)
         for peer in Peer:
             self._pending[peer].clear()
@@ -291,11 +332,13 @@ class AttachmentTrace(TracedChannel):
         unanswered = [
             (asked.ts_ns, peer, asked.command) for peer, pending in self._pending.items() for asked in pending.clear()
         ]
-        for sent_ns, peer, request in sorted(unanswered, key=lambda each: each[0]):
+        # Missed frames may hide an exception: the session then has ended earlier than it seems.
+        may_have_ended = context.may_be_unread
+        for sent_ns, peer, request in () if may_have_ended else sorted(unanswered, key=lambda each: each[0]):
             context.events.append(
                 RequestUnanswered(ts_ns, *context.place, sender=peer, request=request, latency_ns=ts_ns - sent_ns)
             )
-        self._settle_open(Settlement.OPEN, ts_ns)
+        self._settle_open(Settlement.UNKNOWN if may_have_ended else Settlement.OPEN, ts_ns)
         self._forget()
 
     def _settle_open(self, outcome: Settlement, ts_ns: int) -> None:

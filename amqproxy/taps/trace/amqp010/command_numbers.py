@@ -12,12 +12,13 @@ class CommandNumbers:
     """Numbering of the commands of one peer, beginning at session.command-point.
 
     `first` and `next` are the positions of the first and of the next command of the attachment, `None` while unknown;
-    `begun` is the position of the command that is incomplete.
+    `begun` is the position of the command that is incomplete. After `stop`, later commands have no position.
     """
 
-    __slots__ = ("begun", "first", "next")
+    __slots__ = ("_is_stopped", "begun", "first", "next")
 
     def __init__(self) -> None:
+        self._is_stopped = False
         self.first: int | None = None
         self.next: int | None = None
         self.begun: int | None = None
@@ -26,12 +27,13 @@ class CommandNumbers:
         """Take the id of the peer's next command, from its session.command-point."""
         self.next = command_id if self.next is None else position_of(command_id, self.next)
         self.begun = None
+        self._is_stopped = False
         if self.first is None:
             self.first = self.next
 
     def begin(self) -> int | None:
         """Begin a command, and return its position; `None` if unknown."""
-        self.begun = position = self.next
+        self.begun = position = None if self._is_stopped else self.next
         if position is not None:
             self.next = position + 1
         return position
@@ -56,12 +58,20 @@ class CommandNumbers:
 
     def has_sent(self, position: int) -> bool:
         """Whether this command is complete, or may have been sent unseen."""
-        return self.next is None or position < (self.next if self.begun is None else self.begun)
+        if self.next is None or self._is_stopped:
+            return True
+        return position < (self.next if self.begun is None else self.begun)
 
     def is_before(self, position: int) -> bool:
         """Whether the position precedes all commands that were seen."""
         return self.first is None or position < self.first
 
+    def stop(self) -> None:
+        """Give later commands no position, since some were missed; ids still stand for those of earlier commands."""
+        self.begun = None
+        self._is_stopped = True
+
     def lose(self) -> None:
         """Forget all positions, since commands were missed."""
         self.first = self.next = self.begun = None
+        self._is_stopped = False

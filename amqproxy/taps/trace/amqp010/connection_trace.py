@@ -142,10 +142,10 @@ class Amqp010Trace(ConnectionTrace[Frame, AttachmentTrace]):
     def _is_first(self, frame: Frame) -> bool:
         return frame.index == ConnectionStart.index
 
-    def _forget(self, ts_ns: int) -> None:
+    def _forget(self, ts_ns: int, sender: Peer | None = None) -> None:
         for channel in self._by_channel.values():
             channel.readers.clear()
-        super()._forget(ts_ns)
+        super()._forget(ts_ns, sender)
 
     # --- sessions
 
@@ -212,10 +212,18 @@ class Amqp010Trace(ConnectionTrace[Frame, AttachmentTrace]):
         channel = self._channel(number)
         session = next((each for each in channel.attaching if each.name == name), None)
         if session is None:
+            self._attached_unseen(channel, name, ts_ns)
             return
         channel.attaching.remove(session)
         channel.sessions[sender] = session
         session.attached(ts_ns)
+
+    def _attached_unseen(self, channel: ChannelSessions, name: bytes, ts_ns: int) -> None:
+        """Take the answer to a session.attach that was missed: the earlier session on the channel has ended."""
+        earlier = channel.sessions[SERVER]
+        if earlier is not None and not earlier.knows_start:
+            earlier.lose(ts_ns)
+            earlier.name = name
 
     def _detached(self, sender: Peer, number: int, control: SessionDetached, ts_ns: int) -> None:
         channel = self._channel(number)
@@ -288,8 +296,8 @@ class Amqp010Trace(ConnectionTrace[Frame, AttachmentTrace]):
             return False
         channel = self._by_channel.get(frame.channel)
         session = None if channel is None else channel.sessions[sender]
-        is_known = session is not None and session.knows_start
-        if self._is_joined and not (is_known and frame.kind == COMMAND):
+        is_known = session is not None and (session.knows_client if sender is SERVER else session.knows_start)
+        if self._is_joined and not is_known:
             return False
         try:
             method: Any = frame.method
@@ -297,6 +305,8 @@ class Amqp010Trace(ConnectionTrace[Frame, AttachmentTrace]):
             return False
         if frame.kind == COMMAND:
             return session is not None and _is_early_command(session, sender, method)
+        if self._is_joined and not isinstance(method, SessionCompleted):
+            return False
         match method:
             case SessionAttached():
                 return channel is None or all(each.name != method.name_ for each in channel.all())

@@ -114,7 +114,7 @@ class RequestTrace:
             found.last.name = reply.queue
 
     def consuming(self, reply: BasicConsumeOk, found: TimedRequest | None) -> None:
-        if found is not None and isinstance(found.request, BasicConsume):
+        if found is not None and isinstance(found.request, BasicConsume) and self._context.knows_client:
             self.consumers.begin(reply.consumer_tag, found.number, found.request, found.last)
         else:
             self.consumers.begin_unknown(reply.consumer_tag)
@@ -171,16 +171,33 @@ class RequestTrace:
 
     # --- the end, and forgetting
 
-    def end(self, ts_ns: int) -> None:
-        """Report the unanswered requests."""
+    def end(self, ts_ns: int, *, is_end_seen: bool) -> None:
+        """Report the unanswered requests, or only forget them unless it is certain when the channel has ended."""
         context = self._context
         for sender, pending in self._pending.items():
-            for each in pending.clear():
+            for each in pending.clear() if is_end_seen else ():
                 context.events.append(
                     RequestUnanswered(
                         ts_ns, *context.place, sender=sender, request=each.request, latency_ns=ts_ns - each.ts_ns
                     )
                 )
+
+    def lose_broker(self) -> None:
+        """Note that replies and requests of the broker were missed."""
+        if not self._pending[CLIENT].remembers_consumes:
+            self.consumers.lose()
+        for each in self._pending[CLIENT].doubt():
+            consume = each.request
+            assert isinstance(consume, BasicConsume)
+            self.consumers.may_begin(consume.consumer_tag, each.number, consume, each.last)
+        self._pending[SERVER].stop()
+
+    def lose_client(self) -> None:
+        """Note that requests and replies of the client were missed: the replies to earlier requests come first."""
+        self._last_queue = None
+        self._recent.lose()
+        self._pending[CLIENT].stop()
+        self._pending[SERVER].doubt()
 
     def forget(self) -> None:
         """Forget all requests and recent methods: the replies that follow cannot be linked."""

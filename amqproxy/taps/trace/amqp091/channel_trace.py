@@ -197,9 +197,10 @@ class ChannelTrace(TracedChannel):
             raise ValueError(f"channel {snapshot.number} has {snapshot.published} publishes, expected at least 0")
         context = self._context
         context.is_restored = True
+        context.may_be_unread = False
         context.has_forgotten = snapshot.has_forgotten
         context.mode = None if snapshot.mode is None else ChannelMode(snapshot.mode)
-        context.knows_start = is_known = context.mode is not None
+        context.knows_start = context.knows_client = is_known = context.mode is not None
         requests = self._requests.restore(snapshot, knows_requests=is_known)
         self._life.restore(snapshot.closing, snapshot.opening_ts_ns)
         ends = sum(isinstance(each.request, (TxCommit, TxRollback)) for each in requests)
@@ -270,7 +271,7 @@ class ChannelTrace(TracedChannel):
 
     def missing(self, sender: Peer, method: Method) -> Missing | None:
         """Return the methods that `method` answers, or is about, if not seen; `None` if seen, or if that is unknown."""
-        if not self._context.knows_start:
+        if not self._context.knows_client or (sender is CLIENT and not self._context.knows_start):
             return None
         if isinstance(method, ChannelCloseOk):
             return self._life.missing_for_close_ok(sender)
@@ -301,7 +302,40 @@ class ChannelTrace(TracedChannel):
             return self._deliveries.missing_for_settlement(method.delivery_tag)
         return self._requests.missing_for_reply(CLIENT, method) if method.name in ANSWERS else None
 
-    def lose(self, ts_ns: int) -> None:
+    def lose(self, ts_ns: int, sender: Peer | None = None) -> None:
+        if sender is SERVER and self._knows_all_but_replies:
+            self._contents.pop(SERVER, None)
+            self._publishes.lose_broker(ts_ns)
+            self._requests.lose_broker()
+            self._context.lose_broker()
+        elif sender is CLIENT and self._knows_all_but_requests:
+            self._contents.pop(CLIENT, None)
+            self._deliveries.lose_client(ts_ns)
+            self._publishes.forget_mandatory()
+            self._requests.lose_client()
+            self._context.lose_client()
+            self._life.lose()
+        else:
+            self._lose_all(ts_ns)
+
+    @property
+    def _knows_all_but_replies(self) -> bool:
+        """Whether the channel's state follows from the client's frames: no reply is due that would change it."""
+        return (
+            self._context.knows_client
+            and self._context.mode is not ChannelMode.TX
+            and self._life.is_opened
+            and not self._context.is_unread
+            and not self._deliveries.is_recovering
+        )
+
+    @property
+    def _knows_all_but_requests(self) -> bool:
+        """Whether missed frames of the client cannot have ended the channel, or a transaction, before they show."""
+        context = self._context
+        return context.mode is not ChannelMode.TX and not (context.is_unread or context.may_be_unread)
+
+    def _lose_all(self, ts_ns: int) -> None:
         self._settle_open(Settlement.UNKNOWN, ts_ns)
         self._context.lose()
         self._publishes.lose()
@@ -309,8 +343,10 @@ class ChannelTrace(TracedChannel):
         self._forget()
 
     def end(self, ts_ns: int) -> None:
-        self._requests.end(ts_ns)
-        self._settle_open(Settlement.OPEN, ts_ns)
+        # Missed frames may hide a close that crossed with the other peer's: the channel then ends later than it seems.
+        is_end_seen = self._context.is_read
+        self._requests.end(ts_ns, is_end_seen=is_end_seen)
+        self._settle_open(Settlement.OPEN if is_end_seen else Settlement.UNKNOWN, ts_ns)
         self._forget()
 
     def _forget(self) -> None:
@@ -376,6 +412,8 @@ class ChannelTrace(TracedChannel):
                 self._feed_unread(method, size, ts_ns)
                 return isinstance(method, ChannelCloseOk) and self._is_closed(sender, ts_ns)
             self._requests.note(method, size)
+        elif self._context.may_be_unread and not isinstance(method, (ChannelClose, ChannelCloseOk)):
+            self._context.may_be_unread = False
         if method.carries_content:
             self._contents[sender] = PartialContent(method, self._body, is_digested=self._digests)
             if isinstance(method, BasicGetOk):
@@ -413,10 +451,16 @@ class ChannelTrace(TracedChannel):
     def _is_closed(self, sender: Peer, ts_ns: int) -> bool:
         """Take channel.close-ok of `sender`; return whether every channel.close is answered."""
         is_closed = self._life.close_answered(sender)
-        if is_closed is None and self._context.knows_start:
+        context = self._context
+        if is_closed is None and (context.knows_client if sender is SERVER else context.knows_start):
             self._lose_track(sender, "channel.close-ok without channel.close", ts_ns)
             return False
         return is_closed is not False
+
+    def _on_opened(self, method: ChannelOpenOk, found: TimedRequest | None, ts_ns: int) -> None:
+        if self.is_opened and not self._context.knows_start:
+            self._lose_all(ts_ns)  # the client has closed and reopened the channel unseen
+        self._life.opened(ts_ns)
 
     # --- publishes and deliveries
 
@@ -493,7 +537,7 @@ _HANDLERS: dict[Peer, dict[type[Method], _Handler]] = {
             SERVER, method, only_cause([channel.causes(method)]), ts_ns
         ),
         ChannelFlow: lambda channel, method, found, ts_ns: channel._life.flow(SERVER, method, ts_ns),
-        ChannelOpenOk: lambda channel, method, found, ts_ns: channel._life.opened(ts_ns),
+        ChannelOpenOk: ChannelTrace._on_opened,
         ConfirmSelectOk: lambda channel, method, found, ts_ns: channel._context.learn_mode(ChannelMode.CONFIRM),
         QueueDeclareOk: lambda channel, method, found, ts_ns: channel._requests.declared(method, found),
         TxCommitOk: ChannelTrace._on_tx_ended,

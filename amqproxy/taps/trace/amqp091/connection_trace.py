@@ -173,11 +173,19 @@ class Trace(ConnectionTrace[Frame, ChannelTrace]):
                 RequestUnanswered(ts_ns, sender=CLIENT, request=each.request, latency_ns=ts_ns - each.ts_ns)
             )
 
-    def _forget(self, ts_ns: int) -> None:
-        self._blocked_ts_ns = None
+    def _forget(self, ts_ns: int, sender: Peer | None = None) -> None:
+        if sender is not CLIENT:
+            self._blocked_ts_ns = None
         self._requests.lose()
-        self._stray.lose()
-        super()._forget(ts_ns)
+        if sender is not SERVER:
+            self._stray.lose()
+        if self._previous:  # of two channels with one number, missed frames hide which one later frames are on
+            for number, previous in self._previous.items():
+                previous.lose(ts_ns)
+                channel = self.channels.get(number)
+                if channel is not None:
+                    channel.lose(ts_ns)
+        super()._forget(ts_ns, sender)
 
     def _channel_of(self, sender: Peer, number: int) -> ChannelTrace | None:
         return self.channels.get(number)

@@ -38,6 +38,7 @@ class DeliveryTrace:
     """Deliveries of one channel, linked to their consumers, and to the client's settlements."""
 
     __slots__ = (
+        "_ahead",
         "_all_unsure",
         "_consumers",
         "_context",
@@ -60,6 +61,8 @@ class DeliveryTrace:
         self._all_unsure = False
         self._got = _UNKNOWN_GET
         self._last_tag = 0
+        self._ahead = 0
+        """Highest tag that the client settled before its delivery was seen, since a gap."""
         self._recovering = 0
 
     @property
@@ -71,6 +74,11 @@ class DeliveryTrace:
     def oldest_unacked(self) -> Span | None:
         """The range of the oldest open delivery."""
         return self._unacked.oldest
+
+    @property
+    def is_recovering(self) -> bool:
+        """Whether a basic.recover is unanswered."""
+        return self._recovering > 0
 
     def is_unacked(self, tag: int) -> bool:
         """Whether the delivery with this tag is open."""
@@ -161,6 +169,9 @@ class DeliveryTrace:
             spans = self._unacked.settle(tag)
             if spans:
                 self._report(Settlement.UNKNOWN, spans, ts_ns)
+        elif tag <= self._ahead:  # the settlement that was seen before may be this delivery's
+            self._report(Settlement.UNKNOWN, (Span(tag, tag, ts_ns, consumer_tag),), ts_ns)
+            return False
         else:
             if awaits is None:
                 self._add_unsure(consumer_tag)
@@ -202,6 +213,7 @@ class DeliveryTrace:
         context = self._context
         tag, multiple = method.delivery_tag, getattr(method, "multiple", False)
         unknown: bool | None = False
+        is_known = True
         if self._recovering:
             spans = None  # the broker requeues the deliveries before it reads this
         else:
@@ -209,7 +221,12 @@ class DeliveryTrace:
         if spans is None and (tag or not multiple):
             is_certain = context.knows_start and not context.has_forgotten and not self._recovering
             # Tag 0 stands for all with multiple only: no delivery has it (tests/behaviours/test_errors.py).
-            unknown = True if is_certain or not tag else None
+            unknown = True if is_certain or not (tag or context.may_be_unread) else None
+            if not context.knows_start:
+                self._ahead = max(self._ahead, tag)
+                is_known = False
+                if multiple:  # the delivery with this tag may have been missed: those before it are settled, too
+                    spans = self._unacked.settle_up_to(tag)
         event = DeliveriesSettled(
             ts_ns,
             context.number,
@@ -220,9 +237,9 @@ class DeliveryTrace:
             multiple=multiple,
             requeue=getattr(method, "requeue", False),
             is_unknown_tag=unknown,
-            is_certain=self._is_certain(spans or ()),
+            is_certain=is_known and self._is_certain(spans or ()),
         )
-        if context.mode is ChannelMode.TX and context.knows_start and spans:
+        if context.mode is ChannelMode.TX and context.knows_client and spans:
             self._transactions.add(event)
         else:
             context.events.append(event)
@@ -289,6 +306,12 @@ class DeliveryTrace:
             self._report(Settlement.UNKNOWN, spans, ts_ns)
         return bool(spans)
 
+    def lose_client(self, ts_ns: int) -> None:
+        """Report the open deliveries as unknown: their settlements may have been missed. Forget the consumers."""
+        self.end(Settlement.UNKNOWN, ts_ns)
+        self._recovering = 0
+        self._consumers.lose()
+
     def forget(self) -> None:
         """Forget the basic.get and the consumers that later deliveries would be linked to."""
         self._got = _UNKNOWN_GET
@@ -300,7 +323,7 @@ class DeliveryTrace:
         return self._all_unsure or span.consumer_tag in self._unsure
 
     def _is_certain(self, spans: tuple[Span, ...]) -> bool:
-        if not self._context.knows_start:
+        if not self._context.is_read:
             return False
         return not (self._unsure or self._all_unsure) or not any(map(self._is_unsure, spans))
 

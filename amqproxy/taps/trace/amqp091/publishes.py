@@ -20,6 +20,14 @@ class PublishTrace:
     """Publishes of one channel, numbered, and linked to confirms, returns and the ends of transactions.
 
     `count` is the number of publishes that the client has sent.
+
+    The broker confirms the nth publish since confirm.select with the tag n, so a publish has a tag only if all frames
+    of the client since then were seen. If frames of the broker were missed, the tags of later publishes remain known;
+    the open ones are reported as unknown, since their confirms may have been missed. If frames of the client were
+    missed, or the channel was joined, an unknown number m of publishes precedes those that follow. A confirm with the
+    tag t, after s publishes have been seen, proves m ≥ t - s, and nothing gives an upper bound: the client may have
+    sent more, whose confirms are still to come (test_resynchronisation). So later publishes have no tag; those before
+    the gap keep theirs, up to a confirm with `multiple` and the tag of a publish that was not seen.
     """
 
     __slots__ = ("_confirms_from", "_context", "_mandatory", "_returnable", "_unconfirmed", "count")
@@ -78,11 +86,13 @@ class PublishTrace:
         tag = None
         awaits: bool | None = None
         if context.is_unread:
-            awaits = True
+            awaits = context.knows_client or None  # the close may be of an earlier channel, if an opening was missed
         elif context.knows_start:
             awaits = context.mode is not ChannelMode.NORMAL
             if self._confirms_from is not None:
                 tag = number - self._confirms_from
+        elif context.knows_client:
+            awaits, tag = self._after_gap(number)
         if (publish.mandatory or publish.immediate) and not context.is_unread:
             self._returnable += 1
             self._mandatory.add(
@@ -112,6 +122,14 @@ class PublishTrace:
             return False
         self._unconfirmed.add(number, ts_ns)
         return True
+
+    def _after_gap(self, number: int) -> tuple[bool | None, int | None]:
+        """Return whether a publish awaits an outcome, and its tag, if only frames of the broker were missed."""
+        base = self._confirms_from
+        awaits = self._context.mode is not ChannelMode.NORMAL
+        if self._context.may_be_unread:
+            return awaits or None, None
+        return awaits, None if base is None else number - base
 
     def rewrite(self, number: int) -> None:
         """Note that a rule has changed the last publish, which has this number."""
@@ -148,6 +166,15 @@ class PublishTrace:
             if base is not None and multiple and base + tag <= self._unconfirmed.last:
                 spans = self._unconfirmed.settle_up_to(base + tag)
         self._settle(outcome, spans or (), ts_ns, is_unknown_tag=unknown)
+        if base is not None and not context.knows_start:
+            self._confirm_after_gap(base + tag, multiple, ts_ns)
+
+    def _confirm_after_gap(self, number: int, multiple: bool, ts_ns: int) -> None:
+        """Take a confirm that may be of publishes which were missed, or whose confirm was missed before."""
+        if self._context.knows_client:
+            self._mandatory.settle(1 if multiple else number, number, self._unconfirmed.first or self.count + 1)
+        elif multiple and number > self._unconfirmed.last:
+            self.end(Settlement.UNKNOWN, ts_ns)  # no outcome is claimed from a tag whose publish was not seen
 
     def missing_for_confirm(self, tag: int) -> Missing | None:
         """Return the publishes, or the confirm.select, that a confirm of this tag waits for; `None` if seen."""
@@ -202,6 +229,10 @@ class PublishTrace:
     def lose(self) -> None:
         """Stop linking confirms to publishes, since frames of the channel were missed."""
         self._confirms_from = None
+
+    def lose_broker(self, ts_ns: int) -> None:
+        """Report the open publishes as unknown: their confirms may have been missed. Later ones keep their tags."""
+        self.end(Settlement.UNKNOWN, ts_ns)
 
     def forget_mandatory(self) -> None:
         """Forget the mandatory publishes: later returns cannot be linked."""

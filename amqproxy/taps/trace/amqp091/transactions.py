@@ -63,7 +63,7 @@ class TransactionTrace:
 
     def _end(self, last_publish: int, settled: list[DeliveriesSettled]) -> None:
         self._settled = []
-        if self._context.knows_start:
+        if self._context.knows_client:
             self._under_way.append(EndedTransaction(last_publish, settled))
 
     def answered(self) -> EndedTransaction | None:

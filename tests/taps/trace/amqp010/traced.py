@@ -142,9 +142,9 @@ class TracedAmqp010:
     def result(self, command_id: int, value: Any = None) -> list[TraceEvent]:
         return self.server(ExecutionResult(command_id=command_id, value=value))
 
-    def gap(self, sender: Peer = CLIENT) -> list[TraceEvent]:
+    def gap(self, sender: Peer = CLIENT, *, is_other_whole: bool = False) -> list[TraceEvent]:
         self.ts_ns += 1_000_000
-        return self._note(self.trace.gap(sender, self.ts_ns, "missing"))
+        return self._note(self.trace.gap(sender, self.ts_ns, "missing", is_other_whole=is_other_whole))
 
     def end(self) -> list[TraceEvent]:
         self.ts_ns += 1_000_000

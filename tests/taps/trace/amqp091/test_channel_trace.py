@@ -441,6 +441,121 @@ def test_after_a_gap_what_was_open_is_unknown(sender: Any) -> None:
     assert [each.request for each in traced.of(RequestAnswered)[-2:]] == [None, None]
 
 
+def at_work() -> Traced:
+    """A channel in confirm mode with an open publish, an open delivery of a consumer, and two requests under way."""
+    traced = confirming()
+    traced.client(BasicConsume(queue="q", consumer_tag="c"))
+    traced.server(BasicConsumeOk("c"))
+    traced.client(BasicPublish())
+    traced.server(*deliver(1))
+    traced.client(QueueDeclare(queue="q"), QueueDeclare())
+    traced.events.clear()
+    return traced
+
+
+def test_missed_frames_of_the_broker_may_have_been_confirms_and_replies() -> None:
+    traced = at_work()
+    lost, published = traced.gap(SERVER, is_other_whole=True)
+    assert isinstance(lost, HistoryLost)
+    assert isinstance(published, PublishesSettled)
+    assert published.outcome is Settlement.UNKNOWN
+    traced.server(BasicAck(delivery_tag=1))
+    assert traced.of(PublishesSettled)[-1].is_unknown_tag is None
+    traced.server(QueueDeclareOk("q", 0, 0))
+    assert traced.of(RequestAnswered)[-1].request is None
+
+
+def test_after_missed_frames_of_the_broker_publishes_and_deliveries_are_known() -> None:
+    traced = at_work()
+    traced.gap(SERVER, is_other_whole=True)
+    traced.client(BasicPublish())
+    early = traced.of(MessagePublished)[-1]
+    assert (early.awaits, early.confirm_tag) == (True, None)
+    traced.server(*deliver(3))
+    delivered = traced.of(MessageDelivered)[-1]
+    assert (delivered.queue, delivered.awaits) == ("q", True)
+    (confirmed,) = traced.server(BasicAck(delivery_tag=2))
+    assert isinstance(confirmed, PublishesSettled)
+    assert [(each.first, each.last) for each in confirmed.spans] == [(2, 2)]
+    (published,) = traced.client(BasicPublish())
+    assert isinstance(published, MessagePublished)
+    assert published.confirm_tag == 3
+    (acked,) = traced.client(BasicAck(delivery_tag=1))
+    assert isinstance(acked, DeliveriesSettled)
+    assert (len(acked.spans), acked.is_certain, acked.is_unknown_tag) == (1, True, False)
+    (missed,) = traced.client(BasicAck(delivery_tag=2))
+    assert isinstance(missed, DeliveriesSettled)
+    assert (missed.spans, missed.is_unknown_tag) == ((), None)
+    traced.client(BasicAck(delivery_tag=4, multiple=True))
+    settled = traced.of(DeliveriesSettled)[-1]
+    assert ([each.first for each in settled.spans], settled.is_certain) == ([3], False)
+
+
+def test_a_reply_to_a_later_request_of_another_kind_ends_the_doubt_about_missed_replies() -> None:
+    traced = at_work()
+    traced.gap(SERVER, is_other_whole=True)
+    traced.client(QueueDeclare(queue="r"))
+    traced.server(QueueDeclareOk("r", 0, 0))
+    assert traced.of(RequestAnswered)[-1].request is None
+    traced.client(BasicQos(prefetch_count=1))
+    traced.server(BasicQosOk())
+    traced.client(QueueDeclare(queue="s"))
+    traced.server(QueueDeclareOk("s", 0, 0))
+    assert [each.request for each in traced.of(RequestAnswered)[-2:]] == [
+        BasicQos(prefetch_count=1),
+        QueueDeclare(queue="s"),
+    ]
+
+
+def test_missed_frames_of_the_client_may_have_been_acks_and_publishes() -> None:
+    traced = at_work()
+    lost, delivered = traced.gap(CLIENT, is_other_whole=True)
+    assert isinstance(lost, HistoryLost)
+    assert isinstance(delivered, DeliveriesSettled)
+    assert delivered.outcome is Settlement.UNKNOWN
+    (published,) = traced.client(BasicPublish())
+    assert isinstance(published, MessagePublished)
+    assert (published.awaits, published.confirm_tag) == (None, None)
+    (confirmed,) = traced.server(BasicAck(delivery_tag=1))
+    assert isinstance(confirmed, PublishesSettled)
+    assert [each.first for each in confirmed.spans] == [1]
+    traced.server(QueueDeclareOk("q", 0, 0), QueueDeclareOk("amq.gen", 0, 0))
+    assert [each.request for each in traced.of(RequestAnswered)[-2:]] == [QueueDeclare(queue="q"), QueueDeclare()]
+    traced.client(QueueDeclare(queue="named"))
+    traced.server(QueueDeclareOk("named", 0, 0))
+    assert traced.of(RequestAnswered)[-1].request is None
+
+
+def test_a_confirm_beyond_the_publishes_before_missed_frames_of_the_client_settles_none_for_certain() -> None:
+    traced = at_work()
+    traced.gap(CLIENT, is_other_whole=True)
+    traced.client(BasicPublish())
+    traced.server(BasicAck(delivery_tag=2, multiple=True))
+    assert [(each.outcome, len(each.spans)) for each in traced.of(PublishesSettled)] == [
+        (Settlement.CONFIRMED, 0),
+        (Settlement.UNKNOWN, 1),
+    ]
+
+
+def test_a_channel_that_was_reopened_unseen_has_none_of_the_publishes_before() -> None:
+    traced = at_work()
+    traced.gap(CLIENT, is_other_whole=True)
+    traced.server(ChannelOpenOk())
+    assert traced.of(PublishesSettled)[-1].outcome is Settlement.UNKNOWN
+    (confirmed,) = traced.server(BasicAck(delivery_tag=1))
+    assert isinstance(confirmed, PublishesSettled)
+    assert confirmed.spans == ()
+
+
+def test_what_a_channel_has_open_at_its_end_is_unknown_if_its_close_may_have_been_missed() -> None:
+    traced = at_work()
+    traced.gap(SERVER, is_other_whole=True)
+    traced.client(BasicPublish())
+    traced.end()
+    assert {each.outcome for each in traced.of(PublishesSettled)} == {Settlement.UNKNOWN}
+    assert traced.of(RequestUnanswered) == []
+
+
 def test_a_channel_that_is_opened_after_a_gap_is_known_again() -> None:
     traced = Traced(1)
     traced.gap()
