@@ -34,13 +34,15 @@ def likeness(one: StoredConnection, other: StoredConnection) -> float:
 def connection_pairs(a: Iterable[StoredConnection], b: Iterable[StoredConnection]) -> list[ConnectionPair]:
     """Pair all connections, in the order of A, with those that only B has at the end.
 
-    The stages, in this order: connections of the same client with the same commands; with the same addresses and
-    ports, as in two captures of the same traffic; of one client-provided name, user and virtual host; of one user and
+    The stages, in this order: connections of the same client with the same addresses and ports, as one that two
+    recordings have parts of; with the same commands; with the same addresses and ports, as in two captures of the same
+    traffic of which one lacks the handshake; of one client-provided name, user and virtual host; of one user and
     virtual host; those that are alike. With A and B exchanged, the pairs are the same.
     """
     ours, theirs = dict(enumerate(a)), dict(enumerate(b))
     partners: dict[int, tuple[int, str]] = {}
     stages: list[tuple[Callable[[StoredConnection], Any], float, str]] = [
+        (lambda each: (each.connection, each.identity) if each.identity else None, 0.0, "ends"),
         (lambda each: (each.identity, each.digest), 0.0, ""),
         (lambda each: each.connection, ALIKE, "ends"),
         (lambda each: each.identity if each.identity and each.identity.name else None, 0.0, "client-provided name"),
