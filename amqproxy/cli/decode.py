@@ -41,6 +41,7 @@ def decode(
     *files: Capture,
     messages: Annotated[Messages, Parameter(group=_VIEWS)] = False,
     findings: Annotated[Findings, Parameter(group=_VIEWS)] = False,
+    life: Annotated[str | None, Parameter(group=_VIEWS)] = None,
     fail_on: Annotated[Literal["info", "warning", "error"] | None, Parameter(group=_VIEWS)] = None,
     sequence: Annotated[bool, Parameter(negative="", group=_VIEWS)] = False,
     svg: Annotated[Path | None, Parameter(allow_leading_hyphen=True, group=_VIEWS)] = None,
@@ -69,6 +70,9 @@ def decode(
     ----------
     files
         The captures, in order: files, or directories of them. TCP connections continue from one to the next.
+    life
+        Print the life of the message with this message_id, or of all messages: its publish, and its deliveries on
+        all connections, with their outcomes. See docs/messages.md.
     fail_on
         With --findings: exit with 1 if there is one of at least this severity.
     fields
@@ -115,8 +119,8 @@ def decode(
     if fields is None and (header or separator != "tab"):
         raise Failure("decode: --header and --separator are for columns: they need --fields", MISUSED)
     if jobs != 1:
-        whole = (findings, sequence, svg is not None, stats, follow is not None, start is not None, end is not None)
-        if any(whole) or leg == "both" or keylog is not None:
+        given = any(each is not None for each in (life, svg, follow, start, end, keylog))
+        if given or findings or sequence or stats or leg == "both":
             raise Failure(
                 "decode: --jobs is for frames and --messages, without --follow, --start, --end, --leg both, --keylog",
                 MISUSED,
@@ -131,9 +135,11 @@ def decode(
     from amqproxy.capture.selection.selection import Selection
     from amqproxy.capture.selection.session_legs import SessionLegs
     from amqproxy.cli.views import ViewOptions, time_window, view_of
+    from amqproxy.views.life_view import LifeView
 
     options = ViewOptions(
         messages=messages,
+        life=life,
         findings=findings,
         json=json,
         filter=filter,
@@ -160,6 +166,9 @@ def decode(
         sys.stdout.flush()
         raise Failure(f"decode: --follow: {reason}")
     _finish(view, svg)
+    if isinstance(view, LifeView) and not view.shown:
+        sys.stdout.flush()
+        raise Failure(f"decode: --life: no message has the message_id {life}")
     if fail_on is not None and worst.is_at_least(fail_on):
         sys.stdout.flush()
         raise Failure(f"decode: there are findings of severity {worst.severity}")

@@ -22,6 +22,7 @@ from amqproxy.views.ladder import USUAL_ROWS, Ladder
 from amqproxy.views.ladder_svg import ladder_svg
 from amqproxy.views.ladder_text import PLAIN, UNICODE, ladder_lines
 from amqproxy.views.ladder_view import LadderView
+from amqproxy.views.life_view import LifeView
 from amqproxy.views.record_lines import FrameColumns, FrameJSONLines, FrameLines, ReportLines
 from amqproxy.views.statistics_report import USUAL_TOP
 from amqproxy.views.statistics_view import StatisticsView
@@ -37,6 +38,7 @@ class ViewOptions(msgspec.Struct, frozen=True, kw_only=True):
     """Options that select the view and its format."""
 
     messages: bool = False
+    life: str | None = None
     findings: bool = False
     json: bool = False
     filter: str | None = None
@@ -71,6 +73,11 @@ def view_of(options: ViewOptions, selection: Selection, worst: WorstFinding) -> 
         return statistics if options.json else TerminalView(statistics)
     if options.top is not None:
         raise Failure("decode: --top needs --stats", MISUSED)
+    if options.life is not None:
+        _check_alone(options, "--life")
+        if options.filter is not None:
+            raise Failure("decode: --life follows messages across connections: it takes no --filter", MISUSED)
+        return LifeView(selection, options.life, json=options.json)
     if options.fields is not None:
         return _columns(options, options.fields, selection, worst)
     if options.messages or options.findings:
@@ -89,8 +96,9 @@ def view_of(options: ViewOptions, selection: Selection, worst: WorstFinding) -> 
 def _check_alone(options: ViewOptions, option: str) -> None:
     """Refuse options that belong to another view."""
     others = {"--messages": options.messages, "--findings": options.findings, "--fields": options.fields is not None}
-    for other, is_given in (others | {"--body": options.body != 0}).items():
-        if is_given:
+    others |= {"--body": options.body != 0, "--life": options.life is not None}
+    for other, is_given in others.items():
+        if is_given and other != option:
             raise Failure(f"decode: {option} and {other} exclude each other", MISUSED)
 
 

@@ -8,6 +8,8 @@
 - `alike_messages`: alike messages, and the ones among them that a queue may still deliver.
 - `dead_letters`: the history of a dead letter, from its headers.
 - `requests_and_replies`: requests and replies, by correlation_id and reply_to.
+- `life_record`: a life as a record, its form in JSON; `life_text`: as lines.
+- `linked_connection`: the facts about a connection that lives refer to.
 - `forgotten_keys`: keys of messages that were forgotten.
 
 A delivery is linked to one publish, the next in turn of those that it can be of, and says among how many. It is sure if
@@ -15,5 +17,5 @@ there is one, and nothing alike can have been missed: then it is that publish, u
 message_id twice. Without a message_id, deliveries are not sure once a connection was joined in its middle, or frames
 were lost.
 
-Imports: `amqproxy.taps.trace`, `amqproxy.taps.note` and msgspec.
+Imports: `amqproxy.taps`, `amqproxy.conversion` and msgspec.
 """

@@ -107,7 +107,7 @@ class MessageLife(msgspec.Struct, gc=False, eq=False):
     """A message: its `publish`, if that was seen, and its deliveries, in order.
 
     `request` is the number of the life that this message replies to, `request_among` the number of requests that it can
-    reply to; `replies` are the numbers of its replies.
+    reply to; `replies` are the numbers of its replies. `unpublished_id` is the message_id of one without a publish.
     """
 
     number: int
@@ -118,7 +118,13 @@ class MessageLife(msgspec.Struct, gc=False, eq=False):
     request: int | None = None
     request_among: int = 0
     replies: list[int] = []
+    unpublished_id: str | None = None
     cost: int = LIFE_COST
+
+    @property
+    def message_id(self) -> str | None:
+        """The message_id, of the deliveries if the publish was not seen."""
+        return self.unpublished_id if self.publish is None else self.publish.message_id
 
     @property
     def is_uncommitted(self) -> bool:

@@ -9,6 +9,7 @@ from typing import Any, TypeAlias, TypeVar
 from amqproxy.linking.alike_messages import AlikeMessages, Found
 from amqproxy.linking.dead_letters import DeadLetter, dead_letter, returns_to_queue
 from amqproxy.linking.forgotten_keys import ForgottenKeys
+from amqproxy.linking.linked_connection import NOT_KNOWN, LinkedConnection
 from amqproxy.linking.message_key import MessageKey, message_key
 from amqproxy.linking.message_life import DELIVERY_COST, LIFE_COST, Delivery, Group, MessageLife, Place, Publish
 from amqproxy.linking.requests_and_replies import RequestsAndReplies
@@ -35,6 +36,9 @@ MAX_CUT = 16_384
 """Maximum number of connections and channels that are remembered to have been cut."""
 
 T = TypeVar("T")
+
+MAX_CONNECTIONS = 20_000
+"""Maximum number of connections whose facts are kept; beyond it the first opened is forgotten."""
 
 OnLife: TypeAlias = Callable[[MessageLife], None]
 OnDelivery: TypeAlias = Callable[[MessageLife, Delivery], None]
@@ -68,7 +72,8 @@ class MessageLinker:
         self.size = 0
         """Approximate memory of the lives, in bytes."""
         self._next = 1
-        self._virtual_hosts: dict[int, str | None] = {}
+        self.connections: dict[int, LinkedConnection] = {}
+        """The last connections that were opened, by number."""
         self._alike: dict[int, AlikeMessages] = {}
         self._unpublished: dict[int, MessageLife] = {}
         self._published: dict[Place, dict[int, MessageLife]] = {}
@@ -89,9 +94,9 @@ class MessageLinker:
             self._make_room()
 
     def with_id(self, message_id: str) -> Iterator[MessageLife]:
-        """Yield the remembered lives of messages that were published with this message_id."""
+        """Yield the remembered lives of messages with this message_id."""
         for life in self.lives.values():
-            if life.publish is not None and life.publish.message_id == message_id:
+            if life.message_id == message_id:
                 yield life
 
     def at(self, stream: int, channel: int, number: int, ts_ns: int, *, is_delivery: bool) -> MessageLife | None:
@@ -107,7 +112,7 @@ class MessageLinker:
     # --- publishes
 
     def _on_published(self, stream: int, event: MessagePublished, note: Note) -> None:
-        host = self._virtual_hosts.get(stream)
+        host = self.connections.get(stream, NOT_KNOWN).virtual_host
         method, properties = event.method, event.properties
         place = Place(stream, event.channel, event.epoch)
         publish = Publish(
@@ -184,6 +189,7 @@ class MessageLinker:
             delivery.among = 0
             delivery.life = None
             other = self._new(MessageKey(life.key, life.is_by_id), None)
+            other.unpublished_id = life.message_id
             self._append(other, delivery)
         life.deliveries.clear()
         self._note_settled(life)
@@ -191,7 +197,7 @@ class MessageLinker:
     # --- deliveries
 
     def _on_delivered(self, stream: int, event: MessageDelivered, note: Note) -> None:
-        host = self._virtual_hosts.get(stream)
+        host = self.connections.get(stream, NOT_KNOWN).virtual_host
         method, properties = event.method, event.properties
         place = Place(stream, event.channel, event.epoch)
         tag, consumer_tag = method.delivery_tag, getattr(method, "consumer_tag", None)
@@ -215,7 +221,7 @@ class MessageLinker:
         key, found = self._find(event, host, delivery, death)
         life = found.life
         if life is None:
-            life = self._of_unpublished(key, delivery)
+            life = self._of_unpublished(key, delivery, properties.message_id)
         else:
             delivery.among = found.among
             delivery.is_certain = (
@@ -280,7 +286,7 @@ class MessageLinker:
             return False
         return place not in self._cut and place.stream not in self._cut
 
-    def _of_unpublished(self, key: MessageKey | None, delivery: Delivery) -> MessageLife:
+    def _of_unpublished(self, key: MessageKey | None, delivery: Delivery, message_id: str | None) -> MessageLife:
         """Return the life of a delivery whose publish was not seen: of a former delivery, or a new one."""
         life = None if key is None else self._unpublished.get(key.number)
         if key is not None and life is not None:
@@ -294,6 +300,7 @@ class MessageLinker:
             if follows:
                 return life
         life = self._new(key, None)
+        life.unpublished_id = message_id
         if key is not None:
             self._unpublished[key.number] = life
         return life
@@ -338,7 +345,9 @@ class MessageLinker:
 
     def _on_opened(self, stream: int, event: ConnectionOpened | StateRestored, note: Note) -> None:
         if event.virtual_host is not None:
-            self._virtual_hosts[stream] = event.virtual_host
+            self.connections[stream] = LinkedConnection.of(event)
+            if len(self.connections) > MAX_CONNECTIONS:
+                del self.connections[next(iter(self.connections))]
         if isinstance(event, StateRestored):
             self.is_whole = False
 
@@ -346,7 +355,6 @@ class MessageLinker:
         self.is_whole = False
 
     def _on_closed(self, stream: int, event: ConnectionClosed, note: Note) -> None:
-        self._virtual_hosts.pop(stream, None)
         if event.by is not CLIENT or event.is_by_proxy:
             self._note_cut(stream, stream)
 

@@ -159,3 +159,12 @@ def test_a_body_of_less_than_nothing(amqproxy: Amqproxy) -> None:
     code, out, err = amqproxy("decode", "--body=-1", "x.pcap")
     assert (code, out) == (MISUSED, "")
     assert "--body=-1" in err
+
+
+def test_the_life_of_a_message(amqproxy: Amqproxy) -> None:
+    shown = amqproxy("decode", "captures/publish-get-ack.pcapng", "--life", "m-1")
+    assert "⇒ acked" in shown.out
+    nothing = amqproxy("decode", "captures/publish-get-ack.pcapng", "--life", "m-2")
+    assert (nothing.code, nothing.err) == (FAILED, "amqproxy: decode: --life: no message has the message_id m-2\n")
+    refused = amqproxy("decode", "captures/publish-get-ack.pcapng", "--life", "m-1", "--messages")
+    assert refused.code == MISUSED

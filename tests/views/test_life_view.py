@@ -1,0 +1,38 @@
+"""Lives of the messages in captures."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import msgspec
+
+from amqproxy.capture.decode import read_decoded
+from amqproxy.capture.selection.selection import Selection
+from amqproxy.views.life_view import ALL, LifeView
+
+CAPTURES = Path(__file__).parent.parent.parent / "captures"
+
+
+def _rendered(view: LifeView, capture: str) -> list[str]:
+    return [*view.lines(read_decoded(CAPTURES / capture)), *view.finish()]
+
+
+def test_one_message_in_json() -> None:
+    view = LifeView(Selection(), "m-1", json=True)
+    lives = [msgspec.json.decode(line) for line in _rendered(view, "publish-get-ack.pcapng")]
+    assert view.shown == len(lives) == 2  # published twice with this id
+    assert [life["publish"]["message_id"] for life in lives] == ["m-1", "m-1"]
+    assert [[each["outcome"] for each in life["deliveries"]] for life in lives] == [["acked"], ["rejected"]]
+
+
+def test_a_message_that_is_not_there() -> None:
+    view = LifeView(Selection(), "m-2")
+    assert _rendered(view, "publish-get-ack.pcapng") == []
+    assert view.shown == 0
+
+
+def test_those_that_are_forgotten_are_shown_when_that_happens() -> None:
+    view, small = LifeView(Selection(), ALL, json=True), LifeView(Selection(), ALL, json=True, memory=1)
+    lines = list(small.lines(read_decoded(CAPTURES / "confirms.pcapng")))
+    assert lines
+    assert sorted([*lines, *small.finish()]) == sorted(_rendered(view, "confirms.pcapng"))
