@@ -20,6 +20,7 @@ from dashboard.api import (
     exports,
     frames,
     live,
+    lives,
     messages,
     overview,
     rules,
@@ -44,7 +45,7 @@ from dashboard.table_queries import TableQueries
 PREFIX = "/api/v1"
 
 ROUTED = (
-    *(session, sources_api, overview, connections, frames, messages, sequence),
+    *(session, sources_api, overview, connections, frames, messages, lives, sequence),
     *(rules, actions, captures, exports, broker, analytics, live),
 )
 

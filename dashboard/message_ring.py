@@ -87,6 +87,10 @@ class MessageRow(msgspec.Struct, frozen=True, gc=False):
     cost: int
     shown: bytes = b""
 
+    def message(self) -> MessageRecord | None:
+        """Return the record of a message; `None` for a finding."""
+        return None if self.type == FINDING else msgspec.json.decode(self.json, type=MessageRecord)
+
     def to_json(self) -> bytes:
         """Return the record's JSON object with the row numbers added."""
         return b'{"seq":%d,"frame":%d,"until_frame":%d,%b' % (

@@ -42,6 +42,7 @@ from amqproxy.taps.trace.events import (
 from dashboard.activity import Activity
 from dashboard.connections import Connections, size_of
 from dashboard.frame_numbers import FrameNumbers
+from dashboard.message_lives import MessageLives
 from dashboard.message_ring import CONTENT_COST, Content, MessageRing
 from dashboard.missing_frames import MissingFrames
 from dashboard.ring_entry import RingEntry
@@ -81,6 +82,7 @@ class Observation:
         """The newest finding of each kind."""
         self.connections = Connections()
         self.activity = Activity(is_live=is_live)
+        self.lives = MessageLives(memory)
         self._settings = msgspec.structs.replace(_SETTINGS, is_ordered=is_live)
         self._budget = PendingBudget(OPEN_MEMORY)
         self._inspector = ProcessInspector()
@@ -162,6 +164,7 @@ class Observation:
         def on_events(events: Sequence[TraceEvent], note: Note) -> None:
             self.activity.count_events(events)
             self.connections.note(stream, events)
+            self.lives.take(stream, events, note)
             self._contents.add(stream, events, self._frame)
 
         return Observer(

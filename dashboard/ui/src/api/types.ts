@@ -109,6 +109,51 @@ export interface MessageRow {
   verdict?: string
 }
 
+/** The publish of a message, as one of its connections saw it. */
+export interface LifePublish {
+  ts_ns: number
+  stream: number
+  connection?: Value
+  channel: number
+  number: number
+  exchange: Value
+  routing_key: Value
+  message_id?: Value
+  size?: number
+  returned?: boolean
+  outcome?: string
+  seconds?: number
+}
+
+/** A delivery of a message; it may be of one of `among` alike ones unless it is `sure`. */
+export interface LifeDelivery {
+  ts_ns: number
+  stream: number
+  connection?: Value
+  channel: number
+  delivery_tag?: number
+  queue?: Value
+  redelivered?: boolean
+  died_in?: Value
+  died_of?: string
+  sure?: boolean
+  among?: number
+  transit_seconds?: number
+  outcome?: string
+  requeue?: boolean
+  seconds?: number
+}
+
+/** A message from its publish to its last delivery, on all connections. */
+export interface Life {
+  life: number
+  linked_by: 'message_id' | 'content'
+  publish?: LifePublish
+  deliveries?: LifeDelivery[]
+  request?: number
+  replies?: number[]
+}
+
 export type Severity = 'error' | 'warning' | 'info'
 
 export interface FindingRow {
