@@ -20,7 +20,6 @@ from amqproxy.capture.decoded import (
     DecodedProtocolHeader,
     SkippedBytes,
     StreamEnded,
-    restored,
 )
 from amqproxy.taps.findings.finding import Finding
 from amqproxy.taps.findings.process_inspector import ProcessInspector
@@ -148,7 +147,7 @@ class Observation:
         match decoded:
             case DecodedFrames():
                 self._numbers.take(decoded.stream, decoded.sender, decoded.frames, seq)
-                self._keep(restored(decoded, observer.restore))
+                self._keep(observer.restore(decoded.snapshot))
                 self._keep(observer.feed(Peer(decoded.sender), decoded.frames, decoded.ts_ns, decoded.note))
             case DecodedProtocolHeader():
                 if decoded.sender == CLIENT:

@@ -6,7 +6,7 @@ an item passed on, "client" or "upstream"; otherwise it is "".
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from typing import Any, ClassVar, Self, TypeAlias, TypeVar
 
 import msgspec
@@ -92,16 +92,6 @@ class DecodedFrames(msgspec.Struct, frozen=True, gc=False):
                 gathered.append(frame.raw)
         if gathered:
             yield self.masked(b"".join(gathered)), 0
-
-
-def restored(decoded: DecodedFrames, restore: Callable[[ConnectionSnapshot], list[T]]) -> list[T]:
-    """Restore the state that is stored before some frames, and return the results; none if it is not possible."""
-    if decoded.snapshot is None:
-        return []
-    try:
-        return restore(decoded.snapshot)
-    except ValueError:  # contradicts itself, or the protocol of the frames: made by another program, or damaged
-        return []
 
 
 class DecodedProtocolHeader(msgspec.Struct, frozen=True, gc=False):

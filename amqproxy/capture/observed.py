@@ -8,7 +8,7 @@ from typing import TypeAlias
 import msgspec
 
 from amqproxy.amqp091.protocol_header import DECODED
-from amqproxy.capture.decoded import Decoded, DecodedFrames, DecodedProtocolHeader, SkippedBytes, StreamEnded, restored
+from amqproxy.capture.decoded import Decoded, DecodedFrames, DecodedProtocolHeader, SkippedBytes, StreamEnded
 from amqproxy.peer import CLIENT, Peer
 from amqproxy.taps.findings.process_inspector import ProcessInspector
 from amqproxy.taps.message_recorder import SelectorOf
@@ -84,7 +84,7 @@ class Observers:
 def _reports(observer: Observer, decoded: Decoded) -> list[Report]:
     match decoded:
         case DecodedFrames():
-            before = restored(decoded, observer.restore)
+            before = observer.restore(decoded.snapshot)
             reports = observer.feed(Peer(decoded.sender), decoded.frames, decoded.ts_ns, decoded.note)
             return [*before, *reports] if before else reports
         case DecodedProtocolHeader():

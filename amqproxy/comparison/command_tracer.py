@@ -14,7 +14,7 @@ from amqproxy.amqp091.methods import (
 )
 from amqproxy.amqp091.properties import NO_PROPERTIES
 from amqproxy.amqp091.transitions import CLIENT, SERVER, Peer
-from amqproxy.capture.decoded import Decoded, DecodedFrames, DecodedProtocolHeader, SkippedBytes, StreamEnded, restored
+from amqproxy.capture.decoded import Decoded, DecodedFrames, DecodedProtocolHeader, SkippedBytes, StreamEnded
 from amqproxy.comparison.dialects import DIALECTS
 from amqproxy.comparison.made_up_names import BrokerNames, ConsumerNames
 from amqproxy.comparison.normalising import normalised, normalised_client, normalised_properties, without_numbers
@@ -118,7 +118,7 @@ class CommandTracer:
         match decoded:
             case DecodedFrames():
                 self._tags = decoded.note.tags
-                restored(decoded, self._trace.restore)
+                self._trace.restore(decoded.snapshot)
                 self._trace.feed_noted(Peer(decoded.sender), decoded.frames, decoded.ts_ns, decoded.note)
             case DecodedProtocolHeader():
                 if decoded.sender == CLIENT:

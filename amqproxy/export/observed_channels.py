@@ -21,7 +21,7 @@ from amqproxy.amqp091.methods import (
 from amqproxy.amqp091.properties import Properties
 from amqproxy.amqp091.protocol_header import DECODED, NAME
 from amqproxy.amqp091.transitions import CLIENT, SERVER, Peer
-from amqproxy.capture.decoded import Decoded, DecodedFrames, DecodedProtocolHeader, SkippedBytes, StreamEnded, restored
+from amqproxy.capture.decoded import Decoded, DecodedFrames, DecodedProtocolHeader, SkippedBytes, StreamEnded
 from amqproxy.conversion.client_name import given_name
 from amqproxy.export.examples import example_of
 from amqproxy.export.name_family import NameFamily
@@ -326,7 +326,7 @@ class _Observed:
                     for frame in decoded.frames:
                         self._selector.learn(sender, frame)
                 self._tags = decoded.note.tags
-                events = restored(decoded, self._trace.restore)
+                events = self._trace.restore(decoded.snapshot)
                 events += self._trace.feed_noted(sender, decoded.frames, decoded.ts_ns, decoded.note)
             case DecodedProtocolHeader():
                 if decoded.sender == CLIENT:

@@ -6,7 +6,7 @@ from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator
 from typing import Any
 
-from amqproxy.capture.decoded import Decoded, DecodedFrames, DecodedProtocolHeader, SkippedBytes, StreamEnded, restored
+from amqproxy.capture.decoded import Decoded, DecodedFrames, DecodedProtocolHeader, SkippedBytes, StreamEnded
 from amqproxy.peer import CLIENT, Peer
 from amqproxy.replay.steps import ConnectionEnded, ProtocolHeaderSent, Step, StepBase
 from amqproxy.taps.session_trace import SessionTrace
@@ -61,7 +61,7 @@ class StepReader(ABC):
             case DecodedFrames():
                 if decoded.snapshot is not None and not self._has_begun:
                     self._restore(decoded.snapshot)
-                self.events = restored(decoded, self._trace.restore)
+                self.events = self._trace.restore(decoded.snapshot)
                 self.events += self._trace.feed_noted(Peer(decoded.sender), decoded.frames, ts_ns)
                 self._take_packet(decoded)
         self._has_begun = True

@@ -106,11 +106,8 @@ class Observer:
             self._recorder.learn(sender, frames)
         return self._reports(self._trace.feed_noted(sender, frames, ts_ns, note), note)
 
-    def restore(self, snapshot: ConnectionSnapshot) -> list[Report]:
-        """Take the state of the connection after all frames that were fed so far, unless it is known; return reports.
-
-        Raises `ValueError` if the snapshot is impossible.
-        """
+    def restore(self, snapshot: ConnectionSnapshot | None) -> list[Report]:
+        """Take the state of the connection, as `SessionTrace.restore` does; return the reports that are due."""
         return self._reports(self._trace.restore(snapshot))
 
     def gap(self, sender: Peer, ts_ns: int, reason: str, *, is_other_whole: bool = False) -> list[Report]:

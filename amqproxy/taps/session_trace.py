@@ -75,17 +75,23 @@ class SessionTrace:
             self._choose(trace_of(frames[0]))
         return self._trace.feed_noted(sender, frames, ts_ns, note)
 
-    def restore(self, snapshot: ConnectionSnapshot) -> list[TraceEvent]:
+    def restore(self, snapshot: ConnectionSnapshot | None) -> list[TraceEvent]:
         """Take the state of the connection after all frames that were fed so far, unless it is known.
 
-        Raises `ValueError` if the snapshot is impossible.
+        A snapshot that contradicts itself, or the protocol of the frames, leaves the trace as it was: another program
+        may have made it, or it is damaged.
         """
-        if not self._is_known and not self._trace.knows_state:
-            kind = TRACES.get(snapshot.protocol)
-            if kind is None:
-                raise ValueError(f"a snapshot of {snapshot.protocol!r}, which has no trace")
-            self._is_known = True
-            self._choose(kind)
+        if snapshot is None or self._trace.knows_state:
+            return []
+        kind = type(self._trace) if self._is_known else TRACES.get(snapshot.protocol)
+        if kind is None:
+            return []
+        try:
+            kind(**self._options).restore(snapshot)
+        except ValueError:
+            return []
+        self._is_known = True
+        self._choose(kind)
         return self._trace.restore(snapshot)
 
     def snapshot(self, ts_ns: int) -> ConnectionSnapshot:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import suppress
 from typing import Any
 
 from amqproxy.peer import CLIENT, Peer
@@ -83,8 +82,7 @@ class TraceTap:
         self._add(self._observer(session).gap(CLIENT, self._clock(), f"{frames} frames passed too fast to be shown"))
 
     def saw_snapshot(self, session: TappedSession, snapshot: ConnectionSnapshot) -> None:
-        with suppress(ValueError):  # a state that contradicts itself: the session stays unknown
-            self._add(self._observer(session).restore(snapshot))
+        self._add(self._observer(session).restore(snapshot))
 
     def saw_violation(self, session: TappedSession, sender: Peer, error: AnyProtocolError) -> None:
         observer = self._observers.get(session.number)

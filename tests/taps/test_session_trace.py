@@ -4,6 +4,7 @@ import pytest
 
 from amqproxy.amqp091.methods import (
     BasicAck,
+    BasicDeliver,
     BasicPublish,
     BasicReturn,
     ChannelClose,
@@ -17,7 +18,15 @@ from amqproxy.taps.message_record import MessageRecord
 from amqproxy.taps.note import NOTHING, Note
 from amqproxy.taps.observer import Observer, ObserverSettings
 from amqproxy.taps.session_trace import SessionTrace, to_relieve
-from amqproxy.taps.trace.events import ChannelClosed, MessagePublished, MessageReturned, PublishesSettled, Settlement
+from amqproxy.taps.trace.events import (
+    ChannelClosed,
+    ConnectionClosed,
+    DeliveriesSettled,
+    MessagePublished,
+    MessageReturned,
+    PublishesSettled,
+    Settlement,
+)
 from amqproxy.taps.trace.open_tags import Span
 from amqproxy.taps.trace.snapshot import ChannelSnapshot, ConnectionSnapshot
 from tests.taps.trace.traced import frames_of
@@ -91,7 +100,34 @@ def test_a_trace_that_knows_its_connection_ignores_a_snapshot() -> None:
     assert trace.snapshot(3).channels == ()
 
 
-@pytest.mark.parametrize("protocol", ["1.0", ""])
-def test_a_snapshot_of_a_protocol_without_a_trace_is_refused(protocol: str) -> None:
-    with pytest.raises(ValueError, match="which has no trace"):
-        SessionTrace().restore(ConnectionSnapshot(ts_ns=2, protocol=protocol))
+IMPOSSIBLE = [
+    ConnectionSnapshot(ts_ns=2, protocol="1.0"),
+    ConnectionSnapshot(ts_ns=2, protocol="0-10"),
+    ConnectionSnapshot(ts_ns=2, protocol="0-9-1", closing=("nobody",)),
+    ConnectionSnapshot(ts_ns=2, protocol="0-9-1", channels=(ChannelSnapshot(number=1), ChannelSnapshot(number=1))),
+    ConnectionSnapshot(
+        ts_ns=2, protocol="0-9-1", closing=("client",), channels=(ChannelSnapshot(number=1, mode="dtx"),)
+    ),
+]
+
+
+@pytest.mark.parametrize("snapshot", IMPOSSIBLE)
+def test_an_impossible_snapshot_leaves_the_trace_as_it_was(snapshot: ConnectionSnapshot) -> None:
+    trace = SessionTrace()
+    trace.feed_noted(SERVER, frames_of(1, BasicDeliver("tag", 7), body=b"x"), 1)
+    before = trace.snapshot(3)
+    assert trace.restore(snapshot) == []
+    assert trace.snapshot(3) == before
+    (settled,) = trace.feed_noted(CLIENT, frames_of(1, BasicAck(7)), 4)
+    assert isinstance(settled, DeliveriesSettled)
+    assert (trace.channels[1].unacked, settled.spans) == (0, (Span(7, 7, 1, "tag"),))
+    assert [type(each) for each in trace.end(5, "over")] == [ConnectionClosed]
+
+
+def test_before_its_first_frame_a_trace_takes_no_impossible_snapshot() -> None:
+    trace = SessionTrace()
+    for each in IMPOSSIBLE:
+        if each.protocol != "0-10":
+            assert trace.restore(each) == []
+    assert trace.restore(None) == []
+    assert len(trace.restore(ConnectionSnapshot(ts_ns=2, protocol="0-10"))) == 1
