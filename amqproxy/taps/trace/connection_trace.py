@@ -43,6 +43,7 @@ class ConnectionTrace(ABC, Generic[F, C]):
     __slots__ = (
         "_body",
         "_budgets",
+        "_closes",
         "_digests",
         "_epochs",
         "_events",
@@ -84,6 +85,8 @@ class ConnectionTrace(ABC, Generic[F, C]):
         self._is_restored = False
         self._is_open: bool | None = False
         self._is_closed = False
+        self._closes: set[Peer] = set()
+        """Peers that have sent connection.close."""
         self._is_unread = False
         self._order = None if is_ordered else self._new_order()
         self._latest_ts_ns = 0
@@ -101,7 +104,8 @@ class ConnectionTrace(ABC, Generic[F, C]):
     def restore(self, snapshot: ConnectionSnapshot) -> list[TraceEvent]:
         """Take the state of the connection after all frames that were fed so far, unless it is known.
 
-        All that is open is reported as unknown before. Raises `ValueError` if the snapshot is impossible.
+        All that is open is reported as unknown before. Raises `ValueError` if the snapshot is impossible, after which
+        the trace must not be used.
         """
         if self.knows_state:
             return []
@@ -113,14 +117,10 @@ class ConnectionTrace(ABC, Generic[F, C]):
             self._drop_channels()
         self._is_joined = self._is_restored = True
         self._is_open = snapshot.is_open
+        self._closes = {Peer(each) for each in snapshot.closing}
         self._is_closed = self._is_unread = bool(snapshot.closing)
         self.facts.restore(snapshot.handshake)
-        try:
-            self._restore(snapshot)
-        except ValueError:
-            self._forget(snapshot.ts_ns)
-            self._drop_channels()
-            raise
+        self._restore(snapshot)
         self._events.append(
             StateRestored(
                 snapshot.ts_ns,
@@ -131,9 +131,16 @@ class ConnectionTrace(ABC, Generic[F, C]):
         )
         return self._queue.take()
 
-    @abstractmethod
     def snapshot(self, ts_ns: int) -> ConnectionSnapshot:
         """Return the state of the connection after all frames that were fed so far."""
+        return ConnectionSnapshot(
+            ts_ns=ts_ns,
+            protocol=self.PROTOCOL,
+            handshake=self.facts.snapshot(),
+            is_open=self._is_open,
+            closing=tuple(str(peer) for peer in Peer if peer in self._closes),
+            channels=tuple(each.snapshot(is_unread=self._is_unread) for each in self._all_channels()),
+        )
 
     @abstractmethod
     def _restore(self, snapshot: ConnectionSnapshot) -> None:
@@ -293,6 +300,7 @@ class ConnectionTrace(ABC, Generic[F, C]):
         self, sender: Peer, code: int, text: str, method: str | None, ts_ns: int, cause: Method | None = None
     ) -> None:
         """Report connection.close of `sender`, after which the broker reads nothing on any channel."""
+        self._closes.add(sender)
         self._is_unread = True
         for channel in self._all_channels():
             channel.stop_reading()

@@ -9,6 +9,7 @@ from amqproxy.peer import Peer
 from amqproxy.taps.trace.channel_context import ChannelContext
 from amqproxy.taps.trace.events import HistoryLost
 from amqproxy.taps.trace.open_tags import Span
+from amqproxy.taps.trace.snapshot import ChannelSnapshot
 
 
 class TracedPublishes(Protocol):
@@ -54,6 +55,11 @@ class TracedChannel(ABC):
         return self._context.knows_client
 
     @property
+    def knows_state(self) -> bool:
+        """Whether the state is known: from its beginning, or from a snapshot, without a loss since."""
+        return self._context.knows_start
+
+    @property
     def epoch(self) -> int:
         """Count of the openings of the channel's number, from 1; 0 if it was open before the first frame."""
         return self._context.epoch
@@ -85,6 +91,10 @@ class TracedChannel(ABC):
     @abstractmethod
     def queue_of(self, consumer_tag: str) -> str | None:
         """Return the queue of a consumer; `None` if it is unknown."""
+
+    @abstractmethod
+    def snapshot(self, *, is_unread: bool) -> ChannelSnapshot:
+        """Return the state of the channel, on a connection that the broker no longer reads if it `is_unread`."""
 
     @abstractmethod
     def end_content(self, sender: Peer, ts_ns: int) -> None:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from typing import Any
 
 import msgspec
@@ -38,7 +38,8 @@ from amqproxy.amqp010.controls import (
     SessionTimeout,
 )
 from amqproxy.amqp010.domains import DetachCode, XaStatus
-from amqproxy.amqp010.frame import Frame
+from amqproxy.amqp010.errors import ProtocolError
+from amqproxy.amqp010.frame import COMMAND, OVERHEAD, Frame, decode_method
 from amqproxy.amqp010.methods import METHODS, Command, Control
 from amqproxy.amqp010.results import XaResult
 from amqproxy.amqp010.sequence import SequenceSet
@@ -62,6 +63,7 @@ from amqproxy.taps.trace.events import (
     Settlement,
     TraceEvent,
 )
+from amqproxy.taps.trace.snapshot import ChannelSnapshot, ContentSnapshot, RequestSnapshot
 from amqproxy.taps.trace.traced_channel import TracedChannel
 
 CREDIT = (MessageFlow, MessageSetFlowMode, MessageStop)
@@ -79,13 +81,12 @@ class AttachmentTrace(TracedChannel):
         "_body",
         "_branch",
         "_branches",
+        "_closed_by",
         "_detaching",
         "_digests",
-        "_is_closed",
         "_numbers",
         "_partial",
         "_pending",
-        "_starts",
         "_timeouts",
         "_transactions",
         "is_opened",
@@ -117,7 +118,6 @@ class AttachmentTrace(TracedChannel):
         )
         self._branches = branches
         self._branch: BranchWork | None = None
-        self._starts: dict[int, BranchKey] = {}
         self._numbers = {peer: CommandNumbers() for peer in Peer}
         self._pending = {peer: PendingCommands(budgets.memory) for peer in Peer}
         self._partial: dict[Peer, PartialCommand] = {}
@@ -125,7 +125,8 @@ class AttachmentTrace(TracedChannel):
         self._transactions = SessionTransactions(budgets.spans)
         self._publishes = PublishedTransfers(context)
         self._deliveries = DeliveredTransfers(context, self._numbers[SERVER], self._transactions)
-        self._is_closed = False
+        self._closed_by: list[Peer] = []
+        """Peers that have begun to close the session, by session.detach, or by an exception."""
         self._detaching: list[Peer] = []
         self._body = body
         self._digests = digests
@@ -155,6 +156,100 @@ class AttachmentTrace(TracedChannel):
     def has_subscription(self, destination: str) -> bool:
         """Whether a subscription with this destination exists, or may have begun unseen."""
         return self._deliveries.has_subscription(destination)
+
+    # --- snapshots
+
+    def snapshot(self, *, is_unread: bool) -> ChannelSnapshot:
+        """Return the state of the session, on a connection that the broker no longer reads if it `is_unread`.
+
+        The mode is "dtx" while the outcome of its messages may depend on a branch, and `None` if anything else is
+        unknown that outcomes depend on.
+        """
+        context, client, server = self._context, self._numbers[CLIENT].last, self._numbers[SERVER].last
+        is_known = context.knows_start and context.mode is not None
+        if context.is_unread and not (is_unread or self._closed_by):
+            is_known = False
+        unconfirmed, has_all = self._publishes.in_snapshot()
+        unacked, subscriptions, knows_subscriptions = self._deliveries.in_snapshot()
+        is_distributed = bool(self._branch or self._branches.of(self))
+        has_all = has_all and not is_distributed and self._transactions.is_idle
+        mode = "dtx" if is_distributed else "tx" if context.mode is TransactionMode.TX else "normal"
+        return ChannelSnapshot(
+            number=context.number,
+            epoch=context.epoch,
+            mode=mode if is_known else None,
+            published=-1 if client is None else client,
+            delivered=server if is_known or client is not None else None,
+            unconfirmed=unconfirmed if is_known else (),
+            unacked=unacked if is_known else (),
+            has_forgotten=context.has_forgotten or not (is_known and has_all),
+            consumers=subscriptions,
+            knows_consumers=knows_subscriptions,
+            requests=tuple(self._requests_in_snapshot()) if is_known else (),
+            contents=tuple(_content_in_snapshot(sender, each) for sender, each in self._partial.items()),
+            opening_ts_ns=None if self.is_opened else self._attached_ts_ns,
+            closing=tuple(map(str, self._closed_by)),
+            name=self.name,
+        )
+
+    def _requests_in_snapshot(self) -> Iterator[RequestSnapshot]:
+        for sender, pending in self._pending.items():
+            for position, asked in pending.in_order:
+                yield RequestSnapshot(
+                    ts_ns=asked.ts_ns, sender=str(sender), method=asked.command.encode(), number=position
+                )
+
+    def restore(self, snapshot: ChannelSnapshot) -> None:
+        """Take the state of a session of which nothing was seen. Raises `ValueError` if it is impossible."""
+        if snapshot.mode not in _MODES:
+            raise ValueError(f"channel {snapshot.number} is in the mode {snapshot.mode}, which no session has")
+        context = self._context
+        context.is_restored = True
+        context.has_forgotten = snapshot.has_forgotten
+        context.mode = _MODES[snapshot.mode]
+        context.knows_start = context.knows_client = is_known = snapshot.mode is not None
+        context.may_be_unread = not is_known
+        self.name = snapshot.name
+        self.is_opened = snapshot.opening_ts_ns is None
+        self._attached_ts_ns = snapshot.opening_ts_ns
+        self._closed_by = [Peer(each) for each in snapshot.closing]
+        context.is_unread = bool(self._closed_by)
+        under_way = {Peer(each.sender): each for each in snapshot.contents}
+        if is_known or snapshot.delivered is not None:
+            for sender, last in ((CLIENT, snapshot.published), (SERVER, snapshot.delivered)):
+                if last is not None:
+                    first = 0 if is_known else last + 1
+                    self._numbers[sender].restore(first, last, is_under_way=last >= 0 and sender in under_way)
+        for sender, content in under_way.items():
+            self._restore_content(sender, content)
+        self._deliveries.restore(snapshot)
+        if is_known:
+            self._publishes.restore(snapshot)
+            for each in snapshot.requests:
+                self._restore_request(each)
+
+    def _restore_content(self, sender: Peer, snapshot: ContentSnapshot) -> None:
+        method = None if snapshot.method is None else _decoded(snapshot.method)
+        if method is not None and not isinstance(method, MessageTransfer):
+            raise ValueError(f"{method.name} in a snapshot is not a message")
+        command = self._partial[sender] = PartialCommand(self._numbers[sender].begun, 0, is_digested=False)
+        command.join(method, OVERHEAD + len(snapshot.method or b""))
+
+    def _restore_request(self, snapshot: RequestSnapshot) -> None:
+        method, position, sender = _decoded(snapshot.method), snapshot.number or 0, Peer(snapshot.sender)
+        size = OVERHEAD + len(snapshot.method)
+        is_kept = self._pending[sender].add(position, snapshot.ts_ns, method, size)
+        if is_kept and sender is CLIENT and isinstance(method, _ENDS):
+            self._transactions.commit(position)
+
+    def _complete_joined(self, sender: Peer, command: PartialCommand, ts_ns: int) -> None:
+        """Take a command whose beginning was not seen: without content, it may have been any, such as an accept."""
+        if command.method is None and not command.has_content:
+            self._lose_track(sender, "the beginning of a command was not seen", ts_ns)
+        elif sender is SERVER:
+            self._deliveries.complete_unknown(command, ts_ns)
+        else:
+            self._publishes.complete_unknown(command.position, ts_ns)
 
     # --- frames
 
@@ -190,6 +285,9 @@ class AttachmentTrace(TracedChannel):
     def _complete(self, sender: Peer, ts_ns: int) -> None:
         command = self._partial.pop(sender)
         self._numbers[sender].finish()
+        if command.is_joined:
+            self._complete_joined(sender, command, ts_ns)
+            return
         method: Command = command.method
         position = command.position
         if sender is CLIENT and position is not None and not self._context.is_unread:
@@ -273,16 +371,18 @@ class AttachmentTrace(TracedChannel):
     ) -> None:
         context = self._context
         context.is_unread = True
-        if self._is_closed:
+        is_first = not self._closed_by
+        if sender not in self._closed_by:
+            self._closed_by.append(sender)
+        if not is_first:
             return
-        self._is_closed = True
         context.events.append(
             ChannelClosed(ts_ns, *context.place, by=sender, code=code, text=text, method=method, cause=cause)
         )
 
     @property
     def is_closing(self) -> bool:
-        return self._is_closed
+        return bool(self._closed_by)
 
     def lose(self, ts_ns: int, sender: Peer | None = None) -> None:
         context = self._context
@@ -353,7 +453,6 @@ class AttachmentTrace(TracedChannel):
 
     def _forget(self) -> None:
         self._partial.clear()
-        self._starts.clear()
         self._timeouts.clear()
         self._deliveries.forget()
 
@@ -389,7 +488,7 @@ class AttachmentTrace(TracedChannel):
         context = self._context
         match method:
             case MessageSubscribe():
-                self._deliveries.subscribe(method.destination or "", method.queue or "")
+                self._deliveries.subscribe(method)
             case TxSelect():
                 context.mode = TransactionMode.TX
             case DtxSelect():
@@ -402,6 +501,7 @@ class AttachmentTrace(TracedChannel):
                 context.mode = TransactionMode.DTX
                 self._branch = self._branches.begin(key_of(method.xid), self, context.budgets.spans)
             case DtxEnd():
+                context.learn_mode(TransactionMode.DTX)
                 self._branch = None
             case _:
                 pass
@@ -510,6 +610,29 @@ class AttachmentTrace(TracedChannel):
             ending = Settlement.OPEN if outcome is Settlement.OPEN else Settlement.UNKNOWN
             self._deliveries.give_up(accepted, ending, ts_ns)
 
+
+def _content_in_snapshot(sender: Peer, command: PartialCommand) -> ContentSnapshot:
+    """Return a command under way; its method is that of a transfer, if its first frame has all of it."""
+    method = command.method.encode() if isinstance(command.method, MessageTransfer) else None
+    return ContentSnapshot(sender=str(sender), method=method)
+
+
+def _decoded(payload: bytes) -> Command:
+    """Return the command with this payload. Raises `ValueError` if it is malformed."""
+    try:
+        command: Command = decode_method(COMMAND, payload, 0, len(payload))
+    except ProtocolError as error:
+        raise ValueError(f"a command in a snapshot is malformed: {error.reply_text}") from error
+    return command
+
+
+_MODES: dict[str | None, TransactionMode | None] = {
+    None: None,
+    "normal": TransactionMode.NONE,
+    "tx": TransactionMode.TX,
+    "dtx": None,
+}
+"""Mode of a restored session: whether a session in a branch has one is known at the next dtx.start or dtx.end."""
 
 _ENDS = (TxCommit, TxRollback)
 

@@ -25,11 +25,23 @@ class CommandNumbers:
 
     def point(self, command_id: int) -> None:
         """Take the id of the peer's next command, from its session.command-point."""
-        self.next = command_id if self.next is None else position_of(command_id, self.next)
+        before = self.next
+        self.next = command_id if before is None else position_of(command_id, before)
         self.begun = None
         self._is_stopped = False
-        if self.first is None:
+        if self.first is None or self.first == before:  # no command was seen
             self.first = self.next
+
+    @property
+    def last(self) -> int | None:
+        """Position of the last command that has begun, -1 before the first; `None` while unknown."""
+        return None if self.next is None or self._is_stopped else self.next - 1
+
+    def restore(self, first: int, last: int, *, is_under_way: bool) -> None:
+        """Take the position of the last command that has begun; those before `first` are unknown."""
+        self.first, self.next = first, last + 1
+        self.begun = last if is_under_way else None
+        self._is_stopped = False
 
     def begin(self) -> int | None:
         """Begin a command, and return its position; `None` if unknown."""

@@ -96,19 +96,28 @@ class Amqp010Trace(ConnectionTrace[Frame, AttachmentTrace]):
         super().__init__(**options)
         self._handshake = Amqp010Handshake(self.facts)
 
-    def snapshot(self, ts_ns: int) -> ConnectionSnapshot:
-        return ConnectionSnapshot(
-            ts_ns=ts_ns, protocol=self.PROTOCOL, handshake=self.facts.snapshot(), is_open=self._is_open
-        )
-
-    def restore(self, snapshot: ConnectionSnapshot) -> list[TraceEvent]:
-        return []
-
     def _restore(self, snapshot: ConnectionSnapshot) -> None:
-        pass
+        self._handshake.restore()
+        for each in snapshot.channels:
+            channel = self._channel(each.number)
+            is_attaching = each.opening_ts_ns is not None
+            if channel.all() and not is_attaching:
+                raise ValueError(f"two sessions are attached to channel {each.number} in a snapshot")
+            session = self._new_session(each.number, each.name, None, each.epoch)
+            if session is not None:
+                session.restore(each)
+                if self._is_unread:
+                    session.stop_reading()
+                channel.sessions[CLIENT] = self.channels[each.number] = session
+                if is_attaching:
+                    channel.attaching.append(session)
+                else:
+                    channel.sessions[SERVER] = session
 
     def _drop_channels(self) -> None:
-        pass
+        self._budgets.memory.give(SESSION_COST * len(self._all_channels()))
+        self._by_channel.clear()
+        self.channels.clear()
 
     def end_channel(self, number: int, ts_ns: int) -> list[TraceEvent]:
         """End all sessions on a channel, and report everything still open on them."""
@@ -174,11 +183,14 @@ class Amqp010Trace(ConnectionTrace[Frame, AttachmentTrace]):
             self.channels.setdefault(number, session)
         return session
 
-    def _new_session(self, number: int, name: bytes | None, ts_ns: int | None) -> AttachmentTrace | None:
+    def _new_session(
+        self, number: int, name: bytes | None, ts_ns: int | None, epoch: int | None = None
+    ) -> AttachmentTrace | None:
         if not self._budgets.memory.take(SESSION_COST):
             return None
         last = self._epochs.get(number)
-        epoch = int(name is not None) if last is None else last + 1
+        if epoch is None:
+            epoch = int(name is not None) if last is None else last + 1
         self._epochs[number] = epoch
         session = AttachmentTrace(
             number,
@@ -296,7 +308,7 @@ class Amqp010Trace(ConnectionTrace[Frame, AttachmentTrace]):
             return False
         channel = self._by_channel.get(frame.channel)
         session = None if channel is None else channel.sessions[sender]
-        is_known = session is not None and (session.knows_client if sender is SERVER else session.knows_start)
+        is_known = session is not None and (session.knows_client if sender is SERVER else session.knows_state)
         if self._is_joined and not is_known:
             return False
         try:

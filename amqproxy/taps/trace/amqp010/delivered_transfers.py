@@ -6,6 +6,7 @@ from bisect import bisect_right
 from operator import attrgetter
 
 from amqproxy.amqp010.command_ids import id_of
+from amqproxy.amqp010.commands import MessageSubscribe
 from amqproxy.amqp010.domains import AcceptMode, AcquireMode
 from amqproxy.amqp010.transaction import TransactionMode
 from amqproxy.taps.amqp010.transfers import TransferDelivery, TransferProperties
@@ -18,6 +19,7 @@ from amqproxy.taps.trace.channel_context import ChannelContext
 from amqproxy.taps.trace.consumers import CONSUMER_COST
 from amqproxy.taps.trace.events import DeliveriesSettled, MessageDelivered, Settlement
 from amqproxy.taps.trace.open_tags import Span
+from amqproxy.taps.trace.snapshot import ChannelSnapshot, ConsumerSnapshot
 
 _stop = attrgetter("stop")
 
@@ -25,7 +27,7 @@ _stop = attrgetter("stop")
 class DeliveredTransfers:
     """Deliveries of one session, linked to the queues of their subscriptions, and to the client's settlements."""
 
-    __slots__ = ("_context", "_numbers", "_queues", "_transactions", "_unaccepted")
+    __slots__ = ("_context", "_knows_subscriptions", "_numbers", "_subscriptions", "_transactions", "_unaccepted")
 
     def __init__(
         self, context: ChannelContext[TransactionMode], numbers: CommandNumbers, transactions: SessionTransactions
@@ -33,7 +35,8 @@ class DeliveredTransfers:
         self._context = context
         self._numbers = numbers
         self._transactions = transactions
-        self._queues: dict[str, str] = {}
+        self._subscriptions: dict[str, ConsumerSnapshot] = {}
+        self._knows_subscriptions = True
         self._unaccepted = OpenTransfers(context.budgets.spans)
 
     @property
@@ -51,26 +54,58 @@ class DeliveredTransfers:
         position = self._numbers.position(command_id)
         return position is not None and position in self._unaccepted
 
+    # --- snapshots
+
+    def in_snapshot(self) -> tuple[tuple[Span, ...], tuple[ConsumerSnapshot, ...], bool]:
+        """Return the open deliveries by position, and the subscriptions, and whether these are all."""
+        knows_all = self._context.knows_start and self._knows_subscriptions
+        return self._unaccepted.spans, tuple(self._subscriptions.values()), knows_all
+
+    def restore(self, snapshot: ChannelSnapshot) -> None:
+        """Take the deliveries and subscriptions of a snapshot."""
+        runs = [
+            TransferRun(each.first, each.last, id_of(each.first), each.ts_ns, each.consumer_tag)
+            for each in snapshot.unacked
+        ]
+        if not self._unaccepted.restore(runs):
+            self._context.has_forgotten = True
+        self._knows_subscriptions = snapshot.knows_consumers
+        for each in snapshot.consumers:
+            self._subscribe(each)
+
     # --- subscriptions
 
-    def subscribe(self, destination: str, queue: str) -> None:
+    def subscribe(self, subscribe: MessageSubscribe) -> None:
         """Remember the queue that the client subscribes to, if the budget allows."""
-        if destination not in self._queues and not self._context.budgets.memory.take(CONSUMER_COST):
+        self._subscribe(
+            ConsumerSnapshot(
+                tag=subscribe.destination or "",
+                queue=subscribe.queue or "",
+                no_ack=subscribe.accept_mode == AcceptMode.NONE,
+                exclusive=subscribe.exclusive,
+            )
+        )
+
+    def _subscribe(self, subscription: ConsumerSnapshot) -> None:
+        destination = subscription.tag
+        if destination not in self._subscriptions and not self._context.budgets.memory.take(CONSUMER_COST):
+            self._knows_subscriptions = False
             return
-        self._queues[destination] = queue
+        self._subscriptions[destination] = subscription
 
     def cancelled(self, destination: str) -> None:
         """Forget a subscription that the server has ended."""
-        if self._queues.pop(destination, None) is not None:
+        if self._subscriptions.pop(destination, None) is not None:
             self._context.budgets.memory.give(CONSUMER_COST)
 
     def queue_of(self, destination: str) -> str | None:
         """Return the queue of a subscription; `None` if it is unknown."""
-        return self._queues.get(destination)
+        found = self._subscriptions.get(destination)
+        return None if found is None else found.queue
 
     def has_subscription(self, destination: str) -> bool:
         """Whether a subscription with this destination exists, or may have begun unseen."""
-        return not self._context.knows_start or destination in self._queues
+        return not (self._context.knows_start and self._knows_subscriptions) or destination in self._subscriptions
 
     # --- what the server sends
 
@@ -96,15 +131,25 @@ class DeliveredTransfers:
                 size=command.size,
                 body=command.body,
                 digest=command.digest,
-                queue=self._queues.get(method.consumer_tag),
+                queue=self.queue_of(method.consumer_tag),
                 awaits=awaits,
                 is_browsed=command.method.acquire_mode == AcquireMode.NOT_ACQUIRED,
             )
         )
-        if not awaits or position is None:
-            return
-        if not self._unaccepted.add(position, id_of(position), ts_ns, method.consumer_tag):
-            self._unaccepted.reopen([TransferRun(position, position, id_of(position), ts_ns, method.consumer_tag)])
+        if awaits and position is not None:
+            self._open(position, ts_ns, method.consumer_tag)
+
+    def complete_unknown(self, command: PartialCommand, ts_ns: int) -> None:
+        """Open a delivery whose beginning was not seen, without a report, if it has to be settled."""
+        position, transfer = command.position, command.method
+        if transfer is None or position is None:
+            self._context.has_forgotten = True
+        elif transfer.accept_mode != AcceptMode.NONE and position not in self._unaccepted:
+            self._open(position, ts_ns, transfer.destination or "")
+
+    def _open(self, position: int, ts_ns: int, destination: str) -> None:
+        if not self._unaccepted.add(position, id_of(position), ts_ns, destination):
+            self._unaccepted.reopen([TransferRun(position, position, id_of(position), ts_ns, destination)])
 
     # --- what the client settles
 
@@ -184,8 +229,8 @@ class DeliveredTransfers:
 
     def forget(self) -> None:
         """Forget the subscriptions that later deliveries would be linked to."""
-        self._context.budgets.memory.give(CONSUMER_COST * len(self._queues))
-        self._queues.clear()
+        self._context.budgets.memory.give(CONSUMER_COST * len(self._subscriptions))
+        self._subscriptions.clear()
 
     def _report(
         self, outcome: Settlement, runs: list[TransferRun], ts_ns: int, *, command: str = "", tag: int | None = None

@@ -35,6 +35,10 @@ class Amqp010Handshake:
         self._offered: ConnectionTune | None = None
         self._tuned: ConnectionTuneOk | None = None
 
+    def restore(self) -> None:
+        """Take the last control from `facts`, if the client has sent it."""
+        self.answered = self.facts.step if self.facts.step in _ANSWERS else None
+
     def learn(self, control: Control) -> None:
         """Take a control of the handshake."""
         facts = self.facts
@@ -53,26 +57,35 @@ class Amqp010Handshake:
                 facts.user = user_of(facts.mechanism, control.response) or facts.user
             case ConnectionTune():
                 self._offered = control
+                self._agree()
             case ConnectionTuneOk():
                 self.answered = control.name
                 self._tuned = control
+                self._agree()
             case ConnectionOpen():
                 self.answered = control.name
                 facts.virtual_host = control.virtual_host or DEFAULT_VHOST
             case _:
                 pass
 
-    def opened(self, ts_ns: int) -> ConnectionOpened:
-        """Return the event for connection.open-ok. Limits absent from tune-ok are those of the server's tune."""
+    def _agree(self) -> None:
+        """Take the limits of the client's tune-ok; those absent from it are those of the server's tune."""
         facts, tuned, offered = self.facts, self._tuned, self._offered
-        if tuned is not None:
-            facts.channel_max, facts.frame_max = tuned.channel_max, tuned.max_frame_size
-            facts.heartbeat = tuned.heartbeat or 0
-            if offered is not None:
-                facts.channel_max = offered.channel_max if facts.channel_max is None else facts.channel_max
-                facts.frame_max = offered.max_frame_size if facts.frame_max is None else facts.frame_max
-        return facts.opened(ts_ns)
+        if tuned is None:
+            return
+        facts.channel_max, facts.frame_max = tuned.channel_max, tuned.max_frame_size
+        facts.heartbeat = tuned.heartbeat or 0
+        if offered is not None:
+            facts.channel_max = offered.channel_max if facts.channel_max is None else facts.channel_max
+            facts.frame_max = offered.max_frame_size if facts.frame_max is None else facts.frame_max
 
+    def opened(self, ts_ns: int) -> ConnectionOpened:
+        """Return the event for connection.open-ok."""
+        return self.facts.opened(ts_ns)
+
+
+_ANSWERS = ("connection.start-ok", "connection.secure-ok", "connection.tune-ok", "connection.open")
+"""The client's controls of the handshake."""
 
 _ASKED = {
     "connection.start": 1,

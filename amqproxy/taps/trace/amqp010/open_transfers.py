@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from bisect import bisect_left
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from operator import attrgetter
 from typing import NamedTuple
 
@@ -68,6 +68,17 @@ class OpenTransfers:
     def oldest(self) -> Span | None:
         """The span of the oldest open run."""
         return self._runs[0].span if self._runs else None
+
+    @property
+    def spans(self) -> tuple[Span, ...]:
+        """Ranges of the positions of all open transfers, the oldest first."""
+        return tuple(Span(run.first, run.last, run.ts_ns, run.destination) for run in self._runs)
+
+    def restore(self, runs: Sequence[TransferRun]) -> bool:
+        """Open the newest of `runs`, as the budget allows; return whether these are all."""
+        fitting = runs[max(0, len(runs) - max(0, self._budget.left)) :]
+        self.reopen(list(fitting))
+        return len(fitting) == len(runs)
 
     def add(self, position: int, number: int, ts_ns: int, destination: str | None = None) -> bool:
         """Open a transfer; return `False` if its position is not above all open ones, as when it was sent again."""

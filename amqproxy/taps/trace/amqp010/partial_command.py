@@ -16,11 +16,25 @@ MAX_SEGMENT = 1024 * 1024
 class PartialCommand:
     """A command assembled from its frames, which come in order. Section 4.4.1.
 
-    The first `most` bytes of the body are kept, and if it `is_digested`, a digest of the whole body. `size` counts the
-    body's bytes, `wire_size` those of the command and its header. `position` is the command's, `None` if unknown.
+    It `is_joined` if its first frames were not seen: its `method` is then known from a snapshot, or unknown, and later
+    frames only show whether it `has_content`. The first `most` bytes of the body are kept, and if it `is_digested`, a
+    digest of the whole body. `size` counts the body's bytes, `wire_size` those of the command and its header.
+    `position` is the command's, `None` if unknown.
     """
 
-    __slots__ = ("_body", "_hash", "_most", "_pieces", "header", "method", "position", "size", "wire_size")
+    __slots__ = (
+        "_body",
+        "_hash",
+        "_most",
+        "_pieces",
+        "has_content",
+        "header",
+        "is_joined",
+        "method",
+        "position",
+        "size",
+        "wire_size",
+    )
 
     def __init__(self, position: int | None, most: int, *, is_digested: bool) -> None:
         self.position = position
@@ -28,14 +42,25 @@ class PartialCommand:
         self.header: Header = NO_PROPERTIES
         self.size = 0
         self.wire_size = 0
+        self.is_joined = False
+        self.has_content = False
         self._most = most
         self._body: bytes | bytearray = b""
         self._hash = BodyDigest() if is_digested else None
         self._pieces = b""
 
+    def join(self, method: Any, size: int) -> None:
+        """Take the method of a command of which some frames have passed, of `size` bytes; `None` if it is unknown."""
+        self.method = method
+        self.wire_size = size
+        self.is_joined = True
+
     def add(self, frame: Frame) -> bool:
         """Take the next frame; return whether the command is complete. Raises `ProtocolError` if it is malformed."""
         kind = frame.kind
+        if self.is_joined:
+            self.has_content |= kind in (HEADER, BODY)
+            return frame.ends_assembly
         if kind == BODY:
             self._add_body(frame)
             return frame.ends_assembly

@@ -52,6 +52,11 @@ class PendingCommands:
         self._pending[position] = PendingCommand(ts_ns, command, cost)
         return True
 
+    @property
+    def in_order(self) -> list[tuple[int, PendingCommand]]:
+        """The unanswered commands with the position of each, in order."""
+        return sorted(self._pending.items())
+
     def take(self, position: int) -> PendingCommand | None:
         """Remove and return the unanswered command at a position; `None` if there is none."""
         found = self._pending.pop(position, None)

@@ -11,7 +11,9 @@ from amqproxy.taps.trace.amqp010.open_transfers import OpenTransfers, TransferRu
 from amqproxy.taps.trace.amqp010.partial_command import PartialCommand
 from amqproxy.taps.trace.channel_context import ChannelContext
 from amqproxy.taps.trace.events import MessagePublished, MessageReturned, PublishesSettled, Settlement
+from amqproxy.taps.trace.open_tags import Span
 from amqproxy.taps.trace.requests import REQUEST_COST
+from amqproxy.taps.trace.snapshot import ChannelSnapshot
 
 MAX_RETURNABLE = 1024
 """Limit on the publishes of one session remembered in case they are returned; the oldest is forgotten first."""
@@ -38,6 +40,38 @@ class PublishedTransfers:
         """Number of open publishes, without those in branches."""
         return self._open.count + self._in_tx.count
 
+    def in_snapshot(self) -> tuple[tuple[Span, ...], bool]:
+        """Return the open publishes by position, and whether these are all: not those sent before tx.select."""
+        if self._context.mode is TransactionMode.TX:
+            return self._in_tx.spans, not self._open.count
+        return self._open.spans, True
+
+    def restore(self, snapshot: ChannelSnapshot) -> None:
+        """Take the publishes of a snapshot: each has the number of its position, counted from 1."""
+        self.count = snapshot.published + 1
+        runs = [TransferRun(each.first, each.last, each.first + 1, each.ts_ns) for each in snapshot.unconfirmed]
+        opened = self._in_tx if self._context.mode is TransactionMode.TX else self._open
+        if not opened.restore(runs):
+            self._context.has_forgotten = True
+
+    def complete_unknown(self, position: int | None, ts_ns: int) -> None:
+        """Open a publish whose beginning was not seen, without a report."""
+        self.count += 1
+        self._opened(position, self.count, None, ts_ns)
+
+    def _opened(
+        self, position: int | None, number: int, work: BranchWork | None, ts_ns: int
+    ) -> tuple[int | None, bool | None]:
+        """Open a publish, and return the command id that confirms it, and whether it awaits an outcome, if known."""
+        context = self._context
+        if position is None or not (context.is_unread or context.mode is not None):
+            return None, None
+        if work is not None:
+            return None, work.publishes.add(position, number, ts_ns) or None
+        if context.mode is TransactionMode.TX:
+            return None, self._in_tx.add(position, number, ts_ns) or None
+        return id_of(position), self._open.add(position, number, ts_ns) or None
+
     def publish(self, command: PartialCommand, work: BranchWork | None, ts_ns: int) -> None:
         """Report a publish of the client, and open it if it awaits an outcome; `work` is its dtx branch's, if any."""
         context = self._context
@@ -45,16 +79,7 @@ class PublishedTransfers:
         position = command.position
         method = TransferPublish.of(command.method, command.header)
         properties = TransferProperties(command.header)
-        tag = None
-        awaits: bool | None = None
-        if position is not None and (context.is_unread or context.mode is not None):
-            if work is not None:
-                awaits = work.publishes.add(position, number, ts_ns) or None
-            elif context.mode is TransactionMode.TX:
-                awaits = self._in_tx.add(position, number, ts_ns) or None
-            else:
-                awaits = self._open.add(position, number, ts_ns) or None
-                tag = id_of(position)
+        tag, awaits = self._opened(position, number, work, ts_ns)
         may_return = method.mandatory or method.transfer.accept_mode is None  # for some brokers, none is explicit
         if awaits and may_return and position is not None:
             self._remember(position, method, properties, command)

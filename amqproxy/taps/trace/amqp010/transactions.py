@@ -34,6 +34,11 @@ class SessionTransactions:
         """Whether more commits and rollbacks are uncompleted than `MAX_TRANSACTIONS`."""
         return len(self._ending) > MAX_TRANSACTIONS
 
+    @property
+    def is_idle(self) -> bool:
+        """Whether nothing is accepted in a transaction that has not ended."""
+        return not (self._accepted or any(self._ending.values()))
+
     def add(self, accepted: Accepted) -> None:
         """Add the client's accept to the current transaction."""
         self._accepted.append(accepted)

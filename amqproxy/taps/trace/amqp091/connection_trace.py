@@ -60,7 +60,6 @@ class Trace(ConnectionTrace[Frame, ChannelTrace]):
     def __init__(self, **options: Any) -> None:
         self._previous: dict[int, ChannelTrace] = {}
         super().__init__(**options)
-        self._closes: set[Peer] = set()
         self._blocked_ts_ns: int | None = None
         self._requests = PendingRequests(self._budgets.memory)
         self._stray = RecentMethods(self._budgets.memory)
@@ -70,20 +69,14 @@ class Trace(ConnectionTrace[Frame, ChannelTrace]):
 
     def snapshot(self, ts_ns: int) -> ConnectionSnapshot:
         requests = self._requests.in_order() or ()
-        return ConnectionSnapshot(
-            ts_ns=ts_ns,
-            protocol=self.PROTOCOL,
-            handshake=self.facts.snapshot(),
-            is_open=self._is_open,
-            closing=tuple(str(peer) for peer in Peer if peer in self._closes),
+        return msgspec.structs.replace(
+            super().snapshot(ts_ns),
             blocked_since_ns=self._blocked_ts_ns,
-            channels=tuple(each.snapshot(is_unread=self._is_unread) for each in self._all_channels()),
             requests=tuple(snapshot_of(CLIENT, each) for each in requests),
         )
 
     def _restore(self, snapshot: ConnectionSnapshot) -> None:
         self._blocked_ts_ns = snapshot.blocked_since_ns
-        self._closes = {Peer(each) for each in snapshot.closing}
         self._requests.find()
         self._stray.lose()
         for each in snapshot.channels:
@@ -352,7 +345,6 @@ class Trace(ConnectionTrace[Frame, ChannelTrace]):
         return self._stray.has_cause(close) or any(each.has_cause(close) for each in self._all_channels())
 
     def _close(self, sender: Peer, close: ConnectionClose, ts_ns: int) -> None:
-        self._closes.add(sender)
         cause = None
         if sender is SERVER:
             cause = only_cause([self._stray.causes(close), *(each.causes(close) for each in self._all_channels())])

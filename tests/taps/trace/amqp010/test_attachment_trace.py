@@ -30,6 +30,8 @@ from amqproxy.amqp010.commands import (
     TxSelect,
 )
 from amqproxy.amqp010.controls import (
+    SessionAttach,
+    SessionAttached,
     SessionCommandPoint,
     SessionCompleted,
     SessionDetach,
@@ -40,7 +42,7 @@ from amqproxy.amqp010.controls import (
 )
 from amqproxy.amqp010.properties import Header
 from amqproxy.amqp010.results import QueueQueryResult, XaResult, Xid
-from amqproxy.peer import CLIENT, SERVER
+from amqproxy.peer import CLIENT, SERVER, Peer
 from amqproxy.taps.amqp010.transfers import TransferDelivery, TransferPublish, TransferReturn
 from amqproxy.taps.message_recorder import MessageRecorder
 from amqproxy.taps.trace.events import (
@@ -56,8 +58,10 @@ from amqproxy.taps.trace.events import (
     RequestSent,
     RequestUnanswered,
     Settlement,
+    StateRestored,
 )
 from amqproxy.taps.trace.open_tags import Span
+from amqproxy.taps.trace.snapshot import ChannelSnapshot, ConnectionSnapshot, ContentSnapshot, RequestSnapshot
 from tests.taps.trace.amqp010.traced import TracedAmqp010, frames_of, ids, published
 
 XID = Xid(format=1, global_id=b"g", branch_id=b"b")
@@ -568,3 +572,137 @@ def test_a_transfer_that_goes_no_further_is_ended() -> None:
     traced.trace.feed(CLIENT, frames[:3], 1)
     events = traced.trace.end_content(CLIENT, 1, 2)
     assert [type(each) for each in events] == [MessagePublished]
+
+
+# --- snapshots
+
+
+def joined(whole: TracedAmqp010) -> TracedAmqp010:
+    """A trace that goes on from the state of another."""
+    found = TracedAmqp010(joined=True)
+    found.ts_ns = whole.ts_ns
+    snapshot = ConnectionSnapshot.from_bytes(whole.trace.snapshot(whole.ts_ns).to_bytes())
+    assert [type(each) for each in found.trace.restore(snapshot)] == [StateRestored]
+    return found
+
+
+def test_a_restored_session_goes_on_as_the_whole_one() -> None:
+    whole = TracedAmqp010(1)
+    whole.subscribe("orders")
+    whole.complete(0)
+    whole.deliver()
+    whole.deliver()
+    whole.publish()
+    whole.client(QueueQuery(queue="orders"))
+    found = joined(whole)
+    for each in (whole, found):
+        each.events.clear()
+        each.publish()
+        each.complete((1, 3))
+        each.result(2)
+        each.deliver()
+        each.accept((0, 1), 2, 7)
+        each.end()
+    numbers = {PublishesSettled: 1, MessagePublished: 1}  # publishes are numbered by their positions
+    for one, other in zip(found.events, whole.events, strict=True):
+        assert type(one) is type(other)
+        if type(one) not in numbers:
+            assert one == other
+    (published,) = found.of(MessagePublished)
+    assert (published.confirm_tag, published.awaits, published.number) == (3, True, 4)
+    (settled,) = found.of(PublishesSettled)
+    assert [(each.first, each.last) for each in settled.spans] == [(2, 2), (4, 4)]
+    assert [each.queue for each in found.of(MessageDelivered)] == ["orders"]
+    assert [each.is_unknown_tag for each in found.of(DeliveriesSettled) if each.command] == [True]
+
+
+def test_a_transaction_goes_on_after_a_snapshot() -> None:
+    whole = TracedAmqp010(1)
+    whole.client(TxSelect())
+    whole.publish()
+    whole.client(TxCommit())
+    whole.publish()
+    found = joined(whole)
+    found.publish()
+    found.complete((0, 4))
+    assert [each.outcome for each in found.of(PublishesSettled)] == [Settlement.COMMITTED]
+    found.client(TxRollback())
+    found.complete(5)
+    assert [each.outcome for each in found.of(PublishesSettled)] == [Settlement.COMMITTED, Settlement.ROLLED_BACK]
+    assert [each.awaits for each in found.of(MessagePublished)] == [True]
+
+
+def test_deliveries_accepted_in_a_transaction_before_a_snapshot_may_be_held_again() -> None:
+    whole = TracedAmqp010(1)
+    whole.client(TxSelect())
+    whole.deliver()
+    whole.accept(0)
+    found = joined(whole)
+    found.client(TxRollback())
+    found.complete((0, 2))
+    found.release(0)
+    assert [each.is_unknown_tag for each in found.of(DeliveriesSettled)] == [None]
+
+
+def test_the_rest_of_a_transfer_is_not_reported_but_settled() -> None:
+    whole = TracedAmqp010(1)
+    transfer, header = published()
+    *_, last = frames_of(1, transfer, header, b"x" * 3000)
+    for frame in frames_of(1, transfer, header, b"x" * 3000)[:-1]:
+        whole.trace.feed(CLIENT, [frame], whole.ts_ns)
+    found = joined(whole)
+    assert found.trace.feed(CLIENT, [last], found.ts_ns) == []
+    assert found.trace.channels[1].unconfirmed == 1
+    (settled,) = found.complete(0)
+    assert isinstance(settled, PublishesSettled)
+    assert settled.outcome is Settlement.CONFIRMED
+
+
+def test_a_session_in_a_branch_is_known_again_after_it() -> None:
+    whole = TracedAmqp010(1)
+    whole.client(DtxSelect())
+    whole.client(DtxStart(xid=XID))
+    found = joined(whole)
+    found.publish()
+    found.complete((0, 2))
+    assert [each.awaits for each in found.of(MessagePublished)] == [None]
+    assert found.of(PublishesSettled) == []
+    found.client(DtxEnd(xid=XID))
+    found.publish()
+    found.complete((0, 4))
+    assert [each.outcome for each in found.of(PublishesSettled)] == [Settlement.CONFIRMED]
+
+
+def test_a_session_that_is_closing_or_attaching_goes_on() -> None:
+    whole = TracedAmqp010(1)
+    whole.client(SessionDetach(name_=b"s"))
+    whole.client(SessionAttach(name_=b"new"))
+    found = joined(whole)
+    for each in (whole, found):
+        each.events.clear()
+        each.server(SessionDetached(name_=b"s"))
+        each.server(SessionAttached(name_=b"new"))
+        for sender in Peer:
+            each.feed(sender, SessionCommandPoint(command_id=0, command_offset=0), channel=1)
+        each.publish()
+        each.complete(0)
+        each.end()
+    assert found.events == whole.events
+
+
+@pytest.mark.parametrize(
+    "session",
+    [
+        ChannelSnapshot(number=1, mode="confirm"),
+        ChannelSnapshot(number=1, mode="normal", contents=(ContentSnapshot(sender="client", method=b"\x01"),)),
+        ChannelSnapshot(
+            number=1,
+            mode="normal",
+            contents=(ContentSnapshot(sender="client", method=TxSelect().encode()),),
+        ),
+        ChannelSnapshot(number=1, mode="tx", requests=(RequestSnapshot(ts_ns=1, sender="client", method=b""),)),
+    ],
+)
+def test_impossible_states_of_sessions(session: ChannelSnapshot) -> None:
+    with pytest.raises(ValueError, match=r"in a snapshot|which no session has"):
+        TracedAmqp010(joined=True).trace.restore(ConnectionSnapshot(ts_ns=1, protocol="0-10", channels=(session,)))
