@@ -30,7 +30,8 @@ It is a separate asyncio process, which speaks to a proxy only through its contr
         activity        traffic volume and latencies per interval
         shared_rows   its newest rows as JSON, encoded once for all browsers
     list_query      the rows that a request asks for
-      frame_selection, message_selection   a filter (viewer_filter), a connection, a channel
+      frame_selection, message_selection   a filter (viewer_filter, word_filter), a connection, a channel
+      completions   fields and values that complete a filter
       selected      some frames of a packet, with their rows
       frame_query, message_query, ring_reading   searches for them
       row_writer    frames as rows of JSON, from their bytes

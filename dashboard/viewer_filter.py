@@ -1,4 +1,4 @@
-"""Viewers' filters: CEL expressions as in rules, with limits on the cost of evaluating them.
+"""Viewers' filters: CEL expressions as in rules, with limits on the cost of evaluating them, or plain words.
 
 Rules are written by a proxy's operator, but filters by any viewer, and they run in the process that serves all
 viewers. The CEL library cannot be interrupted, so operations that are slow on a large body or a long list are counted
@@ -16,6 +16,7 @@ from amqproxy.rules.matching.expressions import MACROS, TOKEN
 from amqproxy.rules.matching.filters import Filter, compiled
 from amqproxy.rules.matching.tokens import TextError, Token, tokens_of
 from amqproxy.rules.matching.watched_filter import WatchedFilter
+from dashboard.word_filter import WordFilter, words_of
 
 MOST = {
     "sum": (16, "sums"),  # each concatenation copies the text
@@ -44,8 +45,20 @@ _REPEATED = re.compile(r"\{\s*(\d+)\s*(?:,\s*(\d*)\s*)?\}", re.ASCII)
 def viewer_filter(expression: str, warn: Callable[[str], object] | None = None) -> Filter:
     """Compile a viewer's filter; `TextError` if it is invalid or could be slow.
 
-    `warn` receives the reason of its first failure on a record.
+    Words that are not CEL are searched for, also before ` && ` and an expression. `warn` receives the reason of the
+    first failure on a record.
     """
+    try:
+        return _expression_filter(expression, warn)
+    except TextError:
+        words = words_of(expression)
+        if words is None:
+            raise
+    searched, rest = words
+    return WordFilter(searched, viewer_filter(rest, warn) if rest else None)
+
+
+def _expression_filter(expression: str, warn: Callable[[str], object] | None) -> Filter:
     found = compiled(expression)
     tokens = tokens_of(expression, TOKEN)
     counts: Counter[str] = Counter()

@@ -17,6 +17,7 @@ from dashboard.api.responses import json_response, page_response
 from dashboard.body_child import BodyTask
 from dashboard.body_reader import BodyReader, TooManyBodies
 from dashboard.body_views import Form, NotInForm
+from dashboard.completions import fields, seen_values
 from dashboard.message_query import find_messages
 from dashboard.message_rates import message_rates
 from dashboard.message_ring import Content, MessageRing, MessageRow
@@ -24,6 +25,9 @@ from dashboard.problem import Problem
 from dashboard.source import Source
 
 router = APIRouter(tags=["messages"])
+
+MAX_COMPLETED = 2000
+"""Maximum number of connections whose users and names complete a filter."""
 
 
 def bodies_of(request: Request) -> BodyReader:
@@ -58,6 +62,15 @@ async def list_findings(source: SourceOf, query: ListQueryOf) -> Response:
 async def show_message_rates(source: SourceOf) -> Response:
     """Messages a second to each exchange, and from each queue, of the last minute, as far as they are kept."""
     return json_response(await asyncio.to_thread(message_rates, source.observed.messages.snapshot()))
+
+
+@router.get("/sources/{source}/completions")
+async def show_completions(source: SourceOf) -> Response:
+    """What a filter can be completed with: its fields, and the values of some of them that were seen most."""
+    observed = source.observed
+    connections = list(observed.connections.seen.values())[-MAX_COMPLETED:]
+    values = await asyncio.to_thread(seen_values, observed.messages.snapshot(), connections)
+    return json_response({"fields": fields(), "values": values})
 
 
 @router.get("/sources/{source}/messages/{seq}")

@@ -64,7 +64,8 @@ def end_all(window: Any) -> None:
         before = ending.count()
         ending.first.click()
         expect(ending).to_have_count(before - 1)
-    dialog.get_by_role("button", name="Close").click()
+    window.keyboard.press("Escape")
+    expect(dialog).to_have_count(0)
     expect(window.locator("header .badge")).to_have_count(0)
 
 
@@ -150,3 +151,46 @@ def test_a_rule_ends_by_itself_though_no_page_is_open(stage: Stage) -> None:
         assert json.load(response)["rule"] == "short"
     until(lambda: not temporary_rules(stage), "the rule to end")
     assert "temporary rule expired" in stage.log
+
+
+def test_words_are_searched_completed_and_saved(stage: Stage, page: WatchedPage) -> None:
+    from playwright.sync_api import expect
+
+    with connected(stage.port, "searched") as connection:
+        channel = connection.channel()
+        channel.queue_declare("haystack", exclusive=True)
+        for number in range(5):
+            body = b"a needle" if number == 3 else b"hay"
+            channel.basic_publish("", "haystack", body, pika.BasicProperties(message_id=f"straw-{number}"))
+        channel.queue_declare("haystack", passive=True)
+        page.goto(f"{stage.url}messages")
+        window = page.page
+        rows = window.get_by_role("grid", name="Messages").locator(".sheet").get_by_role("row")
+        field = window.get_by_label("Filter (CEL)")
+        for words, count in (("NEEDLE", 1), ("straw-1", 1), ("haystack publish", 5)):
+            field.fill(words)
+            field.press("Enter")
+            expect(rows.filter(visible=True)).to_have_count(count)
+        options = window.get_by_role("listbox", name="Completions")
+        field.fill("hayst")
+        options.get_by_role("option").filter(has_text="queue").click()
+        expect(field).to_have_value('queue == "haystack"')
+        field.fill("que")
+        expect(options.get_by_role("option").first).to_contain_text("queue")
+        assert page.violations() == []
+        field.press("ArrowDown")
+        field.press("Enter")
+        expect(field).to_have_value("queue == ")
+        field.press("ArrowDown")
+        field.press("Enter")
+        field.press("Enter")
+        expect(rows.filter(visible=True).first).to_contain_text("queue.declare")
+        assert "filter=queue" in window.url
+        window.get_by_role("button", name="Save the filter").click()
+        saved = field.input_value()
+        window.get_by_role("button", name="Clear the filter").click()
+        window.reload()
+        field.click()
+        options.get_by_role("option").filter(has_text="saved").click()
+        expect(field).to_have_value(saved)
+        expect(window.get_by_role("button", name="Save the filter")).to_have_attribute("aria-pressed", "true")

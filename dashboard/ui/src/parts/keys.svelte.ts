@@ -26,6 +26,8 @@ class Keys {
     if (event.defaultPrevented || event.ctrlKey || event.metaKey || event.altKey || !this.isOn) return
     const target = event.target as HTMLElement
     if (target.closest('input, textarea, select, [contenteditable], dialog')) return
+    // Where the button that had the focus is gone, the target is the page behind the dialog.
+    if (document.querySelector('dialog:modal')) return
     if (event.key === 'Shift') return
     const prefix = Date.now() - this.#prefixAt < 1500 ? this.#prefix : ''
     this.#prefix = ''
