@@ -26,6 +26,7 @@ from dashboard.api import (
     rules,
     sequence,
     session,
+    topology,
 )
 from dashboard.api import sources as sources_api
 from dashboard.api_page import serve_api_page
@@ -45,7 +46,7 @@ from dashboard.table_queries import TableQueries
 PREFIX = "/api/v1"
 
 ROUTED = (
-    *(session, sources_api, overview, connections, frames, messages, lives, sequence),
+    *(session, sources_api, overview, connections, frames, messages, lives, sequence, topology),
     *(rules, actions, captures, exports, broker, analytics, live),
 )
 

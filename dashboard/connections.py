@@ -34,9 +34,15 @@ from amqproxy.taps.trace.events import (
     TraceEvent,
     closer,
 )
+from dashboard.party import Party, party_of
 from dashboard.shortening import shortened
 
 _INTRODUCING = frozenset({ConnectionStartOk.index, ConnectionSecureOk.index, ConnectionOpen.index})
+
+_HANDSHAKE = (
+    *("user", "mechanism", "virtual_host", "client_properties", "server_properties"),
+    *("channel_max", "frame_max", "heartbeat"),
+)
 
 MAX_CONNECTIONS = 20_000
 """Maximum number of connections that are kept; beyond it the oldest closed ones are forgotten."""
@@ -94,6 +100,17 @@ class Connections:
     def __init__(self) -> None:
         self.seen: dict[int, SeenConnection] = {}
         self._clients: dict[int, tuple[Client, int]] = {}
+        self._parties: dict[int, Party] = {}
+
+    def party(self, stream: int, connection: str) -> Party:
+        """Return the client of a connection, as it is known by now."""
+        found = self._parties.get(stream)
+        if found is None:
+            seen = self.seen.get(stream)
+            found = party_of(connection, None if seen is None else seen.handshake)
+            if seen is not None:
+                self._parties[stream] = found
+        return found
 
     def take(self, decoded: Decoded, seq: int, count: int) -> None:
         """Record decoded traffic whose rows begin at `seq`."""
@@ -137,7 +154,21 @@ class Connections:
         if seen is not None and decoded.leg != "upstream" and not seen.is_opened:
             # A refused login has no ConnectionOpened event: only these controls name its user.
             facts = {"user": client.user, "virtual_host": client.vhost, "client_properties": client.properties}
-            seen.handshake = shortened({name: json_value(each) for name, each in facts.items() if each})
+            self._shake(seen, shortened({name: json_value(each) for name, each in facts.items() if each}))
+
+    def restore(self, decoded: DecodedFrames) -> None:
+        """Take the handshake from a snapshot, unless it was observed."""
+        seen = self.seen.get(decoded.stream)
+        if decoded.snapshot is None or seen is None or seen.is_opened:
+            return
+        facts = decoded.snapshot.handshake
+        found = {name: getattr(facts, name) for name in _HANDSHAKE}
+        self._shake(seen, shortened({name: json_value(each) for name, each in found.items() if each is not None}))
+        seen.is_opened = bool(decoded.snapshot.is_open)
+
+    def _shake(self, seen: SeenConnection, handshake: dict[str, Any]) -> None:
+        seen.handshake = handshake
+        self._parties.pop(seen.stream, None)
 
     def _known_client(self, stream: int, connection: str) -> Client:
         client, _ = self._clients.get(stream, (None, 0))
@@ -151,7 +182,8 @@ class Connections:
         for event in events:
             match event:
                 case ConnectionOpened():
-                    seen.handshake, seen.is_opened = _handshake(event), True
+                    self._shake(seen, _handshake(event))
+                    seen.is_opened = True
                 case ConnectionClosed():
                     by = closer(event)
                     cause = None if event.cause is None else shortened(method_arguments(event.cause))
@@ -183,10 +215,12 @@ class Connections:
     def _new(self, decoded: Decoded, seq: int) -> SeenConnection:
         self.seen.pop(decoded.stream, None)
         self._clients.pop(decoded.stream, None)
+        self._parties.pop(decoded.stream, None)
         if len(self.seen) >= MAX_CONNECTIONS:
             ended = next((number for number, each in self.seen.items() if not each.is_open), next(iter(self.seen)))
             del self.seen[ended]
             self._clients.pop(ended, None)
+            self._parties.pop(ended, None)
         seen = self.seen[decoded.stream] = SeenConnection(
             stream=decoded.stream,
             connection=decoded.connection,

@@ -40,11 +40,14 @@ from amqproxy.taps.trace.events import (
 )
 from dashboard.activity import Activity
 from dashboard.connections import Connections, size_of
+from dashboard.error_log import ErrorLog
+from dashboard.flows import Flows
 from dashboard.frame_numbers import FrameNumbers
 from dashboard.message_lives import MessageLives
 from dashboard.message_ring import CONTENT_COST, Content, MessageRing
 from dashboard.missing_frames import MissingFrames
 from dashboard.ring_entry import RingEntry
+from dashboard.traced_topology import TracedTopology
 
 KEPT_BODY = 256 * 1024
 """Maximum size of the part of a message's body that is kept, in bytes."""
@@ -82,6 +85,10 @@ class Observation:
         self.connections = Connections()
         self.activity = Activity(is_live=is_live)
         self.lives = MessageLives(memory)
+        self.flows = Flows(is_live=is_live)
+        self.errors = ErrorLog()
+        self.topology = None if is_live else TracedTopology()
+        """Topology of a capture; `None` for a proxy, which knows it."""
         self._settings = msgspec.structs.replace(_SETTINGS, is_ordered=is_live)
         self._budget = PendingBudget(OPEN_MEMORY)
         self._inspector = ProcessInspector()
@@ -96,6 +103,7 @@ class Observation:
         if isinstance(decoded, MissingFrames):
             return  # each connection has its own skipped bytes
         self._frame = max(0, entry.seq + entry.count - 1)
+        self.flows.seconds.take(decoded.ts_ns)
         self.connections.take(decoded, entry.seq, entry.count)
         if isinstance(decoded, Amqp091DecodedFrames):
             frames = decoded.frames
@@ -111,6 +119,7 @@ class Observation:
 
     def note_gap(self, now_ns: int, reason: str) -> None:
         """Note that traffic of all connections was lost, so that the outcomes of open messages are unknown."""
+        self.flows.seconds.lose()
         observers, self._observers = self._observers, {}
         for observer in observers.values():
             for peer in Peer:
@@ -147,6 +156,7 @@ class Observation:
         match decoded:
             case DecodedFrames():
                 self._numbers.take(decoded.stream, decoded.sender, decoded.frames, seq)
+                self.connections.restore(decoded)
                 self._keep(observer.restore(decoded.snapshot))
                 self._keep(observer.feed(Peer(decoded.sender), decoded.frames, decoded.ts_ns, decoded.note))
             case DecodedProtocolHeader():
@@ -165,6 +175,11 @@ class Observation:
             self.connections.note(stream, events)
             self.lives.take(stream, events, note)
             self._contents.add(stream, events, self._frame)
+            party = self.connections.party(stream, connection)
+            self.flows.take(party, events)
+            self.errors.take(stream, party, events, self._frame)
+            if self.topology is not None:
+                self.topology.take(stream, connection, party, events)
 
         return Observer(
             stream,
@@ -183,7 +198,10 @@ class Observation:
                 self.newest[report.kind] = report
                 self.findings.append(report, self._frame, shown=self._with_rows(report))
             else:
-                self.messages.append(report, self._frame, self._contents.take(report))
+                party = self.connections.party(report.stream, report.connection)
+                self.flows.settle(party, report)
+                row = self.messages.append(report, self._frame, self._contents.take(report))
+                self.errors.take_record(party, report, row.frame)
         self._contents.forget_requests()
 
     def _with_rows(self, finding: Finding) -> bytes:

@@ -135,6 +135,7 @@ class ProxySource(Source):
         """Append a row for lost frames, before the rows of later traffic."""
         missing, self._missing = self._missing, 0
         if missing:
+            self.observed.flows.seconds.lose()
             self.ring.append(MissingFrames(time.time_ns(), missing, TOO_MUCH))
 
     async def _greet(self, client: AsyncControlClient) -> None:

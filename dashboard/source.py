@@ -12,6 +12,7 @@ from typing import Any, TypeAlias
 
 from amqproxy.capture.decoded import Decoded, SkippedBytes
 from amqproxy.capture.unreadable_bytes import MISSING
+from dashboard.connection_table import ConnectionTable
 from dashboard.frame_batches import batches
 from dashboard.observation import Observation
 from dashboard.proxy_requests import ProxyRequests
@@ -65,6 +66,7 @@ class Source:
         self.ring = Ring(memory)
         self.shared_rows = SharedRows()
         self.observed = Observation(memory // MESSAGES_SHARE, is_live=is_live)
+        self.connection_table = ConnectionTable()
         self.since = time.time()
         self.version: str | None = None
         self.restarts = 0

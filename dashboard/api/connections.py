@@ -1,9 +1,9 @@
-"""Connections, as listed by the proxy and as observed in the traffic, with their channels, consumers and topology."""
+"""Connections, as listed by the proxy and as observed in the traffic, with their channels and consumers."""
 
 from __future__ import annotations
 
 import asyncio
-from typing import Annotated, Any
+from typing import Annotated, Any, TypeAlias
 
 from fastapi import APIRouter, Query, Response
 from fastapi import Path as PathParameter
@@ -12,6 +12,7 @@ from amqproxy.control.client_name import client_name
 from dashboard.api.control import asked, can, entries_of
 from dashboard.api.dependencies import MAX_INTEGER, SourceOf
 from dashboard.api.responses import json_response
+from dashboard.connection_table import connection_row
 from dashboard.connections import SeenConnection
 from dashboard.problem import Problem
 from dashboard.source import Source
@@ -34,6 +35,21 @@ async def open_connections(source: Source) -> dict[int, dict[str, Any]]:
     except Problem:
         return {}
     return {each["session"]: each for each in entries_of(listed, "connections") if isinstance(each.get("session"), int)}
+
+
+Known: TypeAlias = tuple[SeenConnection | None, dict[str, Any] | None]
+"""What the traffic has shown of a connection, and the proxy's entry; one of them may be missing."""
+
+
+def known_connections(source: Source, entries: dict[int, dict[str, Any]]) -> list[Known]:
+    """Return the newest connections by number, given the proxy's entries of open ones."""
+    seen = source.observed.connections.seen
+    if source.requests is not None and entries:  # a connection that the proxy does not list has ended
+        gone = {number for number, each in seen.items() if each.is_open and number not in entries}
+    else:
+        gone = set()
+    numbers = sorted(entries.keys() | (seen.keys() - gone))[-MAX_LISTED:]
+    return [(seen.get(each), entries.get(each)) for each in numbers]
 
 
 def described(seen: SeenConnection | None, entry: dict[str, Any] | None) -> dict[str, Any]:
@@ -70,15 +86,42 @@ def described(seen: SeenConnection | None, entry: dict[str, Any] | None) -> dict
 @router.get("/sources/{source}/connections")
 async def list_connections(source: SourceOf) -> Response:
     """The open connections of a proxy, and those that have ended, as far as they are known; by their numbers."""
-    entries = await open_connections(source)
-    seen = source.observed.connections.seen
-    if source.requests is not None and entries:  # a connection that the proxy does not list has ended
-        gone = {number for number, each in seen.items() if each.is_open and number not in entries}
-    else:
-        gone = set()
-    numbers = sorted(entries.keys() | (seen.keys() - gone))[-MAX_LISTED:]
-    listed = [(seen.get(each), entries.get(each)) for each in numbers]
+    listed = known_connections(source, await open_connections(source))
     return await asyncio.to_thread(lambda: json_response({"connections": [described(*each) for each in listed]}))
+
+
+@router.get("/sources/{source}/connections/changes")
+async def list_changes(
+    source: SourceOf,
+    after: Annotated[int, Query(ge=0, le=MAX_INTEGER)] = 0,
+    closed: bool = False,
+) -> Response:
+    """Connections that have changed since the `version` of an earlier response; without `closed`, only open ones.
+
+    `connections` are new, or changed more than their counters; `counters` are in the order of `counted`; `gone` are the
+    numbers to forget. With `is_whole`, the response holds all connections.
+    """
+    table = source.connection_table
+    async with table.lock:
+        if table.is_old():
+            known = known_connections(source, await open_connections(source))
+            await asyncio.to_thread(lambda: table.update([connection_row(*each) for each in known]))
+        return await asyncio.to_thread(lambda: json_response(table.changes(after, closed=closed)))
+
+
+@router.get("/sources/{source}/connections/clients")
+async def list_clients(
+    source: SourceOf, sessions: Annotated[str, Query(max_length=10_000, pattern=r"^\d{1,16}(,\d{1,16})*$")]
+) -> Response:
+    """The name and the user of the client of each of these connections, by number; unknown ones are left out."""
+    connections = source.observed.connections
+    found: dict[str, list[str]] = {}
+    for number in sessions.split(","):
+        seen = connections.seen.get(int(number))
+        if seen is not None:
+            party = connections.party(seen.stream, seen.connection)
+            found[number] = [party.name, party.user]
+    return json_response({"clients": found})
 
 
 @router.get("/sources/{source}/connections/{session}")
@@ -105,14 +148,6 @@ async def list_channels(source: SourceOf, session: SessionQuery = None) -> Respo
 async def list_consumers(source: SourceOf, session: SessionQuery = None) -> Response:
     """The consumers."""
     return json_response(await asked(source, "consumers", session=session))
-
-
-@router.get("/sources/{source}/topology")
-async def show_topology(
-    source: SourceOf, vhost: Annotated[str | None, Query(max_length=1000)] = None, deleted: bool = False
-) -> Response:
-    """Exchanges, queues, bindings and consumers, as clients made or used them."""
-    return json_response(await asked(source, "topology", vhost=vhost, deleted=deleted or None))
 
 
 @router.get("/sources/{source}/stats")

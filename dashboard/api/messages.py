@@ -19,7 +19,6 @@ from dashboard.body_reader import BodyReader, TooManyBodies
 from dashboard.body_views import Form, NotInForm
 from dashboard.completions import fields, seen_values
 from dashboard.message_query import find_messages
-from dashboard.message_rates import message_rates
 from dashboard.message_ring import Content, MessageRing, MessageRow
 from dashboard.problem import Problem
 from dashboard.source import Source
@@ -56,12 +55,6 @@ async def list_findings(source: SourceOf, query: ListQueryOf) -> Response:
     selection, rows = message_selection(source, query), ring.snapshot()
     first, end = ring.first_seq, ring.next_seq  # findings that arrive meanwhile are not searched
     return page_response(await asyncio.to_thread(find_messages, rows, selection, query), first, end)
-
-
-@router.get("/sources/{source}/messages/rates")
-async def show_message_rates(source: SourceOf) -> Response:
-    """Messages a second to each exchange, and from each queue, of the last minute, as far as they are kept."""
-    return json_response(await asyncio.to_thread(message_rates, source.observed.messages.snapshot()))
 
 
 @router.get("/sources/{source}/completions")

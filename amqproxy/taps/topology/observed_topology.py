@@ -64,10 +64,14 @@ class _Kept(NamedTuple):
 class ObservedTopology:
     """Observed objects by key. `forgotten` counts those forgotten because of the limits.
 
-    `client_budget` is the budget of the requests and consumers of all clients, in bytes.
+    `client_budget` is the budget of the requests and consumers of all clients, in bytes. With `keeps_deleted`, deleted
+    objects stay in place, in the state "deleted".
     """
 
-    def __init__(self, max_objects: int = MAX_OBJECTS, max_bytes: int = MAX_BYTES) -> None:
+    def __init__(
+        self, max_objects: int = MAX_OBJECTS, max_bytes: int = MAX_BYTES, *, keeps_deleted: bool = False
+    ) -> None:
+        self._keeps_deleted = keeps_deleted
         self._max_objects = max_objects
         self._max_bytes = max_bytes
         self._bytes = 0
@@ -261,8 +265,12 @@ class ObservedTopology:
         self._kept.move_to_end(key)
         kept.observed.seen_at = seen.at
         if is_sure:
-            kept.observed.state = "declared"
+            self._revive(kept.observed)
         return True
+
+    def _revive(self, observed: ObservedObject) -> None:
+        observed.state = "declared"
+        observed.deleted_by = observed.deleted_at = observed.deleted_for = None
 
     def _meet(self, seen: Observation, key: Key, shown: str) -> None:
         """Note that an exchange or a queue exists, since a client has referred to it."""
@@ -270,7 +278,7 @@ class ObservedTopology:
         if kept is not None:
             self._kept.move_to_end(key)
             kept.observed.seen_at = seen.at
-            kept.observed.state = "declared"
+            self._revive(kept.observed)
             return
         met: ObservedObject
         if key[1] == "exchange":
@@ -320,6 +328,10 @@ class ObservedTopology:
 
     def _remove(self, seen: Observation, key: Key, why: DeletedFor) -> None:
         """Remove an object with its bindings, and the auto-delete exchanges that lose their last binding."""
+        if self._keeps_deleted:
+            if key in self._kept:
+                self._mark(self._kept[key].observed, seen, why)
+            return
         remaining = [key]
         while remaining:
             key = remaining.pop()
@@ -356,15 +368,13 @@ class ObservedTopology:
         kept = self._kept.get(key)
         return kept is not None and isinstance(kept.observed, ObservedExchange) and bool(kept.observed.auto_delete)
 
+    def _mark(self, observed: ObservedObject, seen: Observation, why: DeletedFor) -> None:
+        observed.state, observed.deleted_for = "deleted", why
+        observed.deleted_by, observed.deleted_at = seen.by, seen.at
+
     def _bury(self, kept: _Kept, seen: Observation, why: DeletedFor) -> None:
         """Remember a deleted object."""
-        observed = kept.observed
-        observed.state, observed.deleted_by, observed.deleted_at, observed.deleted_for = (
-            "deleted",
-            seen.by,
-            seen.at,
-            why,
-        )
+        self._mark(kept.observed, seen, why)
         self._deleted.append(kept)
         if len(self._deleted) > MAX_DELETED:
             self._bytes -= self._deleted.popleft().cost
