@@ -24,8 +24,14 @@ It is a separate asyncio process, which speaks to a proxy only through its contr
     frame_batches   decoded traffic in small batches, as the ring keeps it
       ring          the most recent traffic in numbered rows; bounded in bytes and rows
       observation   messages, findings and connections, from the trace of each connection
-        message_ring    messages and findings, in numbered rows (message_rates: messages per second)
+        message_ring    messages and findings, in numbered rows
         connections     opening handshake, state and end of each connection (shortening)
+          connection_table  the list of connections with versions: readers get what has changed
+        flows           messages between a client (party) and an exchange or queue, by routing key
+          observed_seconds  the seconds over which rates are computed
+        error_log       the last errors
+        traced_topology exchanges, queues, bindings and consumers of a capture
+        subject         the page of a client, a user, an exchange or a queue
         frame_numbers   the rows of the frames that findings name
         activity        traffic volume and latencies per interval
         shared_rows   its newest rows as JSON, encoded once for all browsers

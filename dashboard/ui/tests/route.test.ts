@@ -8,6 +8,13 @@ test('each screen has its path', () => {
   expect(route('/connections/12').item).toBe(12)
 })
 
+test('a name has a page of its own', () => {
+  const found = route('/queue?name=a%2Fb%20%26&vhost=%2F')
+  expect([found.screen, found.query.name, found.query.vhost]).toEqual(['queue', 'a/b &', '/'])
+  expect(route(formatRoute(found))).toEqual(found)
+  expect(formatRoute({ screen: 'exchange', item: null, query: { ...NO_QUERY, name: '' } })).toBe('/exchange')
+})
+
 test('what is unknown leads to the overview', () => {
   for (const path of ['/', '/nothing', '/connectionsx']) expect(route(path).screen).toBe('overview')
   expect(route('/frames?seq=x&start=-1&source=').query).toEqual(NO_QUERY)

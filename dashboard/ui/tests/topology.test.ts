@@ -1,7 +1,7 @@
 import { expect, test } from 'vitest'
 import { changesBetween, rungsOf } from '../src/text/ladders'
-import { rateOf } from '../src/text/message_rates'
-import { around, folded, graphOf, type TopologyItem } from '../src/text/topology_graph'
+import { rateOf, type Flow } from '../src/api/flows'
+import { around, folded, graphOf, serviceMap, type TopologyItem } from '../src/text/topology_graph'
 
 function exchange(name: string): TopologyItem {
   return { kind: 'exchange', vhost: '/', state: 'declared', name, type: 'topic' }
@@ -30,9 +30,11 @@ test('what was deleted, or is of another virtual host, is not drawn', () => {
 
 test('consumers hang on their queues', () => {
   const consumer: TopologyItem = { kind: 'consumer', vhost: '/', state: 'declared', queue: 'q', consumer_tag: 't', session: 3, user: 'guest' }
-  const graph = graphOf([queue('q'), consumer], null)
-  expect(graph.nodes.map((each) => each.label)).toEqual(['q', '#3 guest'])
-  expect(graph.edges).toHaveLength(1)
+  const items = [queue('q'), { ...consumer, name: 'shop' }, { ...consumer, name: 'shop', session: 4 }, { ...consumer, connection: '10.0.0.7:4-b:5' }, consumer]
+  const graph = graphOf(items, null)
+  expect(graph.nodes.map((each) => each.label)).toEqual(['q', 'shop', '10.0.0.7', 'guest'])
+  expect(graph.nodes[1]!.about).toBe('guest, 2 connections')
+  expect(graph.edges).toHaveLength(3)
 })
 
 test('queues of one exchange alone are folded, until they are opened', () => {
@@ -76,8 +78,50 @@ test('a rewritten command shows what it was', () => {
   expect(rungs.map((each) => each.times)).toEqual([0, 0, 3])
 })
 
-test('rates are of exchanges and queues, whatever these are called', () => {
-  const rates = { published: { '(default)': 0.5 }, delivered: { q: 1 }, seconds: 2 }
-  expect([rateOf(rates, 'exchange', '(default)'), rateOf(rates, 'queue', 'q')]).toEqual([0.5, 1])
-  expect([rateOf(rates, 'queue', 'constructor'), rateOf(rates, 'consumer', 'q'), rateOf(null, 'queue', 'q')]).toEqual([undefined, undefined, undefined])
+function flow(client: string, exchange: string, routing_key: string | null, queue: string | null = null, errors = 0): Flow {
+  return { client, user: 'guest', vhost: '/', exchange, routing_key, queue, messages: 10, bytes: 100, errors, rate: 2, outcomes: {}, p50: 0.001, p99: 0.01, last_ns: 1 }
+}
+
+const flows = {
+  seconds: 60,
+  is_complete: true,
+  published: [flow('shop', 'orders', 'new'), flow('till', 'orders', 'new', null, 3), flow('shop', '', 'q')],
+  delivered: [flow('worker', 'orders', 'new', 'q')],
+}
+
+test('publishers lead to their exchanges, and queues to the clients that consume', () => {
+  const graph = graphOf([exchange('orders'), queue('q'), binding('orders', 'q', 'new')], null, flows)
+  const labels = new Map(graph.nodes.map((each) => [each.id, each.label]))
+  expect(graph.edges.map((each) => `${labels.get(each.from)} ${each.label} ${labels.get(each.to)}`)).toEqual([
+    'orders new q',
+    'shop new orders',
+    'till new orders',
+    'shop q (default)',
+    '(default)  q',
+    'q  worker',
+  ])
+})
+
+test('what a capture has deleted is drawn', () => {
+  const items = [{ ...queue('b'), state: 'deleted' }]
+  expect(graphOf(items, null, null, true).nodes.map((each) => each.label)).toEqual(['b'])
+})
+
+test('a service map has clients at both ends, with rate, errors and p99 of each edge', () => {
+  const graph = serviceMap(flows, null)
+  expect(graph.nodes.map((each) => [each.kind, each.label, each.about])).toEqual([
+    ['publisher', 'shop', 'guest'],
+    ['route', 'orders', 'new'],
+    ['publisher', 'till', 'guest'],
+    ['route', '(default)', 'q'],
+    ['consumer', 'worker', 'guest'],
+  ])
+  expect(graph.edges.map((each) => each.label)).toEqual(['2/s  p99 ≤ 10.0 ms', '2/s  ✕ 3  p99 ≤ 10.0 ms', '2/s  p99 ≤ 10.0 ms', '2/s  p99 ≤ 10.0 ms'])
+  expect(graph.edges.map((each) => each.isBad)).toEqual([false, true, false, false])
+  expect(serviceMap(flows, 'other').nodes).toEqual([])
+})
+
+test('rates are summed; of what has no flow, none are known', () => {
+  expect(rateOf(flows.published, (each) => each.exchange === 'orders')).toBe(4)
+  expect(rateOf(flows.published, (each) => each.exchange === 'constructor')).toBe(undefined)
 })

@@ -82,7 +82,14 @@ def topology_of(exchanges: int, queues: int) -> list[dict[str, object]]:
             }
         )
         items.append(
-            {**common, "kind": "consumer", "queue": name, "consumer_tag": "c", "session": each, "name": "worker"}
+            {
+                **common,
+                "kind": "consumer",
+                "queue": name,
+                "consumer_tag": "c",
+                "session": each,
+                "name": f"worker {each}",
+            }
         )
     return items
 
@@ -96,6 +103,8 @@ def test_a_topology_is_in_view_and_can_be_unfolded(
 
     items = topology_of(exchanges, queues)
     page.page.route("**/api/v1/sources/0/topology", lambda route: route.fulfill(json={"topology": items}))
+    flows = {"seconds": 0, "is_complete": True, "published": [], "delivered": []}
+    page.page.route("**/api/v1/sources/0/flows", lambda route: route.fulfill(json=flows))
     page.goto(stage.url + "topology")
     window = page.page
     nodes = window.get_by_role("group", name="Topology:").locator("[role=button]")

@@ -19,7 +19,7 @@ export interface LayoutAnswer {
 self.onmessage = (event: MessageEvent<LayoutRequest>) => {
   const { number, nodes, edges } = event.data
   const graph = new graphlib.Graph()
-  graph.setGraph({ rankdir: 'LR', nodesep: 10, ranksep: 130, edgesep: 6 })
+  graph.setGraph({ rankdir: 'LR', nodesep: 10, ranksep: 150, edgesep: 6 })
   graph.setDefaultEdgeLabel(() => ({}))
   for (const node of nodes) graph.setNode(node.id, { width: node.width, height: node.height })
   for (const edge of edges) graph.setEdge(edge.from, edge.to)

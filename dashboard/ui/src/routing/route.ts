@@ -32,7 +32,10 @@ export const SCREENS = [
   'analytics',
   'broker',
 ] as const
-export type Screen = (typeof SCREENS)[number]
+/** Pages of one name each, which is in the query. */
+export const SUBJECTS = ['client', 'user', 'exchange', 'queue'] as const
+export type SubjectKind = (typeof SUBJECTS)[number]
+export type Screen = (typeof SCREENS)[number] | SubjectKind
 
 export const NO_QUERY: Query = { source: 0, filter: '', start: null, end: null, seq: null }
 
@@ -45,7 +48,7 @@ function number(text: string | null): number | null {
 /** What a URL leads to; what cannot be understood leads to the overview. */
 export function parseRoute(url: URL): Route {
   const [name, rest] = url.pathname.split('/').filter(Boolean)
-  const screen = SCREENS.find((each) => each === name) ?? 'overview'
+  const screen = [...SCREENS, ...SUBJECTS].find((each) => each === name) ?? 'overview'
   const query: Query = { ...NO_QUERY }
   for (const [key, value] of url.searchParams) {
     if (!NUMBERS.has(key)) query[key] = value

@@ -78,6 +78,21 @@ export function connectionFilter(connection: string, differs = false): string | 
   return differs ? `!(${both})` : both
 }
 
+/** The filter for what passes through an exchange or a queue, or concerns a client or a user. */
+export function subjectFilter(kind: 'client' | 'user' | 'exchange' | 'queue', name: string): string | null {
+  switch (kind) {
+    case 'client':
+      // Without a name of its own, it goes by its address.
+      return name ? `client.connection_name == ${literal(name)} || client.address == ${literal(name)}` : null
+    case 'user':
+      return name ? `user == ${literal(name)}` : null
+    case 'exchange':
+      return `exchange == ${literal(name)}`
+    case 'queue':
+      return `queue == ${literal(name)} || (exchange == "" && routing_key == ${literal(name)})`
+  }
+}
+
 /** Both filters at once. */
 export function both(one: string, other: string): string {
   const first = one.trim()

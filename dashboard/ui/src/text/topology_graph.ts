@@ -1,4 +1,9 @@
 /** What there is to be drawn of a topology: nodes, and what leads from one to another. */
+import { endsOf } from '../api/connections'
+import type { Flow, FlowLists } from '../api/flows'
+import type { Table } from '../api/types'
+import { counted, seconds, short } from './numbers'
+import { dateTime } from './times'
 
 export interface TopologyItem {
   kind: 'exchange' | 'queue' | 'binding' | 'consumer'
@@ -18,13 +23,18 @@ export interface TopologyItem {
   queue?: string | null
   consumer_tag?: string
   session?: number
+  connection?: string
+  prefetch?: number
+  no_ack?: boolean
   user?: string | null
   consumers?: number
   declared_by?: { session: number; user: string; client: string } | null
+  declared_at?: number | null
   deleted_at?: number | null
 }
 
-export type NodeKind = 'exchange' | 'queue' | 'consumer' | 'group'
+/** A client is a publisher at the left end and a consumer at the right one; a route is an exchange with a key. */
+export type NodeKind = 'publisher' | 'exchange' | 'queue' | 'consumer' | 'route' | 'group'
 
 export interface GraphNode {
   id: string
@@ -35,12 +45,18 @@ export interface GraphNode {
   /** Of a group, how many it stands for. */
   count: number
   items: TopologyItem[]
+  vhost: string
+  /** The name of which it is, as its page has it; of a client also its user. */
+  name: string
+  user: string
+  flows: Flow[]
 }
 
 export interface GraphEdge {
   from: string
   to: string
   label: string
+  isBad?: boolean
 }
 
 export interface Graph {
@@ -61,18 +77,85 @@ function label(name: string): string {
   return name === '' ? '(default)' : name
 }
 
-/** The nodes and edges of a virtual host, or of all where none is named. */
-export function graphOf(items: readonly TopologyItem[], vhost: string | null): Graph {
-  const nodes = new Map<string, GraphNode>()
-  const edges = new Map<string, GraphEdge>()
-  const here = items.filter((item) => (vhost === null || item.vhost === vhost) && item.state !== 'deleted')
-  const node = (kind: NodeKind, of: string, name: string, about = ''): GraphNode => {
-    const id = nodeId(kind, of, name)
-    let found = nodes.get(id)
-    if (!found) nodes.set(id, (found = { id, kind, label: label(name), about, count: 1, items: [] }))
+/** The client of a consumer: by the name that it gave itself, or else its host. */
+export function consumerName(item: TopologyItem): string {
+  return item.name || endsOf(item.connection ?? '')[0].replace(/:\d+$/, '') || item.user || `#${item.session}`
+}
+
+/** What a binding needs: its key, and its arguments. */
+export function bindingText(item: TopologyItem): string[] {
+  const needs = Object.keys(item.arguments ?? {}).length ? [JSON.stringify(item.arguments)] : []
+  return item.routing_key ? [item.routing_key, ...needs] : needs
+}
+
+/** What is known of an object, as a table. */
+export function tableOf(item: TopologyItem): Table {
+  const { kind, ...rest } = item
+  const shown = Object.entries(rest)
+    .filter(([, value]) => value !== null)
+    .map(([name, value]) => [name, name.endsWith('_at') && typeof value === 'number' ? dateTime(value) : value])
+  return { what: kind, ...Object.fromEntries(shown) } as Table
+}
+
+/** How fast, what went wrong, and how long it took. */
+export function flowText(flows: readonly Flow[]): string {
+  const rate = flows.reduce((sum, each) => sum + each.rate, 0)
+  const errors = flows.reduce((sum, each) => sum + each.errors, 0)
+  const p99 = Math.max(...flows.map((each) => each.p99 ?? 0))
+  return [`${short(rate)}/s`, errors ? `✕ ${short(errors)}` : '', p99 ? `p99 ≤ ${seconds(p99)}` : ''].filter(Boolean).join('  ')
+}
+
+/** Whatever is drawn, made once for each name. */
+class Nodes {
+  readonly nodes = new Map<string, GraphNode>()
+
+  of(kind: NodeKind, vhost: string, name: string, about = '', user = ''): GraphNode {
+    const id = nodeId(kind, vhost, user ? `${name}\0${user}` : name)
+    let found = this.nodes.get(id)
+    if (!found) this.nodes.set(id, (found = { id, kind, label: label(name), about, count: 1, items: [], vhost, name, user, flows: [] }))
     if (about && !found.about) found.about = about
     return found
   }
+}
+
+/** Who sends what to whom: clients at both ends, between them exchanges with their keys. */
+export function serviceMap(lists: FlowLists | null, vhost: string | null): Graph {
+  const nodes = new Nodes()
+  const edges: GraphEdge[] = []
+  const between = new Map<string, { edge: GraphEdge; flows: Flow[] }>()
+  const add = (flow: Flow, isPublish: boolean) => {
+    if (vhost !== null && flow.vhost !== vhost) return
+    const client = nodes.of(isPublish ? 'publisher' : 'consumer', flow.vhost, flow.client, flow.user, flow.user)
+    const key = flow.routing_key ?? '(other keys)'
+    const id = `${flow.exchange}\0${key}`
+    const route = nodes.of('route', flow.vhost, id, key)
+    route.label = label(flow.exchange)
+    route.name = flow.exchange
+    client.flows.push(flow)
+    route.flows.push(flow)
+    const [from, to] = isPublish ? [client, route] : [route, client]
+    const place = `${from.id}\x01${to.id}`
+    let found = between.get(place)
+    if (!found) {
+      found = { edge: { from: from.id, to: to.id, label: '' }, flows: [] }
+      between.set(place, found)
+      edges.push(found.edge)
+    }
+    found.flows.push(flow)
+    found.edge.label = flowText(found.flows)
+    found.edge.isBad ||= flow.errors > 0
+  }
+  for (const each of lists?.published ?? []) add(each, true)
+  for (const each of lists?.delivered ?? []) add(each, false)
+  return { nodes: [...nodes.nodes.values()], edges }
+}
+
+/** The nodes and edges of a virtual host, or of all where none is named; of a capture, with what was deleted. */
+export function graphOf(items: readonly TopologyItem[], vhost: string | null, flows: FlowLists | null = null, hasDeleted = false): Graph {
+  const nodes = new Nodes()
+  const edges = new Map<string, GraphEdge>()
+  const here = items.filter((item) => (vhost === null || item.vhost === vhost) && (hasDeleted || item.state !== 'deleted'))
+  const node = nodes.of.bind(nodes)
   const edge = (from: string, to: string, text: string) => {
     const key = `${from}\x01${to}`
     const found = edges.get(key)
@@ -97,14 +180,37 @@ export function graphOf(items: readonly TopologyItem[], vhost: string | null): G
       to.items.push(item)
     } else if (item.kind === 'consumer') {
       const queue = node('queue', item.vhost, item.queue ?? '(unknown)')
-      const name = item.name || item.user || item.consumer_tag || ''
-      const consumer = node('consumer', item.vhost, `#${item.session} ${name}`.trim())
+      const consumer = node('consumer', item.vhost, consumerName(item), '', item.user ?? '')
       consumer.items.push(item)
       queue.items.push(item)
       edge(queue.id, consumer.id, '')
     }
   }
-  return { nodes: [...nodes.values()], edges: [...edges.values()] }
+  for (const flow of flows?.published ?? []) {
+    if (vhost !== null && flow.vhost !== vhost) continue
+    const publisher = node('publisher', flow.vhost, flow.client, flow.user, flow.user)
+    const exchange = node('exchange', flow.vhost, flow.exchange)
+    publisher.flows.push(flow)
+    exchange.flows.push(flow)
+    edge(publisher.id, exchange.id, flow.routing_key ?? '…')
+    // The default exchange has no bindings to draw: its keys are names of queues.
+    const queue = flow.exchange === '' && flow.routing_key ? nodes.nodes.get(nodeId('queue', flow.vhost, flow.routing_key)) : undefined
+    if (queue) edge(exchange.id, queue.id, '')
+  }
+  for (const flow of flows?.delivered ?? []) {
+    if ((vhost !== null && flow.vhost !== vhost) || !flow.queue) continue
+    const queue = node('queue', flow.vhost, flow.queue)
+    const consumer = node('consumer', flow.vhost, flow.client, '', flow.user)
+    queue.flows.push(flow)
+    consumer.flows.push(flow)
+    edge(queue.id, consumer.id, '')
+  }
+  for (const each of nodes.nodes.values()) {
+    if (each.kind !== 'consumer') continue
+    const sessions = new Set(each.items.map((item) => item.session)).size
+    each.about = [each.user, sessions > 1 ? counted(sessions, 'connection') : ''].filter(Boolean).join(', ')
+  }
+  return { nodes: [...nodes.nodes.values()], edges: [...edges.values()] }
 }
 
 /** Whether a graph is folded where it is large, or always, or never. */
@@ -144,6 +250,10 @@ export function folded(graph: Graph, open: ReadonlySet<string>, folding: Folding
       about: consumers ? `${consumers} consumers` : '',
       count: own.length,
       items: own.flatMap((each) => byId.get(each)!.items),
+      vhost: exchange.vhost,
+      name: '',
+      user: '',
+      flows: [],
     })
     for (const member of members) place.set(member, id)
   }
