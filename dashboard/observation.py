@@ -163,7 +163,9 @@ class Observation:
                 if decoded.sender == CLIENT:
                     observer.feed_protocol_header(decoded.ts_ns)
             case SkippedBytes():
-                self._keep(observer.gap(Peer(decoded.sender), decoded.ts_ns, decoded.reason))
+                is_other_whole = decoded.is_other_whole
+                sender = Peer(decoded.sender)
+                self._keep(observer.gap(sender, decoded.ts_ns, decoded.reason, is_other_whole=is_other_whole))
             case StreamEnded():
                 self._keep(observer.end(decoded.ts_ns, decoded.reason, decoded.stalled_ns))
                 self._observers.pop(decoded.stream, None)

@@ -6,7 +6,7 @@ from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Sequence
 from typing import ClassVar, Generic, TypeVar
 
-from amqproxy.peer import Peer
+from amqproxy.peer import SERVER, Peer
 from amqproxy.taps.note import Note
 from amqproxy.taps.trace.activity import Activity
 from amqproxy.taps.trace.budget import MAX_MEMORY, Budget, Budgets
@@ -200,12 +200,16 @@ class ConnectionTrace(ABC, Generic[F, C]):
 
         If the bytes of the other peer `is_other_whole`, what these alone determine remains known.
         """
-        if self._order is not None and self._order.count:
-            self._lose(sender, reason, ts_ns)
-            self._feed_held(self._order)  # the frames that these wait for may have been missed
-            self._forget(ts_ns)
+        order, missed = self._order, sender if is_other_whole else None
+        if order is None or not order.count:
+            self._lose(sender, reason, ts_ns, missed)
+        elif missed is SERVER and order.may_follow_loss(missed):
+            self._lose(sender, reason, ts_ns, missed)
+            self._feed_released(order)
         else:
-            self._lose(sender, reason, ts_ns, missed=sender if is_other_whole else None)
+            self._lose(sender, reason, ts_ns)
+            self._feed_held(order)  # the frames that these wait for may have been missed
+            self._forget(ts_ns)
         return self._queue.take()
 
     def end(self, ts_ns: int, reason: str) -> list[TraceEvent]:
@@ -238,6 +242,10 @@ class ConnectionTrace(ABC, Generic[F, C]):
             self._feed_held(order)
             self._feed_late(sender, frame, ts_ns, is_by_proxy)
             self._forget(ts_ns)
+        self._feed_released(order)
+
+    def _feed_released(self, order: HeldFrames[F]) -> None:
+        """Take the held frames that wait no longer."""
         while order.count and (found := order.next()) is not None:
             self._feed_late(found[0], *found[1])
 

@@ -62,6 +62,17 @@ class HeldFrames(ABC, Generic[F]):
     def next(self) -> tuple[Peer, HeldFrame[F]] | None:
         """Release and return the next frame that may pass; `None` if there is none."""
 
+    def may_follow_loss(self, sender: Peer) -> bool:
+        """Whether all held frames may be taken after missed frames of `sender`, before its frames that follow those.
+
+        They are all of the other peer, and neither open nor close anything, nor refer to everything so far.
+        """
+        return not self._held[sender] and all(self._is_independent(each.frame) for each in self._held[sender.other])
+
+    @abstractmethod
+    def _is_independent(self, frame: F) -> bool:
+        """Whether the effect of a frame does not depend on frames of the other peer, except those that it names."""
+
     def hold(self, sender: Peer, frame: F, ts_ns: int, is_by_proxy: bool = False) -> bool:
         """Hold a frame that was just seen; return `False` if the budget is exhausted."""
         if not self._budget.take(HELD_COST + frame.size):

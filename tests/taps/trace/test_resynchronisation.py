@@ -183,10 +183,10 @@ def conversation() -> list[Passed]:
     return passed
 
 
-def unknown_shares(missed: range, sender: Peer) -> Counter[str]:
+def unknown_shares(missed: range, sender: Peer, *, is_ordered: bool = True) -> Counter[str]:
     """Number of publishes, deliveries and replies of which the trace does not know outcome, queue or request."""
     passed = conversation()
-    traced = Traced(1)
+    traced = Traced(1, is_ordered=is_ordered)
     events = fed_without(traced.trace, passed, 0, {at for at in missed if passed[at].sender is sender})
     confirmed = sum(
         span.count
@@ -208,9 +208,10 @@ def unknown_shares(missed: range, sender: Peer) -> Counter[str]:
     return +found
 
 
+@pytest.mark.parametrize("is_ordered", [True, False])
 @pytest.mark.parametrize("start", [500, 501, 502, 503, 504, 505, 506, 507, 508])
-def test_missed_frames_of_the_broker_hide_no_more_than_their_own_answers(start: int) -> None:
-    unknown = unknown_shares(range(start, start + 30), SERVER)
+def test_missed_frames_of_the_broker_hide_no_more_than_their_own_answers(start: int, is_ordered: bool) -> None:
+    unknown = unknown_shares(range(start, start + 30), SERVER, is_ordered=is_ordered)
     assert unknown["queues"] == unknown["requests"] == 0
     assert unknown["publishes"] <= 5
     assert unknown["deliveries"] <= 1

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from amqproxy.amqp010.frame import Frame
+from amqproxy.amqp010.controls import SessionCompleted
+from amqproxy.amqp010.frame import CONTROL, Frame
 from amqproxy.peer import Peer
 from amqproxy.taps.trace.budget import Budget
 from amqproxy.taps.trace.held_frames import HeldFrame, HeldFrames
@@ -33,3 +34,6 @@ class EarlyFrames(HeldFrames[Frame]):
         if len(heads) == 2:
             return self._take(min(heads, key=lambda each: each[1].ts_ns)[0])
         return None
+
+    def _is_independent(self, frame: Frame) -> bool:
+        return frame.kind != CONTROL or frame.index == SessionCompleted.index

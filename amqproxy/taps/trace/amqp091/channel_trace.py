@@ -65,6 +65,8 @@ FROM_CLIENT = "from the client, which only a server sends"
 HEADER_SIZE = 14
 """Size in bytes of the fixed part of a content header. Section 4.2.6.1."""
 
+_SETTLEMENTS = (BasicAck, BasicNack, BasicReject)
+
 MISSING_OPEN = Missing(frozenset(("channel.open",)))
 """The channel.open that the broker's frames wait for on a channel that the client has not opened."""
 
@@ -271,8 +273,14 @@ class ChannelTrace(TracedChannel):
 
     def missing(self, sender: Peer, method: Method) -> Missing | None:
         """Return the methods that `method` answers, or is about, if not seen; `None` if seen, or if that is unknown."""
-        if not self._context.knows_client or (sender is CLIENT and not self._context.knows_start):
+        context = self._context
+        if not context.knows_client:
             return None
+        if (
+            sender is CLIENT and not context.knows_start
+        ):  # what it answers may have been missed, except later deliveries
+            is_settlement = isinstance(method, _SETTLEMENTS) and self._deliveries.knows_last
+            return self._missing_for_client(method) if is_settlement else None
         if isinstance(method, ChannelCloseOk):
             return self._life.missing_for_close_ok(sender)
         if sender is CLIENT:
@@ -298,7 +306,7 @@ class ChannelTrace(TracedChannel):
     def _missing_for_client(self, method: Method) -> Missing | None:
         if self._context.is_unread:
             return None
-        if isinstance(method, (BasicAck, BasicNack, BasicReject)):
+        if isinstance(method, _SETTLEMENTS):
             return self._deliveries.missing_for_settlement(method.delivery_tag)
         return self._requests.missing_for_reply(CLIENT, method) if method.name in ANSWERS else None
 
@@ -306,6 +314,7 @@ class ChannelTrace(TracedChannel):
         if sender is SERVER and self._knows_all_but_replies:
             self._contents.pop(SERVER, None)
             self._publishes.lose_broker(ts_ns)
+            self._deliveries.lose_broker()
             self._requests.lose_broker()
             self._context.lose_broker()
         elif sender is CLIENT and self._knows_all_but_requests:

@@ -48,6 +48,7 @@ class DeliveryTrace:
         "_transactions",
         "_unacked",
         "_unsure",
+        "knows_last",
     )
 
     def __init__(
@@ -64,6 +65,8 @@ class DeliveryTrace:
         self._ahead = 0
         """Highest tag that the client settled before its delivery was seen, since a gap."""
         self._recovering = 0
+        self.knows_last = True
+        """Whether the last delivery was seen: those with higher tags are still to come."""
 
     @property
     def unacked(self) -> int:
@@ -160,6 +163,7 @@ class DeliveryTrace:
                 latency_ns=latency,
             )
         )
+        self.knows_last = True
         if tag > self._last_tag:
             self._last_tag = tag
         if awaits is False:
@@ -305,6 +309,10 @@ class DeliveryTrace:
         if spans:
             self._report(Settlement.UNKNOWN, spans, ts_ns)
         return bool(spans)
+
+    def lose_broker(self) -> None:
+        """Note that deliveries were missed."""
+        self.knows_last = False
 
     def lose_client(self, ts_ns: int) -> None:
         """Report the open deliveries as unknown: their settlements may have been missed. Forget the consumers."""

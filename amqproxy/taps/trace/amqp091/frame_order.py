@@ -64,6 +64,15 @@ class FrameOrder(HeldFrames[Frame]):
             return self._take(SERVER)
         return None
 
+    def _is_independent(self, frame: Frame) -> bool:
+        if frame.kind != METHOD:
+            return True
+        try:
+            method = frame.method
+        except ProtocolError:
+            return False
+        return method.name not in _DEPENDENT_NAMES and getattr(method, "delivery_tag", 1) != 0
+
     def _waits(self, sender: Peer, frame: Frame) -> Missing | None:
         return self._missing(sender, frame) if frame.kind == METHOD else None
 
@@ -97,6 +106,10 @@ class FrameOrder(HeldFrames[Frame]):
 
 _LAST_NAMES = ("channel.close", "channel.close-ok", "connection.close", "connection.close-ok")
 """Methods after which their sender sends nothing that a frame may wait for, except close-ok."""
+
+
+_DEPENDENT_NAMES = frozenset(("channel.open", "basic.recover", "basic.recover-async", "tx.rollback", *_LAST_NAMES))
+"""Methods whose effect depends on the frames of the other peer before them."""
 
 
 def _name(frame: Frame) -> str:

@@ -149,19 +149,21 @@ def conversation() -> Passed:
     for peer in Peer:
         send(peer, SessionCommandPoint(command_id=0, command_offset=0))
     send(CLIENT, MessageSubscribe(queue="q", destination="d", accept_mode=0, acquire_mode=0))
-    number = 0
+    number = transferred = 0
     for count in range(MESSAGES):
         number += 1
         transfer, header = published()
         send(CLIENT, transfer, header=header, body=b"")
         send(SERVER, SessionCompleted(commands=ids((0, number))))
         send(SERVER, MessageTransfer(destination="d", accept_mode=0, acquire_mode=0), body=b"")
-        send(CLIENT, MessageAccept(transfers=ids(count)))
+        send(CLIENT, MessageAccept(transfers=ids(transferred)))
+        transferred += 1
         number += 1
         if count % 10 == 0:
             number += 1
             send(CLIENT, QueueQuery(queue="q"))
             send(SERVER, ExecutionResult(command_id=number, value=QueueQueryResult(queue="q")))
+            transferred += 1
     return passed
 
 
