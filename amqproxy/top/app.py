@@ -1,4 +1,4 @@
-"""The page in the terminal."""
+"""The screen in the terminal: a header, one of the lists or a page, the status, and the keys."""
 
 from __future__ import annotations
 
@@ -10,12 +10,14 @@ from typing import ClassVar
 from rich.text import Text
 from textual.app import App, ComposeResult
 from textual.binding import Binding, BindingType
+from textual.containers import ScrollableContainer
 from textual.widgets import DataTable, Footer, Input, Static, TabbedContent, TabPane
 
 from amqproxy.control import RequestError
+from amqproxy.top.connection_page import connection_page
 from amqproxy.top.proxy_source import Source
 from amqproxy.top.samples import Entry, Sample
-from amqproxy.top.views import VIEWS, View, overview, rows
+from amqproxy.top.views import MOST_ROWS, VIEWS, View, header, rows
 
 LEAST_WINDOW = 0.5
 """Minimum time between two compared samples, in seconds, since keys may trigger further queries."""
@@ -29,13 +31,39 @@ COURTESY = 5.0
 STYLE = """
 Screen { overflow: hidden; }
 TabbedContent, ContentSwitcher, TabPane { height: 1fr; }
-#overview { height: auto; padding: 0 1; }
+#header { height: 2; text-wrap: nowrap; }
+#page { display: none; height: 1fr; scrollbar-size: 1 1; }
+#page-text { width: auto; }
+.paged #page { display: block; }
+.paged TabbedContent { display: none; }
 #status { height: 1; padding: 0 1; color: $text-muted; }
 #status.lost { background: $error; color: $text; }
 #filter { display: none; height: 1; border: none; padding: 0 1; }
 #filter.shown { display: block; }
 DataTable { height: 1fr; }
 TabPane { padding: 0; }
+"""
+
+
+HELP = f"""\
+Keys of amqproxy top
+
+1 to 4      another list: connections, channels, consumers, topology
+↑ ↓         another row; ← → scroll to further columns
+Enter       open the connection of the row; Escape goes back
+s, S        sort by the next column, or by the one before; or click on a heading
+r           reverse the order
+/           filter: rows must contain each word; Escape shows all rows
+space       update at once
+q, Ctrl-C   quit
+
+client/s, server/s   bytes (of channels: messages) from either side per second
+unacked              deliveries that the client has not acknowledged
+unconfirmed          publishes that the broker has not confirmed
+confirm, ack, here   time from publish to confirm, delivery to ack, in the proxy
+late by              delay of the proxy's event loop
+
+Lists show the first {MOST_ROWS} rows in their order.
 """
 
 
@@ -54,13 +82,15 @@ class TopApp(App[None]):
     TITLE = "amqproxy top"
     ENABLE_COMMAND_PALETTE = False
     BINDINGS: ClassVar[list[BindingType]] = [
-        *[Binding(str(at), f"show({at})", view.title) for at, view in enumerate(VIEWS, 1)],
-        Binding("s", "sort(1)", "Sort by next"),
-        Binding("S", "sort(-1)", "previous"),
+        *[Binding(str(at), f"show({at})", view.title, show=False) for at, view in enumerate(VIEWS, 1)],
+        Binding("enter", "open", "Open", priority=True),
+        Binding("s", "sort(1)", "Sort"),
+        Binding("S", "sort(-1)", "Sort by the column before", show=False),
         Binding("r", "reverse", "Reverse"),
-        Binding("slash", "filter", "Filter"),
-        Binding("escape", "close_filter", "Clear", show=False, priority=True),
-        Binding("space", "refresh_now", "Refresh"),
+        Binding("slash", "filter", "Filter", key_display="/"),
+        Binding("escape", "leave", "Back", priority=True),
+        Binding("space", "refresh_now", "Refresh", show=False),
+        Binding("question_mark", "help", "Help", key_display="?"),
         Binding("q", "quit", "Quit"),
         Binding("ctrl+c", "quit", "Quit", show=False, priority=True),  # as in every other command
     ]
@@ -78,13 +108,17 @@ class TopApp(App[None]):
         self._sorting = {view.request: Sorting() for view in VIEWS}
         self._asking = asyncio.Lock()
         self._lost = ""
+        self._sessions: list[int | None] = []
+        self._opened: int | None = None
 
     def compose(self) -> ComposeResult:
-        yield Static(id="overview", markup=False)
+        yield Static(id="header", markup=False)
         with TabbedContent():
-            for view in VIEWS:
-                with TabPane(view.title, id=view.request):
+            for at, view in enumerate(VIEWS, 1):
+                with TabPane(f"{at} {view.title}", id=view.request):
                     yield DataTable[Text](id=f"table-{view.request}", cursor_type="row", zebra_stripes=True)
+        with ScrollableContainer(id="page"):
+            yield Static(id="page-text", markup=False)
         yield Static(id="status", markup=False)
         yield Input(placeholder="words that rows must contain; Escape shows all rows", id="filter")
         yield Footer()
@@ -114,18 +148,19 @@ class TopApp(App[None]):
             await asyncio.sleep(max(interval, COURTESY * (time.monotonic() - began)))
 
     async def refresh_view(self) -> None:
-        """Query the current list, and show it."""
+        """Query the lists that are shown, and show them."""
         async with self._asking:
-            view = self.view
+            views = [self.view] if self._opened is None else VIEWS[:3]
             try:
                 sample = Sample(await self._source.ask("stats"))
-                response = await self._source.ask(view.request)
+                responses = [await self._source.ask(view.request) for view in views]
             except RequestError as error:
                 self._lost = f"not connected: {error}"
             else:
                 self._lost = ""
                 self._keep(sample)
-                self._take(view, sample, response[view.request], response.get("left_out", 0))
+                for view, response in zip(views, responses, strict=True):
+                    self._take(view, sample, response[view.request], response.get("left_out", 0))
             self._show()
 
     def _keep(self, sample: Sample) -> None:
@@ -161,11 +196,33 @@ class TopApp(App[None]):
 
     def _show(self) -> None:
         if self._sample is not None:
-            self.query_one("#overview", Static).update("\n".join(overview(self._before, self._sample)))
+            lines = header(self._before, self._sample, self.size.width)
+            self.query_one("#header", Static).update("\n".join(lines))
         status = self.query_one("#status", Static)
         status.set_class(bool(self._lost), "lost")
         shown = self._show_rows(self.view)
         status.update(self._lost or shown)
+        if self._opened is not None:
+            self._show_page(self._page_of(self._opened))
+
+    def _page_of(self, session: int) -> str:
+        connections, channels, consumers = (
+            [entry for entry in self._entries.get(view.request, ()) if entry["session"] == session]
+            for view in VIEWS[:3]
+        )
+        if not connections:
+            return f"Connection {session} is not open, or not among those that the proxy lists."
+        return connection_page(connections[0], channels, consumers, time.time())
+
+    def _show_page(self, text: str) -> None:
+        self.query_one("#page-text", Static).update(Text(text, no_wrap=True))
+        if not self.screen.has_class("paged"):
+            self.screen.add_class("paged")
+            self.query_one("#page").focus()
+
+    def on_resize(self) -> None:
+        if self._sample is not None:  # before the first one, the lists may not be mounted
+            self._show()
 
     def _show_rows(self, view: View) -> str:
         """Show the rows of a list, keep the cursor on its row, and describe them."""
@@ -180,12 +237,13 @@ class TopApp(App[None]):
         table.clear()
         at = 0
         alike: Counter[str] = Counter()
-        for number, (identity, cells) in enumerate(found):
-            alike[repr(identity)] += 1  # redacted names may be equal
-            key = f"{identity!r} {alike[repr(identity)]}"
+        self._sessions = [row.session for row in found]
+        for number, row in enumerate(found):
+            alike[repr(row.key)] += 1  # redacted names may be equal
+            key = f"{row.key!r} {alike[repr(row.key)]}"
             texts = [
                 Text(cell, justify="right" if column.is_number else "left")
-                for column, cell in zip(view.columns, cells, strict=True)
+                for column, cell in zip(view.columns, row.cells, strict=True)
             ]
             table.add_row(*texts, key=key)
             if key == cursor:
@@ -212,6 +270,7 @@ class TopApp(App[None]):
     def action_show(self, number: int) -> None:
         """Show another list."""
         self.query_one(TabbedContent).active = VIEWS[number - 1].request
+        self._close_page()  # after that: a list that gets the focus becomes the active one
 
     def on_tabbed_content_tab_activated(self) -> None:
         self._table(self.view).focus()
@@ -248,18 +307,42 @@ class TopApp(App[None]):
         field.add_class("shown")
         field.focus()
 
-    def action_close_filter(self) -> None:
-        """Show all rows again."""
+    async def action_open(self) -> None:
+        """Open the connection of the row under the cursor; from the filter, go back to the list."""
+        table = self._table(self.view)
+        if self.screen.has_class("paged"):
+            return
+        if self.query_one("#filter").has_focus:
+            table.focus()
+        elif self._sessions:
+            self._opened = self._sessions[table.cursor_row]
+            if self._opened is None:
+                self._show_page("The client that declared this object is not known.")
+            else:
+                await self.refresh_view()
+
+    def action_help(self) -> None:
+        """Show the keys, and what the columns mean."""
+        self._opened = None
+        self._show_page(HELP)
+
+    def action_leave(self) -> None:
+        """Close the page, or show all rows again."""
+        if self.screen.has_class("paged"):
+            self._close_page()
+            return
         field = self.query_one("#filter", Input)
         field.value = ""
         field.remove_class("shown")
         self._table(self.view).focus()
 
+    def _close_page(self) -> None:
+        self._opened = None
+        self.screen.remove_class("paged")
+        self._table(self.view).focus()
+
     def on_input_changed(self) -> None:
         self._show()
-
-    def on_input_submitted(self) -> None:
-        self._table(self.view).focus()
 
     async def action_refresh_now(self) -> None:
         """Query now."""

@@ -5,17 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable, Hashable, Iterable
 from typing import NamedTuple
 
-from amqproxy.control.tables import (
-    CHANNELS,
-    CONNECTIONS,
-    CONSUMERS,
-    TOPOLOGY,
-    Column,
-    Entry,
-    age_text,
-    size_text,
-    time_text,
-)
+from amqproxy.control import tables
+from amqproxy.control.tables import Column, Entry, age_text, size_text, time_text
 from amqproxy.top.samples import Sample, Window, with_rates
 
 UNKNOWN = "-"
@@ -23,6 +14,9 @@ UNKNOWN = "-"
 
 MOST_ROWS = 500
 """Maximum number of rows shown, in sort order."""
+
+MOST_CELL = 24
+"""Characters of a text that a list shows; a connection's page has all of it."""
 
 
 def rate_text(rate: float | None) -> str:
@@ -65,33 +59,40 @@ class View(NamedTuple):
         return with_rates(before, after, seconds, key=self.key, counted=self.counted)
 
 
+def first(columns: Iterable[Column], *headings: str) -> tuple[Column, ...]:
+    """Return columns with those of these headings first: what a terminal of 80 columns shows without scrolling."""
+    others = {column.heading: column for column in columns}
+    return (*[others.pop(heading) for heading in headings], *others.values())
+
+
+CHANNELS = first(
+    (*tables.CHANNELS, _rate("client/s", "client", rate_text), _rate("server/s", "server", rate_text)),
+    *("session", "channel", "name", "unacked", "unconfirmed", "client/s", "server/s", "prefetch", "user", "state"),
+)
+
 VIEWS = (
     View(
         "connections",
-        (
-            *CONNECTIONS[:-3],
-            _rate("client/s", "client", byte_rate_text),
-            _rate("server/s", "server", byte_rate_text),
-            *CONNECTIONS[-3:],
+        first(
+            (
+                *tables.CONNECTIONS,
+                _rate("client/s", "client", byte_rate_text),
+                _rate("server/s", "server", byte_rate_text),
+            ),
+            *("session", "name", "user", "state", "client/s", "server/s", "channels", "consumers", "client", "vhost"),
         ),
         lambda entry: entry["session"],
         "bytes",
     ),
+    View("channels", CHANNELS, lambda entry: (entry["session"], entry["channel"]), "messages"),
     View(
-        "channels",
-        (
-            *CHANNELS[:-1],
-            _rate("client/s", "client", rate_text),
-            _rate("server/s", "server", rate_text),
-            CHANNELS[-1],
-        ),
-        lambda entry: (entry["session"], entry["channel"]),
-        "messages",
+        "consumers",
+        first(tables.CONSUMERS, "session", "channel", "queue", "name", "prefetch", "no ack", "user"),
+        lambda entry: (entry["session"], entry["channel"], entry["consumer_tag"]),
     ),
-    View("consumers", CONSUMERS, lambda entry: (entry["session"], entry["channel"], entry["consumer_tag"])),
     View(
         "topology",
-        TOPOLOGY,
+        first(tables.TOPOLOGY, "kind", "name", "type, or routing key", "state", "consumers", "by"),
         lambda entry: tuple(
             str(entry.get(name))
             for name in (
@@ -103,8 +104,19 @@ VIEWS = (
 )
 
 
-Row = tuple[Hashable, list[str]]
-"""Identity of an entry, and its cells as texts."""
+def session_of(entry: Entry) -> int | None:
+    """Return the session of an entry, or of the client that deleted or declared an object; `None` if not known."""
+    actor = entry.get("deleted_by") or entry.get("declared_by") or {}
+    session: int | None = entry.get("session", actor.get("session"))
+    return session
+
+
+class Row(NamedTuple):
+    """A row: the identity of its entry, its cells as texts, and the session that it belongs to, if that is known."""
+
+    key: Hashable
+    cells: list[str]
+    session: int | None
 
 
 def rows(view: View, entries: Iterable[Entry], *, sort: int, is_reversed: bool, filter: str) -> list[Row]:
@@ -118,11 +130,12 @@ def rows(view: View, entries: Iterable[Entry], *, sort: int, is_reversed: bool, 
         cells = [column.text(column.value(entry)) for column in view.columns]
         line = "  ".join(cells).lower()
         if all(word in line for word in words):
-            found.append((view.columns[sort].value(entry), view.key(entry), cells))
+            shown = [cell if len(cell) <= MOST_CELL else f"{cell[: MOST_CELL - 1]}…" for cell in cells]
+            found.append((view.columns[sort].value(entry), Row(view.key(entry), shown, session_of(entry))))
     known = [each for each in found if each[0] is not None]
     unknown = [each for each in found if each[0] is None]
     known.sort(key=lambda each: (_rank(each[0]), each[0] if _rank(each[0]) == 0 else str(each[0])), reverse=is_reversed)
-    return [(key, cells) for _, key, cells in (known + unknown)[:MOST_ROWS]]
+    return [row for _, row in (known + unknown)[:MOST_ROWS]]
 
 
 def _rank(value: object) -> int:
@@ -130,51 +143,62 @@ def _rank(value: object) -> int:
     return 0 if isinstance(value, (int, float)) else 1
 
 
-def overview(before: Sample | None, after: Sample) -> list[str]:
-    """Return lines about the whole proxy: its process, rates, and latencies since the sample before."""
+def header(before: Sample | None, after: Sample, width: int) -> list[str]:
+    """Return two lines about the whole proxy, what matters first: state, and rates and latencies since `before`.
+
+    Each has as many items as fit `width`.
+    """
     process, window = after.process, Window(before, after)
     lag = process["lag"]
-    lines = [
-        f"amqproxy {process['version']}  process {process['pid']}  up for {age_text(process['uptime'])}  "
-        f"late by {time_text(lag['now'])} (at most {time_text(lag['most'])})",
-        "now:  " + "  ".join(_counts(after)),
-    ]
-    rates = [(name, window.rate(metric)) for name, metric in _RATES]
-    lines.append("per second:  " + "  ".join(f"{name} {rate_text(rate) or UNKNOWN}" for name, rate in rates))
-    latencies = []
-    for name, metric in _LATENCIES:
-        shares = [time_text(window.quantile(metric, share)) or UNKNOWN for share in (0.5, 0.95, 0.99)]
-        latencies.append(f"{name} {' / '.join(shares)}")
-    lines.append("p50 / p95 / p99:  " + "   ".join(latencies))
-    return lines
+    state = [f"up {age_text(process['uptime'])}"]
+    for name, metric in _COUNTS:
+        value = after.total(metric)
+        if value is not None and (value or name not in _TROUBLES):
+            state.append(f"{name} {value:,.0f}")
+    state.append(f"late by {time_text(lag['now'])} (at most {time_text(lag['most'])})")
+    state.append(f"amqproxy {process['version']}, process {process['pid']}")
+    flow = []
+    for name, metric in _RATES:
+        rate = window.rate(metric)
+        if rate or name not in _TROUBLES:
+            flow.append(f"{name} {rate_text(rate) or UNKNOWN}/s")
+    for share in (0.99, 0.95, 0.5):
+        for name, metric in _LATENCIES:
+            latency = time_text(window.quantile(metric, share)) or UNKNOWN
+            flow.append(f"{name} p{share * 100:.0f} {latency}")
+    return [_fitting(state, width), _fitting(flow, width)]
+
+
+def _fitting(items: Iterable[str], width: int) -> str:
+    """Join the first items that fit one line."""
+    line = ""
+    for item in items:
+        longer = f"{line}  {item}" if line else item
+        if len(longer) > width:
+            break
+        line = longer
+    return line
 
 
 _COUNTS = (
-    ("connections", "amqproxy_connections"),
-    ("pumped", "amqproxy_connections_pumped"),
     ("blocked", "amqproxy_connections_blocked"),
+    ("connections", "amqproxy_connections"),
     ("channels", "amqproxy_channels"),
     ("consumers", "amqproxy_consumers"),
     ("unacked", "amqproxy_messages_unacked"),
     ("unconfirmed", "amqproxy_messages_unconfirmed"),
+    ("pumped", "amqproxy_connections_pumped"),
 )
 _RATES = (
-    ("published", "amqproxy_messages_published_total"),
-    ("confirmed", "amqproxy_messages_confirmed_total"),
     ("returned", "amqproxy_messages_returned_total"),
-    ("delivered", "amqproxy_messages_delivered_total"),
-    ("acked", "amqproxy_messages_acked_total"),
     ("requeued", "amqproxy_messages_requeued_total"),
+    ("published", "amqproxy_messages_published_total"),
+    ("delivered", "amqproxy_messages_delivered_total"),
 )
+_TROUBLES = frozenset({"blocked", "returned", "requeued"})
+"""Items that are shown, and then first, only if they are not 0."""
 _LATENCIES = (
-    ("publish → confirm", "amqproxy_publish_confirm_seconds"),
-    ("deliver → ack", "amqproxy_delivery_ack_seconds"),
+    ("confirm", "amqproxy_publish_confirm_seconds"),
+    ("ack", "amqproxy_delivery_ack_seconds"),
     ("here", "amqproxy_relay_seconds"),
 )
-
-
-def _counts(sample: Sample) -> Iterable[str]:
-    for name, metric in _COUNTS:
-        value = sample.total(metric)
-        if value is not None:
-            yield f"{name} {value:,.0f}"

@@ -9,7 +9,7 @@ from itertools import pairwise
 from textual.pilot import Pilot
 from textual.widgets import DataTable, Footer, Input, Static, TabbedContent
 
-from amqproxy.top.app import TopApp
+from amqproxy.top.app import HELP, TopApp
 from tests.top.fake_source import FakeSource, connection
 
 Play = Callable[[TopApp, Pilot[None]], Awaitable[None]]
@@ -52,7 +52,7 @@ def test_connections_and_their_rates() -> None:
     async def script(app: TopApp, pilot: Pilot[None]) -> None:
         assert first_cells(app) == ["1", "2", "3"]
         assert "3 of 3 connections, by session" in text(app, "status")
-        assert text(app, "overview").startswith("amqproxy 1.2  process 7")
+        assert text(app, "header").startswith("up 1 s  late by 200 µs")
         source.responses["connections"] = [connection(1, bytes={"client": 3500, "server": 0})]
         await pilot.press("space")
         [row] = table(app)
@@ -69,7 +69,7 @@ def test_rates_are_of_half_a_second_at_least() -> None:
             source.time, source.values["amqproxy_messages_published_total"] = time - 1.0, count
             await pilot.press("space")
             if time > 11.0:
-                assert "published 100" in text(app, "overview")
+                assert "published 100/s" in text(app, "header")
 
     play(source, script)
 
@@ -94,7 +94,7 @@ def test_sorting_with_the_mouse() -> None:
         await pilot.click("#table-connections", offset=(3, 0))
         assert first_cells(app) == ["3", "2", "1"]
         await pilot.click("#table-connections", offset=(14, 0))
-        assert "by client" in text(app, "status")
+        assert "by name" in text(app, "status")
 
     play(two_users(), script)
 
@@ -136,11 +136,11 @@ def test_the_other_lists() -> None:
 
     async def script(app: TopApp, pilot: Pilot[None]) -> None:
         await pilot.press("2", "space")
-        assert table(app) == [["1", "1", "bob", "/", "open", "tx", "5", "0", "1", "1", "2"]]
+        assert table(app) == [["1", "1", "5", "bob", "open", "/", "tx", "0", "1", "1", "2"]]
         await pilot.press("3", "space")
-        assert table(app) == [["1", "1", "bob", "/", "q", "t", "yes", "5"]]
+        assert table(app) == [["1", "1", "q", "5", "yes", "bob", "/", "t"]]
         await pilot.press("4", "space")
-        assert table(app) == [["queue", "/", "q", "durable", "declared", "1"]]
+        assert table(app) == [["queue", "q", "durable", "declared", "1", "/"]]
         await pilot.press("1")
         assert app.query_one(TabbedContent).active == "connections"
         assert len(table(app)) == 3
@@ -183,7 +183,7 @@ def test_a_proxy_that_goes_and_comes_again() -> None:
         assert not app.query_one("#status").has_class("lost")
         [row] = table(app)
         assert not [cell for cell in row if cell.endswith("/s")]
-        assert "up for 11 s" in text(app, "overview")
+        assert "up 11 s" in text(app, "header")
 
     play(source, script)
 
@@ -232,7 +232,7 @@ def test_all_of_it_is_on_a_small_screen() -> None:
     async def script(app: TopApp, pilot: Pilot[None]) -> None:
         await pilot.resize_terminal(80, 24)
         await pilot.press("slash")
-        regions = [app.query_one(f"#{name}").region for name in ("overview", "table-connections", "status", "filter")]
+        regions = [app.query_one(f"#{name}").region for name in ("header", "table-connections", "status", "filter")]
         regions.append(app.query_one(Footer).region)
         assert regions[0].y == 0
         assert all(one.bottom <= other.y for one, other in pairwise(regions))
@@ -253,7 +253,8 @@ def test_ctrl_c_ends_it_also_while_a_filter_is_typed() -> None:
 
 
 def test_objects_whose_names_are_redacted_are_rows_of_their_own() -> None:
-    queue = {"kind": "queue", "vhost": "/", "name": "***", "state": "declared", "declared_by": None, "arguments": {}}
+    queue: dict[str, object] = {"kind": "queue", "vhost": "/", "name": "***", "state": "declared", "arguments": {}}
+    queue["declared_by"] = None
     source = FakeSource(connections=[], topology=[queue, queue])
 
     async def script(app: TopApp, pilot: Pilot[None]) -> None:
@@ -262,3 +263,61 @@ def test_objects_whose_names_are_redacted_are_rows_of_their_own() -> None:
         assert app.query_one("#table-topology", DataTable).cursor_row == 1
 
     play(source, script)
+
+
+def test_enter_opens_the_connection_of_a_row() -> None:
+    source = two_users()
+    consumer = {"session": 2, "channel": 1, "user": "alice", "vhost": "/", "name": "", "queue": "orders"}
+    consumer |= {"consumer_tag": "t", "no_ack": False, "exclusive": False, "prefetch": 5, "arguments": {}}
+    source.responses["consumers"] = [consumer]
+
+    async def script(app: TopApp, pilot: Pilot[None]) -> None:
+        await pilot.press("down", "enter")
+        page = text(app, "page-text")
+        assert page.startswith("Connection 2\n")
+        assert "alice" in page
+        assert "No channels" in page
+        assert "orders" in page
+        assert not app.query_one(TabbedContent).display
+        source.responses["connections"] = [connection(1)]
+        await pilot.press("space")
+        assert "Connection 2 is not open" in text(app, "page-text")
+        await pilot.press("escape")
+        assert app.query_one(TabbedContent).display
+        assert app.focused is app.query_one("#table-connections")
+        await pilot.press("3", "space", "enter")
+        assert "Connection 2 is not open" in text(app, "page-text")
+        await pilot.press("1", "space")
+        assert first_cells(app) == ["1"]
+
+    play(source, script)
+
+
+def test_an_object_whose_client_is_not_known() -> None:
+    queue: dict[str, object] = {
+        "kind": "queue",
+        "vhost": "/",
+        "name": "q",
+        "state": "used",
+        "declared_by": None,
+        "arguments": {},
+    }
+
+    async def script(app: TopApp, pilot: Pilot[None]) -> None:
+        await pilot.press("enter")  # no row, nothing to open
+        assert app.query_one(TabbedContent).display
+        await pilot.press("4", "space", "enter")
+        assert "not known" in text(app, "page-text")
+
+    play(FakeSource(connections=[], topology=[queue]), script)
+
+
+def test_help() -> None:
+    async def script(app: TopApp, pilot: Pilot[None]) -> None:
+        await pilot.press("question_mark", "space")
+        assert text(app, "page-text").startswith("Keys of amqproxy top")
+        assert max(map(len, HELP.splitlines())) <= 80
+        await pilot.press("enter", "escape")
+        assert len(table(app)) == 3
+
+    play(two_users(), script)
