@@ -34,9 +34,14 @@ class FrameSelection(Selection):
     """Selects frames from entries that are passed in order."""
 
     def __init__(
-        self, filter: str | None = None, place: Place | None = None, client_of: ClientOf = named_client
+        self,
+        filter: str | None = None,
+        place: Place | None = None,
+        client_of: ClientOf = named_client,
+        *,
+        faults: bool = False,
     ) -> None:
-        super().__init__(filter, place, client_of)
+        super().__init__(filter, place, client_of, faults=faults)
         self._streams: dict[int, _Stream | _Amqp010Stream] = {}
 
     @property
@@ -84,11 +89,13 @@ class FrameSelection(Selection):
         return self._filtered(entry, chosen, after) if is_filtered else [chosen]
 
     def _select_other(self, entry: RingEntry, decoded: Decoded, after: int) -> list[Selected]:
-        """Select rows that are not frames; a filter shows undecodable bytes, like `decode` does."""
+        """Select rows that are not frames: a filter selects undecodable bytes only with the faults."""
         if isinstance(decoded, StreamEnded):
             self._streams.pop(decoded.stream, None)
             return []
-        if entry.seq <= after or (self._filter is not None and not isinstance(decoded, SkippedBytes)):
+        if entry.seq <= after or (
+            self._filter is not None and not (self._faults and isinstance(decoded, SkippedBytes))
+        ):
             return []
         channel = self._place.channel
         if channel is not None and getattr(decoded, "channel", None) != channel:

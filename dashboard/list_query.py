@@ -14,6 +14,7 @@ class ListQuery(msgspec.Struct, frozen=True, kw_only=True):
     """
 
     filter: str | None = None
+    faults: bool = False
     place: Place = Place()
     before: int | None = None
     after: int | None = None

@@ -12,6 +12,7 @@ from amqproxy.amqp091.properties import NO_PROPERTIES
 from amqproxy.amqp091.transitions import CLIENT, SERVER, Peer
 from amqproxy.taps.findings.finding import Finding
 from amqproxy.taps.message_record import MessageRecord
+from amqproxy.taps.record import encoded
 from amqproxy.taps.trace.events import (
     CommandMethod,
     MessageDelivered,
@@ -22,12 +23,16 @@ from amqproxy.taps.trace.events import (
     RequestSent,
     RequestUnanswered,
 )
+from dashboard.missing_frames import MissingFrames
 
 MAX_ROWS = 200_000
 """Maximum number of rows in a ring."""
 
 FINDING = "finding"
 """The type of a row that is a finding."""
+
+GAP = "gap"
+"""The type of a row for frames of all connections that were lost."""
 
 ROW_COST = 512
 """Approximate bytes of a row besides its JSON."""
@@ -148,6 +153,19 @@ class MessageRing:
             self.size -= self.rows.pop(self.first_seq).cost
             self.first_seq += 1
         return row
+
+    def append_gap(self, missing: MissingFrames, frame: int) -> MessageRow:
+        """Append one row for frames that were lost, of however many connections."""
+        record = MessageRecord(
+            ts_ns=missing.ts_ns,
+            stream=missing.stream,
+            connection="",
+            type=GAP,
+            outcome="unknown",
+            reason=missing.reason,
+        )
+        shown = {} if missing.count is None else {**msgspec.to_builtins(record), "count": missing.count}
+        return self.append(record, frame, shown=encoded(shown) if shown else b"")
 
     def snapshot(self) -> list[MessageRow]:
         """Return all rows as a list that a thread may read."""

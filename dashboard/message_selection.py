@@ -4,18 +4,17 @@ from __future__ import annotations
 
 from amqproxy.rules.message_filter import MessageFilter
 from amqproxy.taps.message_recorder import NORMAL_CODES
-from dashboard.message_ring import FINDING, MessageRow
+from dashboard.message_ring import FINDING, GAP, MessageRow
 from dashboard.selection import Selection
 
 
 class MessageSelection(Selection):
-    """Selects messages; findings are not filtered.
-
-    Like `decode --messages`, it always selects abnormal closes and other records without a command.
-    """
+    """Selects messages and findings."""
 
     def shows(self, row: MessageRow) -> bool:
         """Whether the message or finding is selected."""
+        if row.type == GAP:
+            return True
         place = self._place
         if place.channel is not None and (row.channel or 0) != place.channel:
             return False
@@ -25,7 +24,7 @@ class MessageSelection(Selection):
             return True
         content = row.content
         if content is None:
-            return _is_always_shown(row)
+            return self._faults and _is_fault(row)
         client = self._client_of(row.stream, row.connection, row.frame)
         return MessageFilter(self._filter, client).selects(
             content.sender,
@@ -39,7 +38,7 @@ class MessageSelection(Selection):
         )
 
 
-def _is_always_shown(row: MessageRow) -> bool:
+def _is_fault(row: MessageRow) -> bool:
     if row.type in ("connection", "channel"):
         return row.outcome == "closed" and row.code not in NORMAL_CODES
     return True

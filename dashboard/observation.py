@@ -21,6 +21,7 @@ from amqproxy.capture.decoded import (
     SkippedBytes,
     StreamEnded,
 )
+from amqproxy.capture.unreadable_bytes import MISSING
 from amqproxy.taps.findings.finding import Finding
 from amqproxy.taps.findings.process_inspector import ProcessInspector
 from amqproxy.taps.message_record import MessageRecord
@@ -89,6 +90,7 @@ class Observation:
         self.errors = ErrorLog()
         self.topology = None if is_live else TracedTopology()
         """Topology of a capture; `None` for a proxy, which knows it."""
+        self._is_live = is_live
         self._settings = msgspec.structs.replace(_SETTINGS, is_ordered=is_live)
         self._budget = PendingBudget(OPEN_MEMORY)
         self._inspector = ProcessInspector()
@@ -100,9 +102,10 @@ class Observation:
     def take(self, entry: RingEntry) -> None:
         """Observe the traffic of one ring entry."""
         decoded = entry.fresh()
-        if isinstance(decoded, MissingFrames):
-            return  # each connection has its own skipped bytes
         self._frame = max(0, entry.seq + entry.count - 1)
+        if isinstance(decoded, MissingFrames):
+            self.messages.append_gap(decoded, self._frame)
+            return  # each connection has its own skipped bytes
         self.flows.seconds.take(decoded.ts_ns)
         self.connections.take(decoded, entry.seq, entry.count)
         if isinstance(decoded, Amqp091DecodedFrames):
@@ -123,7 +126,7 @@ class Observation:
         observers, self._observers = self._observers, {}
         for observer in observers.values():
             for peer in Peer:
-                self._keep(observer.gap(peer, now_ns, reason))
+                self._keep_after_gap(observer.gap(peer, now_ns, reason))
         self._numbers.clear()
 
     def finish(self, now_ns: int) -> None:
@@ -162,6 +165,8 @@ class Observation:
             case DecodedProtocolHeader():
                 if decoded.sender == CLIENT:
                     observer.feed_protocol_header(decoded.ts_ns)
+            case SkippedBytes() if self._is_live and decoded.reason == MISSING:
+                self._keep_after_gap(observer.gap(Peer(decoded.sender), decoded.ts_ns, decoded.reason))
             case SkippedBytes():
                 is_other_whole = decoded.is_other_whole
                 sender = Peer(decoded.sender)
@@ -205,6 +210,10 @@ class Observation:
                 row = self.messages.append(report, self._frame, self._contents.take(report))
                 self.errors.take_record(party, report, row.frame)
         self._contents.forget_requests()
+
+    def _keep_after_gap(self, reports: Sequence[Report]) -> None:
+        """Keep the reports of one connection after a gap, which has one row for all connections already."""
+        self._keep([each for each in reports if not (isinstance(each, MessageRecord) and each.type == "error")])
 
     def _with_rows(self, finding: Finding) -> bytes:
         """Encode a finding, with the rows of its evidence's frames in `seq` where known; b"" without evidence."""

@@ -88,7 +88,7 @@ class ProxySource(Source):
                 self._is_following = False
                 self.observed.note_gap(time.time_ns(), LOST)
                 self._note_missing()
-                self.ring.append(MissingFrames(time.time_ns(), None, LOST))
+                self._note_gap(MissingFrames(time.time_ns(), None, LOST))
                 self.ring.notify()
             self.become(SourceState.CONNECTING if self._process is None else SourceState.RETRYING, reason)
             pause = FIRST_PAUSE if time.monotonic() - began > LONGEST_PAUSE else min(2 * pause, LONGEST_PAUSE)
@@ -136,7 +136,11 @@ class ProxySource(Source):
         missing, self._missing = self._missing, 0
         if missing:
             self.observed.flows.seconds.lose()
-            self.ring.append(MissingFrames(time.time_ns(), missing, TOO_MUCH))
+            self._note_gap(MissingFrames(time.time_ns(), missing, TOO_MUCH))
+
+    def _note_gap(self, missing: MissingFrames) -> None:
+        """Append one row for lost frames of all connections to the frames and to the messages."""
+        self.observed.take(self.ring.append(missing))
 
     async def _greet(self, client: AsyncControlClient) -> None:
         """Ask the proxy for its version, requests and listeners, and detect whether it was restarted."""

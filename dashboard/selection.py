@@ -53,16 +53,24 @@ class Place(msgspec.Struct, frozen=True, kw_only=True):
 class Selection:
     """A filter and a place; `ValueError` if the filter is invalid.
 
-    Rows on which the evaluation of the filter fails are selected; `take_warning` says so.
+    Faults are rows without a command, such as abnormal closes and undecodable bytes: a filter selects them only with
+    `faults`. A gap in the traffic of all connections is always selected. Rows on which the evaluation of the filter
+    fails are selected; `take_warning` says so.
     """
 
     def __init__(
-        self, filter: str | None = None, place: Place | None = None, client_of: ClientOf = named_client
+        self,
+        filter: str | None = None,
+        place: Place | None = None,
+        client_of: ClientOf = named_client,
+        *,
+        faults: bool = False,
     ) -> None:
         self._warnings: list[str] = []
         self._filter: Filter | None = viewer_filter(filter, self._warnings.append) if filter else None
         self._place = place or Place()
         self._client_of = client_of
+        self._faults = faults
 
     def take_warning(self) -> str | None:
         """Return, once, why the filter fails on some rows; `None` while it has not failed."""

@@ -55,6 +55,7 @@ class ViewRequest(msgspec.Struct, frozen=True, tag_field="type", tag="view"):
     source: int
     what: Literal["frames", "messages", "findings"] = "frames"
     filter: str | None = None
+    faults: bool = False
     connection: str | None = None
     channel: int | None = None
     after: int | None = None
@@ -202,11 +203,11 @@ class Viewer:
         observed, after, credit, age = source.observed, request.after, request.credit, request.max_age
         client_of = observed.connections.client_of
         if request.what == "frames":
-            frames = FrameSelection(request.filter, place, client_of)
+            frames = FrameSelection(request.filter, place, client_of, faults=request.faults)
             return FrameView(
                 source.ring, source.shared_rows, frames, after, credit=credit, max_age=age, clock=self._clock
             )
-        chosen = MessageSelection(request.filter, place, client_of)
+        chosen = MessageSelection(request.filter, place, client_of, faults=request.faults)
         ring = observed.messages if request.what == "messages" else observed.findings
         return MessageView(ring, chosen, after, credit=credit, max_age=age, clock=self._clock)
 

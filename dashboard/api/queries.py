@@ -30,6 +30,7 @@ Channel = Annotated[int | None, Query(ge=0, le=65535)]
 def list_query(
     source: SourceOf,
     filter: Text = None,
+    faults: bool = False,
     connection: Text = None,
     channel: Channel = None,
     before: Seq = None,
@@ -43,6 +44,7 @@ def list_query(
     first_ns = ring.entries[ring.first].ts_ns if ring.entries else 0
     return ListQuery(
         filter=filter or None,
+        faults=faults,
         place=Place(connection=connection or None, channel=channel),
         before=before,
         after=after,
@@ -70,7 +72,7 @@ def time_ns(name: str, text: str | None, first_ns: int) -> int | None:
 def frame_selection(source: Source, query: ListQuery) -> FrameSelection:
     """Return the selection of frames for a query; `Problem` if its filter is invalid."""
     try:
-        return FrameSelection(query.filter, query.place, source.observed.connections.client_of)
+        return FrameSelection(query.filter, query.place, source.observed.connections.client_of, faults=query.faults)
     except TextError as error:
         raise Problem(400, str(error), at=error.at) from None
 
@@ -78,6 +80,6 @@ def frame_selection(source: Source, query: ListQuery) -> FrameSelection:
 def message_selection(source: Source, query: ListQuery) -> MessageSelection:
     """Return the selection of messages for a query; `Problem` if its filter is invalid."""
     try:
-        return MessageSelection(query.filter, query.place, source.observed.connections.client_of)
+        return MessageSelection(query.filter, query.place, source.observed.connections.client_of, faults=query.faults)
     except TextError as error:
         raise Problem(400, str(error), at=error.at) from None

@@ -13,6 +13,7 @@ from typing import Any
 import pytest
 from structlog.testing import capture_logs
 
+from amqproxy.capture.unreadable_bytes import MISSING
 from amqproxy.control import RequestError
 from amqproxy.taps.observer import Observer
 from amqproxy.taps.record import encoded
@@ -22,6 +23,8 @@ from dashboard.feed_pace import FRESH
 from dashboard.frame_query import find
 from dashboard.frame_selection import FrameSelection
 from dashboard.list_query import ListQuery
+from dashboard.message_query import find_messages
+from dashboard.message_selection import MessageSelection
 from dashboard.missing_frames import MissingFrames
 from dashboard.proxy_requests import ProxyRequests
 from dashboard.proxy_source import ProxySource
@@ -140,6 +143,33 @@ def test_what_was_lost_is_one_row_and_a_gap_in_each_connection(tmp_path: Path, m
             assert gaps == [(1, "client"), (2, "client")]
         await until(lambda: rows()[-1]["type"] == "gap")
         assert rows()[-1]["reason"] == proxy_source.LOST
+
+    played(tmp_path, test)
+
+
+def test_a_gap_is_one_row_of_messages_whatever_the_filter(tmp_path: Path) -> None:
+    async def test(proxy: FakeProxy, source: ProxySource) -> None:
+        def gaps(filter: str | None = None) -> list[int | None]:
+            messages = source.observed.messages.snapshot()
+            found = find_messages(messages, MessageSelection(filter, Place(connection="1")), ListQuery()).rows
+            return [
+                row.get("count")
+                for row in map(json.loads, found)
+                if row["type"] == "gap" or row.get("reason") == MISSING
+            ]
+
+        async with proxy.running():
+            await until(lambda: source.state is SourceState.LIVE)
+            for session in (1, 2, 3):
+                proxy.passes(session, OPEN)
+            proxy.send({"event": "lost", "count": 6})
+            for session in (1, 2, 3):
+                proxy.loses(session, 2)
+                proxy.passes(session, OPEN)
+            await until(lambda: source.ring.next_seq == 7)
+            for filter in (None, "method == 'basic.ack'"):
+                assert gaps(filter) == [6]
+        await until(lambda: gaps("method == 'basic.ack'") == [6, None])
 
     played(tmp_path, test)
 

@@ -32,6 +32,19 @@ test('it has what an array has, however rows come', () => {
   }
 })
 
+test('rows that come late are put in their order, each once', () => {
+  const ring = new Ring<number>(6)
+  const itself = (row: number) => row
+  ring.merge([3, 1], itself)
+  ring.merge([8, 5], itself)
+  expect(rows(ring)).toEqual([1, 3, 5, 8])
+  ring.merge([4, 9, 5], itself)
+  expect(rows(ring)).toEqual([1, 3, 4, 5, 8, 9])
+  ring.merge([2, 10], itself)
+  expect(rows(ring)).toEqual([3, 4, 5, 8, 9, 10])
+  expect(ring.dropped).toBe(2)
+})
+
 test('older rows go in front, as many as there is room for', () => {
   const ring = new Ring<number>(4)
   ring.push([7, 8])

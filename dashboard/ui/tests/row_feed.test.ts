@@ -2,7 +2,7 @@ import { afterEach, beforeEach, expect, test, vi } from 'vitest'
 import type { Arrival, LiveSocket } from '../src/live/live_socket'
 import { type Numbered, PAGE, RowFeed } from '../src/live/row_feed'
 
-const ALL = { source: 0, filter: '', start: null, end: null }
+const ALL = { source: 0, filter: '', faults: false, start: null, end: null }
 
 /** A server that has rows from 0 on; every third has the filter `third`. In one answer it looks at `patience` rows. */
 class Server {

@@ -3,7 +3,7 @@ import { fieldAt, fieldLines } from '../src/text/field_lines'
 import { both, connectionFilter, filterFor } from '../src/text/filters'
 import { bytes, count, duration, seconds, short } from '../src/text/numbers'
 import { frameSummary, isGap, messageSummary, outcomeMood, outcomeText } from '../src/text/summaries'
-import { parseTime, rangeAround } from '../src/text/times'
+import { clock, parseTime, rangeAround } from '../src/text/times'
 
 test('numbers are short', () => {
   expect([0, 7, 9.87, 12.345, 999, 999.7, 1000, 12_345, 2_500_000].map(short)).toEqual([
@@ -89,9 +89,12 @@ test('a byte belongs to the deepest field around it', () => {
 })
 
 test('times are of the day that is looked at', () => {
-  const near = new Date(2026, 10, 22, 12, 0, 0).getTime() * 1e6
-  expect(parseTime('12:34:56.5', near)).toBe(new Date(2026, 10, 22, 12, 34, 56, 500).getTime() * 1e6)
-  expect(parseTime('9:05', near)).toBe(new Date(2026, 10, 22, 9, 5).getTime() * 1e6)
+  const near = Date.UTC(2026, 10, 22, 12, 0, 0) * 1e6
+  expect(parseTime('12:34:56.5', near)).toBe(Date.UTC(2026, 10, 22, 12, 34, 56, 500) * 1e6)
+  expect(parseTime('9:05', near)).toBe(Date.UTC(2026, 10, 22, 9, 5) * 1e6)
+  expect(parseTime('2026-11-22 12:34:56', near)).toBe(Date.UTC(2026, 10, 22, 12, 34, 56) * 1e6)
+  expect(parseTime('2026-11-22T12:34:56+01:00', near)).toBe(Date.UTC(2026, 10, 22, 11, 34, 56) * 1e6)
+  expect(clock(near)).toBe('12:00:00.000000')
   expect(parseTime('soon', near)).toBeNull()
 })
 

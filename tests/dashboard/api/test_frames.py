@@ -87,6 +87,17 @@ def test_a_query(dashboard: Dashboard, query: str, seqs: list[int], has_more: bo
     assert ([row["seq"] for row in found["rows"]], found["has_more"]) == (seqs, has_more)
 
 
+@pytest.mark.parametrize(
+    ("capture", "what", "faults"),
+    [("channel-error", "messages", ["channel"]), ("kombu-table.broken", "frames", ["error"])],
+)
+def test_a_filter_shows_faults_only_on_demand(dashboard: Dashboard, capture: str, what: str, faults: list[str]) -> None:
+    client = dashboard(capture)
+    rows = f"/api/v1/sources/0/{what}?filter=method=='basic.recover'"
+    assert client.get(rows).json()["rows"] == []
+    assert [row["type"] for row in client.get(f"{rows}&faults=true").json()["rows"]] == faults
+
+
 @pytest.mark.parametrize("what", ["frames", "messages"])
 def test_what_comes_while_rows_are_looked_for_is_not_said_to_have_been_looked_at(
     dashboard: Dashboard, what: str, monkeypatch: pytest.MonkeyPatch

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 import subprocess
 import sys
 from pathlib import Path
@@ -160,6 +161,11 @@ def test_a_large_message_has_its_rows(stage: Stage, page: WatchedPage) -> None:
         expect(publish).to_contain_text("→ large")
         expect(publish).to_contain_text("10.0 MiB")
         expect(page.page.get_by_role("row").filter(has_text="auto-acked")).to_contain_text("10.0 MiB")
+        fault = page.page.get_by_role("row").filter(has_text="NOT_FOUND")
+        expect(fault).to_have_count(0)
+        page.page.get_by_role("button", name="Faults").click()
+        expect(fault).to_have_count(1)
+        expect(page.page).to_have_url(re.compile("faults=1"))
         publish.click()
         expect(page.page.get_by_role("region", name="Body")).to_contain_text("256 KiB of 10.0 MiB are kept")
 

@@ -45,6 +45,22 @@ export class Ring<Row> {
     this.version += 1
   }
 
+  /**
+   * Add rows in the order of their keys, each once. They are nearly always newer than all others; of a command on which
+   * a filter had to wait, the first frames may come behind newer rows of other connections.
+   */
+  merge(rows: readonly Row[], keyOf: (row: Row) => number): void {
+    const sorted = [...rows].sort((a, b) => keyOf(a) - keyOf(b))
+    const first = sorted[0]
+    if (first === undefined) return
+    if (this.last === undefined || keyOf(first) > keyOf(this.last)) return this.push(sorted)
+    const from = this.search(keyOf(first), keyOf)
+    const tail = new Map(sorted.map((row) => [keyOf(row), row]))
+    for (let index = from; index < this.#length; index += 1) tail.set(keyOf(this.at(index)!), this.at(index)!)
+    this.#length = from
+    this.push([...tail.values()].sort((a, b) => keyOf(a) - keyOf(b)))
+  }
+
   /** Put older rows in front, as many of the newest of them as there is room for; returns how many these were. */
   unshift(rows: readonly Row[]): number {
     const count = Math.min(rows.length, this.capacity - this.#length)

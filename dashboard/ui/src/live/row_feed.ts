@@ -18,6 +18,8 @@ export interface Numbered {
 export interface Looked {
   source: number
   filter: string
+  /** Whether rows without a command, such as abnormal closes, are shown beside those that match. */
+  faults: boolean
   start: number | null
   end: number | null
 }
@@ -206,11 +208,11 @@ export class RowFeed<Row extends Numbered> {
 
   /** Rows of the server's ring. It answers in time with what it has found; where it can go on, it does. */
   async #page(place: { before?: number; after?: number }): Promise<{ rows: Row[]; next: number; more: boolean }> {
-    const { source, filter, start, end } = this.looked!
+    const { source, filter, faults, start, end } = this.looked!
     const path = `/sources/${source}/${this.what}`
     let rows: Row[] = []
     for (;;) {
-      const answer = await get<Answer>(path, { filter, start, end, limit: PAGE, ...place }, this.#abort.signal)
+      const answer = await get<Answer>(path, { filter, faults: faults || null, start, end, limit: PAGE, ...place }, this.#abort.signal)
       const { next = 0, has_more: more = false, searched } = answer
       this.warning ??= answer.warning ?? null
       const isForwards = place.after !== undefined
@@ -237,8 +239,7 @@ export class RowFeed<Row extends Numbered> {
         this.isWhole = !more || rows.length === 0 || added < rows.length
         return added
       }
-      const last = this.ring.last?.seq ?? -1
-      this.ring.push(rows.filter((row) => row.seq > last))
+      this.ring.merge(rows, (row) => row.seq)
       if (place.after === undefined) this.isWhole = !more
       if (rows.length) this.arrivedAt = Date.now()
       return rows.length
@@ -270,13 +271,13 @@ export class RowFeed<Row extends Numbered> {
 
   #follow(): void {
     if (this.isRange || !this.looked) return
-    const { source, filter } = this.looked
+    const { source, filter, faults } = this.looked
     this.#unfollow()
     this.#viewCount += 1
     this.#view = `${this.what} ${this.#viewCount}`
     const after = this.#reached // -1 where there was nothing: then from the first row on
     this.socket.send({
-      type: 'view', view: this.#view, source, what: this.what, filter, after, credit: this.paused ? 0 : CREDIT, max_age: MAX_AGE,
+      type: 'view', view: this.#view, source, what: this.what, filter, faults, after, credit: this.paused ? 0 : CREDIT, max_age: MAX_AGE,
     })
     if (this.paused) this.#owed = CREDIT
   }
@@ -314,7 +315,7 @@ export class RowFeed<Row extends Numbered> {
       this.skipped += batch.skipped
       this.skippedAt = Date.now()
     }
-    this.ring.push(batch.rows as Row[])
+    this.ring.merge(batch.rows as Row[], (row) => row.seq)
     this.arrivedAt = Date.now()
     this.#change()
   }

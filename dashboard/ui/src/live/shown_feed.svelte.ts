@@ -42,9 +42,10 @@ export class ShownFeed<Row extends Numbered> {
     const start = $derived(router.query.start)
     const end = $derived(router.query.end)
     const filter = $derived(narrowed())
+    const faults = $derived(router.query.faults === '1')
     const seq = $derived(router.query.seq)
     $effect(() => {
-      const looked = { source, filter, start, end }
+      const looked = { source, filter, faults, start, end }
       untrack(() => {
         void this.feed.look(looked, seq)
         this.list?.reset()

@@ -35,6 +35,16 @@ export function isGap(row: { type: string; reason?: string }): boolean {
   return row.type === 'gap' || (row.type === 'error' && row.reason === MISSING)
 }
 
+/** A connection's number; nothing where a row is not of one connection, such as a gap. */
+export function connectionNumber(number: number | null | undefined): string {
+  return number === null || number === undefined || number < 0 ? '' : `#${number}`
+}
+
+/** When it was known what became of a message: the order of the rows; `ts_ns` is when it began. */
+export function knownAt(row: { ts_ns: number; seconds?: number | null }): number {
+  return row.ts_ns + (row.seconds ?? 0) * 1e9
+}
+
 /** What a frame is: the method, or the kind of frame. */
 export function frameTitle(row: FrameRow): string {
   if (isGap(row)) return '···'

@@ -1,4 +1,4 @@
-/** Times as they are shown: in the reader's time zone. */
+/** Times as they are shown: in UTC, as in the terminal, in captures and in logs. */
 
 function two(number: number): string {
   return number < 10 ? `0${number}` : String(number)
@@ -9,31 +9,35 @@ export function clock(ts_ns: number): string {
   const micros = Math.floor(ts_ns / 1000)
   const date = new Date(Math.floor(micros / 1000))
   const rest = String(micros % 1_000_000).padStart(6, '0')
-  return `${two(date.getHours())}:${two(date.getMinutes())}:${two(date.getSeconds())}.${rest}`
+  return `${two(date.getUTCHours())}:${two(date.getUTCMinutes())}:${two(date.getUTCSeconds())}.${rest}`
 }
 
 /** 12:34:56, of seconds since 1970. */
 export function clockOfSeconds(seconds: number): string {
   const date = new Date(seconds * 1000)
-  return `${two(date.getHours())}:${two(date.getMinutes())}:${two(date.getSeconds())}`
+  return `${two(date.getUTCHours())}:${two(date.getUTCMinutes())}:${two(date.getUTCSeconds())}`
 }
 
 /** 2026-11-22 12:34:56, of seconds since 1970. */
 export function dateTime(seconds: number): string {
   const date = new Date(seconds * 1000)
-  return `${date.getFullYear()}-${two(date.getMonth() + 1)}-${two(date.getDate())} ${clockOfSeconds(seconds)}`
+  return `${date.getUTCFullYear()}-${two(date.getUTCMonth() + 1)}-${two(date.getUTCDate())} ${clockOfSeconds(seconds)}`
 }
 
-/** What a reader typed as a time: `12:34:56.5`, of today or of the day of `near`, or a whole ISO date; in nanoseconds. */
+/**
+ * What a reader typed as a time, in UTC: `12:34:56.5`, of today or of the day of `near`, or an ISO date, with an offset
+ * if it has one; in nanoseconds.
+ */
 export function parseTime(text: string, near: number): number | null {
   const trimmed = text.trim()
   const day = /^(\d{1,2}):(\d{2})(?::(\d{2})(\.\d+)?)?$/.exec(trimmed)
   if (day) {
     const date = new Date(near / 1e6)
-    date.setHours(Number(day[1]), Number(day[2]), Number(day[3] ?? 0), 0)
+    date.setUTCHours(Number(day[1]), Number(day[2]), Number(day[3] ?? 0), 0)
     return date.getTime() * 1e6 + Math.round(Number(day[4] ?? 0) * 1e9)
   }
-  const parsed = Date.parse(trimmed.replace(' ', 'T'))
+  const iso = trimmed.replace(' ', 'T')
+  const parsed = Date.parse(/T.*(Z|[+-]\d{2}:?\d{2})$/.test(iso) || !iso.includes('T') ? iso : `${iso}Z`)
   return Number.isNaN(parsed) ? null : parsed * 1e6
 }
 
