@@ -46,6 +46,7 @@ It is a separate asyncio process, which speaks to a proxy only through its contr
     body_reader     decodes bodies in child processes (body_child)
       body_views    bodies as JSON, MessagePack, Protobuf, Avro, hex
     sequence        sequence diagrams as JSON
+    resend          a capture of one publish, which a replay sends
     replays         replays of captures to a broker, each in a child process (replay_child)
     rule_trial      trials of rules on observed traffic, in a child process
     table_queries   queries of the pipeline's tables, in threads

@@ -23,6 +23,7 @@ from dashboard.api import (
     lives,
     messages,
     overview,
+    resend,
     rules,
     sequence,
     session,
@@ -46,7 +47,7 @@ from dashboard.table_queries import TableQueries
 PREFIX = "/api/v1"
 
 ROUTED = (
-    *(session, sources_api, overview, connections, frames, messages, lives, sequence, topology),
+    *(session, sources_api, overview, connections, frames, messages, resend, lives, sequence, topology),
     *(rules, actions, captures, exports, broker, analytics, live),
 )
 

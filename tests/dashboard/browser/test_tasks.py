@@ -194,3 +194,38 @@ def test_words_are_searched_completed_and_saved(stage: Stage, page: WatchedPage)
         options.get_by_role("option").filter(has_text="saved").click()
         expect(field).to_have_value(saved)
         expect(window.get_by_role("button", name="Save the filter")).to_have_attribute("aria-pressed", "true")
+
+
+def test_a_message_is_edited_and_sent_again(stage: Stage, page: WatchedPage) -> None:
+    from playwright.sync_api import expect
+
+    with connected(stage.port, "sent again") as connection:
+        channel, clicks = connection.channel(), Clicks()
+        channel.queue_declare("again", exclusive=False, auto_delete=False)
+        channel.basic_publish("", "again", b"once", pika.BasicProperties(headers={"by": "alice"}, priority=3))
+        page.goto(f"{stage.url}messages")
+        window = page.page
+        rows = window.get_by_role("grid", name="Messages").get_by_role("row")
+        clicks.on(rows.filter(has_text="again").filter(has_text="publish").last)
+        clicks.on(window.get_by_role("button", name="Send again"))
+        dialog = window.get_by_role("dialog", name="Edit, and send again")
+        expect(dialog.get_by_label("Body")).to_have_value("once")
+        dialog.get_by_label("Body").fill("twice")
+        dialog.get_by_label("User").fill("guest")
+        dialog.get_by_label("Password").fill("wrong")
+        clicks.on(dialog.get_by_role("button", name="Send"))
+        assert clicks.count <= 3
+        expect(dialog.get_by_role("status")).to_contain_text("ACCESS_REFUSED")
+        assert page.violations() == []
+        dialog.get_by_label("Password").fill("guest")
+        dialog.get_by_role("button", name="Send").click()
+        expect(dialog.get_by_role("status")).to_contain_text("✓ The broker has confirmed it")
+        dialog.get_by_label("Routing key").fill("nowhere")
+        dialog.get_by_role("button", name="Send").click()
+        expect(dialog.get_by_role("status")).to_contain_text("NO_ROUTE")
+        found = [channel.basic_get("again", auto_ack=True) for _ in range(3)]
+        assert [body for _, _, body in found] == [b"once", b"twice", None]
+        _, properties, _ = found[1]
+        assert (properties.headers, properties.priority) == ({"by": "alice"}, 3)
+        channel.queue_delete("again")
+    assert "action=resend" in stage.log
