@@ -86,7 +86,8 @@ async def run(
             rules=RuleSet(config.rules),
             upstream=upstream,
             mirrors=mirrors,
-            topology=ObservedTopology() if watchers.control else None,
+            # a file that begins in the middle of a connection has the queues of its consumers from there
+            topology=ObservedTopology() if watchers.control or config.record else None,
             pumps=pumps,
         )
         watchers.attach(server.apply_tap, upstream, server.brake)

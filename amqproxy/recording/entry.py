@@ -7,7 +7,7 @@ from typing import NamedTuple, TypeAlias
 
 from amqproxy.peer import CLIENT, SERVER, Peer
 from amqproxy.recording.dialects import AMQP091, Dialect
-from amqproxy.taps.note import Note
+from amqproxy.taps.note import NOTHING, Note
 
 CLIENT_LEG = "client"
 UPSTREAM_LEG = "upstream"
@@ -64,7 +64,11 @@ class Snapshot(NamedTuple):
     leg: str
 
 
-Event: TypeAlias = Lost | Ended | Violation | Snapshot
+class FileEnd(NamedTuple):
+    """Place at which the next file begins: each session shows its state after it, before its next frames."""
+
+
+Event: TypeAlias = Lost | Ended | Violation | Snapshot | FileEnd
 
 
 class Entry(NamedTuple):
@@ -86,3 +90,11 @@ class Entry(NamedTuple):
         if isinstance(self.event, Snapshot):
             return 0
         return self.connection.dialect.count_frames(self.data)
+
+
+NO_CONNECTION = RecordedConnection(0, "", is_tls=False, is_joined=True)
+
+
+def file_end() -> Entry:
+    """Return the entry behind which the next file begins."""
+    return Entry(0, NO_CONNECTION, CLIENT, b"", NOTHING, FileEnd())

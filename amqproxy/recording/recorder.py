@@ -215,9 +215,10 @@ class _Recording:
         self.config = config
         self.failure = ""
         self.is_open = False
-        self._files = RecordingFiles(config)
+        self._files = RecordingFiles(config, ask_for_end=lambda: self._in_loop(self._recorder_tap.end_file))
         self._dropped = 0
         self._unwritten = 0
+        self._noticed = 0
         self._count = count_dropped
         self._brake = brake if config.when_full == "wait" else None
         self._queue = EntryQueue(config.memory)
@@ -239,9 +240,7 @@ class _Recording:
             drained=self._on_drained,
             count_lost=self._count_unwritten,
         )
-        self._recorder_tap = RecorderTap(
-            self._queue, self._on_entry, self._count_dropped, begun=lambda: self._files.begun
-        )
+        self._recorder_tap = RecorderTap(self._queue, self._on_entry, self._count_dropped)
         self.tap: Tap = self._recorder_tap
         if config.filter is not None:
             self.tap = FilteredTap(
@@ -305,7 +304,10 @@ class _Recording:
         self._release()
 
     def watch(self, now: float) -> None:
-        """Check that the disk makes progress; if it stalls, release the sessions that wait for it."""
+        """Check that the disk makes progress; if it stalls, release the sessions that wait for it.
+
+        Sessions are asked for their states after a loss, once the disk takes entries again.
+        """
         progress = self._queue.taken, self._files.progress
         if progress != self._progress or not self._queue.size:
             self._progress, self._progressed_at = progress, now
@@ -317,6 +319,10 @@ class _Recording:
             self._stalled = f"the disk has taken nothing for {STALL_TIMEOUT:.0f} seconds"
             logger().error("recording interrupted", directory=self.config.directory, reason=self._stalled)
             self._release()
+        lost = self._dropped + self._unwritten + self._files.lost
+        if lost != self._noticed and not self._files.error and self._queue.size <= self._queue.memory // 2:
+            self._noticed = lost
+            self._recorder_tap.joins += 1
 
     def _release(self) -> None:
         """Resume the waiting sessions, and let none wait again."""

@@ -21,6 +21,7 @@ from amqproxy.recording.entry import (
     RecordedConnection,
     Snapshot,
     Violation,
+    file_end,
 )
 from amqproxy.recording.entry_queue import ENTRY_COST, EntryQueue
 from amqproxy.taps.dialects import chunk_of
@@ -42,7 +43,7 @@ class RecorderTap:
     """Puts entries into `queue`; frames that find no room are counted, and the count precedes the next entry.
 
     `wake` is called after each entry that completes a batch, with the session's number and the size of the entry;
-    `count_dropped` with the number of frames that are not recorded; `begun` returns the number of files begun.
+    `count_dropped` with the number of frames that are not recorded.
     """
 
     requires_decoding = False
@@ -54,20 +55,20 @@ class RecorderTap:
         wake: Callable[[int, int], None],
         count_dropped: Callable[[int], None],
         *,
-        begun: Callable[[], int] = lambda: 1,
         clock: Callable[[], int] = time.time_ns,
     ) -> None:
         self._queue = queue
         self._wake = wake
         self._count_dropped = count_dropped
-        self._begun = begun
         self._clock = clock
         self._connections: dict[TappedSession, _Seen] = {}
+        self.joins = 1
+        """Number of times that the tap has joined running sessions: with each file, and after losses."""
 
-    @property
-    def joins(self) -> int:
-        """Number of times that the tap has joined running sessions: once for each file, which is read alone."""
-        return self._begun()
+    def end_file(self) -> None:
+        """Begin the next file behind all entries so far, with the states of all sessions: it is read alone."""
+        self._queue.add(file_end())
+        self.joins += 1
 
     @property
     def connections(self) -> int:

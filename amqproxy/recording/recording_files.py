@@ -11,11 +11,14 @@ from pathlib import Path
 from amqproxy.capture.packet_pieces import Pieces
 from amqproxy.configuration.config import RecordConfig
 from amqproxy.process.log import logger
-from amqproxy.recording.entry import Entry
+from amqproxy.recording.entry import Entry, FileEnd
 from amqproxy.recording.maintenance_thread import MaintenanceThread
 from amqproxy.recording.recording_directory import RecordingDirectory, completed, is_at, reason_of
 from amqproxy.recording.recording_encoder import RecordingEncoder
 from amqproxy.recording.recording_ring import RecordingRing
+
+END_PATIENCE_NS = 1_000_000_000
+"""Nanoseconds until the next file begins without the entry that was asked for."""
 
 RETRY_NS = 5_000_000_000
 """Nanoseconds between attempts to use a failed disk."""
@@ -41,6 +44,9 @@ class RecordingFiles:
     Frames that the disk refuses are counted as `lost`, with the `error`; every RETRY_NS another file is tried. The
     current file has its final name suffixed with `.partial`; it exists while the disk works, possibly without packets.
     `clock` is the time of day, `timer` counts monotonic nanoseconds.
+
+    The next file begins behind an entry with `FileEnd`, which `ask_for_end` requests, so that the new file has the
+    states of all sessions; without it, or if the entry does not come, it begins at once.
     """
 
     def __init__(
@@ -48,10 +54,14 @@ class RecordingFiles:
         config: RecordConfig,
         clock: Callable[[], int] = time.time_ns,
         timer: Callable[[], int] = time.monotonic_ns,
+        ask_for_end: Callable[[], None] | None = None,
     ) -> None:
         self._config = config
         self._clock = clock
         self._timer = timer
+        self._ask_for_end = ask_for_end
+        self._asked_ns: int | None = None
+        self._ends_due = 0
         self._directory = RecordingDirectory(Path(config.directory))
         self._ring = RecordingRing(config.files, config.total_size)
         self._encoder = RecordingEncoder(config.legs, config.body)
@@ -71,8 +81,6 @@ class RecordingFiles:
         self._is_interrupted = False
         self._is_ring_full = False
         self.is_closed = False
-        self.begun = 0
-        """Number of files begun so far; it grows before anything is written into the file."""
         self.progress = 0
         """A counter that changes whenever the disk makes progress."""
         self.lost = 0
@@ -121,6 +129,17 @@ class RecordingFiles:
 
     def write(self, entries: list[Entry]) -> None:
         """Write entries, rotating the file as necessary."""
+        start = 0
+        for place, entry in enumerate(entries) if self._ends_due else ():
+            if isinstance(entry.event, FileEnd):
+                self._write(entries[start:place])
+                start = place + 1
+                self._ends_due -= 1
+                if self._asked_ns is not None:
+                    self._rotate()
+        self._write(entries[start:] if start else entries)
+
+    def _write(self, entries: list[Entry]) -> None:
         encoder = self._encoder
         made = encoder.made
         made.take()  # packets left there by an internal error are counted as lost
@@ -136,7 +155,7 @@ class RecordingFiles:
                 self._write_pieces(made.take(), entries[first : place + 1])
                 first = place + 1
                 if self._written >= self._most:
-                    self._rotate()
+                    self._rotate_soon()
         self._write_pieces(made.take(), entries[first:])
 
     def tick(self) -> None:
@@ -145,6 +164,8 @@ class RecordingFiles:
         if self.error and now - self._failed_ns >= RETRY_NS:
             self._try_again()
         if self._has_packets and now - self._first_ns >= self._config.file_age * _SECOND:
+            self._rotate_soon()
+        if self._asked_ns is not None and now - self._asked_ns >= END_PATIENCE_NS:
             self._rotate()
         if now - self._looked_ns >= SYNC_NS:
             self._looked_ns = now
@@ -180,7 +201,16 @@ class RecordingFiles:
             self._write_all([head])
         finally:
             self._head = len(head)
-        self.begun += 1
+        self._asked_ns = None
+
+    def _rotate_soon(self) -> None:
+        """Ask for the end of the file, if sessions can be asked, else rotate it."""
+        if self._ask_for_end is None:
+            self._rotate()
+        elif self._asked_ns is None:
+            self._asked_ns = self._timer()
+            self._ends_due += 1
+            self._ask_for_end()
 
     def _rotate(self) -> None:
         """Complete the file, and begin another."""

@@ -59,9 +59,10 @@ class StepReader(ABC):
                 is_reset = by is not None and "reset" in decoded.reason
                 self._add(ConnectionEnded, ts_ns, by=by, is_reset=is_reset, reason=decoded.reason)
             case DecodedFrames():
-                if decoded.snapshot is not None and not self._has_begun:
-                    self._restore(decoded.snapshot)
-                self.events = self._trace.restore(decoded.snapshot)
+                snapshot = decoded.snapshot
+                if snapshot is not None and snapshot.protocol == decoded.protocol and not self._has_begun:
+                    self._restore(snapshot)
+                self.events = self._trace.restore(snapshot)
                 self.events += self._trace.feed_noted(Peer(decoded.sender), decoded.frames, ts_ns)
                 self._take_packet(decoded)
         self._has_begun = True

@@ -133,6 +133,45 @@ async def test_where_the_disk_is_slow_frames_are_dropped_and_counted(
     assert len(shown([tmp_path])) == 100 - dropped
 
 
+async def test_after_a_loss_sessions_are_asked_for_their_states(
+    tmp_path: Path, slow_disk: threading.Event, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(module, "WATCH_INTERVAL", 0.01)
+    taps = Taps()
+    async with trio.open_nursery() as nursery:
+        nursery.start_soon(taps.recorder.run)
+        await taps.recorder.start(config(tmp_path, memory=10_000))
+        joins = taps.hub.joins
+        for _ in range(100):
+            taps.show("1: tx.commit")
+        await trio.sleep(0.1)
+        assert taps.hub.joins == joins  # there is no room for a state as long as the disk takes nothing
+        slow_disk.set()
+        await trio.to_thread.run_sync(until, lambda: taps.hub.joins == joins + 1, "a request for the states")
+        await trio.sleep(0.1)
+        assert taps.hub.joins == joins + 1
+        await taps.recorder.stop()
+        nursery.cancel_scope.cancel()
+
+
+async def test_after_a_failure_of_the_disk_as_well(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(module, "WATCH_INTERVAL", 0.01)
+    taps = Taps()
+    async with trio.open_nursery() as nursery:
+        nursery.start_soon(taps.recorder.run)
+        await taps.recorder.start(config(tmp_path))
+        recording = taps.recorder._recording
+        assert recording is not None
+        files, joins = recording._files, taps.hub.joins
+        files.error, files.lost, files._failed_ns = "no space left on device", 7, files._timer()
+        await trio.sleep(0.1)
+        assert taps.hub.joins == joins
+        files.error = ""
+        await trio.to_thread.run_sync(until, lambda: taps.hub.joins == joins + 1, "a request for the states")
+        await taps.recorder.stop()
+        nursery.cancel_scope.cancel()
+
+
 async def test_or_sessions_wait_and_nothing_is_missing(tmp_path: Path, slow_disk: threading.Event) -> None:
     taps = Taps()
     await taps.recorder.start(config(tmp_path, memory=100_000, when_full="wait"))

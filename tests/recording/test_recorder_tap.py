@@ -11,7 +11,7 @@ from amqproxy.amqp091.errors import FrameError
 from amqproxy.amqp091.frame import Frame, every_frame
 from amqproxy.amqp091.transitions import CLIENT, SERVER
 from amqproxy.capture.packet_snapshot import MAX_SNAPSHOT_BYTES
-from amqproxy.recording.entry import Ended, Entry, Lost, Snapshot, Violation
+from amqproxy.recording.entry import Ended, Entry, FileEnd, Lost, Snapshot, Violation
 from amqproxy.recording.entry_queue import ENTRY_COST, EntryQueue
 from amqproxy.recording.recorder_tap import EVENTS_SHARE, RecorderTap
 from amqproxy.recording.recording_encoder import RecordingEncoder
@@ -152,11 +152,12 @@ def test_a_snapshot_is_bounded() -> None:
 
 
 def test_the_tap_joins_again_with_each_file() -> None:
-    begun = 1
-    tap = RecorderTap(EntryQueue(1000), lambda session, size: None, lambda frames: None, begun=lambda: begun)
-    assert tap.joins == 1
-    begun = 2
-    assert tap.joins == 2
+    recorded = Recorded()
+    assert recorded.tap.joins == 1
+    recorded.tap.end_file()
+    assert recorded.tap.joins == 2
+    [end] = recorded.queue.take(1000)
+    assert isinstance(end.event, FileEnd)
 
 
 def test_taken_entries_count_until_they_are_written() -> None:

@@ -11,6 +11,7 @@ import structlog
 
 from amqproxy.capture.packet_comment import lost_comment
 from amqproxy.recording import recording_files
+from amqproxy.recording.entry import file_end
 from amqproxy.recording.recording_files import LOOK_NS, RETRY_NS, RecordingFiles
 from tests.recording.recorded import NOW, SECOND, config, entry, shown
 
@@ -26,9 +27,11 @@ class Clock:
         return self.now_ns
 
 
-def opened(directory: Path, clock: Clock | None = None, **given: Any) -> RecordingFiles:
+def opened(
+    directory: Path, clock: Clock | None = None, ask: Callable[[], None] | None = None, **given: Any
+) -> RecordingFiles:
     clock = clock or Clock()
-    files = RecordingFiles(config(directory, **given), clock, clock)
+    files = RecordingFiles(config(directory, **given), clock, clock, ask)
     files.open()
     return files
 
@@ -95,6 +98,34 @@ def test_each_file_of_a_rotation_can_be_read_alone(tmp_path: Path) -> None:
     assert all(file.stat().st_size < 65_536 + 9000 for file in found)
     assert all(shown([file]) for file in found)
     assert len(shown([tmp_path])) == sum(len(shown([file])) for file in found) == 40
+
+
+def test_the_next_file_begins_behind_the_end_that_was_asked_for(tmp_path: Path) -> None:
+    clock = Clock()
+    asked: list[int] = []
+    files = opened(tmp_path, clock, file_size=65_536, ask=lambda: asked.append(clock.now_ns))
+    before = [entry("1: body 9000") for _ in range(10)]
+    files.write(before)
+    files.write(before)
+    assert (len(asked), complete(tmp_path)) == (1, [])
+    files.write([entry(COMMIT), file_end(), entry("1: basic.qos")])
+    files.close()
+    first, second = (shown([file]) for file in complete(tmp_path))
+    assert (first, second) == (["client tx.commit"], ["client basic.qos"])
+
+
+def test_a_file_whose_end_does_not_come_ends_all_the_same(tmp_path: Path) -> None:
+    clock = Clock()
+    files = opened(tmp_path, clock, file_size=65_536, ask=lambda: None)
+    files.write([entry("1: body 9000") for _ in range(10)])
+    files.tick()
+    assert complete(tmp_path) == []
+    clock.now_ns += SECOND
+    files.tick()
+    assert len(complete(tmp_path)) == 1
+    files.write([entry(COMMIT), file_end(), entry(COMMIT)])
+    files.close()
+    assert len(complete(tmp_path)) == 2
 
 
 def test_a_file_ends_when_it_is_old(tmp_path: Path) -> None:

@@ -83,6 +83,13 @@ def test_a_state_in_the_middle_of_what_is_read_changes_nothing() -> None:
     assert not any(isinstance(step, ConnectionRestored) for step in recording.steps())
 
 
+def test_a_state_of_another_protocol_is_ignored() -> None:
+    recording = Recording()
+    recording.join(ConnectionSnapshot(ts_ns=1, protocol="0-10"))
+    recording.open_channel(0, 1)
+    assert not any(isinstance(step, ConnectionRestored) for step in recording.steps())
+
+
 def test_the_virtual_host_is_the_recorded_one() -> None:
     recording = Recording()
     recording.join(ConnectionSnapshot(ts_ns=1, protocol="0-9-1", handshake=HandshakeSnapshot(virtual_host="other")))
