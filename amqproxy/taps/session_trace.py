@@ -90,8 +90,7 @@ class SessionTrace:
             kind(**self._options).restore(snapshot)
         except ValueError:
             return []
-        self._is_known = True
-        self._choose(kind)
+        self._choose(kind)  # until the first frame, whose protocol counts
         return self._trace.restore(snapshot)
 
     def snapshot(self, ts_ns: int) -> ConnectionSnapshot:

@@ -6,6 +6,7 @@ from amqproxy.amqp091.methods import (
     BasicAck,
     BasicDeliver,
     BasicPublish,
+    BasicQos,
     BasicReturn,
     ChannelClose,
     ChannelOpen,
@@ -131,3 +132,10 @@ def test_before_its_first_frame_a_trace_takes_no_impossible_snapshot() -> None:
             assert trace.restore(each) == []
     assert trace.restore(None) == []
     assert len(trace.restore(ConnectionSnapshot(ts_ns=2, protocol="0-10"))) == 1
+
+
+def test_frames_have_their_protocol_whatever_the_snapshot_says() -> None:
+    trace = SessionTrace()
+    trace.restore(ConnectionSnapshot(ts_ns=1, protocol="0-10"))
+    trace.feed_noted(CLIENT, frames_of(1, BasicQos()), 2)
+    assert trace.snapshot(3).protocol == "0-9-1"
