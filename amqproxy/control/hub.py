@@ -71,7 +71,10 @@ class Hub:
     @property
     def joins(self) -> int:
         """Number of times that any of the taps has joined running sessions."""
-        return self._joins + sum(tap.joins for tap in self._added) + (0 if self._own is None else self._own.joins)
+        joins = self._joins if self._own is None else self._joins + self._own.joins
+        for tap in self._added:  # asked before each chunk: a generator would cost as much as all the rest
+            joins += tap.joins
+        return joins
 
     # --- events of sessions
 

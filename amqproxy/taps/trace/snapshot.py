@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
+from functools import cached_property
 from typing import Any
 
 import msgspec
@@ -148,7 +149,7 @@ class ChannelSnapshot(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=T
     """The session's name, where channels have named sessions attached."""
 
 
-class ConnectionSnapshot(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+class ConnectionSnapshot(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True, dict=True):
     """State of a connection at `ts_ns`, between two frames, as the client sees it.
 
     `protocol` is its name as in a `ProtocolHeader`, `closing` are the peers that have sent connection.close. What is
@@ -177,7 +178,11 @@ class ConnectionSnapshot(msgspec.Struct, frozen=True, kw_only=True, omit_default
             _check_peers(channel.closing, channel.requests, channel.contents)
 
     def to_bytes(self) -> bytes:
-        """Return the snapshot in MessagePack."""
+        """Return the snapshot in MessagePack, encoded once: several taps may need it."""
+        return self._encoded
+
+    @cached_property
+    def _encoded(self) -> bytes:
         return msgspec.msgpack.encode(self)
 
     @classmethod

@@ -49,3 +49,10 @@ def test_fields_of_later_versions_are_ignored() -> None:
 def test_bytes_that_are_no_snapshot(data: bytes) -> None:
     with pytest.raises(msgspec.DecodeError):
         ConnectionSnapshot.from_bytes(data)
+
+
+def test_a_snapshot_is_encoded_once() -> None:
+    snapshot = ConnectionSnapshot(ts_ns=1, protocol="0-9-1", channels=(ChannelSnapshot(number=1),))
+    assert snapshot.to_bytes() is snapshot.to_bytes()
+    assert ConnectionSnapshot.from_bytes(snapshot.to_bytes()) == snapshot
+    assert msgspec.structs.replace(snapshot, ts_ns=2).to_bytes() != snapshot.to_bytes()
