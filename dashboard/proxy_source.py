@@ -107,8 +107,8 @@ class ProxySource(Source):
             if error.name not in ("no-ring", "malformed"):  # "malformed": an older proxy that lacks `from`
                 raise
             await client.ask("subscribe", **keys)
-        began_ns = time.time_ns()
         self._is_following = True
+        self.sample = None
         self.become(SourceState.LIVE)
         async for event in client.events():
             match event.get("event"):
@@ -121,15 +121,21 @@ class ProxySource(Source):
                     self.lost += event["count"]
                     self._missing += event["count"]
                     pace.lost += event["count"]
+                case "sample":
+                    self._set_sample(event)
                 case "batch":
                     await asyncio.sleep(pace.pause())
-                    newest = self.ring.newest_ns
-                    behind = (time.time_ns() - newest) / 1e9 if newest > began_ns else 0.0  # otherwise earlier traffic
-                    max_age = pace.max_age(behind, self.ring.next_seq)
+                    max_age = pace.max_age(float(event.get("behind", 0)), self.ring.next_seq + self.lost)
                     await client.send("more", credit=1, **({} if max_age is None else {"max_age": max_age}))
                 case _:
                     if event.get("ok") is False:
                         raise RequestError(str(event.get("error")), str(event.get("text")))
+
+    def _set_sample(self, event: dict[str, Any]) -> None:
+        """Keep how many of the connections with traffic the proxy shows, since more passes than can be shown."""
+        shown, of = event.get("shown"), event.get("of")
+        self.sample = (int(shown), int(of)) if isinstance(shown, int) and isinstance(of, int) else None
+        self.changed()
 
     def _note_missing(self) -> None:
         """Append a row for lost frames, before the rows of later traffic."""

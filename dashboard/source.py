@@ -83,6 +83,8 @@ class Source:
         self.samples: deque[dict[str, Any]] = deque(maxlen=MAX_SAMPLES)
         self.lost = 0
         """Frames that the dashboard was too slow to receive."""
+        self.sample: tuple[int, int] | None = None
+        """Connections shown at the same time, and those with traffic, where more passes than can be shown."""
         self.trial = asyncio.Lock()
         """Held while rules are tried on the source, one trial at a time."""
         self.on_sample: OnSample = lambda source, sample: None
@@ -97,7 +99,11 @@ class Source:
         """Set the state and its reason, and notify if either has changed."""
         if (state, reason) != (self._state, self.reason):
             self._state, self.reason = state, reason
-            self._on_change()
+            self.changed()
+
+    def changed(self) -> None:
+        """Notify that the source's description has changed."""
+        self._on_change()
 
     async def run(self) -> None:
         """Read the source until it ends or the task is cancelled."""
@@ -137,6 +143,7 @@ class Source:
             "read_only": read_only,
             "can": sorted(self.understood - ACTING if read_only else self.understood),
             "lost": self.lost,
+            "sample": None if self.sample is None else dict(zip(("shown", "of"), self.sample, strict=True)),
             "listeners": self.listeners,
             "rows": {"first": self.ring.first_seq, "next": self.ring.next_seq},
         }

@@ -19,7 +19,7 @@ def main(path: str) -> None:
             if event["event"] == "packets":
                 sys.stdout.buffer.write(b64decode(event["data"]))
                 sys.stdout.buffer.flush()
-            else:
+            elif event["event"] == "lost":
                 print(f"{event['count']} frames were lost", file=sys.stderr)
 
 

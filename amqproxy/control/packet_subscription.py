@@ -9,21 +9,32 @@ from collections.abc import Callable, Iterator
 
 from amqproxy.capture.packet_pieces import Pieces
 from amqproxy.control.request import Subscribe
+from amqproxy.control.session_sample import SessionSample
 from amqproxy.control.subscription import Subscription
 from amqproxy.control.tap_ring import Entry, Missed, TapRing
+from amqproxy.peer import Peer
 from amqproxy.recording import entry as recorded
 from amqproxy.recording.entry_queue import EntryQueue
 from amqproxy.recording.recorder_tap import RecorderTap
 from amqproxy.recording.recording_encoder import RecordingEncoder
 from amqproxy.taps.frame_chunk import FrameChunk
 from amqproxy.taps.metrics import Metrics
+from amqproxy.taps.note import Note
+from amqproxy.taps.record import encoded
+from amqproxy.taps.tap import TappedSession
+from amqproxy.taps.trace.snapshot import ConnectionSnapshot
 
 EVENT_BYTES = 48 * 1024
 """Approximate bytes of packets in an event: in base64 they fill a batch."""
 
+EVENT_SECONDS = 0.1
+"""Seconds after which an event is sent that is not full, though the ring is not read to its end."""
+
 ENTRIES_A_LOOK = 64
 """Entries encoded before other tasks have their turn; there are many when many sessions have ended."""
 
+_NONE: dict[tuple[Peer, str], Missed] = {}
+_NOTHING = Missed(0, 0)
 _BLOCK_LENGTH_AT = 4
 _OPEN = 1
 
@@ -49,7 +60,13 @@ class PacketSubscription(Subscription):
         self._blocks = memoryview(b"")
         self._size = len(header)
         self._lost = 0
+        self._sample = SessionSample()
+        self._sampled: int | None = None
+        """Number of sessions shown at the same time, as the client was told."""
         self._is_more = True
+        self._sent_at = time.monotonic()
+        self._left_out: dict[TappedSession, dict[tuple[Peer, str], Missed]] = {}
+        """Frames of sessions that were left out since the last entry shown."""
 
     def look(self) -> bool:
         """Encode some of the ring's entries as packets; False when there is nothing more."""
@@ -59,21 +76,43 @@ class PacketSubscription(Subscription):
     def _look(self) -> bool:
         if self._size >= EVENT_BYTES:
             return True
-        self._skip()
+        if self._skip():
+            self._sample.narrow(time.time_ns())
         if self._cursor.is_skipping:
             return True
-        if not self._entries:
-            entry = self._next_entry()
-            if entry is None:
-                return False
-            self._show(entry)
+        if not self._entries and not self._take():
+            return False
         self._encode()
         return True
 
+    def _take(self) -> bool:
+        """Take the next entry that is shown, if it is near, and all before it; return whether there may be more."""
+        shows, next_entry = self._sample.shows, self._next_entry
+        for _ in range(ENTRIES_A_LOOK):
+            entry = next_entry()
+            if entry is None:
+                return False
+            if isinstance(entry.event, Missed):
+                self._miss(entry)
+            elif not shows(entry):
+                self._leave_out(entry)
+            else:
+                self._show(entry)
+                break
+        if self._sample.awaits_state:
+            self._sample.awaits_state = False
+            self._awaits_rejoin = True
+        return True
+
     def events(self) -> Iterator[bytes]:
-        """Yield the number of lost frames, and the packets once they fill an event or the ring is read to its end."""
-        if self._is_more and self._size < EVENT_BYTES:
+        """Yield the number of lost frames, and the packets: once they fill an event, and every `EVENT_SECONDS`."""
+        now = time.monotonic()
+        if self._is_more and self._size < EVENT_BYTES and now - self._sent_at < EVENT_SECONDS:
             return
+        self._sent_at = now
+        if self._sampled != self._sample.most:
+            self._sampled = self._sample.most
+            yield encoded({"event": "sample", "shown": self._sampled, "of": self._sample.active})
         lost, self._lost = self._lost, 0
         if lost:
             self._dropped.inc(lost)
@@ -101,24 +140,38 @@ class PacketSubscription(Subscription):
 
     def _show(self, entry: Entry) -> None:
         self._now_ns = entry.ts_ns
-        if isinstance(entry.event, Missed):
-            self._lose(entry, *entry.event)
-        else:
-            entry.show(self._tap)
-
-    def _lose(self, entry: Entry, frames: int, size: int) -> None:
-        self._tap.lose_frames(entry.session, entry.sender, frames, size, entry.note)
+        for (sender, leg), missed in self._left_out.pop(entry.session, _NONE).items():
+            self._tap.lose_frames(entry.session, sender, *missed, Note(leg=leg))
+        entry.show(self._tap)
 
     def _miss(self, entry: Entry) -> None:
-        """Leave out the data of a missed entry, but account for it: its bytes are lost, a session's end is kept."""
-        self._entries.close()
-        try:
-            if isinstance(entry.frames, FrameChunk):  # a cheaper way, since there may be many chunks
-                self._lose(entry, len(entry.frames), entry.frames.size)
-            else:
+        """Leave out a missed entry."""
+        self._sample.miss(entry)
+        self._leave_out(entry)
+
+    def _leave_out(self, entry: Entry) -> None:
+        """Leave out the data of an entry, but account for it: its bytes are lost, a session's end is kept."""
+        frames, event = entry.frames, entry.event
+        if isinstance(frames, FrameChunk):  # a cheaper way, since there may be many chunks
+            self._lose(entry, len(frames), frames.size)
+        elif isinstance(event, Missed):
+            self._lose(entry, *event)
+        elif not isinstance(event, ConnectionSnapshot):
+            self._entries.close()
+            try:
                 self._show(entry)
-        finally:
-            self._entries.open()
+            finally:
+                self._entries.open()
+
+    def _lose(self, entry: Entry, frames: int, size: int) -> None:
+        """Count frames that the next entry of their session has before it."""
+        self._lost += frames
+        of_session = self._left_out.get(entry.session)
+        if of_session is None:
+            of_session = self._left_out[entry.session] = {}
+        key = entry.sender, entry.note.leg
+        before = of_session.get(key, _NOTHING)
+        of_session[key] = Missed(before[0] + frames, before[1] + size)
 
     def _count_lost(self, frames: int) -> None:
         self._lost += frames

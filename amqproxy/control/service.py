@@ -349,7 +349,7 @@ class _ControlConnection:
             if batch and subscription is self._subscription:  # it may have been replaced meanwhile
                 if subscription.credit is not None:
                     subscription.credit -= 1
-                    batch.append(b'{"event":"batch"}')
+                    batch.append(b'{"event":"batch","behind":%.3f}' % subscription.behind)
                 await self._send_batch(b"\n".join([*batch, b""]))
             await self._send_held()
         return is_more

@@ -47,6 +47,11 @@ class Subscription(ABC):
         """Whether there is credit for another batch."""
         return self.credit is None or self.credit > 0
 
+    @property
+    def behind(self) -> float:
+        """Seconds by which this client is late: the age of the next entry that it reads; 0 before its beginning."""
+        return self._cursor.behind(time.time_ns()) if self._cursor.next >= self._began else 0.0
+
     def grant(self, batches: int, max_age: float | None = None) -> None:
         """Add credit for batches; with a `max_age` in seconds, entries that are older by now are skipped.
 

@@ -305,6 +305,11 @@ class Cursor:
         """Whether all entries have been read."""
         return self.next >= self._ring.end
 
+    def behind(self, now_ns: int) -> float:
+        """Return the age of the next entry in seconds; 0 at the end."""
+        entry = self._ring.entries.get(max(self.next, self._ring.first))
+        return 0.0 if entry is None else max(0, now_ns - entry.ts_ns) / 1e9
+
     def take(self) -> Entry | None:
         """Take the next entry; None at the end. Call `skipped` before it, to pass over overwritten entries."""
         entry = self._ring.entries.get(self.next)

@@ -115,13 +115,12 @@ class RecorderTap:
             self._add(self._seen(session, snapshot.protocol), CLIENT, data, _AT_CLIENT, event=_CLIENT_SNAPSHOT)
 
     def lose_frames(self, session: TappedSession, sender: Peer, frames: int, size: int, note: Note) -> None:
-        """Count frames that passed without being recorded, of `size` bytes in total."""
+        """Note frames that passed without being recorded, of `size` bytes in total; the caller has counted them."""
         seen = self._seen(session)
         if seen.header and note.leg != CLIENT_LEG:
             self._connect_upstream(session, seen)
         for leg in _LEGS_OF[note.leg]:
             seen.lose(sender, leg, frames, size)
-        self._count_dropped(frames)
 
     def saw_gap(self, session: TappedSession, frames: int) -> None:
         seen = self._seen(session)

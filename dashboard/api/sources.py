@@ -20,6 +20,13 @@ class Rows(BaseModel):
     next: int
 
 
+class Sample(BaseModel):
+    """Connections that are shown at the same time, of those with traffic: more passes than can be shown."""
+
+    shown: int
+    of: int
+
+
 class SourceDescription(BaseModel):
     """A proxy or a capture: how it stands, and what can be asked of it."""
 
@@ -34,6 +41,7 @@ class SourceDescription(BaseModel):
     read_only: bool
     can: list[str]
     lost: int
+    sample: Sample | None
     listeners: list[str]
     rows: Rows
 

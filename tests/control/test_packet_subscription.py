@@ -29,12 +29,14 @@ from amqproxy.control.tap_ring import TapRing
 from amqproxy.taps.amqp091.chunk import Amqp091Chunk
 from amqproxy.taps.metrics import Metrics
 from amqproxy.taps.note import Note
+from amqproxy.taps.trace.snapshot import ConnectionSnapshot
 from tests.capture.records import read_records
 from tests.example_count import example_count
 from tests.taps.sessions import Session
 from tests.taps.trace.traced import frames_of
 
 ACK = b"".join(frame.raw for frame in frames_of(1, BasicAck(1)))
+STATE = ConnectionSnapshot(ts_ns=1, protocol="0-9-1")
 SECTION_HEADER, INTERFACE, PACKET = 0x0A0D0D0A, 1, 6
 
 
@@ -46,6 +48,7 @@ class Followed:
         self.subscription = self.subscribe(**request)
         self.data = b""
         self.lost = 0
+        self.samples: list[tuple[int | None, int]] = []
 
     def subscribe(self, **request: Any) -> PacketSubscription:
         return PacketSubscription(Subscribe(packets=True, **request), self.ring, self.metrics, self._wake)
@@ -64,6 +67,8 @@ class Followed:
                 event = msgspec.json.decode(line)
                 if event["event"] == "lost":
                     self.lost += event["count"]
+                elif event["event"] == "sample":
+                    self.samples.append((event["shown"], event["of"]))
                 else:
                     assert event["event"] == "packets"
                     found.append(b64decode(event["data"], validate=True))
@@ -161,14 +166,15 @@ def test_what_is_too_old_is_missing_from_its_connection() -> None:
 def test_what_was_there_before_is_not_too_old() -> None:
     followed = Followed()
     now = time.time_ns()
-    times = iter([now - 9 * 10**9, now - 8 * 10**9, now - 7 * 10**9, now])
+    times = iter([now - 9 * 10**9, now - 8 * 10**9, now - 7 * 10**9, now, now])
     followed.ring = TapRing(1 << 20, lambda: next(times))
     session = Session()
     for _ in range(2):
         followed.ring.saw_frames(session, CLIENT, Amqp091Chunk(ACK, 0))
     subscription = followed.subscribe(max_age=1.0, since="start")
-    for _ in range(2):
-        followed.ring.saw_frames(session, CLIENT, Amqp091Chunk(ACK, 0))
+    followed.ring.saw_frames(session, CLIENT, Amqp091Chunk(ACK, 0))
+    followed.ring.saw_snapshot(session, STATE)
+    followed.ring.saw_frames(session, CLIENT, Amqp091Chunk(ACK, 0))
     followed.read(subscription)
     assert (frames(followed), followed.lost) == (3, 1)
 
@@ -188,7 +194,8 @@ def test_what_is_large_is_sent_in_parts() -> None:
     assert len(passed.frames[0].raw) == 4_000_008
 
 
-def test_many_small_ones_share_an_event() -> None:
+def test_many_small_ones_share_an_event(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(module, "EVENT_SECONDS", 60)
     followed = Followed(1 << 24)
     followed.read()
     for _ in range(3000):
@@ -210,6 +217,30 @@ def test_many_that_end_while_nobody_looks_take_their_turn(monkeypatch: pytest.Mo
         followed.ring.saw_frames(Session(), CLIENT, Amqp091Chunk(100 * ACK, 0))
     followed.read()
     assert sum(isinstance(each, StreamEnded) for each in followed.decoded()) == 100
+
+
+def test_who_is_too_slow_gets_some_sessions_whole(monkeypatch: pytest.MonkeyPatch) -> None:
+    """From the second loss on: with their states, and the number of frames of the others."""
+    monkeypatch.setattr(module, "EVENT_SECONDS", 0)
+    monkeypatch.setattr("amqproxy.control.session_sample.NARROWED_NS", 0)
+    followed = Followed()
+    now = 0
+    followed.ring = TapRing(1 << 20, lambda: now)
+    subscription = followed.subscribe(max_age=5.0)
+    sessions = [Session(number, f"10.0.0.{number}:4-10.0.0.9:5") for number in range(10)]
+    passed = 0
+    for _ in range(9):
+        now = time.time_ns() - 10**10
+        followed.ring.saw_frames(sessions[0], CLIENT, Amqp091Chunk(ACK, 0))
+        now = time.time_ns()
+        for session in sessions:
+            followed.ring.saw_snapshot(session, STATE)
+            followed.ring.saw_frames(session, CLIENT, Amqp091Chunk(ACK, 0))
+        passed += 1 + len(sessions)
+        followed.read(subscription)
+    assert followed.samples[-1] == (1, 10)
+    assert frames(followed) + followed.lost == passed
+    assert followed.lost > passed / 2
 
 
 def test_who_never_looks_makes_nothing_grow() -> None:
@@ -264,6 +295,8 @@ def test_with_more_credit_what_is_older_can_be_skipped(monkeypatch: pytest.Monke
     followed.subscription = followed.subscribe(credit=1, since="start")
     for ago in (*range(20, 10, -1), 1, 0):
         now = time.time_ns() - ago * 10**9
+        if ago == 1:
+            followed.ring.saw_snapshot(session, STATE)
         followed.ring.saw_frames(session, CLIENT, Amqp091Chunk(ACK, 0))
     followed.subscription.look()
     followed.subscription.grant(1, 5.0)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import trio
 from trio.testing import MockClock
 
-from amqproxy.control.work_share import REST, TURN, WorkShare
+from amqproxy.control.work_share import LONGEST_TURN, REST, TURN, WorkShare
 
 
 class Processor:
@@ -39,6 +39,9 @@ async def test_where_others_work_those_who_watch_rest_all_together(autojump_cloc
     processor = Processor()
     began: list[float] = []
 
+    def now() -> float:
+        return processor.now + trio.current_time()
+
     async def work() -> None:
         for _ in range(50):
             processor.now += TURN
@@ -46,12 +49,28 @@ async def test_where_others_work_those_who_watch_rest_all_together(autojump_cloc
 
     async def watch() -> None:
         async with processor.share.turn():
-            began.append(trio.current_time())
+            began.append(now())
             processor.now += TURN
 
-    before = trio.current_time()
+    before = now()
     async with trio.open_nursery() as nursery:
         for task in (work, watch, watch):
             nursery.start_soon(task)
     assert began[1] - began[0] >= REST * TURN * 0.99
-    assert trio.current_time() - before >= REST * TURN * 0.99
+    assert now() - before >= REST * TURN * 0.99
+
+
+async def test_where_others_take_long_a_turn_is_longer(autojump_clock: MockClock) -> None:
+    processor = Processor()
+
+    async def work() -> None:
+        for _ in range(20):
+            processor.now += 8 * TURN
+            await trio.lowlevel.checkpoint()
+
+    async with trio.open_nursery() as nursery:
+        nursery.start_soon(work)
+        await processor.watch(4)
+    assert abs(processor.steps[0] - 100) <= 1
+    assert max(processor.steps) > 190
+    assert max(processor.steps) <= LONGEST_TURN / TURN * 100 + 1

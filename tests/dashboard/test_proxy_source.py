@@ -83,7 +83,7 @@ def test_what_passes_is_there_numbered_as_its_session(tmp_path: Path) -> None:
     played(tmp_path, test)
 
 
-def test_what_is_late_is_skipped_but_not_what_was_there_before(tmp_path: Path) -> None:
+def test_what_is_late_is_skipped(tmp_path: Path) -> None:
     async def test(proxy: FakeProxy, source: ProxySource) -> None:
         def granted() -> list[float | None]:
             return [each.get("max_age") for each in proxy.asked if each["request"] == "more"]
@@ -95,13 +95,11 @@ def test_what_is_late_is_skipped_but_not_what_was_there_before(tmp_path: Path) -
             proxy.passes(7, OPEN, ts_ns=time.time_ns())
             await until(lambda: len(granted()) == 3)
             assert granted() == [None, None, None]
-            source.ring.newest_ns = time.time_ns() + 10**9
             with pytest.MonkeyPatch.context() as patch:
                 patch.setattr(feed_pace, "PATIENT_BATCHES", 1)
                 patch.setattr(feed_pace, "PATIENT_FRAMES", 0)
                 patch.setattr(feed_pace, "PATIENCE", 0)
-                patch.setattr(time, "time_ns", lambda at=source.ring.newest_ns: at + 4 * 10**9)
-                proxy.send({"event": "batch"})
+                proxy.send({"event": "batch", "behind": 4.0})
                 await until(lambda: len(granted()) == 4)
             assert granted()[-1] == FRESH
 
@@ -110,7 +108,7 @@ def test_what_is_late_is_skipped_but_not_what_was_there_before(tmp_path: Path) -
 
 def test_what_was_lost_is_one_row_and_a_gap_in_each_connection(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     gaps = []
-    monkeypatch.setattr(Observer, "gap", lambda self, peer, *_: gaps.append((self._recorder._stream, peer)) or [])
+    monkeypatch.setattr(Observer, "gap", lambda self, peer, *_, **__: gaps.append((self._recorder._stream, peer)) or [])
 
     async def test(proxy: FakeProxy, source: ProxySource) -> None:
         def rows() -> list[dict[str, Any]]:
@@ -243,6 +241,18 @@ def test_what_was_lost_is_counted(tmp_path: Path) -> None:
             await until(lambda: source.state is SourceState.LIVE)
             proxy.send({"event": "lost", "count": 5})
             await until(lambda: source.lost == 5)
+
+    played(tmp_path, test)
+
+
+def test_how_many_connections_are_shown_is_told(tmp_path: Path) -> None:
+    async def test(proxy: FakeProxy, source: ProxySource) -> None:
+        async with proxy.running():
+            await until(lambda: source.state is SourceState.LIVE)
+            proxy.send({"event": "sample", "shown": 7, "of": 100})
+            await until(lambda: source.describe(read_only=True)["sample"] == {"shown": 7, "of": 100})
+            proxy.send({"event": "sample", "shown": None, "of": 100})
+            await until(lambda: source.sample is None)
 
     played(tmp_path, test)
 

@@ -15,35 +15,11 @@ from tests.dashboard.browser.screens import SCREENS, rows, set_filter
 from tests.dashboard.browser.stage import OwnDashboard, Stage
 from tests.dashboard.browser.traffic import connected, do_harm, publishing
 from tests.dashboard.browser.watched_page import WatchedPage
+from tests.dashboard.browser.watching import MIB, WATCH
 from tests.real.poll import until
 from tests.real.proxy import Program, command
 
 pytestmark = [pytest.mark.real, pytest.mark.once]  # the page is not compiled
-
-MIB = 1 << 20
-
-WATCH = r"""async seconds => {
-    const ages = []
-    let frames = 0
-    const began = performance.now()
-    let looked = began
-    while (performance.now() - began < seconds * 1000) {
-        await new Promise(requestAnimationFrame)
-        frames += 1
-        if (performance.now() - looked < 200) continue
-        looked = performance.now()
-        const text = [...document.querySelectorAll('.sheet [role=row]')].map(row => row.innerText).join(' ')
-        const times = text.match(/\d\d:\d\d:\d\d\.\d{3}/g) ?? []
-        const now = new Date()
-        const day = now.toISOString().slice(0, 11)
-        ages.push(Math.min(...times.map(time => (now - new Date(day + time + 'Z')) / 1000)))
-    }
-    return {
-        fps: frames * 1000 / (performance.now() - began),
-        ages: ages,
-        heap: performance.memory.usedJSHeapSize,
-    }
-}"""
 
 
 def test_the_page_outlives_its_proxy(tmp_path: Path, page: WatchedPage) -> None:

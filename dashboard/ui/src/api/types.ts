@@ -11,6 +11,8 @@ export interface Source {
   can?: string[]
   /** Where clients of the proxy connect. */
   listeners?: string[]
+  /** More passes than can be shown: connections shown at the same time, of those with traffic. */
+  sample?: { shown: number; of: number } | null
   /** Why it is not live, where it is not. */
   reason?: string
   /** How often the proxy has been started anew since. */
