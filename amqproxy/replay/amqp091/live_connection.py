@@ -26,6 +26,7 @@ from amqproxy.amqp091.methods import (
     ChannelCloseOk,
     ChannelFlow,
     ChannelFlowOk,
+    ChannelOpen,
     ChannelOpenOk,
     ConnectionBlocked,
     ConnectionClose,
@@ -36,6 +37,7 @@ from amqproxy.amqp091.methods import (
     ConnectionTune,
     ConnectionUnblocked,
     Method,
+    QueueDeclare,
 )
 from amqproxy.amqp091.protocol_header import HEADER
 from amqproxy.amqp091.transitions import CLIENT, SERVER, ConnectionState
@@ -181,6 +183,9 @@ class Amqp091LiveConnection(BrokerLink):
         if channel is None:
             self._result.extra(command, self.stream, self.connection, self._now_ns)
             return
+        if channel.probed:
+            self._receive_probed(channel, method)
+            return
         match method:
             case ChannelOpenOk():
                 channel.live = LiveState.OPEN
@@ -291,6 +296,30 @@ class Amqp091LiveConnection(BrokerLink):
         for number in numbers:
             del channel.live_unconfirmed[number]
             channel.confirmed[number] = method.name
+
+    def _receive_probed(self, channel: PlayedChannel, method: Method) -> None:
+        """Take a reply on a channel that is being restored, and probe the next queue.
+
+        Consumers of a queue that does not exist, or must not be used, are left out: they would close the channel.
+        """
+        number = channel.number
+        if isinstance(method, ChannelClose):
+            queue = channel.probed.popleft()
+            channel.missing.add(queue)
+            reason = on_one_line(method.reply_text)
+            self._result.note(f"channel {number} was restored without consumers of queue {queue!r}: {reason}")
+            self._send(number, ChannelCloseOk())
+            self._end_channel(channel)
+            self._send(number, ChannelOpen())
+            channel.live = LiveState.OPENING
+            return
+        if isinstance(method, ChannelOpenOk):
+            channel.live = LiveState.OPEN
+        else:
+            channel.probed.popleft()
+        if channel.probed:
+            probe = QueueDeclare(queue=channel.probed[0], passive=True)
+            self._send(number, self._names.live(Command(number, probe)).method)
 
     def _arrive(self, channel: PlayedChannel, command: Command) -> None:
         """Keep a live command until the recording asks for it."""

@@ -75,6 +75,9 @@ class PlayedChannel:
         """Whether unwanted commands were left out."""
         self.why_closed = ""
         self.is_transactional = False
+        self.probed: deque[str] = deque()
+        """Queues of restored consumers of which the live broker has to say whether they exist."""
+        self.missing: set[str] = set()
         # Requests and replies.
         self.requests: deque[PlayedRequest] = deque()
         self.live_requests: deque[PlayedRequest] = deque()

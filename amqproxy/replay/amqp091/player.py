@@ -112,15 +112,18 @@ class Amqp091Player(Player, Amqp091ComparedConnection):
                 if channel is not None and number not in self._channels:
                     self._channels[number] = channel
                     self._send(number, ChannelOpen())
-        if any(channel.live is LiveState.OPENING for channel in self._channels.values()):
-            return self._awaited.patience(step, self._now, "the channels were not opened")
+        if any(channel.live is LiveState.OPENING or channel.probed for channel in self._channels.values()):
+            until = self._awaited.patience(step, self._now, "the channels were not opened")
+            if until is not None:
+                return until
         for number, channel in self._channels.items():
+            channel.probed.clear()
             if channel.live is LiveState.OPEN:
                 self._restore_channel(channel, states[number])
         return None
 
     def _restore_channel(self, channel: PlayedChannel, state: ChannelSnapshot) -> None:
-        for method in restoring_methods(state):
+        for method in restoring_methods(state, channel.missing):
             live = self._names.live(Command(channel.number, method)).method
             if isinstance(method, BasicConsume):
                 consumer = self._consumer(channel, method)

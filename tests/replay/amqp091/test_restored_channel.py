@@ -65,6 +65,25 @@ def test_confirms_and_deliveries_of_a_joined_connection() -> None:
     assert result.sent > 10
 
 
+def test_consumers_of_queues_that_do_not_exist_are_left_out() -> None:
+    gone = ConsumerSnapshot(tag="g", queue="gone")
+    recording = joined(
+        ChannelSnapshot(number=1, mode="confirm", published=5, consumers=(gone, CONSUMER), last_queue="work")
+    )
+    recording.client(1, 1, message(BasicPublish(routing_key="work"), b"x"))
+    recording.server(1, 1, BasicAck(6))
+    recording.server(1, 1, message(BasicDeliver("c", 1, routing_key="work"), b"x"))
+    recording.client(1, 1, BasicAck(1))
+    recording.close(1)
+    recording.close(0)
+    with broker() as url:
+        result = played(recording.steps(), url)
+    assert texts(result) == []
+    assert result.not_played == []
+    [note] = result.notes
+    assert note.startswith("channel 1 was restored without consumers of queue 'gone': NOT_FOUND")
+
+
 def test_a_delivery_of_before_is_not_settled() -> None:
     recording = joined(ChannelSnapshot(number=1, delivered=30))
     recording.client(1, 1, BasicAck(30))
