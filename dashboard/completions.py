@@ -1,4 +1,4 @@
-"""What a filter can be completed with: the fields of the filter language, and values that were seen."""
+"""Completions of a filter: the fields of the filter language, and values that were seen."""
 
 from __future__ import annotations
 

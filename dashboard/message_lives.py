@@ -41,7 +41,7 @@ class MessageLives:
 
     @property
     def first_ns(self) -> int | None:
-        """When the oldest life that is known began."""
+        """Start of the oldest known life."""
         recent = next(iter(self.linker.lives.values()), None)
         starts = (self.history.first_ns, None if recent is None else recent.ts_ns)
         return min([each for each in starts if each is not None], default=None)

@@ -41,7 +41,7 @@ OnSample: TypeAlias = Callable[[int, dict[str, Any]], None]
 
 
 class SourceState(StrEnum):
-    """How a source stands."""
+    """State of a source."""
 
     CONNECTING = "connecting"
     """Not reached since the start."""

@@ -32,7 +32,7 @@ class HistoryBlock(msgspec.Struct, frozen=True, gc=False):
 
 
 class LifeSearch(msgspec.Struct, frozen=True, kw_only=True):
-    """What to find: lives that began from `start_ns` on and before `end_ns`, with all of the names given.
+    """Query for lives that began from `start_ns` on and before `end_ns`, with all of the names given.
 
     `step_ns` is the time of the publish or of a delivery.
     """
@@ -93,7 +93,7 @@ class LifeHistory:
 
     @property
     def first_ns(self) -> int | None:
-        """When the oldest life began."""
+        """Start of the oldest life."""
         if self._blocks:
             return self._blocks[0].first_ns
         return min(self._pending_ns, default=None)

@@ -1,4 +1,4 @@
-"""Which publishes can have reached a queue: the rule shared by live linking and the pipeline."""
+"""Publishes that can have reached a queue: the rule shared by live linking and the pipeline."""
 
 from __future__ import annotations
 

@@ -24,7 +24,7 @@ Name = Annotated[str | None, Query(max_length=MAX_NAME)]
 
 
 class TablesInfo(BaseModel):
-    """Which tables there are, and from when until when, in ns since 1970; null where there is nothing."""
+    """Tables that exist, with their first and last times in ns since 1970; null for an empty one."""
 
     path: str | None
     tables: list[str]
@@ -238,7 +238,7 @@ SpanOf = Annotated[Span, Depends(span_of)]
 
 @router.get("")
 async def show_tables(request: Request) -> TablesInfo:
-    """Which tables there are, and from when until when."""
+    """Tables that exist, with their first and last times."""
     tables: TableQueries | None = request.app.state.tables
     if tables is None:
         return TablesInfo(path=None, tables=[], start_ns=None, end_ns=None)
@@ -291,7 +291,7 @@ async def show_anomalies(tables: TablesOf, span: SpanOf, limit: Limit = 50) -> A
 
 @router.get("/capacity")
 async def show_capacity(tables: TablesOf, span: SpanOf, limit: Limit = 100) -> Capacity:
-    """How much each tenant, which is a virtual host, has sent and received, by user."""
+    """Bytes and messages that each tenant, which is a virtual host, has sent and received, by user."""
     return Capacity.model_validate(_answer(span, "rows", await tables.ask(lambda asked: asked.capacity(span, limit))))
 
 

@@ -42,7 +42,7 @@ class OpenBody(Body):
 
 
 class ReplayBody(OpenBody):
-    """What to play, and to whom: an AMQP URL, or HOST:PORT. With `loop` 0 it is played until it is ended."""
+    """A replay, and its target: an AMQP URL, or HOST:PORT. With `loop` 0 it is played until it is ended."""
 
     to: Annotated[str, Field(min_length=1, max_length=4096)]
     speed: Annotated[float, Field(gt=0, le=1e6)] | Literal["max"] = 1.0

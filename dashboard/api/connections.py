@@ -38,7 +38,7 @@ async def open_connections(source: Source) -> dict[int, dict[str, Any]]:
 
 
 Known: TypeAlias = tuple[SeenConnection | None, dict[str, Any] | None]
-"""What the traffic has shown of a connection, and the proxy's entry; one of them may be missing."""
+"""A connection as its traffic has shown it, and the proxy's entry; one of them may be missing."""
 
 
 def known_connections(source: Source, entries: dict[int, dict[str, Any]]) -> list[Known]:

@@ -65,7 +65,7 @@ async def export(
     seq: Annotated[list[Annotated[int, Query(ge=0, le=MAX_INTEGER)]] | None, Query(max_length=1000)] = None,
     all: bool = True,
 ) -> Response:
-    """What is selected, as a file. `limit` applies with `all=false`. `seq` are the messages of a test or a rule."""
+    """The selected rows, as a file. `limit` applies with `all=false`. `seq` are the messages of a test or a rule."""
     if all:
         query = msgspec.structs.replace(query, limit=MAX_INTEGER)
     make = _MAKERS.get((format, "" if format in ("pcapng", "pytest", "rule") else what))

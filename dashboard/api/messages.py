@@ -50,7 +50,7 @@ async def list_messages(source: SourceOf, query: ListQueryOf) -> Response:
 
 @router.get("/sources/{source}/findings")
 async def list_findings(source: SourceOf, query: ListQueryOf) -> Response:
-    """What an expert would point out; the newest last."""
+    """Findings, the newest last."""
     ring = source.observed.findings
     selection, rows = message_selection(source, query), ring.snapshot()
     first, end = ring.first_seq, ring.next_seq  # findings that arrive meanwhile are not searched
@@ -59,7 +59,7 @@ async def list_findings(source: SourceOf, query: ListQueryOf) -> Response:
 
 @router.get("/sources/{source}/completions")
 async def show_completions(source: SourceOf) -> Response:
-    """What a filter can be completed with: its fields, and the values of some of them that were seen most."""
+    """Completions of a filter: its fields, and the values of some of them that were seen most."""
     observed = source.observed
     connections = list(observed.connections.seen.values())[-MAX_COMPLETED:]
     values = await asyncio.to_thread(seen_values, observed.messages.snapshot(), connections)
@@ -83,7 +83,7 @@ async def show_message(source: SourceOf, seq: SeqOf) -> Response:
 
 
 class BodyQuery(BaseModel):
-    """How to show a body; `schema` is of Avro in JSON, or a .proto file, of which `message` is one of the messages."""
+    """Body options; `schema` is of Avro in JSON, or a .proto file, of which `message` is one of the messages."""
 
     model_config = ConfigDict(extra="forbid", populate_by_name=True)
 
@@ -102,7 +102,7 @@ async def show_body(
 
 @router.post("/sources/{source}/messages/{seq}/body")
 async def show_body_by_schema(source: SourceOf, seq: SeqOf, bodies: BodiesOf, body: BodyQuery) -> Response:
-    """The same, by a schema."""
+    """The body of a message, decoded by a schema."""
     return await body_response(source, seq, bodies, body)
 
 

@@ -52,7 +52,7 @@ def session_of(request: Request, *, is_logged_in: bool | None = None) -> Session
 
 @router.get("/session")
 async def show_session(request: Request) -> Session:
-    """How you stand."""
+    """State of your login."""
     return session_of(request)
 
 
