@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from amqproxy.taps.findings.detector import Detector, on
 from amqproxy.taps.findings.finding import Severity
-from amqproxy.taps.trace.events import BlockingEnded, BlockingStarted, MessagePublished
+from amqproxy.taps.trace.events import BlockingEnded, BlockingStarted, MessagePublished, StateRestored
 
 GRACE_NS = 1_000_000_000
 """Time in nanoseconds after connection.blocked in which a publish may have been in flight already."""
@@ -25,6 +25,10 @@ class PublishWhileBlocked(Detector):
     @on(BlockingStarted)
     def _on_blocked(self, event: BlockingStarted) -> None:
         self._since = event.ts_ns
+
+    @on(StateRestored)
+    def _on_restored(self, event: StateRestored) -> None:
+        self._since = event.blocked_since_ns
 
     @on(BlockingEnded)
     def _on_unblocked(self, event: BlockingEnded) -> None:

@@ -16,6 +16,7 @@ from amqproxy.taps.trace.events import (
     ChannelClosed,
     ConnectionClosed,
     ConnectionOpened,
+    HistoryLost,
     RequestAnswered,
     RequestSent,
 )
@@ -146,6 +147,12 @@ class ConsumerCancelled(ProcessDetector):
             for place, queue in named or known or (ended if len(ended) == 1 else ())
             for sighting in self._cancel(Cancellation(event.ts_ns, connection, *place, queue, record))
         ]
+
+    @on(HistoryLost)
+    def _on_lost(self, connection: ConnectionPlace, event: HistoryLost, record: RecordNumber | None) -> None:
+        client = self._clients.get(connection.stream)
+        for place in [] if client is None else list(client.consumers):
+            self._end(client, place)  # it may have been cancelled unseen
 
     # --- consumers and queues
 

@@ -20,6 +20,10 @@ class ObservedChannel(Protocol):
         """Whether all frames since it was opened were seen."""
 
     @property
+    def has_forgotten(self) -> bool:
+        """Whether more messages may be open than those that are known."""
+
+    @property
     def unacked(self) -> int:
         """Number of open deliveries."""
 

@@ -13,6 +13,7 @@ from amqproxy.taps.trace.events import (
     MessagePublished,
     RequestAnswered,
     RequestSent,
+    StateRestored,
 )
 
 
@@ -26,9 +27,9 @@ class HeartbeatsOff(Detector):
 
     _is_off = False
 
-    @on(ConnectionOpened)
-    def _on_opened(self, event: ConnectionOpened) -> None:
-        self._is_off = event.heartbeat == 0
+    @on(ConnectionOpened, StateRestored)
+    def _on_opened(self, event: ConnectionOpened | StateRestored) -> None:
+        self._is_off = self.observed.trace.facts.heartbeat == 0
 
     @on(RequestAnswered, RequestSent)
     def _on_request(self, event: RequestAnswered | RequestSent) -> str | None:
@@ -48,9 +49,9 @@ class PublisherHeartbeatsOff(Detector):
 
     _is_off = False
 
-    @on(ConnectionOpened)
-    def _on_opened(self, event: ConnectionOpened) -> None:
-        self._is_off = event.heartbeat == 0
+    @on(ConnectionOpened, StateRestored)
+    def _on_opened(self, event: ConnectionOpened | StateRestored) -> None:
+        self._is_off = self.observed.trace.facts.heartbeat == 0
 
     @on(MessagePublished)
     def _on_published(self, event: MessagePublished) -> str | None:

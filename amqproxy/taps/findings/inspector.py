@@ -39,7 +39,7 @@ from amqproxy.taps.findings.tuning import RefusedTuning
 from amqproxy.taps.findings.unacked import UnackedGrowth
 from amqproxy.taps.findings.unknown_ack import AckOnWrongChannel, UnknownAck
 from amqproxy.taps.findings.unread_content import UnreadContent
-from amqproxy.taps.trace.events import TraceEvent
+from amqproxy.taps.trace.events import HistoryLost, TraceEvent
 
 DETECTORS: tuple[type[Detector], ...] = (
     AckOnWrongChannel,
@@ -91,7 +91,8 @@ DETECTORS: tuple[type[Detector], ...] = (
 class Inspector:
     """All detectors of one connection, numbered `stream` and named `connection`, and their findings.
 
-    With `is_counting`, each finding is reported, and not only the first, the tenth, the hundredth ….
+    With `is_counting`, each finding is reported, and not only the first, the tenth, the hundredth …. After a loss of
+    history, detectors begin again, except those that handle `HistoryLost`.
     """
 
     def __init__(
@@ -101,12 +102,20 @@ class Inspector:
         self._stream = stream
         self._connection = connection
         self._counts: dict[str, int] = {}
+        self._observed = observed
+        self._take([each(observed) for each in DETECTORS])
+
+    def _take(self, detectors: list[Detector]) -> None:
+        self._detectors = detectors
         self._handlers: dict[type[TraceEvent], list[tuple[Detector, Handler]]] = {}
-        detectors = [each(observed) for each in DETECTORS]
         self._waiting = [each for each in detectors if type(each).look is not Detector.look]
         for detector in detectors:
             for kind, handler in detector.handlers.items():
                 self._handlers.setdefault(kind, []).append((detector, handler))
+
+    def _begin_again(self) -> None:
+        """Forget what detectors have counted: missed frames may have changed it."""
+        self._take([each if HistoryLost in each.handlers else type(each)(self._observed) for each in self._detectors])
 
     def inspect(self, events: Iterable[TraceEvent], record: RecordNumber | None = None) -> list[Finding]:
         """Return the findings in these events, just made by the trace; `record` is the frame that completed them."""
@@ -117,6 +126,8 @@ class Inspector:
                 text = handler(detector, event)
                 if text is not None:
                     findings += self._findings(detector, event.ts_ns, event.on_channel, text, record)
+            if isinstance(event, HistoryLost):
+                self._begin_again()
         return findings
 
     def look(self, now_ns: int) -> list[Finding]:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from amqproxy.taps.findings.detector import Detector, ObservedConnection, on
 from amqproxy.taps.findings.finding import Severity
-from amqproxy.taps.trace.events import ChannelClosed, ChannelOpened
+from amqproxy.taps.trace.events import ChannelClosed, ChannelOpened, StateRestored
 
 MANY = 100
 """Number of open channels of one connection that is reported, as is each tenfold of it."""
@@ -31,6 +31,10 @@ class LeakedChannels(Detector):
             return None
         self._reported *= 10
         return f"{count} channels are open"
+
+    @on(StateRestored)
+    def _on_restored(self, event: StateRestored) -> None:
+        self._open = set(self.observed.trace.channels)
 
     @on(ChannelClosed)
     def _on_closed(self, event: ChannelClosed) -> None:

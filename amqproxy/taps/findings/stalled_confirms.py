@@ -16,6 +16,7 @@ from amqproxy.taps.trace.events import (
     MessagePublished,
     PublishesSettled,
     Settlement,
+    StateRestored,
 )
 
 QUIET = 30
@@ -68,6 +69,10 @@ class StalledConfirms(Detector):
             each.since_ns = event.ts_ns
         self._schedule()
 
+    @on(StateRestored)
+    def _on_restored(self, event: StateRestored) -> None:
+        self._is_blocked = event.blocked_since_ns is not None
+
     @on(MessagePublished)
     def _on_published(self, event: MessagePublished) -> None:
         if not event.awaits or event.confirm_tag is None:
@@ -108,7 +113,9 @@ class StalledConfirms(Detector):
             due_ns = publishes.due_ns
             if due_ns <= now_ns and not self._is_blocked:
                 publishes.is_reported = True
-                found.append(Overdue(due_ns, channel, self._text(publishes.count)))
+                traced = self.observed.trace.channels.get(channel)
+                if traced is None or not traced.has_forgotten:  # else the broker may confirm those that were forgotten
+                    found.append(Overdue(due_ns, channel, self._text(publishes.count)))
         self._schedule()
         return found or self._stalled(now_ns)
 

@@ -30,6 +30,11 @@ class Activity:
             self._pause_ns, self._resumed_ns = pause_ns, ts_ns
         self._last[sender] = ts_ns
 
+    def forget(self) -> None:
+        """Forget all times, since frames were missed: either peer may have sent some since."""
+        self._last.clear()
+        self._pause_ns = self._resumed_ns = 0
+
     def silence_ns(self, peer: Peer, now_ns: int) -> int:
         """Return for how long `peer` has sent nothing; 0 if no frame of it was seen."""
         return now_ns - self._last.get(peer, now_ns)

@@ -127,6 +127,7 @@ class ConnectionTrace(ABC, Generic[F, C]):
                 virtual_host=self.facts.virtual_host,
                 user=self.facts.user,
                 client_properties=self.facts.client_properties,
+                blocked_since_ns=snapshot.blocked_since_ns,
             )
         )
         return self._queue.take()
@@ -200,6 +201,7 @@ class ConnectionTrace(ABC, Generic[F, C]):
 
         If the bytes of the other peer `is_other_whole`, what these alone determine remains known.
         """
+        self.activity.forget()
         order, missed = self._order, sender if is_other_whole else None
         if order is None or not order.count:
             self._lose(sender, reason, ts_ns, missed)

@@ -325,6 +325,8 @@ class StateRestored(EventBase, frozen=True, kw_only=True):
     virtual_host: str | None = None
     user: str | None = None
     client_properties: dict[str, Any] | None = None
+    blocked_since_ns: int | None = None
+    """Time of the connection.blocked that still holds."""
 
 
 TraceEvent: TypeAlias = (

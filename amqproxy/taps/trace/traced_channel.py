@@ -60,6 +60,11 @@ class TracedChannel(ABC):
         return self._context.knows_start
 
     @property
+    def has_forgotten(self) -> bool:
+        """Whether more messages may be open than those that are known."""
+        return self._context.has_forgotten
+
+    @property
     def epoch(self) -> int:
         """Count of the openings of the channel's number, from 1; 0 if it was open before the first frame."""
         return self._context.epoch

@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from pathlib import Path
 
+import msgspec
 import pytest
 
 from amqproxy.amqp091.frame import HEARTBEAT_FRAME, Frame
@@ -15,6 +16,7 @@ from amqproxy.amqp091.methods import (
     ChannelClose,
     ChannelOpen,
     ChannelOpenOk,
+    ConnectionBlocked,
     ConnectionClose,
 )
 from amqproxy.amqp091.properties import Properties
@@ -22,8 +24,10 @@ from amqproxy.amqp091.transitions import CLIENT, SERVER
 from amqproxy.taps.findings.detector import Detector, ObservedConnection
 from amqproxy.taps.findings.finding import Finding, RecordNumber, Severity
 from amqproxy.taps.findings.inspector import DETECTORS, Inspector
+from amqproxy.taps.findings.leaked_channels import MANY as MANY_CHANNELS
 from amqproxy.taps.findings.process_detector import ProcessDetector
 from amqproxy.taps.findings.process_inspector import PROCESS_DETECTORS
+from amqproxy.taps.trace.snapshot import ChannelSnapshot, ConnectionSnapshot, HandshakeSnapshot
 from tests.taps.findings.inspected import Inspected
 from tests.taps.trace.traced import Traced, frames_of
 
@@ -101,3 +105,64 @@ def test_a_finding_is_json() -> None:
 
 def test_severities_have_an_order() -> None:
     assert sorted(Severity, key=lambda each: each.rank) == [Severity.INFO, Severity.WARNING, Severity.ERROR]
+
+
+def restored(snapshot: ConnectionSnapshot) -> Inspected:
+    """A connection that was joined with a snapshot."""
+    inspected = Inspected(joined=True)
+    inspected.client(BasicPublish(), channel=9)
+    inspected.gap(CLIENT)
+    inspected.trace.restore(msgspec.structs.replace(snapshot, ts_ns=inspected.ts_ns))
+    return inspected
+
+
+def test_detectors_take_the_state_of_a_snapshot() -> None:
+    channels = tuple(ChannelSnapshot(number=number, mode="confirm") for number in range(1, MANY_CHANNELS))
+    inspected = restored(
+        ConnectionSnapshot(
+            ts_ns=0,
+            protocol="0-9-1",
+            handshake=HandshakeSnapshot(heartbeat=0),
+            blocked_since_ns=1,
+            channels=channels,
+        )
+    )
+    inspected.later(60)
+    inspected.client(BasicPublish(), channel=1)
+    assert inspected.kinds == ["publish-while-blocked", "publisher-heartbeats-off"]
+    inspected.later(60)
+    assert inspected.look() == [], "confirms are not due while the connection is blocked"
+    inspected.client(ChannelOpen(), channel=200)
+    inspected.server(ChannelOpenOk(), channel=200)
+    assert inspected.kinds[2:] == ["leaked-channels"]
+
+
+def test_detectors_begin_again_after_missed_frames() -> None:
+    inspected = Inspected(1)
+    inspected.server(ConnectionBlocked("memory"))
+    inspected.gap(SERVER)
+    inspected.later(60)
+    inspected.client(BasicPublish())
+    for number in range(2, MANY_CHANNELS):
+        inspected.client(ChannelOpen(), channel=number)
+        inspected.server(ChannelOpenOk(), channel=number)
+    inspected.gap(CLIENT)
+    inspected.client(ChannelOpen(), channel=200)
+    inspected.server(ChannelOpenOk(), channel=200)
+    assert inspected.kinds == []
+
+
+def test_publishes_that_a_snapshot_does_not_have_may_be_confirmed_meanwhile() -> None:
+    snapshot = ConnectionSnapshot(
+        ts_ns=0,
+        protocol="0-9-1",
+        channels=(ChannelSnapshot(number=1, mode="confirm", published=9, has_forgotten=True),),
+    )
+    inspected = restored(snapshot)
+    inspected.client(BasicPublish())
+    inspected.later(60)
+    assert inspected.look() == []
+    inspected = restored(msgspec.structs.replace(snapshot, channels=(ChannelSnapshot(number=1, mode="confirm"),)))
+    inspected.client(BasicPublish())
+    inspected.later(60)
+    assert len(inspected.look()) == 1

@@ -31,3 +31,11 @@ def test_a_pause_that_was_not_answered() -> None:
     assert activity.pause_ns(101 * SECOND) == 100 * SECOND
     activity.note(SERVER, 102 * SECOND)
     assert activity.pause_ns(103 * SECOND) == 0
+
+
+def test_after_missed_frames_nobody_was_silent() -> None:
+    activity = Activity()
+    activity.note(SERVER, 0)
+    activity.note(CLIENT, 100 * SECOND)
+    activity.forget()
+    assert (activity.silence_ns(SERVER, 200 * SECOND), activity.pause_ns(200 * SECOND)) == (0, 0)

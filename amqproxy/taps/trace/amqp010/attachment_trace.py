@@ -167,6 +167,7 @@ class AttachmentTrace(TracedChannel):
         """
         context, client, server = self._context, self._numbers[CLIENT].last, self._numbers[SERVER].last
         is_known = context.knows_start and context.mode is not None
+        knows_ids = is_known or not (client is None or server is None)
         if context.is_unread and not (is_unread or self._closed_by):
             is_known = False
         unconfirmed, has_all = self._publishes.in_snapshot()
@@ -179,13 +180,13 @@ class AttachmentTrace(TracedChannel):
             epoch=context.epoch,
             mode=mode if is_known else None,
             published=-1 if client is None else client,
-            delivered=server if is_known or client is not None else None,
+            delivered=server if knows_ids else None,
             unconfirmed=unconfirmed if is_known else (),
-            unacked=unacked if is_known else (),
+            unacked=unacked if knows_ids else (),
             has_forgotten=context.has_forgotten or not (is_known and has_all),
             consumers=subscriptions,
             knows_consumers=knows_subscriptions,
-            requests=tuple(self._requests_in_snapshot()) if is_known else (),
+            requests=tuple(self._requests_in_snapshot()) if knows_ids else (),
             contents=tuple(_content_in_snapshot(sender, each) for sender, each in self._partial.items()),
             opening_ts_ns=None if self.is_opened else self._attached_ts_ns,
             closing=tuple(map(str, self._closed_by)),
@@ -225,8 +226,8 @@ class AttachmentTrace(TracedChannel):
         self._deliveries.restore(snapshot)
         if is_known:
             self._publishes.restore(snapshot)
-            for each in snapshot.requests:
-                self._restore_request(each)
+        for each in snapshot.requests:
+            self._restore_request(each)
 
     def _restore_content(self, sender: Peer, snapshot: ContentSnapshot) -> None:
         method = None if snapshot.method is None else _decoded(snapshot.method)
@@ -346,9 +347,13 @@ class AttachmentTrace(TracedChannel):
         self._close(sender, 0, "", ts_ns)
 
     def detached(self, sender: Peer, control: SessionDetached, ts_ns: int) -> None:
-        """Report session.detached of `sender`; the caller has to `end` the session."""
+        """Report session.detached of `sender`; the caller has to `end` the session.
+
+        A normal one answers a session.detach: if that was missed, the session was closed earlier.
+        """
         code = control.code or 0
-        self._close(sender, code, _DETACH_TEXTS.get(code, ""), ts_ns)
+        if code or self._context.knows_start or self._closed_by:
+            self._close(sender, code, _DETACH_TEXTS.get(code, ""), ts_ns)
 
     def _on_exception(self, sender: Peer, command: PartialCommand, ts_ns: int) -> None:
         exception: ExecutionException = command.method

@@ -137,7 +137,7 @@ class Amqp010Trace(ConnectionTrace[Frame, AttachmentTrace]):
                 self._feed_control_frame(sender, frame, ts_ns)
             else:
                 session = self._channel_of(sender, frame.channel)
-                if session is None and self._is_joined:
+                if session is None and not self.knows_state:
                     session = self._join(frame.channel)
                 if session is not None:
                     session.feed_command_frame(sender, frame, ts_ns)
@@ -293,7 +293,7 @@ class Amqp010Trace(ConnectionTrace[Frame, AttachmentTrace]):
                 self._detached(sender, number, control, ts_ns)
             case _ if control.name.startswith("session."):
                 found = self._channel_of(sender, number)
-                if found is None and self._is_joined:
+                if found is None and not self.knows_state:
                     found = self._join(number)
                 if found is not None:
                     found.feed_control(sender, control, ts_ns)

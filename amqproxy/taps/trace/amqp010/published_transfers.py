@@ -64,7 +64,7 @@ class PublishedTransfers:
     ) -> tuple[int | None, bool | None]:
         """Open a publish, and return the command id that confirms it, and whether it awaits an outcome, if known."""
         context = self._context
-        if position is None or not (context.is_unread or context.mode is not None):
+        if position is None or context.mode is None:
             return None, None
         if work is not None:
             return None, work.publishes.add(position, number, ts_ns) or None

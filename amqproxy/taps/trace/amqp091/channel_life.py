@@ -64,7 +64,8 @@ class ChannelLife:
         """Note the broker's channel.open-ok, and report it."""
         self.is_opened = True
         context = self._context
-        latency = None if self._opened_ts_ns is None else ts_ns - self._opened_ts_ns
+        asked_ts_ns, self._opened_ts_ns = self._opened_ts_ns, None
+        latency = None if asked_ts_ns is None else ts_ns - asked_ts_ns
         context.events.append(ChannelOpened(ts_ns, *context.place, latency_ns=latency))
 
     def flow(self, sender: Peer, method: ChannelFlow, ts_ns: int) -> None:

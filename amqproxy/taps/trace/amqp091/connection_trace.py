@@ -203,7 +203,7 @@ class Trace(ConnectionTrace[Frame, ChannelTrace]):
             return
         channel = self.channels.get(number)
         if channel is None:
-            if not self._is_joined:  # the channel is closed already, or was never opened
+            if self.knows_state:  # the channel is closed already, or was never opened
                 if sender is CLIENT and frame.kind == METHOD:
                     self._stray.add(frame.method, frame.size)
                 return
@@ -215,10 +215,10 @@ class Trace(ConnectionTrace[Frame, ChannelTrace]):
     def _open_channel(self, number: int, ts_ns: int) -> None:
         """Add a channel for the client's channel.open, and keep the one before it until its close-ok."""
         channel = self.channels.get(number)
-        if channel is None and self._is_joined:
+        if channel is None and not self.knows_state:
             channel = self._add_channel(number, knows_start=False)
         if channel is not None:
-            if channel.knows_start and not channel.is_closing:
+            if channel.knows_state and not channel.is_closing:
                 return  # the broker will refuse it
             if number in self._previous:
                 reason = "channel.open before the last two were closed"
@@ -321,7 +321,7 @@ class Trace(ConnectionTrace[Frame, ChannelTrace]):
             return None if previous is None else previous.missing_for_open()
         if sender is SERVER:
             channel = previous or channel
-            if channel is None and (not self._is_joined or isinstance(method, ChannelOpenOk)):
+            if channel is None and (self.knows_state or isinstance(method, ChannelOpenOk)):
                 return MISSING_OPEN
         return None if channel is None else channel.missing(sender, method)
 
