@@ -62,7 +62,7 @@ async def show_topology(source: SourceOf, vhost: OptionalName = None, deleted: b
 
 @router.get("/sources/{source}/flows")
 async def show_flows(source: SourceOf) -> Response:
-    """Clients, the exchanges that they publish to, and the queues that they receive from, by routing key, the fastest first.
+    """Flows of clients to exchanges and from queues, by routing key; the fastest first.
 
     `rate` is of the last minute, without the seconds in which traffic was lost (unless that were all: then it is not
     `is_complete`); of a capture, of all of it. `p50` and `p99` are of confirms and of acknowledgements, in seconds.
