@@ -51,7 +51,7 @@ class Decoder:
     _talks: dict[int, Conversation]
     _first_ends: dict[int, Closed]
     _recorded_ends: dict[int, str]
-    _stalls: dict[int, int]
+    _stalls: dict[int, tuple[int, int]]
     _last_opened: Opened | None
     _tally: Tally
     _share: object
@@ -126,7 +126,7 @@ class Decoder:
         if event.comments and (recorded := end_of(event.comments)):
             self._recorded_ends[event.stream] = recorded
         if event.stalled_ns and talk.sender(event.direction) == SERVER:
-            self._stalls[event.stream] = event.stalled_ns
+            self._stalls[event.stream] = event.stalled_ns, event.stalled_until_ns
         if event.ending in (StreamEnd.FIN, StreamEnd.RST):
             self._first_ends.setdefault(event.stream, event)
         if talk.is_over:
@@ -138,10 +138,10 @@ class Decoder:
             else:  # the other direction ended as a consequence
                 reason = f"{talk.sender(first.direction)} {_REASONS[first.ending]}"
             reason = self._recorded_ends.pop(event.stream, reason)
-            stalled_ns = self._stalls.pop(event.stream, 0)
+            stall = self._stalls.pop(event.stream, (0, 0))
             self.ignored += not talk.is_reported
             if talk.is_reported:
-                passed.append(StreamEnded(event.ts_ns, event.stream, talk.connection, reason, talk.leg, stalled_ns))
+                passed.append(StreamEnded(event.ts_ns, event.stream, talk.connection, reason, talk.leg, *stall))
 
 
 def read_decoded(

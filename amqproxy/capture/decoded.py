@@ -139,7 +139,8 @@ class SkippedBytes(msgspec.Struct, frozen=True, gc=False):
 class StreamEnded(msgspec.Struct, frozen=True, gc=False):
     """The end of both directions of a stream, with its `reason`; it has no record.
 
-    `stalled_ns` is the time for which the server has accepted no data until then, although some was sent to it.
+    `stalled_ns` is the longest time for which the server has accepted no data, although some was sent to it, and
+    `stalled_until_ns` its end.
     """
 
     ts_ns: int
@@ -148,6 +149,7 @@ class StreamEnded(msgspec.Struct, frozen=True, gc=False):
     reason: str
     leg: str = ""
     stalled_ns: int = 0
+    stalled_until_ns: int = 0
 
 
 Decoded: TypeAlias = DecodedFrames | DecodedProtocolHeader | SkippedBytes | StreamEnded

@@ -97,4 +97,4 @@ def _reports(observer: Observer, decoded: Decoded) -> list[Report]:
                 Peer(decoded.sender), decoded.ts_ns, decoded.reason, is_other_whole=decoded.is_other_whole
             )
         case StreamEnded():
-            return observer.end(decoded.ts_ns, decoded.reason, decoded.stalled_ns)
+            return observer.end(decoded.ts_ns, decoded.reason, decoded.stalled_ns, decoded.stalled_until_ns)

@@ -76,6 +76,8 @@ class _Direction:
     held_bytes: cython.longlong
     is_stalled: cython.bint  # whether the sender's window is 0
     stalled_at: int  # since when
+    stalled_ns: int  # the longest time for which it was
+    stalled_until_ns: int  # the end of that time
 
     def __init__(self, stream: _Stream, index: int) -> None:
         self.stream = stream
@@ -96,6 +98,8 @@ class _Direction:
         self.held_bytes = 0
         self.is_stalled = False
         self.stalled_at = 0
+        self.stalled_ns = 0
+        self.stalled_until_ns = 0
 
     @cython.cfunc
     def begin(self, seq: cython.longlong, is_guess: cython.bint) -> None:
@@ -108,6 +112,14 @@ class _Direction:
         """Return the position of a 32-bit sequence number: up to 1 GiB back, the largest window, otherwise ahead."""
         ahead: cython.longlong = (number - self.next) & 0xFFFFFFFF
         return self.next + ahead - (_WRAP if ahead >= _BEHIND else 0)
+
+    @cython.cfunc
+    def end_stall(self, ts_ns: int) -> None:
+        """Note that the sender's window is open again, or its end."""
+        self.is_stalled = False
+        if ts_ns - self.stalled_at > self.stalled_ns:
+            self.stalled_ns = ts_ns - self.stalled_at
+            self.stalled_until_ns = ts_ns
 
     @cython.cfunc
     def sent_end(self) -> cython.longlong:
@@ -243,8 +255,8 @@ class Reassembler:
             if not direction.is_stalled:
                 direction.is_stalled = True
                 direction.stalled_at = segment.ts_ns
-        else:
-            direction.is_stalled = False
+        elif direction.is_stalled:
+            direction.end_stall(segment.ts_ns)
         if flags & 16:  # ACK
             peer.acked = ack
             if flags & 2 and not peer.is_known:
@@ -485,9 +497,10 @@ class Reassembler:
         self._forget_held(direction)
         direction.is_over = True
         number = direction.stream.number
-        stalled_ns = max(0, self._ts_ns - direction.stalled_at) if direction.is_stalled else 0
-        closed = Closed(number, direction.index, self._ts_ns, ending, self._comments, stalled_ns)  # type: ignore[arg-type]
-        events.append(closed)
+        if direction.is_stalled:
+            direction.end_stall(self._ts_ns)
+        stall = direction.stalled_ns, direction.stalled_until_ns
+        events.append(Closed(number, direction.index, self._ts_ns, ending, self._comments, *stall))  # type: ignore[arg-type]
 
     @cython.cfunc
     def _flush(self, direction: _Direction, events: list[Event]) -> None:

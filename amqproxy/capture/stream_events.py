@@ -114,8 +114,8 @@ class Gap(msgspec.Struct, frozen=True, gc=False):
 class Closed(msgspec.Struct, frozen=True, gc=False):
     """The end of a direction.
 
-    After a FIN the other direction may continue; an RST ends both, the sender's first. `stalled_ns` is the time for
-    which the sender has accepted no data until then, according to its window of 0.
+    After a FIN the other direction may continue; an RST ends both, the sender's first. `stalled_ns` is the longest
+    time for which the sender has accepted no data, according to its window of 0, and `stalled_until_ns` its end.
     """
 
     stream: int
@@ -124,6 +124,7 @@ class Closed(msgspec.Struct, frozen=True, gc=False):
     ending: StreamEnd
     comments: tuple[str, ...] = ()
     stalled_ns: int = 0
+    stalled_until_ns: int = 0
 
 
 Event: TypeAlias = Opened | Data | Gap | Closed

@@ -93,3 +93,8 @@ def test_a_broker_whose_window_stays_closed_has_read_nothing(window: int, is_res
     found = [each for each in reports if isinstance(each, Finding) and each.kind == "stalled-confirms"]
     assert [each.kind for each in found] == kinds
     assert all(each.text.startswith("the broker has read nothing for 48 s, while publishes wait") for each in found)
+    packets.insert(-1, down(43, ack=end))
+    again = observed(read_decoded(io.BytesIO(building.pcap(packets))), ObserverSettings(findings=True))
+    opened = [each for each in again if isinstance(each, Finding) and each.kind == "stalled-confirms"]
+    assert [each.kind for each in opened] == kinds
+    assert all(each.text.startswith("the broker read nothing for 41 s, while publishes waited") for each in opened)

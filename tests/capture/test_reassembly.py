@@ -621,12 +621,15 @@ def test_tshark_follows_the_same_streams(tmp_path: Path) -> None:
 # ------------------------------------------------------------------------------------------------------- zero windows
 
 
-def test_how_long_a_window_was_closed_when_its_direction_ends() -> None:
+def test_how_long_a_window_was_closed_at_most() -> None:
     closed = down(seq=5000, ack=1001, flags=ACK | ZERO_WINDOW)
     segments = [*HANDSHAKE, up(b"x", 1000, 5000), closed, closed, up(b"y", 1001, 5000)]
     events = events_of(segments, is_finished=True)
     assert [(each.direction, each.stalled_ns) for each in events if isinstance(each, Closed)] == [(0, 0), (1, 2)]
     opened = [*segments, down(seq=5000, ack=1002)]
-    assert [each.stalled_ns for each in events_of(opened, is_finished=True) if isinstance(each, Closed)] == [0, 0]
+    briefly = down(seq=5000, ack=1002, flags=ACK | ZERO_WINDOW)
+    for reopened in (opened, [*opened, briefly, opened[-1]]):
+        ends = [each for each in events_of(reopened, is_finished=True) if isinstance(each, Closed)]
+        assert [(each.stalled_ns, each.stalled_until_ns) for each in ends] == [(0, 0), (3, 7)]
     reset = [*segments, up(seq=1002, flags=RST)]
     assert {each.stalled_ns for each in events_of(reset) if isinstance(each, Closed)} == {0, 3}

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import deque
 from collections.abc import Iterable
 
 import msgspec
@@ -27,6 +28,10 @@ LOOK_NS = 1_000_000_000
 
 MAX_CHANNELS = 10_000
 """Limit on the channels of one connection whose open publishes are counted."""
+
+
+MAX_BLOCKS = 100
+"""Number of times for which a broker said that it was blocked that are kept, the last ones."""
 
 
 class OpenPublishes(msgspec.Struct):
@@ -59,11 +64,17 @@ class StalledConfirms(Detector):
         super().__init__(observed)
         self._open: dict[int, OpenPublishes] = {}
         self._is_blocked = False
+        self._blocked_ns = 0
+        self._blocks: deque[tuple[int, int]] = deque(maxlen=MAX_BLOCKS)
         self._is_stall_reported = False
-        self._is_unconfirmed = False
+        self._unconfirmed_ns = NEVER
 
     @on(BlockingStarted, BlockingEnded)
     def _on_blocking(self, event: BlockingStarted | BlockingEnded) -> None:
+        if isinstance(event, BlockingEnded):
+            self._blocks.append((self._blocked_ns, event.ts_ns))
+        elif not self._is_blocked:
+            self._blocked_ns = event.ts_ns
         self._is_blocked = isinstance(event, BlockingStarted)
         for each in self._open.values():
             each.since_ns = event.ts_ns
@@ -77,7 +88,7 @@ class StalledConfirms(Detector):
     def _on_published(self, event: MessagePublished) -> None:
         if not event.awaits or event.confirm_tag is None:
             # No event shows that the broker has stopped reading: check later whether this still waits to be sent.
-            self._is_unconfirmed = True
+            self._unconfirmed_ns = min(self._unconfirmed_ns, event.ts_ns)
             self.due_ns = min(self.due_ns, event.ts_ns + QUIET * 1_000_000_000)
             return
         found = self._open.get(event.channel)
@@ -131,15 +142,27 @@ class StalledConfirms(Detector):
 
     @on(ConnectionClosed)
     def _on_ended(self, event: ConnectionClosed) -> str | None:
-        """Report a stalled broker at the end of a capture's connection, which shows the stall only then."""
-        return self._stall_text() if self._is_unconfirmed and not self._open else None
+        """Report a broker that stalls, or has stalled, when a capture's connection ends: it is shown only then."""
+        until_ns = self.observed.trace.activity.stalled_until_ns or event.ts_ns
+        return self._stall_text() if self._unconfirmed_ns < until_ns and not self._open else None
 
     def _stall_text(self) -> str | None:
-        stalled_ns = self.observed.trace.activity.stalled_ns
-        if stalled_ns < QUIET * 1_000_000_000 or self._is_blocked or self._is_stall_reported:
+        activity = self.observed.trace.activity
+        stalled_ns, until_ns = activity.stalled_ns, activity.stalled_until_ns
+        is_announced = self._was_blocked(until_ns - stalled_ns, until_ns) if until_ns else self._is_blocked
+        if stalled_ns < QUIET * 1_000_000_000 or is_announced or self._is_stall_reported:
             return None
         self._is_stall_reported = True
-        return f"the broker has read nothing for {stalled_ns / 1e9:.0f} s, while publishes wait to be sent{self._lacks}"
+        said, wait = ("read", "waited") if until_ns else ("has read", "wait")
+        return f"the broker {said} nothing for {stalled_ns / 1e9:.0f} s, while publishes {wait} to be sent{self._lacks}"
+
+    def _was_blocked(self, from_ns: int, to_ns: int) -> bool:
+        """Whether the broker said within a time that it was blocked, or may have: older times are forgotten."""
+        if len(self._blocks) == MAX_BLOCKS and from_ns < self._blocks[0][0]:
+            return True
+        if self._is_blocked and self._blocked_ns < to_ns:
+            return True
+        return any(begin < to_ns and end > from_ns for begin, end in self._blocks)
 
     def _schedule(self) -> None:
         due = [] if self._is_blocked else [each.due_ns for each in self._open.values()]

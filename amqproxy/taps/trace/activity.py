@@ -11,17 +11,18 @@ PAUSE_NS = 60_000_000_000
 class Activity:
     """The times of both peers' last frames, in nanoseconds, and the last pause of the connection.
 
-    `stalled_ns` is for how long the broker has taken nothing, though there is something to send; it is noted from
-    outside, since frames do not show it.
+    `stalled_ns` is for how long the broker has taken nothing, though there was something to send, until
+    `stalled_until_ns`, or until now if that is 0; both are noted from outside, since frames do not show it.
     """
 
-    __slots__ = ("_last", "_pause_ns", "_resumed_ns", "stalled_ns")
+    __slots__ = ("_last", "_pause_ns", "_resumed_ns", "stalled_ns", "stalled_until_ns")
 
     def __init__(self) -> None:
         self._last: dict[Peer, int] = {}
         self._pause_ns = 0
         self._resumed_ns = 0
         self.stalled_ns = 0
+        self.stalled_until_ns = 0
 
     def note(self, sender: Peer, ts_ns: int) -> None:
         """Record that `sender` sent frames at `ts_ns`."""

@@ -108,3 +108,40 @@ def test_transfers_of_0_10() -> None:
     inspected.publish(accept_mode=0)
     inspected.ts_ns += 31_000_000_000
     assert len(inspected.look()) == 1
+
+
+def stalled_once(inspected: Inspected, before: int, seconds: int) -> list[str]:
+    """What is found at the end, when the broker took nothing for some seconds, so many seconds before."""
+    activity = inspected.trace.activity
+    activity.stalled_ns = seconds * 1_000_000_000
+    activity.stalled_until_ns = inspected.ts_ns - before * 1_000_000_000
+    inspected.end()
+    return [each.text for each in inspected.findings if each.kind == "stalled-confirms"]
+
+
+def test_a_broker_that_read_nothing_for_a_while() -> None:
+    inspected = publishing(confirms=False)
+    inspected.later(100)
+    (text,) = stalled_once(inspected, before=20, seconds=40)
+    assert text.startswith("the broker read nothing for 40 s, while publishes waited to be sent")
+
+
+@pytest.mark.parametrize(
+    ("blocked", "is_found"), [((50, 30), False), ((70, 65), True), ((19, 10), True), ((50, 10), False)]
+)
+def test_a_broker_that_said_so_then_is_not_accused(blocked: tuple[int, int], is_found: bool) -> None:
+    """It read nothing from 60 to 20 s before the end, and said from and to so many seconds before it was blocked."""
+    inspected = publishing(confirms=False)
+    inspected.later(100 - blocked[0])
+    inspected.server(ConnectionBlocked("low on memory"), channel=0)
+    inspected.later(blocked[0] - blocked[1])
+    inspected.server(ConnectionUnblocked(), channel=0)
+    inspected.later(blocked[1])
+    assert bool(stalled_once(inspected, before=20, seconds=40)) == is_found
+
+
+def test_publishes_after_the_broker_read_again_did_not_wait() -> None:
+    inspected = Inspected(1)
+    inspected.later(100)
+    inspected.client(BasicPublish(routing_key="q"))
+    assert stalled_once(inspected, before=20, seconds=40) == []
