@@ -309,11 +309,6 @@ class FrameReader:
         self.frames += frames
 
     @property
-    def is_mid_content(self) -> bool:
-        """Whether any channel has an incomplete content."""
-        return any(content_state.expects != METHOD for content_state in self.content_states.values())
-
-    @property
     def held(self) -> bytes:
         """Bytes of an incomplete frame."""
         return b"" if self._tail is None else bytes(self._tail)

@@ -81,7 +81,7 @@ def topology(
 ) -> None:
     """Print the exchanges, queues and bindings that clients have declared or used through the proxy.
 
-    For AMQP 0-10 clients, only the objects for which messages are counted.
+    For clients of protocols other than AMQP 0-9-1, only the objects for which messages are counted.
 
     Parameters
     ----------

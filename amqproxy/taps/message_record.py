@@ -30,11 +30,10 @@ class MessageRecord(msgspec.Struct, rename={"sender": "from"}, omit_defaults=Tru
     - "settle": a confirm or an acknowledgement of a tag that is not open: the outcome is "unknown tag".
     - "error": what could not be read; `reason` says why.
 
-    Of AMQP 0-10, `channel` is that of the session, which may be 0, and "channel" records are about the session; a
-    publish is "confirmed" once the server has completed or accepted it, and one that it rejects "nacked", with the
-    `code` and `reason` of the reject where no queue takes it. `confirm_tag` and `delivery_tag` are command ids; a
-    delivery is "acked" by message.accept, "rejected", or "recovered" by message.release. Properties have their names of
-    0-10.
+    Where channels have sessions, `channel` may be 0, and "channel" records are about the session; a publish is
+    "confirmed" once the server has completed or accepted it, and one that it rejects "nacked", with the `code` and
+    `reason` of the reject where no queue takes it. `confirm_tag` and `delivery_tag` are command ids; a delivery is
+    "acked" by message.accept, "rejected", or "recovered" by message.release. Properties have their protocol's names.
 
     Of what was still open at the end of its channel the outcome is "open"; where that could not be observed, "unknown".
     A message that is open for long is reported as "pending", and again when something becomes of it. What does not

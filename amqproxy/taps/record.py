@@ -31,7 +31,7 @@ class Record(msgspec.Struct, rename={"sender": "from"}, omit_defaults=True, kw_o
     `ts_ns` is in nanoseconds since 1970; `stream` numbers the connection within the file or the run; `connection` names
     both ends, the client's first; `size` is bytes of payload, of which `body` is the beginning, where that is asked
     for. An error has the reply `code` it calls for, the `reason`, the `offset` in its direction's bytes, and how many
-    bytes were `lost`; so has a body of which so many bytes, at its end, were not captured. A frame of AMQP 0-10 has the
+    bytes were `lost`; so has a body of which so many bytes, at its end, were not captured. A segment has the
     `command_id` of its command, where that is known, and its `flags`: B and E in the first and the last segment, b and
     e if it is the first and the last frame of it. Of a command that rules acted on: the `rules`, the `tags` that they
     gave it, and the `verdict`, what became of it. If it was not sent on as received, there is a record for each leg,

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import trio
 
@@ -17,6 +17,9 @@ from amqproxy.proxy.session.session_state import SessionLife
 from amqproxy.rules.context import Client
 from amqproxy.sockets.transport import StreamTransport, Transport
 from amqproxy.taps.tap import Tap
+
+if TYPE_CHECKING:
+    from amqproxy.proxy.session.traffic import Traffic
 
 _NO_LEGS: Mapping[Peer, Leg[Any]] = {}
 
@@ -49,7 +52,7 @@ class SessionParts:
         self.share = MemoryShare(services.memory)
         self.life = SessionLife()
         self.scope = trio.CancelScope()
-        self.traffic: Any = None  # a `Traffic`, which knows this module
+        self.traffic: Traffic | None = None
 
     @property
     def legs(self) -> Mapping[Peer, Leg[Any]]:
