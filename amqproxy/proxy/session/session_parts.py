@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import trio
 
@@ -17,9 +17,6 @@ from amqproxy.proxy.session.session_state import SessionLife
 from amqproxy.rules.context import Client
 from amqproxy.sockets.transport import StreamTransport, Transport
 from amqproxy.taps.tap import Tap
-
-if TYPE_CHECKING:
-    from amqproxy.proxy.session.traffic import Traffic
 
 _NO_LEGS: Mapping[Peer, Leg[Any]] = {}
 
@@ -52,7 +49,7 @@ class SessionParts:
         self.share = MemoryShare(services.memory)
         self.life = SessionLife()
         self.scope = trio.CancelScope()
-        self.traffic: Traffic | None = None
+        self.traffic: Any = None  # a `Traffic`, which knows this module
 
     @property
     def legs(self) -> Mapping[Peer, Leg[Any]]:
