@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from array import array
 from bisect import bisect_right
+from collections import deque
 from collections.abc import Sequence
 
 from amqproxy.amqp010.controls import ConnectionHeartbeat
@@ -15,15 +16,21 @@ MAX_RUNS = 500_000
 """Maximum number of runs for all connections; beyond it the older half of each direction's runs is forgotten."""
 
 
+MAX_READS = 64
+"""Number of each direction's last reads whose times are kept."""
+
+
 class _Direction:
     """Frames of one sender on one connection: their `count`, and runs of consecutive rows.
 
-    The run `i` begins with the frame numbered `numbers[i]`, in the row `rows[i]`.
+    The run `i` begins with the frame numbered `numbers[i]`, in the row `rows[i]`. `reads` has the time of each of the
+    last reads, and the number of its last frame.
     """
 
-    __slots__ = ("count", "numbers", "rows")
+    __slots__ = ("count", "numbers", "reads", "rows")
 
     def __init__(self) -> None:
+        self.reads: deque[tuple[int, int]] = deque(maxlen=MAX_READS)
         self.count = 0
         self.numbers = array("q")
         self.rows = array("q")
@@ -37,18 +44,19 @@ class FrameNumbers:
         self._max_runs = max_runs
         self._runs = 0
 
-    def take(self, stream: int, sender: str, frames: Sequence[Frame | Amqp010Frame], seq: int) -> None:
-        """Number frames whose rows begin at `seq`."""
+    def take(self, stream: int, sender: str, frames: Sequence[Frame | Amqp010Frame], seq: int, ts_ns: int = 0) -> None:
+        """Number the frames of one read, whose rows begin at `seq`."""
         direction = self._directions.get((stream, sender))
         if direction is None:
             direction = self._directions[stream, sender] = _Direction()
         beats = [_is_heartbeat(frame) for frame in frames]
         if True not in beats:
             self._add(direction, seq, len(beats))
-            return
-        for row, is_heartbeat in enumerate(beats, seq):
-            if not is_heartbeat:
-                self._add(direction, row, 1)
+        else:
+            for row, is_heartbeat in enumerate(beats, seq):
+                if not is_heartbeat:
+                    self._add(direction, row, 1)
+        direction.reads.append((ts_ns, direction.count))
 
     def row_of(self, stream: int, sender: str, number: int) -> int | None:
         """Return the row of a frame; `None` if it has been forgotten or was never counted."""
@@ -57,6 +65,13 @@ class FrameNumbers:
             return None
         run = bisect_right(direction.numbers, number) - 1
         return None if run < 0 else direction.rows[run] + number - direction.numbers[run]
+
+    def was_read_at(self, stream: int, sender: str, number: int, ts_ns: int) -> bool:
+        """Whether the frame with this number came with one of the last reads, at this time."""
+        direction = self._directions.get((stream, sender))
+        if direction is None or number > direction.count:
+            return False
+        return next((time for time, last in direction.reads if number <= last), None) == ts_ns
 
     def end(self, stream: int) -> None:
         """Forget a connection that has ended or whose frames are numbered anew."""

@@ -74,7 +74,10 @@ Key: TypeAlias = tuple[int, int, str, int]
 
 
 class Observation:
-    """Traces all connections of one source; with `is_live`, traffic arrives in its order and at its time."""
+    """Traces all connections of one source; with `is_live`, traffic arrives in its order and at its time.
+
+    Live findings are those of the proxy, which misses less than a reader does: `take_finding` is given each.
+    """
 
     def __init__(self, memory: int, *, is_live: bool) -> None:
         self.messages = MessageRing(memory)
@@ -91,7 +94,10 @@ class Observation:
         self.topology = None if is_live else TracedTopology()
         """Topology of a capture; `None` for a proxy, which knows it."""
         self._is_live = is_live
-        self._settings = msgspec.structs.replace(_SETTINGS, is_ordered=is_live)
+        self._is_live = is_live
+        self._settings = msgspec.structs.replace(_SETTINGS, is_ordered=is_live, findings=not is_live)
+        self._found: deque[Finding] = deque(maxlen=MAX_FINDINGS)
+        """Findings of the proxy that may be about traffic which has not arrived."""
         self._budget = PendingBudget(OPEN_MEMORY)
         self._inspector = ProcessInspector()
         self._observers: dict[int, Observer] = {}
@@ -119,6 +125,17 @@ class Observation:
             self.activity.count_error(decoded.ts_ns)
         if decoded.leg != "upstream":
             self._trace(decoded, entry.seq)
+        if self._found:
+            self._keep_found(decoded.ts_ns)
+
+    def take_finding(self, finding: Finding) -> None:
+        """Take a finding of the proxy; it is shown once the traffic of its time has arrived."""
+        self._found.append(finding)
+
+    def _keep_found(self, until_ns: int) -> None:
+        """Keep the findings up to a time."""
+        while self._found and self._found[0].ts_ns <= until_ns:
+            self._keep([self._found.popleft()])
 
     def note_gap(self, now_ns: int, reason: str) -> None:
         """Note that traffic of all connections was lost, so that the outcomes of open messages are unknown."""
@@ -137,6 +154,7 @@ class Observation:
 
     def look(self, now_ns: int) -> Iterator[None]:
         """Report overdue messages; each step checks some connections, so that the caller can yield to other tasks."""
+        self._keep_found(now_ns)
         total = 0
         for looked_at, (number, observer) in enumerate(list(self._observers.items()), 1):
             if number in self._observers:
@@ -158,7 +176,7 @@ class Observation:
             observer = self._observers[decoded.stream] = self._new(decoded.stream, decoded.connection)
         match decoded:
             case DecodedFrames():
-                self._numbers.take(decoded.stream, decoded.sender, decoded.frames, seq)
+                self._numbers.take(decoded.stream, decoded.sender, decoded.frames, seq, decoded.ts_ns)
                 self.connections.restore(decoded)
                 self._keep(observer.restore(decoded.snapshot))
                 self._keep(observer.feed(Peer(decoded.sender), decoded.frames, decoded.ts_ns, decoded.note))
@@ -220,6 +238,10 @@ class Observation:
         if not finding.evidence:
             return b""
         shown = msgspec.to_builtins(finding)
+        last = finding.evidence[-1]
+        stream = finding.stream if last.stream is None else last.stream
+        if self._is_live and not self._numbers.was_read_at(stream, last.sender, last.number, finding.ts_ns):
+            return b""  # the proxy counts frames that were missed here
         for each, entry in zip(finding.evidence, shown["evidence"], strict=True):
             stream = finding.stream if each.stream is None else each.stream
             row = self._numbers.row_of(stream, each.sender, each.number)

@@ -10,9 +10,12 @@ from itertools import islice
 from pathlib import Path
 from typing import Any
 
+import msgspec
+
 from amqproxy.capture.warnings import CaptureError
 from amqproxy.control import AsyncControlClient, RequestError
 from amqproxy.process.supervision import contained, describe
+from amqproxy.taps.findings.finding import Finding
 from amqproxy.top.samples import Sample
 from dashboard.feed_pace import FeedPace
 from dashboard.missing_frames import MissingFrames
@@ -99,7 +102,7 @@ class ProxySource(Source):
         await self._greet(client)
         decoder = PacketDecoder()
         pace = FeedPace()
-        keys: dict[str, Any] = {"packets": True, "credit": CREDIT, "max_age": MAX_AGE}
+        keys: dict[str, Any] = {"packets": True, "findings": True, "credit": CREDIT, "max_age": MAX_AGE}
         try:
             # The first connection also asks for earlier traffic; a reconnection does not, since the ring has it.
             await client.ask("subscribe", **keys, **({} if self.ring.next_seq else {"from": "start"}))
@@ -117,6 +120,8 @@ class ProxySource(Source):
                     before = self.ring.next_seq
                     await self.take(decoder.feed(a2b_base64(event["data"], strict_mode=True)))
                     pace.shown += self.ring.next_seq - before
+                case "finding":
+                    self.observed.take_finding(msgspec.convert(event["record"], Finding))
                 case "lost":
                     self.lost += event["count"]
                     self._missing += event["count"]

@@ -6,7 +6,8 @@ A `Request` (`request`) is one line of JSON, and so is each response; `docs/cont
 it is a `BrokerRequestHandler` (`broker_request_handler`), which lists `broker_entries`. A command that a `hold` rule is
 holding is shown as a `HeldCommand` (`held_commands`); it can be released as it is, dropped, refused, or released after
 a `MessagePatch` (`message_patch`). A client may follow the relayed traffic by a `Subscription` (`subscription`): to
-records (`record_subscription`), or to packets (`packet_subscription`). A `TapRing` (`tap_ring`) keeps the latest
+records (`record_subscription`), or to packets (`packet_subscription`), and to the findings that a `FindingWatch`
+(`finding_watch`) evaluates once for all. A `TapRing` (`tap_ring`) keeps the latest
 traffic for subscribers; the `Hub` (`hub`) shows traffic to the ring and to all other taps. `WorkShare` (`work_share`)
 leaves the relay most of the time.
 `service` serves requests on the Unix socket (`unix_socket`). `session_entries` and `statistics` make the entries of
@@ -15,8 +16,9 @@ lists; `formatting` and `tables` format them for people.
 The client library is `ControlClient` (`control_client`), `AsyncControlClient` (`async_control_client`) for asyncio, and
 their `RequestError` (`request_error`); the command line uses it. Both share `client_lines`.
 
-Imports: `amqproxy.recording`, `amqproxy.proxy` and all below; trio in `service`, `request_handler` and
-`work_share`, asyncio in `async_control_client` alone. The client library imports none of these but asyncio.
+Imports: `amqproxy.recording`, `amqproxy.proxy` and all below; trio in `finding_watch`, `service`,
+`request_handler` and `work_share`, asyncio in `async_control_client` alone. The client library imports none of these
+but asyncio.
 """
 
 from __future__ import annotations

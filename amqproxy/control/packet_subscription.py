@@ -8,6 +8,7 @@ from collections import deque
 from collections.abc import Callable, Iterator
 
 from amqproxy.capture.packet_pieces import Pieces
+from amqproxy.control.finding_watch import FindingReader
 from amqproxy.control.request import Subscribe
 from amqproxy.control.session_sample import SessionSample
 from amqproxy.control.subscription import Subscription
@@ -48,9 +49,18 @@ class PacketSubscription(Subscription):
     """
 
     def __init__(
-        self, request: Subscribe, ring: TapRing, metrics: Metrics, wake: Callable[[], None], legs: str = "both"
+        self,
+        request: Subscribe,
+        ring: TapRing,
+        metrics: Metrics,
+        wake: Callable[[], None],
+        findings: FindingReader | None = None,
+        *,
+        legs: str = "both",
     ) -> None:
+        """Send also the events of `findings`."""
         super().__init__(request, ring, metrics, wake, self._miss)
+        self._findings = findings
         self._entries = _Entries()
         self._now_ns = time.time_ns()
         self._tap = RecorderTap(self._entries, _ignore, self._count_lost, clock=lambda: self._now_ns)
@@ -105,6 +115,12 @@ class PacketSubscription(Subscription):
         return True
 
     def events(self) -> Iterator[bytes]:
+        """Yield the number of lost frames, the packets, and the findings."""
+        yield from self._packet_events()
+        if self._findings is not None:
+            yield from self._findings.take()
+
+    def _packet_events(self) -> Iterator[bytes]:
         """Yield the number of lost frames, and the packets: once they fill an event, and every `EVENT_SECONDS`."""
         now = time.monotonic()
         if self._is_more and self._size < EVENT_BYTES and now - self._sent_at < EVENT_SECONDS:

@@ -1,4 +1,4 @@
-"""A subscription to records: of frames, or of messages and findings, as they happen."""
+"""A subscription to records: of frames, or of messages, as they happen."""
 
 from __future__ import annotations
 
@@ -8,6 +8,7 @@ from collections.abc import Callable, Iterator
 from typing import Any
 
 from amqproxy.capture.json_lines import JSONLines
+from amqproxy.control.finding_watch import FindingReader
 from amqproxy.control.request import Subscribe
 from amqproxy.control.request_error import RequestError
 from amqproxy.control.subscription import READER, Subscription
@@ -15,7 +16,6 @@ from amqproxy.control.tap_ring import Entry, TapRing
 from amqproxy.proxy.record_source import RecordSource
 from amqproxy.rules.matching.filters import Filter
 from amqproxy.rules.matching.watched_filter import WatchedFilter
-from amqproxy.taps.findings.finding import Finding
 from amqproxy.taps.frame_chunk import FrameChunk
 from amqproxy.taps.metrics import Metrics
 from amqproxy.taps.note import Note
@@ -48,15 +48,24 @@ class RecordSubscription(Subscription):
     Records of frames are written from the frames' bytes, without waiting for outcomes.
     """
 
-    def __init__(self, request: Subscribe, ring: TapRing, metrics: Metrics, wake: Callable[[], None]) -> None:
+    def __init__(
+        self,
+        request: Subscribe,
+        ring: TapRing,
+        metrics: Metrics,
+        wake: Callable[[], None],
+        findings: FindingReader | None = None,
+    ) -> None:
+        """Send also the events of `findings`."""
         super().__init__(request, ring, metrics, wake)
+        self._findings = findings
         self._queue: RecordQueue[PrintedRecord] = RecordQueue(
             MAX_FOLLOWED, MAX_FOLLOWED_BYTES, metrics, lambda: None, reader=READER, keeps_newest=True
         )
         self._clock = _Clock()
         self._warnings: list[str] = []
         lines = self._lines = JSONLines(request.body)
-        observed = ObserverSettings(messages=request.messages, findings=request.findings, body=request.body)
+        observed = ObserverSettings(body=request.body)
         self._source = RecordSource(
             self._queue,
             None if request.frames else observed,
@@ -115,7 +124,9 @@ class RecordSubscription(Subscription):
         for line in self._lines.take().splitlines():
             yield b'{"event":"frame","record":%b}' % line
         for record in self._queue.take_records():
-            yield b'{"event":"%b","record":%b}' % (_kind(record), record.to_json())
+            yield b'{"event":"message","record":%b}' % record.to_json()
+        if self._findings is not None:
+            yield from self._findings.take()
         lost = self._queue.take_dropped()
         if lost:
             yield b'{"event":"lost","count":%d}' % lost
@@ -152,7 +163,3 @@ def _filter(expression: str, warn: Callable[[str], object]) -> Filter:
         return WatchedFilter(expression, warn)
     except ValueError as error:
         raise RequestError("wrong-filter", str(error)) from None
-
-
-def _kind(record: PrintedRecord) -> bytes:
-    return b"finding" if isinstance(record, Finding) else b"message"

@@ -197,7 +197,7 @@ class Resume(Request, frozen=True, tag="resume"):
 
 
 class Subscribe(Request, frozen=True, tag="subscribe"):
-    """Send an event for each frame, or for each message, finding, or both; or all as packets, from now on.
+    """Send an event for each frame, or for each message, or all as packets, and for each finding, from now on.
 
     `filter` is a CEL expression: only the commands for which it holds; `body` is how many bytes of a body are shown.
     Packets are whole.
@@ -216,11 +216,11 @@ class Subscribe(Request, frozen=True, tag="subscribe"):
     max_age: Annotated[float, msgspec.Meta(gt=0, le=3600)] | None = None
 
     def __post_init__(self) -> None:
-        kinds = self.frames, self.messages or self.findings, self.packets
-        if not any(kinds):
+        kinds = self.frames, self.messages, self.packets
+        if not (any(kinds) or self.findings):
             raise ValueError("subscribe to `frames`, `messages`, `findings` or `packets`")
-        if sum(kinds) > 1:
-            raise ValueError("subscribe to `frames`, or to `messages` and `findings`, or to `packets`")
+        if sum(kinds) > 1 or (self.frames and self.findings):
+            raise ValueError("subscribe to `frames`, or to `messages` or `packets`, each perhaps with `findings`")
         if self.packets and self.body:
             raise ValueError("`packets` are whole: they have no `body`")
         if self.filter is not None and not (self.frames or self.messages):

@@ -11,6 +11,7 @@ from typing import Any, Protocol
 import msgspec
 import trio
 
+from amqproxy.control.finding_watch import FindingReader, FindingSubscription, FindingWatch
 from amqproxy.control.held_commands import HeldCommand
 from amqproxy.control.hub import Hub
 from amqproxy.control.packet_subscription import PacketSubscription
@@ -22,7 +23,7 @@ from amqproxy.control.subscription import Subscription
 from amqproxy.control.tap_ring import TapRing
 from amqproxy.control.work_share import WorkShare
 from amqproxy.process.exception_frames import release_frames
-from amqproxy.process.supervision import contained, supervised
+from amqproxy.process.supervision import contained, kept_up, supervised
 from amqproxy.proxy.record_source import OVERDUE_INTERVAL
 from amqproxy.proxy.session.session import Session
 from amqproxy.taps.metrics import Metrics
@@ -108,6 +109,7 @@ class ControlService:
         self._ring = TapRing(ring or LIVE_RING, may_close=not keeps_newest)
         self._followers = 0
         self._share = WorkShare()
+        self._findings = None if metrics is None else FindingWatch(self._ring, metrics, self._share)
         if hub is not None and ring:
             hub.add(self._ring)
 
@@ -115,6 +117,8 @@ class ControlService:
         """Serve until cancelled."""
         listener = trio.SocketListener(trio.socket.from_stdlib_socket(listening))
         async with trio.open_nursery() as nursery:
+            if self._findings is not None:
+                nursery.start_soon(kept_up, "findings not evaluated", self._findings.run)
             while True:
                 pause = BREATHER
                 with contained("cannot accept on the control socket"):
@@ -139,8 +143,8 @@ class ControlService:
             raise RequestError("not-observable", "this proxy has nothing to follow")
         if request.since == "start" and not self._keeps_ring:
             raise RequestError("no-ring", "what has passed is not kept: that needs a `ring` in [control]")
-        kind = PacketSubscription if request.packets else RecordSubscription
-        subscription: Subscription = kind(request, self._ring, self._metrics, wake)
+        findings = self._findings.join(request, wake) if request.findings and self._findings else None
+        subscription = _subscription(request, self._ring, self._metrics, wake, findings)
         self._followers += 1
         if self._followers == 1 and not self._keeps_ring:
             self._hub.add(self._ring)
@@ -152,6 +156,8 @@ class ControlService:
                 self._hub.remove(self._ring)
                 self._ring.clear()
             subscription.close()
+            if findings is not None and self._findings is not None:
+                self._findings.leave(findings)
 
     async def _serve(self, stream: trio.SocketStream) -> None:
         client = _ControlConnection(stream, self._handler, self._has_room, self._subscription, self._share)
@@ -171,6 +177,17 @@ class ControlService:
                 finally:
                     self._clients.remove(client)
                     client.close()
+
+
+def _subscription(
+    request: Subscribe, ring: TapRing, metrics: Metrics, wake: Callable[[], None], findings: FindingReader | None
+) -> Subscription:
+    """Return the subscription that a client asks for."""
+    if request.packets:
+        return PacketSubscription(request, ring, metrics, wake, findings)
+    if findings is not None and not request.messages:
+        return FindingSubscription(request, ring, metrics, wake, findings)
+    return RecordSubscription(request, ring, metrics, wake, findings)
 
 
 class _ControlConnection:

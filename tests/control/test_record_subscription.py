@@ -21,6 +21,7 @@ from amqproxy.amqp091.methods import BasicAck, BasicPublish, ChannelOpen, Confir
 from amqproxy.amqp091.protocol_header import HEADER
 from amqproxy.amqp091.transitions import CLIENT, SERVER
 from amqproxy.control import record_subscription as module
+from amqproxy.control.finding_watch import FindingReader
 from amqproxy.control.record_subscription import FRAMES_A_LOOK, RecordSubscription
 from amqproxy.control.request import Subscribe
 from amqproxy.control.request_error import RequestError
@@ -38,12 +39,12 @@ from tests.taps.trace.traced import frames_of
 
 
 class Followed:
-    def __init__(self, ring: int = 1 << 20, **request: Any) -> None:
+    def __init__(self, ring: int = 1 << 20, reader: FindingReader | None = None, **request: Any) -> None:
         self.metrics = Metrics()
         self.woken = 0
         self.session = Session()
         self.ring = TapRing(ring)
-        self.subscription = RecordSubscription(Subscribe(**request), self.ring, self.metrics, self._wake)
+        self.subscription = RecordSubscription(Subscribe(**request), self.ring, self.metrics, self._wake, reader)
 
     def _wake(self) -> None:
         self.woken += 1
@@ -81,10 +82,12 @@ def test_frames_of_what_a_filter_selects() -> None:
 
 
 def test_messages_and_findings() -> None:
-    followed = Followed(messages=True, findings=True, filter="body == 'hello'")
+    findings = FindingReader(lambda: None)
+    followed = Followed(messages=True, findings=True, filter="body == 'hello'", reader=findings)
     followed.saw(ChannelOpen(), BasicPublish(), body=b"hello")
     followed.saw(BasicPublish(), body=b"other")
     followed.saw(BasicAck(9))
+    findings.add(b'{"event":"finding","record":{"kind":"unknown-ack"}}')
     events = followed.events()
     assert [(each["event"], each["record"].get("type") or each["record"]["kind"]) for each in events] == [
         ("message", "publish"),
@@ -192,7 +195,7 @@ def test_a_record_has_the_time_when_it_passed() -> None:
 
 
 def test_who_was_too_slow_is_right_again_with_the_state_that_sessions_then_show() -> None:
-    followed = Followed(ring=20_000, messages=True, findings=True)
+    followed = Followed(ring=20_000, messages=True)
     asked = followed.ring.joins
     for number in range(100):
         followed.saw(BasicPublish(routing_key=str(number)))
@@ -281,7 +284,6 @@ def test_what_is_shown_and_what_is_lost_is_all_there_was(memory: int, turns: lis
         {"frames": True, "filter": "size > 1"},
         {"messages": True},
         {"messages": True, "filter": "size > 1"},
-        {"findings": True},
     ],
     ids=str,
 )

@@ -32,6 +32,15 @@ def test_heartbeats_are_rows_and_have_no_number() -> None:
     assert numbers.row_of(1, "client", 1) == 20
 
 
+def test_the_time_of_the_last_reads_tells_whether_two_counts_agree() -> None:
+    numbers = FrameNumbers()
+    numbers.take(1, "client", frames(METHOD, METHOD), 10, 100)
+    numbers.take(1, "client", frames(METHOD), 12, 200)
+    assert [numbers.was_read_at(1, "client", number, 100) for number in (1, 2, 3, 4)] == [True, True, False, False]
+    assert numbers.was_read_at(1, "client", 3, 200)
+    assert not numbers.was_read_at(2, "client", 1, 100)
+
+
 def test_what_is_kept_is_bounded_and_the_newest_is_known() -> None:
     numbers = FrameNumbers(max_runs=4)
     for each in range(100):

@@ -13,6 +13,7 @@ from typing import Any
 import pytest
 from structlog.testing import capture_logs
 
+from amqproxy.amqp091.methods import BasicAck
 from amqproxy.capture.unreadable_bytes import MISSING
 from amqproxy.control import RequestError
 from amqproxy.taps.observer import Observer
@@ -253,6 +254,39 @@ def test_how_many_connections_are_shown_is_told(tmp_path: Path) -> None:
             await until(lambda: source.describe(read_only=True)["sample"] == {"shown": 7, "of": 100})
             proxy.send({"event": "sample", "shown": None, "of": 100})
             await until(lambda: source.sample is None)
+
+    played(tmp_path, test)
+
+
+def test_findings_are_those_of_the_proxy(tmp_path: Path) -> None:
+    """Its own gaps do not make any: the dashboard evaluates none, and shows what the proxy sends."""
+    sent = {
+        "ts_ns": 1,
+        "stream": 7,
+        "connection": "10.0.0.7:40000-10.0.0.9:5672",
+        "kind": "unknown-ack",
+        "severity": "error",
+        "text": "delivery tag 9 is acked",
+        "evidence": [{"from": "client", "number": 2}],
+        "why": "w",
+        "remedy": "r",
+    }
+
+    async def test(proxy: FakeProxy, source: ProxySource) -> None:
+        async with proxy.running():
+            await until(lambda: source.state is SourceState.LIVE)
+            asked = [each for each in proxy.asked if each["request"] == "subscribe"]
+            assert all(each["findings"] for each in asked)
+            proxy.passes(7, OPEN, BasicAck(9))
+            await until(lambda: source.ring.next_seq > 0)
+            assert not source.observed.findings.rows
+            proxy.send({"event": "finding", "record": sent})
+            proxy.send({"event": "finding", "record": sent | {"evidence": [{"from": "client", "number": 12}]}})
+            await until(lambda: len(source.observed.findings.rows) == 2)
+            assert source.observed.kinds["unknown-ack"] == 2
+            linked, other = [json.loads(row.shown or row.json) for row in source.observed.findings.rows.values()]
+            assert linked["evidence"] == [{"from": "client", "number": 2, "seq": 1}]
+            assert other["evidence"] == [{"from": "client", "number": 12}]  # the proxy has seen more than the dashboard
 
     played(tmp_path, test)
 
