@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import asyncio
+from itertools import islice
 from typing import Annotated, Any, TypeAlias
 
+import msgspec
 from fastapi import APIRouter, Query, Response
 from fastapi import Path as PathParameter
 
@@ -16,6 +18,7 @@ from dashboard.connection_table import connection_row
 from dashboard.connections import SeenConnection
 from dashboard.problem import Problem
 from dashboard.source import Source
+from dashboard.subject import MOST_ROWS
 
 router = APIRouter(tags=["connections"])
 
@@ -126,7 +129,7 @@ async def list_clients(
 
 @router.get("/sources/{source}/connections/{session}")
 async def show_connection(source: SourceOf, session: SessionOf) -> Response:
-    """One connection, with its channels and consumers where it is open."""
+    """One connection, with its last errors and findings, and with its channels and consumers where it is open."""
     entry = (await open_connections(source)).get(session)
     seen = source.observed.connections.seen.get(session)
     if entry is None and seen is None:
@@ -135,6 +138,12 @@ async def show_connection(source: SourceOf, session: SessionOf) -> Response:
     for name in ("channels", "consumers"):
         is_there = entry is not None and can(source, name)
         found[f"{name}_list"] = entries_of(await asked(source, name, session=session), name) if is_there else None
+    observed = source.observed
+    found["errors"] = list(
+        islice((each for each in observed.errors.newest_first() if each.stream == session), MOST_ROWS)
+    )
+    rows = (each for each in reversed(observed.findings.snapshot()) if each.stream == session)
+    found["findings"] = [msgspec.Raw(each.to_json()) for each in islice(rows, MOST_ROWS)]
     return json_response(found)
 
 

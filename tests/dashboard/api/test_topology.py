@@ -72,6 +72,13 @@ def test_errors_and_findings_are_on_the_page_of_their_client(dashboard: Dashboar
     assert "channel-error" in kinds
 
 
+def test_one_connection_has_its_errors_and_findings(dashboard: Dashboard) -> None:
+    found = dashboard("channel-error").get(f"{SOURCE}/connections/0").json()
+    assert [each["what"] for each in found["errors"]] == ["channel closed"]
+    assert found["errors"][0]["stream"] == 0
+    assert {each["stream"] for each in found["findings"]} == {0}
+
+
 def test_only_changes_of_connections_are_sent(dashboard: Dashboard) -> None:
     client = dashboard("channel-error")
     whole = client.get(f"{SOURCE}/connections/changes", params={"closed": "true"}).json()

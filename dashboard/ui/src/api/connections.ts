@@ -1,4 +1,5 @@
-import type { Channel, Connection, Table } from './types'
+import type { SeenError } from './flows'
+import type { Channel, Connection, Consumer, FindingRow, Table } from './types'
 
 /** What a capture, or the ring, knows of a connection beyond what the proxy says. */
 export interface Ended {
@@ -15,6 +16,9 @@ export interface KnownConnection extends Connection {
   seen?: SeenConnection | null
   is_open?: boolean
   channels_list?: Channel[] | null
+  consumers_list?: Consumer[] | null
+  errors?: SeenError[]
+  findings?: FindingRow[]
 }
 
 export interface SeenConnection extends Connection {
@@ -44,6 +48,8 @@ export interface ShownConnection {
   protocol: string
   product: string
   name: string
+  /** The name, or else the host. */
+  clientName: string
   channels: number | null
   consumers: number | null
   fromClient: number | null
@@ -85,6 +91,7 @@ export function shownConnection(known: KnownConnection): ShownConnection {
     protocol: text(raw.protocol),
     product: [raw.product ?? properties.product, raw.product_version ?? properties.version].filter(Boolean).join(' '),
     name: text(raw.name ?? properties.connection_name),
+    clientName: text(raw.name ?? properties.connection_name) || client.replace(/:\d+$/, ''),
     channels: raw.channels ?? null,
     consumers: raw.consumers ?? null,
     fromClient: raw.bytes?.client ?? null,

@@ -219,6 +219,16 @@ export interface Channel {
   open_content?: { client: string | null; server: string | null }
 }
 
+export interface Consumer {
+  channel: number
+  consumer_tag: string
+  queue: string | null
+  no_ack: boolean
+  exclusive?: boolean | null
+  prefetch?: number | null
+  vhost?: string
+}
+
 export interface Rule {
   name: string
   action: string

@@ -1,4 +1,6 @@
 import { get } from '../api/http'
+import { router } from '../routing/router.svelte'
+import type { Column } from './row_painter'
 
 export interface Client {
   name: string
@@ -63,3 +65,8 @@ export class Clients {
 }
 
 export const clients = new Clients()
+
+/** A column of a list with the name of the client of each row. */
+export function clientColumn<Row extends { stream: number }>(): Column<Row> {
+  return { title: 'Client', width: 'minmax(50px, 0.6fr)', text: (row) => clients.of(router.query.source, row.stream)?.name ?? '' }
+}

@@ -25,6 +25,7 @@ interface Line<Row> {
   row: Row | null
   index: number
   isSelected: boolean
+  isOld?: boolean
 }
 
 /**
@@ -120,6 +121,12 @@ export class RowPainter<Row extends { seq: number }> {
     return element ? (this.#lines[Number(element.dataset.line)]?.row ?? null) : null
   }
 
+  /** What is shown of the rows has changed, such as the names of clients: write all lines anew. */
+  rewrite(): void {
+    for (const line of this.#lines) line.isOld = true
+    this.paint()
+  }
+
   paint(): void {
     const { ring, view } = this
     const moved = ring.dropped - this.#dropped
@@ -196,7 +203,8 @@ export class RowPainter<Row extends { seq: number }> {
   #write(line: Line<Row>, row: Row, index: number): void {
     const { element } = line
     const isSelected = row.seq === this.selected
-    if (line.row !== row) {
+    if (line.row !== row || line.isOld) {
+      line.isOld = false
       if (!line.row) element.hidden = false
       line.row = row
       element.className = `line ${this.rowClass(row)}`
