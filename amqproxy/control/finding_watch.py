@@ -77,7 +77,7 @@ class FindingEvaluation(Subscription):
         settings = ObserverSettings(messages=False, findings=True)
         self._tap = TraceTap(self._queue, settings, memory=MAX_TRACE_BYTES, clock=lambda: self._now_ns)
         self._missed: dict[TappedSession, int] = {}
-        """Number of frames and other events missed of each session that goes on."""
+        """Number of missed frames and other events of each open session."""
         self._ends: deque[Entry] = deque()
         self._entry: Entry | None = None
         self._parts: deque[tuple[FrameChunk[Any], Note]] = deque()
