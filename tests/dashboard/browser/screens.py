@@ -8,6 +8,7 @@ SCREENS = [
     "frames",
     "sequence",
     "messages",
+    "history",
     "topology",
     "findings",
     "rules",

@@ -15,6 +15,7 @@ export const ENTRIES: readonly Entry[] = [
   { screen: 'frames', title: 'Frames', key: 'f', text: 'each frame, its fields and its bytes' },
   { screen: 'sequence', title: 'Sequence', key: 's', text: 'who sent what to whom' },
   { screen: 'messages', title: 'Messages', key: 'm', text: 'messages from publish to acknowledgement' },
+  { screen: 'history', title: 'History', key: 'h', text: 'messages of the last hours, on all connections' },
   { screen: 'topology', title: 'Topology', key: 't', text: 'exchanges, bindings, queues, consumers' },
   { screen: 'findings', title: 'Findings', key: 'i', text: 'what an expert would point out' },
   { screen: 'rules', title: 'Rules', key: 'r', text: 'rules, and commands that they hold' },

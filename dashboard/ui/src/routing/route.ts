@@ -25,6 +25,7 @@ export const SCREENS = [
   'frames',
   'sequence',
   'messages',
+  'history',
   'topology',
   'findings',
   'rules',
