@@ -21,6 +21,7 @@ from dashboard.api import (
     frames,
     live,
     lives,
+    marks,
     messages,
     overview,
     resend,
@@ -47,7 +48,7 @@ from dashboard.table_queries import TableQueries
 PREFIX = "/api/v1"
 
 ROUTED = (
-    *(session, sources_api, overview, connections, frames, messages, resend, lives, sequence, topology),
+    *(session, sources_api, overview, connections, frames, marks, messages, resend, lives, sequence, topology),
     *(rules, actions, captures, exports, broker, analytics, live),
 )
 

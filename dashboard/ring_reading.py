@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 
 from amqproxy.capture.decoded import Decoded, StreamEnded
 from dashboard.frame_selection import FrameSelection
@@ -13,13 +13,20 @@ from dashboard.ring_entry import RingEntry
 
 def selected(entries: Iterable[RingEntry], selection: FrameSelection, query: ListQuery) -> Iterator[Decoded]:
     """Yield the selected traffic of these entries, at most `limit` rows, and the ends of its connections."""
+    return (decoded for decoded, _ in selected_rows(entries, selection, query))
+
+
+def selected_rows(
+    entries: Iterable[RingEntry], selection: FrameSelection, query: ListQuery
+) -> Iterator[tuple[Decoded, Sequence[int]]]:
+    """Like `selected`, with the numbers of the rows."""
     left = query.limit
     for entry in entries:
         decoded = entry.decoded
         if isinstance(decoded, StreamEnded):
             selection.select(entry)
             if query.place.has_connection(decoded):
-                yield decoded
+                yield decoded, ()
             continue
         for each, seqs in selection.select(entry, -1 if query.after is None else query.after):
             if query.before is not None and seqs[0] >= query.before:
@@ -29,4 +36,4 @@ def selected(entries: Iterable[RingEntry], selection: FrameSelection, query: Lis
             left -= len(seqs)
             if left < 0:
                 return
-            yield each
+            yield each, seqs

@@ -14,6 +14,7 @@ from amqproxy.capture.decoded import Decoded, SkippedBytes
 from amqproxy.capture.unreadable_bytes import MISSING
 from dashboard.connection_table import ConnectionTable
 from dashboard.frame_batches import batches
+from dashboard.marks import Marks
 from dashboard.observation import Observation
 from dashboard.proxy_requests import ProxyRequests
 from dashboard.ring import Ring
@@ -85,6 +86,7 @@ class Source:
         """Frames that the dashboard was too slow to receive."""
         self.sample: tuple[int, int] | None = None
         """Connections shown at the same time, and those with traffic, where more passes than can be shown."""
+        self.marks = Marks()
         self.trial = asyncio.Lock()
         """Held while rules are tried on the source, one trial at a time."""
         self.on_sample: OnSample = lambda source, sample: None

@@ -62,8 +62,8 @@ class ExportedPackets:
             if isinstance(each, StreamEnded):
                 del self._is_joined[each.stream]
 
-    def write(self, decoded: Iterable[Decoded]) -> Iterator[bytes]:
-        """Yield the packets of the selection."""
+    def write(self, decoded: Iterable[Decoded], comments: tuple[str, ...] = ()) -> Iterator[bytes]:
+        """Yield the packets of the selection, with `comments` on each."""
         for each in decoded:
             connection = self._connections.get(each.stream)
             if isinstance(each, StreamEnded):
@@ -75,7 +75,7 @@ class ExportedPackets:
                 connection = self._connections[each.stream] = _Connection(each)
                 if not self._is_joined.get(each.stream, True):
                     yield from connection.open(each.ts_ns)
-            yield from connection.write(each)
+            yield from connection.write(each, comments)
 
 
 def _is_beginning(decoded: Decoded) -> bool:
@@ -106,21 +106,23 @@ class _Connection:
         for end, header in self._tcp.handshake():
             yield self._packet(ts_ns, end, header)
 
-    def write(self, decoded: DecodedFrames | DecodedProtocolHeader | SkippedBytes) -> Iterator[bytes]:
+    def write(
+        self, decoded: DecodedFrames | DecodedProtocolHeader | SkippedBytes, marks: tuple[str, ...]
+    ) -> Iterator[bytes]:
         end = CLIENT_END if decoded.sender == CLIENT else SERVER_END
         ts_ns = decoded.ts_ns
         match decoded:
             case DecodedFrames():
-                comments = () if decoded.note == NOTHING else (comment_of(decoded.note),)
+                comments = marks if decoded.note == NOTHING else (comment_of(decoded.note), *marks)
                 for data, missing in decoded.pieces():
                     yield from self._send(ts_ns, end, data, missing, comments)
             case DecodedProtocolHeader():
-                yield from self._send(ts_ns, end, decoded.data)
+                yield from self._send(ts_ns, end, decoded.data, comments=marks)
             case SkippedBytes(code=int(code), lost=0) if decoded.data:  # as in a recording
                 violation = violation_comment(decoded.sender, code, decoded.reason, decoded.channel, decoded.offset)
-                yield from self._send(ts_ns, end, masked_rubbish(decoded), comments=(violation,))
+                yield from self._send(ts_ns, end, masked_rubbish(decoded), comments=(violation, *marks))
             case SkippedBytes() if decoded.data and len(decoded.data) == decoded.lost:
-                yield from self._send(ts_ns, end, masked_rubbish(decoded))
+                yield from self._send(ts_ns, end, masked_rubbish(decoded), comments=marks)
             case SkippedBytes():
                 self._tcp.skip(end, decoded.lost)
                 self._lost[end] = self._lost.get(end, 0) + decoded.lost

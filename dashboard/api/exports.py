@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from typing import Annotated, Any, Literal
 
 import msgspec
@@ -27,7 +27,7 @@ from dashboard.message_ring import MessageRow
 from dashboard.message_selection import MessageSelection
 from dashboard.problem import Problem
 from dashboard.pytest_export import pytest_of
-from dashboard.ring_reading import selected
+from dashboard.ring_reading import selected, selected_rows
 from dashboard.row_writer import RowWriter
 from dashboard.rule_export import rule_of
 from dashboard.source import Source
@@ -136,13 +136,15 @@ Maker = Callable[[Source, ListQuery, list[int]], Iterator[bytes]]
 
 def _pcapng(source: Source, query: ListQuery, seqs: list[int]) -> Iterator[bytes]:
     entries, selection = entries_for(source.ring, query), frame_selection(source, query)
-    return _packets(source.name, (each for each in selected(entries, selection, query) if each.leg != "upstream"))
+    return _packets(source, selected_rows(entries, selection, query))
 
 
-def _packets(name: str, decoded: Iterator[Decoded]) -> Iterator[bytes]:
+def _packets(source: Source, rows: Iterator[tuple[Decoded, Sequence[int]]]) -> Iterator[bytes]:
     packets = ExportedPackets()
-    yield packets.begin(f"exported from {name}")
-    yield from packets.write(packets.see(decoded))
+    yield packets.begin(f"exported from {source.name}")
+    for decoded, seqs in rows:
+        if decoded.leg != "upstream":
+            yield from packets.write(packets.see([decoded]), source.marks.of(seqs))
 
 
 def _frame_lines(source: Source, query: ListQuery, seqs: list[int]) -> Iterator[bytes]:

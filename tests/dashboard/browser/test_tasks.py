@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Iterator
 from contextlib import contextmanager
+from pathlib import Path
 from typing import Any
 
 import pika
@@ -229,3 +231,49 @@ def test_a_message_is_edited_and_sent_again(stage: Stage, page: WatchedPage) -> 
         assert (properties.headers, properties.priority) == ({"by": "alice"}, 3)
         channel.queue_delete("again")
     assert "action=resend" in stage.log
+
+
+def test_frames_are_marked_coloured_and_followed_and_columns_chosen(
+    stage: Stage, page: WatchedPage, tmp_path: Path
+) -> None:
+    from playwright.sync_api import expect
+
+    with connected(stage.port, "marked") as connection:
+        channel = connection.channel()
+        channel.queue_declare("marked", exclusive=True)
+        channel.basic_publish("", "marked", b"odd")
+        channel.queue_declare("marked", passive=True)
+        page.goto(f"{stage.url}frames")
+        window = page.page
+        rows = window.get_by_role("grid", name="Frames").locator(".sheet").get_by_role("row")
+        rows.filter(has_text="basic.publish").filter(has_text="marked").last.click()
+        window.get_by_role("button", name="Follow").click()
+        expect(window.get_by_label("Filter (CEL)")).to_have_value(
+            re.compile(r"client.port == \d+ && channel.number == 1")
+        )
+        window.keyboard.press("m")
+        dialog = window.get_by_role("dialog", name=re.compile("Mark frame"))
+        dialog.get_by_label("Comment").fill("why is it odd?")
+        assert page.violations() == []
+        dialog.get_by_label("Comment").press("Enter")
+        expect(dialog).to_have_count(0)
+        expect(rows.filter(has_text="★ why is it odd?")).to_have_count(1)
+
+        window.get_by_role("button", name="Columns").click()
+        window.get_by_role("checkbox", name="Rules").uncheck()
+        field = window.get_by_label("A word, in violet")
+        field.fill("QUEUE.declare-ok")
+        field.press("Enter")
+        assert page.violations() == []
+        window.keyboard.press("Escape")
+        window.reload()
+        expect(window.get_by_role("columnheader", name="Rules")).to_have_count(0)
+        expect(rows.filter(has_text="queue.declare-ok").first).to_have_class(re.compile("tint-violet"))
+        expect(rows.filter(has_text="basic.publish").last).not_to_have_class(re.compile("tint-"))
+        expect(rows.filter(has_text="★ why is it odd?")).to_have_count(1)
+
+        window.get_by_role("button", name="Export").click()
+        with window.expect_download() as download:
+            window.get_by_role("link", name="Capture (pcapng)").click()
+        download.value.save_as(tmp_path / "marked.pcapng")
+    assert b"why is it odd?" in (tmp_path / "marked.pcapng").read_bytes()
