@@ -94,7 +94,7 @@ async def publish_again(source: SourceOf, seq: SeqOf, replays: ReplaysOf, actor:
 
 
 def _publish(source: Source, seq: int) -> tuple[Command, int]:
-    """Return the message as a publish, and the size of its body; `Problem` if it is no message."""
+    """Return the message as a publish, and the size of its body; `Problem` without a message."""
     content = content_of(source, seq)
     publish = publish_of(content)
     if publish is None:
