@@ -38,6 +38,7 @@ It is a separate asyncio process, which speaks to a proxy only through its contr
         shared_rows   its newest rows as JSON, encoded once for all browsers
     list_query      the rows that a request asks for
       frame_selection, message_selection   a filter (viewer_filter, word_filter), a connection, a channel
+      finding_selection   words, a connection, a channel
       completions   fields and values that complete a filter
       selected      some frames of a packet, with their rows
       frame_query, message_query, ring_reading   searches for them
@@ -49,6 +50,7 @@ It is a separate asyncio process, which speaks to a proxy only through its contr
     sequence        sequence diagrams as JSON
     resend          a capture of one publish, which a replay sends
     replays         replays of captures to a broker, each in a child process (replay_child)
+    comparisons     comparisons of two captures, each in a child process
     rule_trial      trials of rules on observed traffic, in a child process
     table_queries   queries of the pipeline's tables, in threads
     pytest_export, rule_export   messages as a test and as a rule, in terms of 0-9-1 (equivalent_command)

@@ -35,6 +35,7 @@ from dashboard.api_page import serve_api_page
 from dashboard.auth import LoginCheck, Logins
 from dashboard.body_reader import BodyReader
 from dashboard.collecting import keep_collections_short
+from dashboard.comparisons import Comparisons
 from dashboard.headers import HeaderChecks
 from dashboard.pages import serve_pages
 from dashboard.peers import Peers
@@ -91,6 +92,7 @@ def create_app(settings: Settings, peers: Peers | None = None) -> FastAPI:
     )
     app.state.sources = sources
     app.state.replays = replays
+    app.state.comparisons = Comparisons()
     app.state.bodies = bodies
     app.state.tables = None if settings.tables is None else TableQueries(settings.tables)
     app.state.settings = settings

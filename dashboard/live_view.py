@@ -9,6 +9,7 @@ from typing import NamedTuple, Protocol
 import msgspec
 
 from amqproxy.taps.record import encoded
+from dashboard.finding_selection import FindingSelection
 from dashboard.frame_selection import FrameSelection
 from dashboard.message_ring import MessageRing
 from dashboard.message_selection import MessageSelection
@@ -201,7 +202,7 @@ class MessageView:
     def __init__(
         self,
         ring: MessageRing,
-        selection: MessageSelection,
+        selection: MessageSelection | FindingSelection,
         after: int | None = None,
         *,
         credit: int = MAX_CREDIT,

@@ -5,6 +5,7 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Iterable
 
+from dashboard.finding_selection import FindingSelection
 from dashboard.frame_query import MAX_PAGE_BYTES, SEARCH_SECONDS, Page
 from dashboard.list_query import ListQuery
 from dashboard.message_ring import MessageRow
@@ -16,7 +17,7 @@ CHECKED = 256
 
 def find_messages(
     rows: list[MessageRow],
-    selection: MessageSelection,
+    selection: MessageSelection | FindingSelection,
     query: ListQuery,
     clock: Callable[[], float] = time.monotonic,
 ) -> Page:

@@ -4,15 +4,15 @@ from __future__ import annotations
 
 from amqproxy.rules.message_filter import MessageFilter
 from amqproxy.taps.message_recorder import NORMAL_CODES
-from dashboard.message_ring import FINDING, GAP, MessageRow
+from dashboard.message_ring import GAP, MessageRow
 from dashboard.selection import Selection
 
 
 class MessageSelection(Selection):
-    """Selects messages and findings."""
+    """Selects messages."""
 
     def shows(self, row: MessageRow) -> bool:
-        """Whether the message or finding is selected."""
+        """Whether the message is selected."""
         if row.type == GAP:
             return True
         place = self._place
@@ -20,7 +20,7 @@ class MessageSelection(Selection):
             return False
         if not place.has_connection(row):
             return False
-        if self._filter is None or row.type == FINDING:
+        if self._filter is None:
             return True
         content = row.content
         if content is None:

@@ -18,6 +18,7 @@ from amqproxy.process.log import logger
 from amqproxy.process.supervision import describe
 from amqproxy.rules.matching.tokens import TextError
 from amqproxy.taps.record import encoded
+from dashboard.finding_selection import FindingSelection
 from dashboard.frame_selection import FrameSelection
 from dashboard.live_view import MAX_CREDIT, FrameView, MessageView, View
 from dashboard.message_selection import MessageSelection
@@ -135,7 +136,7 @@ class Viewer:
                 return
             request = self._decoded(text)
             await self._pace(is_view=isinstance(request, ViewRequest))
-            if isinstance(request, ViewRequest) and request.filter:
+            if isinstance(request, ViewRequest) and request.filter and request.what != "findings":
                 failure = await self._compiled(request.filter)
                 if failure is not None:
                     self._end(request.view)
@@ -207,9 +208,11 @@ class Viewer:
             return FrameView(
                 source.ring, source.shared_rows, frames, after, credit=credit, max_age=age, clock=self._clock
             )
+        if request.what == "findings":
+            words = FindingSelection(request.filter, place)
+            return MessageView(observed.findings, words, after, credit=credit, max_age=age, clock=self._clock)
         chosen = MessageSelection(request.filter, place, client_of, faults=request.faults)
-        ring = observed.messages if request.what == "messages" else observed.findings
-        return MessageView(ring, chosen, after, credit=credit, max_age=age, clock=self._clock)
+        return MessageView(observed.messages, chosen, after, credit=credit, max_age=age, clock=self._clock)
 
     def _end(self, name: str) -> None:
         view = self._views.pop(name, None)

@@ -90,6 +90,9 @@ def dashboard(
     if fault is not None:
         raise Failure(f"dashboard: --tables {fault}", FAILED)
     secrets = secrets_of(wanted)
+    for path in capture:
+        if not path.exists():
+            raise Failure(f"dashboard: --capture {path}: no such file or directory", MISUSED)
     from dashboard.server import Unsafe, serve
     from dashboard.settings import Settings
 

@@ -9,6 +9,7 @@ from typing import Annotated, Any, Literal
 
 from fastapi import APIRouter, Depends, Query, Request, Response
 from fastapi import Path as PathParameter
+from fastapi.responses import FileResponse
 from pydantic import Field
 
 from amqproxy.capture.files import captures_in
@@ -18,6 +19,7 @@ from dashboard.api.actions import Body
 from dashboard.api.control import ActorOf, asked, can
 from dashboard.api.dependencies import MAX_INTEGER, SourcesOf
 from dashboard.api.responses import json_response
+from dashboard.comparisons import ComparisonFailed, Comparisons, TooManyComparisons
 from dashboard.problem import Problem
 from dashboard.replays import MAX_DIFFERENCES, Replay, ReplayPlan, Replays, TooManyReplays
 from dashboard.source import Source
@@ -57,6 +59,15 @@ def replays_of(request: Request) -> Replays:
     return found
 
 
+def comparisons_of(request: Request) -> Comparisons:
+    """Return the comparisons of the application."""
+    found = request.app.state.comparisons
+    assert isinstance(found, Comparisons)
+    return found
+
+
+CapturePath = Annotated[str, Query(min_length=1, max_length=4096)]
+ComparisonsOf = Annotated[Comparisons, Depends(comparisons_of)]
 ReplaysOf = Annotated[Replays, Depends(replays_of)]
 NumberOf = Annotated[int, PathParameter(ge=0, le=MAX_INTEGER)]
 
@@ -81,6 +92,25 @@ async def open_capture(sources: SourcesOf, actor: ActorOf, body: OpenBody) -> Re
         raise Problem(409, str(error)) from None
     actor.log("capture-open", source, "done", path=body.path)
     return json_response(source.describe(read_only=sources.settings.read_only))
+
+
+@router.get("/captures/download")
+async def download(sources: SourcesOf, path: CapturePath) -> Response:
+    """One of the captures that are listed, as it is."""
+    found = await _listed_path(sources, path)
+    return FileResponse(found, media_type="application/octet-stream", filename=found.name)
+
+
+@router.get("/captures/compare")
+async def compare(sources: SourcesOf, comparisons: ComparisonsOf, a: CapturePath, b: CapturePath) -> Response:
+    """Two of the captures that are listed, message by message: `amqproxy compare`."""
+    one, other = await _listed_path(sources, a), await _listed_path(sources, b)
+    try:
+        return json_response(await comparisons.compare(one, other))
+    except TooManyComparisons as error:
+        raise Problem(409, str(error)) from None
+    except ComparisonFailed as error:
+        raise Problem(422, str(error)) from None
 
 
 @router.post("/captures/replay", status_code=202)

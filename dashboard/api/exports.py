@@ -21,6 +21,7 @@ from amqproxy.views.columns import Columns, header_line, separated_lines
 from dashboard.api.dependencies import MAX_INTEGER, SourceOf
 from dashboard.api.queries import ListQueryOf, frame_selection, message_selection
 from dashboard.equivalent_command import equivalent_command
+from dashboard.finding_selection import FindingSelection
 from dashboard.frame_query import entries_for
 from dashboard.list_query import ListQuery
 from dashboard.message_ring import MessageRow
@@ -164,10 +165,13 @@ def _frame_table(source: Source, query: ListQuery, seqs: list[int]) -> Iterator[
 
 def _message_rows(source: Source, query: ListQuery, *, findings: bool = False) -> Iterator[MessageRow]:
     ring = source.observed.findings if findings else source.observed.messages
-    return _rows_of(ring.snapshot(), message_selection(source, query), query)
+    selection = FindingSelection(query.filter, query.place) if findings else message_selection(source, query)
+    return _rows_of(ring.snapshot(), selection, query)
 
 
-def _rows_of(rows: list[MessageRow], selection: MessageSelection, query: ListQuery) -> Iterator[MessageRow]:
+def _rows_of(
+    rows: list[MessageRow], selection: MessageSelection | FindingSelection, query: ListQuery
+) -> Iterator[MessageRow]:
     left = query.limit
     for row in rows:
         is_within = (query.after is None or row.seq > query.after) and (query.before is None or row.seq < query.before)

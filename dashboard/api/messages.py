@@ -18,6 +18,7 @@ from dashboard.body_child import BodyTask
 from dashboard.body_reader import BodyReader, TooManyBodies
 from dashboard.body_views import Form, NotInForm
 from dashboard.completions import fields, seen_values
+from dashboard.finding_selection import FindingSelection
 from dashboard.message_query import find_messages
 from dashboard.message_ring import Content, MessageRing, MessageRow
 from dashboard.problem import Problem
@@ -50,9 +51,9 @@ async def list_messages(source: SourceOf, query: ListQueryOf) -> Response:
 
 @router.get("/sources/{source}/findings")
 async def list_findings(source: SourceOf, query: ListQueryOf) -> Response:
-    """Findings, the newest last."""
+    """Findings, the newest last. `filter` has words; "-" before a word excludes findings with it."""
     ring = source.observed.findings
-    selection, rows = message_selection(source, query), ring.snapshot()
+    selection, rows = FindingSelection(query.filter, query.place), ring.snapshot()
     first, end = ring.first_seq, ring.next_seq  # findings that arrive meanwhile are not searched
     return page_response(await asyncio.to_thread(find_messages, rows, selection, query), first, end)
 

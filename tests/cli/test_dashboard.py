@@ -20,6 +20,7 @@ from tests.cli.outcome import Amqproxy
         (("--capture", "x", "--ring", "much"), "--ring much: "),
         (("--capture", "x", "--token-file", "a", "--password-file", "b"), "--token-file a: password_file is given too"),
         (("--capture", "x", "--token-file", "/no/such/file"), "cannot be read"),
+        (("--capture", "nope"), "dashboard: --capture nope: no such file or directory"),
     ],
 )
 def test_misuse(options: tuple[str, ...], text: str, amqproxy: Amqproxy) -> None:

@@ -6,11 +6,13 @@ import asyncio
 from pathlib import Path
 
 import pytest
+from fastapi import FastAPI
 from starlette.testclient import TestClient
 from starlette.websockets import WebSocketDisconnect
 from structlog.testing import capture_logs
 
 from dashboard import auth, pages
+from dashboard.pages import serve_pages
 from dashboard.settings import Settings
 from tests.dashboard.conftest import Dashboard
 
@@ -124,6 +126,23 @@ def test_files_outside_of_the_page_are_not_served(dashboard: Dashboard) -> None:
     client = dashboard()
     for path in ("/../settings.py", "/%2e%2e/settings.py", "/assets/..%2f..%2fsettings.py"):
         assert "class Settings" not in client.get(path).text
+
+
+def test_files_of_the_page_are_packed_for_who_accepts_it(tmp_path: Path) -> None:
+    script = tmp_path / "assets" / "index.js"
+    script.parent.mkdir()
+    script.write_text("let a = 1\n" * 1000)
+    app = FastAPI()
+    serve_pages(app, tmp_path)
+    client = TestClient(app)
+    packed = client.get("/assets/index.js", headers={"accept-encoding": "gzip, br"})
+    plain = client.get("/assets/index.js", headers={"accept-encoding": "identity"})
+    assert packed.text == plain.text == script.read_text()
+    assert (packed.headers["content-encoding"], "content-encoding" in plain.headers) == ("gzip", False)
+    assert int(packed.headers["content-length"]) < 100 < int(plain.headers["content-length"])
+    for response in (packed, plain):
+        assert response.headers["content-type"] == "text/javascript; charset=utf-8"
+        assert (response.headers["vary"], "immutable" in response.headers["cache-control"]) == ("accept-encoding", True)
 
 
 def test_reading_only_changes_nothing(dashboard: Dashboard) -> None:

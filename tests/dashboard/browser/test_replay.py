@@ -10,6 +10,7 @@ from pathlib import Path
 import pytest
 
 from amqproxy.testing.local_broker import LocalBroker
+from tests.dashboard.browser.stage import Stage
 from tests.dashboard.browser.watched_page import NARROW, WatchedPage
 from tests.dashboard.conftest import CAPTURES
 from tests.real.poll import until
@@ -22,8 +23,9 @@ URL = re.compile(r"http://127\.0\.0\.1:\d+/")
 
 @pytest.fixture
 def url(tmp_path: Path) -> Iterator[str]:
-    """The URL of a dashboard of one capture."""
-    arguments = (*command(), "dashboard", "--capture", str(CAPTURES / "blocked.pcapng"), "--listen", "127.0.0.1:0")
+    """The URL of a dashboard of two captures."""
+    captures = [text for name in ("blocked", "confirms") for text in ("--capture", str(CAPTURES / f"{name}.pcapng"))]
+    arguments = (*command(), "dashboard", *captures, "--listen", "127.0.0.1:0")
     log = tmp_path / "log"
     with log.open("wb") as output, subprocess.Popen(arguments, stderr=output) as process:
         try:
@@ -38,9 +40,10 @@ def test_a_capture_is_replayed(url: str, page: WatchedPage) -> None:
     with LocalBroker() as broker:
         page.goto(url + "captures")
         window = page.page
-        window.get_by_role("button", name="Replay …").click()
+        window.get_by_role("row").filter(has_text="blocked").get_by_role("button", name="Replay …").click()
         dialog = window.get_by_role("dialog", name="Replay blocked.pcapng")
         expect(dialog).to_be_visible()
+        expect(dialog.get_by_label("To")).to_have_value("")  # no broker by default
         dialog.get_by_label("To").fill(broker.url)
         dialog.get_by_label("Speed").select_option("max")
         expect(dialog.locator("code")).to_contain_text(f"--to {broker.url} --speed max")
@@ -54,3 +57,38 @@ def test_a_capture_is_replayed(url: str, page: WatchedPage) -> None:
         assert page.violations() == []
         window.set_viewport_size(NARROW)
         assert not page.overflows()
+
+
+def test_the_target_that_is_watched_is_warned_of(stage: Stage, page: WatchedPage) -> None:
+    from playwright.sync_api import expect
+
+    listed = {"captures": [{"path": "/x", "name": "x.pcapng", "size": 1, "changed_at": 1, "source": None}]}
+    page.page.route("**/api/v1/captures", lambda route: route.fulfill(json=listed))
+    page.goto(stage.url + "captures")
+    page.page.get_by_role("button", name="Replay …").click()
+    dialog = page.page.get_by_role("dialog", name="Replay x.pcapng")
+    warning = dialog.get_by_role("alert").filter(has_text="a proxy that the dashboard watches")
+    dialog.get_by_label("To").fill(f"amqp://localhost:{stage.port}")
+    expect(warning).to_be_visible()
+    dialog.get_by_label("To").fill("amqp://localhost:1")
+    expect(warning).to_have_count(0)
+
+
+def test_two_captures_are_compared(url: str, page: WatchedPage) -> None:
+    from playwright.sync_api import expect
+
+    page.goto(url + "captures")
+    window = page.page
+    row = window.get_by_role("row").filter(has_text="confirms")
+    with window.expect_download() as download:
+        row.get_by_role("link", name="Download").click()
+    assert download.value.suggested_filename == "confirms.pcapng"
+    row.get_by_role("button", name="Compare …").click()
+    dialog = window.get_by_role("dialog", name="Compare confirms.pcapng")
+    dialog.get_by_label("With").select_option("blocked.pcapng")
+    dialog.get_by_role("button", name="Compare").click()
+    expect(dialog.get_by_text(re.compile(r"✕ \d+ differences"))).to_be_visible()
+    expect(dialog.get_by_role("region", name="Differences")).to_contain_text("confirm.select")
+    assert page.violations() == []
+    window.set_viewport_size(NARROW)
+    assert not page.overflows()

@@ -3,7 +3,7 @@ import { count, counted, duration } from './numbers'
 import { inline } from './summaries'
 
 export interface Difference {
-  kind: 'missing' | 'extra' | 'changed'
+  kind: 'missing' | 'extra' | 'changed' | 'moved'
   type: string
   what: string
   method?: string
