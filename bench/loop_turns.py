@@ -55,5 +55,5 @@ def longest(path: Path) -> float:
 
 if __name__ == "__main__":
     turns = LongestTurn(Path(sys.argv.pop(1)))
-    trio.run = partial(trio.run, instruments=[turns])
+    trio.run = partial(trio.run, instruments=[turns])  # type: ignore[assignment]
     main()

@@ -44,6 +44,7 @@ from amqproxy.recording.entry import (
     UPSTREAM_LEG,
     Ended,
     Entry,
+    FileEnd,
     Lost,
     RecordedConnection,
     Snapshot,
@@ -153,6 +154,8 @@ class RecordingEncoder:
         elif isinstance(event, Snapshot):
             if event.leg in self._interfaces:
                 self._leg(entry, event.leg).snapshot = data
+            return
+        elif isinstance(event, FileEnd):
             return
         else:
             ended = self._sessions.pop(connection, None)

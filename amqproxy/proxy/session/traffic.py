@@ -317,7 +317,7 @@ class Traffic(DialectParts):
         self._state_read = trio.Event()
         try:
             await self._services.state_turns.wait()
-            if self._has_state and tap is self._report.tap:
+            if tap is self._report.tap and self._has_state:
                 with self._report.contained("state not shown"):
                     await self._read_state(tap)
         finally:

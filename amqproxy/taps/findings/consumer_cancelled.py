@@ -151,8 +151,9 @@ class ConsumerCancelled(ProcessDetector):
     @on(HistoryLost)
     def _on_lost(self, connection: ConnectionPlace, event: HistoryLost, record: RecordNumber | None) -> None:
         client = self._clients.get(connection.stream)
-        for place in [] if client is None else list(client.consumers):
-            self._end(client, place)  # it may have been cancelled unseen
+        if client is not None:
+            for place in list(client.consumers):
+                self._end(client, place)  # it may have been cancelled unseen
 
     # --- consumers and queues
 
