@@ -10,6 +10,7 @@ import msgspec
 from amqproxy.linking.linked_connection import NOT_KNOWN, LinkedConnection
 from amqproxy.linking.message_life import Delivery, MessageLife, Publish
 from amqproxy.taps.record import encoded, json_value
+from amqproxy.taps.trace.events import Settlement
 
 
 class PublishRecord(msgspec.Struct, omit_defaults=True, kw_only=True):
@@ -122,7 +123,7 @@ def _of_publish(publish: Publish, connections: Mapping[int, LinkedConnection]) -
         reply_to=json_value(publish.reply_to),
         returned=publish.is_returned,
         outcome=publish.outcome,
-        seconds=_seconds(publish.ts_ns, publish.settled_ns),
+        seconds=None if publish.outcome in _NOT_SETTLED else _seconds(publish.ts_ns, publish.settled_ns),
     )
 
 
@@ -149,9 +150,13 @@ def _of_delivery(delivery: Delivery, life: MessageLife, connections: Mapping[int
         transit_seconds=None if life.publish is None else _seconds(life.publish.ts_ns, delivery.ts_ns),
         outcome=delivery.outcome,
         requeue=delivery.requeue,
-        seconds=_seconds(delivery.ts_ns, delivery.settled_ns),
+        seconds=None if delivery.outcome in _NOT_SETTLED else _seconds(delivery.ts_ns, delivery.settled_ns),
     )
 
 
 def _seconds(since_ns: int, until_ns: int | None) -> float | None:
     return None if until_ns is None else (until_ns - since_ns) / 1e9
+
+
+_NOT_SETTLED = frozenset((Settlement.OPEN, Settlement.UNKNOWN))
+"""Outcomes that only say that none was seen."""

@@ -10,7 +10,7 @@ from amqproxy.capture.decoded import SkippedBytes
 from amqproxy.pipeline.chain_reading import LostPart
 from amqproxy.pipeline.pending_rows import NO_CONNECTION, ROWS, ConnectionColumns, PendingRows
 from amqproxy.pipeline.property_values import PropertyValues
-from amqproxy.taps.dialects import method_arguments
+from amqproxy.taps.dialects import answered_name, method_arguments
 from amqproxy.taps.findings.finding import Finding
 from amqproxy.taps.note import NOTHING, Note
 from amqproxy.taps.record import encoded
@@ -235,7 +235,7 @@ class EventRows(PendingRows):
         self._add(
             "request",
             *(event.ts_ns, seq, event.channel, event.epoch, "request", event.sender._value_, outcome),
-            None if request is None else request.name,
+            request.name if request is not None else None if reply is None else answered_name(reply),
             sent,
             None if reply is None else reply.name,
             replied,

@@ -10,6 +10,12 @@ Row = dict[str, Any]
 
 RETURN_NS = 10_000_000_000
 
+CONTENT = (
+    *("exchange", "routing_key", "content_type", "content_encoding", "correlation_id", "message_type", "app_id"),
+    "digest",
+)
+"""What messages without message_id are recognised by."""
+
 
 class Oracle:
     """Takes the events of one chain in their order, those of all batches together."""
@@ -19,6 +25,7 @@ class Oracle:
         self.messages: list[Row] = []
         self.deliveries: list[Row] = []
         self.published: dict[tuple[Any, ...], Row] = {}
+        self.returned: set[tuple[Any, ...]] = set()
         self.delivered: dict[tuple[Any, ...], list[Row]] = defaultdict(list)
         self.hosts: dict[str, str | None] = {}
         self.counts: Counter[tuple[str, str]] = Counter()
@@ -53,6 +60,7 @@ class Oracle:
         self.count(row, "published")
 
     def on_return(self, row: Row) -> None:
+        self.returned.add(_key(row, row["number"]))
         message = self.published.get(_key(row, row["number"]))
         if message is not None and (message["awaits"] or row["ts_ns"] - message["ts_ns"] <= RETURN_NS):
             message["route"] = "returned"
@@ -106,7 +114,8 @@ class Oracle:
     def link(self) -> None:
         """Give each delivery its publish."""
         contents: dict[tuple[Any, ...], list[Row]] = defaultdict(list)
-        for rank, rows in enumerate((self.messages, self.deliveries)):
+        taken = [each for each in self.messages if not self.is_void(each)]
+        for rank, rows in enumerate((taken, self.deliveries)):
             for row in rows:
                 row["rank"] = rank
                 content = self.content(row)
@@ -119,16 +128,16 @@ class Oracle:
     def link_alike(self, rows: list[Row]) -> None:
         published: list[Row] = []
         first: Counter[Any] = Counter()
-        seen: Counter[Any] = Counter()
+        again: Counter[Any] = Counter()
         for row in rows:
             if row["rank"] == 0:
                 if not published or row["ts_ns"] - published[-1]["ts_ns"] > self.window_ns:
-                    published, first, seen = [], Counter(), Counter()
+                    published, first, again = [], Counter(), Counter()
                 published.append(row)
                 continue
             queue = row["queue"] or (row["connection_id"], row["channel"], row["consumer_tag"])
-            row["redelivery_count"] = max(seen[queue], 1) if row["redelivered"] else 0
-            seen[queue] += 1
+            again[queue] += row["redelivered"]
+            row["redelivery_count"] = again[queue] if row["redelivered"] else 0
             place = 1 if len(published) == 1 else None
             if not row["redelivered"]:
                 first[queue] += 1
@@ -148,8 +157,13 @@ class Oracle:
         if row["message_id"]:
             return (host, row["message_id"], row["size"])
         if row["digest"] is not None:
-            return (host, row["exchange"], row["routing_key"], row["digest"])
+            return (host, *(row[name] for name in CONTENT))
         return None
+
+    def is_void(self, row: Row) -> bool:
+        """Whether a publish has reached no queue."""
+        is_returned = (*_key(row, row["number"]),) in self.returned
+        return is_returned or row["outcome"] in ("nacked", "rolled back") or row["verdict"] in ("refused", "dropped")
 
 
 def _key(row: Row, number: int | None) -> tuple[Any, ...]:

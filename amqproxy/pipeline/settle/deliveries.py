@@ -8,7 +8,7 @@ from pyspark.sql import DataFrame
 
 from amqproxy.pipeline.schema import DELIVERIES
 from amqproxy.pipeline.settle.batch import Batch
-from amqproxy.pipeline.settle.journeys import CONTENT_KEY, REFERENCE, Journeys
+from amqproxy.pipeline.settle.journeys import CONTENT_COLUMNS, CONTENT_KEY, REFERENCE, Journeys
 from amqproxy.pipeline.settle.settlements import columns, is_given_up, latency_ns, same, settlements
 
 _FROM_EVENTS = (
@@ -33,7 +33,12 @@ _REDELIVERY_COUNT = """coalesce(
 _STAMP = "outcome AS stamp, settled_ns AS stamped_ns, requeue AS stamped_requeue"
 _STAMPED = "stamp, stamped_ns, stamped_requeue"
 
-_DELIVERED = f"SELECT {columns(_FROM_EVENTS)}, {_STAMP} FROM {{events}} WHERE type IN ('deliver', 'get')"
+_OF_CONTENT = tuple(name for name in CONTENT_COLUMNS if name not in _FROM_EVENTS)
+"""Columns that only the content's key needs."""
+
+_DELIVERED = (
+    f"SELECT {columns((*_FROM_EVENTS, *_OF_CONTENT))}, {_STAMP} FROM {{events}} WHERE type IN ('deliver', 'get')"
+)
 
 _BY_PLACE = f"""
     SELECT {{hint}} {columns(_FROM_EVENTS, "e")}, {_STAMPED}, {_REDELIVERY_COUNT} AS redelivery_count,

@@ -1,6 +1,6 @@
 """Links deliveries to publishes across connections: by message_id, else by content.
 
-Content is identified by virtual host and message_id; without one, by exchange, routing key and digest. Equal contents
+Which contents are equal, and which publishes take part, is defined in `amqproxy.linking`. Equal contents
 are distinguished by their order: the first that a queue delivers is the first that was published, and so on. Most
 contents are unique: published once, and delivered once from each queue. They need no order, hence no window. Counting
 begins with the first publish that is seen, and restarts when nothing equal was published for the window; a delivery
@@ -16,8 +16,11 @@ from __future__ import annotations
 
 from pyspark.sql import DataFrame
 
+from amqproxy.linking.message_key import CONTENT_FIELDS, ID_FIELDS
+from amqproxy.linking.taking_part import NOT_FORWARDED, NOT_TAKEN
 from amqproxy.pipeline.settle.batch import Batch
 from amqproxy.pipeline.settle.carry import PUBLISHED, SEEN
+from amqproxy.pipeline.settle.settlements import same, settlements
 from amqproxy.pipeline.settle.watermark import Watermarks
 
 REFERENCE = ("published_connection_id", "published_channel", "published_epoch", "published_number", "published_ns")
@@ -26,37 +29,68 @@ REFERENCE = ("published_connection_id", "published_channel", "published_epoch", 
 _OF_PUBLISH = ("connection_id", "channel", "epoch", "number", "ts_ns")
 _OF_EVENT = "connection_id, channel, epoch, number, ts_ns, seq"
 
-CONTENT_KEY = """(CASE
-    WHEN e.message_id <> '' THEN xxhash64(w.virtual_host, e.message_id, e.size)
-    WHEN e.digest IS NOT NULL THEN xxhash64(w.virtual_host, e.exchange, e.routing_key, e.digest)
+_COLUMNS = {"type": "message_type"}
+"""Columns of properties whose names differ."""
+
+
+def _hash_of(fields: tuple[str, ...]) -> str:
+    return f"xxhash64(w.virtual_host, {', '.join(f'e.{_COLUMNS.get(name, name)}' for name in fields)})"
+
+
+CONTENT_COLUMNS = tuple(_COLUMNS.get(name, name) for name in (*ID_FIELDS, *CONTENT_FIELDS))
+"""Columns of an event that `CONTENT_KEY` reads."""
+
+CONTENT_KEY = f"""(CASE
+    WHEN e.message_id <> '' THEN {_hash_of(ID_FIELDS)}
+    WHEN e.digest IS NOT NULL THEN {_hash_of(CONTENT_FIELDS)}
 END ^ CASE WHEN e.ts_ns < w.late_ns THEN 1L ELSE 0L END)"""
 """Identity of the content of an event `e` on a connection `w`; late content equals nothing else."""
 
+
+def _texts(values: frozenset[str]) -> str:
+    return ", ".join(f"'{each}'" for each in sorted(values))
+
+
+IS_VOID = f"""coalesce(
+    e.type = 'publish' AND (e.outcome IN ({_texts(NOT_TAKEN)}) OR e.verdict IN ({_texts(NOT_FORWARDED)})), false
+)"""
+"""Whether the row of an event tells that it is a publish that has reached no queue."""
+
+VOIDS = f"""
+    SELECT DISTINCT connection_id, channel, epoch, number FROM (
+        SELECT connection_id, channel, epoch, number FROM {{events}} WHERE type = 'return' AND number IS NOT NULL
+        UNION ALL
+        SELECT connection_id, channel, epoch, number FROM ({settlements("publishes-settled")})
+        WHERE settlement IN ({_texts(NOT_TAKEN)})
+    )
+"""
+"""Publishes that have reached no queue, as events other than their own tell."""
+
 _CONTENTS = f"""
-    SELECT chain, virtual_host, known_ns, content_key, {_OF_EVENT}, rank, queue_key,
+    SELECT chain, virtual_host, known_ns, content_key, {_OF_EVENT}, rank, queue_key, is_void,
         CASE WHEN rank = 0 OR redelivered THEN 0L ELSE 1L END AS is_first,
         CASE WHEN rank = 0 THEN 0L ELSE 1L END AS seen,
         CAST(NULL AS BIGINT) AS occurrence
     FROM (
-        SELECT {{hint}} e.chain, w.virtual_host, w.known_ns, e.connection_id, e.channel, e.epoch, e.number, e.ts_ns,
-            e.seq, e.redelivered,
+        SELECT {{hint}} {{void_hint}} e.chain, w.virtual_host, w.known_ns,
+            e.connection_id, e.channel, e.epoch, e.number, e.ts_ns, e.seq, e.redelivered, {{is_void}} AS is_void,
             CASE WHEN e.type = 'publish' THEN 0 ELSE 2 END AS rank,
             {CONTENT_KEY} AS content_key,
             CASE WHEN e.type <> 'publish' THEN xxhash64(
                 w.virtual_host, coalesce(e.queue, concat_ws(' ', e.connection_id, e.channel, e.consumer_tag))
             ) END AS queue_key
-        FROM {{events}} e LEFT JOIN {{who}} w ON w.connection_id = e.connection_id
+        FROM {{events}} e LEFT JOIN {{who}} w ON w.connection_id = e.connection_id {{voids}}
         WHERE e.type IN ('publish', 'deliver', 'get')
     )
     WHERE content_key IS NOT NULL
     UNION ALL
-    SELECT /*+ BROADCAST(m) */ c.chain, c.virtual_host, {{known_ns}} AS known_ns, c.content_key,
-        {", ".join(f"c.{name}" for name in _OF_EVENT.split(", "))},
-        CASE WHEN type = '{PUBLISHED}' THEN 0 ELSE 1 END, queue_key,
-        CASE WHEN type = '{PUBLISHED}' THEN 0L ELSE occurrence END,
-        CASE WHEN type = '{PUBLISHED}' THEN 0L ELSE seen END,
-        CASE WHEN type = '{PUBLISHED}' THEN occurrence END
-    FROM {{carried}} c {{marked}} WHERE type IN ('{PUBLISHED}', '{SEEN}')
+    SELECT /*+ BROADCAST(m) */ {{void_hint}} e.chain, e.virtual_host, {{known_ns}} AS known_ns, e.content_key,
+        {", ".join(f"e.{name}" for name in _OF_EVENT.split(", "))},
+        CASE WHEN e.type = '{PUBLISHED}' THEN 0 ELSE 1 END, queue_key, {{is_void_carried}},
+        CASE WHEN e.type = '{PUBLISHED}' THEN 0L ELSE occurrence END,
+        CASE WHEN e.type = '{PUBLISHED}' THEN 0L ELSE seen END,
+        CASE WHEN e.type = '{PUBLISHED}' THEN occurrence END
+    FROM {{carried}} e {{marked}} {{voids}} WHERE e.type IN ('{PUBLISHED}', '{SEEN}')
 """
 """Published (`rank` 0) and delivered contents (2), and carried contents: published (0), delivered (1)."""
 
@@ -66,7 +100,7 @@ _ALIKE = f"""
     SELECT content_key, count_if(rank <> 0) AS delivered
     FROM (SELECT {{by_content}} * FROM ({_CONTENTS}))
     GROUP BY content_key
-    HAVING count_if(rank = 0) > 1 OR count_if(rank = 1 OR occurrence IS NOT NULL) > 0
+    HAVING count_if(rank = 0) > 1 OR bool_or(is_void) OR count_if(rank = 1 OR occurrence IS NOT NULL) > 0
         OR bit_count(bit_or(shiftleft(1L, CAST(queue_key & 63 AS INT)))) < count_if(rank <> 0)
 """
 """Contents to be counted: published, or delivered from a queue, more than once, or known from before.
@@ -102,13 +136,14 @@ def _counted(contents: str, window_ns: int) -> str:
                 SELECT *, forgotten + sum(CASE WHEN rank = 0 THEN 1L ELSE 0L END) OVER alike AS `all`
                 FROM (
                     SELECT *, coalesce(min(occurrence) OVER whole - 1, 0L) AS forgotten,
-                        max(CASE WHEN rank = 0 THEN ts_ns END) OVER before AS before_ns
+                        max(CASE WHEN rank = 0 AND NOT is_void THEN ts_ns END) OVER before AS before_ns
                     FROM ({contents})
                     WINDOW whole AS (PARTITION BY content_key ORDER BY {_ORDER}
                             ROWS BETWEEN UNBOUNDED PRECEDING AND UNBOUNDED FOLLOWING),
                         before AS (PARTITION BY content_key ORDER BY {_ORDER}
                             ROWS BETWEEN UNBOUNDED PRECEDING AND 1 PRECEDING)
                 )
+                WHERE NOT is_void
                 WINDOW alike AS (PARTITION BY content_key ORDER BY {_ORDER} ROWS UNBOUNDED PRECEDING)
             )
             WINDOW alike AS (PARTITION BY content_key ORDER BY {_ORDER} ROWS UNBOUNDED PRECEDING)
@@ -134,7 +169,7 @@ def _links(window_ns: int, place: str) -> str:
     reference = zip(REFERENCE, _OF_PUBLISH, strict=True)
     in_time = f"ts_ns - publish.ts_ns BETWEEN 0 AND {window_ns} AND place IS NOT NULL"
     return f"""
-        SELECT connection_id, channel, epoch, number, seq AS link_seq, so_far - 1 AS redelivery_count,
+        SELECT connection_id, channel, epoch, number, seq AS link_seq, so_far - delivered AS redelivery_count,
             {", ".join(f"CASE WHEN {in_time} THEN publish.{of} END AS {name}" for name, of in reference)}
         FROM (
             SELECT *, first(CASE WHEN rank = 0 THEN struct(connection_id, channel, epoch, number, ts_ns) END)
@@ -168,18 +203,37 @@ _OF_DELIVERED = "d.chain, d.virtual_host, d.content_key, d.queue_key, d.ts_ns, d
 class Journeys:
     """Publishes and deliveries of a batch, and carried earlier ones, by content.
 
-    `few` is whether there are few connections, `contents` the approximate number of contents.
+    `few` is whether there are few connections, `contents` the approximate number of contents, `voids` that of publishes
+    which have reached no queue, as other events tell.
     """
 
     def __init__(
-        self, batch: Batch, who: DataFrame, watermarks: Watermarks, *, few: bool, contents: int, window_ns: int
+        self,
+        batch: Batch,
+        who: DataFrame,
+        watermarks: Watermarks,
+        *,
+        few: bool,
+        contents: int,
+        voids: int,
+        window_ns: int,
     ) -> None:
         self._batch = batch
         self._who = who
         self._watermarks = watermarks
         self._is_behind = watermarks.is_behind and not batch.is_last
         self.window_ns = window_ns
-        self._texts = {"{known_ns}": watermarks.known_ns, "{marked}": watermarks.join("c")}
+        self._texts = {"{known_ns}": watermarks.known_ns, "{marked}": watermarks.join("e")}
+        self._texts |= {"{voids}": "", "{is_void}": IS_VOID, "{is_void_carried}": "false", "{void_hint}": ""}
+        self._voids: dict[str, DataFrame] = {}
+        if voids:
+            self._voids["void"] = batch.kept(batch.sql(VOIDS))
+            way = "SHUFFLE_HASH" if batch.is_small else "BROADCAST" if batch.is_few(voids) else ""
+            self._texts["{void_hint}"] = f"/*+ {way}(v) */" if way else ""
+            is_named = f"v.number IS NOT NULL AND e.type IN ('publish', '{PUBLISHED}')"
+            self._texts["{voids}"] = f"LEFT JOIN {{void}} v ON {same('e', 'v')}"
+            self._texts["{is_void}"] = f"{IS_VOID} OR ({is_named})"
+            self._texts["{is_void_carried}"] = f"({is_named})"
         self._alike: DataFrame | None = None
         self._few = few
         self.has_alike = True
@@ -208,7 +262,7 @@ class Journeys:
         alike = {} if self._alike is None else {"alike": self._alike}
         for name, found in self._texts.items():
             text = text.replace(name, found)
-        return self._batch.sql(text, few=self._few, who=self._who, **alike, **self._watermarks.tables)
+        return self._batch.sql(text, few=self._few, who=self._who, **alike, **self._voids, **self._watermarks.tables)
 
     def links(self) -> DataFrame:
         """Return a row for each delivery of the batch, except contents in `published_once`.

@@ -11,6 +11,7 @@ from typing import NamedTuple
 from pyspark.sql import DataFrame
 
 from amqproxy.capture.decode import CAPTURE_ENDS
+from amqproxy.linking.taking_part import NOT_TAKEN
 from amqproxy.peer import CLIENT, SERVER
 from amqproxy.pipeline.client_property import CLIENT_NAME, client_property
 from amqproxy.pipeline.schema import CHANNELS, CONNECTIONS
@@ -43,6 +44,8 @@ _HORIZONS = """
 
 # --- what passed
 
+_NOT_TAKEN = ", ".join(f"'{each}'" for each in sorted(NOT_TAKEN))
+
 _SEEN = f"""
     SELECT *, min(end_seq) OVER (PARTITION BY connection_id) AS connection_end_seq
     FROM (
@@ -57,6 +60,8 @@ _SEEN = f"""
             min(CASE WHEN type = 'connection' AND outcome = 'closed' THEN seq END) AS end_seq,
             max(CASE WHEN type IN ('publish', 'deliver', 'get') THEN seq END) AS content_seq,
             count_if(type = 'return') AS returned,
+            coalesce(sum(size(spans)) FILTER (WHERE type = 'publishes-settled' AND outcome IN ({_NOT_TAKEN})), 0L)
+                AS not_taken,
             {spans_left("publishes-settled")} AS publishes_left, {spans_left("deliveries-settled")} AS deliveries_left
         FROM {{events}}
         GROUP BY chain, connection, connection_id, channel, epoch
@@ -69,7 +74,8 @@ _IS_LATE = "content_seq > least(close_seq, connection_end_seq)"
 
 _SIZES = f"""
     SELECT count_if({_IS_LATE}) AS late, count(*) AS lives, coalesce(sum(published + delivered), 0L) AS contents,
-        coalesce(sum(publishes_left + returned), 0L) AS publishes, coalesce(sum(deliveries_left), 0L) AS deliveries,
+        coalesce(sum(publishes_left + returned), 0L) AS publishes, coalesce(sum(returned + not_taken), 0L) AS voids,
+        coalesce(sum(deliveries_left), 0L) AS deliveries,
         (SELECT struct(count(*), max(horizon_ns), max(before_ns)) FROM ({_HORIZONS})) AS chains
     FROM {{seen}}
 """
@@ -228,6 +234,8 @@ class Sizes(NamedTuple):
     """Publishes and deliveries."""
     publishes: int
     """Settled publishes, as spans, and returns."""
+    voids: int
+    """Publishes that have reached no queue, as spans."""
     deliveries: int
     """Settled deliveries, as spans."""
 

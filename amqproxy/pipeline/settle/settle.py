@@ -58,6 +58,7 @@ def settle(
         lives.watermarks,
         few=batch.is_few(sizes.lives),
         contents=sizes.contents,
+        voids=sizes.voids,
         window_ns=window_ns,
     )
     deliveries = Deliveries(
