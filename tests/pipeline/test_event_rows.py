@@ -15,6 +15,7 @@ from amqproxy.capture.decode import read_decoded
 from amqproxy.capture.observed import observed
 from amqproxy.pipeline.event_columns import SCHEMA
 from amqproxy.pipeline.event_reading import event_batches
+from amqproxy.taps.dialects import answered_name
 from amqproxy.taps.findings.finding import Finding
 from amqproxy.taps.note import Note
 from amqproxy.taps.observer import ObserverSettings
@@ -85,7 +86,8 @@ def expected(event: Any, note: Note) -> dict[str, Any]:
         row["spans"] = [{name: getattr(span, name) for name in names} for span in event.spans]
         row["outcome"] = str(event.outcome)
     if "request" in fields:
-        row["method"] = event.request and event.request.name
+        reply = getattr(event, "reply", None)
+        row["method"] = event.request.name if event.request else reply and answered_name(reply)
     if "by" in fields:
         row |= {"by": event.by and str(event.by), "code": event.code, "text": event.text, "method": event.method}
     if note.rules or note.verdict:
