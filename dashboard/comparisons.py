@@ -76,9 +76,10 @@ async def _compared(a: Path, b: Path) -> dict[str, Any]:
         if process.returncode is None:
             process.kill()
             await process.wait()
-    if found["summary"] is None:
+    differences: dict[str, Any] = found
+    if differences["summary"] is None:
         raise ComparisonFailed(text.removeprefix("amqproxy: ").removeprefix("compare: ") or "it ended early")
-    return found
+    return differences
 
 
 async def _read(output: asyncio.StreamReader) -> dict[str, Any]:
