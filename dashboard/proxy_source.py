@@ -124,7 +124,8 @@ class ProxySource(Source):
                     self.observed.take_finding(msgspec.convert(event["record"], Finding))
                 case "lost":
                     self.lost += event["count"]
-                    self._missing += event["count"]
+                    if self.sample is None:  # otherwise there would be a row for a gap every moment
+                        self._missing += event["count"]
                     pace.lost += event["count"]
                 case "sample":
                     self._set_sample(event)

@@ -23,7 +23,8 @@ except ImportError:
 from bisect import bisect_left
 
 from amqproxy.capture.endpoints import reverse, source_of
-from amqproxy.capture.packet_comment import tells_loss
+from amqproxy.capture.packet_comment import lost_comment, tells_loss
+from amqproxy.capture.packet_snapshot import snapshot_of
 from amqproxy.capture.packets import ZERO_WINDOW, TCPSegment
 from amqproxy.capture.stream_events import Closed, Data, Event, Gap, Opened, StreamEnd
 from amqproxy.capture.warnings import CaptureWarning, OnWarning, WarningKind, ignore_warning
@@ -49,6 +50,9 @@ MAX_CLOSED_STREAMS = 1024
 
 _ZERO_WINDOW = cython.declare(cython.int, ZERO_WINDOW)
 _BEHIND = cython.declare(cython.longlong, 3 << 30)
+_LOST_FRAMES = (lost_comment(0, 0),)
+"""Comments of missing bytes that are whole frames."""
+
 _WRAP = cython.declare(cython.longlong, 1 << 32)
 _WINDOW = cython.declare(cython.longlong, 1 << 30)
 
@@ -295,6 +299,8 @@ class Reassembler:
                 direction.next = direction.first = position
         if flags & 1 and direction.end < 0:  # FIN
             direction.end = position + length
+        if flags & 16 and segment.comments and snapshot_of(segment.comments) is not None:
+            self._lose_acknowledged(peer, ack, events)
         if position == direction.next and not direction.held:
             self._deliver(direction, payload, length, segment.comments, events)
         else:
@@ -610,6 +616,15 @@ class Reassembler:
             self._give_up(direction, events)
         if direction.end > direction.next:
             self._lose(direction, direction.end, events, self._comments)
+
+    @cython.cfunc
+    def _lose_acknowledged(self, direction: _Direction, ack: cython.longlong, events: list[Event]) -> None:
+        """Report what a packet with a snapshot acknowledges as lost: a loss seen after it would make it out of date."""
+        if direction.is_known and not direction.is_over:
+            self._give_up_all(direction, events)
+            acknowledged: cython.longlong = direction.place(ack)
+            if acknowledged > direction.next:
+                self._lose(direction, acknowledged, events, _LOST_FRAMES)
 
     @cython.cfunc
     def _deliver(

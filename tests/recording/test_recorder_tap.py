@@ -1,5 +1,7 @@
 """What sessions show becomes entries, and what there is no room for is counted."""
 
+import io
+
 import msgspec
 import pytest
 
@@ -10,6 +12,9 @@ from amqproxy.amqp010.wire import Map
 from amqproxy.amqp091.errors import FrameError
 from amqproxy.amqp091.frame import Frame, every_frame
 from amqproxy.amqp091.transitions import CLIENT, SERVER
+from amqproxy.capture.amqp091.decoded_frames import Amqp091DecodedFrames
+from amqproxy.capture.decode import read_decoded
+from amqproxy.capture.decoded import SkippedBytes, StreamEnded
 from amqproxy.capture.packet_snapshot import MAX_SNAPSHOT_BYTES
 from amqproxy.recording.entry import Ended, Entry, FileEnd, Lost, Snapshot, Violation
 from amqproxy.recording.entry_queue import ENTRY_COST, EntryQueue
@@ -209,3 +214,27 @@ def test_the_login_of_a_joined_0_10_session_is_masked_whatever_comes_first(first
     data = encoder.begin(0) + b"".join(bytes(part) for each in recorded.entries() for part in encoder.encode(each))
     assert b"PLAIN" in data or first == "violation"
     assert b"secret" not in data
+
+
+def test_losses_of_both_peers_come_before_the_state() -> None:
+    recorded = Recorded()
+    tap, session = recorded.tap, recorded.session
+    tap.saw_frames(session, CLIENT, frames("1: tx.commit"))
+    tap.saw_frames(session, SERVER, frames("1: tx.commit-ok"))
+    for sender in (CLIENT, SERVER):
+        tap.lose_frames(session, sender, 2, 30, NOTHING)
+    tap.saw_snapshot(session, SNAPSHOT)
+    tap.saw_frames(session, SERVER, frames("1: tx.commit-ok"))
+    tap.saw_frames(session, CLIENT, frames("1: tx.commit"))
+    encoder = RecordingEncoder("client")
+    data = encoder.begin(0) + b"".join(bytes(part) for each in recorded.entries() for part in encoder.encode(each))
+    *decoded, _ = read_decoded(io.BytesIO(data), leg="client")
+    assert [(type(each), each.sender) for each in decoded if not isinstance(each, StreamEnded)] == [
+        (Amqp091DecodedFrames, "client"),
+        (Amqp091DecodedFrames, "server"),
+        (SkippedBytes, "client"),
+        (SkippedBytes, "server"),
+        (Amqp091DecodedFrames, "server"),
+        (Amqp091DecodedFrames, "client"),
+    ]
+    assert [each.snapshot for each in decoded if isinstance(each, Amqp091DecodedFrames)] == [None, None, SNAPSHOT, None]
