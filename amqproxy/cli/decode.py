@@ -72,7 +72,7 @@ def decode(
         The captures, in order: files, or directories of them. TCP connections continue from one to the next.
     life
         Print the life of the message with this message_id, or of all messages: its publish, and its deliveries on
-        all connections, with their outcomes. See docs/messages.md.
+        all connections, with their outcomes.
     fail_on
         With --findings: exit with 1 if there is one of at least this severity.
     fields

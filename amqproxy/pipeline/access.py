@@ -106,12 +106,14 @@ def _requests(events: DataFrame) -> DataFrame:
         fn.coalesce(method, fn.lit("basic.get")).alias("method"),
         fn.when(fn.col("type") == "get", fn.col("queue")).otherwise(argument).alias("queue"),
         fn.when(fn.col("method") == "queue.declare", fn.col("queue")).alias("declared"),
+        (fn.col("arguments").isNotNull() | (fn.col("type") == "get")).alias("is_seen"),
     )
     channel = Window.partitionBy("connection_id", "channel", "epoch").orderBy("seq")
     before = channel.rowsBetween(Window.unboundedPreceding, -1)
     last = fn.last("declared", ignorenulls=True).over(before)
     is_left_out = (fn.coalesce("queue", fn.lit("")) == "") & (fn.col("method") != "queue.declare")
-    meant = asked.withColumn("last", fn.when(is_left_out, last))
+    # Of a request that was not seen, only the method is known, from its reply: that shows nothing that was done.
+    meant = asked.withColumn("last", fn.when(is_left_out, last)).where("is_seen")
     queue = fn.coalesce("last", "queue")
     has_no_key = fn.col("method").isin("queue.bind", "queue.unbind") & (fn.col("routing_key") == "")
     return meant.select(

@@ -30,7 +30,7 @@ KINDS = {
     "acl": (),
     "allow": (Cacheable,),
     "fault": (Stateful, Reversible, ImpairsStream),
-    "hold": (),
+    "hold": (Stateful,),
     "limit": (Cacheable, Stateful, Reversible),
     "log": (),
     "mirror": (),

@@ -107,6 +107,9 @@ class ToyTraffic(Traffic):
     def _new_direction(self, source: Peer, received: bytes, *, is_open: bool) -> ToyWay:
         return ToyWay(self.legs[source], self.passage, self._note)
 
+    def _open_state(self, offset_ns: int) -> Any:
+        return (), ()
+
     def _new_drain(self) -> ToyDrain:
         return ToyDrain(self.legs)
 
