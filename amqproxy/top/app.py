@@ -229,7 +229,14 @@ class TopApp(App[None]):
         sorting = self._sorting[view.request]
         wanted = self.query_one("#filter", Input).value
         entries = self._entries.get(view.request, [])
-        found = rows(view, entries, sort=sorting.column, is_reversed=sorting.is_reversed, filter=wanted)
+        found = rows(
+            view,
+            entries,
+            sort=sorting.column,
+            is_reversed=sorting.is_reversed,
+            filter=wanted,
+            width=self.size.width,
+        )
         table = self._table(view)
         cursor, scroll = self._under_cursor(table), table.scroll_offset
         for shown, heading in zip(table.ordered_columns, self._headings(view), strict=True):

@@ -16,7 +16,7 @@ MOST_ROWS = 500
 """Maximum number of rows shown, in sort order."""
 
 MOST_CELL = 24
-"""Characters of a text that a list shows; a connection's page has all of it."""
+"""Characters of a text that a list shows at least; a connection's page has all of it."""
 
 
 def rate_text(rate: float | None) -> str:
@@ -119,18 +119,21 @@ class Row(NamedTuple):
     session: int | None
 
 
-def rows(view: View, entries: Iterable[Entry], *, sort: int, is_reversed: bool, filter: str) -> list[Row]:
+def rows(
+    view: View, entries: Iterable[Entry], *, sort: int, is_reversed: bool, filter: str, width: int = 80
+) -> list[Row]:
     """Return the entries that contain each word of `filter`, sorted by the column with the number `sort`.
 
-    Entries without a value come last.
+    Entries without a value come last. A cell takes a quarter of `width`, the terminal's columns, or `MOST_CELL`.
     """
+    most = max(MOST_CELL, width // 4)
     words = filter.lower().split()
     found = []
     for entry in entries:
         cells = [column.text(column.value(entry)) for column in view.columns]
         line = "  ".join(cells).lower()
         if all(word in line for word in words):
-            shown = [cell if len(cell) <= MOST_CELL else f"{cell[: MOST_CELL - 1]}…" for cell in cells]
+            shown = [cell if len(cell) <= most else f"{cell[: most - 1]}…" for cell in cells]
             found.append((view.columns[sort].value(entry), Row(view.key(entry), shown, session_of(entry))))
     known = [each for each in found if each[0] is not None]
     unknown = [each for each in found if each[0] is None]
