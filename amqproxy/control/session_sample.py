@@ -44,6 +44,8 @@ class SessionSample:
         self._active: set[TappedSession] = set()
         """Sessions with traffic in this turn."""
         self._shown: set[TappedSession] = set()
+        self._leaving: set[TappedSession] = set()
+        """Sessions of the last turn, each of which is shown until one of this turn is known."""
         self._turns: dict[TappedSession, int] = {}
         """Number of the turn in which each session was last shown."""
         self._turn = 0
@@ -70,7 +72,11 @@ class SessionSample:
         self._changed_ns = now_ns
         shown = len(self._active) if self.most is None else min(self.most, len(self._active))
         self.most = max(1, int(shown * NARROWING))
-        self._choose()
+        if len(self._shown) > self.most:
+            self._shown = set(list(self._shown)[: self.most])
+        elif not self._shown:
+            self._choose()
+        self._leaving.clear()
 
     def shows(self, entry: Entry) -> bool:
         """Whether to show an entry; the beginning and the end of a session always are."""
@@ -81,7 +87,7 @@ class SessionSample:
         if now_ns >= self._turn_ends_ns:
             self._next_turn(now_ns)
         self._active.add(session)
-        if self.most is not None and session not in self._shown:
+        if self.most is not None and session not in self._shown and session not in self._leaving:
             if len(self._shown) >= self.most:
                 self._torn[session] = 0
                 return isinstance(event, bytes)
@@ -90,6 +96,8 @@ class SessionSample:
             return True
         if isinstance(event, ConnectionSnapshot | bytes) or (since and now_ns - since > PATIENCE_NS):
             del self._torn[session]
+            if self._leaving and session in self._shown:
+                self._leaving.pop()
             return True
         self._torn[session] = since or now_ns
         self.awaits_state = True
@@ -106,6 +114,7 @@ class SessionSample:
             if self.most > WIDENING * len(self._active):
                 self.most = None
                 self._shown.clear()
+                self._leaving.clear()
                 self._turns.clear()
                 return
         self._choose()
@@ -115,9 +124,12 @@ class SessionSample:
         """Choose the sessions that are shown next: those that have waited longest."""
         assert self.most is not None
         self._turn += 1
-        self._shown = set()
+        before, self._shown = self._shown, set()
         for session in nsmallest(self.most, self._active, key=lambda each: self._turns.get(each, 0)):
             self._show(session)
+        waiting = sum(each in self._torn for each in self._shown)
+        known = [each for each in (before | self._leaving) - self._shown if each not in self._torn]
+        self._leaving = set(known[:waiting])
 
     def _show(self, session: TappedSession) -> None:
         self._shown.add(session)
@@ -128,3 +140,4 @@ class SessionSample:
         self._turns.pop(session, None)
         self._active.discard(session)
         self._shown.discard(session)
+        self._leaving.discard(session)

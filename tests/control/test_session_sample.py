@@ -112,6 +112,21 @@ def test_all_have_their_turn_and_begin_with_their_state() -> None:
     assert max(turns.values()) - min(turns.values()) <= 2
 
 
+def test_those_of_the_last_turn_are_shown_until_the_next_are_known() -> None:
+    sampled = Sampled()
+    sampled.shown()
+    sampled.lose(8)
+    (before,) = sampled.shown(states=True)
+    sampled.now_ns += TURN_NS
+    sampled.shown()
+    sampled.now_ns += TURN_NS
+    assert sampled.shown() == [before]
+    (after,) = sampled.sample._shown
+    assert after.number != before
+    sampled.shows(after.number, STATE)
+    assert sampled.shown() == [after.number]
+
+
 def test_more_are_shown_again_without_a_loss() -> None:
     sampled = Sampled()
     sampled.shown()
@@ -133,7 +148,9 @@ def test_the_beginning_and_the_end_are_always_shown_and_nothing_is_kept_of_the_e
     for number in range(10):
         assert sampled.shows(number, "client closed")
     sample = sampled.sample
-    assert [len(each) for each in (sample._torn, sample._active, sample._shown, sample._turns)] == [0] * 4
+    assert [len(each) for each in (sample._torn, sample._active, sample._shown, sample._leaving, sample._turns)] == [
+        0
+    ] * 5
 
 
 def test_an_end_that_was_missed_leaves_nothing() -> None:
