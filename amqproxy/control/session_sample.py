@@ -23,6 +23,9 @@ WIDENED_NS = 10_000_000_000
 NARROWING, WIDENING = 0.6, 1.25
 """Factors of the number of sessions that are shown."""
 
+FEW = 500
+"""Entries left out in a turn below which all sessions are shown again: what was too much has ended."""
+
 PATIENCE_NS = 2_500_000_000
 """Nanoseconds for which a session is withheld after a loss: then it has no snapshot to be waited for."""
 
@@ -50,6 +53,8 @@ class SessionSample:
         """Number of the turn in which each session was last shown."""
         self._turn = 0
         self._turn_ends_ns = 0
+        self._left_out = 0
+        """Entries of other sessions in this turn."""
         self._changed_ns = self._lost_ns = 0
 
     @property
@@ -90,6 +95,7 @@ class SessionSample:
         if self.most is not None and session not in self._shown and session not in self._leaving:
             if len(self._shown) >= self.most:
                 self._torn[session] = 0
+                self._left_out += 1
                 return isinstance(event, bytes)
             self._show(session)
         if not self._torn or (since := self._torn.get(session)) is None:
@@ -108,16 +114,18 @@ class SessionSample:
         if self.most is None:
             self._active.clear()
             return
+        left_out, self._left_out = self._left_out, 0
         if now_ns - self._changed_ns > WIDENED_NS:
             self._changed_ns = now_ns
             self.most = int(self.most * WIDENING) + 1
-            if self.most > WIDENING * len(self._active):
-                self.most = None
-                self._shown.clear()
-                self._leaving.clear()
-                self._turns.clear()
-                return
-        self._choose()
+        is_over = left_out < FEW and now_ns - self._lost_ns > TURN_NS
+        if is_over or self.most > WIDENING * len(self._active):
+            self.most = None
+            self._shown.clear()
+            self._leaving.clear()
+            self._turns.clear()
+        else:
+            self._choose()
         self._active.clear()
 
     def _choose(self) -> None:

@@ -4,6 +4,9 @@ from __future__ import annotations
 
 from collections import Counter
 
+import pytest
+
+from amqproxy.control import session_sample
 from amqproxy.control.session_sample import AGAIN_NS, NARROWED_NS, PATIENCE_NS, TURN_NS, WIDENED_NS, SessionSample
 from amqproxy.control.tap_ring import Entry, Event
 from amqproxy.peer import CLIENT
@@ -12,6 +15,13 @@ from amqproxy.taps.trace.snapshot import ConnectionSnapshot
 from tests.taps.sessions import Session
 
 SECOND = 1_000_000_000
+
+
+@pytest.fixture(autouse=True)
+def _much_passes(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(session_sample, "FEW", 0)
+
+
 STATE = ConnectionSnapshot(ts_ns=1, protocol="0-9-1")
 
 
@@ -125,6 +135,19 @@ def test_those_of_the_last_turn_are_shown_until_the_next_are_known() -> None:
     assert after.number != before
     sampled.shows(after.number, STATE)
     assert sampled.shown() == [after.number]
+
+
+def test_all_are_shown_again_once_little_passes(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(session_sample, "FEW", 500)
+    sampled = Sampled()
+    sampled.shown()
+    sampled.lose(8)
+    assert sampled.sample.most == 1
+    sampled.shown()
+    sampled.now_ns += TURN_NS + 1
+    sampled.shown(states=True)
+    assert sampled.sample.most is None
+    assert sampled.shown() == list(range(10))
 
 
 def test_more_are_shown_again_without_a_loss() -> None:

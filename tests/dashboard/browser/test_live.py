@@ -6,6 +6,7 @@ import json
 import re
 import subprocess
 import sys
+import time
 from pathlib import Path
 from typing import Any
 
@@ -126,6 +127,7 @@ def test_a_large_message_has_its_rows(stage: Stage, page: WatchedPage) -> None:
     from playwright.sync_api import expect
 
     size = 10 * MIB
+    until(lambda: is_shown_again(stage), "the dashboard to have caught up with the tests before")
     with connected(stage.port, "large") as connection:
         channel = connection.channel()
         channel.confirm_delivery()
@@ -144,6 +146,16 @@ def test_a_large_message_has_its_rows(stage: Stage, page: WatchedPage) -> None:
         expect(page.page).to_have_url(re.compile("faults=1"))
         publish.click()
         expect(page.page.get_by_role("region", name="Body")).to_contain_text("256 KiB of 10.0 MiB are kept")
+
+
+def is_shown_again(stage: Stage) -> bool:
+    """Whether all connections are shown, and what a new one does is shown at once."""
+    name = f"caught up {time.monotonic()}"
+    with connected(stage.port) as connection:
+        connection.channel().queue_declare(name, exclusive=True)
+        time.sleep(0.5)
+    rows = stage.get("sources/0/messages?limit=500")["rows"]
+    return stage.get("sources")[0]["sample"] is None and name in json.dumps(rows)
 
 
 def has_come(stage: Stage, port: int) -> bool:
