@@ -18,6 +18,7 @@ from dashboard.body_child import BodyTask
 from dashboard.body_reader import BodyReader, TooManyBodies
 from dashboard.body_views import Form, NotInForm
 from dashboard.completions import fields, seen_values
+from dashboard.evidence import shown_finding
 from dashboard.finding_selection import FindingSelection
 from dashboard.message_query import find_messages
 from dashboard.message_ring import Content, MessageRing, MessageRow
@@ -51,11 +52,20 @@ async def list_messages(source: SourceOf, query: ListQueryOf) -> Response:
 
 @router.get("/sources/{source}/findings")
 async def list_findings(source: SourceOf, query: ListQueryOf) -> Response:
-    """Findings, the newest last. `filter` has words; "-" before a word excludes findings with it."""
+    """Findings, the newest last. `filter` has words, or `kind:NAME`; "-" before one excludes findings with it."""
     ring = source.observed.findings
     selection, rows = FindingSelection(query.filter, query.place), ring.snapshot()
     first, end = ring.first_seq, ring.next_seq  # findings that arrive meanwhile are not searched
     return page_response(await asyncio.to_thread(find_messages, rows, selection, query), first, end)
+
+
+@router.get("/sources/{source}/findings/{seq}")
+async def show_finding(source: SourceOf, seq: SeqOf) -> Response:
+    """One finding. `command` in its evidence is the frame that begins the command, while it is kept."""
+    row = source.observed.findings.rows.get(seq)
+    if row is None:
+        raise Problem(404, f"there is no finding {seq}, or it is not kept any more")
+    return json_response(shown_finding(row, source.ring))
 
 
 @router.get("/sources/{source}/completions")

@@ -15,9 +15,6 @@ from dashboard.api.responses import json_response
 
 router = APIRouter(tags=["overview"])
 
-TOP = 10
-"""Maximum number of kinds of findings that are shown."""
-
 
 @router.get("/sources/{source}/overview")
 async def show_overview(source: SourceOf, minutes: Annotated[int, Query(ge=1, le=60)] = 60) -> Response:
@@ -57,5 +54,5 @@ def top_findings(newest: Mapping[str, Finding], kinds: Counter[str]) -> list[dic
             "ts_ns": each.ts_ns,
             "stream": each.stream,
         }
-        for each in ranked[:TOP]
+        for each in ranked
     ]

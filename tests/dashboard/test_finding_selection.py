@@ -33,6 +33,10 @@ FOUND = Finding(
         ("orders error", False),
         ("-auto-ack", False),
         ("orders -polling -", True),
+        ("kind:auto-ack orders", True),
+        ("kind:auto", False),
+        ("-kind:auto-ack", False),
+        ("-kind:auto", True),
     ],
 )
 def test_words(words: str | None, is_shown: bool) -> None:

@@ -168,7 +168,8 @@ export interface FindingRow {
   severity: Severity
   text: string
   count?: number
-  evidence?: { from: Peer; number: number; stream?: number; seq?: number }[]
+  /** Frames, and of a single finding the ones that begin their commands. */
+  evidence?: { from: Peer; number: number; stream?: number; seq?: number; command?: FrameRow }[]
   why: string
   remedy: string
   frame?: number | null
