@@ -153,8 +153,10 @@ clean: ## remove what was built; environments stay
 	rm -rf build dist dashboard/static .mypy_cache .pytest_cache .ruff_cache .import_linter_cache .hypothesis
 	find amqproxy -name '*.so' -delete
 
+# A test that misses a RabbitMQ unpacks it again, and says what was wrong.
 system:
-	@tests/install_system.sh || test "$$CI" != true
+	@{ tests/rabbitmq_release.sh trixie 4.0; tests/rabbitmq_release.sh sid 4.3; } >/dev/null & \
+	tests/install_system.sh || test "$$CI" != true; failed=$$?; wait; exit $$failed
 
 # --- environments: one stamp for each set of extras, made anew when the requirements change
 

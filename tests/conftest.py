@@ -13,9 +13,9 @@ import structlog
 
 from amqproxy.app.pump_threads import TEST_MODE
 from amqproxy.compiled._pure import is_compiled
+from tests.process_groups import scheduling, shares_spark
 from tests.real.proxy import Proxy, StartProxy
-from tests.real.rabbitmq import RabbitMQ
-from tests.spark_files import scheduling, shares_spark
+from tests.real.rabbitmq import RabbitMQ, running
 
 pytest.register_assert_rewrite("tests.proxy.stage")  # before any package imports it
 
@@ -50,7 +50,7 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
 
 @pytest.hookimpl(optionalhook=True)
 def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> Any:
-    """`--dist loadfile`, in which the tests of Spark share a process."""
+    """`--dist loadfile`, in which tests that share what takes long to start share a process."""
     return scheduling(config, log)
 
 
@@ -64,7 +64,8 @@ def log_as_it_was() -> Iterator[None]:
 @pytest.fixture(scope="session")
 def rabbitmq(tmp_path_factory: pytest.TempPathFactory) -> Iterator[RabbitMQ]:
     """A private RabbitMQ node that all tests share: leave it as you found it."""
-    yield from _running(tmp_path_factory.mktemp("rabbitmq"))
+    with running(tmp_path_factory.mktemp("rabbitmq")) as node:
+        yield node
 
 
 @pytest.fixture
@@ -72,16 +73,8 @@ def disposable_rabbitmq(tmp_path: Path) -> Iterator[RabbitMQ]:
     """A RabbitMQ node of one test's own, which may be killed."""
     directory = tmp_path / "rabbitmq"
     directory.mkdir()
-    yield from _running(directory)
-
-
-def _running(directory: Path) -> Iterator[RabbitMQ]:
-    node = RabbitMQ(directory)
-    try:
-        node.start()
+    with running(directory) as node:
         yield node
-    finally:
-        node.stop()
 
 
 @pytest.fixture

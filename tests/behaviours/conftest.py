@@ -5,6 +5,7 @@ import signal
 from collections.abc import Iterator
 from contextlib import ExitStack
 from types import FrameType
+from typing import Any
 
 import pytest
 
@@ -13,13 +14,16 @@ from tests.behaviours.own_target import OwnTarget
 from tests.behaviours.rabbitmq_target import RabbitMQTarget
 from tests.behaviours.scene import VHOST, Scene
 from tests.behaviours.target import Target
-from tests.real.rabbitmq import RabbitMQ
+from tests.real.rabbitmq import RabbitMQ, running
+from tests.real.rabbitmq_installation import installation
 
 DEADLINE = 60
 """Seconds that a test may take; far more than any needs."""
 
-TARGETS = {"rabbitmq": "rabbitmq_target", "amqproxy": "own_target"}
-"""The fixture of each broker."""
+VERSIONS = ("3.10",)
+"""Each minor version of RabbitMQ whose behaviours are known; ours answers as each of them."""
+
+TARGETS = tuple(f"{product}-{version}" for product in ("rabbitmq", "amqproxy") for version in VERSIONS)
 
 DEFINITIONS = {
     "users": [{"name": "guest", "password": "guest", "tags": "administrator"}],
@@ -33,9 +37,10 @@ def pytest_configure(config: pytest.Config) -> None:
 
 
 def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
-    """Runs on all brokers, or on those that BEHAVIOURS_OF names."""
+    """Runs on all brokers, or on those whose names begin with a word of BEHAVIOURS_OF."""
     if "broker" in metafunc.fixturenames:
-        brokers = os.environ.get("BEHAVIOURS_OF", " ".join(TARGETS)).split()
+        wanted = tuple(os.environ.get("BEHAVIOURS_OF", "").split()) or TARGETS
+        brokers = [each for each in TARGETS if each.startswith(wanted)]
         metafunc.parametrize("broker", brokers, indirect=True, scope="session")
 
 
@@ -45,17 +50,31 @@ def broker(request: pytest.FixtureRequest) -> Target:
 
     Each is set up once, however often tests of one and of the other take turns: with RabbitMQ it takes seconds.
     """
-    target: Target = request.getfixturevalue(TARGETS[request.param])
+    target: Target = request.getfixturevalue(request.param)
     return target
 
 
-@pytest.fixture(scope="session")
-def rabbitmq_target(rabbitmq: RabbitMQ) -> Iterator[Target]:
+@pytest.fixture(scope="session", name="rabbitmq-3.10")
+def rabbitmq_3_10(rabbitmq: RabbitMQ) -> Iterator[Target]:
     yield from _running(RabbitMQTarget(rabbitmq, DEFINITIONS))
 
 
-@pytest.fixture(scope="session")
-def own_target() -> Iterator[Target]:
+def _later_rabbitmq(version: str) -> Any:
+    """The fixture of a RabbitMQ that the tests of other directories do not have."""
+
+    @pytest.fixture(scope="session", name=f"rabbitmq-{version}")
+    def later_rabbitmq(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Target]:
+        with running(tmp_path_factory.mktemp("rabbitmq"), installation(version)) as node:
+            yield from _running(RabbitMQTarget(node, DEFINITIONS))
+
+    return later_rabbitmq
+
+
+rabbitmq_4_0, rabbitmq_4_3 = _later_rabbitmq("4.0"), _later_rabbitmq("4.3")
+
+
+@pytest.fixture(scope="session", name="amqproxy-3.10")
+def amqproxy_3_10() -> Iterator[Target]:
     yield from _running(OwnTarget(DEFINITIONS))
 
 
@@ -92,7 +111,7 @@ def q(scene: Scene) -> str:
 def rabbitmq_can(request: pytest.FixtureRequest) -> None:
     """Skip what RabbitMQ itself cannot do."""
     mark = request.node.get_closest_marker("unsupported_on_rabbitmq")
-    if mark and request.node.callspec.params["broker"] == "rabbitmq":
+    if mark and request.node.callspec.params["broker"].startswith("rabbitmq"):
         pytest.skip(f"RabbitMQ 3.10 cannot: {mark.args[0]}")
 
 

@@ -9,7 +9,7 @@ from contextlib import contextmanager
 from typing import Any
 
 from tests.behaviours.target import Target
-from tests.real.rabbitmq import RabbitMQ, script
+from tests.real.rabbitmq import RabbitMQ
 
 
 class RabbitMQTarget(Target):
@@ -75,7 +75,7 @@ class RabbitMQTarget(Target):
 
     @contextmanager
     def plugins(self, *names: str) -> Iterator[None]:
-        command = [script("rabbitmq-plugins"), "--quiet"]
+        command = [self.node.installation.script("rabbitmq-plugins"), "--quiet"]
         subprocess.run([*command, "enable", *names], env=self.node.environment, check=True, stdout=subprocess.DEVNULL)
         yield
         subprocess.run([*command, "disable", *names], env=self.node.environment, check=True, stdout=subprocess.DEVNULL)

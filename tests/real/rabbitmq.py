@@ -7,15 +7,14 @@ import shutil
 import signal
 import subprocess
 import time
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 from tests.real.ports import free_port
+from tests.real.rabbitmq_installation import SYSTEM, Installation
 from tests.real.raw import Peer
-from tests.real.require import require, require_module
-
-SCRIPTS = Path("/usr/lib/rabbitmq/bin")
-"""Debian's unwrapped scripts. The wrappers in PATH insist on being root and on becoming the user rabbitmq."""
+from tests.real.require import require_module
 
 ENDS_WITH_US = ["setpriv", "--pdeathsig", "KILL", "--"] if shutil.which("setpriv") else []
 """Before a command: the kernel ends it with the process that started it.
@@ -27,20 +26,15 @@ START_DEADLINE = 120.0
 CTL_DEADLINE = 60.0
 
 
-def script(name: str) -> str:
-    """The path of one of RabbitMQ's scripts."""
-    unwrapped = SCRIPTS / name
-    return str(unwrapped) if unwrapped.exists() else require(name, package="rabbitmq-server")
-
-
 class RabbitMQ:
     """One node, started by `start` and gone after `stop`; `kill` and `start` again keep its data."""
 
-    def __init__(self, directory: Path) -> None:
+    def __init__(self, directory: Path, installation: Installation = SYSTEM) -> None:
         """Everything the node writes goes below `directory`, which must be empty."""
         self.directory = directory
-        self.server, self.control = script("rabbitmq-server"), script("rabbitmqctl")
-        self.epmd_program = require("epmd", package="erlang-base")
+        self.installation = installation
+        self.server, self.control = installation.script("rabbitmq-server"), installation.script("rabbitmqctl")
+        self.epmd_program = installation.epmd
         self.port, self.tls_port, self.distribution_port, self.epmd_port = (free_port() for _ in range(4))
         self.node: subprocess.Popen[bytes] | None = None
         self.epmd: subprocess.Popen[bytes] | None = None
@@ -48,6 +42,7 @@ class RabbitMQ:
         self.authority: Any = None
         inherited = {name: value for name, value in os.environ.items() if not name.startswith(("RABBITMQ_", "ERL_"))}
         self.environment = inherited | {
+            "PATH": installation.path,
             "HOME": str(directory),
             "LANG": "C.UTF-8",
             "ERL_EPMD_PORT": str(self.epmd_port),
@@ -169,3 +164,14 @@ class RabbitMQ:
             self.epmd.kill()
             self.epmd.wait()
             self.epmd = None
+
+
+@contextlib.contextmanager
+def running(directory: Path, installation: Installation = SYSTEM) -> Iterator[RabbitMQ]:
+    """A node that runs for the duration of the block."""
+    node = RabbitMQ(directory, installation)
+    try:
+        node.start()
+        yield node
+    finally:
+        node.stop()
