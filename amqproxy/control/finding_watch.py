@@ -5,23 +5,20 @@ from __future__ import annotations
 import time
 from collections import deque
 from collections.abc import Callable, Iterator
-from typing import Any
 
 import trio
 
+from amqproxy.control.entry_parts import EntryClock, EntryParts
 from amqproxy.control.request import Subscribe
-from amqproxy.control.subscription import Subscription
+from amqproxy.control.subscription import RingSubscription, Subscription
 from amqproxy.control.tap_ring import Entry, TapRing
 from amqproxy.control.work_share import WorkShare
 from amqproxy.process.supervision import contained
-from amqproxy.proxy.record_source import OVERDUE_INTERVAL
-from amqproxy.taps.frame_chunk import FrameChunk
+from amqproxy.proxy.record_source import OVERDUE_INTERVAL, RecordSource
 from amqproxy.taps.metrics import Metrics
-from amqproxy.taps.note import Note
 from amqproxy.taps.observer import ObserverSettings
 from amqproxy.taps.record_queue import PrintedRecord, RecordQueue
 from amqproxy.taps.tap import TappedSession
-from amqproxy.taps.trace_tap import TraceTap
 
 READER = "findings"
 """The name under which dropped findings are counted."""
@@ -30,121 +27,115 @@ MAX_FINDINGS = 1_000
 """Findings that wait for a subscriber, and that are kept for those that ask for earlier traffic."""
 
 MAX_FINDINGS_BYTES = 4 * 1024 * 1024
-"""Bytes of findings that wait to be encoded."""
+"""Bytes of findings that wait to be encoded, of those that wait for a subscriber, and of those that are kept, each."""
+
+FINDINGS_A_LOOK = 64
+"""Findings that are encoded, or sent to a subscriber, before other tasks have their turn."""
 
 MAX_TRACE_BYTES = 16 * 1024 * 1024
 """Bytes of the open state of all traces."""
-
-FRAMES_A_LOOK = 64
-"""Frames of one chunk that are evaluated before other tasks have their turn."""
 
 REST = 0.02
 """Seconds between two turns once all traffic is evaluated."""
 
 
 class FindingReader:
-    """Findings that wait for one subscriber, as events; the oldest are dropped beyond `MAX_FINDINGS`."""
+    """Findings that wait for one subscriber, as events; the oldest are dropped if they are too many or too large."""
 
     def __init__(self, wake: Callable[[], None]) -> None:
-        self._events: deque[bytes] = deque(maxlen=MAX_FINDINGS)
+        self.waiting: deque[bytes] = deque()
+        self._size = 0
         self._lost = 0
         self._wake = wake
 
     def add(self, event: bytes) -> None:
         """Add the event of a finding, and wake the subscriber."""
-        self._lost += len(self._events) == MAX_FINDINGS
-        self._events.append(event)
+        self.waiting.append(event)
+        self._size += len(event)
+        while len(self.waiting) > MAX_FINDINGS or self._size > MAX_FINDINGS_BYTES:
+            self._size -= len(self.waiting.popleft())
+            self._lost += 1
         self._wake()
 
     def take(self) -> Iterator[bytes]:
-        """Yield the events added since the last call, and the number of lost ones."""
+        """Yield `FINDINGS_A_LOOK` events, and the number of lost ones; wake the subscriber if more are waiting."""
         lost, self._lost = self._lost, 0
         if lost:
             yield b'{"event":"lost","count":%d}' % lost
-        while self._events:
-            yield self._events.popleft()
+        for _ in range(min(FINDINGS_A_LOOK, len(self.waiting))):
+            event = self.waiting.popleft()
+            self._size -= len(event)
+            yield event
+        if self.waiting:
+            self._wake()
 
 
-class FindingEvaluation(Subscription):
+class FindingEvaluation(RingSubscription):
     """Findings in a ring's entries. A session of which some were missed is unknown until its next snapshot."""
 
     def __init__(self, request: Subscribe, ring: TapRing, metrics: Metrics, wake: Callable[[], None]) -> None:
         super().__init__(request, ring, metrics, wake, self._miss)
-        self._now_ns = time.time_ns()
+        self._clock = EntryClock()
         self._queue: RecordQueue[PrintedRecord] = RecordQueue(
             MAX_FINDINGS, MAX_FINDINGS_BYTES, metrics, lambda: None, reader=READER, keeps_newest=True
         )
         settings = ObserverSettings(messages=False, findings=True)
-        self._tap = TraceTap(self._queue, settings, memory=MAX_TRACE_BYTES, clock=lambda: self._now_ns)
+        self._source = RecordSource(
+            self._queue, settings, None, memory=MAX_TRACE_BYTES, body_limit=0, clock=self._clock
+        )
+        self._found: deque[PrintedRecord] = deque()
         self._missed: dict[TappedSession, int] = {}
         """Number of missed frames and other events of each open session."""
         self._ends: deque[Entry] = deque()
-        self._entry: Entry | None = None
-        self._parts: deque[tuple[FrameChunk[Any], Note]] = deque()
+        """Missed ends of traced sessions."""
+        self._parts = EntryParts(self._source.tap, self._clock)
 
     def look(self) -> bool:
-        if self._parts:
-            self._show_some()
+        if self._parts.show_some():
             return True
         self._skip()
-        if self._ends:
-            self._show(self._ends.popleft())
-            return True
-        entry = self._next_entry()
+        entry = self._ends.popleft() if self._ends else self._next_entry()
         if entry is None:
-            self._now_ns = time.time_ns()
+            self._clock.now_ns = time.time_ns()
             return False
-        self._show(entry)
+        missed = self._missed.pop(entry.session, 0)
+        if missed:
+            self._source.tap.saw_gap(entry.session, missed)
+        self._parts.show(entry)
         return True
 
     def events(self) -> Iterator[bytes]:
-        for finding in self._queue.take_records():
-            yield b'{"event":"finding","record":%b}' % finding.to_json()
-        self._queue.take_dropped()
+        """Yield the next `FINDINGS_A_LOOK` findings."""
+        if not self._found:
+            self._found = self._queue.take_records()
+        for _ in range(min(FINDINGS_A_LOOK, len(self._found))):
+            yield b'{"event":"finding","record":%b}' % self._found.popleft().to_json()
 
     async def report_overdue(self) -> None:
         if self._cursor.is_at_end:
-            self._now_ns = time.time_ns()
-        with contained("overdue findings not reported"):
-            for _ in self._tap.report_overdue():
-                await trio.lowlevel.checkpoint()
+            self._clock.now_ns = time.time_ns()
+        await self._source.report_overdue()
+        self._wake()
 
     def close(self) -> None:
         super().close()
         self._queue.close()
 
-    def _show(self, entry: Entry) -> None:
-        self._now_ns = entry.ts_ns
-        missed = self._missed.pop(entry.session, 0)
-        if missed:
-            self._tap.saw_gap(entry.session, missed)
-        if entry.frames:
-            self._entry, self._parts = entry, deque(entry.frames.noted_parts(FRAMES_A_LOOK, entry.note))
-            self._show_some()
-        else:
-            entry.show(self._tap)
-
-    def _show_some(self) -> None:
-        """Evaluate the next `FRAMES_A_LOOK` frames of a chunk."""
-        assert self._entry is not None
-        self._tap.saw_frames(self._entry.session, self._entry.sender, *self._parts.popleft())
-
     def _miss(self, entry: Entry) -> None:
         """Note a missed entry; this is called while the relay works, so that all else is done later."""
-        if isinstance(entry.event, str):
-            self._missed.pop(entry.session, None)
-            self._ends.append(entry)
-        else:
+        if not isinstance(entry.event, str):
             self._missed[entry.session] = self._missed.get(entry.session, 0) + entry.length
+            return
+        self._missed.pop(entry.session, None)
+        if self._source.traces(entry.session):
+            self._ends.append(entry)
 
 
 class FindingSubscription(Subscription):
     """Findings for one client that wants nothing else."""
 
-    def __init__(
-        self, request: Subscribe, ring: TapRing, metrics: Metrics, wake: Callable[[], None], findings: FindingReader
-    ) -> None:
-        super().__init__(request, ring, metrics, wake, lambda entry: None)
+    def __init__(self, request: Subscribe, wake: Callable[[], None], findings: FindingReader) -> None:
+        super().__init__(request, wake)
         self._findings = findings
 
     def look(self) -> bool:
@@ -166,14 +157,14 @@ class FindingWatch:
         self._share = share
         self._readers: list[FindingReader] = []
         self._evaluation: FindingEvaluation | None = None
-        self._newest: deque[bytes] = deque(maxlen=MAX_FINDINGS)
+        self._newest = FindingReader(_ignore)
         self._something = trio.Event()
 
     def join(self, request: Subscribe, wake: Callable[[], None]) -> FindingReader:
         """Return a reader of the findings from now on; of earlier ones too, if the request is from the start."""
         reader = FindingReader(wake)
         if request.since == "start":
-            for event in self._newest:
+            for event in self._newest.waiting:
                 reader.add(event)
         self._readers.append(reader)
         if self._evaluation is None:
@@ -188,7 +179,7 @@ class FindingWatch:
         if not self._readers and self._evaluation is not None:
             self._evaluation.close()
             self._evaluation = None
-            self._newest.clear()
+            self._newest = FindingReader(_ignore)
 
     async def run(self) -> None:
         """Evaluate until cancelled."""
@@ -213,20 +204,25 @@ class FindingWatch:
                 with contained("findings not evaluated"):
                     is_more = True
                     while is_more and not is_over():
-                        is_more = evaluation.look()
-                self._pass_on(evaluation)
+                        is_more = self._pass_on(evaluation) or evaluation.look()
         return is_more
 
-    def _pass_on(self, evaluation: FindingEvaluation) -> None:
+    def _pass_on(self, evaluation: FindingEvaluation) -> bool:
+        """Give some of the findings to all readers; return whether there were any."""
+        has_found = False
         for event in evaluation.events():
-            self._newest.append(event)
+            has_found = True
+            self._newest.add(event)
             for reader in self._readers:
                 reader.add(event)
+        return has_found
 
     async def _report_overdue(self) -> None:
         while True:
             await trio.sleep(OVERDUE_INTERVAL)
             if self._evaluation is not None:
                 await self._evaluation.report_overdue()
-                if self._evaluation is not None:
-                    self._pass_on(self._evaluation)
+
+
+def _ignore() -> None:
+    """Wake nobody."""

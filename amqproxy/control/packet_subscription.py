@@ -11,7 +11,7 @@ from amqproxy.capture.packet_pieces import Pieces
 from amqproxy.control.finding_watch import FindingReader
 from amqproxy.control.request import Subscribe
 from amqproxy.control.session_sample import SessionSample
-from amqproxy.control.subscription import Subscription
+from amqproxy.control.subscription import RingSubscription
 from amqproxy.control.tap_ring import Entry, Missed, TapRing
 from amqproxy.peer import Peer
 from amqproxy.recording import entry as recorded
@@ -40,7 +40,7 @@ _BLOCK_LENGTH_AT = 4
 _OPEN = 1
 
 
-class PacketSubscription(Subscription):
+class PacketSubscription(RingSubscription):
     """Packets for one client, as a recording would have them.
 
     Its events, put together, are a pcapng file; each has whole blocks, and the first begins with those that describe

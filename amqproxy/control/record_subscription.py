@@ -3,22 +3,19 @@
 from __future__ import annotations
 
 import time
-from collections import deque
 from collections.abc import Callable, Iterator
-from typing import Any
 
 from amqproxy.capture.json_lines import JSONLines
+from amqproxy.control.entry_parts import EntryClock, EntryParts
 from amqproxy.control.finding_watch import FindingReader
 from amqproxy.control.request import Subscribe
 from amqproxy.control.request_error import RequestError
-from amqproxy.control.subscription import READER, Subscription
-from amqproxy.control.tap_ring import Entry, TapRing
+from amqproxy.control.subscription import READER, RingSubscription
+from amqproxy.control.tap_ring import TapRing
 from amqproxy.proxy.record_source import RecordSource
 from amqproxy.rules.matching.filters import Filter
 from amqproxy.rules.matching.watched_filter import WatchedFilter
-from amqproxy.taps.frame_chunk import FrameChunk
 from amqproxy.taps.metrics import Metrics
-from amqproxy.taps.note import Note
 from amqproxy.taps.observer import ObserverSettings
 from amqproxy.taps.record import encoded
 from amqproxy.taps.record_queue import PrintedRecord, RecordQueue
@@ -36,13 +33,10 @@ MAX_PENDING_BYTES = 16 * 1024 * 1024
 MAX_FILTERED_BODY = 1024 * 1024
 """Bytes of a body that a filter evaluates; a message with a larger one is shown."""
 
-FRAMES_A_LOOK = 64
-"""Frames of one chunk that are recorded before other tasks have their turn."""
-
 _SKIPPED = "too slow: not all that passed was looked at"
 
 
-class RecordSubscription(Subscription):
+class RecordSubscription(RingSubscription):
     """Records for one client, selected by its own filter. `RequestError` if the filter is invalid.
 
     Records of frames are written from the frames' bytes, without waiting for outcomes.
@@ -57,19 +51,20 @@ class RecordSubscription(Subscription):
         findings: FindingReader | None = None,
     ) -> None:
         """Send also the events of `findings`."""
+        self._warnings: list[str] = []
+        wanted = None if request.filter is None else _filter(request.filter, self._warnings.append)
         super().__init__(request, ring, metrics, wake)
         self._findings = findings
         self._queue: RecordQueue[PrintedRecord] = RecordQueue(
             MAX_FOLLOWED, MAX_FOLLOWED_BYTES, metrics, lambda: None, reader=READER, keeps_newest=True
         )
-        self._clock = _Clock()
-        self._warnings: list[str] = []
+        self._clock = EntryClock()
         lines = self._lines = JSONLines(request.body)
         observed = ObserverSettings(body=request.body)
         self._source = RecordSource(
             self._queue,
             None if request.frames else observed,
-            None if request.filter is None else _filter(request.filter, self._warnings.append),
+            wanted,
             memory=MAX_PENDING_BYTES,
             body_limit=MAX_FILTERED_BODY,
             body=request.body,
@@ -80,15 +75,13 @@ class RecordSubscription(Subscription):
         )
         self._is_closed = False
         self._skipped = 0
-        self._entry: Entry | None = None
-        self._parts: deque[tuple[FrameChunk[Any], Note]] = deque()
+        self._parts = EntryParts(self._source.tap, self._clock)
 
     def look(self) -> bool:
         """Make records of some of the ring's entries; False when there is nothing more."""
         if self._is_closed:
             return False
-        if self._parts:
-            self._show_some()
+        if self._parts.show_some():
             return True
         skipped = self._skip()
         if skipped:
@@ -101,18 +94,8 @@ class RecordSubscription(Subscription):
         if entry is None:
             self._clock.now_ns = time.time_ns()
             return False
-        self._clock.now_ns = entry.ts_ns
-        if entry.frames:
-            self._entry, self._parts = entry, deque(entry.frames.noted_parts(FRAMES_A_LOOK, entry.note))
-            self._show_some()
-        else:
-            entry.show(self._source.tap)
+        self._parts.show(entry)
         return True
-
-    def _show_some(self) -> None:
-        """Record the next `FRAMES_A_LOOK` frames of a chunk."""
-        assert self._entry is not None
-        self._source.tap.saw_frames(self._entry.session, self._entry.sender, *self._parts.popleft())
 
     def events(self) -> Iterator[bytes]:
         """Yield the records made since the last call, warnings, and the number of lost records."""
@@ -142,20 +125,7 @@ class RecordSubscription(Subscription):
         super().close()
         self._is_closed = True
         self._queue.close()
-        self._entry = None
         self._parts.clear()
-
-
-class _Clock:
-    """Time at which the shown frames passed; a separate object, so that a tap does not keep its subscription alive."""
-
-    __slots__ = ("now_ns",)
-
-    def __init__(self) -> None:
-        self.now_ns = time.time_ns()
-
-    def __call__(self) -> int:
-        return self.now_ns
 
 
 def _filter(expression: str, warn: Callable[[str], object]) -> Filter:

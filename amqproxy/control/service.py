@@ -143,21 +143,29 @@ class ControlService:
             raise RequestError("not-observable", "this proxy has nothing to follow")
         if request.since == "start" and not self._keeps_ring:
             raise RequestError("no-ring", "what has passed is not kept: that needs a `ring` in [control]")
-        findings = self._findings.join(request, wake) if request.findings and self._findings else None
-        subscription = _subscription(request, self._ring, self._metrics, wake, findings)
-        self._followers += 1
-        if self._followers == 1 and not self._keeps_ring:
-            self._hub.add(self._ring)
-        try:
+        with ExitStack() as stack:
+            findings = None
+            if request.findings and self._findings is not None:
+                findings = self._findings.join(request, wake)
+                stack.callback(self._findings.leave, findings)
+            subscription = _subscription(request, self._ring, self._metrics, wake, findings)
+            stack.callback(subscription.close)
+            stack.enter_context(self._fed_ring(self._hub))
             yield subscription
+
+    @contextmanager
+    def _fed_ring(self, hub: Hub) -> Iterator[None]:
+        """Show traffic to the ring while the block runs; one that is configured sees it always."""
+        self._followers += 1
+        try:
+            if self._followers == 1 and not self._keeps_ring:
+                hub.add(self._ring)
+            yield
         finally:
             self._followers -= 1
             if not self._followers and not self._keeps_ring:
-                self._hub.remove(self._ring)
+                hub.remove(self._ring)
                 self._ring.clear()
-            subscription.close()
-            if findings is not None and self._findings is not None:
-                self._findings.leave(findings)
 
     async def _serve(self, stream: trio.SocketStream) -> None:
         client = _ControlConnection(stream, self._handler, self._has_room, self._subscription, self._share)
@@ -186,7 +194,7 @@ def _subscription(
     if request.packets:
         return PacketSubscription(request, ring, metrics, wake, findings)
     if findings is not None and not request.messages:
-        return FindingSubscription(request, ring, metrics, wake, findings)
+        return FindingSubscription(request, wake, findings)
     return RecordSubscription(request, ring, metrics, wake, findings)
 
 

@@ -16,9 +16,54 @@ READER = "tail"
 
 
 class Subscription(ABC):
-    """Events for one client, made from a ring's entries at its own pace.
+    """Events for one client.
 
     `wake` is called when there is more. With a `credit`, that many batches may be sent before `grant` adds more.
+    """
+
+    def __init__(self, request: Subscribe, wake: Callable[[], None]) -> None:
+        self._wake = wake
+        self.credit = request.credit
+
+    @property
+    def may_send(self) -> bool:
+        """Whether there is credit for another batch."""
+        return self.credit is None or self.credit > 0
+
+    @property
+    def behind(self) -> float:
+        """Seconds by which this client is late."""
+        return 0.0
+
+    def grant(self, batches: int, max_age: float | None = None) -> None:
+        """Add credit for batches; with a `max_age` in seconds, traffic that is older by now is skipped.
+
+        `RequestError` if the subscription has no credit limit.
+        """
+        if self.credit is None:
+            raise RequestError("no-credit", "the subscription has no `credit`: everything is sent")
+        self.credit = min(self.credit + batches, MAX_CREDIT)
+        self._wake()
+
+    @abstractmethod
+    def look(self) -> bool:
+        """Process some of the traffic; False at its end, after which `wake` is called when more comes."""
+
+    @abstractmethod
+    def events(self) -> Iterator[bytes]:
+        """Yield the events made since the last call, each as a line of JSON without its end."""
+
+    async def report_overdue(self) -> None:  # noqa: B027 - only some subscriptions can be overdue
+        """Report messages that have been open for long; called every OVERDUE_INTERVAL."""
+
+    def close(self) -> None:  # noqa: B027 - only some subscriptions have something to close
+        """End the subscription."""
+
+
+class RingSubscription(Subscription):
+    """Events made from a ring's entries at the client's own pace.
+
+    Entries that this client was too slow for, or that are older than it wants, are skipped.
     """
 
     def __init__(
@@ -30,8 +75,8 @@ class Subscription(ABC):
         on_missed: Callable[[Entry], None] | None = None,
     ) -> None:
         """Call `on_missed` with each entry that is overwritten or too old before it was read."""
+        super().__init__(request, wake)
         self._ring = ring
-        self._wake = wake
         self._dropped = metrics.records_dropped.labels(READER)
         self._cursor = Cursor(ring, from_start=request.since == "start", on_missed=on_missed)
         self._max_age_ns = None if request.max_age is None else round(request.max_age * 1e9)
@@ -40,43 +85,16 @@ class Subscription(ABC):
         self._began = ring.end
         self._awaits_rejoin = False
         """Whether entries were missed since sessions were last asked for their states."""
-        self.credit = request.credit
-
-    @property
-    def may_send(self) -> bool:
-        """Whether there is credit for another batch."""
-        return self.credit is None or self.credit > 0
 
     @property
     def behind(self) -> float:
-        """Seconds by which this client is late: the age of the next entry that it reads; 0 before its beginning."""
+        """Age of the next entry in seconds; 0 before the subscription's beginning."""
         return self._cursor.behind(time.time_ns()) if self._cursor.next >= self._began else 0.0
 
     def grant(self, batches: int, max_age: float | None = None) -> None:
-        """Add credit for batches; with a `max_age` in seconds, entries that are older by now are skipped.
-
-        `RequestError` if the subscription has no credit limit.
-        """
-        if self.credit is None:
-            raise RequestError("no-credit", "the subscription has no `credit`: everything is sent")
-        self.credit = min(self.credit + batches, MAX_CREDIT)
+        super().grant(batches)
         if max_age is not None:
             self._oldest_ns = time.time_ns() - round(max_age * 1e9)
-        self._wake()
-
-    @abstractmethod
-    def look(self) -> bool:
-        """Process some of the ring's entries; False at its end, after which `wake` is called when more come.
-
-        Entries that this client was too slow for, or that are older than it wants, are skipped.
-        """
-
-    @abstractmethod
-    def events(self) -> Iterator[bytes]:
-        """Yield the events made since the last call, each as a line of JSON without its end."""
-
-    async def report_overdue(self) -> None:  # noqa: B027 - only some subscriptions can be overdue
-        """Report messages that have been open for long; called every OVERDUE_INTERVAL."""
 
     def close(self) -> None:
         """Stop reading the ring."""

@@ -297,8 +297,9 @@ class Cursor:
         return self._on_missed is not None
 
     def close(self) -> None:
-        """End the reading."""
+        """End the reading, and drop the callback, whose owner often has a reference to this cursor."""
         self._ring.leave(self)
+        self._on_missed = None
 
     @property
     def is_at_end(self) -> bool:

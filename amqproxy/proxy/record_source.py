@@ -15,7 +15,7 @@ from amqproxy.rules.message_filter import message_filters_of
 from amqproxy.taps.frame_tap import FrameTap
 from amqproxy.taps.observer import ObserverSettings
 from amqproxy.taps.record_queue import PrintedRecord, RecordQueue
-from amqproxy.taps.tap import Tap, present
+from amqproxy.taps.tap import Tap, TappedSession, present
 from amqproxy.taps.trace_tap import TraceTap
 
 OVERDUE_INTERVAL = 1.0
@@ -56,6 +56,10 @@ class RecordSource:
             observed = msgspec.structs.replace(observed, kept_body=kept_body)
         selector_of = None if wanted is None else message_filters_of(wanted)
         self.tap = self._trace_tap = TraceTap(queue, observed, memory=memory, selector_of=selector_of, clock=clock)
+
+    def traces(self, session: TappedSession) -> bool:
+        """Return whether there is a trace of the session."""
+        return self._trace_tap is not None and self._trace_tap.traces(session)
 
     def note_gap(self, reason: str) -> None:
         """Record a gap in the frames shown to the tap, after which open messages are unknown."""

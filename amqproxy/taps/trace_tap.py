@@ -53,6 +53,10 @@ class TraceTap:
         self._observers: dict[int, Observer] = {}
         self._sessions: dict[int, TappedSession] = {}
 
+    def traces(self, session: TappedSession) -> bool:
+        """Return whether events of the session were shown, but not its end."""
+        return session.number in self._observers
+
     def saw_protocol_header(self, session: TappedSession, data: bytes, sender: Peer = CLIENT) -> None:
         if sender is CLIENT:
             self._observer(session).feed_protocol_header(self._clock())

@@ -22,6 +22,7 @@ from amqproxy.control.tap_ring import TapRing
 from amqproxy.control.work_share import WorkShare
 from amqproxy.taps.metrics import Metrics
 from amqproxy.taps.trace.snapshot import ChannelSnapshot, ConnectionSnapshot
+from amqproxy.taps.trace_tap import TraceTap
 from tests.taps.sessions import Session
 from tests.taps.trace.traced import frames_of
 
@@ -63,6 +64,12 @@ def found(evaluation: FindingEvaluation) -> list[str]:
     return kinds(evaluation.events())
 
 
+def observers(evaluation: FindingEvaluation) -> dict[int, Any]:
+    tap = evaluation._source.tap
+    assert isinstance(tap, TraceTap)
+    return tap._observers
+
+
 def evaluated(traffic: Traffic) -> FindingEvaluation:
     return FindingEvaluation(Subscribe(findings=True), traffic.ring, traffic.metrics, lambda: None)
 
@@ -76,7 +83,7 @@ def test_findings_in_the_ring() -> None:
     assert found(evaluation) == ["unknown-ack"]
     traffic.ring.saw_end(traffic.session, "over")
     found(evaluation)
-    assert not evaluation._tap._observers
+    assert not observers(evaluation)
 
 
 def test_what_the_evaluation_missed_makes_no_finding() -> None:
@@ -112,13 +119,13 @@ def test_a_session_whose_end_was_overwritten_is_forgotten() -> None:
     evaluation = evaluated(traffic)
     traffic.open()
     found(evaluation)
-    assert evaluation._tap._observers
+    assert observers(evaluation)
     traffic.ring.saw_end(traffic.session, "over")
     other = Session(2)
     for _ in range(40):
         traffic.ring.saw_frames(other, CLIENT, frames_of(1, BasicPublish()))
     found(evaluation)
-    assert traffic.session.number not in evaluation._tap._observers
+    assert traffic.session.number not in observers(evaluation)
 
 
 def test_a_reader_keeps_the_newest(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -132,6 +139,59 @@ def test_a_reader_keeps_the_newest(monkeypatch: pytest.MonkeyPatch) -> None:
     assert list(reader.take()) == []
 
 
+def test_missed_ends_of_sessions_that_were_never_traced_are_not_kept() -> None:
+    traffic = Traffic(ring=8_000)
+    evaluation = evaluated(traffic)
+    for number in range(100):
+        traffic.ring.saw_end(Session(number), "over")
+    assert not evaluation._ends
+
+
+def test_a_reader_is_bounded_in_bytes(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(module, "MAX_FINDINGS_BYTES", 100)
+    reader = FindingReader(lambda: None)
+    for event in (b"a" * 60, b"b" * 50, b"c" * 50):
+        reader.add(event)
+    assert list(reader.take()) == [b'{"event":"lost","count":1}', b"b" * 50, b"c" * 50]
+    reader.add(b"d" * 101)
+    assert list(reader.take()) == [b'{"event":"lost","count":1}']
+
+
+def test_findings_are_shown_in_parts(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(module, "FINDINGS_A_LOOK", 2)
+    woken: list[int] = []
+    reader = FindingReader(lambda: woken.append(1))
+    for event in (b"a", b"b", b"c"):
+        reader.add(event)
+    woken.clear()
+    assert list(reader.take()) == [b"a", b"b"]
+    assert woken == [1]
+    assert list(reader.take()) == [b"c"]
+    assert woken == [1]
+
+
+def test_evaluated_findings_are_passed_on_in_parts(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(module, "FINDINGS_A_LOOK", 2)
+    traffic = Traffic()
+    evaluation = evaluated(traffic)
+    for number in range(1, 4):
+        traffic.session = Session(number)
+        traffic.open()
+        traffic.saw(CLIENT, BasicAck(9))
+    while evaluation.look():
+        pass
+    assert [len(kinds(evaluation.events())) for _ in range(3)] == [2, 1, 0]
+
+
+def test_a_subscription_to_findings_alone_does_not_read_the_ring() -> None:
+    traffic = Traffic()
+    subscription = FindingSubscription(Subscribe(findings=True), lambda: None, FindingReader(lambda: None))
+    traffic.open()
+    assert not traffic.ring._cursors
+    assert subscription.behind == 0.0
+    subscription.close()
+
+
 async def test_readers_with_gaps_of_their_own_show_what_the_proxy_found(autojump_clock: object) -> None:
     traffic = Traffic(ring=20_000)
     watch = FindingWatch(traffic.ring, traffic.metrics, WorkShare())
@@ -141,7 +201,7 @@ async def test_readers_with_gaps_of_their_own_show_what_the_proxy_found(autojump
     records = RecordSubscription(
         Subscribe(messages=True, findings=True), traffic.ring, traffic.metrics, lambda: None, readers[1]
     )
-    only = FindingSubscription(Subscribe(findings=True), traffic.ring, traffic.metrics, lambda: None, readers[2])
+    only = FindingSubscription(Subscribe(findings=True), lambda: None, readers[2])
     async with trio.open_nursery() as nursery:
         nursery.start_soon(watch.run)
         traffic.open()

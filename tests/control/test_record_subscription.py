@@ -21,8 +21,9 @@ from amqproxy.amqp091.methods import BasicAck, BasicPublish, ChannelOpen, Confir
 from amqproxy.amqp091.protocol_header import HEADER
 from amqproxy.amqp091.transitions import CLIENT, SERVER
 from amqproxy.control import record_subscription as module
+from amqproxy.control.entry_parts import FRAMES_A_LOOK
 from amqproxy.control.finding_watch import FindingReader
-from amqproxy.control.record_subscription import FRAMES_A_LOOK, RecordSubscription
+from amqproxy.control.record_subscription import RecordSubscription
 from amqproxy.control.request import Subscribe
 from amqproxy.control.request_error import RequestError
 from amqproxy.control.tap_ring import TapRing

@@ -475,6 +475,18 @@ async def test_what_cannot_be_followed(request_: bytes, error: str, tmp_path: Pa
         assert (await asker.receive())["ok"]
 
 
+async def test_a_refused_subscription_leaves_nothing_running(tmp_path: Path) -> None:
+    async with served(tmp_path) as house:
+        asker = await house.asker()
+        await asker.send(b'{"request":"subscribe","messages":true,"findings":true,"filter":"siz > 1"}\n')
+        assert (await asker.receive())["error"] == "wrong-filter"
+        service = house.service
+        assert service._findings is not None
+        assert service._findings._evaluation is None
+        assert not service._ring._cursors
+        assert not house.hub._added
+
+
 async def test_who_goes_is_shown_no_more(tmp_path: Path) -> None:
     async with served(tmp_path) as house:
         asker = await house.asker()

@@ -270,3 +270,9 @@ def test_frames_count_as_what_they_take_once_a_reader_has_decoded_them() -> None
     finally:
         tracemalloc.stop()
     assert ring.memory > entry.cost - 8_000 >= taken
+
+
+def test_a_closed_cursor_keeps_no_callback() -> None:
+    cursor = Cursor(TapRing(1 << 20), on_missed=lambda entry: None)
+    cursor.close()
+    assert not cursor.is_told
