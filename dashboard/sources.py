@@ -57,6 +57,13 @@ class Sources:
         self._changed()
         return source
 
+    def rename(self, path: Path, named: Path) -> None:
+        """Give the sources that show a capture its new path and name."""
+        for source in self.sources.values():
+            if isinstance(source, CaptureSource) and source.path.resolve() == path:
+                source.path, source.name = named, named.name
+                self._changed()
+
     def describe(self) -> list[dict[str, Any]]:
         """Return the response of `/api/v1/sources`."""
         return [each.describe(read_only=self.settings.read_only) for each in self.sources.values()]

@@ -191,6 +191,11 @@ class RecordingDirectory:
         return sorted(found, key=lambda name: name.string)
 
 
+def is_recording(name: str) -> bool:
+    """Whether a file name is one that recorders give, complete or not."""
+    return _NAME.fullmatch(name) is not None
+
+
 def reason_of(error: OSError) -> str:
     """Return the operating system's reason for a failure, in words."""
     return error.strerror or str(error)

@@ -14,6 +14,8 @@ from pydantic import Field
 
 from amqproxy.capture.files import captures_in
 from amqproxy.capture.warnings import CaptureError
+from amqproxy.recording.recording_directory import reason_of
+from amqproxy.recording.recording_name import NameRefused, rename
 from amqproxy.replay.target import TargetError
 from dashboard.api.actions import Body
 from dashboard.api.control import ActorOf, asked, can
@@ -41,6 +43,12 @@ class OpenBody(Body):
     """The path of a capture, as it was listed."""
 
     path: Annotated[str, Field(min_length=1, max_length=4096)]
+
+
+class NameBody(OpenBody):
+    """A name for a capture, without its directory; the suffix stays."""
+
+    name: Annotated[str, Field(min_length=1, max_length=255)]
 
 
 class ReplayBody(OpenBody):
@@ -101,6 +109,21 @@ async def download(sources: SourcesOf, path: CapturePath) -> Response:
     return FileResponse(found, media_type="application/octet-stream", filename=found.name)
 
 
+@router.post("/captures/name")
+async def name_capture(sources: SourcesOf, actor: ActorOf, body: NameBody) -> Response:
+    """Give a recording a name, with which no proxy deletes it as one of its oldest; no other file is replaced."""
+    path = await _listed_path(sources, body.path, is_to_be_named=True)
+    try:
+        named = await asyncio.to_thread(rename, path, body.name)
+    except NameRefused as error:
+        raise Problem(409, str(error)) from None
+    except OSError as error:
+        raise Problem(409, f"{path.name} cannot be renamed: {reason_of(error)}") from None
+    sources.rename(path, named)
+    actor.log("capture-name", None, "done", path=body.path, name=named.name)
+    return json_response({"path": str(named), "name": named.name})
+
+
 @router.get("/captures/compare")
 async def compare(sources: SourcesOf, comparisons: ComparisonsOf, a: CapturePath, b: CapturePath) -> Response:
     """Two of the captures that are listed, message by message: `amqproxy compare`."""
@@ -158,11 +181,14 @@ async def end_replay(replays: ReplaysOf, number: NumberOf, actor: ActorOf) -> Re
     return json_response(found.describe())
 
 
-async def _listed_path(sources: Sources, path: str) -> Path:
+async def _listed_path(sources: Sources, path: str, *, is_to_be_named: bool = False) -> Path:
     """Return this path if it is that of a listed capture; `Problem` otherwise."""
     listed = await asyncio.to_thread(_listed, await directories(sources), sources.settings.captures)
-    if path not in {each["path"] for each in listed}:
+    found = next((each for each in listed if each["path"] == path), None)
+    if found is None:
         raise Problem(404, "there is no such capture among those that are listed")
+    if is_to_be_named and not found["can_be_named"]:
+        raise Problem(409, "only captures in a directory are named, not those that were given as files")
     return Path(path)
 
 
@@ -191,12 +217,20 @@ def _listed(directories: set[Path], files: tuple[Path, ...]) -> list[dict[str, A
         except CaptureError:
             continue
     found: list[tuple[float, dict[str, Any]]] = []
+    resolved = {directory.resolve() for directory in directories}
     for path in paths:
         try:
             status = path.stat()
         except OSError:
             continue
-        entry = {"path": str(path.resolve()), "name": path.name, "size": status.st_size, "changed_at": status.st_mtime}
+        real = path.resolve()
+        entry = {
+            "path": str(real),
+            "name": path.name,
+            "size": status.st_size,
+            "changed_at": status.st_mtime,
+            "can_be_named": real.parent in resolved and path not in files,
+        }
         found.append((-status.st_mtime, entry))
     found.sort(key=lambda each: (each[0], each[1]["path"]))
     return [entry for _, entry in found[:MAX_LISTED]]

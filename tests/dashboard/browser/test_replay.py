@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import shutil
 import subprocess
 from collections.abc import Iterator
 from pathlib import Path
@@ -10,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from amqproxy.testing.local_broker import LocalBroker
-from tests.dashboard.browser.stage import Stage
+from tests.dashboard.browser.stage import OwnDashboard, Stage
 from tests.dashboard.browser.watched_page import NARROW, WatchedPage
 from tests.dashboard.conftest import CAPTURES
 from tests.real.poll import until
@@ -54,6 +55,8 @@ def test_a_capture_is_replayed(url: str, page: WatchedPage) -> None:
         expect(replay.get_by_role("status")).to_have_text("✕ different")
         expect(replay).to_contain_text("2 differences")
         expect(replay).to_contain_text("connection.blocked: it did not come")
+        latencies = replay.get_by_role("region", name="Latencies")
+        expect(latencies.get_by_role("row").filter(has_text="channel.open")).to_contain_text("→")
         assert page.violations() == []
         window.set_viewport_size(NARROW)
         assert not page.overflows()
@@ -72,6 +75,34 @@ def test_the_target_that_is_watched_is_warned_of(stage: Stage, page: WatchedPage
     expect(warning).to_be_visible()
     dialog.get_by_label("To").fill("amqp://localhost:1")
     expect(warning).to_have_count(0)
+
+
+def test_a_recording_is_named(page: WatchedPage, tmp_path: Path) -> None:
+    from playwright.sync_api import expect
+
+    directory = tmp_path / "recordings"
+    directory.mkdir()
+    for name in ("confirms", "blocked"):
+        shutil.copy(CAPTURES / f"{name}.pcapng", directory)
+    dashboard = OwnDashboard(tmp_path / "log", "--capture", str(directory))
+    try:
+        page.goto(dashboard.url + "captures")
+        window = page.page
+        window.get_by_role("row").filter(has_text="confirms").get_by_role("button", name="Name …").click()
+        dialog = window.get_by_role("dialog", name="Name confirms.pcapng")
+        name = dialog.get_by_label("Name")
+        expect(name).to_have_value("confirms")
+        name.fill("blocked")
+        name.press("Enter")
+        expect(dialog.get_by_role("alert")).to_contain_text("there is a blocked.pcapng already")
+        assert page.violations() == []
+        name.fill("the outage")
+        name.press("Enter")
+        expect(dialog).to_have_count(0)
+        expect(window.get_by_role("row").filter(has_text="the outage.pcapng")).to_be_visible()
+        assert {each.name for each in directory.iterdir()} == {"the outage.pcapng", "blocked.pcapng"}
+    finally:
+        dashboard.kill()
 
 
 def test_two_captures_are_compared(url: str, page: WatchedPage) -> None:

@@ -36,7 +36,20 @@ export interface Replay {
     answers_compared: number
     not_played: { reason: string; count: number; method?: string }[]
     notes: string[]
+    latencies?: { [kind: string]: { recorded: Latency | null; live: Latency | null } }
   } | null
+}
+
+/** Percentiles in seconds. */
+interface Latency {
+  count: number
+  p50: number
+  p99: number
+}
+
+/** The kinds of requests that both runs have, with the latencies of each run. */
+export function replayLatencies(replay: Replay): { kind: string; recorded: Latency; live: Latency }[] {
+  return Object.entries(replay.summary?.latencies ?? {}).flatMap(([kind, { recorded, live }]) => (recorded && live ? [{ kind, recorded, live }] : []))
 }
 
 const STATES = {
