@@ -28,7 +28,16 @@ MAX_SAMPLES = 3600
 ACTING = frozenset(
     (
         *("close", "pause", "resume", "release", "reload"),
-        *("rules-set", "rules-add", "rules-end", "rules-shadow", "rules-enforce", "record-start", "record-stop"),
+        *(
+            "rules-set",
+            "rules-add",
+            "rules-end",
+            "rules-remove",
+            "rules-shadow",
+            "rules-enforce",
+            "record-start",
+            "record-stop",
+        ),
     )
 )
 """Control socket requests that change something."""

@@ -109,6 +109,19 @@ def rules_end(rule: str, /, *, socket: Socket = None, config: SocketConfig = Non
 
 
 @app.command
+def rules_remove(rule: str, /, *, socket: Socket = None, config: SocketConfig = None) -> None:
+    """Remove a rule, until the config file is reloaded.
+
+    Parameters
+    ----------
+    rule
+        Its name.
+    """
+    with connected(socket, config) as asked:
+        asked.ask("rules-remove", rule=rule)
+
+
+@app.command
 def rules_shadow(rule: str, /, *, socket: Socket = None, config: SocketConfig = None) -> None:
     """Switch a rule to shadow mode, in which it only counts what it would do, until the config file is reloaded.
 

@@ -87,6 +87,12 @@ class EndRule(Request, frozen=True, tag="rules-end"):
     rule: str
 
 
+class RemoveRule(Request, frozen=True, tag="rules-remove"):
+    """Remove a lasting rule until the next reload."""
+
+    rule: str
+
+
 class GetRules(Request, frozen=True, tag="rules-get"):
     """Show the rules in force, as a config has them."""
 
@@ -291,6 +297,7 @@ AnyRequest = (
     | CheckRules
     | AddRule
     | EndRule
+    | RemoveRule
     | ShadowRule
     | EnforceRule
     | ListSessions
@@ -331,6 +338,7 @@ PROXY_REQUESTS = frozenset(
         CheckRules,
         AddRule,
         EndRule,
+        RemoveRule,
         ShadowRule,
         EnforceRule,
         ListHeld,

@@ -42,6 +42,7 @@ from amqproxy.control.request import (
     Pause,
     Release,
     Reload,
+    RemoveRule,
     Resume,
     SetRules,
     ShadowRule,
@@ -197,6 +198,8 @@ class RequestHandler:
                 return self._rule_control.add(request, self._rule_control.read_one(request))
             case EndRule():
                 return self._rule_control.end(request)
+            case RemoveRule():
+                return self._rule_control.remove(request)
             case ShadowRule() | EnforceRule():
                 return self._rule_control.switch(request)
             case ListSessions():

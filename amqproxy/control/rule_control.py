@@ -13,7 +13,7 @@ import trio
 
 from amqproxy.configuration.config import ConfigError, NamedUpstream
 from amqproxy.configuration.config_file import rules_of_data, rules_of_text
-from amqproxy.control.request import AddRule, CheckRules, EndRule, EnforceRule, SetRules, ShadowRule
+from amqproxy.control.request import AddRule, CheckRules, EndRule, EnforceRule, RemoveRule, SetRules, ShadowRule
 from amqproxy.control.request_error import RequestError
 from amqproxy.process.log import logger
 from amqproxy.process.supervision import describe
@@ -98,6 +98,17 @@ class RuleControl:
                 self._apply([_switched(rule, request.rule, mode) for rule in self._owner.rules.lasting])
             logger().info("rule switched", rule=request.rule, mode=mode, until="the next reload")
         return {"rule": request.rule, "mode": mode, "until": "reload"}
+
+    def remove(self, request: RemoveRule) -> dict[str, Any]:
+        """Remove a lasting rule until the next reload. `RequestError` with `no-rule`."""
+        lasting = self._owner.rules.lasting
+        left = [rule for rule in lasting if rule.name != request.rule]
+        if len(left) == len(lasting):
+            close = did_you_mean(request.rule, [rule.name for rule in lasting])
+            raise RequestError("no-rule", f"there is no lasting rule '{request.rule}'{close}")
+        self._apply(left)
+        logger().info("rule removed", rule=request.rule, until="the next reload")
+        return {"rule": request.rule, "rules": len(left), "until": "reload"}
 
     def get(self) -> dict[str, Any]:
         """Return the rules in force, as a config has them, and their source: "control" or "file"."""

@@ -18,6 +18,7 @@ from dashboard.api.responses import json_response
 from dashboard.frame_query import entries_for
 from dashboard.problem import Problem
 from dashboard.rule_trial import try_rules
+from dashboard.rule_vocabulary import rule_vocabulary
 
 router = APIRouter(tags=["rules"])
 
@@ -67,6 +68,12 @@ def _as_yaml(rules: list[dict[str, Any]]) -> str:
     return str(yaml.safe_dump({"rules": rules}, sort_keys=False, allow_unicode=True, width=120))
 
 
+@router.get("/rules/vocabulary")
+async def show_vocabulary() -> Response:
+    """The words of rules, for an editor: the actions, and the keys and values of each."""
+    return json_response(rule_vocabulary())
+
+
 @router.put("/sources/{source}/rules")
 async def set_rules(source: SourceOf, actor: ActorOf, body: RulesBody) -> Response:
     """Put rules in the place of those in force, until the config file is read again."""
@@ -103,6 +110,14 @@ async def switch_rule(
     """Have a rule act, or only count what it would do, until the config file is read again."""
     request = "rules-enforce" if body.mode == "enforce" else "rules-shadow"
     return json_response(await actor.does(source, request, rule=name))
+
+
+@router.delete("/sources/{source}/rules/{name}")
+async def remove_rule(
+    source: SourceOf, name: Annotated[str, PathParameter(max_length=1000)], actor: ActorOf
+) -> Response:
+    """Remove a rule that is not temporary, until the config file is read again."""
+    return json_response(await actor.does(source, "rules-remove", rule=name))
 
 
 @router.get("/sources/{source}/rules/temporary")

@@ -170,6 +170,7 @@ def test_rules_in_force(options: tuple[str, ...], printed: str, amqproxy: Amqpro
         (["rules-shadow", "a b"], b'{"request":"rules-shadow","rule":"a b"}\n'),
         (["rules-enforce", "a b"], b'{"request":"rules-enforce","rule":"a b"}\n'),
         (["rules-end", "a b"], b'{"request":"rules-end","rule":"a b"}\n'),
+        (["rules-remove", "a b"], b'{"request":"rules-remove","rule":"a b"}\n'),
         (["close", "3", "--channel", "2"], b'{"request":"close","session":3,"channel":2}\n'),
         (["pause", "3"], b'{"request":"pause","session":3}\n'),
         (["resume", "3", "--channel", "2"], b'{"request":"resume","session":3,"channel":2}\n'),

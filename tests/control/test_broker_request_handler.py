@@ -26,6 +26,7 @@ NEEDS = {
     "rules-set": {"rules": []},
     "rules-add": {"rule": {}},
     "rules-end": {"rule": "a"},
+    "rules-remove": {"rule": "a"},
     "rules-shadow": {"rule": "a"},
     "rules-enforce": {"rule": "a"},
     "release": {"session": 1, "number": 1},

@@ -27,6 +27,7 @@ from amqproxy.control.request import (
     GetRules,
     ListHeld,
     Release,
+    RemoveRule,
     SetRules,
     ShadowRule,
 )
@@ -320,6 +321,20 @@ async def test_a_rule_of_the_config_takes_the_name_of_a_temporary_one(autojump_c
     assert [type(each).__name__ for each in owner.rules.rules] == ["Refuse"]
     with pytest.raises(RequestError, match="no temporary rule 'no'"):
         control.end(EndRule(rule="no"))
+
+
+async def test_one_lasting_rule_is_removed_until_the_next_reload(autojump_clock: MockClock) -> None:
+    owner = Owner(REFUSE, 'name = "other"\naction = "log"\ntext = "x"')
+    control = RuleControl(owner)
+    added(control, name="look")
+    assert control.remove(RemoveRule(rule="no")) == {"rule": "no", "rules": 1, "until": "reload"}
+    assert names(owner) == ["look", "other"]
+    assert control.get()["source"] == "control"
+    for name in ("no", "look", "othr"):
+        with pytest.raises(RequestError, match="there is no lasting rule") as found:
+            control.remove(RemoveRule(rule=name))
+        assert found.value.name == "no-rule"
+    assert "did you mean `other`" in str(found.value)
 
 
 async def test_temporary_rules_are_bounded_and_checked(autojump_clock: MockClock) -> None:

@@ -197,7 +197,7 @@ def test_rules_are_written_tried_applied_and_put_in_shadow(stage: Stage, window:
     with connected(stage.port) as connection:
         connection.channel().basic_publish("", "draft", b"1")
         window.keyboard.press("e")
-        area = window.get_by_label("The rules, in TOML or YAML")
+        area = window.get_by_label("The rules, in YAML")
         expect(area).to_have_value(re.compile("no drafts"))
         before = area.input_value()
         wrong = before + "- name: stamped\n  action: tag\n  tags: [seen]\n  when: exchang == ''\n"
@@ -207,6 +207,12 @@ def test_rules_are_written_tried_applied_and_put_in_shadow(stage: Stage, window:
         expect(alert).to_contain_text("exchang")
         expect(alert).to_contain_text("^")
         expect(window.locator(".gutter .wrong")).to_have_text(re.compile("▶"))
+        beside = window.locator(".beside")
+        expect(beside).to_contain_text("exchang")
+        line, mark = beside.bounding_box(), window.locator(".gutter .wrong").bounding_box()
+        assert line is not None
+        assert mark is not None
+        assert abs(line["y"] - mark["y"]) < 4
         assert page.violations() == []
         window.get_by_role("button", name="Apply").click()
         expect(alert).to_contain_text("exchang")  # refused as a whole
@@ -228,9 +234,49 @@ def test_rules_are_written_tried_applied_and_put_in_shadow(stage: Stage, window:
         expect(row).to_contain_text("● enforce")
         connection.channel().basic_publish("", "draft", b"2")
         expect(row).to_contain_text("tagged 1")
+
+        row.get_by_role("button", name="Delete").click()
+        expect(row).to_have_count(0)
+        assert "stamped" not in [each["name"] for each in stage.get("sources/0/rules")["rules"]]
     noted(stage, "rules-set", outcome="refused", name="rules")
-    for action in ("rules-set", "rules-shadow", "rules-enforce"):
+    for action in ("rules-set", "rules-shadow", "rules-enforce", "rules-remove"):
         noted(stage, action, outcome="done")
+
+
+def test_rules_are_completed(stage: Stage, window: Any, page: WatchedPage) -> None:
+    from playwright.sync_api import expect
+
+    with connected(stage.port) as connection:
+        connection.channel().basic_publish("", "completed", b"1")
+        window.keyboard.press("e")
+        area = window.get_by_label("The rules, in YAML")
+        area.fill("rules:\n- name: a\n  ")
+        options = window.get_by_role("listbox", name="Completions").get_by_role("option")
+        area.press_sequentially("act")
+        expect(options.first).to_contain_text("action")
+        area.press("Tab")
+        expect(options.filter(has_text="until it is released")).to_contain_text("hold")
+        area.press_sequentially("fau")
+        assert page.violations() == []
+        area.press("ArrowDown")
+        area.press("Enter")
+        area.press_sequentially("\n  fault:\n    kind: na")
+        expect(options).to_have_count(1)
+        area.press("Tab")
+        area.press_sequentially("\n  when: routing")
+        expect(options.first).to_contain_text("routing_key")
+        options.first.click()
+        area.press_sequentially('"comp')
+        options.filter(has_text="completed").first.click()
+        expect(area).to_have_value(
+            'rules:\n- name: a\n  action: fault\n  fault:\n    kind: nack\n  when: routing_key == "completed"'
+        )
+        area.press_sequentially("\n  m")
+        expect(options.first).to_contain_text("match")
+        area.press("Escape")
+        expect(options).to_have_count(0)
+        area.press("Enter")  # writes a line
+        expect(area).to_have_value(re.compile("m\n$"))
 
 
 def test_what_passes_is_recorded_opened_and_replayed(stage: Stage, page: WatchedPage, tmp_path: Path) -> None:
@@ -291,7 +337,7 @@ def test_who_has_logged_in_sees_all_and_read_only_changes_nothing(
             expect(window.get_by_text("read only")).to_be_visible()
             expect(window.get_by_role("group", name="Rules in force")).to_contain_text("look first")
             window.get_by_role("button", name="Show the rules").click()
-            expect(window.get_by_label("The rules, in TOML or YAML")).not_to_be_editable()
+            expect(window.get_by_label("The rules, in YAML")).not_to_be_editable()
             for action in ("Check", "Try on what has passed", "Apply", "Shadow", "Enforce"):
                 expect(window.get_by_role("button", name=action, exact=True)).to_have_count(0)
             page.goto(f"{own.url}connections/{number}")

@@ -17,7 +17,7 @@ export interface Completions {
 }
 
 const MOST = 12
-const NOTHING: Completions = { from: 0, items: [] }
+export const NOTHING: Completions = { from: 0, items: [] }
 
 /** A path, an operator, and the beginning of a value: `exchange == "or`. */
 const VALUE = /([A-Za-z_][\w.]*)\s*(?:==|!=)\s*(["']?)([^"']*)$/
@@ -26,15 +26,20 @@ const LISTED = /([A-Za-z_][\w.]*)\s+in\s+\[[^\]]*?(["']?)([^"',\][]*)$/
 const WORD = /[A-Za-z_][\w.]*$/
 
 /** Values that contain what was typed; those that begin with it come first. */
-function matching<Item>(items: readonly Item[], typed: string, text: (item: Item) => string): Item[] {
+export function matching<Item>(items: readonly Item[], typed: string, text: (item: Item) => string): Item[] {
   const wanted = typed.toLowerCase()
   const begins = items.filter((each) => text(each).toLowerCase().startsWith(wanted))
   const contains = items.filter((each) => !begins.includes(each) && text(each).toLowerCase().includes(wanted))
   return [...begins, ...contains].slice(0, MOST)
 }
 
-/** What may stand where the caret is. */
-export function completionsAt(text: string, caret: number, vocabulary: Vocabulary): Completions {
+/** What may stand where the caret is in a filter, which begins at `start` of a larger text. */
+export function completionsAt(text: string, caret: number, vocabulary: Vocabulary, start = 0): Completions {
+  const { from, items } = completionsOf(text, caret, vocabulary)
+  return { from: start + from, items }
+}
+
+function completionsOf(text: string, caret: number, vocabulary: Vocabulary): Completions {
   const before = text.slice(0, caret)
   const value = VALUE.exec(before) ?? LISTED.exec(before)
   if (value) {
@@ -53,6 +58,11 @@ export function completionsAt(text: string, caret: number, vocabulary: Vocabular
     .filter((each) => each.path !== typed)
     .map((each) => ({ insert: each.path + (each.kind === 'a text' ? ' == ' : ''), label: each.path, meaning: each.meaning }))
   return { from: caret - typed.length, items: [...items, ...valuesOf(typed, vocabulary)].slice(0, MOST) }
+}
+
+/** The option after an arrow key; -1 is none, between the last and the first. */
+export function stepped(chosen: number, key: string, count: number): number {
+  return ((chosen + 1 + (key === 'ArrowDown' ? 1 : -1) + count + 1) % (count + 1)) - 1
 }
 
 /** Names that were seen, where their field was not typed: each becomes a filter of its own. */
