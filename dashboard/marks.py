@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator, Sequence
+from contextlib import suppress
 
+from amqproxy.capture.decoded import Decoded, DecodedFrames
 from amqproxy.capture.packet_comment import PREFIX
 
 MAX_MARKS = 1000
@@ -34,8 +36,31 @@ class Marks:
         """Remove the mark of a row, if it has one."""
         self.texts.pop(seq, None)
 
+    def read(self, seq: int, comments: Iterable[str]) -> None:
+        """Mark a row as the comments of its packet do, which were read from a capture; beyond the limit, none is."""
+        with suppress(TooManyMarks):
+            self.put(seq, "\n".join(comments))
+
+    def split(self, decoded: Decoded, seqs: Sequence[int]) -> Iterator[tuple[Decoded, tuple[str, ...]]]:
+        """Yield the parts of a row or a batch of rows with their comments; a marked frame is a part by itself."""
+        marked = [place for place, seq in enumerate(seqs) if seq in self.texts] if self.texts else []
+        if not isinstance(decoded, DecodedFrames) or len(seqs) == 1:
+            yield decoded, self.of(seqs) if marked else ()
+            return
+        start = 0
+        for place in (*marked, len(seqs)):
+            if start < place:
+                yield _part(decoded, start, place), ()
+            if place < len(seqs):
+                yield _part(decoded, place, place + 1), self.of(seqs[place : place + 1])
+            start = place + 1
+
     def of(self, seqs: Iterable[int]) -> tuple[str, ...]:
         """Return the comments of these rows."""
-        if not self.texts:
-            return ()
         return tuple(self.texts[seq] or "marked" for seq in seqs if seq in self.texts)
+
+
+def _part(decoded: DecodedFrames, start: int, end: int) -> DecodedFrames:
+    if not start and end == len(decoded.frames):
+        return decoded
+    return decoded.at(range(start, end))

@@ -10,7 +10,9 @@ from enum import StrEnum
 from pathlib import Path
 from typing import Any, TypeAlias
 
-from amqproxy.capture.decoded import Decoded, SkippedBytes
+import msgspec
+
+from amqproxy.capture.decoded import Decoded, DecodedFrames, SkippedBytes
 from amqproxy.capture.unreadable_bytes import MISSING
 from dashboard.connection_table import ConnectionTable
 from dashboard.frame_batches import batches
@@ -127,8 +129,15 @@ class Source:
             if isinstance(each, SkippedBytes) and self.has_row_for_missing and each.reason == MISSING:
                 self.observed.take(self.ring.unnumbered(each))
                 continue
+            comments: tuple[str, ...] = ()
+            if isinstance(each, DecodedFrames) and each.note.comments:
+                comments, each = each.note.comments, msgspec.structs.replace(each, note=each.note.uncommented)
             for part in batches(each):
-                self.observed.take(self.ring.append(part))
+                entry = self.ring.append(part)
+                if comments:
+                    self.marks.read(entry.seq, comments)
+                    comments = ()
+                self.observed.take(entry)
                 if time.monotonic() > stop:
                     self.ring.notify()
                     await asyncio.sleep(0)

@@ -16,7 +16,7 @@ from amqproxy.capture.byte_window import OnRead, ignore_read, ignore_secrets
 from amqproxy.capture.conversation import Conversation
 from amqproxy.capture.decoded import Decoded, StreamEnded
 from amqproxy.capture.files import CaptureFile, Sources, files_of, name_of
-from amqproxy.capture.packet_comment import end_of, note_of, tells_loss, violation_of
+from amqproxy.capture.packet_comment import added_comments, end_of, note_of, tells_loss, violation_of
 from amqproxy.capture.packet_snapshot import snapshot_of
 from amqproxy.capture.packets import LINK_TYPES, Dissector
 from amqproxy.capture.pcap import Packet
@@ -26,7 +26,7 @@ from amqproxy.capture.share import Share
 from amqproxy.capture.stream_events import Closed, Data, Event, Gap, Opened, StreamEnd
 from amqproxy.capture.warnings import CaptureWarning, OnWarning, WarningKind, ignore_warning
 from amqproxy.peer import SERVER
-from amqproxy.taps.note import NOTHING
+from amqproxy.taps.note import NOTHING, Note
 
 BOTH_LEGS = "both"
 
@@ -52,6 +52,7 @@ class Decoder:
     _first_ends: dict[int, Closed]
     _recorded_ends: dict[int, str]
     _stalls: dict[int, tuple[int, int]]
+    _comments: dict[tuple[int, int], tuple[str, ...]]
     _last_opened: Opened | None
     _tally: Tally
     _share: object
@@ -63,6 +64,7 @@ class Decoder:
         self._first_ends = {}
         self._recorded_ends = {}
         self._stalls = {}
+        self._comments = {}
         self._last_opened = None
         self._tally = Tally()
 
@@ -76,8 +78,8 @@ class Decoder:
             talk = self._talks.get(data.stream)
             if talk is not None:
                 note = NOTHING
-                if data.comments:
-                    note = note_of(data.comments)
+                if data.comments or self._comments:
+                    note = self._commented(data)
                     snapshot = snapshot_of(data.comments)
                     if snapshot is not None:
                         talk.restore(snapshot)
@@ -87,6 +89,8 @@ class Decoder:
                     ):
                         return passed
                 talk.data(data.direction, data.ts_ns, data.data, passed, note)
+                if note.comments and not passed:
+                    self._comments[data.stream, data.direction] = note.comments
         elif isinstance(event, Gap):
             talk = self._talks.get(event.stream)
             if talk is not None:
@@ -98,6 +102,12 @@ class Decoder:
         elif self._share is None or self._share.takes(event.stream):  # type: ignore[attr-defined]
             self._talks[event.stream] = Conversation(event, self._tally)
         return passed
+
+    def _commented(self, data: Data) -> Note:
+        """Return the note of a packet, with the comments on earlier packets of a frame that it may complete."""
+        note = note_of(data.comments)
+        comments = (*self._comments.pop((data.stream, data.direction), ()), *added_comments(data.comments))
+        return note._replace(comments=tuple(dict.fromkeys(comments))) if comments else note
 
     def opened(self, stream: int) -> Opened | None:
         """Return the beginning of a stream that is open, or was the last to end."""
@@ -112,11 +122,16 @@ class Decoder:
         if talk is None or not talk.is_hopeless:
             return False
         del self._talks[stream]
+        self._forget_comments(stream)
         self._first_ends.pop(stream, None)
         self._recorded_ends.pop(stream, None)
         self._stalls.pop(stream, None)
         self.ignored += 1
         return True
+
+    def _forget_comments(self, stream: int) -> None:
+        for direction in (0, 1):
+            self._comments.pop((stream, direction), None)
 
     def _end(self, event: Closed, passed: list[Decoded]) -> None:
         talk = self._talks.get(event.stream)
@@ -131,6 +146,7 @@ class Decoder:
             self._first_ends.setdefault(event.stream, event)
         if talk.is_over:
             del self._talks[event.stream]
+            self._forget_comments(event.stream)
             self._last_opened = talk.opened
             first = self._first_ends.pop(event.stream, None)
             if first is None:

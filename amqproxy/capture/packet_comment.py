@@ -14,6 +14,7 @@ from functools import lru_cache
 from typing import NamedTuple
 
 from amqproxy.amqp091.protocol_header import NAME
+from amqproxy.capture.packet_snapshot import SnapshotComment
 from amqproxy.taps.note import NOTHING, Note
 
 PREFIX = "amqproxy: "
@@ -60,6 +61,11 @@ def note_of(comments: Iterable[str]) -> Note:
         if note is not NOTHING:
             return note
     return NOTHING
+
+
+def added_comments(comments: Iterable[str]) -> tuple[str, ...]:
+    """Return the comments of a packet that users added to it."""
+    return tuple(each for each in comments if not each.startswith(PREFIX) and not isinstance(each, SnapshotComment))
 
 
 @lru_cache(MAX_KNOWN_COMMENTS)

@@ -113,7 +113,8 @@ class _Connection:
         ts_ns = decoded.ts_ns
         match decoded:
             case DecodedFrames():
-                comments = marks if decoded.note == NOTHING else (comment_of(decoded.note), *marks)
+                note = decoded.note.uncommented
+                comments = (*(() if note is NOTHING else (comment_of(note),)), *decoded.note.comments, *marks)
                 for data, missing in decoded.pieces():
                     yield from self._send(ts_ns, end, data, missing, comments)
             case DecodedProtocolHeader():

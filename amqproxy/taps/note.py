@@ -14,7 +14,8 @@ class Note(NamedTuple):
     """The `rules` that acted on a command, the `tags` that it was given, and its `verdict`, which is an `Outcome`.
 
     `leg` is where the frames were seen, "client" or "upstream", if the two legs differ; else "". The note of frames
-    `is_continued` if further frames of the command follow under the same note.
+    `is_continued` if further frames of the command follow under the same note. `comments` are what users wrote on the
+    packet that the frames were read from.
     """
 
     rules: tuple[str, ...] = ()
@@ -22,6 +23,7 @@ class Note(NamedTuple):
     verdict: str = ""
     leg: str = ""
     is_continued: bool = False
+    comments: tuple[str, ...] = ()
 
     @property
     def ends_content(self) -> bool:
@@ -32,6 +34,11 @@ class Note(NamedTuple):
     def before_last(self) -> Note:
         """The note of all parts but the last, where frames are shown in parts: only the last can end the content."""
         return self._replace(is_continued=True) if self.ends_content else self
+
+    @property
+    def uncommented(self) -> Note:
+        """The effect of rules alone."""
+        return NOTHING if self == (*NOTHING[:-1], self.comments) else self._replace(comments=())
 
     def is_of_proxy(self, sender: Peer) -> bool:
         """Whether frames in the name of `sender` came from the proxy: they passed on the other peer's leg only.

@@ -35,7 +35,8 @@ class Record(msgspec.Struct, rename={"sender": "from"}, omit_defaults=True, kw_o
     `command_id` of its command, where that is known, and its `flags`: B and E in the first and the last segment, b and
     e if it is the first and the last frame of it. Of a command that rules acted on: the `rules`, the `tags` that they
     gave it, and the `verdict`, what became of it. If it was not sent on as received, there is a record for each leg,
-    named in `leg`: "client" or "upstream". What does not apply is None, and absent from JSON.
+    named in `leg`: "client" or "upstream". `comments` are those that users gave the packet. What does not apply is
+    None, and absent from JSON.
     """
 
     ts_ns: int
@@ -60,6 +61,7 @@ class Record(msgspec.Struct, rename={"sender": "from"}, omit_defaults=True, kw_o
     leg: str | None = None
     command_id: int | None = None
     flags: str | None = None
+    comments: tuple[str, ...] | None = None
 
     def to_json(self) -> bytes:
         """Return one line of JSON, without a newline."""
@@ -107,6 +109,7 @@ def record_frame(
     if note is not NOTHING:
         record.rules, record.tags = note.rules or None, note.tags or None
         record.verdict, record.leg = note.verdict or None, note.leg or None
+        record.comments = note.comments or None
     try:
         if record.type == "method":
             method: Method = frame.method

@@ -21,7 +21,7 @@ def line(record: Record) -> str:
     """
     channel = "" if record.channel is None else f"ch {record.channel}"
     text = f"{clock(record.ts_ns)} #{record.stream:<3} {ARROWS[record.sender]} {channel:<7} {_what(record)}".rstrip()
-    return f"{text}  {_note(record)}" if record.leg or record.rules or record.tags else text
+    return f"{text}  {_note(record)}" if record.leg or record.rules or record.tags or record.comments else text
 
 
 def _note(record: Record) -> str:
@@ -31,6 +31,7 @@ def _note(record: Record) -> str:
         parts.append(f"{record.verdict} by {', '.join(value_text(rule) for rule in record.rules)}")
     if record.tags:
         parts.append(f"tags: {', '.join(record.tags)}")
+    parts += [f"★ {printable(comment)}" for comment in record.comments or ()]
     return f"[{'; '.join(parts)}]"
 
 

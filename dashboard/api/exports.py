@@ -144,8 +144,10 @@ def _packets(source: Source, rows: Iterator[tuple[Decoded, Sequence[int]]]) -> I
     packets = ExportedPackets()
     yield packets.begin(f"exported from {source.name}")
     for decoded, seqs in rows:
-        if decoded.leg != "upstream":
-            yield from packets.write(packets.see([decoded]), source.marks.of(seqs))
+        if decoded.leg == "upstream":
+            continue
+        for part, marks in source.marks.split(decoded, seqs):
+            yield from packets.write(packets.see([part]), marks)
 
 
 def _frame_lines(source: Source, query: ListQuery, seqs: list[int]) -> Iterator[bytes]:

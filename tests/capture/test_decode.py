@@ -27,6 +27,7 @@ from amqproxy.taps.message_record import MessageRecord
 from amqproxy.taps.note import Note
 from amqproxy.taps.observer import ObserverSettings
 from amqproxy.taps.record import Record
+from amqproxy.taps.text import line
 from tests.amqp010 import recorded as amqp010
 from tests.capture import building, golden
 from tests.capture.building import ACK, CLIENT6, FIN, RST, SERVER6, SYN
@@ -377,3 +378,29 @@ def test_what_rules_did_is_in_the_messages_of_a_recording() -> None:
         (None, ("t",)),
         (("r",), None),
     ]
+
+
+def test_comments_of_users_are_in_the_records() -> None:
+    """A packet's are in the records of its frames; those on earlier packets of a frame are in the frame's."""
+    blocks = [building.section(), building.interface()]
+    seq = 1000
+    for data, comments in (
+        (HEADER + OPEN, ["one", 'amqproxy: tags "t"', "other"]),
+        (TUNE_OK[:9], ["begins"]),
+        (TUNE_OK[9:] + OPEN[:3], []),
+        (OPEN[3:], ["ends"]),
+        (TUNE_OK, []),
+    ):
+        packet = building.ethernet(building.ipv4(building.tcp(data, seq=seq)))
+        options = b"".join(building.option(1, each.encode()) for each in comments)
+        blocks.append(building.enhanced(seq, packet, options=options))
+        seq += len(data)
+    records = [each for each in read_records(io.BytesIO(b"".join(blocks))) if each.type == "method"]
+    assert [(each.tags, each.comments) for each in records] == [
+        (("t",), ("one", "other")),
+        (None, ("begins",)),
+        (None, ("ends",)),
+        (None, None),
+    ]
+    assert json.loads(records[0].to_json())["comments"] == ["one", "other"]
+    assert line(records[1]).endswith("[★ begins]")

@@ -6,6 +6,7 @@ from hypothesis import strategies as st
 
 from amqproxy.capture.packet_comment import (
     RecordedViolation,
+    added_comments,
     comment_of,
     end_of,
     ended_comment,
@@ -17,6 +18,7 @@ from amqproxy.capture.packet_comment import (
     violation_comment,
     violation_of,
 )
+from amqproxy.capture.packet_snapshot import SnapshotComment
 from amqproxy.taps.note import NOTHING, Note
 
 
@@ -41,7 +43,7 @@ names = st.lists(st.text(st.characters(), min_size=0), max_size=3).map(tuple)
 words = st.one_of(st.sampled_from(["", "client", "upstream", "refused", "by", "tags", "leg"]), st.text(st.characters()))
 
 
-@given(st.builds(Note, names, names, words, words, st.just(False)))
+@given(st.builds(Note, names, names, words, words, st.just(False), st.just(())))
 @example(Note(('"; tags "x', "\\"), ("\ud800\n",), 'refused by "a"', "client leg; "))
 def test_any_note_is_read_back_exactly(note: Note) -> None:
     if note == NOTHING:
@@ -91,3 +93,12 @@ def test_what_was_lost_and_why_a_session_ended_is_read_back() -> None:
     assert not tells_loss(["else", ended_comment("1 frame before this not recorded, 8 bytes")])
     assert end_of([lost_comment(1, 0), ended_comment('"so", it said\n')]) == '"so", it said\n'
     assert end_of([lost_comment(1, 0)]) == ""
+
+
+def test_comments_of_users_are_told_from_those_of_recordings() -> None:
+    refused = Note(("no",), (), "refused", "client")
+    state = SnapshotComment("state of the connection")
+    assert added_comments(["why?", comment_of(refused), state, "and this"]) == ("why?", "and this")
+    assert added_comments([state, "amqproxy: what is this"]) == ()
+    assert Note(comments=("why?",)).uncommented is NOTHING
+    assert refused._replace(comments=("why?",)).uncommented == refused

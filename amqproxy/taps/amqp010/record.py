@@ -76,6 +76,7 @@ def record_amqp010_frame(
     if note is not NOTHING:
         record.rules, record.tags = note.rules or None, note.tags or None
         record.verdict, record.leg = note.verdict or None, note.leg or None
+        record.comments = note.comments or None
     try:
         if frame.kind in (SegmentType.CONTROL, SegmentType.COMMAND):
             if frame.is_whole_segment:

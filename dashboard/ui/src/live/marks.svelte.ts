@@ -2,12 +2,15 @@ import { get, put, remove } from '../api/http'
 
 type Answer = { marks: Record<string, string> }
 
-/** Comments on frames, which all who look at a source share; read when a list is shown. */
+/** Comments on frames, which all who look at a source share. */
 export class Marks {
   texts: Record<string, string> = $state.raw({})
 
-  constructor(readonly source: number) {
-    this.#take(get<Answer>(`/sources/${source}/marks`)).catch(() => undefined) // then none are shown
+  constructor(readonly source: number) {}
+
+  /** Read them, as those of a capture are known when it has been read. */
+  read(): void {
+    this.#take(get<Answer>(`/sources/${this.source}/marks`)).catch(() => undefined) // then none are shown
   }
 
   of(seq: number | null): string | undefined {
