@@ -19,7 +19,7 @@ It is a separate asyncio process, which speaks to a proxy only through its contr
     sources         all sources, by number
       source        one proxy, or one capture
         capture_source  reads files
-        proxy_source    follows a proxy: `packet_decoder`, `feed_pace`, `proxy_requests`, `proxy_sample`
+        proxy_source    follows a proxy: `feed_pace`, `proxy_requests`, `proxy_sample`
       marks         comments on rows
       missing_frames  the row for frames that were lost on the way to the dashboard
     frame_batches   decoded traffic in small batches, as the ring keeps it

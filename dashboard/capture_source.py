@@ -8,7 +8,7 @@ from itertools import islice
 from pathlib import Path
 
 from amqproxy.capture.decode import BOTH_LEGS, read_decoded
-from amqproxy.capture.decoded import Decoded, DecodedFrames, SkippedBytes
+from amqproxy.capture.decoded import Decoded, is_upstream_only
 from amqproxy.capture.warnings import CaptureError
 from dashboard.source import Source, SourceState
 
@@ -49,10 +49,3 @@ def one_leg(decoded: Iterator[Decoded]) -> Iterator[Decoded]:
     for each in decoded:
         if each.leg != "upstream" or is_upstream_only(each):
             yield each
-
-
-def is_upstream_only(decoded: Decoded) -> bool:
-    """Whether this passed on the upstream leg alone, in a recording of both legs."""
-    if isinstance(decoded, DecodedFrames):
-        return decoded.note.leg == "upstream"
-    return isinstance(decoded, SkippedBytes) and decoded.code is not None

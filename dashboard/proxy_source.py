@@ -12,6 +12,7 @@ from typing import Any
 
 import msgspec
 
+from amqproxy.capture.packet_decoder import PacketDecoder
 from amqproxy.capture.warnings import CaptureError
 from amqproxy.control import AsyncControlClient, RequestError
 from amqproxy.process.supervision import contained, describe
@@ -19,7 +20,6 @@ from amqproxy.taps.findings.finding import Finding
 from amqproxy.top.samples import Sample
 from dashboard.feed_pace import FeedPace
 from dashboard.missing_frames import MissingFrames
-from dashboard.packet_decoder import PacketDecoder
 from dashboard.proxy_requests import ProxyRequests
 from dashboard.proxy_sample import proxy_sample
 from dashboard.source import Source, SourceState

@@ -25,6 +25,7 @@ A file is read in steps, each of which is a function of the previous one:
     command_gatherer  frames → commands, of one connection
     arrow           `Decoded` → Arrow record batches; needs pyarrow
       frame_columns   rows as columns, from the bytes of frames                        (may be compiled)
+    packet_decoder  pieces of pcapng, as a proxy sends them → `Decoded`, numbered by its sessions
     filtering       `Decoded` → `Decoded`     only the commands that a filter matches
     selection       `Decoded` → `Decoded`     of the selected connection, channel and time
     dry_run         `Decoded` → the verdicts that rules would have reached

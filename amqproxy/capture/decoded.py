@@ -155,6 +155,13 @@ class StreamEnded(msgspec.Struct, frozen=True, gc=False):
 Decoded: TypeAlias = DecodedFrames | DecodedProtocolHeader | SkippedBytes | StreamEnded
 
 
+def is_upstream_only(decoded: Decoded) -> bool:
+    """Whether this passed on the upstream leg alone, in a recording of both legs."""
+    if isinstance(decoded, DecodedFrames):
+        return decoded.note.leg == "upstream"
+    return isinstance(decoded, SkippedBytes) and decoded.code is not None
+
+
 def records_of(passed: Decoded, *, body: int = 0, has_both_legs: bool = False) -> Iterator[Record]:
     """Yield the records of an item, one per frame; of type "error" if a frame's payload turns out to be malformed.
 

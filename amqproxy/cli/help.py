@@ -68,6 +68,7 @@ EXAMPLES = {
     "tail": (
         "tail --config amqproxy.toml --messages",
         "tail --config amqproxy.toml --filter 'user == \"alice\"'",
+        "tail --config amqproxy.toml --life m-17",
         "tail --socket /run/amqproxy/control.sock --findings --json",
     ),
     "top": ("top --config amqproxy.toml", "top --socket /run/amqproxy/control.sock --interval 5"),

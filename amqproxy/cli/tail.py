@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import sys
+from binascii import a2b_base64
 from collections.abc import Callable
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import msgspec
 
@@ -13,6 +14,9 @@ from amqproxy.cli.failure import MISUSED, Failure
 from amqproxy.cli.options import Filter, Findings, Flag, Header, Messages, Socket, SocketConfig
 from amqproxy.cli.printing import checked_body, renderer, report_renderer
 
+if TYPE_CHECKING:
+    from amqproxy.control.control_client import ControlClient
+
 
 def tail(
     *,
@@ -20,6 +24,7 @@ def tail(
     config: SocketConfig = None,
     messages: Messages = False,
     findings: Findings = False,
+    life: str | None = None,
     filter: Filter = None,
     body: int = 0,
     since_start: Flag = False,
@@ -33,6 +38,9 @@ def tail(
 
     Parameters
     ----------
+    life
+        Print the steps of the life of the message with this message_id, or of all messages, as their outcomes are
+        known: its publish, and its deliveries on all connections. Ctrl-C prints those without an outcome.
     body
         Also print the first N bytes of each body; 1024 for --body alone.
     since_start
@@ -45,6 +53,12 @@ def tail(
     if filter is not None and findings and not messages:
         raise Failure("tail: --filter selects frames or messages: with --findings it needs --messages", MISUSED)
     checked_body(body)
+    if life is not None:
+        if messages or findings or filter is not None or body or fields is not None:
+            raise Failure("tail: --life is a view of its own: only --json and --since-start go with it", MISUSED)
+        with connected(socket, config) as proxy:
+            _follow_lives(proxy, life, since_start=since_start, json=json)
+        raise Failure("tail: the proxy is gone")
     what = {"frames": not (messages or findings), "messages": messages, "findings": findings}
     if header and fields is None:
         raise Failure("tail: --header is for columns: it needs --fields", MISUSED)
@@ -75,13 +89,39 @@ def tail(
             print(heading)
         for event in proxy.events():
             if event.get("event") == "lost":
-                print(f"amqproxy: {event['count']} skipped: the output is too slow", file=sys.stderr)
+                _say_lost(event)
             elif event.get("event") == "warning":
                 print(f"amqproxy: --filter: {event['text']}", file=sys.stderr)
             elif "record" in event:
                 print(render(event))
                 sys.stdout.flush()
     raise Failure("tail: the proxy is gone")
+
+
+def _follow_lives(proxy: ControlClient, message_id: str, *, since_start: bool, json: bool) -> None:
+    """Print the steps of lives as they are known, and the others at the end."""
+    from amqproxy.capture.packet_decoder import PacketDecoder
+    from amqproxy.capture.selection.selection import Selection
+    from amqproxy.views.life_view import LifeView
+
+    proxy.ask("subscribe", packets=True, **({"from": "start"} if since_start else {}))
+    decoder, view = PacketDecoder(), LifeView(Selection(), message_id, json=json, follows=True)
+    try:
+        for event in proxy.events():
+            if event.get("event") == "lost":
+                _say_lost(event)
+            elif event.get("event") == "packets":
+                for line in view.lines(decoder.feed(a2b_base64(event["data"]))):
+                    print(line)
+                sys.stdout.flush()
+    finally:
+        for line in view.finish():
+            print(line)
+        sys.stdout.flush()
+
+
+def _say_lost(event: dict[str, Any]) -> None:
+    print(f"amqproxy: {event['count']} skipped: the output is too slow", file=sys.stderr)
 
 
 def _field_renderer(render: Callable[[bytes], list[str]]) -> Callable[[dict[str, Any]], str]:

@@ -12,16 +12,27 @@ from amqproxy.taps.text import ARROWS, clock, pairs, printable, value_text
 
 def life_lines(record: LifeRecord) -> Iterator[str]:
     """Yield the title of a life, and a line for each step, with the time since the publish."""
-    yield f"message {record.life}, {_link(record)}"
+    yield title(record)
+    yield from (line for line, _ in steps(record))
+
+
+def title(record: LifeRecord) -> str:
+    """Return the title of a life: its number, and what its steps are linked by."""
+    return f"message {record.life}, {_link(record)}"
+
+
+def steps(record: LifeRecord) -> Iterator[tuple[str, bool]]:
+    """Yield the line of each step of a life, and whether its outcome is known."""
     if record.publish is not None:
-        yield f"  {_published(record.publish)}"
+        publish = record.publish
+        yield f"  {_published(publish)}", publish.returned or publish.outcome is not None
     for delivery in record.deliveries:
-        yield f"  {_delivered(delivery, is_published=record.publish is not None)}"
+        yield f"  {_delivered(delivery, is_published=record.publish is not None)}", delivery.outcome is not None
     if record.request is not None:
         among = f", or one of {record.request_among - 1} alike" if record.request_among > 1 else ""
-        yield f"  replies to message {record.request}{among}"
+        yield f"  replies to message {record.request}{among}", True
     if record.replies:
-        yield f"  answered by message {', '.join(map(str, record.replies))}"
+        yield f"  answered by message {', '.join(map(str, record.replies))}", True
 
 
 def _link(record: LifeRecord) -> str:

@@ -48,7 +48,8 @@ class MessageLinker:
     """Links publishes and deliveries, in at most `memory` bytes: beyond it the oldest settled lives are forgotten.
 
     `on_delivered` is called with each delivery, `on_settled` when its outcome is known, `on_forgotten` with each life
-    that is forgotten. Events of one connection have to come in their order.
+    that is forgotten, `on_changed` with each that a publish, a delivery or an outcome was added to. Events of one
+    connection have to come in their order.
     """
 
     def __init__(
@@ -58,11 +59,13 @@ class MessageLinker:
         on_delivered: OnDelivery | None = None,
         on_settled: OnDelivery | None = None,
         on_forgotten: OnLife | None = None,
+        on_changed: OnLife | None = None,
     ) -> None:
         self._memory = memory
         self._show_delivered = on_delivered
         self._show_settled = on_settled
         self._show_forgotten = on_forgotten
+        self._show_changed = on_changed
         self.lives: dict[int, MessageLife] = {}
         """Remembered lives by number, the oldest first."""
         self.is_whole = True
@@ -132,7 +135,7 @@ class MessageLinker:
         life = self._new(key, publish)
         if note.verdict in NOT_FORWARDED:
             publish.outcome, publish.takes_part = note.verdict, False
-            self._settled.append(life.number)
+            self._note_settled(life)
             return
         if event.awaits is not False or method.mandatory:
             self._published.setdefault(place, {})[event.number] = life
@@ -145,6 +148,8 @@ class MessageLinker:
             alike.add(life)
         if properties.correlation_id or properties.reply_to:
             self._requests.link(life)
+        if self._show_changed is not None:
+            self._show_changed(life)
 
     def _on_returned(self, stream: int, event: MessageReturned, note: Note) -> None:
         place = Place(stream, event.channel, event.epoch)
@@ -386,6 +391,8 @@ class MessageLinker:
     def _note_settled(self, life: MessageLife) -> None:
         if life.is_settled:
             self._settled.append(life.number)
+        if self._show_changed is not None:
+            self._show_changed(life)
 
     def _make_room(self) -> None:
         while self.size > self._memory and len(self.lives) > 1:

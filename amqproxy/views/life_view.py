@@ -1,4 +1,4 @@
-"""Lives of messages in captures, across connections: `--life`."""
+"""Lives of messages, across connections: `--life`."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from amqproxy.capture.decoded import Decoded
 from amqproxy.capture.observed import Observers
 from amqproxy.capture.selection.selection import Selection
 from amqproxy.linking.life_record import life_record
-from amqproxy.linking.life_text import life_lines
+from amqproxy.linking.life_text import life_lines, steps, title
 from amqproxy.linking.message_life import MessageLife
 from amqproxy.linking.message_linker import MessageLinker
 from amqproxy.taps.observer import ObserverSettings, OnEvents
@@ -25,37 +25,79 @@ _SETTINGS = ObserverSettings(messages=False, digests=True)
 class LifeView:
     """Renders the lives of all messages, or of those with this message_id, when the capture ends.
 
-    Those that are forgotten before, since there are too many, are rendered when that happens.
+    Those that are forgotten before, since there are too many, are rendered when that happens. With `follows`, as for
+    live traffic, each step is rendered once its outcome is known, and the end renders those without one; in JSON, a
+    life is rendered as a whole each time.
     """
 
-    def __init__(self, selection: Selection, message_id: str, *, json: bool = False, memory: int = MEMORY) -> None:
+    def __init__(
+        self,
+        selection: Selection,
+        message_id: str,
+        *,
+        json: bool = False,
+        memory: int = MEMORY,
+        follows: bool = False,
+    ) -> None:
         self._selection = selection
         self._message_id = message_id
         self._json = json
         self.shown = 0
         """Number of lives that were rendered."""
-        self._forgotten: list[str] = []
-        self._linker = MessageLinker(memory, on_forgotten=self._forget)
+        self._due: list[str] = []
+        self._follows = follows
+        self._known: dict[int, set[int]] = {}
+        """Hashes of the rendered steps of each life, by its number."""
+        self._last: int | None = None
+        """The life whose steps were rendered last."""
+        self._linker = MessageLinker(
+            memory, on_forgotten=self._forget, on_changed=self._render_news if follows else None
+        )
         self._observers = Observers(_SETTINGS, None, self._listener)
 
     def lines(self, decoded: Iterable[Decoded]) -> Iterator[str]:
         for each in self._selection.connections(decoded):
             self._observers.feed(each)
-            if self._forgotten:
-                yield from self._forgotten
-                self._forgotten.clear()
+            if self._due:
+                yield from self._due
+                self._due.clear()
 
     def finish(self) -> Iterator[str]:
         for life in self._linker.lives.values():
             if self._is_shown(life):
-                yield self._rendered(life)
+                yield from self._rest(life)
 
     def _listener(self, stream: int, connection: str) -> OnEvents:
         return lambda events, note: self._linker.take(stream, events, note)
 
     def _forget(self, life: MessageLife) -> None:
         if self._is_shown(life):
-            self._forgotten.append(self._rendered(life))
+            self._due += self._rest(life)
+        self._known.pop(life.number, None)
+
+    def _render_news(self, life: MessageLife) -> None:
+        if self._is_shown(life):
+            self._due += self._news(life, is_over=False)
+
+    def _rest(self, life: MessageLife) -> Iterator[str]:
+        """Yield what was not rendered of a life."""
+        return self._news(life, is_over=True) if self._follows else iter((self._rendered(life),))
+
+    def _news(self, life: MessageLife, *, is_over: bool) -> Iterator[str]:
+        record = life_record(life, self._linker.connections)
+        known = self._known.setdefault(life.number, set())
+        new = [line for line, is_known in steps(record) if (is_known or is_over) and hash(line) not in known]
+        if not new:
+            return
+        self.shown += not known
+        known.update(map(hash, new))
+        if self._json:
+            yield record.to_json().decode()
+            return
+        if self._last != life.number:
+            yield title(record)
+        self._last = life.number
+        yield from new
 
     def _is_shown(self, life: MessageLife) -> bool:
         return self._message_id == ALL or life.message_id == self._message_id

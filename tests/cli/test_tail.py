@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from binascii import b2a_base64
 from pathlib import Path
 
 import msgspec
@@ -68,6 +69,22 @@ def test_what_is_followed(
     assert [msgspec.json.decode(each) for each in requests] == [{"request": "subscribe", "body": 0} | asked]
 
 
+def test_lives_are_followed(amqproxy: Amqproxy, tmp_path: Path) -> None:
+    path = tmp_path / "control"
+    packets = b2a_base64(Path("captures/publish-get-ack.pcapng").read_bytes(), newline=False).decode()
+    events = lines({"event": "packets", "data": packets}, {"event": "lost", "count": 2})
+    with answering(path, events) as requests:
+        code, out, err = amqproxy("tail", "--socket", str(path), "--life", "m-1", "--since-start")
+    assert code == FAILED
+    assert err == "amqproxy: 2 skipped: the output is too slow\namqproxy: tail: the proxy is gone\n"
+    assert [msgspec.json.decode(each) for each in requests] == [
+        {"request": "subscribe", "packets": True, "from": "start"}
+    ]
+    assert out.count("→ publish ") == 2
+    assert "⇒ acked" in out
+    assert "⇒ rejected" in out
+
+
 def test_why_a_filter_fails(amqproxy: Amqproxy, tmp_path: Path) -> None:
     path = tmp_path / "control"
     with answering(path, lines({"event": "warning", "text": "'x' fails"})):
@@ -93,6 +110,7 @@ def test_json_and_what_was_lost(amqproxy: Amqproxy, tmp_path: Path) -> None:
         (("--socket", "x", "--body=-1"), "give a number of at least 0"),
         (("--socket", "x", "--fields", "outcome"), "--fields: there is no field outcome"),
         (("--socket", "x", "--header"), "it needs --fields"),
+        (("--socket", "x", "--life", "m-1", "--messages"), "--life is a view of its own"),
     ],
 )
 def test_what_is_wrong(options: tuple[str, ...], text: str, amqproxy: Amqproxy) -> None:

@@ -13,10 +13,10 @@ from typing import Any
 import pytest
 
 from amqproxy.broker import serve_in_thread
+from amqproxy.capture.packet_decoder import PacketDecoder
 from amqproxy.control.control_client import ControlClient
 from amqproxy.control.request_error import RequestError
 from dashboard.observation import Observation
-from dashboard.packet_decoder import PacketDecoder
 from dashboard.ring_entry import RingEntry
 from tests.real.pika_connection import connected
 from tests.real.poll import until

@@ -36,3 +36,30 @@ def test_those_that_are_forgotten_are_shown_when_that_happens() -> None:
     lines = list(small.lines(read_decoded(CAPTURES / "confirms.pcapng")))
     assert lines
     assert sorted([*lines, *small.finish()]) == sorted(_rendered(view, "confirms.pcapng"))
+
+
+def test_steps_are_followed_as_their_outcomes_are_known() -> None:
+    view, whole = LifeView(Selection(), ALL, follows=True), LifeView(Selection(), ALL)
+    rendered = [line for lines in _rendered(whole, "publish-get-ack.pcapng") for line in lines.splitlines()]
+    decoded = list(read_decoded(CAPTURES / "publish-get-ack.pcapng"))
+    followed = [line for each in decoded for line in view.lines([each])]
+    assert not any("pending" in line for line in followed)
+    followed += view.finish()
+    assert sorted(set(followed)) == sorted(set(rendered))  # titles come again when another life was between
+    assert len([line for line in followed if line.startswith("  ")]) == len(
+        [line for line in rendered if line.startswith("  ")]
+    )
+
+
+def test_a_step_is_rendered_before_the_life_is_over() -> None:
+    view = LifeView(Selection(), "m-1", follows=True, json=True)
+    lives: list[list[int]] = []
+    for each in read_decoded(CAPTURES / "publish-get-ack.pcapng"):
+        lives += [
+            [life["life"], len(life.get("deliveries", ()))] for life in map(msgspec.json.decode, view.lines([each]))
+        ]
+    first, second = sorted({life for life, _ in lives})
+    assert lives[0][1] == 0
+    assert [max(count for life, count in lives if life == which) for which in (first, second)] == [1, 1]
+    assert list(view.finish()) == []
+    assert view.shown == 2

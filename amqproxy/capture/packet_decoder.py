@@ -14,13 +14,12 @@ import msgspec
 from amqproxy.capture import pcapng
 from amqproxy.capture.byte_window import ByteWindow
 from amqproxy.capture.decode import Decoder
-from amqproxy.capture.decoded import Decoded, StreamEnded
+from amqproxy.capture.decoded import Decoded, StreamEnded, is_upstream_only
 from amqproxy.capture.packet_comment import PREFIX
 from amqproxy.capture.packets import Dissector
 from amqproxy.capture.reassembly import Reassembler
 from amqproxy.capture.stream_events import Opened
 from amqproxy.capture.warnings import ignore_warning
-from dashboard.capture_source import is_upstream_only
 
 NAME = "proxy"
 
