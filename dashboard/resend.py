@@ -1,8 +1,9 @@
-"""A capture of one publish on a connection of its own, with the broker's confirm, for `amqproxy replay` to send."""
+"""One publish on a connection of its own, with the broker's confirm, as a capture for `amqproxy replay` to send."""
 
 from __future__ import annotations
 
 import time
+from collections.abc import Iterable, Iterator
 from pathlib import Path
 
 from amqproxy.amqp091.commands import Command
@@ -49,34 +50,39 @@ _NAME = Table(
 )
 
 
-def write_publish(path: Path, publish: Command, virtual_host: str) -> None:
-    """Write the capture: the login, a channel in confirm mode, the publish with its confirm, and the end."""
+def write_conversation(path: Path, conversation: Iterable[tuple[Peer, bytes]]) -> None:
+    """Write a capture of what the peers of one connection send."""
     log = TrafficLog(time.time_ns())
-
-    def say(sender: Peer, command: Command | Method, channel: int = 0) -> None:
-        whole = command if isinstance(command, Command) else Command(channel, command)
-        log.note(0, sender, whole.encode(FRAME_MAX), 0.0)
-
-    log.note(0, CLIENT, HEADER, 0.0)
-    say(SERVER, ConnectionStart(server_properties=_NAME))
-    say(CLIENT, ConnectionStartOk(_NAME))
-    say(SERVER, ConnectionTune(0, FRAME_MAX, 0))
-    say(CLIENT, ConnectionTuneOk(0, FRAME_MAX, 0))
-    say(CLIENT, ConnectionOpen(virtual_host))
-    say(SERVER, ConnectionOpenOk())
-    say(CLIENT, ChannelOpen(), CHANNEL)
-    say(SERVER, ChannelOpenOk(), CHANNEL)
-    say(CLIENT, ConfirmSelect(), CHANNEL)
-    say(SERVER, ConfirmSelectOk(), CHANNEL)
-    say(CLIENT, publish)
-    say(SERVER, BasicAck(1), CHANNEL)
-    say(CLIENT, ChannelClose(), CHANNEL)
-    say(SERVER, ChannelCloseOk(), CHANNEL)
-    say(CLIENT, ConnectionClose())
-    say(SERVER, ConnectionCloseOk())
+    for sender, data in conversation:
+        log.note(0, sender, data, 0.0)
     with path.open("wb") as file:
         for piece in pcapng_of(log, program="amqproxy", comment="a message that is sent again"):
             file.write(piece)
+
+
+def conversation(publish: Command, virtual_host: str) -> Iterator[tuple[Peer, bytes]]:
+    """Yield who sends what: the login, a channel in confirm mode, the publish with its confirm, and the end."""
+
+    def said(sender: Peer, method: Method, channel: int = 0) -> tuple[Peer, bytes]:
+        return sender, Command(channel, method).encode(FRAME_MAX)
+
+    yield CLIENT, HEADER
+    yield said(SERVER, ConnectionStart(server_properties=_NAME))
+    yield said(CLIENT, ConnectionStartOk(_NAME))
+    yield said(SERVER, ConnectionTune(0, FRAME_MAX, 0))
+    yield said(CLIENT, ConnectionTuneOk(0, FRAME_MAX, 0))
+    yield said(CLIENT, ConnectionOpen(virtual_host))
+    yield said(SERVER, ConnectionOpenOk())
+    yield said(CLIENT, ChannelOpen(), CHANNEL)
+    yield said(SERVER, ChannelOpenOk(), CHANNEL)
+    yield said(CLIENT, ConfirmSelect(), CHANNEL)
+    yield said(SERVER, ConfirmSelectOk(), CHANNEL)
+    yield CLIENT, publish.encode(FRAME_MAX)
+    yield said(SERVER, BasicAck(1), CHANNEL)
+    yield said(CLIENT, ChannelClose(), CHANNEL)
+    yield said(SERVER, ChannelCloseOk(), CHANNEL)
+    yield said(CLIENT, ConnectionClose())
+    yield said(SERVER, ConnectionCloseOk())
 
 
 def publish_of(content: Content) -> Command | None:

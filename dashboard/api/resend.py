@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import tempfile
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated, Any, Literal
 
 import msgspec
 from fastapi import APIRouter, Response
@@ -17,6 +17,7 @@ from amqproxy.control.message_patch import MessagePatch
 from amqproxy.replay.target import TargetError
 from amqproxy.taps.dialects import method_arguments
 from amqproxy.taps.record import json_mapping
+from dashboard.amqp010_resend import amqp010_conversation, edited_transfer, transfer_of
 from dashboard.api.actions import Body
 from dashboard.api.captures import ReplaysOf
 from dashboard.api.control import ActorOf
@@ -25,16 +26,20 @@ from dashboard.api.messages import content_of, row_of
 from dashboard.api.responses import json_response
 from dashboard.problem import Problem
 from dashboard.replays import Replay, ReplayPlan, TooManyReplays
-from dashboard.resend import edited, publish_of, write_publish
+from dashboard.resend import conversation, edited, publish_of, write_conversation
 from dashboard.source import Source
 
 router = APIRouter(tags=["messages"])
 
 
 class ResendBody(Body):
-    """The broker, as an AMQP URL or HOST:PORT, and changes, as the control socket's `release` has them in `edit`."""
+    """The broker, as an AMQP URL or HOST:PORT, and changes, as the control socket's `release` has them in `edit`.
+
+    Messages of 0-10 can be sent in either `protocol`.
+    """
 
     to: Annotated[str, Field(min_length=1, max_length=4096)]
+    protocol: Literal["0-9-1", "0-10"] = "0-9-1"
     edit: Annotated[dict[str, Any], Field(default_factory=dict)]
 
 
@@ -51,6 +56,7 @@ async def show_publish(source: SourceOf, seq: SeqOf) -> Response:
             "body": _text(publish.body) if len(publish.body) == size else None,
             "size": size,
             "kept": len(publish.body),
+            "protocol": "0-9-1" if transfer_of(content_of(source, seq)) is None else "0-10",
             "vhost": _virtual_host(source, seq),
         }
     )
@@ -60,9 +66,16 @@ async def show_publish(source: SourceOf, seq: SeqOf) -> Response:
 async def publish_again(source: SourceOf, seq: SeqOf, replays: ReplaysOf, actor: ActorOf, body: ResendBody) -> Response:
     """Publish the message, as it was or edited, by `amqproxy replay`; return the replay, which has the confirm."""
     publish, size = _publish(source, seq)
+    transfer = transfer_of(content_of(source, seq)) if body.protocol == "0-10" else None
+    if transfer is None and body.protocol == "0-10":
+        raise Problem(409, f"message {seq} is not of AMQP 0-10: send it as 0-9-1")
+    host = _virtual_host(source, seq)
     try:
         patch = msgspec.convert(body.edit, MessagePatch)
-        publish = edited(publish, patch)
+        if transfer is None:
+            sent = conversation(edited(publish, patch), host)
+        else:
+            sent = amqp010_conversation(edited_transfer(transfer, patch), host)
     except msgspec.ValidationError as error:
         raise Problem(400, f"edit: {explained(error)}") from None
     except ValueError as error:
@@ -78,7 +91,7 @@ async def publish_again(source: SourceOf, seq: SeqOf, replays: ReplaysOf, actor:
         actor.log("resend", source, str(replay.state), to=replay.target, replay=replay.number, **fields)
 
     try:
-        await asyncio.to_thread(write_publish, path, publish, _virtual_host(source, seq))
+        await asyncio.to_thread(write_conversation, path, sent)
         url = body.to if "://" in body.to else f"amqp://{body.to}"
         started = replays.start(ReplayPlan(path=path, url=url, speed=None), actor.name, on_end)
     except BaseException as error:

@@ -15,7 +15,7 @@ from amqproxy.capture.amqp091.decoded_frames import Amqp091DecodedFrames
 from amqproxy.capture.decode import read_decoded
 from amqproxy.control.message_patch import MessagePatch
 from dashboard.message_ring import Content
-from dashboard.resend import FRAME_MAX, edited, publish_of, write_publish
+from dashboard.resend import FRAME_MAX, conversation, edited, publish_of, write_conversation
 
 pytestmark = pytest.mark.once
 
@@ -44,7 +44,7 @@ def test_what_is_edited_changes_alone() -> None:
 
 def test_the_capture_has_the_publish_and_its_confirm(tmp_path: Path) -> None:
     publish = Command(1, BasicPublish(routing_key="q"), PROPERTIES, bytes(2 * FRAME_MAX))
-    write_publish(tmp_path / "one.pcapng", publish, "tenant")
+    write_conversation(tmp_path / "one.pcapng", conversation(publish, "tenant"))
     decoded = list(read_decoded(tmp_path / "one.pcapng", lambda warning: pytest.fail(str(warning))))
     frames = [frame for each in decoded if isinstance(each, Amqp091DecodedFrames) for frame in each.frames]
     methods = [frame.index for frame in frames if frame.kind == 1]

@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import time
 from collections.abc import Iterator
+from pathlib import Path
 from typing import Any
 
+import pika
 import pytest
 from starlette.testclient import TestClient
 from structlog.testing import capture_logs
@@ -28,9 +30,9 @@ def path_of(client: TestClient) -> str:
     return next(f"/api/v1/sources/0/messages/{row['seq']}/publish" for row in rows if row["type"] == "publish")
 
 
-def outcome(client: TestClient, path: str, to: str, **edit: Any) -> dict[str, Any]:
+def outcome(client: TestClient, path: str, to: str, protocol: str = "0-9-1", **edit: Any) -> dict[str, Any]:
     """What came of it."""
-    started = client.post(path, json={"to": to, "edit": edit})
+    started = client.post(path, json={"to": to, "edit": edit, "protocol": protocol})
     assert started.status_code == 202, started.text
     deadline = time.monotonic() + 60
     while time.monotonic() < deadline:
@@ -62,6 +64,30 @@ def test_a_message_of_either_protocol_is_confirmed_or_returned(
         client, path, broker.url, fields={"exchange": "amq.fanout"}, body="changed", headers={"by": "bob"}
     )
     assert [each["method"] for each in confirmed["differences"]] in ([], ["basic.return"])
+
+
+def test_a_message_of_0_10_is_sent_as_one(dashboard: Dashboard, broker: LocalBroker, tmp_path: Path) -> None:
+    client = dashboard("brokerj9.2__jms-010-request-reply")
+    path = path_of(client)
+    assert client.get(path).json()["protocol"] == "0-10"
+    queue = "resent"
+    with pika.BlockingConnection(pika.URLParameters(broker.url)) as connection:
+        channel = connection.channel()
+        channel.queue_declare(queue, exclusive=True)
+        to = {"exchange": "", "routing_key": queue}
+        found = outcome(client, path, broker.url, "0-10", fields=to, body="changed", headers={"by": "bob"})
+        assert (found["state"], found["differences"]) == ("same", [])
+        assert outcome(client, path, broker.url, "0-10", fields=to)["state"] == "same"
+        [(_, properties, body), (_, as_it_was, other)] = [channel.basic_get(queue, auto_ack=True) for _ in range(2)]
+        assert (properties.headers["by"], body) == ("bob", b"changed")
+        assert as_it_was.message_id == properties.message_id
+        assert (len(other), "by" in (as_it_was.headers or {})) == (client.get(path).json()["size"], False)
+        nowhere = outcome(client, path, broker.url, "0-10", fields={"exchange": "", "routing_key": "nowhere"})
+        assert nowhere["state"] == "different"
+        assert nowhere["differences"][-1]["changes"][0]["after"] == "message.reject"
+    plain = dashboard("confirms")
+    refused = plain.post(path_of(plain), json={"to": broker.url, "protocol": "0-10"})
+    assert (refused.status_code, "not of AMQP 0-10" in refused.json()["detail"]) == (409, True)
 
 
 def test_what_cannot_be_sent_is_refused(dashboard: Dashboard) -> None:

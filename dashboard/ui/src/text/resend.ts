@@ -10,6 +10,8 @@ export interface Publish {
   size: number
   kept: number
   vhost: string
+  /** That of the message, which can be sent as one of 0-9-1, too. */
+  protocol: '0-9-1' | '0-10'
 }
 
 /** Only what was changed. Throws where the properties are not a JSON object. */
