@@ -9,6 +9,7 @@ const before: Publish = {
   size: 3,
   kept: 3,
   vhost: '/',
+  protocol: '0-9-1',
 }
 const properties = JSON.stringify(before.properties)
 
