@@ -9,7 +9,7 @@ set -euo pipefail
 PYTHON=${PYTHON:-python3}
 PATH=$PATH:/usr/local/sbin:/usr/sbin:/sbin # where Debian keeps servers, and a user's PATH does not look
 [ $# -gt 0 ] || set -- rabbitmq-server haproxy tshark jq amqp-specs gcc libc6-dev python3-dev amqp-tools prometheus \
-    chromium-headless-shell iproute2 openjdk-17-jdk-headless
+    chromium-headless-shell python3-qpid-proton iproute2 openjdk-17-jdk-headless
 
 is_there() {
     case $1 in
@@ -20,6 +20,7 @@ is_there() {
     openjdk-*-jdk-headless) command -v javac ;;
     openjdk-*-jre-headless) test -x "${JAVA_HOME:-}/bin/java" || command -v java ;;
     python3-dev) "$PYTHON" -c 'import os, sysconfig; os.stat(sysconfig.get_path("include") + "/Python.h")' ;;
+    python3-qpid-proton) /usr/bin/python3 -c 'import proton' ;;
     python3-venv) "$PYTHON" -c 'import ensurepip' ;;
     *) command -v "$1" ;;
     esac &>/dev/null

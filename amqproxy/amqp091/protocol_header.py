@@ -18,6 +18,13 @@ With 0-8 clients it really uses 0-8: other numbers and arguments in frames of th
 DECODED = frozenset({NAME, "0-10"})
 """Protocols, as named by `recognise`, whose frames are decoded."""
 
+OPAQUE = frozenset({"0-8", "0-9-1 (Qpid)", "1.0", "1.0 (TLS)", "1.0 (SASL)"})
+"""Protocols, as named by `recognise`, that are not decoded, and may be relayed unread.
+
+After the first two headers RabbitMQ speaks 0-8. Its frames look like those of 0-9-1, but connection.close has
+another index and channel.open-ok no field, among other differences.
+"""
+
 _FRAME_TYPES = frozenset((1, 2, 3, 8))
 
 _VERSIONS = {

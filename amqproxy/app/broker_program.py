@@ -92,7 +92,7 @@ async def run_broker(config: Config, printed: PrintSettings | None = None) -> No
             time=time.time,
             statistics=Statistics(metrics.registry, lambda: (lag.last, lag.most), started=started, time=time.time),
             recording=RecordingControl(watchers.recorder, config.record, recorded_by_broker),
-            listen=[address_of(listener) for listener, _ in listeners],
+            listen=[address_of(each.listener) for each in listeners],
         )
         signals = stack.enter_context(trio.open_signal_receiver(*ENDING))
         announce(listeners, data=own.data)

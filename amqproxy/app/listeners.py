@@ -17,10 +17,10 @@ from amqproxy.broker.storage.data_directory import StoreError
 from amqproxy.configuration.config import BrokerConfig, ListenerConfig, join_address
 from amqproxy.process.log import logger
 from amqproxy.process.systemd import Systemd
-from amqproxy.proxy.listener import listen
+from amqproxy.proxy.listener import OpenListener, listen
 from amqproxy.sockets.tls import server_context
 
-Listeners = list[tuple[trio.SocketListener, ssl.SSLContext | None]]
+Listeners = list[OpenListener]
 
 
 @asynccontextmanager
@@ -40,7 +40,7 @@ async def open_listeners(listeners: Iterable[ListenerConfig], systemd: Systemd) 
                 raise AddressUnavailable.because(f"listen on {listener.address}", error) from None
             for each in opened:
                 await stack.enter_async_context(each)
-                found.append((each, context))
+                found.append(OpenListener(each, context, listener.unread))
         yield found
 
 
@@ -52,15 +52,15 @@ async def open_broker(config: BrokerConfig, systemd: Systemd) -> AsyncIterator[t
             server = await stack.enter_async_context(configured(config, __version__))
         except StoreError as error:
             raise AddressUnavailable(str(error)) from None
-        for opened, context in listeners:
-            server.listen(opened, context)
+        for opened in listeners:
+            server.listen(opened.listener, opened.tls)
         yield server, listeners
 
 
 def announce(listeners: Listeners, **fields: Any) -> None:
     """Log the listening addresses; from this moment on, signals drain."""
-    for listener, context in listeners:
-        logger().info("listening", address=address_of(listener), tls=context is not None, **fields)
+    for each in listeners:
+        logger().info("listening", address=address_of(each.listener), tls=each.tls is not None, **fields)
 
 
 def address_of(listener: trio.SocketListener) -> str:
@@ -69,4 +69,4 @@ def address_of(listener: trio.SocketListener) -> str:
 
 def contexts_of(listeners: Listeners) -> list[ssl.SSLContext]:
     """Return the TLS contexts of the listeners, whose certificates can be reloaded."""
-    return [context for _, context in listeners if context is not None]
+    return [each.tls for each in listeners if each.tls is not None]

@@ -128,7 +128,7 @@ async def run(
             ),
             rules=rule_control,
             recording=RecordingControl(watchers.recorder, config.record),
-            listen=[address_of(listener) for listener, _ in listeners],
+            listen=[address_of(each.listener) for each in listeners],
             broker=BrokerControl(broker.broker, lambda: _is_redacting(server)) if broker else None,
         )
         async with trio.open_nursery() as nursery:

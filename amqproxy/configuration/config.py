@@ -6,7 +6,7 @@ import ast
 import inspect
 import sys
 from ipaddress import ip_address
-from typing import Annotated, Any, Literal, TypeVar
+from typing import Annotated, Any, Literal, TypeAlias, TypeVar
 from urllib.parse import urlsplit
 
 import msgspec
@@ -126,6 +126,10 @@ class ClientTLS(Strict, frozen=True):
 TLS = TypeVar("TLS", ServerTLS, ClientTLS)
 
 
+Unread: TypeAlias = Literal["pass", "refuse"] | None
+"""Whether clients of protocols that are not decoded pass; `None`: unless rules decide about clients."""
+
+
 class ListenerConfig(Strict, frozen=True):
     """A listener for clients."""
 
@@ -134,6 +138,10 @@ class ListenerConfig(Strict, frozen=True):
     passed by systemd: its FileDescriptorName, or its number.
     """
     tls: ServerTLS | None = None
+    unread: Unread = None
+    """Whether clients of protocols that the proxy does not decode, such as AMQP 1.0, pass unread, or are refused. By
+    default they pass, unless there are rules that decide about clients, which they would evade.
+    """
 
     @property
     def passed_name(self) -> str | None:

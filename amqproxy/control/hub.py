@@ -59,11 +59,6 @@ class Hub:
             self._apply(self if added else self._own)
 
     @property
-    def requires_decoding(self) -> bool:
-        """Whether the proxy's own tap requires decoding; added taps never have clients refused."""
-        return self._own is not None and self._own.requires_decoding
-
-    @property
     def may_miss_frames(self) -> bool:
         """Whether all taps may miss frames; never with the proxy's own tap."""
         return self._own is None and all(tap.may_miss_frames for tap in self._added)
@@ -93,6 +88,9 @@ class Hub:
             except Exception as failure:  # a context for each chunk would cost more than what it contains
                 with self._containing(tap):
                     raise failure
+
+    def saw_bytes(self, session: TappedSession, sender: Peer, protocol: str, data: bytes) -> None:
+        self._show(session, lambda tap: tap.saw_bytes(session, sender, protocol, data))
 
     def saw_gap(self, session: TappedSession, frames: int) -> None:
         self._show(session, lambda tap: tap.saw_gap(session, frames))

@@ -31,7 +31,7 @@ def connection_entry(session: Session) -> Entry:
         "session": session.number,
         "connection": session.name,
         "connected_at": session.connected_at,
-        "protocol": NAME,
+        "protocol": session.unread_protocol or NAME,
         "state": "paused" if session.is_paused else session.state,
         "user": shown_text(client.user),
         "vhost": shown_text(client.vhost),

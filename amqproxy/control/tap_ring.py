@@ -103,7 +103,6 @@ class TapRing:
     contiguous, and the rest costs next to nothing.
     """
 
-    requires_decoding = False
     may_miss_frames = True
 
     def __init__(self, memory: int, clock: Callable[[], int] = time.time_ns, *, may_close: bool = False) -> None:
@@ -186,6 +185,9 @@ class TapRing:
             self._count(session, sender, chunk, note)
         else:
             self._add(session, sender, chunk.unmade(), note, None, cost)
+
+    def saw_bytes(self, session: TappedSession, sender: Peer, protocol: str, data: bytes) -> None:
+        pass
 
     def saw_gap(self, session: TappedSession, frames: int) -> None:
         self._add(session, CLIENT, (), NOTHING, frames, ENTRY_COST)

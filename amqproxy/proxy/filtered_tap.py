@@ -29,7 +29,6 @@ class FilteredTap:
     controls of other protocols are shown, too.
     """
 
-    requires_decoding = True
     may_miss_frames = False
 
     def __init__(
@@ -74,6 +73,9 @@ class FilteredTap:
         passed, ids = found.passing(sender, list(chunk), chunk.command_ids, now, note.tags, self._keeps_frame)
         if passed:
             self._tap.saw_frames(session, sender, chunk.chosen(passed, ids), note)
+
+    def saw_bytes(self, session: TappedSession, sender: Peer, protocol: str, data: bytes) -> None:
+        pass
 
     def saw_gap(self, session: TappedSession, frames: int) -> None:
         self._filters.pop(session, None)  # the rest of incomplete messages may be missing

@@ -5,13 +5,14 @@ from __future__ import annotations
 import math
 import ssl
 from collections import deque
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Sequence
 from contextlib import ExitStack
 from itertools import count
+from typing import NamedTuple
 
 import trio
 
-from amqproxy.configuration.config import Limits, join_address, split_address
+from amqproxy.configuration.config import Limits, Unread, join_address, split_address
 from amqproxy.process.log import logger
 from amqproxy.process.supervision import contained, kept_up, supervised
 from amqproxy.proxy import watchdog
@@ -52,6 +53,14 @@ CLOSE_RESERVE = 1.0
 
 CLOSE_TURNS = 3
 """Turns of the loop reserved for the closes: if turns are long, more time is reserved, up to half of the timeout."""
+
+
+class OpenListener(NamedTuple):
+    """A listening socket, the TLS context of its clients, and whether clients of undecoded protocols pass."""
+
+    listener: trio.SocketListener
+    tls: ssl.SSLContext | None = None
+    unread: Unread = None
 
 
 class ProxyServer:
@@ -147,9 +156,7 @@ class ProxyServer:
     async def _for_each(self, do: Callable[[Session], None], by: float = math.inf) -> None:
         await for_each(self.sessions, do, SESSIONS_A_TURN, by)
 
-    async def serve(
-        self, listeners: list[tuple[trio.SocketListener, ssl.SSLContext | None]], drain: trio.Event
-    ) -> None:
+    async def serve(self, listeners: Sequence[OpenListener], drain: trio.Event) -> None:
         """Accept clients until `drain` is set; then end every session cleanly, and return."""
         async with trio.open_nursery() as self._nursery:
             nursery = self._nursery
@@ -161,14 +168,14 @@ class ProxyServer:
                 nursery.start_soon(kept_up, "pumps not served", self._pumps.run)
             try:
                 async with trio.open_nursery() as accepting:
-                    for listener, context in listeners:
-                        accepting.start_soon(self._accept, listener, context, nursery)
+                    for each in listeners:
+                        accepting.start_soon(self._accept, each, nursery)
                     await drain.wait()
                     end = trio.current_time() + self._limits.drain_timeout
                     accepting.cancel_scope.cancel()
-                for listener, _ in listeners:
+                for each in listeners:
                     with contained("cannot close a listener"):
-                        await listener.aclose()
+                        await each.listener.aclose()
                 with contained("not drained"):
                     await self._drain(end)
                 with contained("rules not reported"):
@@ -229,30 +236,26 @@ class ProxyServer:
             self._is_empty = trio.Event()
             await self._is_empty.wait()
 
-    async def _accept(
-        self, listener: trio.SocketListener, context: ssl.SSLContext | None, nursery: trio.Nursery
-    ) -> None:
+    async def _accept(self, opened: OpenListener, nursery: trio.Nursery) -> None:
         while True:
             is_accepted = False
             with contained("cannot accept"):
-                is_accepted = await self._accept_one(listener, context, nursery)
+                is_accepted = await self._accept_one(opened, nursery)
             if not is_accepted:
                 self._metrics.refused.labels("resources").inc()
                 await trio.sleep(BREATHER)
 
-    async def _accept_one(
-        self, listener: trio.SocketListener, context: ssl.SSLContext | None, nursery: trio.Nursery
-    ) -> bool:
+    async def _accept_one(self, opened: OpenListener, nursery: trio.Nursery) -> bool:
         """Accept the next client, and serve it; return false if the system has no resources for it."""
         try:
-            stream = await listener.accept()
+            stream = await opened.listener.accept()
         except OSError as error:
             self._log.error("cannot accept", reason=error.strerror)
             return False
         session = None
         try:
             if len(self.sessions) < self._limits.connections:
-                session = self._admit(stream, context)
+                session = self._admit(stream, opened)
             else:
                 self._metrics.refused.labels("limit").inc()
                 self._log.warning("connection refused", reason=f"limits.connections is {self._limits.connections}")
@@ -263,7 +266,7 @@ class ProxyServer:
             nursery.start_soon(supervised, "session failed", self._serve, session)
         return True
 
-    def _admit(self, stream: trio.SocketStream, context: ssl.SSLContext | None) -> Session | None:
+    def _admit(self, stream: trio.SocketStream, opened: OpenListener) -> Session | None:
         """Create and count a session for a client; return `None` if the client is gone already."""
         try:
             remote, local = stream.socket.getpeername(), stream.socket.getsockname()
@@ -275,11 +278,11 @@ class ProxyServer:
             dial = dial.on_behalf_of(remote[:2], local[:2])
         with ExitStack() as stack:
             transport: Transport
-            if context is None:
+            if opened.tls is None:
                 sock = stack.enter_context(plain_socket(stream))
                 transport = SocketTransport(sock)
             else:
-                transport = StreamTransport(trio.SSLStream(stream, context, server_side=True))
+                transport = StreamTransport(trio.SSLStream(stream, opened.tls, server_side=True))
             number = next(self._numbers)
             client = Client(
                 session=number,
@@ -297,6 +300,7 @@ class ProxyServer:
                 DIALECTS,
                 self._tap,
                 rules=self.rules,
+                unread=opened.unread,
                 client=client,
                 on_hold=self._noting_hold,
                 resume=self._resuming,

@@ -9,6 +9,7 @@ from amqproxy.amqp010 import protocol_header as amqp010_header
 from amqproxy.amqp091 import protocol_header as amqp091_header
 from amqproxy.amqp091.errors import ProtocolError
 from amqproxy.amqp091.frame import OVERHEAD, Frame, count_frames
+from amqproxy.amqp091.protocol_header import OPAQUE
 from amqproxy.capture.amqp010 import frame_cuts as amqp010_cuts
 from amqproxy.capture.amqp010 import secrets as amqp010_secrets
 from amqproxy.capture.amqp091 import frame_cuts as amqp091_cuts
@@ -56,6 +57,18 @@ AMQP091 = Dialect(
     _amqp091_name,
     is_cut_in_groups=True,
 )
+
+
+def _unread_segments(data: bytes, most: int, body: int) -> Cuts:
+    """Return packets of `most` bytes; with a limit of the recorded body, as much of each is kept."""
+    ends = [min(start + most, len(data)) for start in range(0, len(data), most)]
+    starts = range(0, len(data), most)
+    return [(start, end if body < 0 else min(end, start + body), end) for start, end in zip(starts, ends, strict=True)]
+
+
+UNREAD = Dialect("", lambda data: data, lambda data: b"*" * len(data), _unread_segments, bool)
+"""Bytes of a protocol that is not decoded, whose login is masked already."""
+
 DIALECTS = {
     AMQP091.name: AMQP091,
     amqp010_header.NAME: Dialect(
@@ -69,5 +82,7 @@ DIALECTS = {
 
 
 def dialect_of(protocol: str | None) -> Dialect:
-    """Return the dialect of a protocol; bytes of unknown protocols are recorded as 0-9-1."""
+    """Return the dialect of a protocol; bytes that are not of AMQP are recorded as 0-9-1."""
+    if protocol in OPAQUE:
+        return UNREAD
     return DIALECTS.get(protocol or "", AMQP091)

@@ -46,7 +46,6 @@ class RecorderTap:
     `count_dropped` with the number of frames that are not recorded.
     """
 
-    requires_decoding = False
     may_miss_frames = False
 
     def __init__(
@@ -121,6 +120,12 @@ class RecorderTap:
             self._connect_upstream(session, seen)
         for leg in _LEGS_OF[note.leg]:
             seen.lose(sender, leg, frames, size)
+
+    def saw_bytes(self, session: TappedSession, sender: Peer, protocol: str, data: bytes) -> None:
+        seen = self._seen(session, protocol)
+        if seen.header:
+            self._connect_upstream(session, seen)
+        self._add(seen, sender, data, NOTHING)
 
     def saw_gap(self, session: TappedSession, frames: int) -> None:
         seen = self._seen(session)

@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-import ssl
 from collections.abc import AsyncIterator, Sequence
 from contextlib import asynccontextmanager
 
 import trio
 
 from amqproxy.configuration.config import Limits
-from amqproxy.proxy.listener import ProxyServer
+from amqproxy.proxy.listener import OpenListener, ProxyServer
 from amqproxy.replay.replayer import Dial
 from amqproxy.rules.engine.evaluator import RuleSet
 from amqproxy.rules.rule import Rule
@@ -31,8 +30,7 @@ async def rules_between(dial: Dial, rules: Sequence[Rule], limits: Limits, upstr
 
     try:
         async with trio.open_nursery() as nursery:
-            accepting: list[tuple[trio.SocketListener, ssl.SSLContext | None]] = [(each, None) for each in listeners]
-            nursery.start_soon(server.serve, accepting, trio.Event())
+            nursery.start_soon(server.serve, [OpenListener(each) for each in listeners], trio.Event())
             yield through
             nursery.cancel_scope.cancel()
     finally:

@@ -101,6 +101,13 @@ class Rule(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True
         return False
 
     @property
+    def may_be_bypassed(self) -> bool:
+        """Whether clients whose protocol is not decoded, such as AMQP 1.0, may pass without the rule: true for rules
+        that only observe, and for faults and holds, which are for debugging.
+        """
+        return self.fails_open
+
+    @property
     def sees_redacted(self) -> bool:
         """Whether it shows people the command and the client, which it then receives redacted."""
         return False

@@ -28,7 +28,6 @@ class FrameTap:
     `clock` returns the time at which the frames shown have passed, in nanoseconds since 1970.
     """
 
-    requires_decoding = True
     may_miss_frames = False
     joins = 0
 
@@ -53,6 +52,9 @@ class FrameTap:
                 break  # the other records are not even made
             queue.add(next(records), cost)
         queue.wake()
+
+    def saw_bytes(self, session: TappedSession, sender: Peer, protocol: str, data: bytes) -> None:
+        pass
 
     def saw_gap(self, session: TappedSession, frames: int) -> None:
         self._queue.drop(frames)

@@ -19,6 +19,7 @@ from prometheus_client.utils import floatToGoString
 
 from amqproxy import __version__
 from amqproxy.amqp091.errors import BY_CODE
+from amqproxy.amqp091.protocol_header import OPAQUE
 from amqproxy.compiled import _pure
 from amqproxy.peer import Peer
 from amqproxy.taps.dialects import TALLIES
@@ -81,6 +82,15 @@ class Metrics:
         self.pump_returns = Counter(
             "amqproxy_pump_returns", "Connections that pumps have given back, by why.", ["reason"], registry=new
         )
+        self.unread = Counter(
+            "amqproxy_unread_connections",
+            "Connections relayed without being decoded, by their protocol.",
+            ["protocol"],
+            registry=new,
+        )
+        self.unread_bytes = Counter(
+            "amqproxy_unread_bytes", "Bytes relayed without being decoded, by sender.", ["sender"], registry=new
+        )
         self.channels = Gauge("amqproxy_channels", "Channels that are open.", registry=new)
         self.channels_opened = Counter("amqproxy_channels_opened", "Channels opened.", registry=new)
         self.channel_closes = Counter(
@@ -134,6 +144,10 @@ class Metrics:
         # Exported from the start, at 0: Prometheus does not see a counter rise to its first value.
         for reason in REFUSALS:
             self.refused.labels(reason)
+        for protocol in sorted(OPAQUE):
+            self.unread.labels(protocol)
+        for peer in Peer:
+            self.unread_bytes.labels(str(peer))
         for reason in PUMP_RETURNS:
             self.pump_returns.labels(reason)
         for reason in UPSTREAM_FAILURES:

@@ -166,7 +166,6 @@ class ObjectTap:
     A session whose trace fails is no longer counted, without an effect on others: `contain` is `supervision.contained`.
     """
 
-    requires_decoding = False
     may_miss_frames = False
     joins = 0
 
@@ -189,6 +188,9 @@ class ObjectTap:
                 session,
                 lambda observed: observed.count(observed.trace.feed_noted(sender, frames, time.time_ns(), note)),
             )
+
+    def saw_bytes(self, session: TappedSession, sender: Peer, protocol: str, data: bytes) -> None:
+        pass
 
     def saw_gap(self, session: TappedSession, frames: int) -> None:
         self._take(session, lambda observed: observed.count(observed.trace.gap(CLIENT, time.time_ns(), "not shown")))

@@ -39,10 +39,6 @@ class Tap(Protocol):
     """Observer of the frames that a session relays, called after rules and before forwarding. Must not block."""
 
     @property
-    def requires_decoding(self) -> bool:
-        """Whether a client whose protocol is not decoded must be refused rather than relayed unseen."""
-
-    @property
     def may_miss_frames(self) -> bool:
         """Whether frames may be withheld from the tap if showing them takes too much time."""
 
@@ -59,6 +55,9 @@ class Tap(Protocol):
         Frames that were read together come as a `FrameChunk`, which is valid during this call only: a tap that keeps it
         must keep the result of `unmade`. `dialects.chunk_of` makes a chunk of frames that come one by one.
         """
+
+    def saw_bytes(self, session: TappedSession, sender: Peer, protocol: str, data: bytes) -> None:
+        """Take bytes behind the protocol header of a protocol that is not decoded, without the secrets of its login."""
 
     def saw_gap(self, session: TappedSession, frames: int) -> None:
         """Note that `frames` frames of both peers were withheld, since showing them would have taken too much time."""

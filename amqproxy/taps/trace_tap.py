@@ -30,7 +30,6 @@ class TraceTap:
     shown have passed, in nanoseconds since 1970.
     """
 
-    requires_decoding = True
     may_miss_frames = False
     joins = 0
 
@@ -80,6 +79,9 @@ class TraceTap:
                 process_inspector=self._process_inspector,
             )
         return observer
+
+    def saw_bytes(self, session: TappedSession, sender: Peer, protocol: str, data: bytes) -> None:
+        pass
 
     def saw_gap(self, session: TappedSession, frames: int) -> None:
         self._queue.drop(1)

@@ -56,7 +56,6 @@ class SpanTap:
     others.
     """
 
-    requires_decoding = False
     may_miss_frames = False
     joins = 0
 
@@ -86,6 +85,9 @@ class SpanTap:
     def saw_frames(self, session: TappedSession, sender: Peer, frames: Sequence[Any], note: Note = NOTHING) -> None:
         if note.leg != "upstream":
             self._take(session, lambda traced: traced.feed(sender, frames, note))
+
+    def saw_bytes(self, session: TappedSession, sender: Peer, protocol: str, data: bytes) -> None:
+        pass
 
     def saw_gap(self, session: TappedSession, frames: int) -> None:
         self._take(session, lambda traced: traced.gap(CLIENT, "not shown"))

@@ -19,7 +19,7 @@ from amqproxy.configuration.config import Limits, RecordConfig, UpstreamConfig, 
 from amqproxy.control.hub import Hub
 from amqproxy.process.supervision import kept_up, supervised
 from amqproxy.process.trio_thread import TrioThread
-from amqproxy.proxy.listener import ProxyServer, listen
+from amqproxy.proxy.listener import OpenListener, ProxyServer, listen
 from amqproxy.proxy.mirroring.mirrors import Mirrors
 from amqproxy.proxy.upstream import Dialer
 from amqproxy.recording.recorder import Recorder
@@ -285,7 +285,7 @@ class LocalProxy:
             async with trio.open_nursery() as nursery:
                 await nursery.start(mirrors.run)
                 nursery.start_soon(kept_up, "recording not watched", files.run)
-                accepted = [(each, None) for each in listeners]
+                accepted = [OpenListener(each) for each in listeners]
                 nursery.start_soon(supervised, "proxy failed", server.serve, accepted, trio.Event())
                 yield server, recorder
                 nursery.cancel_scope.cancel()

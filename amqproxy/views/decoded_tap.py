@@ -32,7 +32,6 @@ class DecodedTap:
     returns the time of a callback in nanoseconds since 1970.
     """
 
-    requires_decoding = True
     may_miss_frames = False
     joins = 0
 
@@ -59,6 +58,9 @@ class DecodedTap:
         passed = decoded_frames(self._clock(), session.number, session.name, sender, chunk, note)
         self._take(passed, PASSED_COST + chunk.memory(FRAME_COST, DECODED_FACTOR), len(chunk))
         self._wake()
+
+    def saw_bytes(self, session: TappedSession, sender: Peer, protocol: str, data: bytes) -> None:
+        pass
 
     def saw_gap(self, session: TappedSession, frames: int) -> None:
         self._lose(frames)

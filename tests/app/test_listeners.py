@@ -14,7 +14,7 @@ ANYWHERE = ListenerConfig(address="127.0.0.1:0")
 
 async def test_each_has_an_address_of_its_own() -> None:
     async with open_listeners((ANYWHERE, ANYWHERE), Systemd()) as listeners:
-        addresses = [address_of(listener) for listener, _ in listeners]
+        addresses = [address_of(each.listener) for each in listeners]
         assert len(set(addresses)) == 2
         assert contexts_of(listeners) == []
     for address in addresses:

@@ -76,13 +76,6 @@ def test_a_tap_that_fails_is_shown_no_more_and_no_other_notices() -> None:
     assert [each["event"] for each in log if each["log_level"] == "error"] == ["tap failed"]
 
 
-def test_only_the_proxys_own_tap_may_refuse_what_is_not_decoded() -> None:
-    for own, requires_decoding in ((None, False), (Audience(), True)):
-        hub = Hub(own, lambda tap: None)
-        hub.add(Audience())
-        assert hub.requires_decoding is requires_decoding
-
-
 def test_where_the_proxys_own_fails_in_a_session_that_is_lost_for_it_and_for_no_other() -> None:
     own, added = Failing(), Audience()
     hub = Hub(own, lambda tap: None)

@@ -2,6 +2,7 @@
 
 from amqproxy.amqp010.tally import KINDS as AMQP010_KINDS
 from amqproxy.amqp091.errors import BY_CODE
+from amqproxy.amqp091.protocol_header import OPAQUE
 from amqproxy.amqp091.tally import KINDS
 from amqproxy.amqp091.transitions import REPLIES, Peer
 from amqproxy.proxy.mirroring.mirror_drops import DropReason
@@ -48,6 +49,8 @@ def test_the_most_series_are_those_of_the_code() -> None:
         "amqproxy_channel_closes_total": len(Peer) * codes,
         "amqproxy_protocol_errors_total": len(Peer) * len(BY_CODE),
         "amqproxy_connections_refused_total": len(REFUSALS),
+        "amqproxy_unread_connections_total": len(OPAQUE),
+        "amqproxy_unread_bytes_total": len(Peer),
         "amqproxy_pump_returns_total": len(PUMP_RETURNS),
         "amqproxy_upstream_failures_total": len(UPSTREAM_FAILURES),
         "amqproxy_copies_dropped_total": len(DropReason),

@@ -15,7 +15,6 @@ from amqproxy.taps.trace.snapshot import ConnectionSnapshot
 class Audience:
     """Keeps one line per frame, protocol header and violation."""
 
-    requires_decoding = True
     may_miss_frames = False
     joins = 0
 
@@ -38,6 +37,9 @@ class Audience:
 
     def saw_end(self, session: TappedSession, reason: str) -> None:
         pass
+
+    def saw_bytes(self, session: TappedSession, sender: Peer, protocol: str, data: bytes) -> None:
+        self.seen.append(f"{sender} {protocol} {data!r}")
 
     def saw_gap(self, session: TappedSession, frames: int) -> None:
         self.seen.append(f"{frames} frames not shown")

@@ -20,7 +20,7 @@ from itertools import pairwise
 import trio
 from trio.testing import wait_all_tasks_blocked
 
-from amqproxy.configuration.config import Limits
+from amqproxy.configuration.config import Limits, Unread
 from amqproxy.proxy.dialects import DIALECTS
 from amqproxy.proxy.memory_budget import MemoryBudget
 from amqproxy.proxy.session.session import Session
@@ -162,6 +162,7 @@ class Stage:
         tcp: bool = False,
         transport: Callable[[socket.socket], Transport] = SocketTransport,
         rules: RuleSet | None = None,
+        unread: Unread = None,
         memory: MemoryBudget | None = None,
         topology: ObservedTopology | None = None,
         tap_budget: TapBudget | None = None,
@@ -200,6 +201,7 @@ class Stage:
             DIALECTS,
             tap,
             rules=rules or standing_rules,
+            unread=unread,
             resume=lambda session: self._resumed.set(),
         )
         self._resumed = trio.Event()
@@ -292,6 +294,7 @@ async def staged(
     tcp: bool = False,
     transport: Callable[[socket.socket], Transport] = SocketTransport,
     rules: RuleSet | None = None,
+    unread: Unread = None,
     memory: MemoryBudget | None = None,
     topology: ObservedTopology | None = None,
     tap_budget: TapBudget | None = None,
@@ -302,7 +305,7 @@ async def staged(
 
     However it ends, nothing may be left of it. It may share `pumps` with others; else it has its own.
     """
-    stage = Stage(limits, tap, dial, tcp, transport, rules, memory, topology, tap_budget, brake, pumps)
+    stage = Stage(limits, tap, dial, tcp, transport, rules, unread, memory, topology, tap_budget, brake, pumps)
     try:
         async with trio.open_nursery() as nursery:
             nursery.start_soon(stage.run)

@@ -16,7 +16,7 @@ from trio.testing import MockClock, assert_no_checkpoints, wait_all_tasks_blocke
 from amqproxy.configuration.config import Limits
 from amqproxy.proxy import listener as listener_module
 from amqproxy.proxy.amqp091.traffic import Amqp091Traffic
-from amqproxy.proxy.listener import ProxyServer, listen
+from amqproxy.proxy.listener import OpenListener, ProxyServer, listen
 from amqproxy.proxy.session.session import Session
 from amqproxy.proxy.session.session_report import SessionReport
 from amqproxy.proxy.sessions import for_each
@@ -54,7 +54,7 @@ class House:
         self.port = listeners[0].socket.getsockname()[1]
         task_status.started()
         try:
-            await self.server.serve([(each, None) for each in listeners], self.drain)
+            await self.server.serve([OpenListener(each) for each in listeners], self.drain)
         finally:
             for each in listeners:
                 await trio.aclose_forcefully(each)

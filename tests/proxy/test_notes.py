@@ -43,7 +43,6 @@ ON_PUBLISH = 'match.method = "basic.publish"\n'
 class Recorder:
     """A tap that makes records."""
 
-    requires_decoding = True
     may_miss_frames = False
     joins = 0
 
@@ -62,6 +61,9 @@ class Recorder:
         pass
 
     def saw_end(self, session: TappedSession, reason: str) -> None:
+        pass
+
+    def saw_bytes(self, session: TappedSession, sender: Peer, protocol: str, data: bytes) -> None:
         pass
 
     def saw_gap(self, session: TappedSession, frames: int) -> None:

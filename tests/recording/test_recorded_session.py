@@ -74,7 +74,6 @@ match.method = "basic.ack"
 class Both:
     """Shows what passes to a tap that makes records and to one that makes entries, as of the same moment."""
 
-    requires_decoding = False
     may_miss_frames = False
     joins = 0
 

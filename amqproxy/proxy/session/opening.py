@@ -8,19 +8,12 @@ from typing import NamedTuple
 import msgspec
 import trio
 
-from amqproxy.amqp091.protocol_header import HEADER, NAME, recognise
+from amqproxy.amqp091.protocol_header import HEADER, NAME, OPAQUE, recognise
 from amqproxy.proxy.session.session_report import SessionEnd
 from amqproxy.rules.context import Client
 from amqproxy.sockets.transport import StreamTransport, Transport, TransportBroken
 
 HEADER_SIZE = len(HEADER)
-
-OPAQUE = frozenset({"0-8", "0-9-1 (Qpid)", "1.0", "1.0 (TLS)", "1.0 (SASL)"})
-"""Protocols, as `recognise` names them, that are relayed without being decoded.
-
-After the first two headers RabbitMQ speaks 0-8. Its frames look like those of 0-9-1, but connection.close has
-another index and channel.open-ok no field, among other differences.
-"""
 
 
 class Opening(NamedTuple):
@@ -39,13 +32,16 @@ class Opening(NamedTuple):
         """Whether the protocol is one that is relayed without being decoded."""
         return self.protocol in OPAQUE
 
-    def refusal(self, *, is_decoded: bool, has_rules: bool, is_seen: bool) -> SessionEnd | None:
-        """Return why the client is not served, or `None` if it is. `is_seen`: taps need its frames decoded."""
-        if is_decoded or (self.is_opaque and not has_rules and not is_seen):
+    def refusal(self, *, is_decoded: bool, unread_refusal: str) -> SessionEnd | None:
+        """Return why the client is not served, or `None` if it is.
+
+        `unread_refusal` is why clients of protocols that are not decoded are refused, "" if they pass.
+        """
+        if is_decoded or (self.is_opaque and not unread_refusal):
             return None
         why = ""
         if self.is_opaque:
-            why = ", which the proxy does not decode, as rules or records require"
+            why = f", which the proxy does not decode: {unread_refusal}"
         elif self.protocol == "PROXY protocol":
             why = ": no listener takes it, so that the balancer in front must not send it"
         return SessionEnd("proxy", 0, f"the client speaks {self.protocol}, not AMQP {NAME}{why}")

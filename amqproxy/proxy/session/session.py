@@ -15,10 +15,12 @@ from contextlib import AbstractContextManager
 import trio
 
 from amqproxy.amqp091.protocol_header import HEADER
+from amqproxy.configuration.config import Unread
 from amqproxy.peer import CLIENT, SERVER, Peer
 from amqproxy.process.supervision import contained, report
 from amqproxy.proxy.session.closing import FAILURE, SHUTDOWN
 from amqproxy.proxy.session.farewell import DrainStart, drain_start
+from amqproxy.proxy.session.login_mask import LoginMask
 from amqproxy.proxy.session.opening import Opening, receive_opening, turn_away, with_tls
 from amqproxy.proxy.session.ownership import Handover
 from amqproxy.proxy.session.parked_session import ParkedSession
@@ -30,6 +32,7 @@ from amqproxy.proxy.session.session_tasks import SessionTasks
 from amqproxy.proxy.session.session_view import SessionView
 from amqproxy.proxy.session.traffic import Traffic, end_soon
 from amqproxy.proxy.session.tunnel import Tunnel
+from amqproxy.proxy.session.unread import refusal_of
 from amqproxy.proxy.upstream import Unreachable
 from amqproxy.rules.context import Client
 from amqproxy.rules.engine.evaluator import RuleSet
@@ -44,7 +47,8 @@ class Session(SessionView):
     `number` counts the sessions of this run; `name` is the addresses of both ends as the client sees them, its own
     first; `connected_at` is in seconds since 1970. `dial` connects to the broker. `dialects` are the decoded protocols,
     keyed by the names that `recognise` gives their headers. `client` is what is known of the client so far; `rules` are
-    the ones applied to it: without any, frames pass unchanged. `on_hold` is called with the number of each command
+    the ones applied to it: without any, frames pass unchanged. `unread` is the listener's choice for protocols that are
+    not decoded. `on_hold` is called with the number of each command
     that waits for an operator.
 
     While a pump has the connection, the session may be parked: `run` has returned, and its parts are reduced to the
@@ -60,6 +64,7 @@ class Session(SessionView):
         "_resume",
         "_rules",
         "_tunnel",
+        "_unread",
         "connected_at",
         "is_over",
     )
@@ -75,6 +80,7 @@ class Session(SessionView):
         tap: Tap | None = None,
         *,
         rules: RuleSet | None = None,
+        unread: Unread = None,
         client: Client | None = None,
         on_hold: Callable[[Session, int], None] = lambda session, number: None,
         resume: Callable[[Session], None] | None = None,
@@ -85,11 +91,17 @@ class Session(SessionView):
         self._dialects = dialects
         self._dial: Callable[[], Awaitable[Transport]] | None = dial
         self._rules = rules
+        self._unread = unread
         self._on_hold = on_hold
         self._resume = resume
         self._kept_parts = SessionParts(services, number, name, transport, client or Client(session=number), tap)
         self._tunnel: Tunnel | None = None
         self._is_beating = False
+
+    @property
+    def unread_protocol(self) -> str:
+        """The protocol that is relayed without being decoded; "" if there is none."""
+        return "" if self._tunnel is None else self._tunnel.protocol
 
     # --- ownership by a pump
 
@@ -262,7 +274,19 @@ class Session(SessionView):
     async def _serve_unread(self, upstream: Transport, opening: Opening) -> None:
         """Relay a protocol that is not decoded."""
         self._scope.deadline = math.inf
-        self._tunnel = Tunnel(self.client_transport, upstream, self._limits.close_timeout)
+        report, protocol = self._report, opening.protocol
+        login = LoginMask(protocol)
+        shown = len(opening.header)
+
+        def watch(sender: Peer, data: bytes) -> None:
+            nonlocal shown
+            self._metrics.unread_bytes.labels(str(sender)).inc(len(data))
+            if sender is CLIENT:
+                data, shown = login.feed(data[shown:]), 0
+            report.note_bytes(sender, protocol, data)
+
+        self._metrics.unread.labels(protocol).inc()
+        self._tunnel = Tunnel(protocol, self.client_transport, upstream, self._limits.close_timeout, watch)
         self._report.log("info", f"{opening.protocol} passes without being read")
         self._nursery = SessionTasks()
         try:
@@ -289,12 +313,8 @@ class Session(SessionView):
 
     async def _is_served(self, opening: Opening) -> bool:
         """Return whether a client of this protocol is served, after turning it away if not."""
-        has_rules = self._rules is not None and bool(self._rules.rules)
-        tap = self._report.tap
         refusal = opening.refusal(
-            is_decoded=opening.protocol in self._dialects,
-            has_rules=has_rules,
-            is_seen=tap is not None and tap.requires_decoding,
+            is_decoded=opening.protocol in self._dialects, unread_refusal=refusal_of(self._unread, self._rules)
         )
         if refusal is None:
             return True
@@ -315,8 +335,9 @@ class Session(SessionView):
         kept = rules.continued_from(self._rules) if self._rules is not None else set()
         self._rules = rules
         traffic = self.traffic
-        if self._tunnel is not None and rules.rules:
-            self.abort("rules cannot read 0-8")
+        if self._tunnel is not None:
+            if refusal := refusal_of(self._unread, rules):
+                self.abort(f"the proxy does not decode its protocol: {refusal}")
         elif traffic is not None:
             traffic.forget_shown()
             if rules.rules and not traffic.is_readable:

@@ -156,6 +156,12 @@ class SessionReport:
         """Show a tap frames exchanged between the proxy and one peer only."""
         self.note_frames(sender, frames, _ON_LEG[leg])
 
+    def note_bytes(self, sender: Peer, protocol: str, data: bytes) -> None:
+        """Show the tap bytes of a protocol that is not decoded."""
+        if self.tap is not None and data:
+            with self._shown_to_tap():
+                self.tap.saw_bytes(self, sender, protocol, data)
+
     def note_gap(self, frames: int) -> None:
         """Tell the tap that `frames` frames were not shown to it."""
         if self.tap is not None:

@@ -11,18 +11,23 @@ from amqproxy.sockets.transport import Transport, TransportBroken
 
 
 class Tunnel:
-    """A byte relay between a client and its upstream. `ended_by` is the peer that hung up first, and the reason."""
+    """A byte relay between a client and its upstream, which speak `protocol`.
+
+    `ended_by` is the peer that hung up first, and the reason.
+    """
 
     def __init__(
         self,
+        protocol: str,
         client: Transport,
         upstream: Transport,
         close_timeout: float,
-        watch: Callable[[Peer, bytes], None] | None = None,
+        watch: Callable[[Peer, bytes], None],
     ) -> None:
         """`close_timeout` is how many seconds a peer has to close its half after the other has. `watch` is shown each
         chunk before it is sent.
         """
+        self.protocol = protocol
         self._client = client
         self._upstream = upstream
         self._close_timeout = close_timeout
@@ -41,8 +46,7 @@ class Tunnel:
         try:
             data = data or await source.receive()
             while data:
-                if self._watch is not None:
-                    self._watch(sender, data)
+                self._watch(sender, data)
                 await target.send(data)
                 data = await source.receive()
         except TransportBroken as error:  # of either transport: the tunnel is useless without it

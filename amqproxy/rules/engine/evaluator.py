@@ -59,6 +59,8 @@ class RuleSet:
         for rule in self.rules:
             cases += _cases(rule, len(cases), before, self._counts[rule.name])
         self.cases: tuple[CompiledRule, ...] = tuple(cases)
+        self.must_read = any(rule.mode == "enforce" and not rule.may_be_bypassed for rule in self.rules)
+        """Whether a rule decides about clients, so that it needs to read their protocol."""
         self._indexes: dict[tuple[CompiledRule, ...], RuleIndex] = {}
 
     def evaluator(self, client: Client) -> RuleEvaluator:

@@ -65,6 +65,7 @@ class Fault(Rule, Reversible, ImpairsStream, frozen=True, tag="fault"):
     per: Literal["connection", "all"] = "connection"
 
     changes_method = False
+    may_be_bypassed = True
 
     def __post_init__(self) -> None:
         methods = self.methods

@@ -37,6 +37,7 @@ class Hold(Rule, Stateful, frozen=True, tag="hold"):
 
     changes_method = False
     drops_confirms = True
+    may_be_bypassed = True
 
     def __post_init__(self) -> None:
         matched = self.matched

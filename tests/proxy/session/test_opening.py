@@ -50,40 +50,34 @@ async def test_a_client_that_goes_before_its_header(chunks: list[bytes | None], 
 
 
 @pytest.mark.parametrize(
-    ("data", "is_seen", "refused"),
+    ("data", "unread_refusal", "reason"),
     [
-        (HEADER, False, False),
-        (HEADER, True, False),
-        (b"AMQP\x01\x01\x00\x09", True, False),
-        (HEADER_0_8, False, False),
-        (HEADER_0_8, True, True),
-        (b"AMQP\x01\x01\x00\x0a", False, False),
-        (b"AMQP\x01\x01\x00\x0a", True, False),
-        (b"AMQP\x00\x01\x00\x00", False, False),
-        (b"AMQP\x03\x01\x00\x00", False, False),
-        (b"GET / HTTP/1.1", False, True),
+        (HEADER, "", None),
+        (HEADER, "no", None),
+        (b"AMQP\x01\x01\x00\x09", "no", None),
+        (HEADER_0_8, "", None),
+        (HEADER_0_8, "no", "the client speaks 0-8, not AMQP 0-9-1, which the proxy does not decode: no"),
+        (b"AMQP\x01\x01\x00\x0a", "no", None),
+        (b"AMQP\x00\x01\x00\x00", "", None),
+        (b"AMQP\x03\x01\x00\x00", "", None),
+        (
+            b"AMQP\x03\x01\x00\x00",
+            "no",
+            "the client speaks 1.0 (SASL), not AMQP 0-9-1, which the proxy does not decode: no",
+        ),
+        (b"GET / HTTP/1.1", "", "the client speaks HTTP, not AMQP 0-9-1"),
     ],
 )
-async def test_which_protocols_are_served(data: bytes, *, is_seen: bool, refused: bool) -> None:
+async def test_which_protocols_are_served(data: bytes, unread_refusal: str, reason: str | None) -> None:
     opening = await receive_opening(Chunks(data), 1.0)
     assert isinstance(opening, Opening)
-    assert (
-        opening.refusal(is_decoded=opening.protocol in DIALECTS, has_rules=False, is_seen=is_seen) is not None
-    ) == refused
+    end = opening.refusal(is_decoded=opening.protocol in DIALECTS, unread_refusal=unread_refusal)
+    assert (end.reason if end else None) == reason
 
 
 def test_a_plain_transport_shows_nothing_of_tls() -> None:
     client = Client(session=1)
     assert with_tls(client, Chunks()) is client
-
-
-@pytest.mark.parametrize(("data", "refused"), [(HEADER, False), (HEADER_0_8, True), (b"AMQP\x01\x01\x00\x0a", False)])
-async def test_which_protocols_rules_can_be_applied_to(data: bytes, *, refused: bool) -> None:
-    opening = await receive_opening(Chunks(data), 1.0)
-    assert isinstance(opening, Opening)
-    assert (
-        opening.refusal(is_decoded=opening.protocol in DIALECTS, has_rules=True, is_seen=False) is not None
-    ) == refused
 
 
 @pytest.mark.parametrize(("lines", "seconds"), [([b"more", b""], 0), ([None], 0), ([b"more"], 5)])

@@ -1,15 +1,23 @@
-"""0-8, which passes as it is where no rule or tap needs its frames."""
+"""0-8 and AMQP 1.0, which are relayed without being decoded."""
 
 import pytest
 import structlog
 import trio
 from trio.testing import MockClock, wait_all_tasks_blocked
 
-from amqproxy.configuration.config import Limits
-from amqproxy.control.hub import Hub
+from amqproxy.configuration.config import Limits, Unread
+from amqproxy.control.session_entries import connection_entry
 from amqproxy.proxy import watchdog
 from amqproxy.rules.access.allow import Allow
+from amqproxy.rules.access.refuse import Refuse
 from amqproxy.rules.engine.evaluator import RuleSet
+from amqproxy.rules.faults.fault import Fault
+from amqproxy.rules.faults.stream_faults import LatencyFault
+from amqproxy.rules.limits.limit import Limit
+from amqproxy.rules.matching.match import Match
+from amqproxy.rules.observing.hold import Hold
+from amqproxy.rules.observing.log import Log
+from amqproxy.rules.rule import Rule
 from amqproxy.sockets.transport import Transport
 from tests.proxy.recording_tap import Audience
 from tests.proxy.stage import Stage, staged
@@ -17,6 +25,12 @@ from tests.proxy.stage import Stage, staged
 HEADER = b"AMQP\1\1\x08\0"
 QPID = b"AMQP\1\1\x09\1"
 """The header that old clients of Qpid send, to which RabbitMQ answers with 0-8 too."""
+
+SASL = b"AMQP\3\1\0\0"
+
+LOG, SHADOW, LIMIT = Log(name="log"), Refuse(name="no", mode="shadow"), Limit(name="few", of="channels", most=3)
+HOLD = Hold(name="hold", match=Match(method=("basic.publish",)))
+FAULT = Fault(name="slow", fault=LatencyFault(delay=0.1))
 
 LIMITS = Limits(close_timeout=5.0, handshake_timeout=15.0)
 
@@ -68,24 +82,55 @@ async def test_half_closed_is_not_for_ever(autojump_clock: MockClock) -> None:
         assert trio.current_time() == pytest.approx(5.0)
 
 
-@pytest.mark.parametrize("header", [HEADER, QPID])
-async def test_it_does_not_pass_where_rules_or_a_tap_would_have_to_read_it(
-    header: bytes, autojump_clock: MockClock
+@pytest.mark.parametrize("header", [HEADER, QPID, SASL])
+@pytest.mark.parametrize(
+    ("unread", "rules"), [("refuse", ()), ("refuse", (LOG,)), (None, (Allow(name="all"),)), (None, (LOG, LIMIT))]
+)
+async def test_refused_by_choice_or_where_rules_decide(
+    header: bytes, unread: Unread, rules: tuple[Rule, ...], autojump_clock: MockClock
 ) -> None:
-    for stage_ in (staged(rules=RuleSet([Allow(name="all")])), staged(tap=Audience())):
-        async with stage_ as stage:
-            stage.client.say(header)
-            await stage.play("client: header, EOF")
-            assert stage.count("connections_refused_total", reason="protocol") == 1
+    async with staged(rules=RuleSet(rules), unread=unread) as stage:
+        stage.client.say(header)
+        await stage.play("client: header, EOF")
+        assert stage.count("connections_refused_total", reason="protocol") == 1
 
 
-async def test_it_passes_a_tap_that_only_follows(autojump_clock: MockClock) -> None:
-    followed = Hub(None, lambda tap: None)
-    followed.add(Audience())
-    async with staged(limits=LIMITS, tap=followed) as stage:
+@pytest.mark.parametrize(
+    ("unread", "rules"), [(None, (LOG, HOLD, FAULT, SHADOW)), ("pass", (Allow(name="all"), LIMIT)), ("pass", ())]
+)
+async def test_passes_by_choice_or_where_rules_only_observe_and_disturb(
+    unread: Unread, rules: tuple[Rule, ...], autojump_clock: MockClock
+) -> None:
+    async with staged(limits=LIMITS, rules=RuleSet(rules), unread=unread) as stage:
         await greet(stage)
+        stage.session.apply_rules(RuleSet(rules))
+        stage.client.say(b"more")
+        await wait_all_tasks_blocked()
+        assert stage.broker.look() == b"more"
+        assert stage.count("unread_connections_total", protocol="0-8") == 1
+        assert stage.count("unread_bytes_total", sender="client") == len(HEADER) + 10 + 4
+        assert stage.count("unread_bytes_total", sender="server") == 7
+        assert connection_entry(stage.session)["protocol"] == "0-8"
         stage.client.perform("EOF")
         await stage.is_over.wait()
+
+
+async def test_a_tap_is_shown_its_bytes_without_the_login(autojump_clock: MockClock) -> None:
+    tap = Audience()
+    async with staged(limits=LIMITS, tap=tap) as stage:
+        stage.client.say(SASL)
+        await wait_all_tasks_blocked()
+        stage.broker.say(SASL)
+        await wait_all_tasks_blocked()
+        stage.client.say(b"\0\0\0\x0c\2\1\0\0pass")
+        await wait_all_tasks_blocked()
+        stage.client.perform("EOF")
+        await stage.is_over.wait()
+    assert tap.seen[0].endswith(repr(SASL))
+    assert tap.seen[1:] == [
+        f"server 1.0 (SASL) {SASL!r}",
+        r"client 1.0 (SASL) b'\x00\x00\x00\x0c\x02\x01\x00\x00****'",
+    ]
 
 
 async def test_it_ends_when_there_are_rules_or_a_drain() -> None:
