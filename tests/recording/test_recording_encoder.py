@@ -373,7 +373,7 @@ def shows(draw: st.DrawFn) -> tuple[list[Entry], int, str]:
     """Any frames, any notes, in any chunks, of two sessions; and in how many files."""
     names = st.lists(st.text(max_size=9), max_size=2).map(tuple)
     verdicts, legs = st.sampled_from(["", "changed", "refused"]), st.sampled_from(["", *LEGS])
-    notes = st.builds(Note, names, names, verdicts, legs, st.just(False))
+    notes = st.builds(Note, names, names, verdicts, legs, st.just(False), st.just(()))
     frames = st.one_of(
         st.builds(publish, st.text(max_size=9), st.sampled_from([0, 1, 100, 70_000])),
         st.builds(deliver, st.integers(1, 9), st.sampled_from([0, 1, 5000])),
