@@ -1,4 +1,4 @@
-"""AMQP 1.0 clients, Qpid Proton and rhea, before RabbitMQ: they pass unread, or are refused by choice."""
+"""AMQP 1.0 clients, Qpid Proton and rhea, before RabbitMQ 4.3: they pass unread, or are refused by choice."""
 
 import json
 import subprocess
@@ -12,14 +12,14 @@ import pytest
 from tests.real.clients import amqplib_client
 from tests.real.poll import DEADLINE, until
 from tests.real.proxy import StartProxy, command
-from tests.real.rabbitmq import RabbitMQ
+from tests.real.rabbitmq import RabbitMQ, running
+from tests.real.rabbitmq_installation import installation
 from tests.real.require import missing, require
 
 pytestmark = [pytest.mark.real, pytest.mark.once]
 
 MESSAGES = 20
-QUEUE = "/amq/queue/unread"
-"""Address of the queue before RabbitMQ 4; "unread" would declare it transient."""
+QUEUE = "/queues/unread"
 SYSTEM_PYTHON = "/usr/bin/python3"
 PROTON = Path(__file__).parent / "clients" / "proton_messages.py"
 
@@ -48,17 +48,10 @@ def _output(command: list[str]) -> str:
 
 @pytest.fixture(scope="module")
 def broker(tmp_path_factory: pytest.TempPathFactory) -> Iterator[RabbitMQ]:
-    """RabbitMQ with AMQP 1.0, which is a plugin before version 4, and a queue."""
-    node = RabbitMQ(tmp_path_factory.mktemp("rabbitmq"))
-    node.configure()
-    node.directory.joinpath("enabled_plugins").write_text("[rabbitmq_amqp1_0].\n")
-    try:
-        node.start()
+    with running(tmp_path_factory.mktemp("rabbitmq"), installation("4.3")) as node:
         with pika.BlockingConnection(pika.ConnectionParameters("127.0.0.1", node.port)) as connection:
             connection.channel().queue_declare("unread", durable=True)
         yield node
-    finally:
-        node.stop()
 
 
 def control(config: Path, *what: str) -> str:
