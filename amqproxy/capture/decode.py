@@ -11,6 +11,8 @@ from collections import Counter
 from collections.abc import Iterable, Iterator
 from itertools import chain
 
+from msgspec.structs import replace
+
 from amqproxy.amqp091.tally import Tally
 from amqproxy.capture.byte_window import OnRead, ignore_read, ignore_secrets
 from amqproxy.capture.conversation import Conversation
@@ -22,6 +24,7 @@ from amqproxy.capture.packets import LINK_TYPES, Dissector
 from amqproxy.capture.pcap import Packet
 from amqproxy.capture.reassembly import Reassembler
 from amqproxy.capture.second_engine import SecondEngine
+from amqproxy.capture.session_numbers import SessionNumbers
 from amqproxy.capture.share import Share
 from amqproxy.capture.stream_events import Closed, Data, Event, Gap, Opened, StreamEnd
 from amqproxy.capture.warnings import CaptureWarning, OnWarning, WarningKind, ignore_warning
@@ -56,9 +59,12 @@ class Decoder:
     _last_opened: Opened | None
     _tally: Tally
     _share: object
+    _numbers: object
 
-    def __init__(self, share: Share | None = None) -> None:
+    def __init__(self, share: Share | None = None, numbers: SessionNumbers | None = None) -> None:
+        """Decode a `share` of the streams, numbered by `numbers`, else in their order."""
         self.ignored = 0
+        self._numbers = numbers
         self._share = share
         self._talks = {}
         self._first_ends = {}
@@ -99,8 +105,12 @@ class Decoder:
                 talk.gap(event.direction, event.ts_ns, event.lost, passed, note, is_whole)
         elif isinstance(event, Closed):
             self._end(event, passed)
-        elif self._share is None or self._share.takes(event.stream):  # type: ignore[attr-defined]
-            self._talks[event.stream] = Conversation(event, self._tally)
+        else:
+            opened = event
+            if self._numbers is not None:
+                opened = replace(event, stream=self._numbers.number(event))  # type: ignore[attr-defined]
+            if self._share is None or self._share.takes(event.stream):  # type: ignore[attr-defined]
+                self._talks[event.stream] = Conversation(opened, self._tally)
         return passed
 
     def _commented(self, data: Data) -> Note:
@@ -157,7 +167,7 @@ class Decoder:
             stall = self._stalls.pop(event.stream, (0, 0))
             self.ignored += not talk.is_reported
             if talk.is_reported:
-                passed.append(StreamEnded(event.ts_ns, event.stream, talk.connection, reason, talk.leg, *stall))
+                passed.append(StreamEnded(event.ts_ns, talk.opened.stream, talk.connection, reason, talk.leg, *stall))
 
 
 def read_decoded(
@@ -168,13 +178,14 @@ def read_decoded(
     leg: str = "client",
     engine: SecondEngine | None = None,
     share: Share | None = None,
+    by_session: bool = False,
 ) -> Iterator[Decoded]:
     """Yield the decoded traffic of a capture of one or more files: paths, directories, `-` for standard input, streams.
 
     The options are those of `CaptureReading`.
     """
     name = name_of(sources)
-    reading = CaptureReading(name, notify, leg=leg, engine=engine, share=share)
+    reading = CaptureReading(name, notify, leg=leg, engine=engine, share=share, by_session=by_session)
     for file in files_of(sources):
         yield from reading.decoded(file, on_read)
     yield from reading.finish()
@@ -186,8 +197,9 @@ class CaptureReading:
     TCP streams continue from file to file, and are numbered across them. A file that begins before the end of the
     previous one was captured concurrently: if it holds the beginning of a known stream, that is a different stream. In
     a recording of the proxy, only the traffic of one `leg` of its sessions, "client" or "upstream", is read, or of
-    "both". A second `engine` reads input that amqproxy does not. With a `share`, only that part is decoded. `name` is
-    the capture's name in warnings.
+    "both". A second `engine` reads input that amqproxy does not. With a `share`, only that part is decoded. With
+    `by_session`, connections have the numbers of the proxy that recorded them. `name` is the capture's name in
+    warnings.
 
     After a `CaptureError` in one file, the next one can still be read. Between two files, all state of the streams is
     in this object, and can be pickled, except for `notify`, `engine` and `share`: see `resumed`.
@@ -201,6 +213,7 @@ class CaptureReading:
         leg: str = "client",
         engine: SecondEngine | None = None,
         share: Share | None = None,
+        by_session: bool = False,
     ) -> None:
         self._name = name
         self._notify = notify
@@ -211,7 +224,7 @@ class CaptureReading:
         # The engine reads what the dissector cannot, or has a warning of its own.
         self._dissector = Dissector(name, notify if engine is None else _but_for_link_types(notify))
         self._reassembler = Reassembler(name, notify)
-        self._decoder = Decoder(share)
+        self._decoder = Decoder(share, SessionNumbers() if by_session else None)
         self.last_ns = 0
         """The time of the last packet read."""
 

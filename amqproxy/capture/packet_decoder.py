@@ -6,7 +6,6 @@ Connections get the numbers of the proxy's sessions, so that they are the same e
 from __future__ import annotations
 
 import io
-import re
 from collections.abc import Iterator
 
 import msgspec
@@ -15,7 +14,7 @@ from amqproxy.capture import pcapng
 from amqproxy.capture.byte_window import ByteWindow
 from amqproxy.capture.decode import Decoder
 from amqproxy.capture.decoded import Decoded, StreamEnded, is_upstream_only
-from amqproxy.capture.packet_comment import PREFIX
+from amqproxy.capture.packet_comment import session_of
 from amqproxy.capture.packets import Dissector
 from amqproxy.capture.reassembly import Reassembler
 from amqproxy.capture.stream_events import Opened
@@ -24,7 +23,6 @@ from amqproxy.capture.warnings import ignore_warning
 NAME = "proxy"
 
 _DESCRIBING = frozenset({pcapng.SECTION_HEADER, pcapng.INTERFACE_DESCRIPTION})
-_SESSION = re.compile(rf"{PREFIX}session (\d+)")
 
 
 class PacketDecoder:
@@ -73,8 +71,5 @@ def _description_end(data: bytes) -> int:
 
 def _session_of(opened: Opened) -> int:
     """Return the number of the session that a connection belongs to."""
-    for comment in opened.comments:
-        found = _SESSION.match(comment)
-        if found is not None:
-            return int(found[1])
-    return opened.stream
+    session = session_of(opened.comments)
+    return opened.stream if session is None else session

@@ -91,7 +91,9 @@ class CaptureFiles:
                 notify = self._notify(progress)
                 sources = [self._standard_input() if str(each) == STANDARD_INPUT else each for each in self._files]
                 with second_engine(self._command, notify, self._keylog) as engine:
-                    yield from read_decoded(sources, notify, progress.advance, leg=self._leg, engine=engine)
+                    yield from read_decoded(
+                        sources, notify, progress.advance, leg=self._leg, engine=engine, by_session=True
+                    )
         except CaptureError as error:
             raise Failure(str(error)) from None
         self._is_first = False

@@ -211,7 +211,7 @@ def _print(
                 lines: Iterator[str] = stack.enter_context(closing(made))
             else:
                 engine = stack.enter_context(second_engine("decode", notify, keylog))
-                decoded = read_decoded(files, notify, progress.advance, leg=leg, engine=engine)
+                decoded = read_decoded(files, notify, progress.advance, leg=leg, engine=engine, by_session=True)
                 lines = view.lines(passed(decoded))
             for line in lines:
                 if progress.is_in_the_way:
@@ -230,7 +230,7 @@ def _print(
 def _read_share(files: Sequence[Path], leg: str, share: Share, notify: OnWarning, on_read: OnRead) -> Iterator[Decoded]:
     from amqproxy.capture.decode import read_decoded
 
-    return read_decoded(files, notify, on_read, leg=leg, share=share)
+    return read_decoded(files, notify, on_read, leg=leg, share=share, by_session=True)
 
 
 def _finish(view: View, file: Path | None) -> None:

@@ -86,7 +86,7 @@ def rehearse(
                 print(f"amqproxy: {notice}", file=sys.stderr)
 
             with second_engine("rules test", notify, None) as engine:
-                for passed in read_decoded(capture, notify, progress.advance, engine=engine):
+                for passed in read_decoded(capture, notify, progress.advance, engine=engine, by_session=True):
                     if isinstance(passed, StreamEnded):
                         rehearsal.end(passed.stream)
                     elif isinstance(passed, DecodedFrames):

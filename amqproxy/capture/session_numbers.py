@@ -1,0 +1,28 @@
+"""Numbers of a capture's connections: those of the proxy's sessions, as its log and the dashboard have them."""
+
+from __future__ import annotations
+
+from amqproxy.capture.packet_comment import session_of
+from amqproxy.capture.stream_events import Opened
+
+
+class SessionNumbers:
+    """Numbers connections as the recording does; without one, in the order of the capture.
+
+    Recordings of two runs of a proxy have the same numbers: of two connections, the later one gets the next free one.
+    So does the upstream leg, where both are read.
+    """
+
+    def __init__(self) -> None:
+        self._taken: set[int] = set()
+        self._highest = -1
+
+    def number(self, opened: Opened) -> int:
+        """Return the number of the connection that begins."""
+        session = session_of(opened.comments)
+        number = opened.stream if session is None else session
+        if number in self._taken:
+            number = self._highest + 1
+        self._taken.add(number)
+        self._highest = max(self._highest, number)
+        return number

@@ -1,0 +1,37 @@
+"""Connections have the numbers of the proxy's log, wherever a capture is shown."""
+
+from pathlib import Path
+
+import pytest
+
+from amqproxy.capture.decode import read_decoded
+from amqproxy.capture.endpoints import Endpoint
+from amqproxy.capture.packet_comment import session_comment
+from amqproxy.capture.session_numbers import SessionNumbers
+from amqproxy.capture.stream_events import Opened
+
+ENDS = (Endpoint(b"\0\0\0\1", 1), Endpoint(b"\0\0\0\2", 2))
+
+
+def opened(stream: int, session: int | None, leg: str = "client") -> Opened:
+    comments = () if session is None else (session_comment(session, leg, "a-b", session="s", is_tls=False),)
+    return Opened(stream, 0, ENDS, True, leg, comments)
+
+
+@pytest.mark.parametrize(
+    ("sessions", "numbers"),
+    [
+        ([17, 18, 5], [17, 18, 5]),
+        ([None, None, None], [0, 1, 2]),
+        ([1, 2, 1, 3], [1, 2, 3, 4]),  # two runs
+        ([3, None, None, 3], [3, 1, 2, 4]),
+    ],
+)
+def test_numbers_are_those_of_sessions_and_unique(sessions: list[int | None], numbers: list[int]) -> None:
+    given = SessionNumbers()
+    assert [given.number(opened(stream, session)) for stream, session in enumerate(sessions)] == numbers
+
+
+def test_a_capture_without_sessions_is_numbered_as_before() -> None:
+    path = Path("captures/confirms.pcapng")
+    assert [each.stream for each in read_decoded(path, by_session=True)] == [each.stream for each in read_decoded(path)]
