@@ -12,7 +12,7 @@ from fastapi import Path as PathParameter
 from fastapi.responses import FileResponse
 from pydantic import Field
 
-from amqproxy.capture.files import captures_in
+from amqproxy.capture.files import PARTIAL, captures_in
 from amqproxy.capture.warnings import CaptureError
 from amqproxy.recording.recording_directory import reason_of
 from amqproxy.recording.recording_name import NameRefused, rename
@@ -188,7 +188,7 @@ async def _listed_path(sources: Sources, path: str, *, is_to_be_named: bool = Fa
     if found is None:
         raise Problem(404, "there is no such capture among those that are listed")
     if is_to_be_named and not found["can_be_named"]:
-        raise Problem(409, "only captures in a directory are named, not those that were given as files")
+        raise Problem(409, "only complete captures in a directory are named, not those that were given as files")
     return Path(path)
 
 
@@ -229,7 +229,7 @@ def _listed(directories: set[Path], files: tuple[Path, ...]) -> list[dict[str, A
             "name": path.name,
             "size": status.st_size,
             "changed_at": status.st_mtime,
-            "can_be_named": real.parent in resolved and path not in files,
+            "can_be_named": real.parent in resolved and path not in files and path.suffix != PARTIAL,
         }
         found.append((-status.st_mtime, entry))
     found.sort(key=lambda each: (each[0], each[1]["path"]))

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import base64
+from typing import Any
 
 from fastapi import APIRouter, Response
 
@@ -22,6 +23,7 @@ from dashboard.frame_query import entries_for, find
 from dashboard.problem import Problem
 from dashboard.ring_entry import RingEntry
 from dashboard.row_writer import RowWriter
+from dashboard.rule_view import frame_rule_view
 
 router = APIRouter(tags=["frames"])
 
@@ -41,7 +43,10 @@ async def list_frames(source: SourceOf, query: ListQueryOf) -> Response:
 
 @router.get("/sources/{source}/frames/{seq}")
 async def show_frame(source: SourceOf, seq: SeqOf) -> Response:
-    """One frame: its record, its bytes, and its fields with the bytes that they are in."""
+    """One frame: its record, its bytes, and its fields with the bytes that they are in.
+
+    `view` is the command of 0-10 that begins with it as rules see it.
+    """
     entry = source.ring.entry_of(seq)
     if entry is None:
         raise Problem(404, f"there is no frame {seq}: {source.ring.first_seq} to {source.ring.next_seq - 1} are kept")
@@ -51,14 +56,16 @@ async def show_frame(source: SourceOf, seq: SeqOf) -> Response:
 def _dissected(entry: RingEntry, seq: int) -> bytes:
     decoded = entry.fresh()
     raw, fields = b"", list[Field]()
+    view: dict[str, Any] | None = None
     if isinstance(decoded, Amqp091DecodedFrames):
         raw, fields = dissected(decoded.frames[seq - entry.seq])
         decoded = decoded.at([seq - entry.seq])
     elif isinstance(decoded, Amqp010DecodedFrames):
         raw, fields = amqp010_dissected(decoded.frames[seq - entry.seq])
+        view = frame_rule_view(decoded.sender, decoded.frames, seq - entry.seq)
         decoded = decoded.at([seq - entry.seq])
     elif isinstance(decoded, DecodedProtocolHeader | SkippedBytes):
         raw = masked_rubbish(decoded)
     (record,) = RowWriter(body=1 << 20).rows(decoded, (seq,))
     shown = encoded(base64.b64encode(raw).decode())
-    return b'{"record":%b,"bytes":%b,"fields":%b}' % (record, shown, encoded(fields))
+    return b'{"record":%b,"bytes":%b,"fields":%b,"view":%b}' % (record, shown, encoded(fields), encoded(view))

@@ -23,6 +23,7 @@ from dashboard.finding_selection import FindingSelection
 from dashboard.message_query import find_messages
 from dashboard.message_ring import Content, MessageRing, MessageRow
 from dashboard.problem import Problem
+from dashboard.rule_view import message_rule_view
 from dashboard.source import Source
 
 router = APIRouter(tags=["messages"])
@@ -79,7 +80,10 @@ async def show_completions(source: SourceOf) -> Response:
 
 @router.get("/sources/{source}/messages/{seq}")
 async def show_message(source: SourceOf, seq: SeqOf) -> Response:
-    """One message: its record, and all of its method and properties. `body` says how much of it is kept."""
+    """One message: its record, and all of its method and properties; `view` as rules see it, of 0-10.
+
+    `body` says how much of it is kept.
+    """
     row = row_of(source.observed.messages, seq)
     content = row.content
     shown: dict[str, object] = {}
@@ -90,7 +94,10 @@ async def show_message(source: SourceOf, seq: SeqOf) -> Response:
             "properties": json_mapping(content.properties.present()),
             "body": {"size": content.size, "kept": len(content.body)},
         }
-    return json_response(b'{"record":%b,"content":%b}' % (row.to_json(), encoded(shown or None)))
+    view = None if content is None else message_rule_view(content)
+    return json_response(
+        b'{"record":%b,"content":%b,"view":%b}' % (row.to_json(), encoded(shown or None), encoded(view))
+    )
 
 
 class BodyQuery(BaseModel):

@@ -31,8 +31,12 @@ describe('rules by click', () => {
 
   it('are about 0-9-1’s words for messages of 0-10', () => {
     const frame: FrameRow = { ...row, type: 'command', from: 'client', protocol: '0-10', method: 'message.transfer', arguments: { destination: 'amq.topic' } }
-    expect(frameAim(frame)).toMatchObject({ method: 'basic.publish', names: 'exchange == "amq.topic"' })
-    expect(frameAim({ ...frame, from: 'server', arguments: { destination: 'a subscription' } })).toMatchObject({ method: 'basic.deliver', names: '' })
+    const view = { method: 'basic.publish', arguments: { exchange: 'amq.topic', routing_key: 'k' } }
+    expect(frameAim(frame, view)).toMatchObject({ method: 'basic.publish', names: 'exchange == "amq.topic" && routing_key == "k"' })
+    expect(frameAim({ ...frame, method: 'message.flow' }, null)).toBe(null)
+    const request: MessageRow = { ...row, type: 'request', from: 'client', method: 'exchange.bind', arguments: { queue: 'jobs' } }
+    const bind = { method: 'queue.bind', arguments: { queue: 'jobs', exchange: 'amq.topic', routing_key: '#' } }
+    expect(messageAim(request, bind)).toMatchObject({ method: 'queue.bind', names: 'exchange == "amq.topic" && routing_key == "#"' })
     expect(messageAim({ ...published, type: 'deliver' })?.method).toBe('basic.deliver')
   })
 

@@ -39,8 +39,14 @@ def test_a_recording_is_named_and_what_shows_it_knows(tmp_path: Path) -> None:
         answer = client.post("/api/v1/captures/name", json={"path": str(tmp_path / "one.pcapng"), "name": "the outage"})
         named = str(tmp_path / "the outage.pcapng")
         assert answer.json() == {"path": named, "name": "the outage.pcapng"}
+        (tmp_path / "growing.pcapng.partial").write_bytes(b"")
         listed = {each["name"]: each for each in client.get("/api/v1/captures").json()["captures"]}
-        assert {*listed} == {"the outage.pcapng", "other.pcapng"}
+        assert {name: each["can_be_named"] for name, each in listed.items()} == {
+            "the outage.pcapng": True,
+            "other.pcapng": True,
+            "growing.pcapng.partial": False,
+        }
+        (tmp_path / "growing.pcapng.partial").unlink()
         assert (listed["the outage.pcapng"]["path"], listed["the outage.pcapng"]["source"]) == (named, opened["id"])
         assert "the outage.pcapng" in [each["name"] for each in client.get("/api/v1/sources").json()]
         for path, name, status in (

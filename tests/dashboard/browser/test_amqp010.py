@@ -142,3 +142,40 @@ def test_a_message_becomes_a_rule_that_the_proxy_takes(stage: Stage, page: Watch
     expect(window.get_by_text("A rule is in the clipboard")).to_be_visible()
     (rule,) = yaml.safe_load(window.evaluate("navigator.clipboard.readText()"))["rules"]
     assert (rule["match"]["method"], rule["match"]["routing_key"]) == ("basic.publish", "orders")
+
+
+def test_the_next_transfer_and_the_next_request_like_a_row_are_held(stage: Stage, page: WatchedPage) -> None:
+    """From a row of Frames, and of Messages; what is held is released from the page."""
+    from playwright.sync_api import expect
+
+    window: Any = page.page
+    for screen, text, method in (
+        ("frames", "message.transfer", "basic.publish"),
+        ("messages", "exchange.bind", "queue.bind"),
+    ):
+        with Amqp010Peer(stage.port) as peer:
+            name = f"held {screen}"
+            peer.attach(name=name.encode())
+            peer.send(
+                1, QueueDeclare(name, exclusive=True), ExchangeBind(name, "amq.topic", name), ExecutionSync(sync=True)
+            )
+            peer.expect("session.completed")
+            peer.publish(1, b"1", exchange="amq.topic", key=name)
+            peer.expect("session.completed")
+            page.goto(stage.url + screen)
+            set_filter(window, f"method == '{text}' && sender == 'client'")
+            grid = window.get_by_role("grid", name=screen.title()).locator(".sheet").get_by_role("row")
+            grid.filter(has_text=text if screen == "frames" else name).last.click()
+            window.get_by_role("button", name="Hold the next").click()
+            expect(window.locator("header .badge")).to_contain_text("1 rule")
+            [rule] = stage.get("sources/0/rules/temporary")["rules"]
+            assert rule["name"].startswith(f"hold the next, {method}, exchange amq.topic, key {name}")
+            if screen == "frames":
+                peer.publish(1, b"2", exchange="amq.topic", key=name)
+            else:
+                peer.send(1, ExchangeBind(name, "amq.topic", name), ExecutionSync(sync=True))
+            dialog = window.get_by_role("dialog")
+            expect(dialog).to_contain_text(name)
+            dialog.get_by_role("button", name="Release").first.click()
+            peer.expect("session.completed")
+            expect(window.locator("header .badge")).to_have_count(0)

@@ -64,8 +64,15 @@ export interface Field {
   filter?: string | null
 }
 
+/** A command of 0-10 as rules see it. */
+export interface RuleView {
+  method: string
+  arguments: Table
+}
+
 export interface FrameDetail {
   record: FrameRow
+  view?: RuleView | null
   /** base64 */
   bytes: string
   fields: Field[] | Field

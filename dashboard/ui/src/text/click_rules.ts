@@ -1,4 +1,4 @@
-import type { FrameRow, MessageRow, Table, Value } from '../api/types'
+import type { FrameRow, MessageRow, RuleView, Table, Value } from '../api/types'
 import { both, connectionFilter, filterFor } from './filters'
 import { inline } from './summaries'
 
@@ -95,22 +95,20 @@ function aimed(method: string, table: Table, connection: string): Aim {
   return { method, names, namesText: texts.join(', '), connection }
 }
 
-/** What a message, or a request, is like. */
-export function messageAim(row: MessageRow): Aim | null {
-  const method = OF_TYPE[row.type] ?? (row.type === 'request' && row.from !== 'server' ? row.method : undefined)
+/** What a message, or a request, is like; `view` is it as rules see it, of 0-10. */
+export function messageAim(row: MessageRow, view?: RuleView | null): Aim | null {
+  const method = OF_TYPE[row.type] ?? (row.type === 'request' && row.from !== 'server' ? (view?.method ?? row.method) : undefined)
   if (!method) return null
+  if (view) return aimed(method, view.arguments, row.connection)
   const { exchange, routing_key, queue } = row
   const own = Object.fromEntries(Object.entries({ exchange, routing_key, queue }).filter(([, value]) => value !== undefined))
   return aimed(method, { ...(row.arguments ?? {}), ...own } as Table, row.connection)
 }
 
-/** What the command that begins with this frame is like; null where none does. */
-export function frameAim(row: FrameRow): Aim | null {
-  if (!row.method) return null
-  const table = row.arguments ?? {}
-  if (row.method !== 'message.transfer') return aimed(row.method, table, row.connection)
-  const exchange = row.from === 'client' ? table.destination : undefined
-  return aimed(row.from === 'client' ? 'basic.publish' : 'basic.deliver', exchange === undefined ? {} : { exchange }, row.connection)
+/** What the command that begins with this frame is like; null where none does, or rules see none. */
+export function frameAim(row: FrameRow, view?: RuleView | null): Aim | null {
+  if (!row.method || (row.protocol === '0-10' && !view)) return null
+  return aimed(view?.method ?? row.method, view?.arguments ?? row.arguments ?? {}, row.connection)
 }
 
 /** The rule, as a config has it. */
