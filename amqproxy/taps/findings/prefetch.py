@@ -27,7 +27,8 @@ class UnlimitedPrefetch(Detector):
 
     def __init__(self, observed: ObservedConnection) -> None:
         super().__init__(observed)
-        self._prefetch: dict[int, int] = {}
+        self._prefetch: dict[int, tuple[int, int]] = {}
+        """Epoch and prefetch of each channel: basic.qos-ok may come after the client has closed that epoch."""
         self._queues: dict[tuple[int, str], str] = {}
         """Queue of each consumer by credit that has to settle what it is sent."""
         self._infinite: dict[tuple[int, str], set[str]] = {}
@@ -37,10 +38,12 @@ class UnlimitedPrefetch(Detector):
     def _on_request(self, event: RequestAnswered | RequestSent) -> str | None:
         request = event.request
         if isinstance(request, BasicQos):
-            self._prefetch[event.channel] = request.prefetch_count
-        elif isinstance(request, BasicConsume) and not request.no_ack and not self._prefetch.get(event.channel):
+            self._prefetch[event.channel] = event.epoch, request.prefetch_count
+        elif isinstance(request, BasicConsume) and not request.no_ack:
+            epoch, prefetch = self._prefetch.get(event.channel, (None, 0))
             channel = self.observed.trace.channels.get(event.channel)
-            if event.channel in self._prefetch or (channel is not None and channel.knows_start):
+            is_known = epoch == event.epoch or (channel is not None and channel.knows_start)
+            if is_known and not (epoch == event.epoch and prefetch):
                 return f"a consumer of queue {request.queue or 'declared last'} has no prefetch limit"
         elif (change := credit_change(request)) is not None:
             return self._take((event.channel, change.consumer_tag), change)

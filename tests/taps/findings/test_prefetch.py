@@ -2,7 +2,15 @@
 
 from __future__ import annotations
 
-from amqproxy.amqp091.methods import BasicConsume, BasicQos, BasicQosOk
+from amqproxy.amqp091.methods import (
+    BasicConsume,
+    BasicQos,
+    BasicQosOk,
+    ChannelClose,
+    ChannelCloseOk,
+    ChannelOpen,
+    ChannelOpenOk,
+)
 from tests.taps.findings.inspected import Inspected
 
 
@@ -33,3 +41,16 @@ def test_joined_in_the_middle_the_prefetch_is_not_known() -> None:
     inspected = Inspected(joined=True)
     inspected.client(BasicConsume(queue="q", consumer_tag="c", no_wait=True))
     assert inspected.kinds == []
+
+
+def test_the_prefetch_of_a_closed_channel_is_not_that_of_the_next_one_with_its_number() -> None:
+    """The client closed the channel before the broker answered basic.qos."""
+    inspected = Inspected(1)
+    inspected.client(BasicQos(prefetch_count=10))
+    inspected.client(ChannelClose(200, "", 0, 0))
+    inspected.server(BasicQosOk())
+    inspected.server(ChannelCloseOk())
+    inspected.client(ChannelOpen())
+    inspected.server(ChannelOpenOk())
+    inspected.client(BasicConsume(queue="q", consumer_tag="c", no_wait=True))
+    assert inspected.kinds == ["unlimited-prefetch"]
