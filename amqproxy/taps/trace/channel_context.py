@@ -20,7 +20,9 @@ class ChannelContext(Generic[M]):
     `may_be_unread` whether a missed frame of the broker may have closed the channel, until a later frame shows that
     none did. `has_forgotten` is whether open messages were forgotten, so that a tag which is not open may still be
     known to the broker. `mode` is `None` while it is unknown, and `normal` on a new channel. `epoch` counts the
-    openings of its `number`, from 1; 0 if the channel was open before the first frame. `place` is both.
+    openings of its `number`, from 1; 0 if the channel was open before the first frame. `place` is both. `is_lagging` is
+    whether the client may have sent its next frames before missed ones of the broker, which may be their answers: the
+    two directions of a capture have no common order.
     """
 
     __slots__ = (
@@ -28,6 +30,7 @@ class ChannelContext(Generic[M]):
         "epoch",
         "events",
         "has_forgotten",
+        "is_lagging",
         "is_restored",
         "is_unread",
         "knows_client",
@@ -58,6 +61,7 @@ class ChannelContext(Generic[M]):
         self.is_unread = False
         self.may_be_unread = not knows_start
         self.has_forgotten = False
+        self.is_lagging = False
         self.is_restored = False
         self.normal = normal
         self.mode: M | None = normal if knows_start else None

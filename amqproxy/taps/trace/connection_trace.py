@@ -6,12 +6,19 @@ from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Sequence
 from typing import ClassVar, Generic, TypeVar
 
-from amqproxy.peer import SERVER, Peer
+from amqproxy.peer import CLIENT, SERVER, Peer
 from amqproxy.taps.note import Note
 from amqproxy.taps.trace.activity import Activity
 from amqproxy.taps.trace.budget import MAX_MEMORY, Budget, Budgets
 from amqproxy.taps.trace.event_queue import EventQueue, Listener
-from amqproxy.taps.trace.events import ConnectionClosed, HistoryLost, Method, StateRestored, TraceEvent
+from amqproxy.taps.trace.events import (
+    ConnectionClosed,
+    DeliveriesSettled,
+    HistoryLost,
+    Method,
+    StateRestored,
+    TraceEvent,
+)
 from amqproxy.taps.trace.handshake_facts import HandshakeFacts
 from amqproxy.taps.trace.held_frames import F, HeldFrames
 from amqproxy.taps.trace.open_tags import MAX_SPANS
@@ -19,6 +26,9 @@ from amqproxy.taps.trace.snapshot import ConnectionSnapshot
 from amqproxy.taps.trace.traced_channel import TracedChannel
 
 C = TypeVar("C", bound=TracedChannel)
+
+MAX_SKEW_NS = 1_000_000_000
+"""Time by which a frame may be captured later than frames of the other peer that were sent after it."""
 
 
 class ConnectionTrace(ABC, Generic[F, C]):
@@ -52,6 +62,7 @@ class ConnectionTrace(ABC, Generic[F, C]):
         "_is_open",
         "_is_restored",
         "_is_unread",
+        "_lag_end_ns",
         "_latest_ts_ns",
         "_on_frame",
         "_order",
@@ -90,6 +101,8 @@ class ConnectionTrace(ABC, Generic[F, C]):
         self._is_unread = False
         self._order = None if is_ordered else self._new_order()
         self._latest_ts_ns = 0
+        self._lag_end_ns: int | None = None
+        """Time until which the client's frames may be older than missed frames of the broker."""
         self._on_frame = on_frame
 
     def listen(self, listener: Listener) -> None:
@@ -255,7 +268,16 @@ class ConnectionTrace(ABC, Generic[F, C]):
         """Take a frame at its time, or at the time of the last frame taken, if that is later."""
         if ts_ns > self._latest_ts_ns:
             self._latest_ts_ns = ts_ns
+        if self._lag_end_ns is not None and self._latest_ts_ns > self._lag_end_ns:
+            self._set_lag(None)
         self._feed(sender, frame, self._latest_ts_ns, is_by_proxy)
+        if self._lag_end_ns is not None and sender is CLIENT and self._has_settled(self._lag_end_ns - MAX_SKEW_NS):
+            self._set_lag(None)
+
+    def _has_settled(self, since_ns: int) -> bool:
+        """Whether the client's last frame has settled a delivery that came after `since_ns`."""
+        last = self._events[-1] if self._events else None
+        return isinstance(last, DeliveriesSettled) and bool(last.spans) and last.spans[-1].ts_ns > since_ns
 
     def _feed_held(self, order: HeldFrames[F]) -> None:
         """Take all held frames, though the frames that they answer were not seen."""
@@ -277,6 +299,14 @@ class ConnectionTrace(ABC, Generic[F, C]):
         """Report a loss of frames of `sender`; only those of the peer `missed`, or else of both, are missing."""
         self._events.append(HistoryLost(ts_ns, sender=sender, reason=reason))
         self._forget(ts_ns, missed)
+        if self._order is not None and missed is not CLIENT:
+            self._set_lag(ts_ns + MAX_SKEW_NS)
+
+    def _set_lag(self, end_ns: int | None) -> None:
+        """Doubt the answers to the client's frames until `end_ns`, or no longer."""
+        self._lag_end_ns = end_ns
+        for channel in self._all_channels():
+            channel.is_lagging = end_ns is not None
 
     def _forget(self, ts_ns: int, sender: Peer | None = None) -> None:
         """Forget everything that missed frames of `sender`, or of both peers, could change."""

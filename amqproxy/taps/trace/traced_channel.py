@@ -105,6 +105,15 @@ class TracedChannel(ABC):
     def end_content(self, sender: Peer, ts_ns: int) -> None:
         """Complete the message that `sender` has begun, if there is one, since its rest is not shown."""
 
+    @property
+    def is_lagging(self) -> bool:
+        """Whether the client may have sent its next frames before missed ones of the broker."""
+        return self._context.is_lagging
+
+    @is_lagging.setter
+    def is_lagging(self, value: bool) -> None:
+        self._context.is_lagging = value
+
     def stop_reading(self) -> None:
         """Note that the broker no longer reads what the client sends."""
         self._context.is_unread = True

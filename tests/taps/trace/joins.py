@@ -11,6 +11,8 @@ from typing import Any, NamedTuple
 
 import msgspec
 
+from amqproxy.amqp010.commands import MessageCancel
+from amqproxy.amqp010.frame import COMMAND, decode_method
 from amqproxy.peer import CLIENT, SERVER, Peer
 from amqproxy.taps.amqp010.transfers import TransferDelivery
 from amqproxy.taps.findings.finding import Finding
@@ -27,7 +29,7 @@ from amqproxy.taps.trace.events import (
     TraceEvent,
 )
 from amqproxy.taps.trace.open_tags import Span
-from amqproxy.taps.trace.snapshot import UNKNOWN_CONSUMER, ChannelSnapshot, ConnectionSnapshot
+from amqproxy.taps.trace.snapshot import UNKNOWN_CONSUMER, ChannelSnapshot, ConnectionSnapshot, ConsumerSnapshot
 from tests.taps.trace.simulation import Passed
 
 MESSAGES = (MessagePublished, MessageDelivered)
@@ -74,6 +76,8 @@ class Joined(NamedTuple):
     joined: Reader
     known: list[tuple[int, int, ConnectionSnapshot]]
     """Places of the first frame after a snapshot, and of the next loss, or the end, with the snapshot."""
+    is_of_proxy: bool
+    """Whether the snapshots have no more than a proxy knows."""
 
 
 def losses(random: Random, count: int) -> list[Loss]:
@@ -97,6 +101,7 @@ def as_made_by_proxy(snapshot: ConnectionSnapshot) -> ConnectionSnapshot:
 
 def _as_made_by_proxy(channel: ChannelSnapshot) -> ChannelSnapshot:
     is_transactional = channel.mode in ("tx", "dtx")
+    consumers = channel.consumers if channel.name is None else _last_subscriptions(channel)
     return msgspec.structs.replace(
         channel,
         epoch=0,
@@ -104,7 +109,26 @@ def _as_made_by_proxy(channel: ChannelSnapshot) -> ChannelSnapshot:
         unacked=tuple(Span(each.first, each.last, each.ts_ns, UNKNOWN_CONSUMER) for each in channel.unacked),
         has_forgotten=channel.has_forgotten or is_transactional,
         contents=tuple(msgspec.structs.replace(each, header=None) for each in channel.contents),
+        consumers=consumers,
     )
+
+
+def _last_subscriptions(session: ChannelSnapshot) -> tuple[ConsumerSnapshot, ...]:
+    """Return the last subscription to each destination, without a number, unless the client has cancelled it."""
+    last = {each.tag: each for each in session.consumers}
+    for position, cancel in _cancels(session):
+        found = last.get(cancel.destination or "")
+        if found is not None and found.number <= position:
+            del last[found.tag]
+    return tuple(msgspec.structs.replace(each, number=0) for each in last.values())
+
+
+def _cancels(session: ChannelSnapshot) -> Iterable[tuple[int, MessageCancel]]:
+    """Yield the message.cancel commands that await their completion, with the position of each."""
+    for request in session.requests if session.name is not None else ():
+        method = decode_method(COMMAND, request.method, 0, len(request.method))
+        if isinstance(method, MessageCancel):
+            yield request.number or 0, method
 
 
 def read(random: Random, passed: list[Passed], *, is_of_proxy: bool) -> Joined:
@@ -148,7 +172,7 @@ def read(random: Random, passed: list[Passed], *, is_of_proxy: bool) -> Joined:
     end = passed[-1].ts_ns + 1
     for reader in (whole, joined):
         reader.take(reader.observer.end(end, "over"))
-    return Joined(whole, joined, known)
+    return Joined(whole, joined, known, is_of_proxy)
 
 
 _IGNORED = {"ts_ns", "channel", "epoch", "spans", "number", "digest"}
@@ -226,6 +250,12 @@ def shares(run: Joined, passed: list[Passed]) -> Shares:
         last_ns = passed[end - 1].ts_ns if end < len(passed) else passed[-1].ts_ns + 1
         unknown = {each.number for each in snapshot.channels if each.mode in (None, "dtx") or each.closing}
         under_way = {(each.number, content.sender) for each in snapshot.channels for content in each.contents}
+        # A proxy forgets a subscription with its message.cancel, though deliveries may be under way.
+        cancelled = {
+            (each.number, cancel.destination or "")
+            for each in snapshot.channels
+            for _, cancel in (_cancels(each) if run.is_of_proxy else ())
+        }
         begun: set[tuple[str, int, int]] = set()
         settled: set[tuple[str, int, int]] = set()
         for event in run.whole.events:
@@ -238,6 +268,15 @@ def shares(run: Joined, passed: list[Passed]) -> Shares:
                     continue
                 begun.add((type(event).__name__[7:9], event.channel, event.ts_ns))
                 total += 1
+                if (
+                    isinstance(event, MessageDelivered)
+                    and (
+                        event.channel,
+                        getattr(event.method, "consumer_tag", None),
+                    )
+                    in cancelled
+                ):
+                    event = msgspec.structs.replace(event, queue=None)
                 missing += facts([event]) - known
             elif isinstance(event, SETTLED):
                 place = "Pu" if isinstance(event, PublishesSettled) else "De"

@@ -84,6 +84,7 @@ class AttachmentTrace(TracedChannel):
         "_closed_by",
         "_detaching",
         "_digests",
+        "_last_lagging",
         "_numbers",
         "_partial",
         "_pending",
@@ -128,6 +129,8 @@ class AttachmentTrace(TracedChannel):
         self._closed_by: list[Peer] = []
         """Peers that have begun to close the session, by session.detach, or by an exception."""
         self._detaching: list[Peer] = []
+        self._last_lagging: int | None = None
+        """Position of the client's last command whose completion may have been missed before it was seen."""
         self._body = body
         self._digests = digests
 
@@ -228,6 +231,9 @@ class AttachmentTrace(TracedChannel):
             self._publishes.restore(snapshot)
         for each in snapshot.requests:
             self._restore_request(each)
+        for position, asked in reversed(self._pending[CLIENT].in_order):
+            if isinstance(asked.command, (MessageSubscribe, MessageCancel)):
+                self._deliveries.restore_request(asked.command, position)
 
     def _restore_content(self, sender: Peer, snapshot: ContentSnapshot) -> None:
         method = None if snapshot.method is None else _decoded(snapshot.method)
@@ -291,6 +297,8 @@ class AttachmentTrace(TracedChannel):
             return
         method: Command = command.method
         position = command.position
+        if sender is CLIENT and self._context.is_lagging:
+            self._last_lagging = position
         if sender is CLIENT and position is not None and not self._context.is_unread:
             self._pending[CLIENT].note(position, method, command.wire_size)
         handler = _COMMANDS[sender].get(type(method))
@@ -337,6 +345,7 @@ class AttachmentTrace(TracedChannel):
             return
         self.is_opened = True
         context = self._context
+        context.is_lagging, self._last_lagging = False, None  # the server has sent nothing on this session before
         latency = None if self._attached_ts_ns is None else ts_ns - self._attached_ts_ns
         name = None if self.name is None else self.name.decode("utf-8", "surrogateescape")
         context.events.append(ChannelOpened(ts_ns, *context.place, latency_ns=latency, session_name=name))
@@ -434,6 +443,10 @@ class AttachmentTrace(TracedChannel):
 
     def end(self, ts_ns: int) -> None:
         context = self._context
+        if self._last_lagging is not None:
+            lagging = range(self._last_lagging + 1)
+            self._pending[CLIENT].take_all(lagging)
+            self._publishes.settle(Settlement.UNKNOWN, lagging, self._branches.of(self), ts_ns)
         unanswered = [
             (asked.ts_ns, peer, asked.command) for peer, pending in self._pending.items() for asked in pending.clear()
         ]
@@ -479,7 +492,7 @@ class AttachmentTrace(TracedChannel):
         context = self._context
         method: Command = command.method
         if sender is CLIENT and not context.is_unread:
-            self._note_request(method, command.position)
+            self._note_request(method, command.position, ts_ns)
             if self._transactions.are_too_many:
                 self._lose_track(sender, "too many transactions are under way", ts_ns)
                 return
@@ -488,20 +501,23 @@ class AttachmentTrace(TracedChannel):
         if not (is_awaited and self._pending[sender].add(position or 0, ts_ns, method, command.wire_size)):
             context.events.append(RequestSent(ts_ns, *context.place, sender=sender, request=method))
 
-    def _note_request(self, method: Command, position: int | None) -> None:
+    def _note_request(self, method: Command, position: int | None, ts_ns: int) -> None:
         """Pass a request of the client to the parts of the trace that it concerns."""
         context = self._context
         match method:
             case MessageSubscribe():
-                self._deliveries.subscribe(method)
+                self._deliveries.subscribe(method, position)
             case TxSelect():
                 context.mode = TransactionMode.TX
             case DtxSelect():
                 context.mode = TransactionMode.DTX
             case TxCommit() if position is not None:
                 self._transactions.commit(position)
-            case TxRollback() if position is not None:
-                self._deliveries.reopen(self._transactions.roll_back(position))
+            case TxCommit():  # its completion cannot be told, since commands before it were missed
+                self._deliveries.give_up(self._transactions.take(), Settlement.UNKNOWN, ts_ns)
+            case TxRollback():
+                ended = self._transactions
+                self._deliveries.reopen(ended.take() if position is None else ended.roll_back(position))
             case DtxStart():
                 context.mode = TransactionMode.DTX
                 self._branch = self._branches.begin(key_of(method.xid), self, context.budgets.spans)
@@ -517,12 +533,13 @@ class AttachmentTrace(TracedChannel):
         ends = [each for each in answered if type(each[1].command) in _ENDS]
         if sender is SERVER:
             self._publishes.confirm(positions, ts_ns)
+            self._deliveries.completed(positions)
         for position, asked in answered:
             number = id_of(position)
             reply = SessionCompleted(commands=SequenceSet([(number, number)]))
             self._answer(sender, (asked.ts_ns, asked.command), reply, ts_ns)
             if isinstance(asked.command, MessageCancel):
-                self._deliveries.cancelled(asked.command.destination or "")
+                self._deliveries.cancelled(asked.command.destination or "", position)
         for position, asked in ends:
             self._end_transaction(position, asked, ts_ns)
 

@@ -203,6 +203,7 @@ class Amqp010Trace(ConnectionTrace[Frame, AttachmentTrace]):
             body=self._body,
             digests=self._digests,
         )
+        session.is_lagging = self._lag_end_ns is not None
         if self._is_unread:
             session.stop_reading()
         return session

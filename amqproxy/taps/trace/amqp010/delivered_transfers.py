@@ -5,8 +5,10 @@ from __future__ import annotations
 from bisect import bisect_right
 from operator import attrgetter
 
+import msgspec
+
 from amqproxy.amqp010.command_ids import id_of
-from amqproxy.amqp010.commands import MessageSubscribe
+from amqproxy.amqp010.commands import MessageCancel, MessageSubscribe
 from amqproxy.amqp010.domains import AcceptMode, AcquireMode
 from amqproxy.amqp010.transaction import TransactionMode
 from amqproxy.taps.amqp010.transfers import TransferDelivery, TransferProperties
@@ -27,7 +29,15 @@ _stop = attrgetter("stop")
 class DeliveredTransfers:
     """Deliveries of one session, linked to the queues of their subscriptions, and to the client's settlements."""
 
-    __slots__ = ("_context", "_knows_subscriptions", "_numbers", "_subscriptions", "_transactions", "_unaccepted")
+    __slots__ = (
+        "_context",
+        "_knows_subscriptions",
+        "_numbers",
+        "_reused",
+        "_subscriptions",
+        "_transactions",
+        "_unaccepted",
+    )
 
     def __init__(
         self, context: ChannelContext[TransactionMode], numbers: CommandNumbers, transactions: SessionTransactions
@@ -35,7 +45,13 @@ class DeliveredTransfers:
         self._context = context
         self._numbers = numbers
         self._transactions = transactions
-        self._subscriptions: dict[str, ConsumerSnapshot] = {}
+        self._subscriptions: dict[str, tuple[ConsumerSnapshot, ...]] = {}
+        """Subscriptions by destination: several while deliveries to an earlier one may be under way.
+
+        The `number` of each is the position of its message.subscribe plus one, 0 if that is unknown.
+        """
+        self._reused: set[str] = set()
+        """Destinations with several subscriptions."""
         self._knows_subscriptions = True
         self._unaccepted = OpenTransfers(context.budgets.spans)
 
@@ -59,7 +75,8 @@ class DeliveredTransfers:
     def in_snapshot(self) -> tuple[tuple[Span, ...], tuple[ConsumerSnapshot, ...], bool]:
         """Return the open deliveries by position, and the subscriptions, and whether these are all."""
         knows_all = self._context.knows_start and self._knows_subscriptions
-        return self._unaccepted.spans, tuple(self._subscriptions.values()), knows_all
+        subscriptions = tuple([each for alike in self._subscriptions.values() for each in alike])
+        return self._unaccepted.spans, subscriptions, knows_all
 
     def restore(self, snapshot: ChannelSnapshot) -> None:
         """Take the deliveries and subscriptions of a snapshot."""
@@ -75,33 +92,74 @@ class DeliveredTransfers:
 
     # --- subscriptions
 
-    def subscribe(self, subscribe: MessageSubscribe) -> None:
-        """Remember the queue that the client subscribes to, if the budget allows."""
+    def subscribe(self, subscribe: MessageSubscribe, position: int | None) -> None:
+        """Remember the queue that the client subscribes to, if the budget allows.
+
+        After missed frames of the client, an earlier subscription may have had the same destination: it is unknown.
+        """
+        if not self._context.knows_client:
+            return
         self._subscribe(
             ConsumerSnapshot(
                 tag=subscribe.destination or "",
                 queue=subscribe.queue or "",
                 no_ack=subscribe.accept_mode == AcceptMode.NONE,
                 exclusive=subscribe.exclusive,
+                number=0 if position is None else position + 1,
             )
         )
 
     def _subscribe(self, subscription: ConsumerSnapshot) -> None:
         destination = subscription.tag
-        if destination not in self._subscriptions and not self._context.budgets.memory.take(CONSUMER_COST):
+        if not self._context.budgets.memory.take(CONSUMER_COST):
             self._knows_subscriptions = False
+            self._keep(destination, ())
             return
-        self._subscriptions[destination] = subscription
+        self._keep(destination, (*self._subscriptions.get(destination, ()), subscription))
 
-    def cancelled(self, destination: str) -> None:
-        """Forget a subscription that the server has ended."""
-        if self._subscriptions.pop(destination, None) is not None:
-            self._context.budgets.memory.give(CONSUMER_COST)
+    def restore_request(self, request: MessageSubscribe | MessageCancel, position: int) -> None:
+        """Take an unanswered request of a snapshot, the newest first.
+
+        A proxy's snapshot has only the last subscription to each destination, unnumbered, and none that is cancelled.
+        """
+        destination = request.destination or ""
+        alike = self._subscriptions.get(destination, ())
+        if isinstance(request, MessageSubscribe):
+            renumbered = [msgspec.structs.replace(each, number=each.number or position + 1) for each in alike[-1:]]
+            self._keep(destination, (*alike[:-1], *renumbered))
+        elif all(each.number > position + 1 for each in alike) and self._context.budgets.memory.take(CONSUMER_COST):
+            self._keep(destination, (ConsumerSnapshot(tag=destination, number=position + 1), *alike))
+
+    def completed(self, positions: range) -> None:
+        """Forget the subscriptions that had ended before the broker has completed one with their destination."""
+        for destination in tuple(self._reused):
+            alike = self._subscriptions[destination]
+            last = max((each.number for each in alike if each.number - 1 in positions), default=0)
+            self._keep(destination, tuple([each for each in alike if each.number >= last]))
+
+    def cancelled(self, destination: str, position: int) -> None:
+        """Forget the subscriptions that the server has ended with the message.cancel at this position."""
+        alike = self._subscriptions.get(destination, ())
+        self._keep(destination, tuple([each for each in alike if each.number > position + 1]))
+
+    def _keep(self, destination: str, kept: tuple[ConsumerSnapshot, ...]) -> None:
+        """Replace the subscriptions of a destination; the memory of added ones is taken."""
+        before = len(self._subscriptions.pop(destination, ()))
+        self._context.budgets.memory.give(CONSUMER_COST * max(0, before - len(kept)))
+        if kept:
+            self._subscriptions[destination] = kept
+        if len(kept) > 1:
+            self._reused.add(destination)
+        else:
+            self._reused.discard(destination)
 
     def queue_of(self, destination: str) -> str | None:
         """Return the queue of a subscription; `None` if it is unknown."""
-        found = self._subscriptions.get(destination)
-        return None if found is None else found.queue
+        alike = self._subscriptions.get(destination)
+        if alike is None:
+            return None
+        queue = alike[0].queue
+        return queue if len(alike) == 1 or all(each.queue == queue for each in alike) else None
 
     def has_subscription(self, destination: str) -> bool:
         """Whether a subscription with this destination exists, or may have begun unseen."""
@@ -229,8 +287,8 @@ class DeliveredTransfers:
 
     def forget(self) -> None:
         """Forget the subscriptions that later deliveries would be linked to."""
-        self._context.budgets.memory.give(CONSUMER_COST * len(self._subscriptions))
-        self._subscriptions.clear()
+        for destination in tuple(self._subscriptions):
+            self._keep(destination, ())
 
     def _report(
         self, outcome: Settlement, runs: list[TransferRun], ts_ns: int, *, command: str = "", tag: int | None = None

@@ -50,8 +50,12 @@ class SessionTransactions:
 
     def roll_back(self, position: int) -> list[Accepted]:
         """End the current transaction with the tx.rollback at a position; return its accepts, which are void."""
-        accepted, self._accepted = self._accepted, []
         self._ending[position] = []
+        return self.take()
+
+    def take(self) -> list[Accepted]:
+        """End the current transaction at an unknown position; return its accepts."""
+        accepted, self._accepted = self._accepted, []
         self._give_back(accepted)
         return accepted
 

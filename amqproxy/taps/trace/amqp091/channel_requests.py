@@ -184,13 +184,18 @@ class RequestTrace:
 
     def lose_broker(self) -> None:
         """Note that replies and requests of the broker were missed."""
-        if not self._pending[CLIENT].remembers_consumes:
+        self.doubt()
+        self._pending[SERVER].stop()
+
+    def doubt(self, last: Method | None = None) -> None:
+        """Note that replies to the client's requests so far were missed; those before `last` are in doubt already."""
+        pending = self._pending[CLIENT]
+        if not pending.remembers_consumes and (last is None or isinstance(last, BasicConsume)):
             self.consumers.lose()
-        for each in self._pending[CLIENT].doubt():
+        for each in pending.doubt():
             consume = each.request
             assert isinstance(consume, BasicConsume)
             self.consumers.may_begin(consume.consumer_tag, each.number, consume, each.last)
-        self._pending[SERVER].stop()
 
     def lose_client(self) -> None:
         """Note that requests and replies of the client were missed: the replies to earlier requests come first."""

@@ -353,7 +353,7 @@ class ChannelTrace(TracedChannel):
 
     def end(self, ts_ns: int) -> None:
         # Missed frames may hide a close that crossed with the other peer's: the channel then ends later than it seems.
-        is_end_seen = self._context.is_read
+        is_end_seen = self._context.is_read and not (self._context.is_lagging and not self._life.is_opened)
         self._requests.end(ts_ns, is_end_seen=is_end_seen)
         self._settle_open(Settlement.OPEN if is_end_seen else Settlement.UNKNOWN, ts_ns)
         self._forget()
@@ -421,6 +421,10 @@ class ChannelTrace(TracedChannel):
                 self._feed_unread(method, size, ts_ns)
                 return isinstance(method, ChannelCloseOk) and self._is_closed(sender, ts_ns)
             self._requests.note(method, size)
+            if self._context.is_lagging and self._life.is_opened and _is_about_all(method):
+                self._lose_all(ts_ns)
+        elif self._context.is_lagging and not self._life.is_opened and not isinstance(method, ChannelOpenOk):
+            self._lose_all(ts_ns)  # channel.open-ok was missed
         elif self._context.may_be_unread and not isinstance(method, (ChannelClose, ChannelCloseOk)):
             self._context.may_be_unread = False
         if method.carries_content:
@@ -436,6 +440,8 @@ class ChannelTrace(TracedChannel):
             handler(self, method, found, ts_ns)
         if name in REPLIES:
             self._requests.request(sender, method, size, ts_ns)
+            if sender is CLIENT and self._context.is_lagging and self._life.is_opened:
+                self._requests.doubt(method)
         return False
 
     def _stop_reading_content(self, reason: str, ts_ns: int) -> None:
@@ -469,6 +475,9 @@ class ChannelTrace(TracedChannel):
     def _on_opened(self, method: ChannelOpenOk, found: TimedRequest | None, ts_ns: int) -> None:
         if self.is_opened and not self._context.knows_start:
             self._lose_all(ts_ns)  # the client has closed and reopened the channel unseen
+        if not self.is_opened:  # the broker has sent nothing on this channel before
+            self._context.is_lagging = False
+            self._publishes.end_lag()
         self._life.opened(ts_ns)
 
     # --- publishes and deliveries
@@ -513,6 +522,13 @@ class ChannelTrace(TracedChannel):
         for event in transaction.settled:
             self._add(msgspec.structs.replace(event, ts_ns=ts_ns))
 
+
+def _is_about_all(method: Method) -> bool:
+    """Whether a method of the client is about all deliveries so far, or its reply about the transaction so far."""
+    return method.name in _ABOUT_ALL or getattr(method, "delivery_tag", None) == 0
+
+
+_ABOUT_ALL = frozenset(("basic.recover", "basic.recover-async", "tx.select", "tx.commit", "tx.rollback"))
 
 _Handler = Callable[[ChannelTrace, Any, TimedRequest | None, int], object]
 

@@ -255,6 +255,7 @@ class Trace(ConnectionTrace[Frame, ChannelTrace]):
             body=self._body,
             digests=self._digests,
         )
+        channel.is_lagging = self._lag_end_ns is not None
         if self._is_unread:
             channel.stop_reading()
         self.channels[number] = channel

@@ -30,13 +30,15 @@ class PublishTrace:
     the gap keep theirs, up to a confirm with `multiple` and the tag of a publish that was not seen.
     """
 
-    __slots__ = ("_confirms_from", "_context", "_mandatory", "_returnable", "_unconfirmed", "count")
+    __slots__ = ("_confirms_from", "_context", "_lagging", "_mandatory", "_returnable", "_unconfirmed", "count")
 
     def __init__(self, context: ChannelContext[ChannelMode]) -> None:
         self.count = 0
         self._context = context
         self._confirms_from: int | None = None
         self._returnable = 0
+        self._lagging = 0
+        """Number of the last publish whose confirm may have been missed before it was seen."""
         self._unconfirmed = OpenTags(context.budgets.spans)
         self._mandatory = MandatoryPublishes(context.budgets.memory)
 
@@ -121,6 +123,8 @@ class PublishTrace:
         if not awaits:
             return False
         self._unconfirmed.add(number, ts_ns)
+        if context.is_lagging:
+            self._lagging = number
         return True
 
     def _after_gap(self, number: int) -> tuple[bool | None, int | None]:
@@ -130,6 +134,10 @@ class PublishTrace:
         if self._context.may_be_unread:
             return awaits or None, None
         return awaits, None if base is None else number - base
+
+    def end_lag(self) -> None:
+        """Note that no confirm of the publishes so far was missed."""
+        self._lagging = 0
 
     def rewrite(self, number: int) -> None:
         """Note that a rule has changed the last publish, which has this number."""
@@ -214,6 +222,11 @@ class PublishTrace:
 
     def end(self, outcome: Settlement, ts_ns: int) -> None:
         """Report all open publishes with this outcome, since nothing more is seen of them."""
+        if self._lagging:
+            lagging = self._unconfirmed.settle_up_to(self._lagging)
+            self._lagging = 0
+            if lagging:
+                self._report(Settlement.UNKNOWN, lagging, ts_ns)
         spans = self._unconfirmed.clear()
         if spans:
             self._report(outcome, spans, ts_ns)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import msgspec
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -283,6 +284,40 @@ def test_a_cancelled_subscription_has_its_queue_until_it_has_ended() -> None:
     traced.complete((0, 1))
     traced.deliver("d")
     assert [each.queue for each in traced.of(MessageDelivered)] == ["q", None]
+
+
+def resubscribed(traced: TracedAmqp010) -> None:
+    """Subscribe to one, cancel and subscribe to two, all with one destination: commands 0, 1 and 2."""
+    traced.subscribe("one", "d")
+    traced.client(MessageCancel(destination="d"))
+    traced.subscribe("two", "d")
+
+
+@pytest.mark.parametrize("answered", [1, 2])
+def test_a_delivery_is_of_either_subscription_with_its_destination_until_the_server_answers(answered: int) -> None:
+    traced = TracedAmqp010(1)
+    resubscribed(traced)
+    traced.deliver("d")
+    traced.complete(answered)
+    traced.deliver("d")
+    assert [each.queue for each in traced.of(MessageDelivered)] == [None, "two"]
+
+
+def test_a_snapshot_has_the_subscriptions_that_a_delivery_may_be_of() -> None:
+    """Also one by the proxy, which knows only the last subscription to a destination, and the unanswered commands."""
+    whole = TracedAmqp010(1)
+    resubscribed(whole)
+    snapshot = whole.trace.snapshot(whole.ts_ns)
+    [session] = snapshot.channels
+    [*_, last] = session.consumers
+    for consumers in (session.consumers, (msgspec.structs.replace(last, number=0),)):
+        joined = TracedAmqp010(joined=True)
+        session = msgspec.structs.replace(session, consumers=consumers)
+        joined.trace.restore(msgspec.structs.replace(snapshot, channels=(session,)))
+        joined.deliver("d")
+        joined.complete(1)
+        joined.deliver("d")
+        assert [each.queue for each in joined.of(MessageDelivered)] == [None, "two"]
 
 
 # --- requests

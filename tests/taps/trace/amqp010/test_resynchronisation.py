@@ -14,7 +14,16 @@ from typing import Any
 
 import pytest
 
-from amqproxy.amqp010.commands import ExecutionResult, MessageAccept, MessageSubscribe, MessageTransfer, QueueQuery
+from amqproxy.amqp010.commands import (
+    ExecutionResult,
+    MessageAccept,
+    MessageSubscribe,
+    MessageTransfer,
+    QueueQuery,
+    TxCommit,
+    TxRollback,
+    TxSelect,
+)
 from amqproxy.amqp010.controls import (
     SessionAttach,
     SessionAttached,
@@ -231,3 +240,22 @@ def test_publishes_before_missed_frames_of_the_client_are_confirmed() -> None:
     (settled,) = traced.complete((0, 1))
     assert isinstance(settled, PublishesSettled)
     assert [(each.first, each.last) for each in settled.spans] == [(1, 1)]
+
+
+def test_a_transaction_whose_commit_has_no_number_settles_nothing_for_certain() -> None:
+    """After missed frames of the client, the completion of its tx.commit cannot be told from that of others."""
+    traced = TracedAmqp010(1)
+    traced.gap(CLIENT, is_other_whole=True)
+    traced.client(TxSelect())
+    traced.deliver()
+    traced.accept(0)
+    traced.client(TxRollback())
+    assert traced.reject(0)[0] == traced.of(DeliveriesSettled)[-1]
+    assert [span.first for span in traced.of(DeliveriesSettled)[-1].spans] == [0]
+    traced.deliver()
+    traced.accept(1)
+    traced.client(TxCommit())
+    traced.complete((0, 4))
+    traced.end()
+    settled = traced.of(DeliveriesSettled)[-1]
+    assert (settled.outcome, [span.first for span in settled.spans]) == (Settlement.UNKNOWN, [1])
