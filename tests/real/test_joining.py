@@ -3,45 +3,22 @@
 from __future__ import annotations
 
 import time
-from base64 import b64decode
 from collections import Counter
-from contextlib import suppress
 from pathlib import Path
-from threading import Thread
 from typing import Any
 
 import pytest
 
+from amqproxy.amqp010.commands import MessageAccept, QueueDeclare
+from amqproxy.amqp010.sequence import SequenceSet
 from amqproxy.broker import serve_in_thread
-from amqproxy.capture.packet_decoder import PacketDecoder
-from amqproxy.control.control_client import ControlClient
-from amqproxy.control.request_error import RequestError
-from dashboard.observation import Observation
-from dashboard.ring_entry import RingEntry
+from tests.real.amqp010_peer import Amqp010Peer
+from tests.real.control_reader import DashboardReader, Reader
 from tests.real.pika_connection import connected
 from tests.real.poll import until
 from tests.real.proxy import Proxy, StartProxy
 
 pytestmark = [pytest.mark.real, pytest.mark.once]
-
-
-class Reader(Thread):
-    """Events of a subscription."""
-
-    def __init__(self, path: Path, **wanted: bool) -> None:
-        super().__init__(daemon=True)
-        self.client = ControlClient(path)
-        self.client.ask("subscribe", **wanted)
-        self.events: list[dict[str, Any]] = []
-        self.start()
-
-    def run(self) -> None:
-        with suppress(RequestError):  # the proxy is gone
-            for event in self.client.events():
-                self.events.append(dict(event))
-
-    def records(self, kind: str) -> list[dict[str, Any]]:
-        return [each["record"] for each in list(self.events) if each["event"] == kind]
 
 
 def test_messages_after_a_join_have_their_outcomes(start_proxy: StartProxy, tmp_path: Path) -> None:
@@ -92,6 +69,48 @@ def test_messages_after_a_join_have_their_outcomes(start_proxy: StartProxy, tmp_
     assert [each["confirm_tag"] for each in messages if each["type"] == "publish"] == [*range(21, 41)]
 
 
+def test_messages_of_sessions_after_a_join_have_their_outcomes(start_proxy: StartProxy, tmp_path: Path) -> None:
+    with serve_in_thread() as broker:
+        proxy: Proxy = start_proxy(broker.port, control={"path": "control"})
+        with Amqp010Peer(proxy.port) as publisher, Amqp010Peer(proxy.port) as consumer:
+            for peer, name in ((publisher, b"publishing"), (consumer, b"consuming")):
+                peer.attach(1, name)
+            publisher.send(1, QueueDeclare("orders"), QueueDeclare("trivia", sync=True))
+            publisher.expect("session.completed")
+            consumer.subscribe(1, "orders", "manual", credit=100)
+            consumer.subscribe(1, "trivia", "auto", accept_mode=1, credit=100)
+            got = 0
+
+            def exchange(count: int) -> None:
+                nonlocal got
+                for number in range(count):
+                    publisher.publish(1, b"x", key="orders" if number % 2 else "trivia")
+                    publisher.expect("session.completed")
+                for _ in range(count):
+                    transfer = consumer.expect("message.transfer").method
+                    if transfer.destination == "manual":
+                        consumer.send(1, MessageAccept(SequenceSet([(got, got)])))
+                    got += 1
+
+            exchange(20)
+            reader = Reader(tmp_path / "control", messages=True, findings=True)
+            exchange(20)
+            until(lambda: len(reader.records("message")) >= 40, "all messages")
+            messages = reader.records("message")  # before the clients close
+            found = {each["kind"] for each in reader.records("finding")}
+        proxy.kill()
+        reader.join()
+        reader.client.close()
+    assert found == {"publisher-heartbeats-off"}  # as the handshake says, which the snapshot has
+    assert Counter((each["type"], each.get("queue"), each["outcome"]) for each in messages) == {
+        ("publish", None, "confirmed"): 20,
+        ("deliver", "orders", "acked"): 10,
+        ("deliver", "trivia", "auto-acked"): 10,
+    }
+    assert [each["confirm_tag"] for each in messages if each["type"] == "publish"] == [*range(22, 42)]
+    assert sorted(each["delivery_tag"] for each in messages if each["type"] == "deliver") == [*range(20, 40)]
+
+
 def test_so_the_dashboard_and_files_of_packets_have_them(start_proxy: StartProxy, tmp_path: Path) -> None:
     with serve_in_thread() as broker:
         proxy: Proxy = start_proxy(broker.port, control={"path": "control"})
@@ -101,16 +120,12 @@ def test_so_the_dashboard_and_files_of_packets_have_them(start_proxy: StartProxy
             publishing.queue_declare("orders")
             for _ in range(5):
                 publishing.basic_publish("", "orders", b"x")
-            reader = Reader(tmp_path / "control", packets=True)
-            decoder, observation = PacketDecoder(), Observation(1 << 20, is_live=True)
+            reader = DashboardReader(tmp_path / "control")
             for _ in range(5):
                 publishing.basic_publish("", "orders", b"x")
 
             def outcomes() -> list[str]:
-                while reader.events:
-                    for seq, decoded in enumerate(decoder.feed(b64decode(reader.events.pop(0)["data"]))):
-                        observation.take(RingEntry(seq, 1, 0.0, decoded, 0))
-                return [each.outcome for each in observation.messages.snapshot()]
+                return [each["outcome"] for each in reader.messages()]
 
             until(lambda: len(outcomes()) >= 5, "all messages")
         proxy.kill()
