@@ -69,16 +69,19 @@ class LifeRecord(msgspec.Struct, omit_defaults=True, kw_only=True):
     """The life of message number `life`; `linked_by` is "message_id" or "content".
 
     `publish` is absent if it was not seen. `request` is the life that this message replies to, among `request_among`
-    alike requests.
+    alike requests. Of more than 256 deliveries, `left_out` are missing after the first 128, and of its replies, all but
+    the first 256, which `more_replies` counts.
     """
 
     life: int
     linked_by: str
     publish: PublishRecord | None = None
     deliveries: list[DeliveryRecord] = []
+    left_out: int = 0
     request: int | None = None
     request_among: int = 0
     replies: list[int] = []
+    more_replies: int = 0
 
     def to_json(self) -> bytes:
         """Return the record as a line of JSON, without a newline."""
@@ -98,9 +101,11 @@ def life_record(life: MessageLife, connections: Mapping[int, LinkedConnection]) 
         linked_by="message_id" if life.is_by_id else "content",
         publish=None if publish is None else _of_publish(publish, connections),
         deliveries=[_of_delivery(each, life, connections) for each in life.deliveries],
+        left_out=life.left_out,
         request=life.request,
         request_among=life.request_among,
         replies=list(life.replies),
+        more_replies=life.more_replies,
     )
 
 

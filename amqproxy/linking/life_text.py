@@ -6,6 +6,7 @@ from collections.abc import Iterator
 from typing import Any
 
 from amqproxy.linking.life_record import DeliveryRecord, LifeRecord, PublishRecord
+from amqproxy.linking.message_life import KEPT_FIRST
 from amqproxy.taps.message_text import duration
 from amqproxy.taps.text import ARROWS, clock, pairs, printable, value_text
 
@@ -26,13 +27,16 @@ def steps(record: LifeRecord) -> Iterator[tuple[str, bool]]:
     if record.publish is not None:
         publish = record.publish
         yield f"  {_published(publish)}", publish.returned or publish.outcome is not None
-    for delivery in record.deliveries:
+    for number, delivery in enumerate(record.deliveries):
+        if record.left_out and number == KEPT_FIRST:
+            yield f"  … {record.left_out:,} more deliveries …", False
         yield f"  {_delivered(delivery, is_published=record.publish is not None)}", delivery.outcome is not None
     if record.request is not None:
         among = f", or one of {record.request_among - 1} alike" if record.request_among > 1 else ""
         yield f"  replies to message {record.request}{among}", True
     if record.replies:
-        yield f"  answered by message {', '.join(map(str, record.replies))}", True
+        more = f" and {record.more_replies:,} more" if record.more_replies else ""
+        yield f"  answered by message {', '.join(map(str, record.replies))}{more}", True
 
 
 def _link(record: LifeRecord) -> str:

@@ -13,6 +13,16 @@ DELIVERY_COST = 500
 """Approximate bytes of a delivery, likewise."""
 
 
+MAX_DELIVERIES = 256
+"""Maximum number of a life's deliveries: a message that is requeued without end has millions."""
+
+KEPT_FIRST = MAX_DELIVERIES // 2
+"""Number of deliveries that are kept from the beginning; beyond `MAX_DELIVERIES` the oldest after them is left out."""
+
+MAX_REPLIES = 256
+"""Maximum number of a life's replies: the first."""
+
+
 class Place(NamedTuple):
     """A channel of a connection."""
 
@@ -107,7 +117,11 @@ class MessageLife(msgspec.Struct, gc=False, eq=False):
     """A message: its `publish`, if that was seen, and its deliveries, in order.
 
     `request` is the number of the life that this message replies to, `request_among` the number of requests that it can
-    reply to; `replies` are the numbers of its replies. `unpublished_id` is the message_id of one without a publish.
+    reply to; `replies` are the numbers of its first replies, `more_replies` counts the others. `unpublished_id` is the
+    message_id of one without a publish.
+
+    `left_out` deliveries are missing after the first `KEPT_FIRST`; `is_cut` is whether they are needed to link others.
+    `is_listed` is whether the life waits among the settled ones to be forgotten.
     """
 
     number: int
@@ -118,8 +132,26 @@ class MessageLife(msgspec.Struct, gc=False, eq=False):
     request: int | None = None
     request_among: int = 0
     replies: list[int] = []
+    more_replies: int = 0
     unpublished_id: str | None = None
     cost: int = LIFE_COST
+    left_out: int = 0
+    is_cut: bool = False
+    is_listed: bool = False
+
+    def leave_out(self) -> Delivery | None:
+        """Remove and return the oldest delivery after the first ones, if there are too many."""
+        if len(self.deliveries) <= MAX_DELIVERIES:
+            return None
+        oldest = self.deliveries.pop(KEPT_FIRST)
+        self.left_out += 1
+        # a repeated delivery that was returned to its queue says nothing that the next one does not
+        self.is_cut |= oldest.is_final or not oldest.is_redelivered
+        for each in self.deliveries[KEPT_FIRST:]:
+            if each.former is oldest:
+                each.former = None
+        oldest.life = oldest.former = None
+        return oldest
 
     @property
     def message_id(self) -> str | None:

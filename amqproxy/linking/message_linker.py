@@ -235,6 +235,7 @@ class MessageLinker:
                 and key is not None
                 and key.is_certain
                 and (key.is_by_id or self.is_whole)
+                and not life.is_cut
             )
         self._append(life, delivery)
         if delivery.outcome is None:
@@ -320,8 +321,12 @@ class MessageLinker:
                     break
         delivery.life = life
         life.deliveries.append(delivery)
-        life.cost += DELIVERY_COST
-        self.size += DELIVERY_COST
+        oldest = life.leave_out()
+        if oldest is None:
+            life.cost += DELIVERY_COST
+            self.size += DELIVERY_COST
+        elif oldest.tag is not None:
+            _remove(self._delivered, oldest.place, oldest.tag)
 
     def _on_deliveries_settled(self, stream: int, event: DeliveriesSettled, note: Note) -> None:
         place = Place(stream, event.channel, event.epoch)
@@ -389,7 +394,8 @@ class MessageLinker:
         return life
 
     def _note_settled(self, life: MessageLife) -> None:
-        if life.is_settled:
+        if life.is_settled and not life.is_listed:
+            life.is_listed = True
             self._settled.append(life.number)
         if self._show_changed is not None:
             self._show_changed(life)
@@ -399,7 +405,9 @@ class MessageLinker:
             life = None
             while self._settled and life is None:
                 found = self.lives.get(self._settled.popleft())
-                life = found if found is not None and found.is_settled else None
+                if found is not None:
+                    found.is_listed = False
+                    life = found if found.is_settled else None
             if life is None:
                 life = next(iter(self.lives.values()))
                 self.forgotten_open += 1

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from amqproxy.linking.message_life import MessageLife, Publish
+from amqproxy.linking.message_life import MAX_REPLIES, MessageLife, Publish
 
 DIRECT_REPLY_TO = "amq.rabbitmq.reply-to"
 """Name that requests give for a direct reply; RabbitMQ gives the consumer one that begins with it."""
@@ -32,7 +32,10 @@ class RequestsAndReplies:
             if found:
                 request = next((each for each in found if not each.replies), found[-1])
                 life.request, life.request_among = request.number, len(found)
-                request.replies.append(life.number)
+                if len(request.replies) < MAX_REPLIES:
+                    request.replies.append(life.number)
+                else:
+                    request.more_replies += 1
         if publish.reply_to and (key := _key(publish)) is not None:
             requests = self._requests.setdefault(key, [])
             requests.append(life)

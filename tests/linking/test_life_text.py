@@ -7,8 +7,9 @@ import pytest
 
 from amqproxy.amqp091.properties import Properties
 from amqproxy.amqp091.wire import Table
-from amqproxy.linking.life_record import LifeRecord, life_record
+from amqproxy.linking.life_record import DeliveryRecord, LifeRecord, life_record
 from amqproxy.linking.life_text import life_lines
+from amqproxy.linking.message_life import KEPT_FIRST, MAX_DELIVERIES
 from amqproxy.linking.message_linker import MessageLinker
 from amqproxy.taps.trace.events import Settlement
 from tests.linking.events import delivered, delivery_settled, opened, publish_settled, published
@@ -66,3 +67,15 @@ def test_a_record_survives_its_json(linker: MessageLinker) -> None:
     assert record.first_ns == MS
     assert [each.follows for each in record.deliveries] == [None, 0, 1]
     assert [each.transit_seconds for each in record.deliveries] == [0.002, 0.004, 0.007]
+
+
+def test_deliveries_and_replies_beyond_the_limits_are_counted() -> None:
+    delivery = DeliveryRecord(ts_ns=0, stream=1, channel=1, sure=True)
+    record = LifeRecord(
+        life=1, linked_by="content", deliveries=[delivery] * MAX_DELIVERIES, left_out=1744, replies=[2], more_replies=3
+    )
+    lines = list(life_lines(record))
+    assert lines[1 + KEPT_FIRST] == "  … 1,744 more deliveries …"
+    assert len(lines) == 1 + MAX_DELIVERIES + 1 + 1
+    assert lines[-1] == "  answered by message 2 and 3 more"
+    assert msgspec.json.decode(record.to_json(), type=LifeRecord) == record

@@ -8,7 +8,15 @@ import pytest
 
 from amqproxy.amqp091.properties import Properties
 from amqproxy.amqp091.wire import Table
-from amqproxy.linking.message_life import Delivery, MessageLife
+from amqproxy.linking.message_life import (
+    DELIVERY_COST,
+    KEPT_FIRST,
+    LIFE_COST,
+    MAX_DELIVERIES,
+    MAX_REPLIES,
+    Delivery,
+    MessageLife,
+)
 from amqproxy.linking.message_linker import MessageLinker
 from amqproxy.taps.note import Note
 from amqproxy.taps.trace.events import (
@@ -196,3 +204,51 @@ def test_a_publish_and_a_delivery_are_found_by_their_numbers() -> None:
     linker = linked(published(1, number=5), delivered(2, tag=7))
     assert linker.at(1, 1, 5, 1, is_delivery=False) is linker.at(2, 1, 7, 2, is_delivery=True) is linker.lives[1]
     assert linker.at(1, 1, 6, 1, is_delivery=False) is None
+
+
+def requeued(linker: MessageLinker, times: int) -> None:
+    """Deliver a published message again and again, as with a consumer that requeues it."""
+    linker.take(1, [opened()])
+    linker.take(1, [published(1)])
+    for tag in range(1, times + 1):
+        linker.take(1, [delivered(tag, tag=tag, redelivered=tag > 1)])
+        linker.take(1, [delivery_settled(tag, Settlement.NACKED, tag, requeue=True)])
+
+
+def test_a_message_that_is_requeued_without_end_has_a_bounded_life() -> None:
+    linker = MessageLinker(1 << 30)
+    requeued(linker, 10 * MAX_DELIVERIES)
+    (life,) = linker.lives.values()
+    assert (len(life.deliveries), life.left_out) == (MAX_DELIVERIES, 9 * MAX_DELIVERIES)
+    assert [each.tag for each in life.deliveries[: KEPT_FIRST + 1]] == [
+        *range(1, KEPT_FIRST + 1),
+        9 * MAX_DELIVERIES + 129,
+    ]
+    assert life.deliveries[-1].tag == 10 * MAX_DELIVERIES
+    assert all(each.is_sure for each in life.deliveries)
+    assert life.deliveries[KEPT_FIRST].former is None
+    assert linker.size == life.cost == LIFE_COST + len("xk") + MAX_DELIVERIES * DELIVERY_COST
+    assert len(linker._settled) == 1
+    assert not linker._delivered
+
+
+def test_open_deliveries_that_are_left_out_are_not_awaited() -> None:
+    linker = MessageLinker(1 << 30)
+    linker.take(1, [opened()])
+    linker.take(1, [published(1)])
+    for tag in range(1, 2 * MAX_DELIVERIES + 1):
+        linker.take(1, [delivered(tag, tag=tag, queue=f"q{tag}")])
+    (life,) = linker.lives.values()
+    assert sum(map(len, linker._delivered.values())) == MAX_DELIVERIES
+    assert not life.deliveries[-1].is_sure  # the first delivery of its queue may have been left out
+    assert life.deliveries[MAX_DELIVERIES - 1].tag == 2 * MAX_DELIVERIES
+
+
+def test_a_request_with_endless_replies_lists_the_first() -> None:
+    linker = MessageLinker(1 << 30)
+    linker.take(1, [opened()])
+    linker.take(1, [published(1, properties=Properties(correlation_id="c", reply_to="r"))])
+    for number in range(MAX_REPLIES + 3):
+        linker.take(1, [published(2, b"%d" % number, routing_key="r", properties=Properties(correlation_id="c"))])
+    request = linker.lives[1]
+    assert (len(request.replies), request.more_replies) == (MAX_REPLIES, 3)

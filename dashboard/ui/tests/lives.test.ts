@@ -25,3 +25,10 @@ test('without its publish nothing is doubted', () => {
   expect(steps).toHaveLength(1)
   expect(steps[0]?.doubt).toBe('')
 })
+
+test('deliveries beyond the limit are counted after the first half', () => {
+  const deliveries = Array.from({ length: 256 }, (_, index) => ({ ts_ns: index, stream: 2, channel: 1 }))
+  const steps = lifeSteps({ life: 3, linked_by: 'content', deliveries, left_out: 1744 })
+  expect(steps).toHaveLength(257)
+  expect(steps[128]).toMatchObject({ text: '1,744 more deliveries', outcome: '' })
+})

@@ -159,6 +159,8 @@ export interface Life {
   linked_by: 'message_id' | 'content'
   publish?: LifePublish
   deliveries?: LifeDelivery[]
+  /** Of more than 256 deliveries, how many are missing after the first 128. */
+  left_out?: number
   request?: number
   replies?: number[]
 }

@@ -1,5 +1,5 @@
 import type { Life, LifeDelivery, LifePublish } from '../api/types'
-import { seconds } from './numbers'
+import { count, seconds } from './numbers'
 
 /** One step of a message's life, as it is shown. */
 export interface LifeStep {
@@ -60,8 +60,16 @@ function deliveryStep(step: LifeDelivery, isPublished: boolean): LifeStep {
   }
 }
 
-/** The steps of a life, in order. */
+/** Deliveries before those that are left out. */
+const KEPT_FIRST = 128
+
+/** The steps of a life, in order; a step without an outcome counts the deliveries that are left out. */
 export function lifeSteps(life: Life): LifeStep[] {
-  const deliveries = (life.deliveries ?? []).map((step) => deliveryStep(step, life.publish !== undefined))
-  return life.publish === undefined ? deliveries : [publishStep(life.publish), ...deliveries]
+  const steps = (life.deliveries ?? []).map((step) => deliveryStep(step, life.publish !== undefined))
+  const next = life.deliveries?.[KEPT_FIRST]
+  if (life.left_out !== undefined && next !== undefined) {
+    const text = `${count(life.left_out)} more deliveries`
+    steps.splice(KEPT_FIRST, 0, { ts_ns: next.ts_ns, stream: next.stream, name: '', text, detail: '', outcome: '', mood: 'open', doubt: '' })
+  }
+  return life.publish === undefined ? steps : [publishStep(life.publish), ...steps]
 }
