@@ -69,7 +69,7 @@ class IdleConnection:
         self.since = 0.0
         self.received_bytes, self.taken, self.frame_counts = [0, 0], [0, 0], [0, 0]
         self.rests, self.unsents, self.errors = _NOTHING, _NOTHING, (0, 0)
-        self._states = tuple(map(self._packed_states, readers))
+        self._states: tuple[bytes, ...] = ()
         self._shown = [(0, 0, 0), (0, 0, 0)]
         self._patience = self._heard = (0.0, 0.0)
         self._looked = (0, 0)
@@ -88,6 +88,8 @@ class IdleConnection:
 
     def adopt(self, readers: Readers | None, frames: tuple[int, int] = (0, 0)) -> None:
         """Replace the readers like `PumpedConnection.adopt`."""
+        if not self._states and self.readers is not None:  # heartbeats change no state: it is needed once they go
+            self._states = tuple(map(self._packed_states, self.readers))
         self.readers = readers
         for place in range(2):
             self._shown[place] = self._shown[place][0], 0, 0

@@ -12,6 +12,7 @@ from trio.testing import MockClock, wait_all_tasks_blocked
 
 from amqproxy.amqp091.transitions import CLIENT
 from amqproxy.control.session_entries import connection_entry
+from amqproxy.proxy.session import parked_session
 from amqproxy.proxy.session.ownership import Owner
 from amqproxy.proxy.session.session import Session
 from amqproxy.pump import pumps as pumps_module
@@ -53,6 +54,19 @@ async def test_heartbeats_pass_and_leave_it_parked(autojump_clock: MockClock) ->
         assert connection_entry(stage.session)["relayed_by"] == "event loop"
         assert stage.count("frames_total", sender="client", type="heartbeat", method="") == 3
         assert stage.count("connections_pumped") == 0
+
+
+async def test_a_connection_with_very_many_channels_keeps_its_parts(
+    autojump_clock: MockClock, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(parked_session, "MAX_PARKED_CHANNELS", 0)
+    async with staged(OPEN) as stage:
+        for _ in range(3):
+            await trio.sleep(3 * IDLE_AFTER)
+            assert stage.session.owner is Owner.PUMP
+            assert not stage.session.is_parked
+            await stage.play(f">> heartbeat\n<< heartbeat\n>> {PUBLISH}\n<< {DELIVER}")
+            await trio.sleep(30)
 
 
 async def test_its_bytes_are_counted_once_however_often_it_is_parked(autojump_clock: MockClock) -> None:

@@ -37,3 +37,10 @@ def test_other_readers_go_on_where_the_first_were() -> None:
     assert others[0].error is None
     assert connection.frames() == 2
     assert (connection.received(0), connection.received(1)) == (16, 0)
+
+
+def test_states_are_packed_only_once_the_readers_go() -> None:
+    connection = Amqp091IdleConnection((reader(CLIENT, 1), reader(SERVER, 1)), (3, 4), lambda: None)
+    assert not connection._states
+    connection.adopt(None)
+    assert all(connection._states)
