@@ -8,10 +8,9 @@ from typing import Any
 
 from amqproxy.capture.decoded import Decoded, DecodedFrames, DecodedProtocolHeader, SkippedBytes, StreamEnded
 from amqproxy.peer import CLIENT, Peer
-from amqproxy.replay.steps import ConnectionEnded, ProtocolHeaderSent, Step, StepBase
+from amqproxy.replay.steps import ConnectionEnded, ConnectionRestored, ProtocolHeaderSent, Step, StepBase
 from amqproxy.taps.session_trace import SessionTrace
 from amqproxy.taps.trace.events import TraceEvent
-from amqproxy.taps.trace.snapshot import ConnectionSnapshot
 
 
 class StepReader(ABC):
@@ -61,7 +60,7 @@ class StepReader(ABC):
             case DecodedFrames():
                 snapshot = decoded.snapshot
                 if snapshot is not None and snapshot.protocol == decoded.protocol and not self._has_begun:
-                    self._restore(snapshot)
+                    self._add(ConnectionRestored, snapshot.ts_ns, snapshot=snapshot)
                 self.events = self._trace.restore(snapshot)
                 self.events += self._trace.feed_noted(Peer(decoded.sender), decoded.frames, ts_ns)
                 self._take_packet(decoded)
@@ -77,9 +76,6 @@ class StepReader(ABC):
 
     def _take_packet(self, decoded: Any) -> None:  # noqa: B027 - readers with `on_frame` have nothing to do
         """Take the frames of one packet."""
-
-    def _restore(self, snapshot: ConnectionSnapshot) -> None:  # noqa: B027 - only some protocols replay from a state
-        """Take the state of a connection whose beginning is not in the capture."""
 
     @abstractmethod
     def _skip(self, skipped: SkippedBytes) -> None:

@@ -154,10 +154,14 @@ class BytesLost(StepBase, frozen=True, kw_only=True, gc=False):
 
 
 class ConnectionRestored(StepBase, frozen=True, kw_only=True, gc=False):
-    """The state of a 0-9-1 connection whose beginning is not in the capture, which a client would bring about."""
+    """The state of a connection whose beginning is not in the capture, which a client would bring about."""
 
     snapshot: ConnectionSnapshot
     sender: Peer = CLIENT
+
+    @property
+    def protocol(self) -> str:
+        return self.snapshot.protocol
 
 
 class ConnectionEnded(StepBase, frozen=True, kw_only=True, gc=False):

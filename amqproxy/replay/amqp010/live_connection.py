@@ -181,7 +181,7 @@ class Amqp010LiveConnection(BrokerLink):
                 self._tune = control
                 if self._is_joined:
                     self._agree(controls.ConnectionTuneOk(control.channel_max, control.max_frame_size, 0))
-                    self._enter(controls.ConnectionOpen("/"))
+                    self._enter(controls.ConnectionOpen(self._recorded_host or "/"))
             case controls.ConnectionOpenOk():
                 self._is_open = True
             case controls.ConnectionClose():

@@ -24,6 +24,7 @@ from amqproxy.amqp010.commands import (
     MessageRelease,
     MessageResume,
     MessageSubscribe,
+    QueueQuery,
 )
 from amqproxy.amqp010.errors import ProtocolError
 from amqproxy.amqp010.methods import Command, Method
@@ -35,6 +36,7 @@ from amqproxy.replay.amqp010.assembly_sent import AssemblySent
 from amqproxy.replay.amqp010.compared_connection import OF_BROKER_J, Amqp010ComparedConnection
 from amqproxy.replay.amqp010.live_connection import SETTLEMENTS
 from amqproxy.replay.amqp010.names import with_live_names
+from amqproxy.replay.amqp010.restored_session import restoring_commands, subscriptions_of
 from amqproxy.replay.amqp010.session import (
     PlayedSession,
     PlayedSubscription,
@@ -47,8 +49,10 @@ from amqproxy.replay.player import Ahead, Player
 from amqproxy.replay.steps import (
     BytesSent,
     ConnectionEnded,
+    ConnectionRestored,
     ProtocolHeaderSent,
 )
+from amqproxy.taps.trace.snapshot import ChannelSnapshot
 
 _OURS = (
     controls.SessionCommandPoint,
@@ -77,7 +81,11 @@ class Amqp010Player(Player, Amqp010ComparedConnection):
 
     # --- the client's steps
 
-    def _play_client(self, step: AssemblySent | ProtocolHeaderSent | BytesSent, ahead: Ahead) -> float | None:
+    def _play_client(
+        self, step: AssemblySent | ProtocolHeaderSent | BytesSent | ConnectionRestored, ahead: Ahead
+    ) -> float | None:
+        if isinstance(step, ConnectionRestored):
+            return self._restore(step)
         if not isinstance(step, AssemblySent):  # `_greet` has sent the protocol header
             return None
         method = step.command.method
@@ -92,6 +100,51 @@ class Amqp010Player(Player, Amqp010ComparedConnection):
         if isinstance(method, Command):
             return self._play_command(step, method)
         return self._play_on_session(step, method)
+
+    def _restore(self, step: ConnectionRestored) -> float | None:
+        """Attach the sessions that were attached, and bring them into their recorded states."""
+        if self.life is Life.ENDED:
+            self._result.unplayed(step, self.error or "the connection was over")
+            return None
+        if not self._is_open:
+            return self._awaited.patience(step, self._now, "the broker did not answer the login")
+        states = {each.number: each for each in step.snapshot.channels if not each.closing}
+        if not self._sessions:
+            for number, state in states.items():
+                self._attach(number, state.name or b"%b %d" % (JOINED, step.stream))
+        if any(not session.is_attached and not session.is_over for session in self._sessions.values()):
+            until = self._awaited.patience(step, self._now, "the sessions were not attached")
+            if until is not None:
+                return until
+        attached = [each for each in self._sessions.values() if each.is_attached]
+        for session in attached:
+            for each in subscriptions_of(states[session.number]):
+                if each.queue and each.queue not in session.probes:
+                    session.probes[each.queue] = self._restoring(session, QueueQuery(each.queue, sync=True))
+        if any(each not in session.results for session in attached for each in session.probes.values()):
+            until = self._awaited.patience(step, self._now, "the broker did not answer the queries for queues")
+            if until is not None:
+                return until
+        for session in attached:
+            self._restore_session(session, states[session.number])
+        return None
+
+    def _restore_session(self, session: PlayedSession, state: ChannelSnapshot) -> None:
+        missing = {queue for queue, probe in session.probes.items() if not _exists(session.results.get(probe))}
+        for queue in sorted(missing):
+            self._result.note(
+                f"session {session.number} was restored without subscriptions to queue {queue!r}: it does not exist"
+            )
+        for command in restoring_commands(state, missing):
+            if isinstance(command, MessageSubscribe):
+                queue = f"{self._virtual_host}\0{command.queue}"
+                session.subscriptions[command.destination or ""] = PlayedSubscription(queue, command)
+            self._restoring(session, command)
+
+    def _restoring(self, session: PlayedSession, command: Command) -> int:
+        """Send a command that the recorded client has sent before the capture began; return its live id."""
+        self._write_frames(self._renamed(Assembly(session.number, command)).encode(self._frame_max))
+        return session.sent(None)
 
     def _play_on_connection(self, step: AssemblySent, method: Method, ahead: Ahead) -> float | None:
         match method:
@@ -258,6 +311,11 @@ class Amqp010Player(Player, Amqp010ComparedConnection):
             else:
                 holder.settle_transfers(number, method, set_of(live_ids))
         self._result.sent += 1
+
+
+def _exists(result: ExecutionResult | None) -> bool:
+    """Whether the answer to a query has a queue."""
+    return result is not None and bool(getattr(result.value, "queue", None))
 
 
 def _is_refused(step: AssemblySent, ahead: Ahead, accepting: type[Method]) -> bool:

@@ -66,6 +66,8 @@ class PlayedSession:
         """Recorded transfers of the broker that the recorded client has completed."""
         self.open: dict[int, LiveDelivery] = {}
         """Live transfers of the broker, by their ids, that the player has not completed."""
+        self.probes: dict[str, int] = {}
+        """Live ids of the queries whether the queues of restored subscriptions exist."""
         self.done = CommandIds()
         """Live commands of the broker that the player has completed."""
 

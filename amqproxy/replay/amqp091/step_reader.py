@@ -12,8 +12,7 @@ from amqproxy.amqp091.protocol_header import NAME
 from amqproxy.amqp091.transitions import Peer
 from amqproxy.capture.decoded import SkippedBytes
 from amqproxy.replay.step_reader import StepReader
-from amqproxy.replay.steps import BytesLost, BytesSent, CommandSent, ConnectionRestored
-from amqproxy.taps.trace.snapshot import ConnectionSnapshot
+from amqproxy.replay.steps import BytesLost, BytesSent, CommandSent
 
 
 class Amqp091StepReader(StepReader):
@@ -26,9 +25,6 @@ class Amqp091StepReader(StepReader):
         """Frames of incomplete contents."""
         self._gaps: set[Peer] = set()
         """Peers of whose bytes the capture lacks some."""
-
-    def _restore(self, snapshot: ConnectionSnapshot) -> None:
-        self._add(ConnectionRestored, snapshot.ts_ns, snapshot=snapshot)
 
     def _skip(self, skipped: SkippedBytes) -> None:
         sender = Peer(skipped.sender)

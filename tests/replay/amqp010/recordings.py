@@ -8,7 +8,7 @@ from amqproxy.amqp010 import controls
 from amqproxy.amqp010.assembly import Assembly
 from amqproxy.amqp010.command_numbering import CommandNumbering
 from amqproxy.amqp010.commands import MessageTransfer
-from amqproxy.amqp010.frame import Frame
+from amqproxy.amqp010.frame import Frame, encode_method
 from amqproxy.amqp010.methods import Method
 from amqproxy.amqp010.properties import DeliveryProperties, Header, MessageProperties
 from amqproxy.amqp010.protocol_header import HEADER
@@ -18,6 +18,7 @@ from amqproxy.capture.amqp010.decoded_frames import Amqp010DecodedFrames
 from amqproxy.capture.decoded import Decoded, DecodedProtocolHeader, StreamEnded
 from amqproxy.replay.dialogue import steps_of
 from amqproxy.replay.steps import Step
+from amqproxy.taps.trace.snapshot import ConnectionSnapshot
 from tests.amqp010.samples import split
 from tests.replay.recordings import MILLISECOND
 
@@ -39,6 +40,7 @@ class Amqp010Recording:
 
     def __init__(self) -> None:
         self.decoded: list[Decoded] = []
+        self._snapshot: ConnectionSnapshot | None = None
         self._numbering: dict[tuple[int, str], CommandNumbering] = {}
 
     def open(self, stream: int, vhost: str = "/") -> None:
@@ -51,6 +53,15 @@ class Amqp010Recording:
         self.server(stream, 0, controls.ConnectionTune(100, 65_535, 0, 120))
         self.client(stream, 0, controls.ConnectionTuneOk(100, 65_535, 0), controls.ConnectionOpen(vhost))
         self.server(stream, 0, controls.ConnectionOpenOk())
+
+    def join(self, stream: int, snapshot: ConnectionSnapshot) -> None:
+        """Take a state before what is recorded next, as a recording has it that begins in the middle."""
+        self._snapshot = snapshot
+        for state in snapshot.channels:
+            for sender, last in (("client", state.published), ("server", state.delivered)):
+                numbering = self._numbering[stream, sender] = CommandNumbering()
+                raw = encode_method(state.number, controls.SessionCommandPoint((last or 0) + 1, 0))
+                numbering.number(Frame(raw))
 
     def attach(self, stream: int, channel: int = 1, *, first: int = 0, name: bytes = b"") -> None:
         """A client attaches a session; the broker's commands are numbered from `first` on."""
@@ -93,5 +104,14 @@ class Amqp010Recording:
             frames = [Frame(raw) for raw in split(whole.encode())]
             ids = [numbering.number(frame) for frame in frames]
             self.decoded.append(
-                Amqp010DecodedFrames(self._now, stream, f"client:{stream}-broker", sender, frames, command_ids=ids)
+                Amqp010DecodedFrames(
+                    self._now,
+                    stream,
+                    f"client:{stream}-broker",
+                    sender,
+                    frames,
+                    command_ids=ids,
+                    snapshot=self._snapshot,
+                )
             )
+            self._snapshot = None
