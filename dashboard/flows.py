@@ -9,11 +9,11 @@ from typing import Any, Literal, NamedTuple, TypeAlias
 import msgspec
 
 from amqproxy.taps.message_record import MessageRecord
-from amqproxy.taps.metrics import LATENCY_BUCKETS
 from amqproxy.taps.record import json_value
 from amqproxy.taps.topology.observed_topology import DIRECT_REPLY_TO
 from amqproxy.taps.trace.events import MessageDelivered, MessagePublished, TraceEvent
-from dashboard.activity import bucket_of
+from dashboard.latency_counts import LatencyCounts
+from dashboard.minutes import Minutes, Name, client_of
 from dashboard.observed_seconds import SECOND, ObservedSeconds, RecentCounts, Window
 from dashboard.party import Party
 
@@ -45,20 +45,35 @@ class FlowKey(NamedTuple):
     routing_key: str | None
 
 
+class Arrival(NamedTuple):
+    """First delivery of a message whose publish was seen: what it was published to and by whom, and its latency."""
+
+    publisher: Party
+    exchange: str
+    routing_key: str
+    seconds: float
+
+
 class Flow:
-    """Counts of one flow; `latencies` are of confirms or acknowledgements, by `LATENCY_BUCKETS`."""
+    """Counts of one flow; `latencies` are of confirms or acknowledgements, `transits` from publish to delivery."""
 
-    __slots__ = ("bytes", "errors", "last_ns", "latencies", "messages", "outcomes", "recent")
+    __slots__ = ("bytes", "errors", "last_ns", "latencies", "messages", "names", "outcomes", "recent", "transits")
 
-    def __init__(self) -> None:
+    def __init__(self, names: tuple[Name, ...] = ()) -> None:
+        self.names = names
+        """Names that its messages are counted under."""
         self.messages = self.bytes = self.errors = self.last_ns = 0
         self.outcomes: Counter[str] = Counter()
-        self.latencies = [0] * (len(LATENCY_BUCKETS) + 1)
+        self.latencies = LatencyCounts()
+        self.transits = LatencyCounts()
         self.recent = RecentCounts()
 
 
 class FlowRow(msgspec.Struct, frozen=True, kw_only=True):
-    """A flow in its JSON form. Rates are per second, latencies in seconds, `None` if there are none."""
+    """A flow in its JSON form. Rates are per second, latencies in seconds, `None` if there are none.
+
+    `p50` and `p99` are of confirms or acknowledgements, `transit_p50` and `transit_p99` from publish to delivery.
+    """
 
     client: str
     user: str
@@ -73,14 +88,17 @@ class FlowRow(msgspec.Struct, frozen=True, kw_only=True):
     outcomes: dict[str, int]
     p50: float | None
     p99: float | None
+    transit_p50: float | None
+    transit_p99: float | None
     last_ns: int
 
 
 class Flows:
     """Flows of a source, by key; `forgotten` counts those beyond `MAX_FLOWS`."""
 
-    def __init__(self, *, is_live: bool) -> None:
+    def __init__(self, *, is_live: bool, minutes: Minutes | None = None) -> None:
         self._is_live = is_live
+        self.minutes = minutes or Minutes()
         self.seconds = ObservedSeconds()
         self.forgotten = 0
         self._flows: OrderedDict[FlowKey, Flow] = OrderedDict()
@@ -95,8 +113,9 @@ class Flows:
         """Return all flows, those with the newest messages last."""
         return list(self._flows.items())
 
-    def take(self, party: Party, events: Iterable[TraceEvent]) -> None:
-        """Count the messages that a client has published and received."""
+    def take(self, party: Party, events: Iterable[TraceEvent], arrivals: Iterable[Arrival | None] = ()) -> None:
+        """Count the messages that a client has published and received; `arrivals` has one entry for each received."""
+        arriving = iter(arrivals)
         for event in events:
             if isinstance(event, MessagePublished):
                 method = event.method
@@ -104,7 +123,12 @@ class Flows:
             elif isinstance(event, MessageDelivered):
                 delivered = event.method
                 queue = event.queue or ""
-                self._count("deliver", party, delivered.exchange, queue, delivered.routing_key, event.size, event.ts_ns)
+                flow = self._count(
+                    "deliver", party, delivered.exchange, queue, delivered.routing_key, event.size, event.ts_ns
+                )
+                arrival = next(arriving, None)
+                if arrival is not None:
+                    self._arrive(arrival, flow, event.ts_ns)
 
     def settle(self, party: Party, record: MessageRecord) -> None:
         """Count the outcome of a message."""
@@ -116,14 +140,27 @@ class Flows:
             key = _key("deliver", party, record.exchange, record.queue or "", record.routing_key)
         else:
             return
-        flow = self._flows.get(key) or self._flows.get(key._replace(routing_key=None))
+        flow = self._known(key)
         if flow is None:
             return
         is_returned = record.type == "publish" and record.code is not None
         flow.outcomes["returned" if is_returned else str(record.outcome)] += 1
         flow.errors += is_returned or record.outcome in ERRORS
         if record.seconds is not None and record.outcome not in ("unknown", "open"):
-            flow.latencies[bucket_of(record.seconds)] += 1
+            flow.latencies.add(record.seconds)
+            minute = self.minutes.at(record.ts_ns + int(record.seconds * SECOND))
+            (minute.confirm if record.type == "publish" else minute.ack).add(record.seconds)
+
+    def _arrive(self, arrival: Arrival, delivered: Flow, ts_ns: int) -> None:
+        """Count the time from a publish to its delivery, of both flows."""
+        delivered.transits.add(arrival.seconds)
+        self.minutes.at(ts_ns).transit.add(arrival.seconds)
+        published = self._known(_key("publish", arrival.publisher, arrival.exchange, None, arrival.routing_key))
+        if published is not None:
+            published.transits.add(arrival.seconds)
+
+    def _known(self, key: FlowKey) -> Flow | None:
+        return self._flows.get(key) or self._flows.get(key._replace(routing_key=None))
 
     def window(self, now_ns: int) -> Window | None:
         """Return the seconds over which rates are computed; `None` for a capture, whose rates are of all of it."""
@@ -157,8 +194,10 @@ class Flows:
                 errors=flow.errors,
                 rate=self.rate(flow, window),
                 outcomes=dict(flow.outcomes),
-                p50=percentile(flow.latencies, 0.5),
-                p99=percentile(flow.latencies, 0.99),
+                p50=flow.latencies.percentile(0.5),
+                p99=flow.latencies.percentile(0.99),
+                transit_p50=flow.transits.percentile(0.5),
+                transit_p99=flow.transits.percentile(0.99),
                 last_ns=flow.last_ns,
             )
 
@@ -171,7 +210,7 @@ class Flows:
         routing_key: str,
         size: int | None,
         ts_ns: int,
-    ) -> None:
+    ) -> Flow:
         self._last_ns = max(self._last_ns, ts_ns)
         self._first_ns = self._first_ns or ts_ns
         flow = self._flow(_key(kind, party, exchange, queue, routing_key))
@@ -179,6 +218,8 @@ class Flows:
         flow.bytes += size or 0
         flow.last_ns = ts_ns
         flow.recent.add(ts_ns)
+        self.minutes.count(flow.names, ts_ns)
+        return flow
 
     def _flow(self, key: FlowKey) -> Flow:
         flow = self._flows.get(key)
@@ -190,7 +231,7 @@ class Flows:
             else:
                 self._keys[others] += 1
             if flow is None:
-                flow = self._flows[key] = Flow()
+                flow = self._flows[key] = Flow(_names(key))
                 if len(self._flows) > MAX_FLOWS:
                     self._forget()
                 return flow
@@ -211,6 +252,15 @@ def _key(kind: FlowKind, party: Party, exchange: Any, queue: Any, routing_key: A
     return FlowKey(kind, party, shown(exchange), None if queue is None else shown(queue), shown(routing_key))
 
 
+def _names(key: FlowKey) -> tuple[Name, ...]:
+    """Return the names that a flow's messages are counted under: an exchange's are those published to it."""
+    party = key.party
+    client = client_of(party)
+    if key.queue is not None:
+        return (client, Name("queue", key.queue, party.vhost)) if key.queue else (client,)
+    return client, Name("exchange", key.exchange, party.vhost)
+
+
 def shown(name: Any) -> str:
     """Return a name as JSON can represent it, without the random part of RabbitMQ's direct replies."""
     text = name if isinstance(name, str) and name.isascii() else _text(name)
@@ -222,16 +272,3 @@ def shown(name: Any) -> str:
 def _text(name: Any) -> str:
     found = json_value(name)  # of a record, it is in JSON form already
     return found if isinstance(found, str) else str(found)
-
-
-def percentile(latencies: list[int], share: float) -> float | None:
-    """Return the upper bound in seconds of the bucket in which a percentile lies; the last bound if beyond it."""
-    total = sum(latencies)
-    if not total:
-        return None
-    below = 0
-    for bound, count in zip(LATENCY_BUCKETS, latencies, strict=False):
-        below += count
-        if below >= share * total:
-            return bound
-    return LATENCY_BUCKETS[-1]

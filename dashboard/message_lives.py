@@ -8,7 +8,7 @@ from itertools import islice
 
 from amqproxy.linking.life_history import HistoryBlock, LifeHistory, LifeSearch, found
 from amqproxy.linking.life_record import LifeRecord, life_record
-from amqproxy.linking.message_life import MessageLife
+from amqproxy.linking.message_life import Delivery, MessageLife, Publish
 from amqproxy.linking.message_linker import MessageLinker
 from amqproxy.taps.note import Note
 from amqproxy.taps.trace.events import TraceEvent
@@ -33,11 +33,17 @@ class MessageLives:
 
     def __init__(self, memory: int) -> None:
         self.history = LifeHistory(HISTORY_SHARE * memory)
-        self.linker = MessageLinker(memory, on_forgotten=self._forget)
+        self.linker = MessageLinker(memory, on_delivered=self._deliver, on_forgotten=self._forget)
+        self._arrived: list[Publish | None] = []
 
-    def take(self, stream: int, events: Sequence[TraceEvent], note: Note) -> None:
-        """Take events of one connection."""
+    def take(self, stream: int, events: Sequence[TraceEvent], note: Note) -> list[Publish | None]:
+        """Take events of one connection, and return the publish of each message that was delivered for the first time.
+
+        There is one entry for each delivery; `None` for one that is repeated, or may be of another publish.
+        """
+        self._arrived = []
         self.linker.take(stream, events, note)
+        return self._arrived
 
     @property
     def first_ns(self) -> int | None:
@@ -55,6 +61,10 @@ class MessageLives:
         wanted = search.message_id
         chosen = [life for life in self.linker.lives.values() if wanted is None or life.message_id == wanted]
         return [record for life in reversed(chosen) if search.matches(record := self.record(life))]
+
+    def _deliver(self, life: MessageLife, delivery: Delivery) -> None:
+        is_first = delivery.among == 1 and delivery.former is None and not delivery.is_redelivered
+        self._arrived.append(life.publish if is_first and delivery.died_in is None else None)
 
     def _forget(self, life: MessageLife) -> None:
         if life.publish is not None or life.deliveries:

@@ -22,6 +22,7 @@ from amqproxy.capture.decoded import (
     StreamEnded,
 )
 from amqproxy.capture.unreadable_bytes import MISSING
+from amqproxy.linking.message_life import Publish
 from amqproxy.taps.findings.finding import Finding
 from amqproxy.taps.findings.process_inspector import ProcessInspector
 from amqproxy.taps.message_record import MessageRecord
@@ -31,6 +32,7 @@ from amqproxy.taps.pending_messages import PendingBudget
 from amqproxy.taps.record import encoded
 from amqproxy.taps.session_trace import to_relieve
 from amqproxy.taps.trace.events import (
+    ConnectionOpened,
     MessageDelivered,
     MessagePublished,
     MessageReturned,
@@ -42,10 +44,11 @@ from amqproxy.taps.trace.events import (
 from dashboard.activity import Activity
 from dashboard.connections import Connections, size_of
 from dashboard.error_log import ErrorLog
-from dashboard.flows import Flows
+from dashboard.flows import Arrival, Flows
 from dashboard.frame_numbers import FrameNumbers
 from dashboard.message_lives import MessageLives
 from dashboard.message_ring import CONTENT_COST, Content, MessageRing
+from dashboard.minutes import MINUTE_NS, Minutes, Name, client_of
 from dashboard.missing_frames import MissingFrames
 from dashboard.ring_entry import RingEntry
 from dashboard.traced_topology import TracedTopology
@@ -89,11 +92,11 @@ class Observation:
         self.connections = Connections()
         self.activity = Activity(is_live=is_live)
         self.lives = MessageLives(memory)
-        self.flows = Flows(is_live=is_live)
+        self.minutes = Minutes()
+        self.flows = Flows(is_live=is_live, minutes=self.minutes)
         self.errors = ErrorLog()
         self.topology = None if is_live else TracedTopology()
         """Topology of a capture; `None` for a proxy, which knows it."""
-        self._is_live = is_live
         self._is_live = is_live
         self._settings = msgspec.structs.replace(_SETTINGS, is_ordered=is_live, findings=not is_live)
         self._found: deque[Finding] = deque(maxlen=MAX_FINDINGS)
@@ -104,6 +107,7 @@ class Observation:
         self._numbers = FrameNumbers()
         self._contents = _Contents(OPEN_MEMORY)
         self._frame = 0
+        self._minute = 0
 
     def take(self, entry: RingEntry) -> None:
         """Observe the traffic of one ring entry."""
@@ -113,6 +117,7 @@ class Observation:
             self.messages.append_gap(decoded, self._frame)
             return  # each connection has its own skipped bytes
         self.flows.seconds.take(decoded.ts_ns)
+        self._begin_minute(decoded.ts_ns)
         self.connections.take(decoded, entry.seq, entry.count)
         if isinstance(decoded, Amqp091DecodedFrames):
             frames = decoded.frames
@@ -137,9 +142,28 @@ class Observation:
         while self._found and self._found[0].ts_ns <= until_ns:
             self._keep([self._found.popleft()])
 
+    def lose(self, now_ns: int) -> None:
+        """Note that some traffic was lost, so that rates and names of this time are incomplete."""
+        self.flows.seconds.lose()
+        self.minutes.at(now_ns).is_whole = False
+
+    def clients(self, *, is_joined: bool = False) -> frozenset[Name]:
+        """Return the clients with open connections, or those that were connected before they were seen."""
+        seen = self.connections.seen.values()
+        chosen = [each for each in seen if (each.is_joined if is_joined else each.is_open)]
+        return frozenset([client_of(self.connections.party(each.stream, each.connection)) for each in chosen])
+
+    def _begin_minute(self, now_ns: int) -> None:
+        """Note at the beginning of each minute which clients are connected."""
+        if now_ns // MINUTE_NS > self._minute:
+            self._minute = now_ns // MINUTE_NS
+            minute = self.minutes.at(now_ns)
+            minute.clients |= self.clients()
+            minute.connections = sum(each.is_open for each in self.connections.seen.values())
+
     def note_gap(self, now_ns: int, reason: str) -> None:
         """Note that traffic of all connections was lost, so that the outcomes of open messages are unknown."""
-        self.flows.seconds.lose()
+        self.lose(now_ns)
         observers, self._observers = self._observers, {}
         for observer in observers.values():
             for peer in Peer:
@@ -151,10 +175,15 @@ class Observation:
         for observer in self._observers.values():
             self._keep(observer.pending())
         self._keep(self._inspector.look(now_ns))
+        for sample in self.activity.samples():
+            minute = self.minutes.at(int(sample["ts"] * 1e9))
+            minute.take_sample(sample)
+            minute.seconds = 0.0
 
     def look(self, now_ns: int) -> Iterator[None]:
         """Report overdue messages; each step checks some connections, so that the caller can yield to other tasks."""
         self._keep_found(now_ns)
+        self._begin_minute(now_ns)
         total = 0
         for looked_at, (number, observer) in enumerate(list(self._observers.items()), 1):
             if number in self._observers:
@@ -198,10 +227,13 @@ class Observation:
         def on_events(events: Sequence[TraceEvent], note: Note) -> None:
             self.activity.count_events(events)
             self.connections.note(stream, events)
-            self.lives.take(stream, events, note)
+            arrived = self.lives.take(stream, events, note)
             self._contents.add(stream, events, self._frame)
             party = self.connections.party(stream, connection)
-            self.flows.take(party, events)
+            for event in events:
+                if isinstance(event, ConnectionOpened):
+                    self.minutes.at(event.ts_ns).clients.add(client_of(party))
+            self.flows.take(party, events, self._arrivals(events, arrived))
             self.errors.take(stream, party, events, self._frame)
             if self.topology is not None:
                 self.topology.take(stream, connection, party, events)
@@ -215,11 +247,23 @@ class Observation:
             on_events=on_events,
         )
 
+    def _arrivals(self, events: Sequence[TraceEvent], arrived: Sequence[Publish | None]) -> Iterator[Arrival | None]:
+        """Yield the latency of each delivery from its publish, where that is known."""
+        deliveries = (event for event in events if isinstance(event, MessageDelivered))
+        for event, publish in zip(deliveries, arrived, strict=True):
+            seen = None if publish is None else self.connections.seen.get(publish.place.stream)
+            if publish is None or seen is None:
+                yield None
+                continue
+            publisher = self.connections.party(seen.stream, seen.connection)
+            yield Arrival(publisher, publish.exchange, publish.routing_key, (event.ts_ns - publish.ts_ns) / 1e9)
+
     def _keep(self, reports: Sequence[Report]) -> None:
         """Append records and findings to their rings."""
         for report in reports:
             if isinstance(report, Finding):
                 self.kinds[report.kind] += 1
+                self.minutes.find(report.kind, report.ts_ns)
                 self.newest[report.kind] = report
                 self.findings.append(report, self._frame, shown=self._with_rows(report))
             else:

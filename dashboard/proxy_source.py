@@ -124,6 +124,7 @@ class ProxySource(Source):
                     self.observed.take_finding(msgspec.convert(event["record"], Finding))
                 case "lost":
                     self.lost += event["count"]
+                    self.observed.minutes.at(time.time_ns()).is_whole = False
                     if self.sample is None:  # otherwise there would be a row for a gap every moment
                         self._missing += event["count"]
                     pace.lost += event["count"]
@@ -147,7 +148,7 @@ class ProxySource(Source):
         """Append a row for lost frames, before the rows of later traffic."""
         missing, self._missing = self._missing, 0
         if missing:
-            self.observed.flows.seconds.lose()
+            self.observed.lose(time.time_ns())
             self._note_gap(MissingFrames(time.time_ns(), missing, TOO_MUCH))
 
     def _note_gap(self, missing: MissingFrames) -> None:

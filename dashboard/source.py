@@ -147,6 +147,7 @@ class Source:
     def add_sample(self, sample: dict[str, Any]) -> None:
         """Keep a sample, and pass it to the listener."""
         self.samples.append(sample)
+        self.observed.minutes.at(int(sample["ts"] * 1e9)).take_sample(sample)
         self.on_sample(self.id, sample)
 
     def describe(self, *, read_only: bool) -> dict[str, Any]:

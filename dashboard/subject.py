@@ -11,7 +11,8 @@ import msgspec
 
 from dashboard.connections import Connections
 from dashboard.error_log import ErrorLog, SeenError
-from dashboard.flows import Flow, FlowKey, FlowRow, Flows, percentile
+from dashboard.flows import Flow, FlowKey, FlowRow, Flows
+from dashboard.latency_counts import LatencyCounts
 from dashboard.message_ring import MessageRing
 from dashboard.observed_seconds import Window
 from dashboard.party import Party, host_of
@@ -37,6 +38,8 @@ class Totals(msgspec.Struct, frozen=True, kw_only=True):
     outcomes: dict[str, int]
     p50: float | None
     p99: float | None
+    transit_p50: float | None
+    transit_p99: float | None
     counts: list[int]
     """Messages of each second of the window."""
 
@@ -106,14 +109,15 @@ def totals(flows: Flows, items: Iterable[tuple[FlowKey, Flow]], window: Window |
     messages = size = errors = 0
     rate = 0.0
     outcomes: Counter[str] = Counter()
-    latencies: list[int] = []
+    latencies, transits = LatencyCounts(), LatencyCounts()
     seconds = () if window is None else window.seconds
     counts = [0] * len(seconds)
     for _, flow in items:
         messages, size, errors = messages + flow.messages, size + flow.bytes, errors + flow.errors
         rate += flows.rate(flow, window)
         outcomes.update(flow.outcomes)
-        latencies = [a + b for a, b in zip(latencies, flow.latencies, strict=True)] if latencies else flow.latencies
+        latencies.absorb(flow.latencies)
+        transits.absorb(flow.transits)
         for place, second in enumerate(seconds):
             counts[place] += flow.recent.at(second)
     return Totals(
@@ -122,8 +126,10 @@ def totals(flows: Flows, items: Iterable[tuple[FlowKey, Flow]], window: Window |
         errors=errors,
         rate=rate,
         outcomes=dict(outcomes),
-        p50=percentile(latencies, 0.5),
-        p99=percentile(latencies, 0.99),
+        p50=latencies.percentile(0.5),
+        p99=latencies.percentile(0.99),
+        transit_p50=transits.percentile(0.5),
+        transit_p99=transits.percentile(0.99),
         counts=counts,
     )
 

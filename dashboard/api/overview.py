@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from collections import Counter
 from collections.abc import Mapping
 from typing import Annotated
@@ -12,6 +13,7 @@ from amqproxy.taps.findings.finding import Finding
 from amqproxy.taps.metrics import LATENCY_BUCKETS
 from dashboard.api.dependencies import SourceOf
 from dashboard.api.responses import json_response
+from dashboard.changes import changes
 
 router = APIRouter(tags=["overview"])
 
@@ -37,6 +39,20 @@ async def show_overview(source: SourceOf, minutes: Annotated[int, Query(ge=1, le
             "messages": source.observed.messages.next_seq,
             "lost": source.lost,
         }
+    )
+
+
+@router.get("/sources/{source}/changes")
+async def show_changes(source: SourceOf, minutes: Annotated[int, Query(ge=5, le=180)] = 60) -> Response:
+    """The last five minutes against five minutes an hour before: figures, names that are new or gone, rates, findings.
+
+    Of a capture, the present is its end. `then_ns` is null where there is nothing to compare with, and the first
+    minutes that were seen, unless `is_asked`, where these are more recent.
+    """
+    observed = source.observed
+    now_ns = source.ring.newest_ns if source.requests is None else time.time_ns()
+    return json_response(
+        changes(observed.minutes, now_ns, minutes, observed.clients(), observed.clients(is_joined=True))
     )
 
 

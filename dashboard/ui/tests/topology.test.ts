@@ -79,7 +79,7 @@ test('a rewritten command shows what it was', () => {
 })
 
 function flow(client: string, exchange: string, routing_key: string | null, queue: string | null = null, errors = 0): Flow {
-  return { client, user: 'guest', vhost: '/', exchange, routing_key, queue, messages: 10, bytes: 100, errors, rate: 2, outcomes: {}, p50: 0.001, p99: 0.01, last_ns: 1 }
+  return { client, user: 'guest', vhost: '/', exchange, routing_key, queue, messages: 10, bytes: 100, errors, rate: 2, outcomes: {}, p50: 0.001, p99: 0.01, transit_p50: 0.002, transit_p99: 0.02, last_ns: 1 }
 }
 
 const flows = {
@@ -116,7 +116,7 @@ test('a service map has clients at both ends, with rate, errors and p99 of each 
     ['route', '(default)', 'q'],
     ['consumer', 'worker', 'guest'],
   ])
-  expect(graph.edges.map((each) => each.label)).toEqual(['2/s  p99 ≤ 10.0 ms', '2/s  ✕ 3  p99 ≤ 10.0 ms', '2/s  p99 ≤ 10.0 ms', '2/s  p99 ≤ 10.0 ms'])
+  expect(graph.edges.map((each) => each.label)).toEqual(['2/s  p99 ≤ 10.0 ms', '2/s  ✕ 3  p99 ≤ 10.0 ms', '2/s  p99 ≤ 10.0 ms', '2/s  end to end ≤ 20.0 ms'])
   expect(graph.edges.map((each) => each.isBad)).toEqual([false, true, false, false])
   expect(serviceMap(flows, 'other').nodes).toEqual([])
 })

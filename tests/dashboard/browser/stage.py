@@ -73,8 +73,15 @@ class OwnDashboard(Program):
         self.url = found[1]
 
     def is_following(self) -> bool:
+        return self._has("live")
+
+    def has_read(self) -> bool:
+        """Whether a capture has been read to its end."""
+        return self._has("ended")
+
+    def _has(self, state: str) -> bool:
         with urlopen(f"{self.url}api/v1/sources", timeout=60) as response:
-            return any(each["state"] == "live" for each in json.load(response))
+            return any(each["state"] == state for each in json.load(response))
 
     def _listening(self) -> int:
         found = re.search(r"dashboard\b.*?http://127\.0\.0\.1:(\d+)/", self.log)

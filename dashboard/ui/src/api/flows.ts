@@ -17,6 +17,9 @@ export interface Flow {
   /** Of confirms, or of acknowledgements, in seconds. */
   p50: number | null
   p99: number | null
+  /** From the publish to the first delivery, where both were seen. */
+  transit_p50: number | null
+  transit_p99: number | null
   last_ns: number
 }
 
@@ -30,7 +33,7 @@ export interface FlowLists {
   delivered: Flow[]
 }
 
-export interface FlowTotals extends Pick<Flow, 'messages' | 'bytes' | 'errors' | 'rate' | 'outcomes' | 'p50' | 'p99'> {
+export interface FlowTotals extends Pick<Flow, 'messages' | 'bytes' | 'errors' | 'rate' | 'outcomes' | 'p50' | 'p99' | 'transit_p50' | 'transit_p99'> {
   /** Of each second. */
   counts: number[]
 }

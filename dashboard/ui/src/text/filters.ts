@@ -93,6 +93,19 @@ export function subjectFilter(kind: 'client' | 'user' | 'exchange' | 'queue', na
   }
 }
 
+/** Filters for what the charts count: of 0-10, a transfer is a publish or a delivery, by its sender. */
+export const COUNTED = {
+  published: "method == 'basic.publish' || (method == 'message.transfer' && sender == 'client')",
+  delivered: "method == 'basic.deliver' || method == 'basic.get-ok' || (method == 'message.transfer' && sender == 'server')",
+  confirmed: "sender == 'server' && (method == 'basic.ack' || method == 'session.completed')",
+  acked: "sender == 'client' && (method == 'basic.ack' || method == 'message.accept')",
+  nacked: "method == 'basic.nack' || method == 'message.reject'",
+  returned: "method == 'basic.return'",
+  rejected: "sender == 'client' && (method == 'basic.reject' || method == 'basic.nack' || method == 'message.reject')",
+  errors: "(method == 'channel.close' || method == 'connection.close') && fields.reply_code >= 300",
+  opened: "method == 'connection.open-ok' || method == 'connection.close' || method == 'channel.open-ok' || method == 'channel.close'",
+} as const
+
 /** Both filters at once. */
 export function both(one: string, other: string): string {
   const first = one.trim()

@@ -102,7 +102,10 @@ export function flowText(flows: readonly Flow[]): string {
   const rate = flows.reduce((sum, each) => sum + each.rate, 0)
   const errors = flows.reduce((sum, each) => sum + each.errors, 0)
   const p99 = Math.max(...flows.map((each) => each.p99 ?? 0))
-  return [`${short(rate)}/s`, errors ? `✕ ${short(errors)}` : '', p99 ? `p99 ≤ ${seconds(p99)}` : ''].filter(Boolean).join('  ')
+  // Deliveries show the time since the publish, which says more than that until the acknowledgement.
+  const transit = Math.max(...flows.map((each) => (each.queue === null ? 0 : (each.transit_p99 ?? 0))))
+  const late = transit ? `end to end ≤ ${seconds(transit)}` : p99 ? `p99 ≤ ${seconds(p99)}` : ''
+  return [`${short(rate)}/s`, errors ? `✕ ${short(errors)}` : '', late].filter(Boolean).join('  ')
 }
 
 /** Whatever is drawn, made once for each name. */
