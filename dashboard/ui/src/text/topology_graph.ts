@@ -171,7 +171,8 @@ export function graphOf(items: readonly TopologyItem[], vhost: string | null, fl
     if (item.kind === 'exchange') node('exchange', item.vhost, item.name ?? '', item.type ?? '').items.push(item)
     else if (item.kind === 'queue') {
       const type = String(item.arguments?.['x-queue-type'] ?? 'classic')
-      node('queue', item.vhost, item.name ?? '', `${type}${item.exclusive ? ', exclusive' : ''}`).items.push(item)
+      const about = [type, item.exclusive ? 'exclusive' : '', item.consumers === 0 ? 'no consumer' : '']
+      node('queue', item.vhost, item.name ?? '', about.filter(Boolean).join(', ')).items.push(item)
     }
   }
   for (const item of here) {
