@@ -102,10 +102,12 @@ def _follow_lives(proxy: ControlClient, message_id: str, *, since_start: bool, j
     """Print the steps of lives as they are known, and the others at the end."""
     from amqproxy.capture.packet_decoder import PacketDecoder
     from amqproxy.capture.selection.selection import Selection
+    from amqproxy.cli.terminal_lines import on_terminal
     from amqproxy.views.life_view import LifeView
 
     proxy.ask("subscribe", packets=True, **({"from": "start"} if since_start else {}))
-    decoder, view = PacketDecoder(), LifeView(Selection(), message_id, json=json, follows=True)
+    decoder = PacketDecoder()
+    view = LifeView(Selection(), message_id, json=json, follows=True, lay_out=on_terminal(str))
     try:
         for event in proxy.events():
             if event.get("event") == "lost":

@@ -31,9 +31,12 @@ _COLOUR = re.compile(r"\x1b\[\d+m")
 _PARTS = re.compile(
     r"(?P<time>\d\d:\d\d:\d\d\.\d{6} #\d+ *)(?P<arrow>[→←])(?P<channel> (?:ch \d+)? *)(?P<method>[^\s:]+)"
 )
+_STEP = re.compile(r"(?P<time>  \d\d:\d\d:\d\d\.\d{6} #.*? )(?P<arrow>[→←])(?P<channel> )(?P<method>\w+)")
+"""A step in the life of a message."""
 _TIME = re.compile(r"\d\d:\d\d:\d\d\.\d{6} #")
 _CHANNEL_COLUMN = 23
 _MARGIN = re.compile(r" +(?:why: |do:  |│ |ch \d+ +)")
+_STEP_INDENT = 18
 _PROSE_INDENT = 4
 _WORDS = re.compile(r" *(?:⇒ )?[^ ]+")
 """Words with the spaces before them; an arrow stays with the outcome that it announces."""
@@ -73,7 +76,7 @@ def _laid_out(line: str, width: int, *, has_colours: bool) -> str:
     lines = wrapped(_COLOUR.sub("", line), width)
     if colour:
         return "\n".join(f"{colour}{each}{RESET}" for each in lines)
-    if has_colours and (parts := _PARTS.match(lines[0])):
+    if has_colours and (parts := _PARTS.match(lines[0]) or _STEP.match(lines[0])):
         time, arrow, channel, method = parts.groups()
         lines[0] = f"{time}{COLOURS[arrow]}{arrow}{RESET}{channel}{BOLD}{method}{RESET}{lines[0][parts.end() :]}"
     return "\n".join(lines)
@@ -101,6 +104,8 @@ def _indent_of(line: str) -> int | None:
     """Return the column where further lines begin; `None` for rows of tables."""
     if _TIME.match(line):
         return _CHANNEL_COLUMN
+    if _STEP.match(line):
+        return _STEP_INDENT
     if margin := _MARGIN.match(line):
         return margin.end()
     return None if "  " in line else _PROSE_INDENT

@@ -12,7 +12,7 @@ from amqproxy.capture.selection.selection import Selection
 from amqproxy.capture.selection.time_window import Moment, TimeWindow, moment
 from amqproxy.cli.failure import MISUSED, Failure
 from amqproxy.cli.printing import WorstFinding, renderer, report_renderer, wanted
-from amqproxy.cli.terminal_lines import TerminalView
+from amqproxy.cli.terminal_lines import TerminalView, on_terminal
 from amqproxy.process.log import is_coloured
 from amqproxy.taps.observer import ObserverSettings
 from amqproxy.views.columns import Columns, Render, header_line, json_lines, kinds_shown, separated_lines
@@ -77,7 +77,7 @@ def view_of(options: ViewOptions, selection: Selection, worst: WorstFinding) -> 
         _check_alone(options, "--life")
         if options.filter is not None:
             raise Failure("decode: --life follows messages across connections: it takes no --filter", MISUSED)
-        return LifeView(selection, options.life, json=options.json)
+        return LifeView(selection, options.life, json=options.json, lay_out=on_terminal(str))
     if options.fields is not None:
         return _columns(options, options.fields, selection, worst)
     if options.messages or options.findings:

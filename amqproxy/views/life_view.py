@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 
 from amqproxy.capture.decoded import Decoded
 from amqproxy.capture.observed import Observers
@@ -38,10 +38,13 @@ class LifeView:
         json: bool = False,
         memory: int = MEMORY,
         follows: bool = False,
+        lay_out: Callable[[str], str] = str,
     ) -> None:
+        """Render with `lay_out` applied to the lines for people."""
         self._selection = selection
         self._message_id = message_id
         self._json = json
+        self._lay_out = lay_out
         self.shown = 0
         """Number of lives that were rendered."""
         self._due: list[str] = []
@@ -95,9 +98,9 @@ class LifeView:
             yield record.to_json().decode()
             return
         if self._last != life.number:
-            yield title(record)
+            yield self._lay_out(title(record))
         self._last = life.number
-        yield from new
+        yield from map(self._lay_out, new)
 
     def _is_shown(self, life: MessageLife) -> bool:
         return self._message_id == ALL or life.message_id == self._message_id
@@ -105,4 +108,4 @@ class LifeView:
     def _rendered(self, life: MessageLife) -> str:
         self.shown += 1
         record = life_record(life, self._linker.connections)
-        return record.to_json().decode() if self._json else "\n".join(life_lines(record))
+        return record.to_json().decode() if self._json else self._lay_out("\n".join(life_lines(record)))

@@ -40,6 +40,14 @@ LINE = f'{HEAD}queue.declare  exclusive=true arguments={{"x-max-length": 1}}  �
         (f"{HEAD}publish  key={'k' * 90} end", 80, [f"{HEAD}publish", f"{'':23}key={'k' * 90}", f"{'':23}end"]),
         (f"{'':23}why: {'word ' * 11}end", 60, [f"{'':23}why:{' word' * 6}", f"{'':28}{'word ' * 5}end"]),
         (f"     ch 1    {'word ' * 12}end", 60, [f"     ch 1   {' word' * 9}", f"{'':13}word word word end"]),
+        (
+            "  04:08:07.083832 #3 lives ch 1 ← deliver  queue=q 517 µs after publish  ⇒ acked, 307 µs",
+            60,
+            [
+                "  04:08:07.083832 #3 lives ch 1 ← deliver  queue=q 517 µs",
+                f"{'':18}after publish  ⇒ acked, 307 µs",
+            ],
+        ),
         (f"  orders  {'7 ' * 60}", 60, [f"  orders  {'7 ' * 60}"]),
         (f"{'word ' * 12}end", 40, [f"{'word ' * 7}word", f"{'':4}word word word word end"]),
     ],
