@@ -3,8 +3,9 @@
 cimport cython
 
 from amqproxy.amqp010.sequence cimport SequenceSet
+from amqproxy.compiled.byte_access cimport long_at, long_long_at, signed_long_long_at
 from amqproxy.compiled.decode_cache cimport DecodeCache
-from amqproxy.compiled.struct_slots cimport copy_struct, fill_slot, new_struct, new_untracked, reuse_memory, set_slot
+from amqproxy.compiled.struct_slots cimport copy_struct, fill_slot, new_untracked, put_field
 
 
 cdef extern from *:

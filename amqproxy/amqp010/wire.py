@@ -23,12 +23,16 @@ from uuid import UUID, SafeUUID
 from amqproxy.amqp010.errors import CommandInvalid, IllegalArgument
 from amqproxy.amqp010.sequence import ByteRanges, SequenceSet
 from amqproxy.compiled.decode_cache import DecodeCache
-from amqproxy.compiled.struct_slots import places_of, slots_of
+from amqproxy.compiled.struct_slots import blank_struct, places_of, slots_of
 
 try:
     import cython
 except ImportError:  # a plain run does not need Cython
     from amqproxy.compiled import _cython as cython
+
+if not cython.compiled:
+    from amqproxy.compiled.byte_access import long_at, long_long_at, signed_long_long_at
+    from amqproxy.compiled.struct_slots import put_field
 
 MAX_DEPTH = 128
 """Maximum nesting depth of maps, lists, arrays and structs."""
@@ -156,7 +160,7 @@ class Map(Mapping[str, Any]):
         `offset`.
         """
         _reset()
-        _check_map(data, 0, len(data), 1, offset)
+        _check_entries(data, 0, len(data), True, 1, offset)
         return _map_of_checked(data)
 
     @property
@@ -215,7 +219,7 @@ class List(Sequence[Any]):
         `offset`.
         """
         _reset()
-        _check_list(data, 0, len(data), 1, offset)
+        _check_entries(data, 0, len(data), False, 1, offset)
         return _list_of_checked(data)
 
     @property
@@ -495,31 +499,6 @@ def encode_fields(layout: bytes, pack: int, values: Sequence[Any]) -> bytes:
 # --- checking ---------------------------------------------------------------------------------
 
 
-@cython.cfunc
-@cython.inline
-@cython.exceptval(check=False)
-def _long(p: cython.p_const_uchar, i: cython.Py_ssize_t) -> cython.longlong:
-    """Return the unsigned number in four bytes; compilers emit a single load."""
-    if not cython.compiled:
-        return int.from_bytes(p[i : i + 4])
-    return (
-        cython.cast(cython.ulonglong, p[i]) << 24
-        | cython.cast(cython.ulonglong, p[i + 1]) << 16
-        | cython.cast(cython.ulonglong, p[i + 2]) << 8
-        | cython.cast(cython.ulonglong, p[i + 3])
-    )
-
-
-@cython.cfunc
-@cython.inline
-@cython.exceptval(check=False)
-def _longlong(p: cython.p_const_uchar, i: cython.Py_ssize_t) -> cython.ulonglong:
-    if not cython.compiled:
-        return int.from_bytes(p[i : i + 8])
-    high: cython.ulonglong = cython.cast(cython.ulonglong, _long(p, i))
-    return (high << 32) | cython.cast(cython.ulonglong, _long(p, i + 4))
-
-
 _field = cython.declare(cython.int, -1)
 """Field of the outermost struct that is being decoded, for errors."""
 
@@ -568,7 +547,7 @@ def _size_at(
     elif width == 2:
         size = p[position] << 8 | p[position + 1]
     else:
-        size = _long(p, position)
+        size = long_at(p, position)
     if size > end - position - width:
         _overrun("a value", size, end - position - width, offset + position)
     return size
@@ -594,17 +573,15 @@ def _check_value(
     if width != _VARIABLE:
         if width > end - position:
             _overrun("a value", width, end - position, offset + position)
-        if code == 0x27 and _long(p, position) > 0x10FFFF:
+        if code == 0x27 and long_at(p, position) > 0x10FFFF:
             _invalid("a char-utf32 that is no character", offset + position)
         return position + width
     width = 1 << ((code >> 4) & 3)
     size = _size_at(p, position, end, width, offset)
     position += width
     end = position + size
-    if code == 0xA8:
-        _check_map(data, position, end, depth + 1, offset)
-    elif code == 0xA9:
-        _check_list(data, position, end, depth + 1, offset)
+    if code == 0xA8 or code == 0xA9:
+        _check_entries(data, position, end, code == 0xA8, depth + 1, offset)
     elif code == 0xAA:
         _check_array(data, position, end, depth + 1, offset)
     elif code == 0xAB:
@@ -622,9 +599,15 @@ def _too_deep(offset: int) -> object:
 
 @cython.cfunc
 @cython.exceptval(-1, check=False)
-def _check_map(
-    data: bytes, position: cython.Py_ssize_t, end: cython.Py_ssize_t, depth: cython.int, offset: cython.longlong
+def _check_entries(
+    data: bytes,
+    position: cython.Py_ssize_t,
+    end: cython.Py_ssize_t,
+    are_keyed: cython.bint,
+    depth: cython.int,
+    offset: cython.longlong,
 ) -> cython.int:
+    """Check the entries of a map, or unless they `are_keyed` the items of a list."""
     p: cython.p_const_uchar = data
     count: cython.longlong
     found: cython.longlong = 0
@@ -635,41 +618,19 @@ def _check_map(
         return 0
     if end - position < 4:
         _overrun("a count", 4, end - position, offset + position)
-    count = _long(p, position)
+    count = long_at(p, position)
     position += 4
     while position < end:
-        size = p[position]
-        if size + 2 > end - position:
-            _overrun("a key", size, end - position - 1, offset + position)
-        position += 1 + size
+        if are_keyed:
+            size = p[position]
+            if size + 2 > end - position:
+                _overrun("a key", size, end - position - 1, offset + position)
+            position += 1 + size
         position = _check_value(data, position + 1, end, p[position], depth, offset)
         found += 1
     if found != count:
-        _invalid(f"a map of {found} entries that has {count} by its count", offset + position)
-    return 0
-
-
-@cython.cfunc
-@cython.exceptval(-1, check=False)
-def _check_list(
-    data: bytes, position: cython.Py_ssize_t, end: cython.Py_ssize_t, depth: cython.int, offset: cython.longlong
-) -> cython.int:
-    p: cython.p_const_uchar = data
-    count: cython.longlong
-    found: cython.longlong = 0
-    if depth > 128:
-        _too_deep(offset + position)
-    if position == end:
-        return 0
-    if end - position < 4:
-        _overrun("a count", 4, end - position, offset + position)
-    count = _long(p, position)
-    position += 4
-    while position < end:
-        position = _check_value(data, position + 1, end, p[position], depth, offset)
-        found += 1
-    if found != count:
-        _invalid(f"a list of {found} items that has {count} by its count", offset + position)
+        what = f"a map of {found} entries" if are_keyed else f"a list of {found} items"
+        _invalid(f"{what} that has {count} by its count", offset + position)
     return 0
 
 
@@ -692,7 +653,7 @@ def _check_array(
     if end - position < 5:
         _overrun("a type and a count", 5, end - position, offset + position)
     code = p[position]
-    count = _long(p, position + 1)
+    count = long_at(p, position + 1)
     position += 5
     width = widths[code]
     if width == _RESERVED:
@@ -719,7 +680,7 @@ def _check_array(
 
 
 def _map_entries(data: bytes) -> Iterator[Entry]:
-    """Yield the entries of a map checked by `_check_map`."""
+    """Yield the entries of a map checked by `_check_entries`."""
     p: cython.p_const_uchar = data
     position: cython.Py_ssize_t = 4
     end: cython.Py_ssize_t = len(data)
@@ -755,7 +716,7 @@ def _array_values(data: bytes) -> Iterator[Any]:
     position: cython.Py_ssize_t = 5
     size: cython.Py_ssize_t
     code: cython.int = p[0]
-    for _ in range(_long(p, 1)):
+    for _ in range(long_at(p, 1)):
         size = _whole_size(data, position, code)
         yield _value(code, data[position : position + size])
         position += size
@@ -807,21 +768,6 @@ def _value(code: int, data: bytes) -> Any:
 
 
 # --- fields of structs, by layout -------------------------------------------------------------
-
-
-@cython.cfunc
-@cython.inline
-@cython.returns(cython.void)
-@cython.exceptval(check=False)
-def _put(made: object, slots: bytes, index: cython.Py_ssize_t, value: object) -> None:
-    """Store a value at a place of a list or, if there are `slots`, in a field of a blank struct."""
-    if not cython.compiled:
-        made[index] = value  # type: ignore[index]
-    elif slots:
-        number: cython.p_const_uchar = slots
-        set_slot(made, number[index], value)  # type: ignore[name-defined]  # noqa: F821 - see the .pxd
-    else:
-        cython.cast(list, made)[index] = value
 
 
 _UNKNOWN_SAFETY = cython.declare(object, SafeUUID.unknown)
@@ -916,20 +862,17 @@ def _decode(
             size = 4
             if end - position < 4:
                 _overrun("a field", 4, end - position, offset + position)
-            value = _long(p, position)
+            value = long_at(p, position)
         elif code == 0x32:  # uint64
             size = 8
             if end - position < 8:
                 _overrun("a field", 8, end - position, offset + position)
-            value = _longlong(p, position)
+            value = long_long_at(p, position)
         elif code == 0x38:  # datetime
             size = 8
             if end - position < 8:
                 _overrun("a field", 8, end - position, offset + position)
-            if not cython.compiled:
-                value = int.from_bytes(p[position : position + 8], signed=True)
-            else:
-                value = cython.cast(cython.longlong, _longlong(p, position))
+            value = signed_long_long_at(p, position)
         elif code == 0x48:  # uuid
             size = 16
             if end - position < 16:
@@ -941,7 +884,7 @@ def _decode(
             if size % (8 if code == 0xE1 else 16):
                 _invalid(f"{size} bytes of ranges, each of {8 if code == 0xE1 else 16}", offset + position)
             if code == 0xE1 and size == 8:
-                value = SequenceSet._of_one(_long(p, position), _long(p, position + 4))
+                value = SequenceSet._of_one(long_at(p, position), long_at(p, position + 4))
             elif code == 0xE1:
                 value = SequenceSet._of(p[position : position + size])
             else:
@@ -959,7 +902,7 @@ def _decode(
             size = _size_at(p, position, end, 4, offset)
             position += 4
             if code == 0xA8:
-                _check_map(data, position, position + size, depth + 1, offset)
+                _check_entries(data, position, position + size, True, depth + 1, offset)
                 value = _map_of_checked(p[position : position + size])
             elif code == 0xAA:
                 _check_array(data, position, position + size, depth + 1, offset)
@@ -981,7 +924,7 @@ def _decode(
             value = nested._made(data, position, position + size, depth + 1, offset)
             if code != 0xE3:
                 value = value.as_plain()  # type: ignore[attr-defined]
-        _put(made, slots, index, value)
+        put_field(made, slots, index, value)
         position += size
     if depth == 0:
         _field = -1
@@ -1007,14 +950,7 @@ class StructDecoder:
         self._has_extra = len(cls.__struct_fields__) > len(layout)
         self._absent = [False if code == 0xF1 else None for code in layout] + [False] * self._has_extra
         self._slots = slots_of(cls)
-        self._blank = None
-        if cython.compiled and self._slots:
-            made = new_struct(cls)  # type: ignore[name-defined]  # noqa: F821 - see the .pxd
-            place: cython.p_const_uchar = self._slots
-            for index in range(len(self._slots)):
-                fill_slot(made, place[index], self._absent[index])  # type: ignore[name-defined]  # noqa: F821
-            self._blank = made
-            reuse_memory(cls)  # type: ignore[name-defined]  # noqa: F821 - see the .pxd
+        self._blank = blank_struct(cls, self._slots, self._absent)
 
     @cython.cfunc
     def _made(
@@ -1059,7 +995,7 @@ class StructDecoder:
             made = copy_struct(self._blank)  # type: ignore[name-defined]  # noqa: F821 - see the .pxd
             _decode(made, self._slots, self._layout, present, data, position, end, depth, offset)
             if self._has_extra:
-                _put(made, self._slots, count, extra)
+                put_field(made, self._slots, count, extra)
             return made
         values: list[Any] = self._absent.copy()
         _decode(values, b"", self._layout, present, data, position, end, depth, offset)
@@ -1073,7 +1009,7 @@ class StructDecoder:
         if self._blank is None:
             return self._cls(value)
         made = copy_struct(self._blank)  # type: ignore[name-defined]  # noqa: F821 - see the .pxd
-        _put(made, self._slots, 0, value)
+        put_field(made, self._slots, 0, value)
         return made
 
     def decode(self, data: bytes, position: int, end: int, offset: int = 0, extra: bool = False) -> Any:
@@ -1131,7 +1067,7 @@ def _is_once_only(p: cython.p_const_uchar, position: cython.Py_ssize_t, end: cyt
         return False
     if _names_message(p, position + 4, end):
         return True
-    size = _long(p, position) + 4
+    size = long_at(p, position) + 4
     return size <= end - position - 4 and _names_message(p, position + size + 4, end)
 
 

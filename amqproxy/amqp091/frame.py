@@ -231,7 +231,7 @@ class Frame:
                 return self._decoded
         decoder: StructDecoder = _METHODS[self.index]
         try:
-            self._decoded = decoder._of_fields(self._buffer, start, start + size)
+            self._decoded = decoder.of_fields(self._buffer, start, start + size)
         except ProtocolError as error:
             self._place(error)
             error.class_id, error.method_id = BY_INDEX[self.index].class_id, BY_INDEX[self.index].method_id
@@ -252,7 +252,7 @@ class Frame:
             if self._decoded is not None:
                 return self._decoded
         try:
-            properties = _PROPERTIES._of_flagged(data, start + 19, self._end - 1)
+            properties = _PROPERTIES.of_flagged(data, start + 19, self._end - 1)
         except ProtocolError as error:
             self._place(error)
             raise

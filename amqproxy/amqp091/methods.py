@@ -38,7 +38,7 @@ class Method(msgspec.Struct, frozen=True, gc=False):
     """Base class of methods (sections 2.2.4 and 4.2.4).
 
     `name` is the specification's ("basic.publish"), `index` a small number for tables of counters, `layout` the wire
-    types of the fields as `wire.decode_fields` takes them, `spoken` the names of the unreserved fields: the
+    types of the fields as `wire.StructDecoder` takes them, `spoken` the names of the unreserved fields: the
     specification's, and the attribute's.
     """
 

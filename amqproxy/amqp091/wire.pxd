@@ -2,8 +2,9 @@
 
 cimport cython
 
+from amqproxy.compiled.byte_access cimport long_at, long_long_at
 from amqproxy.compiled.decode_cache cimport DecodeCache
-from amqproxy.compiled.struct_slots cimport copy_struct, fill_slot, new_struct, reuse_memory, set_slot
+from amqproxy.compiled.struct_slots cimport copy_struct, fill_slot, new_struct, put_field
 
 
 cdef extern from *:
@@ -29,7 +30,7 @@ cdef class StructDecoder:
     cdef bytes _slots
     cdef object _blank
 
-    cdef object _of_fields(self, bytes data, Py_ssize_t position, Py_ssize_t end)
-    cdef object _of_flagged(self, bytes data, Py_ssize_t position, Py_ssize_t end)
+    cpdef object of_fields(self, bytes data, Py_ssize_t position, Py_ssize_t end)
+    cpdef object of_flagged(self, bytes data, Py_ssize_t position, Py_ssize_t end)
     cdef object _made(self, unsigned int present, bytes data, Py_ssize_t position, Py_ssize_t end)
     cdef object _of_four(self, object one, object two, object three, object four)

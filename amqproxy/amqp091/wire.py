@@ -23,12 +23,16 @@ from typing import Any, NamedTuple
 
 from amqproxy.amqp091.errors import ErrorKind, FrameError, SyntaxViolation
 from amqproxy.compiled.decode_cache import DecodeCache
-from amqproxy.compiled.struct_slots import places_of, slots_of
+from amqproxy.compiled.struct_slots import blank_struct, places_of, slots_of
 
 try:
     import cython
 except ImportError:  # a plain run does not need Cython
     from amqproxy.compiled import _cython as cython
+
+if not cython.compiled:
+    from amqproxy.compiled.byte_access import long_at, long_long_at
+    from amqproxy.compiled.struct_slots import put_field
 
 MAX_TABLE_DEPTH = 128
 """Maximum nesting depth of tables and arrays that are decoded; deeper ones are values of raw bytes.
@@ -311,21 +315,6 @@ def _encode_decimal(value: Decimal) -> bytes:
 
 
 @cython.cfunc
-@cython.inline
-@cython.exceptval(check=False)
-def _long(p: cython.p_const_uchar, i: cython.Py_ssize_t) -> cython.longlong:
-    return (cython.cast(cython.longlong, p[i]) << 24) | (p[i + 1] << 16) | (p[i + 2] << 8) | p[i + 3]
-
-
-@cython.cfunc
-@cython.inline
-@cython.exceptval(check=False)
-def _longlong(p: cython.p_const_uchar, i: cython.Py_ssize_t) -> cython.ulonglong:
-    high: cython.ulonglong = cython.cast(cython.ulonglong, _long(p, i))
-    return (high << 32) | cython.cast(cython.ulonglong, _long(p, i + 4))
-
-
-@cython.cfunc
 def _overrun(what: str, needed: object, left: object, offset: int) -> object:
     raise FrameError(f"{what} of {needed} bytes in {left} bytes", offset=offset)
 
@@ -404,7 +393,7 @@ def _check_entries(
         if size == 0 and kind != 86:  # V has no bytes
             if end - position < 4:
                 _overrun("a length", 4, end - position, offset + position)
-            size = _long(p, position)
+            size = long_at(p, position)
             position += 4
             if size > end - position:
                 _overrun("a value", size, end - position, offset + position)
@@ -456,7 +445,7 @@ def _value_size(data: bytes, position: cython.Py_ssize_t, kind: cython.int) -> c
     """Return the size of the value at `position` in bytes, including its length."""
     if kind == 83 or kind == 120 or kind == 70 or kind == 65:
         p: cython.p_const_uchar = data
-        return 4 + _long(p, position)
+        return 4 + long_at(p, position)
     fixed: cython.p_const_uchar = _FIXED
     return fixed[kind]
 
@@ -493,37 +482,6 @@ def _decode_value(kind: int, octets: bytes, depth: int) -> Any:
 # follow one another share bytes, the first in the lowest bit (section 4.2.5.2).
 
 
-def decode_fields(
-    layout: bytes,
-    data: bytes,
-    position: cython.Py_ssize_t,
-    end: cython.Py_ssize_t,
-    offset: cython.longlong = 0,
-) -> list[Any]:
-    """Return the values in `data[position:end]` for `layout`, which must match exactly.
-
-    Raise `ProtocolError` with `offset` plus the place in `data` as its offset.
-    """
-    values: list[Any] = [None] * len(layout)
-    _decode(values, b"", layout, _all(len(layout)), data, position, end, offset)
-    return values
-
-
-@cython.cfunc
-@cython.inline
-@cython.returns(cython.void)
-@cython.exceptval(check=False)
-def _put(made: object, slots: bytes, index: cython.Py_ssize_t, value: object) -> None:
-    """Store a value at a place of a list or, if there are `slots`, in a field of a blank struct."""
-    if not cython.compiled:
-        made[index] = value  # type: ignore[index]
-    elif slots:
-        number: cython.p_const_uchar = slots
-        set_slot(made, number[index], value)  # type: ignore[name-defined]  # noqa: F821 - see the .pxd
-    else:
-        cython.cast(list, made)[index] = value
-
-
 @cython.cfunc
 @cython.inline
 @cython.exceptval(check=False)
@@ -542,7 +500,6 @@ def _decode(
     data: bytes,
     position: cython.Py_ssize_t,
     end: cython.Py_ssize_t,
-    offset: cython.longlong,
 ) -> cython.int:
     """Store the values of the fields in `made` whose bit is set in `present`; the highest bit is the first field."""
     p: cython.p_const_uchar = data
@@ -565,63 +522,63 @@ def _decode(
         if code == 98:  # b
             if bit == 0:
                 if position >= end:
-                    _overrun("a bit", 1, 0, offset + position)
+                    _overrun("a bit", 1, 0, position)
                 position += 1
-            _put(made, slots, index, (p[position - 1] >> bit) & 1 == 1)
+            put_field(made, slots, index, (p[position - 1] >> bit) & 1 == 1)
             bit = (bit + 1) & 7
             continue
         bit = 0
         if code == 115 or code == 117:  # s u
             if position >= end:
-                _overrun("a length", 1, 0, offset + position)
+                _overrun("a length", 1, 0, position)
             size = p[position]
             position += 1
             if size > end - position:
-                _overrun("a short string", size, end - position, offset + position)
-            _put(made, slots, index, _short_text(p, position, position + size, code == 117, offset))
+                _overrun("a short string", size, end - position, position)
+            put_field(made, slots, index, _short_text(p, position, position + size, code == 117))
         elif code == 113:  # q
             size = 8
             if size > end - position:
-                _overrun("a field", size, end - position, offset + position)
-            _put(made, slots, index, _longlong(p, position))
+                _overrun("a field", size, end - position, position)
+            put_field(made, slots, index, long_long_at(p, position))
         elif code == 104:  # h
             size = 2
             if size > end - position:
-                _overrun("a field", size, end - position, offset + position)
-            _put(made, slots, index, (p[position] << 8) | p[position + 1])
+                _overrun("a field", size, end - position, position)
+            put_field(made, slots, index, (p[position] << 8) | p[position + 1])
         elif code == 108:  # l
             size = 4
             if size > end - position:
-                _overrun("a field", size, end - position, offset + position)
-            _put(made, slots, index, _long(p, position))
+                _overrun("a field", size, end - position, position)
+            put_field(made, slots, index, long_at(p, position))
         elif code == 111:  # o
             size = 1
             if size > end - position:
-                _overrun("a field", size, end - position, offset + position)
-            _put(made, slots, index, p[position])
+                _overrun("a field", size, end - position, position)
+            put_field(made, slots, index, p[position])
         else:  # S F
             if end - position < 4:
-                _overrun("a length", 4, end - position, offset + position)
-            size = _long(p, position)
+                _overrun("a length", 4, end - position, position)
+            size = long_at(p, position)
             position += 4
             if size > end - position:
                 what = "a table" if code == 70 else "a long string"
-                _overrun(what, size, end - position, offset + position)
+                _overrun(what, size, end - position, position)
             if code == 70:
-                _check_entries(data, position, position + size, False, offset)
-                _put(made, slots, index, _table_of_checked(p[position : position + size], 0))
+                _check_entries(data, position, position + size, False, 0)
+                put_field(made, slots, index, _table_of_checked(p[position : position + size], 0))
             else:
-                _put(made, slots, index, p[position : position + size])
+                put_field(made, slots, index, p[position : position + size])
         position += size
     if position != end:
-        raise FrameError(f"{end - position} bytes left over after the last field", offset=offset + position)
+        raise FrameError(f"{end - position} bytes left over after the last field", offset=position)
     return 0
 
 
 @cython.final
 @cython.cclass
 class StructDecoder:
-    """Makes structs of one class from encoded values, like `decode_fields` and `decode_flagged`.
+    """Makes structs of one class from encoded values, as a method's fields or as a property list.
 
     Compiled, it stores each value at its fixed place in the struct, as in every class with `__slots__`. A call of the
     class takes several times as long.
@@ -631,34 +588,27 @@ class StructDecoder:
         self._cls = cls
         self._layout = layout
         self._slots = slots_of(cls)
-        self._blank = None
-        if cython.compiled and self._slots:
-            made = new_struct(cls)  # type: ignore[name-defined]  # noqa: F821 - see the .pxd
-            place: cython.p_const_uchar = self._slots
-            for index in range(len(self._slots)):
-                fill_slot(made, place[index], None)  # type: ignore[name-defined]  # noqa: F821 - see the .pxd
-            self._blank = made
-            reuse_memory(cls)  # type: ignore[name-defined]  # noqa: F821 - see the .pxd
+        self._blank = blank_struct(cls, self._slots, [None] * len(cls.__struct_fields__))
 
-    @cython.cfunc
-    def _of_fields(self, data: bytes, position: cython.Py_ssize_t, end: cython.Py_ssize_t) -> object:
+    @cython.ccall
+    def of_fields(self, data: bytes, position: cython.Py_ssize_t, end: cython.Py_ssize_t) -> Any:
         """Return the struct of the fields in `data[position:end]`."""
         return self._made(_all(len(self._layout)), data, position, end)
 
-    @cython.cfunc
-    def _of_flagged(self, data: bytes, position: cython.Py_ssize_t, end: cython.Py_ssize_t) -> object:
+    @cython.ccall
+    def of_flagged(self, data: bytes, position: cython.Py_ssize_t, end: cython.Py_ssize_t) -> Any:
         """Return the struct of the property list in `data[position:end]`."""
-        return self._made(_flags(len(self._layout), data, position, end, 0), data, position + 2, end)
+        return self._made(_flags(len(self._layout), data, position, end), data, position + 2, end)
 
     @cython.cfunc
     def _made(self, present: cython.uint, data: bytes, position: cython.Py_ssize_t, end: cython.Py_ssize_t) -> object:
         made: object
         if self._blank is not None:
             made = copy_struct(self._blank)  # type: ignore[name-defined]  # noqa: F821 - see the .pxd
-            _decode(made, self._slots, self._layout, present, data, position, end, 0)
+            _decode(made, self._slots, self._layout, present, data, position, end)
             return made
         made = [None] * len(self._layout)
-        _decode(made, b"", self._layout, present, data, position, end, 0)
+        _decode(made, b"", self._layout, present, data, position, end)
         return self._cls(*made)
 
     @cython.cfunc
@@ -667,32 +617,11 @@ class StructDecoder:
         if self._blank is None:
             return self._cls(one, two, three, four)
         made = copy_struct(self._blank)  # type: ignore[name-defined]  # noqa: F821 - see the .pxd
-        _put(made, self._slots, 0, one)
-        _put(made, self._slots, 1, two)
-        _put(made, self._slots, 2, three)
-        _put(made, self._slots, 3, four)
+        put_field(made, self._slots, 0, one)
+        put_field(made, self._slots, 1, two)
+        put_field(made, self._slots, 2, three)
+        put_field(made, self._slots, 3, four)
         return made
-
-    def of_flagged(self, data: bytes, position: int, end: int) -> Any:
-        """Return the struct of the property list in `data[position:end]`; for plain callers."""
-        return self._of_flagged(data, position, end)
-
-
-def decode_flagged(
-    layout: bytes,
-    data: bytes,
-    position: cython.Py_ssize_t,
-    end: cython.Py_ssize_t,
-    offset: cython.longlong = 0,
-) -> list[Any]:
-    """Return the values of a property list up to the last present one, `None` for missing ones (section 4.2.6.1)."""
-    count: cython.Py_ssize_t = len(layout)
-    present: cython.uint = _flags(count, data, position, end, offset)
-    while count and not present & (_FIRST >> (count - 1)):
-        count -= 1
-    values: list[Any] = [None] * count
-    _decode(values, b"", layout[:count], present, data, position + 2, end, offset)
-    return values
 
 
 @cython.cfunc
@@ -702,11 +631,10 @@ def _flags(
     data: bytes,
     position: cython.Py_ssize_t,
     end: cython.Py_ssize_t,
-    offset: cython.longlong,
 ) -> cython.uint:
     """Return the presence bits of `count` properties, from the flags at `position`, as `_decode` takes them."""
     if end - position < 2:
-        _overrun("property flags", 2, max(end - position, 0), offset + position)
+        _overrun("property flags", 2, max(end - position, 0), position)
     p: cython.p_const_uchar = data
     flags: cython.uint = (p[position] << 8) | p[position + 1]
     return (flags & (0xFFFF << (16 - count))) << 16  # RabbitMQ ignores bits without a property
@@ -725,7 +653,6 @@ def _short_text(
     start: cython.Py_ssize_t,
     end: cython.Py_ssize_t,
     is_lenient: cython.bint,
-    offset: cython.longlong,
 ) -> str:
     size: cython.Py_ssize_t = end - start
     cache: DecodeCache
@@ -733,12 +660,12 @@ def _short_text(
     if size == 0:
         return ""
     if size > _MAX_CACHED:
-        return _decoded_text(p, start, end, is_lenient, offset)
+        return _decoded_text(p, start, end, is_lenient)
     cache = _TEXTS if is_lenient else _NAMES
     known = cache._find(p, start, size)
     if known is not None:
         return cython.cast(str, known)
-    text = _decoded_text(p, start, end, is_lenient, offset)
+    text = _decoded_text(p, start, end, is_lenient)
     cache._keep(p, start, size, text)
     return text
 
@@ -749,14 +676,13 @@ def _decoded_text(
     start: cython.Py_ssize_t,
     end: cython.Py_ssize_t,
     is_lenient: cython.bint,
-    offset: cython.longlong,
 ) -> str:
     if is_lenient:
         return p[start:end].decode("utf-8", "surrogateescape")
     try:
         return p[start:end].decode("utf-8")
     except UnicodeDecodeError as error:
-        text, at = f"a short string is not UTF-8: {error.reason}", offset + start + error.start
+        text, at = f"a short string is not UTF-8: {error.reason}", start + error.start
         raise FrameError(text, offset=at, kind=ErrorKind.NOT_UTF_8) from None
 
 

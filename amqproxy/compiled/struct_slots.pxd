@@ -1,5 +1,8 @@
 # What C sees of `struct_slots`: it is compiled into each module that makes structs.
 
+from cpython.bytes cimport PyBytes_AS_STRING
+
+
 cdef extern from *:
     """
     #include <string.h>
@@ -99,3 +102,10 @@ cdef extern from *:
     void reuse_memory "amqproxy_reuse_memory" (object cls)
     object copy_struct "amqproxy_copy_struct" (object blank)
     void set_slot "amqproxy_set_slot" (object made, unsigned char slot, object value)
+
+
+cdef inline void put_field(object made, bytes slots, Py_ssize_t index, object value) noexcept:
+    if slots:
+        set_slot(made, <unsigned char> PyBytes_AS_STRING(slots)[index], value)
+    else:
+        (<list> made)[index] = value

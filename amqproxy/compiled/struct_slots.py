@@ -35,3 +35,21 @@ def slots_of(cls: Any) -> bytes:
     for slot, name in zip(slots, names, strict=True):
         fill_slot(made, slot, name)  # type: ignore[name-defined]  # noqa: F821 - see the .pxd
     return slots if all(getattr(made, name) is name for name in names) else b""
+
+
+def blank_struct(cls: Any, slots: bytes, values: list[Any]) -> Any:
+    """Return a struct to copy, which has the `values` at its `slots`; `None` if those are unknown."""
+    if not cython.compiled or not slots:
+        return None
+    made = new_struct(cls)  # type: ignore[name-defined]  # noqa: F821 - see the .pxd
+    for slot, value in zip(slots, values, strict=True):
+        fill_slot(made, slot, value)  # type: ignore[name-defined]  # noqa: F821 - see the .pxd
+    reuse_memory(cls)  # type: ignore[name-defined]  # noqa: F821 - see the .pxd
+    return made
+
+
+if not cython.compiled:
+
+    def put_field(made: Any, slots: bytes, index: int, value: object) -> None:
+        """Store a value at a place of a list or, if there are `slots`, in a field of a blank struct."""
+        made[index] = value

@@ -23,8 +23,8 @@ from amqproxy.amqp091.methods import (
     BasicPublish,
 )
 from amqproxy.amqp091.properties import ContentHeader, Properties
-from amqproxy.amqp091.wire import decode_fields, decode_flagged
 from tests.amqp091 import strategies
+from tests.amqp091.decoded_values import decode_fields, decode_flagged
 from tests.amqp091.samples import (
     MESSAGE,
     PUBLISH,

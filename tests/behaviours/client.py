@@ -47,8 +47,8 @@ from amqproxy.amqp091.methods import (
     QueueDeclare,
     QueueDeclareOk,
 )
-from amqproxy.amqp091.properties import ContentHeader, Properties
-from amqproxy.amqp091.wire import Array, Table, decode_fields, decode_flagged
+from amqproxy.amqp091.properties import PROPERTIES, ContentHeader, Properties
+from amqproxy.amqp091.wire import Array, StructDecoder, Table
 
 M = TypeVar("M", bound=Method)
 
@@ -268,7 +268,7 @@ class Client:
         if kind == METHOD_FRAME:
             assert number not in self.partial, f"a method inside the content on channel {number}"
             cls = METHODS[struct.unpack_from(">I", payload)[0]]
-            method = cls(*decode_fields(cls.layout, payload, 4, len(payload)))
+            method = StructDecoder(cls, cls.layout).of_fields(payload, 4, len(payload))
             if cls.carries_content:
                 self.partial[number] = (method, None, [])
             else:
@@ -277,8 +277,7 @@ class Client:
         method, header, body = self.partial[number]
         if kind == HEADER_FRAME:
             assert header is None
-            values = decode_flagged(Properties.layout, payload, 12, len(payload))
-            properties = Properties(*values)
+            properties = PROPERTIES.of_flagged(payload, 12, len(payload))
             header = ContentHeader(int.from_bytes(payload[4:12]), properties)
             self.partial[number] = (method, header, body)
         else:
