@@ -32,6 +32,7 @@ from hatchling.builders.hooks.plugin.interface import BuildHookInterface
 COMPILED = (
     "amqproxy/compiled/byte_access.py",
     "amqproxy/compiled/decode_cache.py",
+    "amqproxy/compiled/frame_input.py",
     "amqproxy/compiled/struct_slots.py",
     "amqproxy/amqp010/sequence.py",
     "amqproxy/amqp010/command_ids.py",

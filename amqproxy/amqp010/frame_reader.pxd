@@ -4,29 +4,15 @@ cimport cython
 
 from amqproxy.amqp010.frame cimport Frame
 from amqproxy.amqp010.tally cimport Tally
+from amqproxy.compiled.frame_input cimport FrameInput
 
 
 cdef int next_state(int state, int flags, int kind, int track, int index, bint may_go_on) noexcept nogil
 
 
 @cython.final
-cdef class FrameReader:
-    cdef readonly long long offset
-    cdef readonly unsigned long long frames
-    cdef unsigned long long _frames_before
-    cdef object _taken
-    cdef bytes _head
-    cdef bytes _data
-    cdef bytes _refused
-    cdef Py_ssize_t _start
-    cdef Py_ssize_t _end
-    cdef readonly object error
+cdef class FrameReader(FrameInput):
     cdef readonly Tally tally
-    cdef public bint zero_copy
-    cdef public Py_ssize_t quantum
-    cdef readonly bint is_paused
-    cdef bytearray _tail
-    cdef Py_ssize_t _missing
     cdef dict _states
     cdef int _track
     cdef int _state
@@ -37,7 +23,5 @@ cdef class FrameReader:
     cdef bytes _wants
     cdef bint _wants_content
 
-    cdef Py_ssize_t _scan(self, bytes data, Py_ssize_t start, Py_ssize_t length, list frames) except -1
-    cdef object _scan_on(self, list frames)
     cdef bint _begins_malformed(self, const unsigned char *p, Py_ssize_t at) noexcept
     cdef void _turn_to(self, int track) except *

@@ -21,6 +21,7 @@ from amqproxy.amqp010.frame import (
 )
 from amqproxy.amqp010.methods import BY_INDEX, BY_NAME
 from amqproxy.amqp010.tally import METHOD_COUNT, Tally
+from amqproxy.compiled.frame_input import FrameInput
 
 try:
     import cython
@@ -134,18 +135,11 @@ def next_state(
 
 @cython.final
 @cython.cclass
-class FrameReader:
+class FrameReader(FrameInput):
     """One direction of a connection: reads bytes, and returns complete frames in the order that each track allows.
 
-    After `feed`, `taken` is all bytes of the complete frames found by it, in one piece: the input object itself if
-    possible. `error` is the error that ended reading; the frames before it have been returned, and further input raises
-    it. `frames` is the number of complete frames.
-
-    With a `quantum`, no `feed` returns more frames than that: it `is_paused` then, and `resume` continues.
-
-    Frames have copies of the input, small ones sharing a piece of some hundred bytes. Set `zero_copy` if frames are
-    short-lived: then they share the input, which lives as long as any of them, and only accessed parts are copied. With
-    `is_midstream`, each track may begin within an assembly.
+    With a `quantum`, no `feed` returns more frames than that. With `is_midstream`, each track may begin within an
+    assembly.
     """
 
     def __init__(
@@ -156,20 +150,9 @@ class FrameReader:
         offset: int = 0,
         is_midstream: bool = False,
     ) -> None:
-        self.offset = offset
-        self.frames = self._frames_before = 0
-        self._taken: bytes | memoryview | None = None
-        self._head = b""
-        self._data = b""
-        self._refused = b""
-        self._start = self._end = 0
+        super().__init__(offset)
         self.error: ProtocolError | None = None
         self.tally = Tally() if tally is None else tally
-        self.zero_copy = False
-        self.quantum = 0
-        self.is_paused = False
-        self._tail: bytearray | None = None
-        self._missing = 0
         self._states: dict[int, int] = {}
         self._track = -1
         self._state = 0
@@ -199,11 +182,6 @@ class FrameReader:
         self._wants = methods
         self._wants_content = content
 
-    def skip(self, size: int, frames: int = 0) -> None:
-        """Add bytes that were read elsewhere, such as a protocol header, to `offset`, and their complete frames."""
-        self.offset += size
-        self.frames += frames
-
     @property
     def is_mid_assembly(self) -> bool:
         """Whether any track has an incomplete assembly."""
@@ -215,126 +193,6 @@ class FrameReader:
         states = dict(self._states)
         states[self._track] = self._state
         return {(track >> 1, track & 1) for track, state in states.items() if track >= 0 and state & 0x7F}
-
-    @property
-    def held(self) -> bytes:
-        """Bytes of an incomplete frame."""
-        return b"" if self._tail is None else bytes(self._tail)
-
-    @property
-    def held_size(self) -> int:
-        """Number of buffered bytes of the incomplete frame at the end."""
-        return 0 if self._tail is None else len(self._tail)
-
-    def feed(self, data: bytes) -> list[Frame]:
-        """Process the next bytes; return the wanted frames that are now complete.
-
-        If it `is_paused` afterwards, `quantum` frames have been returned; the rest has not been processed.
-        """
-        self._check()
-        frames: list[Frame] = []
-        if self.is_paused:
-            self.is_paused = False
-            data = self._data[self._end :] + data
-        length: cython.Py_ssize_t = len(data)
-        start: cython.Py_ssize_t = 0
-        end: cython.Py_ssize_t = 0
-        self._frames_before = self.frames
-        self._head = b""
-        self._data = data
-        self._taken = None
-        tail = self._tail
-        # A frame whose first part came earlier is assembled separately, so that the rest can stay in place.
-        while tail is not None:
-            if length - start < self._missing:
-                tail += memoryview(data)[start:]
-                self._missing -= length - start
-                self._start = self._end = length
-                return frames
-            tail += memoryview(data)[start : start + self._missing]
-            start += self._missing
-            self._head = bytes(tail)
-            end = self._scan(self._head, 0, len(self._head), frames)
-            self.offset += end
-            if end == 0 and self.error is None:
-                self._head = b""  # its length is known only now
-                continue
-            self._tail = tail = None
-        self._start = self._end = start
-        if self.error is None:
-            self._scan_on(frames)
-        else:
-            self._refused = self._head[end:]
-            self._head = self._head[:end]
-            self._refused += data[self._end :]
-        return frames
-
-    def resume(self) -> list[Frame]:
-        """Return the next wanted frames of the last input; empty unless it is paused."""
-        self._check()
-        frames: list[Frame] = []
-        self._frames_before = self.frames
-        self._head = b""
-        self._taken = None
-        self._start = self._end
-        if self.is_paused:
-            self.is_paused = False
-            self._scan_on(frames)
-        return frames
-
-    @cython.cfunc
-    def _scan_on(self, frames: list) -> object:  # type: ignore[type-arg]
-        """Continue with the input from `_end` on, up to the end or a pause."""
-        data: bytes = self._data
-        start: cython.Py_ssize_t = self._end
-        length: cython.Py_ssize_t = len(data)
-        end: cython.Py_ssize_t = self._scan(data, start, length, frames)
-        self.offset += end - start
-        self._end = end
-        if self.error is not None:
-            self._refused += data[end:]
-        elif end < length and not self.is_paused:
-            self._tail = bytearray(memoryview(data)[end:])
-        return None
-
-    def _check(self) -> None:
-        """Raise the error that ended reading again."""
-        if self.error is not None:
-            raise self.error
-
-    @property
-    def taken(self) -> bytes | memoryview:
-        if self._taken is None:
-            if self._head:
-                self._taken = b"".join((self._head, memoryview(self._data)[self._start : self._end]))
-            elif self._start:
-                self._taken = b"" if self._start == self._end else memoryview(self._data)[self._start : self._end]
-            elif self._end == len(self._data):
-                self._taken = self._data
-            else:
-                self._taken = memoryview(self._data)[: self._end]
-        return self._taken
-
-    @property
-    def taken_from(self) -> int:
-        """Stream offset of `taken`."""
-        return self.offset - len(self._head) - (self._end - self._start)
-
-    @property
-    def taken_frames(self) -> int:
-        """Number of frames in `taken`."""
-        return self.frames - self._frames_before
-
-    def between(self, start: int, end: int) -> bytes | memoryview:
-        """Return the bytes from one offset to another, both frame boundaries in `taken`."""
-        origin = self.taken_from
-        taken = self.taken
-        return taken if end - start == len(taken) else taken[start - origin : end - origin]
-
-    @property
-    def refused(self) -> bytes:
-        """Input from the frame that ended reading on."""
-        return self._refused
 
     @cython.cfunc
     @cython.exceptval(-1, check=False)

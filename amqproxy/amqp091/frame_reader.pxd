@@ -6,6 +6,7 @@ from amqproxy.amqp091.frame cimport Frame
 from amqproxy.amqp091.pass_cache cimport CachedPass, PassCache
 from amqproxy.amqp091.tally cimport Tally
 from amqproxy.compiled.byte_access cimport long_at, long_long_at
+from amqproxy.compiled.frame_input cimport FrameInput
 
 
 @cython.final
@@ -22,19 +23,12 @@ cdef class ContentState:
 
 
 @cython.final
-cdef class FrameReader:
+cdef class FrameReader(FrameInput):
     cdef readonly long long frame_max
     cdef readonly long long header_max
-    cdef readonly long long offset
-    cdef readonly long long frames
-    cdef long long _frames_before
-    cdef readonly object error
     cdef readonly dict content_states
     cdef readonly bint is_lenient
     cdef readonly Tally tally
-    cdef public bint zero_copy
-    cdef public Py_ssize_t quantum
-    cdef readonly bint is_paused
     cdef public PassCache unseen
     cdef public list spending
     cdef list _splices
@@ -42,19 +36,7 @@ cdef class FrameReader:
     cdef long long _payload_max
     cdef bytes _wants
     cdef bint _wants_content
-    cdef bytearray _tail
-    cdef object _taken
-    cdef bytes _head
-    cdef object _data
-    cdef bytes _refused
-    cdef Py_ssize_t _start
-    cdef Py_ssize_t _end
-    cdef Py_ssize_t _missing
     cdef ContentState _recent
     cdef int _recent_channel
 
-    cpdef list feed(self, bytes data)
-    cpdef list resume(self)
-    cdef object _scan_on(self, list frames)
     cdef Py_ssize_t _copy(self, unsigned char *out, Py_ssize_t at, Py_ssize_t start, Py_ssize_t end) except -1
-    cdef Py_ssize_t _scan(self, bytes data, Py_ssize_t start, Py_ssize_t length, list frames) except -1

@@ -14,6 +14,7 @@ from amqproxy.amqp091.frame import BODY, FRAME_MIN_SIZE, HEADER, HEARTBEAT, METH
 from amqproxy.amqp091.methods import BY_INDEX
 from amqproxy.amqp091.pass_cache import CachedPass, Credit, PassCache
 from amqproxy.amqp091.tally import METHOD_COUNT, Tally
+from amqproxy.compiled.frame_input import FrameInput
 
 try:
     import cython
@@ -215,21 +216,14 @@ def _write(
 
 @cython.final
 @cython.cclass
-class FrameReader:
+class FrameReader(FrameInput):
     """One direction of a connection: reads bytes, and returns complete frames in each channel's legal order.
-
-    After `feed`, `taken` is all bytes of the complete frames found by it, in one piece: the input object itself if
-    possible. `error` is the error that ended reading; the frames before it have been returned, and further input raises
-    it. `frames` is the number of complete frames.
 
     With `unseen`, a content is returned only if its method is; `unseen` holds payloads of wanted methods that are not
     returned, unless the channel is watched. Some of them are replaced by others: `between` returns the bytes to send.
     `spending` are the allowances that were used; their owner takes and refills them.
 
-    With a `quantum`, no `feed` returns many more frames than that: it `is_paused` then, and `resume` continues.
-
-    Frames have copies of the input, small ones sharing a piece of some hundred bytes. Set `zero_copy` if frames are
-    short-lived: then they share the input, which lives as long as any of them, and only accessed parts are copied.
+    With a `quantum`, a command whose end is near is returned whole.
 
     `header_max` limits content headers if it exceeds `frame_max`. `is_lenient` applies to its content states.
     """
@@ -242,27 +236,16 @@ class FrameReader:
         header_max: int = 0,
         offset: int = 0,
     ) -> None:
+        super().__init__(offset)
+        self.error: ProtocolError | None = None
+        self.tally = Tally() if tally is None else tally
         self.header_max = header_max
         self.content_states: dict[int, ContentState] = {}
         self.is_lenient = False
         self.unseen: PassCache | None = None
         self.spending: list[Credit] = []
-        self.offset = offset
-        self.frames = self._frames_before = 0
         self._splices: list[tuple[int, CachedPass]] = []
         self._next_splice = 0
-        self._taken: bytes | memoryview | None = None
-        self._head = b""
-        self._data = b""
-        self._refused = b""
-        self._start = self._end = 0
-        self.error: ProtocolError | None = None
-        self.tally = Tally() if tally is None else tally
-        self.zero_copy = False
-        self.quantum = 0
-        self.is_paused = False
-        self._tail: bytearray | None = None
-        self._missing = 0
         self._recent: ContentState | None = None
         self._recent_channel = -1
         self.set_frame_max(frame_max)
@@ -303,132 +286,15 @@ class FrameReader:
         self.content_states.pop(channel, None)
         self._recent_channel = -1
 
-    def skip(self, size: int, frames: int = 0) -> None:
-        """Add bytes that were read elsewhere, such as a protocol header, to `offset`, and their complete frames."""
-        self.offset += size
-        self.frames += frames
-
-    @property
-    def held(self) -> bytes:
-        """Bytes of an incomplete frame."""
-        return b"" if self._tail is None else bytes(self._tail)
-
-    @property
-    def held_size(self) -> int:
-        """Number of bytes of an incomplete frame."""
-        return 0 if self._tail is None else len(self._tail)
-
-    def feed(self, data: bytes) -> list[Frame]:
-        """Process the next bytes; return the wanted frames that are now complete.
-
-        If it `is_paused` afterwards, about `quantum` frames have been returned, up to the end of a command if that is
-        near; the next wanted frame and everything after it have not been processed.
-        """
-        self._check()
-        frames: list[Frame] = []
-        if self.is_paused:
-            self.is_paused = False
-            data = self._data[self._end :] + data
-        length: cython.Py_ssize_t = len(data)
-        start: cython.Py_ssize_t = 0
-        end: cython.Py_ssize_t = 0
-        self._frames_before = self.frames
-        self._head = b""
-        self._data = data
-        self._taken = None
-        if self._splices:
-            self._splices = []
-            self._next_splice = 0
-        tail = self._tail
-        # A frame whose first part came earlier is assembled separately, so that the rest can stay in place.
-        while tail is not None:
-            if length - start < self._missing:
-                tail += memoryview(data)[start:]
-                self._missing -= length - start
-                self._start = self._end = length
-                return frames
-            tail += memoryview(data)[start : start + self._missing]
-            start += self._missing
-            self._head = bytes(tail)
-            end = self._scan(self._head, 0, len(self._head), frames)
-            self.offset += end
-            if end == 0 and self.error is None:
-                self._head = b""  # its length is known only now
-                continue
-            self._tail = tail = None
-        self._start = self._end = start
-        if self.error is None:
-            self._scan_on(frames)
-        else:
-            self._refused = self._head[end:]
-            self._head = self._head[:end]
-            self._refused += data[self._end :]
-        return frames
-
-    def resume(self) -> list[Frame]:
-        """Return the next wanted frames of the last input; empty unless it is paused."""
-        self._check()
-        frames: list[Frame] = []
-        self._frames_before = self.frames
-        self._head = b""
-        self._taken = None
-        if self._splices:
-            self._splices = []
-            self._next_splice = 0
-        self._start = self._end
-        if self.is_paused:
-            self.is_paused = False
-            self._scan_on(frames)
-        return frames
-
     @cython.cfunc
-    def _scan_on(self, frames: list) -> object:  # type: ignore[type-arg]
-        """Continue with the input from `_end` on, up to the end or a pause."""
-        data: bytes = self._data
-        start: cython.Py_ssize_t = self._end
-        length: cython.Py_ssize_t = len(data)
-        end: cython.Py_ssize_t = self._scan(data, start, length, frames)
-        self.offset += end - start
-        self._end = end
-        if self.error is not None:
-            self._refused += data[end:]
-        elif end < length and not self.is_paused:
-            self._tail = bytearray(memoryview(data)[end:])
-        return None
+    def _begin(self) -> object:
+        if self._splices:
+            self._splices = []
+            self._next_splice = 0
+        return FrameInput._begin(self)
 
-    def _check(self) -> None:
-        """Raise the error that ended reading again."""
-        if self.error is not None:
-            raise self.error
-
-    @property
-    def taken(self) -> bytes | memoryview:
-        if self._taken is None:
-            if self._head:
-                self._taken = b"".join((self._head, memoryview(self._data)[self._start : self._end]))
-            elif self._start:
-                self._taken = b"" if self._start == self._end else memoryview(self._data)[self._start : self._end]
-            elif self._end == len(self._data):
-                self._taken = self._data
-            else:
-                self._taken = memoryview(self._data)[: self._end]
-        return self._taken
-
-    @property
-    def taken_from(self) -> int:
-        """Stream offset of `taken`."""
-        return self.offset - len(self._head) - (self._end - self._start)
-
-    @property
-    def taken_frames(self) -> int:
-        """Number of frames in `taken`."""
-        return self.frames - self._frames_before
-
-    def between(self, start: int, end: int) -> bytes | memoryview:
-        """Return the bytes to send from one offset to another, both frame boundaries in `taken`.
-
-        Must be called in order.
-        """
+    @cython.ccall
+    def between(self, start: cython.longlong, end: cython.longlong) -> bytes | memoryview:
         splices = self._splices
         number: cython.Py_ssize_t = self._next_splice
         offset: cython.longlong
@@ -447,8 +313,7 @@ class FrameReader:
         self._next_splice = last = number
         origin: cython.longlong = self.taken_from
         if first == last:
-            taken = self.taken
-            return taken if end - start == len(taken) else taken[start - origin : end - origin]
+            return FrameInput.between(self, start, end)
         spliced = bytearray(end - start + growth)
         out: cython.p_uchar = spliced
         at: cython.Py_ssize_t = 0
@@ -476,11 +341,6 @@ class FrameReader:
         if start < end:
             at = _write(out, at, self._data, start - size + self._start, end - size + self._start)
         return at
-
-    @property
-    def refused(self) -> bytes:
-        """Input from the frame that ended reading on."""
-        return self._refused
 
     @cython.cfunc
     @cython.exceptval(-1, check=False)
