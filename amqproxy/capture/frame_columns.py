@@ -20,21 +20,20 @@ from amqproxy.amqp010 import frame as amqp010
 from amqproxy.amqp010.commands import MessageTransfer
 from amqproxy.amqp010.frame import Frame as Amqp010Frame
 from amqproxy.amqp010.methods import BY_INDEX as AMQP010_METHODS
-from amqproxy.amqp010.properties import DeliveryProperties, MessageProperties
 from amqproxy.amqp091.frame import Frame
 from amqproxy.amqp091.methods import BY_INDEX, spec_name
 from amqproxy.amqp091.properties import Properties
 from amqproxy.capture.amqp010.json_fields import GROWTH as AMQP010_GROWTH
 from amqproxy.capture.amqp010.row import ARGUMENT_COLUMNS, PROPERTY_COLUMNS, SETTLEMENTS, row_of
 from amqproxy.capture.decoded import Decoded, DecodedFrames, records_of
-from amqproxy.capture.frame_writer import MAX_PAYLOAD, FrameWriter
+from amqproxy.capture.frame_writer import HEADER_FIELDS, MAX_PAYLOAD, FrameWriter
 from amqproxy.capture.json_lines import GROWTH, JSONLines
 from amqproxy.taps.amqp010.record import FLAGS
 from amqproxy.taps.amqp010.transfers import JMS_TYPE, MILLISECONDS
 from amqproxy.taps.record import TYPES, Record, encoded
 
 if not cython.compiled:
-    from amqproxy.capture.amqp010.json_fields import put_arguments, put_map, put_properties, put_uuid, value_size_at
+    from amqproxy.capture.amqp010.json_fields import put_map, put_uuid, put_value, value_size_at
     from amqproxy.capture.frame_writer import method_index
     from amqproxy.capture.json_lines import put_table, value_size
     from amqproxy.capture.json_text import character_size
@@ -172,7 +171,6 @@ def _places_in_header(fields: tuple[str, ...]) -> bytes:
     return bytes([255 if name is None else _place(name) for name in names])
 
 
-_AMQP010_LAYOUTS = cython.declare(tuple, tuple(cls.layout for cls in AMQP010_METHODS))
 _AMQP010_PLACES = cython.declare(
     tuple,
     tuple(
@@ -185,10 +183,7 @@ _AMQP010_CLASS_OF = cython.declare(
 )
 _AMQP010_METHOD_OF = cython.declare(bytes, bytes([METHOD_NAMES.index(cls.name) for cls in AMQP010_METHODS]))
 _AMQP010_SETTLES = cython.declare(bytes, bytes([cls in SETTLEMENTS for cls in AMQP010_METHODS]))
-_DELIVERY = cython.declare(bytes, DeliveryProperties.layout)
-_DELIVERY_PLACES = cython.declare(bytes, _places_in_header(DeliveryProperties.fields))
-_MESSAGE = cython.declare(bytes, MessageProperties.layout)
-_MESSAGE_PLACES = cython.declare(bytes, _places_in_header(MessageProperties.fields))
+_HEADER_PLACES = cython.declare(bytes, _places_in_header(HEADER_FIELDS))
 _JMS_TYPE = cython.declare(bytes, JMS_TYPE.encode())
 _MILLISECONDS = cython.declare(cython.longlong, MILLISECONDS)
 _TRANSFER = cython.declare(cython.int, MessageTransfer.index)
@@ -638,8 +633,13 @@ class FrameColumns(FrameWriter):
     ) -> cython.int:
         json: JSONLines = self._json
         json._at = 0
-        if not json._add_object(data, start, end, index):
-            return 0
+        return self._put_arguments() if json._add_object(data, start, end, index) else 0
+
+    @cython.cfunc
+    @cython.exceptval(-1, check=False)
+    def _put_arguments(self) -> cython.int:
+        """Write the object that was made into the arguments column; return 1."""
+        json: JSONLines = self._json
         self._column(_ARGUMENTS)._put_text(self.row, json._out, 0, json._at)  # type: ignore[arg-type]
         self._text_bytes += json._at
         return 1
@@ -713,8 +713,10 @@ class FrameColumns(FrameWriter):
                 return self._erase(text_bytes)
             self._class._put_8_bits(row, _byte_of(_AMQP010_CLASS_OF, frame.index))
             self._method._put_32(row, _byte_of(_AMQP010_METHOD_OF, frame.index))
-        elif not self._header_of_0_10(data, start, end):
-            return self._erase(text_bytes)
+        else:
+            self._places = _HEADER_PLACES
+            if self._packed_properties(0, data, start, end) < 0:
+                return self._erase(text_bytes)
         if command_id >= 0:
             self._column(_COMMAND_ID)._put_64(row, command_id)
         self._column(_FLAGS)._put_8_bits(row, frame.flags)
@@ -735,18 +737,17 @@ class FrameColumns(FrameWriter):
         """Write the arguments; return 1, or 0 if the control or command is unusual."""
         p: cython.p_const_uchar = data
         row: cython.Py_ssize_t = self.row
-        column: Column = self._column(_ARGUMENTS)
         size: cython.Py_ssize_t
-        at: cython.Py_ssize_t = column._begin_text(row, 4096 + (end - start) * _AMQP010_GROWTH)
-        # This validates all fields; without an arguments column, its output is discarded.
-        at = put_arguments(column.text, at, data, start, end, kind, index)
-        if at < 0:
+        json: JSONLines = self._json
+        self._places = _AMQP010_PLACES[self._sender][index]
+        if self._packed_arguments(0, data, start, end, kind, index) < 0:
             return 0
         if self._has_arguments:
-            self._text_bytes += at - column.size
-            column._end_text(row, at)
+            json._at = 0
+            if not json._add_packed_object(data, start, end, kind, index):
+                return 0
+            self._put_arguments()
         start += 4 if kind == _COMMAND else 2
-        self._fields_of_0_10(data, start, end, _AMQP010_LAYOUTS[index], _AMQP010_PLACES[self._sender][index])
         if index == _TRANSFER:
             if self._sender:
                 if command_id >= 0:
@@ -762,104 +763,94 @@ class FrameColumns(FrameWriter):
         return 1
 
     @cython.cfunc
-    @cython.exceptval(-1, check=False)
-    def _header_of_0_10(self, data: bytes, start: cython.Py_ssize_t, end: cython.Py_ssize_t) -> cython.int:
-        """Write the properties; return 1, or 0 if the header is unusual."""
-        p: cython.p_const_uchar = data
-        column: Column = self._column(_HEADERS)
-        stop: cython.Py_ssize_t
-        at: cython.Py_ssize_t = column._begin_text(self.row, 4096 + (end - start) * _AMQP010_GROWTH)
-        if put_properties(column.text, at, data, start, end) < 0:  # this validates all fields
-            return 0
-        while start < end:
-            stop = start + 4 + long_at(p, start)
-            if p[start + 5] == 1:
-                self._fields_of_0_10(data, start + 6, stop, _DELIVERY, _DELIVERY_PLACES)
-            elif p[start + 5] == 3:
-                self._fields_of_0_10(data, start + 6, stop, _MESSAGE, _MESSAGE_PLACES)
-            start = stop
-        return 1
-
-    @cython.cfunc
-    @cython.exceptval(-1, check=False)
-    def _fields_of_0_10(
-        self, data: bytes, position: cython.Py_ssize_t, end: cython.Py_ssize_t, layout: bytes, places: bytes
-    ) -> cython.int:
-        """Write the fields that have columns, after their packing flags; they are known to be valid."""
-        p: cython.p_const_uchar = data
-        program: cython.p_const_uchar = layout
-        place_of: cython.p_const_uchar = places
-        present: cython.uint = p[position] | p[position + 1] << 8
-        count: cython.Py_ssize_t = len(layout)
-        index: cython.Py_ssize_t
-        place: cython.int
-        size: cython.longlong
-        position += 2
-        for index in range(count):
-            place = place_of[index]
-            if program[index] == 0xF1:  # bit
-                if place != 255 and (layout is not _DELIVERY or self._sender):
-                    self._column(place)._put_bit(self.row, present >> index & 1)
-            elif present >> index & 1:
-                size = value_size_at(p, position, end, program[index])
-                if place != 255:
-                    self._field_of_0_10(data, position, position + size, program[index], place)
-                position += size
-        return 0
-
-    @cython.cfunc
-    @cython.exceptval(-1, check=False)
-    def _field_of_0_10(
+    @cython.exceptval(-2, check=False)
+    def _packed_field(
         self,
+        at: cython.Py_ssize_t,
+        field: cython.Py_ssize_t,
+        code: cython.int,
         data: bytes,
         position: cython.Py_ssize_t,
-        end: cython.Py_ssize_t,
-        code: cython.int,
-        place: cython.int,
-    ) -> cython.int:
-        """Write the value at `data[position:end]`, which includes its size."""
+        size: cython.Py_ssize_t,
+    ) -> cython.Py_ssize_t:
+        """Write a field that has a column; return -1 if it is unusual."""
         p: cython.p_const_uchar = data
         row: cython.Py_ssize_t = self.row
-        column: Column = self._column(place)
-        at: cython.Py_ssize_t
+        end: cython.Py_ssize_t = position + size
+        place: cython.int = _byte_of(self._places, field)
+        column: Column
         number: cython.longlong
-        if code == 0xE3:  # routing key of a reply-to: after its size, its packing flags, and the exchange
-            at = position + 4
-            if p[position + 2] & 1:
-                at += 1 + p[at]
-            if not p[position + 2] & 2:
-                at = end - 1  # there is none
-            position = at
-            code = 0x85
-        if code == 0x85:  # str8
-            column._put_text(row, p, position + 1, end)
-            self._text_bytes += end - position
-        elif code == 0x95 or code == 0x90:  # str16, vbin16
-            column._put_text(row, p, position + 2, end)
-            self._text_bytes += end - position
+        if code == 0xF1:  # bit
+            if place != 255 and (self._places is not _HEADER_PLACES or self._sender):
+                self._column(place)._put_bit(row, size)
+            return at
+        if code == 0x85 or code == 0x95 or code == 0x90:  # str8, str16, vbin16
+            position += 1 if code == 0x85 else 2
+            if not _is_text(p, position, end):
+                return -1
+            if place != 255:
+                self._column(place)._put_text(row, p, position, end)
+                self._text_bytes += size
+        elif code == 0xA8 and place != 255:  # map
+            column = self._column(place)
+            text: cython.Py_ssize_t = column._begin_text(row, 64 + size * _AMQP010_GROWTH)
+            text = put_map(column.text, text, data, position + 4, end, 1, True)
+            if text < 0:
+                return -1
+            self._text_bytes += text - column.size
+            column._end_text(row, text)
+            self._put_jms_type(p, position + 4, end)
+        elif code == 0xE3 or (place == 255 and code != 42):  # reply-to
+            if not self._is_usual(data, position, size, code):
+                return -1
+            if place != 255:
+                self._put_reply_key(place, p, position, end)
         elif code == 0x02:  # uint8
-            column._put_32(row, p[position])
+            self._column(place)._put_32(row, p[position])
         elif code == 0x12:  # uint16
-            column._put_32(row, p[position] << 8 | p[position + 1])
+            self._column(place)._put_32(row, p[position] << 8 | p[position + 1])
         elif code == 0x38:  # datetime
             number = signed_long_long_at(p, position)
-            column._put_64(row, number // 1000 if number >= _MILLISECONDS else number)
+            self._column(place)._put_64(row, number // 1000 if number >= _MILLISECONDS else number)
         elif code == 0x32:  # uint64
             if place == _EXPIRATION:
-                at = column._begin_text(row, 20)
-                column._end_text(row, put_digits(column.text, at, long_long_at(p, position)))
+                column = self._column(place)
+                text = column._begin_text(row, 20)
+                column._end_text(row, put_digits(column.text, text, long_long_at(p, position)))
             else:
                 self._put_unsigned(place, p, position)
         elif code == 0x48:  # uuid
-            at = column._begin_text(row, 36)
-            column._end_text(row, put_uuid(column.text, at, p, position))
+            column = self._column(place)
+            text = column._begin_text(row, 36)
+            column._end_text(row, put_uuid(column.text, text, p, position))
             self._text_bytes += 36
-        elif code == 0xA8:  # map
-            at = column._begin_text(row, 64 + (end - position) * _AMQP010_GROWTH)
-            at = put_map(column.text, at, data, position + 4, end, 1, True)
-            self._text_bytes += at - column.size
-            column._end_text(row, at)
-            self._put_jms_type(p, position + 4, end)
+        return at
+
+    @cython.cfunc
+    @cython.exceptval(-1, check=False)
+    def _is_usual(
+        self, data: bytes, position: cython.Py_ssize_t, size: cython.Py_ssize_t, code: cython.int
+    ) -> cython.int:
+        """Whether a value without a column is valid, and of a common type: whether it can be written as JSON."""
+        json: JSONLines = self._json
+        json._at = 0
+        json._reserve(64 + size * _AMQP010_GROWTH)
+        return put_value(json._out, 0, data, position, size, code, 1) >= 0
+
+    @cython.cfunc
+    @cython.exceptval(-1, check=False)
+    def _put_reply_key(
+        self, place: cython.int, p: cython.p_const_uchar, position: cython.Py_ssize_t, end: cython.Py_ssize_t
+    ) -> cython.int:
+        """Write the routing key of a reply-to: after its size, its packing flags, and the exchange."""
+        present: cython.int = p[position + 2]
+        position += 4
+        if present & 1:
+            position += 1 + p[position]
+        if present & 2:
+            position += 1
+        self._column(place)._put_text(self.row, p, position, end)
+        self._text_bytes += end - position + 1
         return 0
 
     @cython.cfunc

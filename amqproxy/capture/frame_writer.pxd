@@ -3,6 +3,7 @@
 from libc.string cimport memcpy
 
 from amqproxy.amqp010.frame cimport Frame as Amqp010Frame
+from amqproxy.capture.amqp010.json_fields cimport value_size_at
 from amqproxy.compiled.byte_access cimport field_size_at, long_at, put_bytes
 
 
@@ -17,6 +18,16 @@ cdef class FrameWriter:
     cdef Py_ssize_t _arguments(self, Py_ssize_t at, bytes data, Py_ssize_t position, Py_ssize_t end, int index) except -2
     cdef Py_ssize_t _properties(self, Py_ssize_t at, bytes data, Py_ssize_t position, Py_ssize_t end) except -2
     cdef Py_ssize_t _field(
+        self, Py_ssize_t at, Py_ssize_t field, int code, bytes data, Py_ssize_t position, Py_ssize_t size
+    ) except -2
+    cdef Py_ssize_t _packed_arguments(
+        self, Py_ssize_t at, bytes data, Py_ssize_t position, Py_ssize_t end, int kind, int index
+    ) except -2
+    cdef Py_ssize_t _packed_properties(self, Py_ssize_t at, bytes data, Py_ssize_t position, Py_ssize_t end) except -2
+    cdef Py_ssize_t _packed(
+        self, Py_ssize_t at, bytes data, Py_ssize_t position, Py_ssize_t end, bytes layout, bytes shown, Py_ssize_t first
+    ) except -2
+    cdef Py_ssize_t _packed_field(
         self, Py_ssize_t at, Py_ssize_t field, int code, bytes data, Py_ssize_t position, Py_ssize_t size
     ) except -2
 

@@ -1,4 +1,4 @@
-"""The walk over decoded frames and over the fields of 0-9-1 frames that all writers of frames share.
+"""The walks over decoded frames, and over the fields of 0-9-1 and of 0-10 frames, that all writers of frames share.
 
 No object is created for a frame. Unusual frames are written by way of their `Record`. This module may be compiled.
 """
@@ -14,7 +14,10 @@ from typing import Any
 
 import msgspec
 
+from amqproxy.amqp010.frame import COMMAND
 from amqproxy.amqp010.frame import Frame as Amqp010Frame
+from amqproxy.amqp010.methods import BY_INDEX as AMQP010_METHODS
+from amqproxy.amqp010.properties import DeliveryProperties, FragmentProperties, MessageProperties
 from amqproxy.amqp091.frame import Frame, index_table
 from amqproxy.amqp091.methods import BY_INDEX
 from amqproxy.amqp091.properties import Properties
@@ -25,6 +28,7 @@ from amqproxy.taps.amqp091.chunk import Amqp091Chunk
 from amqproxy.taps.note import NOTHING
 
 if not cython.compiled:
+    from amqproxy.capture.amqp010.json_fields import value_size_at
     from amqproxy.compiled.byte_access import field_size_at, long_at, put_bytes
 
 MAX_PAYLOAD = 1024 * 1024
@@ -48,13 +52,33 @@ _CODES = cython.declare(tuple, tuple(map(_codes, range(len(BY_INDEX)))))
 _PROPERTIES = cython.declare(bytes, Properties.layout)
 _PROPERTY_FLAGS = cython.declare(cython.int, 0xFFFF << (16 - len(Properties.layout)) & 0xFFFF)
 
+PROPERTY_STRUCTS = (DeliveryProperties, FragmentProperties, MessageProperties)
+"""The structs of a 0-10 header, whose codes are 1, 2 and 3."""
+
+HEADER_FIELDS = tuple(name for cls in PROPERTY_STRUCTS for name in (*cls.fields, *[""] * (16 - len(cls.fields))))
+"""The fields of a 0-10 header by number: those of each struct begin with a multiple of 16."""
+
+
+def _packed_codes(index: int) -> bytes:
+    """Return the code of each field of a control or command in the output: `*` if it is secret."""
+    cls = AMQP010_METHODS[index]
+    codes = zip(cls.fields, cls.layout, strict=True)
+    return bytes(_SECRET if field == cls.secret else code for field, code in codes)
+
+
+_AMQP010_LAYOUTS = cython.declare(tuple, tuple(cls.layout for cls in AMQP010_METHODS))
+_AMQP010_CODES = cython.declare(tuple, tuple(map(_packed_codes, range(len(AMQP010_METHODS)))))
+_STRUCT_LAYOUTS = cython.declare(tuple, tuple(cls.layout for cls in PROPERTY_STRUCTS))
+_COMMAND = cython.declare(cython.int, COMMAND)
+_BIT = cython.declare(cython.int, 0xF1)
+
 
 @cython.cclass
 class FrameWriter:
     """Base class of writers; `add` walks over the frames of a decoded item.
 
-    Subclasses implement `_add` and `_add_amqp010`, which return 1, or 0 if the frame is unusual, and `_arguments`,
-    `_properties` and `_field`, which return the end of their output, negative if the frame is unusual.
+    Subclasses implement `_add` and `_add_amqp010`, which return 1, or 0 if the frame is unusual, and `_field` and
+    `_packed_field`, which return the end of their output, negative if the frame is unusual.
     """
 
     def __init__(self, body: int = 0) -> None:
@@ -137,7 +161,7 @@ class FrameWriter:
         end: cython.Py_ssize_t,
         index: cython.int,
     ) -> cython.Py_ssize_t:
-        """Write the arguments of a method, as `wire.decode_fields` reads them."""
+        """Write the arguments of a method, as `wire.StructDecoder` reads them."""
         p: cython.p_const_uchar = data
         layout: bytes = _LAYOUTS[index]
         shown: bytes = _CODES[index]
@@ -173,7 +197,7 @@ class FrameWriter:
     def _properties(
         self, at: cython.Py_ssize_t, data: bytes, position: cython.Py_ssize_t, end: cython.Py_ssize_t
     ) -> cython.Py_ssize_t:
-        """Write the properties of a content header, as `wire.decode_flagged` reads them."""
+        """Write the properties of a content header, as `wire.StructDecoder` reads them."""
         p: cython.p_const_uchar = data
         program: cython.p_const_uchar = _PROPERTIES
         flags: cython.int = (p[position] << 8 | p[position + 1]) & _PROPERTY_FLAGS
@@ -208,6 +232,105 @@ class FrameWriter:
 
         The `code` is as in the method's layout, `*` for a secret.
         """
+        return at
+
+    @cython.cfunc
+    @cython.exceptval(-2, check=False)
+    def _packed_arguments(
+        self,
+        at: cython.Py_ssize_t,
+        data: bytes,
+        position: cython.Py_ssize_t,
+        end: cython.Py_ssize_t,
+        kind: cython.int,
+        index: cython.int,
+    ) -> cython.Py_ssize_t:
+        """Write the fields of the 0-10 control or command with the segment `data[position:end]`."""
+        p: cython.p_const_uchar = data
+        position += 2
+        if kind == _COMMAND:
+            if end - position < 2 or p[position] != 1 or p[position + 1] > 1:
+                return -1
+            position += 2
+        return self._packed(at, data, position, end, _AMQP010_LAYOUTS[index], _AMQP010_CODES[index], 0)
+
+    @cython.cfunc
+    @cython.exceptval(-2, check=False)
+    def _packed_properties(
+        self, at: cython.Py_ssize_t, data: bytes, position: cython.Py_ssize_t, end: cython.Py_ssize_t
+    ) -> cython.Py_ssize_t:
+        """Write the properties in all structs of the 0-10 header with the segment `data[position:end]`."""
+        p: cython.p_const_uchar = data
+        size: cython.longlong
+        seen: cython.int = 0
+        code: cython.int
+        while position < end:
+            if end - position < 8:
+                return -1
+            size = long_at(p, position)
+            code = p[position + 5]
+            position += 4
+            if size < 4 or size > end - position or p[position] != 4 or not 1 <= code <= 3 or seen >> code & 1:
+                return -1
+            seen |= 1 << code
+            layout: bytes = _STRUCT_LAYOUTS[code - 1]
+            at = self._packed(at, data, position + 2, position + size, layout, layout, (code - 1) << 4)
+            if at < 0:
+                return -1
+            position += size
+        return at
+
+    @cython.cfunc
+    @cython.exceptval(-2, check=False)
+    def _packed(
+        self,
+        at: cython.Py_ssize_t,
+        data: bytes,
+        position: cython.Py_ssize_t,
+        end: cython.Py_ssize_t,
+        layout: bytes,
+        shown: bytes,
+        first: cython.Py_ssize_t,
+    ) -> cython.Py_ssize_t:
+        """Write the fields in `data[position:end]`, after their packing flags; number them from `first` on."""
+        p: cython.p_const_uchar = data
+        program: cython.p_const_uchar = layout
+        codes: cython.p_const_uchar = shown
+        count: cython.Py_ssize_t = len(layout)
+        field: cython.Py_ssize_t
+        present: cython.uint
+        size: cython.longlong
+        if end - position < 2:
+            return -1
+        present = p[position] | p[position + 1] << 8
+        if present >> count:
+            return -1
+        position += 2
+        for field in range(count):
+            if program[field] == _BIT:
+                at = self._packed_field(at, first + field, _BIT, data, position, present >> field & 1)
+            elif present >> field & 1:
+                size = value_size_at(p, position, end, program[field])
+                if size < 0:
+                    return -1
+                at = self._packed_field(at, first + field, codes[field], data, position, size)
+                if at < 0:
+                    return -1
+                position += size
+        return at if position == end else -1
+
+    @cython.cfunc
+    @cython.exceptval(-2, check=False)
+    def _packed_field(
+        self,
+        at: cython.Py_ssize_t,
+        field: cython.Py_ssize_t,
+        code: cython.int,
+        data: bytes,
+        position: cython.Py_ssize_t,
+        size: cython.Py_ssize_t,
+    ) -> cython.Py_ssize_t:
+        """Write a field of 0-10 like `_field`; only bits are there without being present, with a size of 0."""
         return at
 
 

@@ -3,7 +3,7 @@
 cimport cython
 
 from amqproxy.amqp010.frame cimport Frame as Amqp010Frame
-from amqproxy.capture.amqp010.json_fields cimport put_arguments, put_properties
+from amqproxy.capture.amqp010.json_fields cimport put_value
 from amqproxy.capture.frame_writer cimport FrameLines, method_index, number_field
 from amqproxy.capture.json_text cimport put_text
 from amqproxy.compiled.byte_access cimport (
@@ -22,6 +22,8 @@ cdef class JSONLines(FrameLines):
     cdef bytes _behind
 
     cdef Py_ssize_t _put_size(self, Py_ssize_t at, bytes data, Py_ssize_t start, Py_ssize_t end, bint is_body) except -1
+    cdef Py_ssize_t _put_key(self, Py_ssize_t at, Py_ssize_t field) except -2
+    cdef Py_ssize_t _add_packed_object(self, bytes data, Py_ssize_t start, Py_ssize_t end, int kind, int index) except -1
     cdef Py_ssize_t _add_object(self, bytes data, Py_ssize_t start, Py_ssize_t end, int index) except -1
 
 

@@ -26,12 +26,12 @@ from amqproxy.amqp091.properties import Properties
 from amqproxy.capture.amqp010.json_fields import GROWTH as AMQP010_GROWTH
 from amqproxy.capture.amqp091.decoded_frames import Amqp091DecodedFrames
 from amqproxy.capture.decoded import Decoded, DecodedFrames, records_of
-from amqproxy.capture.frame_writer import MAX_PAYLOAD, FrameLines
+from amqproxy.capture.frame_writer import HEADER_FIELDS, MAX_PAYLOAD, FrameLines
 from amqproxy.taps.amqp010.record import FLAGS
 from amqproxy.taps.record import MASK, encoded, excerpt, json_value
 
 if not cython.compiled:
-    from amqproxy.capture.amqp010.json_fields import put_arguments, put_properties
+    from amqproxy.capture.amqp010.json_fields import put_value
     from amqproxy.capture.frame_writer import method_index, number_field
     from amqproxy.capture.json_text import put_text
     from amqproxy.compiled.byte_access import (
@@ -78,11 +78,15 @@ _FALSE = cython.declare(bytes, b"false")
 _AMQP010_HEADS = cython.declare(
     tuple,
     tuple(
-        b',"type":"%b","method":"%b","arguments":' % (cls.segment.name.lower().encode(), cls.name.encode())
+        b',"type":"%b","method":"%b","arguments":{' % (cls.segment.name.lower().encode(), cls.name.encode())
         for cls in AMQP010_METHODS
     ),
 )
-_AMQP010_HEADER = cython.declare(bytes, b',"type":"header","properties":')
+_AMQP010_HEADER = cython.declare(bytes, b',"type":"header","properties":{')
+_AMQP010_KEYS = cython.declare(
+    tuple, tuple(tuple(encoded(name) + b":" for name, _ in cls.spoken) for cls in AMQP010_METHODS)
+)
+_HEADER_KEYS = cython.declare(tuple, tuple(encoded(name) + b":" for name in HEADER_FIELDS))
 _COMMAND_ID = cython.declare(bytes, b',"command_id":')
 _FLAGS = cython.declare(tuple, tuple(b',"flags":"%b"}\n' % flags.encode() for flags in FLAGS))
 _OVERHEAD = cython.declare(cython.Py_ssize_t, amqp010_frame.OVERHEAD)
@@ -161,16 +165,18 @@ class JSONLines(FrameLines):
         out: cython.p_uchar = self._out
         at = put_digits(out, at, frame.channel)
         if kind <= _AMQP010_COMMAND:
+            self._keys = _AMQP010_KEYS[frame.index]
             at = put_bytes(out, at, _AMQP010_HEADS[frame.index])
-            at = put_arguments(out, at, data, start, end, kind, frame.index)
+            at = self._packed_arguments(at, data, start, end, kind, frame.index)
         elif kind == _AMQP010_HEADER_KIND:
-            at = put_bytes(out, at, _AMQP010_HEADER)
-            at = put_properties(out, at, data, start, end)
+            self._keys = _HEADER_KEYS
+            at = self._packed_properties(put_bytes(out, at, _AMQP010_HEADER), data, start, end)
         else:
             at = put_bytes(out, at, _TYPE_BODY)
         if at < 0:
             return 0
-        at = self._put_size(put_bytes(out, at, _SIZE), data, start, end, kind > _AMQP010_HEADER_KIND)
+        at = put_bytes(out, at, _SIZE if kind > _AMQP010_HEADER_KIND else _CLOSED_SIZE)
+        at = self._put_size(at, data, start, end, kind > _AMQP010_HEADER_KIND)
         out = self._out
         if command_id is not None:
             number = command_id  # type: ignore[assignment]
@@ -245,10 +251,7 @@ class JSONLines(FrameLines):
     ) -> cython.Py_ssize_t:
         out: cython.p_uchar = self._out
         p: cython.p_const_uchar = data
-        if out[at - 1] != 123:
-            out[at] = 44
-            at += 1
-        at = put_bytes(out, at, self._keys[field])
+        at = self._put_key(at, field)
         if code == 115 or code == 117:
             return put_text(out, at, p, position + 1, position + size)
         if code == 98:
@@ -262,6 +265,36 @@ class JSONLines(FrameLines):
         return put_digits(out, at, number_field(p, position, size))
 
     @cython.cfunc
+    @cython.exceptval(-2, check=False)
+    def _packed_field(
+        self,
+        at: cython.Py_ssize_t,
+        field: cython.Py_ssize_t,
+        code: cython.int,
+        data: bytes,
+        position: cython.Py_ssize_t,
+        size: cython.Py_ssize_t,
+    ) -> cython.Py_ssize_t:
+        if code == 0xF1:  # bit
+            if not size and self._keys is _HEADER_KEYS:
+                return at
+            return put_bytes(self._out, self._put_key(at, field), _TRUE if size else _FALSE)
+        at = self._put_key(at, field)
+        if code == 42:
+            return put_bytes(self._out, at, _MASK)
+        return put_value(self._out, at, data, position, size, code, 1)
+
+    @cython.cfunc
+    @cython.inline
+    @cython.exceptval(-2, check=False)
+    def _put_key(self, at: cython.Py_ssize_t, field: cython.Py_ssize_t) -> cython.Py_ssize_t:
+        """Write the key of a field, after a comma unless it is the first."""
+        if self._out[at - 1] != 123:
+            self._out[at] = 44
+            at += 1
+        return put_bytes(self._out, at, self._keys[field])
+
+    @cython.cfunc
     @cython.exceptval(-1, check=False)
     def _add_object(
         self, data: bytes, start: cython.Py_ssize_t, end: cython.Py_ssize_t, index: cython.int
@@ -271,6 +304,22 @@ class JSONLines(FrameLines):
         self._out[self._at] = 123
         self._keys = _METHOD_KEYS[index]
         at: cython.Py_ssize_t = self._arguments(self._at + 1, data, start + 11, end - 1, index)
+        if at < 0:
+            return 0
+        self._out[at] = 125
+        self._at = at + 1
+        return 1
+
+    @cython.cfunc
+    @cython.exceptval(-1, check=False)
+    def _add_packed_object(
+        self, data: bytes, start: cython.Py_ssize_t, end: cython.Py_ssize_t, kind: cython.int, index: cython.int
+    ) -> cython.Py_ssize_t:
+        """Like `_add_object`, for the 0-10 control or command with the segment `data[start:end]`."""
+        self._reserve(4096 + (end - start) * _AMQP010_GROWTH)
+        self._out[self._at] = 123
+        self._keys = _AMQP010_KEYS[index]
+        at: cython.Py_ssize_t = self._packed_arguments(self._at + 1, data, start, end, kind, index)
         if at < 0:
             return 0
         self._out[at] = 125

@@ -1,7 +1,5 @@
 # What C sees of `json_fields`, and of others in it.
 
-from libc.string cimport memcpy
-
 from amqproxy.compiled.byte_access cimport (
     long_at,
     long_long_at,
@@ -13,11 +11,8 @@ from amqproxy.compiled.byte_access cimport (
 from amqproxy.capture.json_text cimport put_text
 
 
-cdef Py_ssize_t put_arguments(
-    unsigned char *out, Py_ssize_t at, bytes data, Py_ssize_t position, Py_ssize_t end, int kind, int index
-) except -2
-cdef Py_ssize_t put_properties(
-    unsigned char *out, Py_ssize_t at, bytes data, Py_ssize_t position, Py_ssize_t end
+cdef Py_ssize_t put_value(
+    unsigned char *out, Py_ssize_t at, bytes data, Py_ssize_t position, long long size, int code, int depth
 ) except -2
 cdef Py_ssize_t put_map(
     unsigned char *out, Py_ssize_t at, bytes data, Py_ssize_t position, Py_ssize_t end, int depth, bint are_named

@@ -1,4 +1,4 @@
-"""The fields of a 0-10 frame as JSON, written from its bytes: byte for byte the same as `taps.amqp010.record`.
+"""The values of 0-10 fields as JSON, written from their bytes: byte for byte the same as `taps.amqp010.record`.
 
 Unusual frames, such as those with a value that is malformed, not UTF-8, or of a rare type, are left to their record.
 This module may be compiled.
@@ -8,10 +8,7 @@ from __future__ import annotations
 
 import struct
 
-from amqproxy.amqp010.frame import COMMAND
-from amqproxy.amqp010.methods import BY_INDEX
-from amqproxy.amqp010.properties import DeliveryProperties, FragmentProperties, MessageProperties, ReplyTo
-from amqproxy.taps.record import MASK, encoded, json_value
+from amqproxy.taps.record import encoded, json_value
 
 try:
     import cython
@@ -39,26 +36,8 @@ A control character in an array of characters takes nine: six bytes, in quotes, 
 """
 
 _MAX_DEPTH = cython.declare(cython.int, 128)
-_COMMAND = cython.declare(cython.int, COMMAND)
-
-
-def _keys(names: tuple[str, ...]) -> tuple[bytes, ...]:
-    """Return the text before each field's value, for a field that follows another."""
-    return tuple(b"," + encoded(name) + b":" for name in names)
-
-
-_LAYOUTS = cython.declare(tuple, tuple(cls.layout for cls in BY_INDEX))
-_METHOD_KEYS = cython.declare(tuple, tuple(_keys(tuple(name for name, _ in cls.spoken)) for cls in BY_INDEX))
-_SECRETS = cython.declare(tuple, tuple(cls.fields.index(cls.secret) if cls.secret else -1 for cls in BY_INDEX))
-_MASK = cython.declare(bytes, encoded(MASK))
-_DELIVERY = cython.declare(bytes, DeliveryProperties.layout)
-_DELIVERY_KEYS = cython.declare(tuple, _keys(DeliveryProperties.fields))
-_FRAGMENT = cython.declare(bytes, FragmentProperties.layout)
-_FRAGMENT_KEYS = cython.declare(tuple, _keys(FragmentProperties.fields))
-_MESSAGE = cython.declare(bytes, MessageProperties.layout)
-_MESSAGE_KEYS = cython.declare(tuple, _keys(MessageProperties.fields))
-_REPLY_TO = cython.declare(bytes, ReplyTo.layout)
-_REPLY_TO_KEYS = cython.declare(tuple, _keys(ReplyTo.fields))
+_EXCHANGE = cython.declare(bytes, b'"exchange":')
+_ROUTING_KEY = cython.declare(bytes, b'"routing_key":')
 _TRUE = cython.declare(bytes, b"true")
 _FALSE = cython.declare(bytes, b"false")
 _NULL = cython.declare(bytes, b"null")
@@ -66,140 +45,6 @@ _HEX = cython.declare(bytes, b"0123456789abcdef")
 
 
 # --- each function returns the end of its output in `out`, or -1 if its input is unusual
-
-
-@cython.cfunc
-@cython.exceptval(-2, check=False)
-def put_arguments(
-    out: cython.p_uchar,
-    at: cython.Py_ssize_t,
-    data: bytes,
-    position: cython.Py_ssize_t,
-    end: cython.Py_ssize_t,
-    kind: cython.int,
-    index: cython.int,
-) -> cython.Py_ssize_t:
-    """Write the fields of the control or command with the segment `data[position:end]` as an object."""
-    p: cython.p_const_uchar = data
-    if kind == _COMMAND:
-        if end - position < 4 or p[position + 2] != 1 or p[position + 3] > 1:
-            return -1
-        position += 4
-    else:
-        position += 2
-    out[at] = 123
-    at = _fields(out, at + 1, data, position, end, _LAYOUTS[index], _METHOD_KEYS[index], True, _SECRETS[index])
-    if at < 0:
-        return -1
-    out[at] = 125
-    return at + 1
-
-
-@cython.cfunc
-@cython.exceptval(-2, check=False)
-def put_properties(
-    out: cython.p_uchar, at: cython.Py_ssize_t, data: bytes, position: cython.Py_ssize_t, end: cython.Py_ssize_t
-) -> cython.Py_ssize_t:
-    """Write all properties of the header with the segment `data[position:end]` as one object."""
-    p: cython.p_const_uchar = data
-    start: cython.Py_ssize_t = at
-    place: cython.Py_ssize_t
-    before: cython.Py_ssize_t
-    size: cython.longlong
-    seen: cython.int = 0
-    code: cython.int
-    out[at] = 123
-    at += 1
-    while position < end:
-        if end - position < 8:
-            return -1
-        size = long_at(p, position)
-        code = p[position + 5]
-        position += 4
-        if size < 4 or size > end - position or p[position] != 4 or code > 3 or seen >> code & 1:
-            return -1
-        seen |= 1 << code
-        place = position + size
-        before = at
-        if before > start + 1:
-            out[at] = 44  # then the first of what follows has none
-            at += 1
-        if code == 1:
-            at = _fields(out, at, data, position + 2, place, _DELIVERY, _DELIVERY_KEYS, False, -1)
-        elif code == 3:
-            at = _fields(out, at, data, position + 2, place, _MESSAGE, _MESSAGE_KEYS, False, -1)
-        elif code == 2:
-            at = _fields(out, at, data, position + 2, place, _FRAGMENT, _FRAGMENT_KEYS, False, -1)
-        else:
-            return -1
-        if at < 0:
-            return -1
-        if before > start + 1 and at == before + 1:
-            at = before  # it is empty
-        position = place
-    out[at] = 125
-    return at + 1
-
-
-@cython.cfunc
-@cython.exceptval(-2, check=False)
-def _fields(
-    out: cython.p_uchar,
-    at: cython.Py_ssize_t,
-    data: bytes,
-    position: cython.Py_ssize_t,
-    end: cython.Py_ssize_t,
-    layout: bytes,
-    keys: tuple,  # type: ignore[type-arg]
-    has_all_bits: cython.bint,
-    secret: cython.int,
-) -> cython.Py_ssize_t:
-    """Write the fields in `data[position:end]`, after their packing flags, as `wire` reads them; without braces."""
-    p: cython.p_const_uchar = data
-    program: cython.p_const_uchar = layout
-    count: cython.Py_ssize_t = len(layout)
-    start: cython.Py_ssize_t = at
-    index: cython.Py_ssize_t
-    present: cython.uint
-    code: cython.int
-    size: cython.longlong
-    key: bytes
-    if end - position < 2:
-        return -1
-    present = p[position] | p[position + 1] << 8
-    if present >> count:
-        return -1
-    position += 2
-    for index in range(count):
-        code = program[index]
-        if not present >> index & 1 and not (code == 0xF1 and has_all_bits):
-            continue
-        key = keys[index]
-        at = put_bytes(out, at, key) if at > start else _put_first(out, at, key)
-        if code == 0xF1:
-            at = put_bytes(out, at, _TRUE if present >> index & 1 else _FALSE)
-            continue
-        size = value_size_at(p, position, end, code)
-        if size < 0:
-            return -1
-        at = put_bytes(out, at, _MASK) if index == secret else _value(out, at, data, position, size, code, 1)
-        if at < 0:
-            return -1
-        position += size
-    return at if position == end else -1
-
-
-@cython.cfunc
-@cython.inline
-@cython.exceptval(check=False)
-def _put_first(out: cython.p_uchar, at: cython.Py_ssize_t, key: bytes) -> cython.Py_ssize_t:
-    """Write a key without the comma before it."""
-    if not cython.compiled:
-        return put_bytes(out, at, key[1:])
-    p: cython.p_const_uchar = key
-    size: cython.Py_ssize_t = len(key) - 1
-    memcpy(out + at, p + 1, size)  # type: ignore[name-defined, operator]  # noqa: F821 - see the .pxd
-    return at + size
 
 
 @cython.cfunc
@@ -237,7 +82,7 @@ def value_size_at(
 
 @cython.cfunc
 @cython.exceptval(-2, check=False)
-def _value(
+def put_value(
     out: cython.p_uchar,
     at: cython.Py_ssize_t,
     data: bytes,
@@ -289,12 +134,7 @@ def _value(
     if code == 0xAA:
         return _array(out, at, data, position + 4, end, depth)
     if code == 0xE3:  # reply-to
-        out[at] = 123
-        at = _fields(out, at + 1, data, position + 2, end, _REPLY_TO, _REPLY_TO_KEYS, False, -1)
-        if at < 0:
-            return -1
-        out[at] = 125
-        return at + 1
+        return _reply_to(out, at, p, position + 2, end)
     return _rare(out, at, data, position, end, code)
 
 
@@ -328,6 +168,42 @@ def _rare(
             if p[place] >= 0x80:
                 return -1
     return put_text(out, at, p, position, end)
+
+
+@cython.cfunc
+@cython.exceptval(check=False)
+def _reply_to(
+    out: cython.p_uchar,
+    at: cython.Py_ssize_t,
+    p: cython.p_const_uchar,
+    position: cython.Py_ssize_t,
+    end: cython.Py_ssize_t,
+) -> cython.Py_ssize_t:
+    """Write a reply-to after its size: its packing flags, the exchange and the routing key."""
+    present: cython.int
+    bit: cython.int
+    size: cython.longlong
+    if end - position < 2 or p[position] > 3 or p[position + 1]:
+        return -1
+    present = p[position]
+    position += 2
+    out[at] = 123
+    at += 1
+    for bit in range(2):
+        if not present >> bit & 1:
+            continue
+        size = value_size_at(p, position, end, 0x85)
+        if size < 0:
+            return -1
+        if out[at - 1] != 123:
+            out[at] = 44
+            at += 1
+        at = put_text(out, put_bytes(out, at, _ROUTING_KEY if bit else _EXCHANGE), p, position + 1, position + size)
+        if at < 0:
+            return -1
+        position += size
+    out[at] = 125
+    return at + 1 if position == end else -1
 
 
 @cython.cfunc
@@ -423,7 +299,7 @@ def put_map(
             size = value_size_at(p, position + 1, end, p[position])
             if size < 0 or _is_reserved(p[position]):
                 return -1
-            at = _value(out, at, data, position + 1, size, p[position], depth + 1)
+            at = put_value(out, at, data, position + 1, size, p[position], depth + 1)
             if at < 0:
                 return -1
             position += 1 + size
@@ -462,7 +338,7 @@ def _array(
             size = value_size_at(p, position, end, code)
             if size < 0 or count == 0:
                 return -1
-            at = _value(out, at, data, position, size, code, depth + 1)
+            at = put_value(out, at, data, position, size, code, depth + 1)
             if at < 0:
                 return -1
             count -= 1
