@@ -79,7 +79,7 @@ class Amqp010Traffic(Traffic):
     interceptor: Amqp010Interceptor | None
     metered: Amqp010SessionMeter
 
-    def __init__(self, parts: SessionParts, services: SessionServices) -> None:
+    def __init__(self, parts: SessionParts[Any], services: SessionServices) -> None:
         super().__init__(parts, services)
         report = parts.report
         tallies = report.metrics.tallies[NAME]

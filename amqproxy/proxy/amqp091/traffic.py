@@ -59,7 +59,7 @@ class Amqp091Traffic(Traffic):
     passage: PassThrough | Amqp091Interceptor
     metered: SessionMeter[MessageMeter] | None
 
-    def __init__(self, parts: SessionParts, services: SessionServices) -> None:
+    def __init__(self, parts: SessionParts[Any], services: SessionServices) -> None:
         super().__init__(parts, services)
         report = parts.report
         self.legs = {

@@ -83,10 +83,10 @@ class ParkedSession:
         self._kept = kept
         self._requests = requests
         self._blocked_since = blocked_since
-        self._viewed: SessionParts | None = None
+        self._viewed: SessionParts[Traffic] | None = None
 
     @classmethod
-    def of(cls, parts: SessionParts, handover: Handover, holder: object, now: float) -> ParkedSession | None:
+    def of(cls, parts: SessionParts[Traffic], handover: Handover, holder: object, now: float) -> ParkedSession | None:
         """Return the parked form of `parts`, which must not be used afterwards; `None` if the session cannot be parked.
 
         The pump names `holder` when a peer is silent, counted from `now`; see `Pump.silent`.
@@ -145,7 +145,7 @@ class ParkedSession:
                 traffic.end_observing()
         self._let_go()
 
-    def view(self, services: SessionServices, number: int, name: str) -> SessionParts:
+    def view(self, services: SessionServices, number: int, name: str) -> SessionParts[Traffic]:
         """Return parts for inspection, as of their creation; only one parked session at a time has such parts."""
         if self._viewed is None:
             if services.let_go_of_view is not None:
@@ -160,7 +160,7 @@ class ParkedSession:
             self.handover.pumped.adopt(None)
             viewed.let_go()
 
-    def parts(self, services: SessionServices, number: int, name: str) -> SessionParts:
+    def parts(self, services: SessionServices, number: int, name: str) -> SessionParts[Traffic]:
         """Return parts with which the session resumes."""
         parts = self.view(services, number, name)
         self._viewed = services.let_go_of_view = None
@@ -172,12 +172,12 @@ class ParkedSession:
             services.pumps.read_journals()
         self._let_go()
 
-    def _new_parts(self, services: SessionServices, number: int, name: str) -> SessionParts:
+    def _new_parts(self, services: SessionServices, number: int, name: str) -> SessionParts[Traffic]:
         """Rebuild the session's parts as of now; the transports are lent to the pump while it has the connection."""
         packed, places = self._unpacked()
         client = _client(packed, number)
         transports = [SocketTransport(each) for each in self._sockets]
-        parts = SessionParts(services, number, name, transports[0], client)
+        parts: SessionParts[Traffic] = SessionParts(services, number, name, transports[0], client)
         parts.life.state = SessionState.RELAYING
         parts.connect(transports[1])
         traffic = parts.speak(self._dialect, services)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from typing import Any
+from typing import Any, Generic, Protocol, TypeVar
 
 import trio
 
@@ -21,7 +21,19 @@ from amqproxy.taps.tap import Tap
 _NO_LEGS: Mapping[Peer, Leg[Any]] = {}
 
 
-class SessionParts:
+class OwnedTraffic(Protocol):
+    """The traffic as the other parts of its session see it; `traffic` documents it, and imports this module."""
+
+    @property
+    def legs(self) -> Mapping[Peer, Leg[Any]]: ...
+
+    def let_go(self) -> None: ...
+
+
+T = TypeVar("T", bound=OwnedTraffic)
+
+
+class SessionParts(Generic[T]):
     """The parts of session `number`, whose client is at `transport`.
 
     `transports` includes the upstream's once it is dialled. `known` is the client as known before its first frame;
@@ -49,7 +61,7 @@ class SessionParts:
         self.share = MemoryShare(services.memory)
         self.life = SessionLife()
         self.scope = trio.CancelScope()
-        self.traffic: Any = None  # a `Traffic`, which knows this module
+        self.traffic: T | None = None
 
     @property
     def legs(self) -> Mapping[Peer, Leg[Any]]:
@@ -65,11 +77,11 @@ class SessionParts:
         """Set the transport to the upstream."""
         self.transports[SERVER] = self.report.upstream = transport
 
-    def speak(self, dialect: Callable[[SessionParts, SessionServices], Any], services: SessionServices) -> Any:
+    def speak(self, dialect: Callable[[SessionParts[Any], SessionServices], T], services: SessionServices) -> T:
         """Create the traffic for the client's protocol, after the upstream is connected."""
-        self.traffic = dialect(self, services)
-        self.closing.legs = self.traffic.legs
-        return self.traffic
+        traffic = self.traffic = dialect(self, services)
+        self.closing.legs = traffic.legs
+        return traffic
 
     def let_go(self) -> None:
         """Break the reference cycles between parts that are not used any more, so that they are freed at once."""

@@ -37,12 +37,12 @@ class SessionView:
         self.number = number
         self.name = name
         self._services = services
-        self._kept_parts: SessionParts | None = None
+        self._kept_parts: SessionParts[Traffic] | None = None
         self._parked: ParkedSession | None = None
         self._nursery: SessionTasks | None = None
 
     @property
-    def _parts(self) -> SessionParts:
+    def _parts(self) -> SessionParts[Traffic]:
         if self._kept_parts is not None:
             return self._kept_parts
         assert self._parked is not None
@@ -56,8 +56,7 @@ class SessionView:
     @property
     def traffic(self) -> Traffic | None:
         """The traffic, in the client's protocol; `None` before the upstream is connected or if it is not decoded."""
-        traffic: Traffic | None = self._parts.traffic
-        return traffic
+        return self._parts.traffic
 
     @property
     def _report(self) -> SessionReport:
@@ -123,14 +122,12 @@ class SessionView:
     @property
     def known(self) -> Client:
         """The client as known so far."""
-        client: Client = self._parts.known if self.traffic is None else self.traffic.passage.client
-        return client
+        return self._parts.known if self.traffic is None else self.traffic.passage.client
 
     @property
     def shown(self) -> Client:
         """The client as logs and operators may see it, redacted."""
-        client: Client = self._parts.known if self.traffic is None else self.traffic.passage.shown_client
-        return client
+        return self._parts.known if self.traffic is None else self.traffic.passage.shown_client
 
     @property
     def state(self) -> str:

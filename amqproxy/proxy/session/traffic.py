@@ -59,7 +59,7 @@ class Traffic(DialectParts):
     The session's `scope` is cancelled when an event here ends the session; `closing` and `report` hold the reason.
     """
 
-    def __init__(self, parts: SessionParts, services: SessionServices) -> None:
+    def __init__(self, parts: SessionParts[Any], services: SessionServices) -> None:
         self._life = parts.life
         self._closing = parts.closing
         self._report = parts.report
