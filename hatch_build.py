@@ -33,6 +33,7 @@ COMPILED = (
     "amqproxy/compiled/byte_access.py",
     "amqproxy/compiled/decode_cache.py",
     "amqproxy/compiled/frame_input.py",
+    "amqproxy/compiled/frame_tally.py",
     "amqproxy/compiled/struct_slots.py",
     "amqproxy/amqp010/sequence.py",
     "amqproxy/amqp010/command_ids.py",

@@ -3,7 +3,6 @@
 cimport cython
 
 from amqproxy.amqp010.frame cimport Frame
-from amqproxy.amqp010.tally cimport Tally
 from amqproxy.compiled.frame_input cimport FrameInput
 
 
@@ -12,7 +11,6 @@ cdef int next_state(int state, int flags, int kind, int track, int index, bint m
 
 @cython.final
 cdef class FrameReader(FrameInput):
-    cdef readonly Tally tally
     cdef dict _states
     cdef int _track
     cdef int _state
@@ -20,8 +18,6 @@ cdef class FrameReader(FrameInput):
     cdef readonly int channel_max
     cdef readonly int frame_max
     cdef int _frame_max
-    cdef bytes _wants
-    cdef bint _wants_content
 
     cdef bint _begins_malformed(self, const unsigned char *p, Py_ssize_t at) noexcept
     cdef void _turn_to(self, int track) except *

@@ -138,6 +138,9 @@ def next_state(
 class FrameReader(FrameInput):
     """One direction of a connection: reads bytes, and returns complete frames in the order that each track allows.
 
+    `want` with `content` selects headers, bodies, and further pieces of commands; further pieces of controls are
+    returned with the first. Frames of unknown methods are always returned.
+
     With a `quantum`, no `feed` returns more frames than that. With `is_midstream`, each track may begin within an
     assembly.
     """
@@ -150,9 +153,8 @@ class FrameReader(FrameInput):
         offset: int = 0,
         is_midstream: bool = False,
     ) -> None:
-        super().__init__(offset)
+        super().__init__(Tally() if tally is None else tally, offset)
         self.error: ProtocolError | None = None
-        self.tally = Tally() if tally is None else tally
         self._states: dict[int, int] = {}
         self._track = -1
         self._state = 0
@@ -172,15 +174,6 @@ class FrameReader(FrameInput):
     def set_channel_max(self, channel_max: int) -> None:
         """Limit channel numbers to `channel_max` from now on; 0 means unlimited."""
         self.channel_max = channel_max if 0 < channel_max < MAX_CHANNEL else MAX_CHANNEL
-
-    def want(self, methods: bytes, *, content: bool) -> None:
-        """Select the frames to return: `methods` has a 1 at the index of each wanted control and command.
-
-        `content` selects headers, bodies, and further pieces of commands; further pieces of controls are returned with
-        the first. Frames of unknown methods are always returned.
-        """
-        self._wants = methods
-        self._wants_content = content
 
     @property
     def is_mid_assembly(self) -> bool:

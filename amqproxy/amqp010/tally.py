@@ -1,15 +1,12 @@
-"""Counters of frames and bytes by kind."""
+"""Kinds of 0-10 frames, and counters of them."""
 
-from array import array
+from __future__ import annotations
 
 # All classes must exist before they are counted.
 from amqproxy.amqp010 import commands, controls
+from amqproxy.amqp010.domains import SegmentType
 from amqproxy.amqp010.methods import BY_INDEX
-
-try:
-    import cython
-except ImportError:  # a plain run does not need Cython
-    from amqproxy.compiled import _cython as cython
+from amqproxy.compiled.frame_tally import FrameTally
 
 METHOD_COUNT = len(BY_INDEX)
 KINDS = 3 * METHOD_COUNT + 4
@@ -20,13 +17,17 @@ and third `METHOD_COUNT`), and frames of unknown methods, by type (the last four
 DEFINED = (controls, commands)
 
 
-@cython.final
-@cython.cclass
-class Tally:
-    """Frames and bytes by kind of frame; shared by all readers that are given it."""
+class Tally(FrameTally):
+    """Frames and bytes by kind of 0-10 frame."""
 
     def __init__(self) -> None:
-        self.frames = array("Q", bytes(8 * KINDS))
-        self.byte_counts = array("Q", bytes(8 * KINDS))
-        self._frames = self.frames
-        self._byte_counts = self.byte_counts
+        super().__init__(KINDS)
+
+
+def kind_labels(slot: int) -> tuple[str, str]:
+    """Return the `type` and `method` labels of a slot of a `Tally`; types are control, command, header and body."""
+    group, index = divmod(slot, METHOD_COUNT)
+    if group == 3:
+        return SegmentType(index).name.lower(), ""
+    method = BY_INDEX[index]
+    return (method.segment.name.lower(), "header", "body")[group], method.name

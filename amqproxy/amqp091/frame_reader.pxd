@@ -4,7 +4,6 @@ cimport cython
 
 from amqproxy.amqp091.frame cimport Frame
 from amqproxy.amqp091.pass_cache cimport CachedPass, PassCache
-from amqproxy.amqp091.tally cimport Tally
 from amqproxy.compiled.byte_access cimport long_at, long_long_at
 from amqproxy.compiled.frame_input cimport FrameInput
 
@@ -28,14 +27,11 @@ cdef class FrameReader(FrameInput):
     cdef readonly long long header_max
     cdef readonly dict content_states
     cdef readonly bint is_lenient
-    cdef readonly Tally tally
     cdef public PassCache unseen
     cdef public list spending
     cdef list _splices
     cdef Py_ssize_t _next_splice
     cdef long long _payload_max
-    cdef bytes _wants
-    cdef bint _wants_content
     cdef ContentState _recent
     cdef int _recent_channel
 

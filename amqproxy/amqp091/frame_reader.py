@@ -219,6 +219,9 @@ def _write(
 class FrameReader(FrameInput):
     """One direction of a connection: reads bytes, and returns complete frames in each channel's legal order.
 
+    `want` with `content` selects headers, bodies and heartbeats. Frames of a channel without a content state are always
+    returned.
+
     With `unseen`, a content is returned only if its method is; `unseen` holds payloads of wanted methods that are not
     returned, unless the channel is watched. Some of them are replaced by others: `between` returns the bytes to send.
     `spending` are the allowances that were used; their owner takes and refills them.
@@ -236,9 +239,8 @@ class FrameReader(FrameInput):
         header_max: int = 0,
         offset: int = 0,
     ) -> None:
-        super().__init__(offset)
+        super().__init__(Tally() if tally is None else tally, offset)
         self.error: ProtocolError | None = None
-        self.tally = Tally() if tally is None else tally
         self.header_max = header_max
         self.content_states: dict[int, ContentState] = {}
         self.is_lenient = False
@@ -259,15 +261,6 @@ class FrameReader(FrameInput):
         """
         self.frame_max = frame_max
         self._payload_max = frame_max if frame_max > 0 else MAX_FRAME
-
-    def want(self, methods: bytes, *, content: bool) -> None:
-        """Select the frames to return: `methods` has a 1 at the index of each wanted method.
-
-        `content` selects headers, bodies and heartbeats. Frames of a channel without a content state are always
-        returned.
-        """
-        self._wants = methods
-        self._wants_content = content
 
     def set_lenient(self, is_lenient: bool) -> None:
         """Set whether illegal order that RabbitMQ tolerates passes, on all channels; see `ContentState`."""

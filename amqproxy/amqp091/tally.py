@@ -1,13 +1,9 @@
-"""Counters of frames and bytes by kind."""
+"""Kinds of 0-9-1 frames, and counters of them."""
 
-from array import array
+from __future__ import annotations
 
 from amqproxy.amqp091.methods import BY_INDEX
-
-try:
-    import cython
-except ImportError:  # a plain run does not need Cython
-    from amqproxy.compiled import _cython as cython
+from amqproxy.compiled.frame_tally import FrameTally
 
 METHOD_COUNT = len(BY_INDEX)
 KINDS = 4 * METHOD_COUNT + 1
@@ -16,13 +12,18 @@ KINDS = 4 * METHOD_COUNT + 1
 """
 
 
-@cython.final
-@cython.cclass
-class Tally:
-    """Frames and bytes by kind of frame; shared by all readers that are given it."""
+class Tally(FrameTally):
+    """Frames and bytes by kind of 0-9-1 frame."""
 
     def __init__(self) -> None:
-        self.frames = array("Q", bytes(8 * KINDS))
-        self.byte_counts = array("Q", bytes(8 * KINDS))
-        self._frames = self.frames
-        self._byte_counts = self.byte_counts
+        super().__init__(KINDS)
+
+
+def kind_labels(slot: int) -> tuple[str, str]:
+    """Return the `type` and `method` labels of a slot of a `Tally`."""
+    if slot == KINDS - 1:
+        return "heartbeat", ""
+    group, index = divmod(slot, METHOD_COUNT)
+    if group == 3:
+        return ("header", "body")[index], ""
+    return ("method", "header", "body")[group], BY_INDEX[index].name

@@ -1,7 +1,10 @@
 # What C sees of `frame_input`.
 
+from amqproxy.compiled.frame_tally cimport FrameTally
+
 
 cdef class FrameInput:
+    cdef readonly FrameTally tally
     cdef readonly long long offset
     cdef readonly long long frames
     cdef long long _frames_before
@@ -17,6 +20,8 @@ cdef class FrameInput:
     cdef readonly bint is_paused
     cdef bytearray _tail
     cdef Py_ssize_t _missing
+    cdef bytes _wants
+    cdef bint _wants_content
 
     cpdef list feed(self, bytes data)
     cpdef list resume(self)

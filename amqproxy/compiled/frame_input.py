@@ -9,6 +9,8 @@ try:
 except ImportError:  # a plain run does not need Cython
     from amqproxy.compiled import _cython as cython
 
+from amqproxy.compiled.frame_tally import FrameTally
+
 
 @cython.cclass
 class FrameInput:
@@ -27,7 +29,8 @@ class FrameInput:
     `_missing` from the incomplete frame at the end.
     """
 
-    def __init__(self, offset: int) -> None:
+    def __init__(self, tally: FrameTally, offset: int) -> None:
+        self.tally = tally
         self.offset = offset
         self.frames = self._frames_before = 0
         self._taken: bytes | memoryview | None = None
@@ -41,6 +44,11 @@ class FrameInput:
         self.is_paused = False
         self._tail: bytearray | None = None
         self._missing = 0
+
+    def want(self, methods: bytes, *, content: bool) -> None:
+        """Select frames to return: `methods` has a 1 at the index of each wanted method; `content` selects others."""
+        self._wants = methods
+        self._wants_content = content
 
     def skip(self, size: int, frames: int = 0) -> None:
         """Add bytes that were read elsewhere, such as a protocol header, to `offset`, and their complete frames."""

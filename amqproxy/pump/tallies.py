@@ -2,19 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import MutableSequence
-from typing import Protocol
+from amqproxy.compiled.frame_tally import FrameTally
 
-
-class AnyTally(Protocol):
-    """Counts of one peer's frames, and of their bytes, by kind."""
-
-    @property
-    def frames(self) -> MutableSequence[int]: ...
-
-    @property
-    def byte_counts(self) -> MutableSequence[int]: ...
-
-
-Tallies = tuple[AnyTally, AnyTally]
+Tallies = tuple[FrameTally, FrameTally]
 """The tallies of client and server."""

@@ -11,12 +11,11 @@ from amqproxy.amqp010.protocol_header import NAME as AMQP010
 from amqproxy.amqp091 import tally as amqp091_tally
 from amqproxy.amqp091.protocol_header import NAME as AMQP091
 from amqproxy.amqp091.transitions import ANSWERS
+from amqproxy.compiled.frame_tally import FrameTally
 from amqproxy.taps import record
 from amqproxy.taps.amqp010 import credit as amqp010_credit
-from amqproxy.taps.amqp010 import kind_labels as amqp010_labels
 from amqproxy.taps.amqp010 import record as amqp010_record
 from amqproxy.taps.amqp010.transfers import TransferBase
-from amqproxy.taps.amqp091 import kind_labels as amqp091_labels
 from amqproxy.taps.amqp091.chunk import Amqp091Frames
 from amqproxy.taps.credit import CreditChange
 from amqproxy.taps.frame_chunk import FrameChunk
@@ -28,13 +27,13 @@ _LISTS = frozenset({list, tuple})
 class TallyDialect(NamedTuple):
     """The tally of one protocol's frames, and the `type` and `method` labels of each of its slots."""
 
-    tally: Callable[[], Any]
+    tally: Callable[[], FrameTally]
     labels_of: Callable[[int], tuple[str, str]]
 
 
 TALLIES = {
-    AMQP091: TallyDialect(amqp091_tally.Tally, amqp091_labels.kind_labels),
-    AMQP010: TallyDialect(amqp010_tally.Tally, amqp010_labels.kind_labels),
+    AMQP091: TallyDialect(amqp091_tally.Tally, amqp091_tally.kind_labels),
+    AMQP010: TallyDialect(amqp010_tally.Tally, amqp010_tally.kind_labels),
 }
 
 

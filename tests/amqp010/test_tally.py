@@ -1,10 +1,10 @@
 """What was seen, by kind of frame."""
 
 from amqproxy.amqp010.commands import MessageTransfer
-from amqproxy.amqp010.controls import SessionCompleted
+from amqproxy.amqp010.controls import SessionAttach, SessionCompleted
 from amqproxy.amqp010.frame import BODY, COMMAND, CONTROL, HEADER, encode_frame
 from amqproxy.amqp010.frame_reader import FrameReader
-from amqproxy.amqp010.tally import KINDS, METHOD_COUNT, Tally
+from amqproxy.amqp010.tally import KINDS, METHOD_COUNT, Tally, kind_labels
 from tests.amqp010.samples import COMPLETED, NOTHING, TRANSFER, TRANSFER_FRAMES
 
 
@@ -38,3 +38,11 @@ def test_pieces_of_a_command_are_counted_as_the_command() -> None:
     reader.feed(encode_frame(14, COMMAND, 1, data[:5]) + encode_frame(13, COMMAND, 1, data[5:]))
     assert tally.frames[MessageTransfer.index] == 2
     assert reader.error is None
+
+
+def test_each_kind_of_frame_has_labels() -> None:
+    assert kind_labels(SessionAttach.index) == ("control", "session.attach")
+    assert kind_labels(MessageTransfer.index) == ("command", "message.transfer")
+    assert kind_labels(METHOD_COUNT + MessageTransfer.index) == ("header", "message.transfer")
+    assert kind_labels(2 * METHOD_COUNT + MessageTransfer.index) == ("body", "message.transfer")
+    assert [kind_labels(3 * METHOD_COUNT + kind)[0] for kind in range(4)] == ["control", "command", "header", "body"]

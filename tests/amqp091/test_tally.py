@@ -4,11 +4,8 @@ from amqproxy.amqp091.frame import (
     HEARTBEAT_FRAME,
 )
 from amqproxy.amqp091.frame_reader import FrameReader
-from amqproxy.amqp091.methods import (
-    BasicPublish,
-    BasicQos,
-)
-from amqproxy.amqp091.tally import KINDS, METHOD_COUNT, Tally
+from amqproxy.amqp091.methods import BY_INDEX, BasicPublish, BasicQos
+from amqproxy.amqp091.tally import KINDS, METHOD_COUNT, Tally, kind_labels
 from tests.amqp091.samples import MESSAGE, NOTHING, PUBLISH, QOS, body, header
 
 
@@ -29,3 +26,10 @@ def test_every_frame_is_counted_by_what_it_is() -> None:
         3 * METHOD_COUNT + 1: (1, len(body(b"x"))),
         4 * METHOD_COUNT: (1, 8),
     }
+
+
+def test_each_kind_of_frame_has_labels() -> None:
+    labels = [kind_labels(slot) for slot in range(KINDS) if slot not in range(3 * len(BY_INDEX) + 2, KINDS - 1)]
+    assert len(set(labels)) == len(labels)
+    assert kind_labels(KINDS - 1) == ("heartbeat", "")
+    assert {kind for kind, _ in labels} == {"method", "header", "body", "heartbeat"}

@@ -1,10 +1,7 @@
-# What C sees of `tally`.
-
-cimport cython
+# What C sees of `frame_tally`.
 
 
-@cython.final
-cdef class Tally:
+cdef class FrameTally:
     cdef readonly object frames
     cdef readonly object byte_counts
     cdef unsigned long long[::1] _frames
