@@ -190,7 +190,7 @@ class Assembly:
         """Decode a method or header received in several frames."""
         data = self._segment(kind)
         try:
-            return decode_header(data, 0, len(data)) if kind == HEADER else decode_method(kind, data, 0, len(data))
+            return decode_header(data) if kind == HEADER else decode_method(kind, data)
         except ProtocolError as error:
             error.channel = self.channel
             error.offset = self._place(kind, error.offset or 0)

@@ -200,7 +200,7 @@ class CommandNumbering:
         numbers: ChannelNumbers | None = self._channels.get(channel)
         if effects[index] == _IS_POINT and flags & 3 == 3:
             try:
-                point: SessionCommandPoint = decode_method(CONTROL, payload, 0, len(payload))
+                point: SessionCommandPoint = decode_method(CONTROL, payload)
             except ProtocolError:
                 pass
             else:

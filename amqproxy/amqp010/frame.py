@@ -105,16 +105,16 @@ def encode_method(channel: int, method: Method, frame_max: int = MAX_FRAME) -> b
     return encode_segment(FIRST_SEGMENT | LAST_SEGMENT, method.segment, channel, method.encode(), frame_max)
 
 
-def decode_method(kind: int, data: bytes, start: int, end: int, offset: int = 0) -> Any:
-    """Return the control or command whose segment is `data[start:end]`.
+def decode_method(kind: int, data: bytes) -> Any:
+    """Return the control or command whose segment is `data`.
 
     Raise `CommandInvalid` or `IllegalArgument` for a malformed command, `FramingError` for a malformed control, with
-    `offset` plus the place in `data` as its offset.
+    the place in `data` as its offset.
     """
     try:
-        return _decode_method(kind, data, start, end, offset)
+        return _decode_method(kind, data, 0, len(data))
     except ProtocolError as error:
-        raise _of_kind(error, kind, data, start, end) from None
+        raise _of_kind(error, kind, data, 0, len(data)) from None
 
 
 def _of_kind(error: ProtocolError, kind: int, data: bytes, start: int, end: int) -> ProtocolError:
@@ -126,37 +126,29 @@ def _of_kind(error: ProtocolError, kind: int, data: bytes, start: int, end: int)
 
 
 @cython.cfunc
-def _decode_method(
-    kind: cython.int,
-    data: bytes,
-    start: cython.Py_ssize_t,
-    end: cython.Py_ssize_t,
-    offset: cython.longlong,
-) -> object:
+def _decode_method(kind: cython.int, data: bytes, start: cython.Py_ssize_t, end: cython.Py_ssize_t) -> object:
     p: cython.p_const_uchar = data
     index_of: cython.p_const_uchar = _INDEX_OF
     segments: cython.p_const_uchar = _SEGMENTS
     index: cython.int
     decoder: StructDecoder
     if end - start < 2:
-        raise CommandInvalid(f"a {_NAMES[kind]} of {end - start} bytes", offset=offset + start)
+        raise CommandInvalid(f"a {_NAMES[kind]} of {end - start} bytes", offset=start)
     index = index_of[p[start] << 8 | p[start + 1]]
     if index == 255 or segments[index] != kind:
         text = f"there is no {_NAMES[kind]} 0x{p[start]:02x}{p[start + 1]:02x}"
-        raise CommandInvalid(text, offset=offset + start)
+        raise CommandInvalid(text, offset=start)
     decoder = _DECODERS[index]
     if kind == _CONTROL:
-        return decoder._made(data, start + 2, end, 0, offset)
+        return decoder._made(data, start + 2, end, 0, 0)
     if end - start < 4 or p[start + 2] != 1 or p[start + 3] > 1:
-        raise CommandInvalid("a session header that is malformed", offset=offset + start + 2)
-    return decoder._of_command(data, start + 4, end, 0, offset, p[start + 3] == 1)
+        raise CommandInvalid("a session header that is malformed", offset=start + 2)
+    return decoder._of_command(data, start + 4, end, 0, 0, p[start + 3] == 1)
 
 
-def decode_header(data: bytes, start: int, end: int, offset: int = 0) -> Header:
-    """Return the header whose segment is `data[start:end]`; raise `ProtocolError` if malformed, or with duplicate
-    structs.
-    """
-    return Header(decode_structs(data, start, end, offset))
+def decode_header(data: bytes) -> Header:
+    """Return the header whose segment is `data`; raise `ProtocolError` if malformed, or with duplicate structs."""
+    return Header(decode_structs(data))
 
 
 @cython.final
@@ -309,7 +301,7 @@ class Frame:
             if self._decoded is not None:
                 return self._decoded
         try:
-            self._decoded = _decode_method(self.kind, self._buffer, start, self._end, 0)
+            self._decoded = _decode_method(self.kind, self._buffer, start, self._end)
         except ProtocolError as error:
             self._place(error)
             raise _of_kind(error, self.kind, self._buffer, start, self._end) from None

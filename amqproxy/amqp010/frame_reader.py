@@ -379,7 +379,7 @@ class FrameReader(FrameInput):
     def _tune(self, data: bytes, start: int, end: int) -> None:
         """Apply the negotiated limits; a malformed tune-ok is left to the owner, who receives it."""
         try:
-            tune_ok = decode_method(CONTROL, data, start, end)
+            tune_ok = decode_method(CONTROL, data[start:end])
         except ProtocolError:
             return
         self.set_frame_max(tune_ok.max_frame_size or 0)

@@ -1085,9 +1085,9 @@ def _struct_again(data: bytes, position: cython.Py_ssize_t, end: cython.Py_ssize
     return made
 
 
-def decode_structs(data: bytes, position: int, end: int, offset: int = 0) -> tuple[Any, ...]:
-    """Return the structs that fill `data[position:end]`, each with size and code: a header segment (section 5.9.1)."""
-    return _structs(data, position, end, offset)
+def decode_structs(data: bytes) -> tuple[Any, ...]:
+    """Return the structs that fill `data`, each with size and code: a header segment (section 5.9.1)."""
+    return _structs(data, 0, len(data), 0)
 
 
 @cython.cfunc

@@ -47,9 +47,9 @@ def section_header(*, program: str, hardware: str = "", system: str = "", commen
     return _block(SECTION_HEADER, head + _texts(texts) + _END_OF_OPTIONS)
 
 
-def interface_description(name: str, description: str, *, link_type: int = RAW_IP, filter: str = "") -> bytes:
+def interface_description(name: str, description: str, *, filter: str = "") -> bytes:
     """Return the next interface of a section, numbered from 0; `filter` is the filter that selected its packets."""
-    head = Struct("<H2xI").pack(link_type, 0)
+    head = Struct("<H2xI").pack(RAW_IP, 0)
     options = _texts({_IF_NAME: name, _IF_DESCRIPTION: description})
     options += _option(_IF_TSRESOL, _NANOSECONDS)
     if filter:

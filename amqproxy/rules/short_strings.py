@@ -20,9 +20,9 @@ def check_short_string(text: str, key: str = "") -> None:
         raise ValueError(f"{place}the text has {size} bytes, the limit is {MAX_SHORT_STRING}")
 
 
-def check_short_template(template: Template, key: str = "") -> None:
+def check_short_template(template: Template) -> None:
     """Raise `ValueError` if the literal parts of a template are too long for a short string."""
-    check_short_string(template.literal, key)
+    check_short_string(template.literal)
 
 
 def check_reply_text(text: str, code: int | None = None) -> None:

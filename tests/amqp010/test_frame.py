@@ -116,10 +116,10 @@ def test_what_is_malformed(kind: int, payload: str, error: type[ProtocolError], 
 def test_the_field_at_fault_is_named() -> None:
     data = QueueDeclare("q", durable=True).encode()[:-2] + b"\x09q"
     with pytest.raises(CommandInvalid) as caught:
-        decode_method(COMMAND, data, 0, len(data))
+        decode_method(COMMAND, data)
     assert caught.value.field_index == QueueDeclare.fields.index("queue")
     with pytest.raises(FramingError) as framing:
-        decode_method(CONTROL, ConnectionTuneOk(1, 2).encode()[:-1], 0, 7)
+        decode_method(CONTROL, ConnectionTuneOk(1, 2).encode()[:-1])
     assert framing.value.field_index == 1
 
 
@@ -176,7 +176,7 @@ def test_a_method_by_itself(method: Any) -> None:
 
 
 def test_a_header_may_be_empty() -> None:
-    assert decode_header(b"", 0, 0).entries == ()
+    assert decode_header(b"").entries == ()
 
 
 def test_frames_are_chosen_by_what_begins_in_them() -> None:

@@ -35,13 +35,13 @@ from tests.amqp010 import strategies
 def test_bytes(method: Method, expected: str) -> None:
     data = bytes.fromhex(expected)
     assert method.encode() == data
-    assert decode_method(method.segment, data, 0, len(data)) == method
+    assert decode_method(method.segment, data) == method
 
 
 @given(strategies.methods)
 def test_they_come_back_as_they_were(method: Any) -> None:
     data = method.encode()
-    again = decode_method(method.segment, data, 0, len(data))
+    again = decode_method(method.segment, data)
     assert again == method
     assert type(again) is type(method)
     assert again.encode() == data

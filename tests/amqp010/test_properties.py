@@ -22,7 +22,7 @@ DELIVERY, FRAGMENT, MESSAGE = DeliveryProperties(ttl=1), FragmentProperties(last
 @given(strategies.headers)
 def test_a_header_comes_back_as_it_was(header: Header) -> None:
     data = header.encode()
-    again = decode_header(data, 0, len(data))
+    again = decode_header(data)
     assert again == header
     assert again.encode() == data
 

@@ -310,7 +310,7 @@ def test_values_without_bytes_are_counted_over_all_arrays(code: int) -> None:
     array = b"\xaa" + (5).to_bytes(4) + bytes((code,)) + (600).to_bytes(4)
     one = MessageProperties(application_headers=Map([Entry("k", "list", List.from_bytes((1).to_bytes(4) + array))]))
     for _ in range(3):
-        assert decode_structs(one.encode(), 0, len(one.encode())) == (one,)
+        assert decode_structs(one.encode()) == (one,)
     with pytest.raises(IllegalArgument, match="that have no bytes"):
         List.from_bytes((2).to_bytes(4) + array * 2)
     size = len(array) + 2
@@ -416,9 +416,9 @@ def test_structs_in_maps_in_structs_are_bounded() -> None:
 
 def test_a_nested_struct() -> None:
     assert ReplyTo("x", "k").encode().hex() == "0006" + "0300" + "01780" + "16b"
-    assert wire.decode_structs(b"", 0, 0) == ()
+    assert wire.decode_structs(b"") == ()
     data = DeliveryProperties(routing_key="q").encode()
-    assert wire.decode_structs(data + UnknownStruct(1, b"").encode(), 0, len(data) + 6) == (
+    assert wire.decode_structs(data + UnknownStruct(1, b"").encode()) == (
         DeliveryProperties(routing_key="q"),
         UnknownStruct(1, b""),
     )

@@ -79,7 +79,7 @@ def structs_of(properties: Properties) -> tuple[DeliveryProperties, MessagePrope
     plain = msgspec.structs.replace(properties, headers=table if len(table) else None)
     back_delivery, back_message = plain_structs(plain)
     try:
-        delivery, message, others = _sorted(decode_structs(lost, 0, len(lost)))
+        delivery, message, others = _sorted(decode_structs(lost))
     except ProtocolError010:  # a 0-9-1 client wrote it
         return back_delivery, back_message, ()
     delivery_was = {name: value for name in _KEPT if (value := getattr(delivery, name))}

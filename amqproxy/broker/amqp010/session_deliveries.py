@@ -357,7 +357,7 @@ class SessionDeliveries(ChannelDeliveries):
 
 def _resumable(header: bytes, subscription: Subscription) -> bytes:
     """Return a header segment with the resume-id that a subscription asks for."""
-    entries = decode_header(header, 0, len(header))
+    entries = decode_header(header)
     delivery = entries.delivery or DeliveryProperties()
     wanted = {"resume_id": subscription.resume_id, "resume_ttl": subscription.resume_ttl}
     return entries.replacing(structs.replace(delivery, **wanted)).encode()

@@ -423,4 +423,4 @@ class SessionPublisher:
 
 def _translated(size: int, header: bytes) -> bytes:
     """Return the content header for a header segment and a body of `size` bytes."""
-    return ContentHeader(size, properties_of(decode_header(header, 0, len(header)).entries)).encode()
+    return ContentHeader(size, properties_of(decode_header(header).entries)).encode()

@@ -65,7 +65,7 @@ class Amqp010PackedLeg(PackedLeg, frozen=True, array_like=True, kw_only=True):
         connection.session_count = len(self.channels)
 
     def _decoded_start_ok(self) -> Any:
-        return decode_method(CONTROL, self.start_ok, 0, len(self.start_ok))
+        return decode_method(CONTROL, self.start_ok)
 
 
 def _packed_session(channel: Channel) -> PackedSession | None:

@@ -125,7 +125,7 @@ class Amqp010ChannelSnapshots(ChannelSnapshots):
         """Whether no rule redacts a command."""
         if not isinstance(self._passage, Amqp010Interceptor):
             return True
-        view = method_view(sender, decode_method(COMMAND, payload, 0, len(payload)))
+        view = method_view(sender, decode_method(COMMAND, payload))
         if view is None:
             return True
         covered = self._passage.covered_method(sender, Command(view_channel(number), view))

@@ -11,7 +11,7 @@ from amqproxy.amqp010.commands import ExchangeBound
 from amqproxy.amqp010.properties import ReplyTo
 from amqproxy.amqp091.commands import Command
 from amqproxy.conversion.amqp010.command_view import changed_assembly, command_view
-from amqproxy.peer import Peer
+from amqproxy.peer import CLIENT, Peer
 from amqproxy.replay.names import ConnectionNames
 from amqproxy.rules.rewriting.name_fields import NameKind
 
@@ -24,9 +24,9 @@ def with_live_names(names: ConnectionNames, sender: Peer, assembly: Assembly) ->
     return _renamed(sender, assembly, names.live, names.shared.to_live)
 
 
-def with_recorded_names(names: ConnectionNames, sender: Peer, assembly: Assembly) -> Assembly:
-    """Return a live control or command with the recorded names, as `with_live_names` does."""
-    return _renamed(sender, assembly, names.recorded, names.shared.to_recorded)
+def with_recorded_names(names: ConnectionNames, assembly: Assembly) -> Assembly:
+    """Return a client's control or command with the recorded names, as `with_live_names` does."""
+    return _renamed(CLIENT, assembly, names.recorded, names.shared.to_recorded)
 
 
 def _renamed(

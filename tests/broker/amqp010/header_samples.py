@@ -71,4 +71,4 @@ def header_of_jms(number: int, key: str = "q") -> Header:
 
 def content_header_of(header: bytes, size: int) -> bytes:
     """What a header segment comes to in 0-9-1, translated."""
-    return ContentHeader(size, properties_of(decode_header(header, 0, len(header)).entries)).encode()
+    return ContentHeader(size, properties_of(decode_header(header).entries)).encode()

@@ -209,12 +209,12 @@ def test_transfers_that_are_known_come_to_what_others_do(
     for each in taken.others:
         if isinstance(each, MessageAccept | MessageReject) and each.transfers is not None:
             answers[type(each).__name__] += each.transfers.count
-    explicit = [decode_header(each[0], 0, len(each[0])) for each in transfers if each[2] == 0]
+    explicit = [decode_header(each[0]) for each in transfers if each[2] == 0]
     is_lost = [each.delivery is None or each.delivery.routing_key != "q" for each in explicit]
     assert answers == {"MessageAccept": is_lost.count(False), "MessageReject": is_lost.count(True)}
     queue = session.client.broker.vhosts["/"].queues["q"]
     for header, body, _, _ in transfers:
-        delivery = decode_header(header, 0, len(header)).delivery
+        delivery = decode_header(header).delivery
         if delivery is None or delivery.routing_key != "q":
             continue
         entry = queue.get(0.0)

@@ -21,7 +21,7 @@ def message(size: int = 3, exchange: str = "e", key: str = "k", **properties: ob
 
 def header_of(headers: TransferHeaders, made: Message, *, is_redelivered: bool = False) -> Header:
     data = headers.of(made, made.header, math.inf, is_redelivered)
-    return decode_header(data, 0, len(data))
+    return decode_header(data)
 
 
 @pytest.mark.parametrize("kinds", [1, 3])
@@ -66,7 +66,7 @@ def test_the_content_header_may_be_another() -> None:
     header_of(headers, one)
     changed = header_with(one, Field("n", "I", 1))
     data = headers.of(one, changed, math.inf, False)
-    described = decode_header(data, 0, len(data)).message
+    described = decode_header(data).message
     assert described is not None
     assert dict(described.application_headers or {}) == {"n": 1}
 
@@ -75,7 +75,7 @@ def test_a_time_is_that_of_each_message() -> None:
     headers, one = TransferHeaders(), message(expiration="1000")
     for expires_at in (5.0, 6.0):
         data = headers.of(one, one.header, expires_at, False)
-        delivery = decode_header(data, 0, len(data)).delivery
+        delivery = decode_header(data).delivery
         assert delivery is not None
         assert (delivery.ttl, delivery.expiration) == (1000, expires_at * 1000)
 

@@ -34,7 +34,7 @@ from amqproxy.amqp010.structs import Struct
 from amqproxy.amqp010.wire import Array
 from amqproxy.amqp091.errors import ProtocolError as ProtocolError091
 from amqproxy.conversion.inexpressible import Inexpressible
-from amqproxy.peer import CLIENT, SERVER
+from amqproxy.peer import SERVER
 from amqproxy.replay.amqp010.names import with_live_names, with_recorded_names
 from amqproxy.replay.amqp010.session import ids_of, remember, set_of
 from amqproxy.replay.mocking.amqp010.server_script import COMMITS, RETURNS, SETTLEMENTS
@@ -287,7 +287,7 @@ class Amqp010MockSession(MockChannel[Assembly]):
 def recorded_names(names: ConnectionNames, live: Assembly) -> Assembly:
     """Return a client command with the recorded names; unchanged if they cannot be inserted."""
     try:
-        return with_recorded_names(names, CLIENT, live)
+        return with_recorded_names(names, live)
     except (Inexpressible, ProtocolError, ProtocolError091):
         return live
 

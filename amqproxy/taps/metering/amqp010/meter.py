@@ -225,7 +225,7 @@ def _is_redelivered(p: cython.p_const_uchar, at: cython.Py_ssize_t, end: cython.
     if not may_be_redelivered(p, at, end):
         return False
     try:
-        properties = decode_header(bytes(p[at:end]), 0, end - at).delivery
+        properties = decode_header(bytes(p[at:end])).delivery
     except ProtocolError:
         return False
     return properties is not None and properties.redelivered
@@ -235,7 +235,7 @@ def _is_redelivered(p: cython.p_const_uchar, at: cython.Py_ssize_t, end: cython.
 def _method(kind: cython.int, p: cython.p_const_uchar, at: cython.Py_ssize_t, end: cython.Py_ssize_t) -> Any:
     """Return the control or command between two offsets; `None` if it is malformed, which the broker answers."""
     try:
-        return decode_method(kind, bytes(p[at:end]), 0, end - at)
+        return decode_method(kind, bytes(p[at:end]))
     except ProtocolError:
         return None
 

@@ -642,7 +642,7 @@ def _content_in_snapshot(sender: Peer, command: PartialCommand) -> ContentSnapsh
 def _decoded(payload: bytes) -> Command:
     """Return the command with this payload. Raises `ValueError` if it is malformed."""
     try:
-        command: Command = decode_method(COMMAND, payload, 0, len(payload))
+        command: Command = decode_method(COMMAND, payload)
     except ProtocolError as error:
         raise ValueError(f"a command in a snapshot is malformed: {error.reply_text}") from error
     return command

@@ -74,7 +74,7 @@ class PartialCommand:
             if not frame.is_last_frame:
                 return False
             data, self._pieces = self._pieces, b""
-            found = decode_header(data, 0, len(data)) if kind == HEADER else decode_method(kind, data, 0, len(data))
+            found = decode_header(data) if kind == HEADER else decode_method(kind, data)
         if kind == HEADER:
             self.header = found
         else:
