@@ -222,7 +222,7 @@ class Conversation:
             if found:
                 self._report(direction, ts_ns, found, passed)
         elif side.amqp010 is not None:
-            self._report_amqp010(direction, ts_ns, side.amqp010.gap(ts_ns, lost), passed)
+            self._report_amqp010(direction, ts_ns, side.amqp010.gap(ts_ns, lost, is_whole), passed)
         elif side.stranger:
             side.count(ts_ns, lost)
         else:

@@ -49,9 +49,18 @@ class Amqp010Resync:
             data = self._read(ts_ns, data, found) if self._reader is not None else self._seek(data, found)
         return found
 
-    def gap(self, ts_ns: int, lost: int) -> list[Amqp010Frames | UnreadableBytes]:
-        """Account for `lost` missing bytes, and return the body frame that they complete."""
+    def gap(self, ts_ns: int, lost: int, is_whole: bool = False) -> list[Amqp010Frames | UnreadableBytes]:
+        """Account for `lost` missing bytes, and return the body frame that they complete.
+
+        If they are whole frames, and follow one, the next bytes begin with a frame.
+        """
         found: list[Amqp010Frames | UnreadableBytes] = []
+        if is_whole and self._reader is not None and not self._reader.held:
+            offset = self._reader.offset
+            self._reader = _reader(offset + lost)
+            self._numbering.forget()
+            found.append(UnreadableBytes(ts_ns, MISSING, offset, lost))
+            return found
         if self._reader is not None:
             cut = self._reader.held
             is_of_body = len(cut) >= OVERHEAD and cut[1] == BODY and int.from_bytes(cut[2:4]) - len(cut) >= lost

@@ -86,6 +86,17 @@ def test_frames_around_a_hole_are_found(start: int, size: int) -> None:
     assert all(reason == MISSING for reason, _, _ in taken.faults)
 
 
+def test_whole_frames_that_are_missing_are_reported_before_the_next_ones() -> None:
+    """Those of a recording: a state of the other direction, which comes next, is not taken for out of date."""
+    resync, taken = Amqp010Resync(), Taken()
+    taken.take(resync.feed(1, DATA[: STARTS[2]]))
+    taken.take(resync.gap(2, 1_000, is_whole=True))
+    assert taken.faults == [(MISSING, STARTS[2], 1_000)]
+    taken.take(resync.feed(3, DATA[STARTS[2] :]))
+    assert taken.frames == FRAMES
+    assert taken.ids[2] is None
+
+
 def test_the_inside_of_a_body_costs_only_that() -> None:
     body = STARTS[5]
     resync, taken = Amqp010Resync(), Taken()
