@@ -8,7 +8,6 @@ from typing import Any
 from amqproxy.amqp091.errors import PreconditionFailed
 from amqproxy.amqp091.properties import Properties
 from amqproxy.amqp091.wire import Table
-from amqproxy.broker.access import sasl
 from amqproxy.broker.access.permissions import Permission
 from amqproxy.broker.access.quotas import UserQuotas
 from amqproxy.broker.access.refused_logins import RefusedLogins
@@ -27,8 +26,8 @@ from amqproxy.broker.server_properties import server_properties
 from amqproxy.broker.unsent_bytes import MOST_WAITING, UnsentBytes
 from amqproxy.broker.vhost import VirtualHost
 from amqproxy.broker.work import Job, WorkQueue
+from amqproxy.rabbitmq.profile import OLDEST, Profile
 
-MAX_MESSAGE_SIZE = 134_217_728
 CONSUMER_TIMEOUT = 1800.0
 DTX_TIMEOUT = 60
 TICKING = 2
@@ -53,8 +52,9 @@ class Broker:
     `dtx_timeout` the time (0: unlimited) to prepare a branch of a distributed transaction if the client sets none.
     `quotas` bound a user's objects that outlive connections, per virtual host. `memory_limit` and `disk_free_limit`
     (bytes) are compared with the arguments of `check_limits`. `events` reports all events; `paging` frees memory.
-    `log_exchange` declares amq.rabbitmq.log. `mechanisms` are the offered SASL mechanisms; `plugins` are RabbitMQ's
-    plugins whose exchange types are available. `refused` holds the connections whose login was refused, until they are
+    `log_exchange` declares amq.rabbitmq.log. `profile` is the RabbitMQ version whose behaviour the broker has, with its
+    message size and its SASL `mechanisms` unless others are given; `plugins` are RabbitMQ's plugins whose exchange
+    types are available. `refused` holds the connections whose login was refused, until they are
     cut. `sessions` holds the named sessions by virtual host, user and name. `sooner` is called with a time to which
     `next_deadline` may have moved forward.
     """
@@ -67,23 +67,25 @@ class Broker:
         channel_max: int = 2047,
         frame_max: int = 131_072,
         heartbeat: int = 60,
-        max_message_size: int = MAX_MESSAGE_SIZE,
+        max_message_size: int | None = None,
         memory_limit: int | None = None,
         disk_free_limit: int | None = None,
         consumer_timeout: float | None = CONSUMER_TIMEOUT,
         dtx_timeout: int = DTX_TIMEOUT,
         quotas: UserQuotas = UserQuotas(),  # noqa: B008 - it is a value
         log_exchange: bool = False,
-        mechanisms: Sequence[str] = sasl.USUAL,
+        mechanisms: Sequence[str] | None = None,
         plugins: Collection[str] = PLUGINS,
+        profile: Profile = OLDEST,
     ) -> None:
         self.node = node
-        self.mechanisms = tuple(mechanisms)
-        self._exchange_types = types_with(plugins)
+        self.profile = profile
+        self.mechanisms = profile.mechanisms if mechanisms is None else tuple(mechanisms)
+        self._exchange_types = types_with(plugins, profile)
         self.channel_max = channel_max
         self.frame_max = frame_max
         self.heartbeat = heartbeat
-        self.max_message_size = max_message_size
+        self.max_message_size = profile.message_size if max_message_size is None else max_message_size
         self.memory_limit = memory_limit
         self.disk_free_limit = disk_free_limit
         self.dtx_timeout = dtx_timeout
@@ -112,7 +114,7 @@ class Broker:
         self.timed_connections: Schedule[ConnectedClient] = Schedule(self._sooner)
         self.sessions: dict[tuple[str, str, bytes], NamedSession] = {}
         self._overdue = None if consumer_timeout is None else ConsumerTimeout(consumer_timeout)
-        self.properties = server_properties(version, node)
+        self.properties = server_properties(version, node, profile)
         self.add_vhost("/").describe("Default virtual host")
         guest = User.with_password("guest", "guest", ["administrator"], only_from_loopback=True)
         guest.permit("/", EVERYTHING)
@@ -136,7 +138,7 @@ class Broker:
             while name in self._deletions:  # the pending deletion must not remove objects of the new virtual host
                 self.work.go_on(self._deletions[name])
             vhost = self.vhosts[name] = VirtualHost(
-                name, self.events, self._sooner, self.work, self.quotas, self._exchange_types
+                name, self.events, self._sooner, self.work, self.quotas, self._exchange_types, self.profile
             )
             vhost.storage = self.storage
             self.events.report("vhost.created", name, vhost)
@@ -179,6 +181,7 @@ class Broker:
         """Add a user, replacing a user with the same name."""
         self.users[user.name] = user
         user.events = self.events
+        user.profile = self.profile
         self.events.report("user.created", "", user)
 
     def delete_user(self, name: str, now: float) -> bool:

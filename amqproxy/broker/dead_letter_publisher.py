@@ -13,15 +13,23 @@ from amqproxy.broker.queues.dead_letters import dead_lettered
 from amqproxy.broker.queues.queue import Queue
 from amqproxy.broker.router import Router
 from amqproxy.broker.work import WorkQueue
+from amqproxy.rabbitmq.profile import Profile
 
 
 class DeadLetterPublisher:
     """The dead letters of one virtual host; a failing letter is lost without affecting its queue or later letters."""
 
     def __init__(
-        self, vhost: str, exchanges: Mapping[str, Exchange], router: Router, events: EventDispatcher, work: WorkQueue
+        self,
+        vhost: str,
+        exchanges: Mapping[str, Exchange],
+        router: Router,
+        events: EventDispatcher,
+        work: WorkQueue,
+        profile: Profile,
     ) -> None:
         self._vhost = vhost
+        self._profile = profile
         self._exchanges = exchanges
         self._router = router
         self._events = events
@@ -65,7 +73,7 @@ class DeadLetterPublisher:
         exchange = self._exchanges.get(queue.settings.dead_letter_exchange or "")
         if exchange is None:
             return False
-        letter, passed = dead_lettered(queue, message, reason, now)
+        letter, passed = dead_lettered(queue, message, reason, now, self._profile)
         route = self._router.route(exchange, letter, now)
         self._quantum.left -= len(route.queues)
         has_arrived = bool(route.queues) or route.is_delayed

@@ -117,6 +117,16 @@ class Message:
         return len(self.body)
 
 
+class DeadLetteredMessage(Message):
+    """A message that a queue has dead-lettered; `was_delivered` if that shows as redelivered, as in RabbitMQ 4.3.
+
+    Read back from the disk, it is an ordinary message: where profiles do not `reads_deaths`, its deaths count from one.
+    """
+
+    __slots__ = ("was_delivered",)
+    was_delivered: bool
+
+
 def published(exchange: str, routing_key: str, header: bytes, body: bytes, properties: Properties | None) -> Message:
     """Return a message as it was received, created without a call to `__init__`: on the hot path of every publish."""
     message: Message = Message.__new__(Message)
@@ -129,9 +139,10 @@ def published(exchange: str, routing_key: str, header: bytes, body: bytes, prope
     return message
 
 
-def header_with(message: Message, field: Field) -> bytes:
-    """Return the message's content header with one header field added or replaced."""
+def header_with(message: Message, *added: Field) -> bytes:
+    """Return the message's content header with header fields added or replaced."""
     properties = message.properties
-    fields = [each for each in properties.headers.fields if each.name != field.name] if properties.headers else []
-    properties = msgspec.structs.replace(properties, headers=Table([*fields, field]))
+    names = [each.name for each in added]
+    fields = [each for each in properties.headers.fields if each.name not in names] if properties.headers else []
+    properties = msgspec.structs.replace(properties, headers=Table([*fields, *added]))
     return ContentHeader(len(message.body), properties).encode()

@@ -3,9 +3,7 @@
 from __future__ import annotations
 
 from amqproxy.amqp091.wire import Table
-
-RABBITMQ_VERSION = "3.10.8"
-"""The RabbitMQ version whose behaviour the broker implements."""
+from amqproxy.rabbitmq.profile import Profile
 
 CAPABILITIES = (
     "publisher_confirms",
@@ -20,8 +18,8 @@ CAPABILITIES = (
 )
 
 
-def server_properties(version: str, node: str) -> Table:
-    """Return the server properties for an amqproxy version and a node name."""
+def server_properties(version: str, node: str, profile: Profile) -> Table:
+    """Return the server properties for an amqproxy version and a node name, with the version of the profile."""
     return Table(
         {
             "capabilities": dict.fromkeys(CAPABILITIES, True),
@@ -30,6 +28,6 @@ def server_properties(version: str, node: str) -> Table:
             "information": f"amqproxy {version}".strip() + ", which answers as RabbitMQ does",
             "platform": "Python",
             "product": "RabbitMQ",
-            "version": RABBITMQ_VERSION,
+            "version": profile.version,
         }
     )

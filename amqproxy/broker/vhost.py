@@ -16,7 +16,7 @@ from amqproxy.amqp091.errors import (
     PreconditionFailed,
     ResourceLocked,
 )
-from amqproxy.amqp091.wire import Table
+from amqproxy.amqp091.wire import Field, Table
 from amqproxy.broker.access.limits import VHOST_LIMITS, check_limits
 from amqproxy.broker.access.quotas import UserQuotas, VhostQuotas
 from amqproxy.broker.arguments import check_equivalent, check_same, check_short, in_order
@@ -38,6 +38,7 @@ from amqproxy.broker.router import Router
 from amqproxy.broker.schedule import Schedule
 from amqproxy.broker.storage.packing import DAMAGED
 from amqproxy.broker.work import Job, WorkQueue
+from amqproxy.rabbitmq.profile import OLDEST, Profile
 
 UNBINDING = 4
 """Operations that the removal of a binding counts as."""
@@ -120,8 +121,10 @@ class VirtualHost:
         work: WorkQueue | None = None,
         quotas: UserQuotas = UserQuotas(),  # noqa: B008 - it is a value
         exchange_types: Mapping[str, type[Exchange]] = EXCHANGE_TYPES,
+        profile: Profile = OLDEST,
     ) -> None:
         self.name = name
+        self.profile = profile
         self.exchange_types = exchange_types
         self.quotas = VhostQuotas(quotas)
         self._unbindings = 0
@@ -137,7 +140,7 @@ class VirtualHost:
         self.operator_policies: dict[str, Policy] = {}
         self.queues: dict[str, Queue] = {}
         self.exchanges: dict[str, Exchange] = {
-            exchange: EXCHANGE_TYPES[type_](exchange, durable=True, internal=exchange == "amq.rabbitmq.trace")
+            exchange: exchange_types[type_](exchange, durable=True, internal=exchange == "amq.rabbitmq.trace")
             for exchange, type_ in PREDECLARED.items()
         }
         self.deleted: Callable[[Queue], None] = lambda queue: None
@@ -156,7 +159,7 @@ class VirtualHost:
         """Detached sessions, whose clients may return."""
         self.delayed = DelayedMessages(name, sooner)
         self.router = Router(self.exchanges, self.queues, self.delayed, self.work.quantum)
-        self._dead_letters = DeadLetterPublisher(name, self.exchanges, self.router, self.events, self.work)
+        self._dead_letters = DeadLetterPublisher(name, self.exchanges, self.router, self.events, self.work, profile)
         self._storage: QueueStorage | None = None
 
     @property
@@ -261,9 +264,10 @@ class VirtualHost:
         return exchange
 
     def check_exchange_type(self, type_: str) -> None:
-        """Raise 503 for an unknown exchange type."""
+        """Raise 503, or from RabbitMQ 4.0 on 406, for an unknown exchange type."""
         if type_ not in self.exchange_types:
-            raise CommandInvalid(f"{'unknown' if type_ else 'invalid'} exchange type '{type_}'")
+            error = CommandInvalid if self.profile.exchange_type_fault == "connection 503" else PreconditionFailed
+            raise error(f"{'unknown' if type_ else 'invalid'} exchange type '{type_}'")
 
     def delete_exchange(self, name: str, *, if_unused: bool = False) -> None:
         """Delete an exchange, if it exists; raise 406 with `if_unused` if it has bindings."""
@@ -323,7 +327,7 @@ class VirtualHost:
                 raise _locked(existing)
             flags = {"durable": (durable, existing.durable), "auto_delete": (auto_delete, existing.auto_delete)}
             check_same(f"queue '{name}'", self.name, flags)
-            check_same_queue(name, self.name, existing.type, arguments, existing.arguments)
+            check_same_queue(name, self.name, existing.type, arguments, existing.arguments, self.profile)
             existing.touch(now)
             return existing
         check_short("the queue's name", name)
@@ -336,7 +340,10 @@ class VirtualHost:
             exclusive=exclusive,
             auto_delete=auto_delete,
             is_named=is_named,
+            profile=self.profile,
         )
+        if self.profile.shows_queue_type and "x-queue-type" not in arguments:
+            arguments = Table([*arguments.fields, Field("x-queue-type", "S", "classic")])
         queue = queue_types.QUEUE_TYPES[queue_type(arguments)](
             name,
             self,

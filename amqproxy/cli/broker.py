@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import sys
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Annotated, Literal
 
 import cyclopts
 import msgspec
@@ -25,6 +25,7 @@ def broker(
     listen: str | None = None,
     data: Path | None = None,
     definitions: Path | None = None,
+    as_: Annotated[Literal["3.10", "4.0", "4.3"] | None, cyclopts.Parameter(name="--as")] = None,
     tls_cert: Certificate = None,
     tls_key: Key = None,
     tls_client_ca: Path | None = None,
@@ -49,6 +50,8 @@ def broker(
         The directory for durable state. Without it, all state is in memory.
     definitions
         A definitions.json, as RabbitMQ exports it: users, virtual hosts, permissions, queues and so on.
+    as_
+        The RabbitMQ version whose behaviour the broker has [3.10]: limits, refusals, texts, dead letters and the like.
     tls_client_ca
         The authority, in PEM, that must have signed each client's certificate. To log in by certificate, set
         auth_mechanisms in the config file.
@@ -67,7 +70,7 @@ def broker(
     settings = merged(given, None, None, metrics, log_format, log_level, record, dashboard)
     files = {"certificate": tls_cert, "key": tls_key, "client_ca": tls_client_ca}
     tls = {name: str(file) for name, file in files.items() if file}
-    own = merged_broker(settings.broker, listen, data, definitions, tls)
+    own = merged_broker(settings.broker, listen, data, definitions, tls, as_)
     settings = msgspec.structs.replace(settings, broker=own, record=_recorded(settings.record))
     with errors_with_line(config):
         preflight.check_broker_alone(settings)

@@ -76,7 +76,12 @@ def merged(
 
 
 def merged_broker(
-    broker: BrokerConfig, listen: str | None, data: Path | None, definitions: Path | None, tls: dict[str, str]
+    broker: BrokerConfig,
+    listen: str | None,
+    data: Path | None,
+    definitions: Path | None,
+    tls: dict[str, str],
+    profile: str | None = None,
 ) -> BrokerConfig:
     """Like `merged`, for the broker; `tls` is for the single listener of --listen."""
     changes: dict[str, object] = {}
@@ -89,6 +94,8 @@ def merged_broker(
         changes["data"] = str(data)
     if definitions:
         changes["definitions"] = str(definitions)
+    if profile:
+        changes["profile"] = profile
     return msgspec.structs.replace(broker, **changes)
 
 

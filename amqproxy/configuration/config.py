@@ -11,6 +11,7 @@ from urllib.parse import urlsplit
 
 import msgspec
 
+from amqproxy.rabbitmq.profile import PROFILES
 from amqproxy.rules.actions import AnyRule
 from amqproxy.rules.engine.validation import check
 from amqproxy.rules.matching.filters import compiled
@@ -386,8 +387,8 @@ class BrokerLimits(Strict, frozen=True):
     """Largest frame offered to clients."""
     heartbeat: Annotated[int, duration(ge=0, le=65_535)] = 60
     """Heartbeat interval offered to clients, in seconds; 0 for none."""
-    message_size: Size = 134_217_728
-    """Largest message body."""
+    message_size: Size | None = None
+    """Largest message body; by default, that of the profile's RabbitMQ version: 128 MiB, and from 4.0 on 16 MiB."""
     consumer_timeout: Seconds | None = 1800.0
     """Time for which a client may hold a message before its channel is closed; null for ever. Checked once a minute."""
     dtx_timeout: Annotated[int, duration(ge=0, le=2**31 - 1)] = 60
@@ -422,6 +423,10 @@ class BrokerConfig(Strict, frozen=True):
         "AMQPLAIN",
     )
     """Login mechanisms for clients. EXTERNAL, if listed, is offered to clients with a certificate."""
+    profile: Literal["3.10", "4.0", "4.3"] = "3.10"
+    """The RabbitMQ version whose behaviour the broker has: limits, refusals, texts, dead letters and the like."""
+    deprecated_features: dict[str, bool] = {}
+    """Whether a deprecated feature of that version may be used, by name: RabbitMQ's `deprecated_features.permit.*`."""
     plugins: tuple[Literal["rabbitmq_consistent_hash_exchange", "rabbitmq_delayed_message_exchange"], ...] = (
         "rabbitmq_consistent_hash_exchange",
         "rabbitmq_delayed_message_exchange",
@@ -432,6 +437,9 @@ class BrokerConfig(Strict, frozen=True):
     log_exchange: bool = False
     """Publish each log line to amq.rabbitmq.log too, with its level as the routing key: RabbitMQ's log.exchange."""
     limits: BrokerLimits = BrokerLimits()
+
+    def __post_init__(self) -> None:
+        PROFILES[self.profile].switching(self.deprecated_features)
 
 
 class Config(Strict, frozen=True):

@@ -9,6 +9,7 @@ from typing import Any
 
 import pytest
 
+from amqproxy.rabbitmq.profile import PROFILES, Profile
 from tests.behaviours.client import Channel
 from tests.behaviours.own_target import OwnTarget
 from tests.behaviours.rabbitmq_target import RabbitMQTarget
@@ -20,10 +21,8 @@ from tests.real.rabbitmq_installation import installation
 DEADLINE = 60
 """Seconds that a test may take; far more than any needs."""
 
-VERSIONS = ("3.10",)
-"""Each minor version of RabbitMQ whose behaviours are known; ours answers as each of them."""
-
-TARGETS = tuple(f"{product}-{version}" for product in ("rabbitmq", "amqproxy") for version in VERSIONS)
+TARGETS = tuple(f"{product}-{version}" for product in ("rabbitmq", "amqproxy") for version in PROFILES)
+"""Each version of RabbitMQ, and ours as each of them; these are fixtures, too."""
 
 DEFINITIONS = {
     "users": [{"name": "guest", "password": "guest", "tags": "administrator"}],
@@ -33,7 +32,9 @@ DEFINITIONS = {
 
 
 def pytest_configure(config: pytest.Config) -> None:
-    config.addinivalue_line("markers", "unsupported_on_rabbitmq(why): what RabbitMQ 3.10 itself cannot do")
+    config.addinivalue_line("markers", "unsupported_on_rabbitmq(why, *versions): what RabbitMQ cannot do")
+    config.addinivalue_line("markers", "needs_feature(name): a deprecated feature, which later versions deny")
+    config.addinivalue_line("markers", "unreached(why, *versions): what our profile of these versions does not do")
 
 
 def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
@@ -56,7 +57,7 @@ def broker(request: pytest.FixtureRequest) -> Target:
 
 @pytest.fixture(scope="session", name="rabbitmq-3.10")
 def rabbitmq_3_10(rabbitmq: RabbitMQ) -> Iterator[Target]:
-    yield from _running(RabbitMQTarget(rabbitmq, DEFINITIONS))
+    yield from _running(RabbitMQTarget(rabbitmq, DEFINITIONS, PROFILES["3.10"]))
 
 
 def _later_rabbitmq(version: str) -> Any:
@@ -65,17 +66,23 @@ def _later_rabbitmq(version: str) -> Any:
     @pytest.fixture(scope="session", name=f"rabbitmq-{version}")
     def later_rabbitmq(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Target]:
         with running(tmp_path_factory.mktemp("rabbitmq"), installation(version)) as node:
-            yield from _running(RabbitMQTarget(node, DEFINITIONS))
+            yield from _running(RabbitMQTarget(node, DEFINITIONS, PROFILES[version]))
 
     return later_rabbitmq
 
 
+def _amqproxy(version: str) -> Any:
+    """The fixture of our own broker that answers as a version of RabbitMQ."""
+
+    @pytest.fixture(scope="session", name=f"amqproxy-{version}")
+    def amqproxy() -> Iterator[Target]:
+        yield from _running(OwnTarget(DEFINITIONS, PROFILES[version]))
+
+    return amqproxy
+
+
 rabbitmq_4_0, rabbitmq_4_3 = _later_rabbitmq("4.0"), _later_rabbitmq("4.3")
-
-
-@pytest.fixture(scope="session", name="amqproxy-3.10")
-def amqproxy_3_10() -> Iterator[Target]:
-    yield from _running(OwnTarget(DEFINITIONS))
+amqproxy_3_10, amqproxy_4_0, amqproxy_4_3 = map(_amqproxy, PROFILES)
 
 
 def _running(target: Target) -> Iterator[Target]:
@@ -87,6 +94,12 @@ def _running(target: Target) -> Iterator[Target]:
 def scene(request: pytest.FixtureRequest, broker: Target) -> Iterator[Scene]:
     with ExitStack() as stack:
         yield Scene(broker, stack)
+
+
+@pytest.fixture
+def profile(broker: Target) -> Profile:
+    """The row of the table of versions by which the broker has to answer."""
+    return broker.profile
 
 
 @pytest.fixture
@@ -108,11 +121,19 @@ def q(scene: Scene) -> str:
 
 
 @pytest.fixture(autouse=True)
-def rabbitmq_can(request: pytest.FixtureRequest) -> None:
-    """Skip what RabbitMQ itself cannot do."""
-    mark = request.node.get_closest_marker("unsupported_on_rabbitmq")
-    if mark and request.node.callspec.params["broker"].startswith("rabbitmq"):
-        pytest.skip(f"RabbitMQ 3.10 cannot: {mark.args[0]}")
+def broker_can(request: pytest.FixtureRequest) -> None:
+    """Skip what RabbitMQ itself cannot do, and what our profiles do not reach."""
+    if "broker" not in request.fixturenames:
+        return
+    product, _, version = request.node.callspec.params["broker"].partition("-")
+    for mark in request.node.iter_markers("needs_feature"):
+        if not PROFILES[version].permits(mark.args[0]):
+            pytest.skip(f"RabbitMQ {version} denies {mark.args[0]}; see test_versions.py")
+    name = "unsupported_on_rabbitmq" if product == "rabbitmq" else "unreached"
+    for mark in request.node.iter_markers(name):
+        why, *versions = mark.args
+        if not versions or version in versions:
+            pytest.skip(f"{product} {version} cannot: {why}")
 
 
 @pytest.fixture(autouse=True)

@@ -11,15 +11,17 @@ from amqproxy.broker import Broker, serve_in_thread
 from amqproxy.broker.access.permissions import Permission
 from amqproxy.broker.definitions import definitions_json as definitions_json
 from amqproxy.broker.queues.policies import make_policy
+from amqproxy.rabbitmq.profile import Profile
 from tests.behaviours.target import Target
 
 
 class OwnTarget(Target):
     """A broker in memory, served by a thread of its own until `stop`."""
 
-    def __init__(self, definitions: dict[str, Any]) -> None:
+    def __init__(self, definitions: dict[str, Any], profile: Profile) -> None:
+        self.profile = profile
         self.stack = ExitStack()
-        self.background = self.stack.enter_context(serve_in_thread())
+        self.background = self.stack.enter_context(serve_in_thread(Broker(profile=profile)))
         self.port = self.background.port
         self.define(**definitions)
 

@@ -8,6 +8,7 @@ from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from typing import Any
 
+from amqproxy.rabbitmq.profile import Profile
 from tests.behaviours.target import Target
 from tests.real.rabbitmq import RabbitMQ
 
@@ -15,7 +16,8 @@ from tests.real.rabbitmq import RabbitMQ
 class RabbitMQTarget(Target):
     """The shared RabbitMQ node."""
 
-    def __init__(self, node: RabbitMQ, definitions: dict[str, Any]) -> None:
+    def __init__(self, node: RabbitMQ, definitions: dict[str, Any], profile: Profile) -> None:
+        self.profile = profile
         self.node = node
         self.port = node.port
         self.vhosts = [vhost["name"] for vhost in definitions["vhosts"]]

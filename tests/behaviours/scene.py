@@ -6,6 +6,7 @@ import itertools
 from contextlib import ExitStack
 from typing import Any
 
+from amqproxy.rabbitmq.profile import Profile
 from tests.behaviours.client import Channel, Client
 from tests.behaviours.target import Target
 
@@ -25,6 +26,11 @@ class Scene:
         self.number = next(_numbers)
         self.ch = self.channel()
         """A channel, on a connection of its own."""
+
+    @property
+    def profile(self) -> Profile:
+        """The row of the table of versions by which the broker has to answer."""
+        return self.broker.profile
 
     def name(self, stem: str = "q") -> str:
         """`stem` made this test's own."""
@@ -59,6 +65,20 @@ class Scene:
     def fill(self, expected: str) -> str:
         """`expected` with its placeholders filled: names by their stems, and {queue} and {exchange} for `q` and `x` as
         RabbitMQ speaks of them."""
+        profile = self.profile
+        expected = expected.replace(
+            "{type_fault}",
+            "connection 503 exchange.declare COMMAND_INVALID"
+            if profile.exchange_type_fault == "connection 503"
+            else "channel 406 exchange.declare PRECONDITION_FAILED",
+        )
+        expected = expected.replace("{unset}", profile.prefetch_text).replace("{stream}", profile.stream_text)
+        expected = expected.replace(
+            "{quorum}",
+            "'quorum' but current is 'classic'"
+            if profile.shows_queue_type
+            else "the value 'quorum' of type 'longstr' but current is none",
+        )
         expected = expected.replace("{queue}", "queue '{q}' in vhost '{vhost}'")
         expected = expected.replace("{exchange}", "exchange '{x}' in vhost '{vhost}'")
         for stem in ("q", "q2", "x", "x2"):

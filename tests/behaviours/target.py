@@ -6,6 +6,7 @@ from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from typing import Any
 
+from amqproxy.rabbitmq.profile import Profile
 from tests.behaviours.client import Client
 
 
@@ -13,6 +14,8 @@ class Target:
     """What the tests ask of a broker, whichever it is."""
 
     port: int
+    profile: Profile
+    """The RabbitMQ version that the broker is, or answers as."""
 
     def connect(self, vhost: str, user: str = "guest", password: str = "guest", **options: Any) -> Client:
         client = Client(self.port)

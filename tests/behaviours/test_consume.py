@@ -227,6 +227,7 @@ def test_a_limit_holds_for_consumers_made_later_only(ch: Channel, q: str) -> Non
     ch.expect_nothing(q)
 
 
+@pytest.mark.needs_feature("global_qos")
 def test_a_channels_limit_is_shared(ch: Channel, q: str) -> None:
     fill(ch, q, 5)
     ch.qos(3, global_=True)
@@ -236,6 +237,7 @@ def test_a_channels_limit_is_shared(ch: Channel, q: str) -> None:
     ch.expect_nothing(q)
 
 
+@pytest.mark.needs_feature("global_qos")
 def test_a_channels_limit_holds_at_once(ch: Channel, q: str) -> None:
     fill(ch, q, 5)
     ch.qos(1, global_=True)
@@ -248,6 +250,7 @@ def test_a_channels_limit_holds_at_once(ch: Channel, q: str) -> None:
     ch.deliveries(3)
 
 
+@pytest.mark.needs_feature("global_qos")
 def test_both_limits_hold(ch: Channel, q: str) -> None:
     fill(ch, q, 9)
     ch.qos(2)
@@ -282,6 +285,7 @@ def test_what_was_got_does_not_count(ch: Channel, q: str) -> None:
     ch.expect_nothing(q)
 
 
+@pytest.mark.needs_feature("global_qos")
 def test_cancel_with_unacknowledged_messages_keeps_a_channels_limit_used(ch: Channel, q: str) -> None:
     fill(ch, q, 3)
     ch.qos(1, global_=True)
@@ -316,6 +320,7 @@ def test_lower_priority_takes_what_the_higher_cannot(ch: Channel, q: str) -> Non
     assert [each.method.consumer_tag for each in ch.deliveries(2)] == ["high", "low"]
 
 
+@pytest.mark.needs_feature("global_qos")
 def test_a_channel_with_one_prefetch_for_all_lets_them_take_turns(ch: Channel, q: str) -> None:
     fill(ch, q, 7)
     ch.qos(1, global_=True)
@@ -405,8 +410,12 @@ def handed_over(scene: Scene, ch: Channel, queue: str) -> Channel:
 
 
 def test_the_next_one_waits_for_what_the_one_before_it_holds(scene: Scene, ch: Channel) -> None:
+    """Up to 3.10; later versions deliver to it at once."""
     queue = single(ch)
     other = handed_over(scene, ch, queue)
+    if not scene.profile.successor_waits:
+        assert other.bodies(2) == [b"2", b"3"]
+        return
     other.expect_nothing(queue)
     ch.nack(1, requeue=True)
     assert other.bodies(3) == [b"0", b"2", b"3"]
@@ -417,7 +426,8 @@ def test_what_comes_back_comes_first(scene: Scene) -> None:
     queue = single(ch)
     other = handed_over(scene, ch, queue)
     ch.close()
-    assert other.bodies(4) == [b"0", b"1", b"2", b"3"]
+    came_first = [b"0", b"1"] if scene.profile.successor_waits else []
+    assert other.bodies(4) == [*came_first, b"2", b"3", *([] if came_first else [b"0", b"1"])]
 
 
 def test_a_further_consumer_ends_the_wait(scene: Scene, ch: Channel) -> None:

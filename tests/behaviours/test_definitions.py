@@ -11,6 +11,7 @@ import pytest
 
 from amqproxy.amqp091.methods import ConnectionTune, ExchangeDeclare, QueueDeclare
 from amqproxy.amqp091.wire import Table
+from amqproxy.rabbitmq.profile import Profile
 from tests.behaviours.client import Channel, login
 from tests.behaviours.scene import Scene
 from tests.behaviours.target import Target
@@ -150,7 +151,8 @@ def test_users_can_log_in(imported: Target, scene: Scene, user: str) -> None:
 def test_permissions_hold(imported: Target, scene: Scene) -> None:
     ch = scene.channel(vhost=VHOST, user="hashed", password="secret")
     ch.publish("amq.topic", "b")
-    assert ch.refusal().startswith("channel 403 basic.publish ACCESS_REFUSED - access to topic 'b'")
+    access = "write access" if scene.profile.names_operation else "access"
+    assert ch.refusal().startswith(f"channel 403 basic.publish ACCESS_REFUSED - {access} to topic 'b'")
 
 
 @pytest.mark.parametrize(
@@ -208,9 +210,10 @@ def test_what_went_in_comes_out(exported: dict[str, Any], part: str) -> None:
         assert entry in exported[part]
 
 
-def test_queues_are_exported_with_their_type(exported: dict[str, Any]) -> None:
+def test_queues_are_exported_with_their_type(exported: dict[str, Any], profile: Profile) -> None:
     for entry, type_ in zip(IMPORTED["queues"], ("classic", "quorum"), strict=True):
-        assert {**entry, "type": type_} in exported["queues"]
+        arguments = {**entry["arguments"], **({"x-queue-type": type_} if profile.shows_queue_type else {})}
+        assert {**entry, "arguments": arguments, "type": type_} in exported["queues"]
 
 
 def test_exchanges(exported: dict[str, Any]) -> None:
@@ -258,6 +261,7 @@ def test_virtual_hosts(exported: dict[str, Any]) -> None:
     assert VHOST in {vhost["name"] for vhost in exported["vhosts"]}
 
 
+@pytest.mark.unsupported_on_rabbitmq("the import fails, and so does one of its own exports", "4.0", "4.3")
 def test_bindings_of_what_is_not_there_are_left_out(scene: Scene) -> None:
     """What is exported has them: those of exclusive queues, which are not exported themselves."""
     binding = {"vhost": scene.vhost, "source": "amq.direct", "destination": scene.q, "destination_type": "queue"}

@@ -100,7 +100,10 @@ def test_a_mandatory_answer_without_a_consumer_is_returned(scene: Scene, ch: Cha
     server, reply_to = asked(scene, ch, q)
     ch.cancel("answers")
     server.publish("", reply_to, b"too late", mandatory=True)
-    assert server.expect(BasicReturn, reply_code=312).body == b"too late"
+    if scene.profile.returns_replies:
+        assert server.expect(BasicReturn, reply_code=312).body == b"too late"
+    else:
+        server.expect_nothing()
 
 
 def test_an_answer_is_confirmed(scene: Scene, ch: Channel, q: str) -> None:
@@ -115,8 +118,10 @@ def test_a_mandatory_answer_comes_back_though_it_arrives(scene: Scene, ch: Chann
     """As there is no queue that it could have gone to."""
     server, reply_to = asked(scene, ch, q)
     server.publish("", reply_to, b"answer", mandatory=True)
-    server.expect(BasicReturn, reply_code=312)
+    if scene.profile.returns_replies:
+        server.expect(BasicReturn, reply_code=312)
     assert ch.bodies(1) == [b"answer"]
+    server.expect_nothing()
 
 
 def test_the_consumer_can_be_cancelled_and_made_again(ch: Channel) -> None:

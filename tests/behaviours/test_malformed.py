@@ -41,6 +41,23 @@ READER_CRASHES = {
 """Our reply code where RabbitMQ's reader crashes, which closes the socket without a word, or where it hangs."""
 
 
+_FROM_4_0 = {"content: header with delivery_mode 7": "carries on"}
+LATER: dict[str, dict[str, str]] = {
+    "3.10": {},
+    "4.0": _FROM_4_0,
+    "4.3": {
+        **_FROM_4_0,
+        "handshake: start-ok of 5000 bytes": "carries on",
+        "content: body larger than announced": "501",
+        "content: body larger than announced, then a method": "501",
+        "content: body larger than announced, then more of it": "501",
+        "content: body size of 2**63": "501",
+        "content: body size of 1 GiB": "501",
+    },
+}
+"""Answers of later versions that differ from those of 3.10."""
+
+
 def answer_of(scene: Scene, data: bytes, after: str = "channel") -> Answer:
     return ask(scene.broker.port, Case("", "", data, after))
 
@@ -56,6 +73,7 @@ def words(answer: Answer) -> str:
 def test_answers(scene: Scene, is_rabbitmq: bool, case: Case) -> None:
     answer = ask(scene.broker.port, case)
     expected = case.rabbitmq if is_rabbitmq else READER_CRASHES.get(case.name, case.rabbitmq)
+    expected = LATER[scene.profile.name].get(case.name, expected)
     assert answer.summary == expected, answer
 
 
@@ -283,6 +301,11 @@ def test_out_of_place(scene: Scene, data: bytes, after: str, expected: str) -> N
 def test_credit_for_no_consumer(scene: Scene) -> None:
     with Peer.opened(scene.broker.port, 1, 2) as peer:
         peer.send(raw.method(1, 60, 200, raw.shortstr("x") + bytes(5)))
+        if not scene.profile.knows_basic_credit:
+            refused = peer.expect(10, 50).close
+            assert refused is not None
+            assert (refused.code, refused.text) == (503, "COMMAND_INVALID - unimplemented method")
+            return
         close = peer.expect(20, 40).close
         assert close is not None
         assert (close.code, close.text) == (406, "PRECONDITION_FAILED - unknown consumer tag 'x'")
@@ -300,7 +323,7 @@ ERRORS = {
     "501 short header": raw.publish(1, "x") + raw.frame(raw.HEADER, 1, bytes(11)),
     "501 heartbeat with a payload": raw.frame(raw.HEARTBEAT, 0, b"boo"),
     "503 server's method": raw.method(1, 60, 11),
-    "503 exchange type": raw.method(1, 40, 10, b"\0\0" + raw.shortstr("x") + raw.shortstr("carousel") + bytes(5)),
+    "503 unimplemented method": raw.method(1, 20, 11),
     "504 not open": raw.method(7, 60, 10, bytes(7)),
     "505 body": raw.body(1, b"x"),
     "505 within content": raw.publish(1, "x") + raw.method(1, 60, 10, bytes(7)),

@@ -14,6 +14,7 @@ from amqproxy.broker.queues.queue import Queue
 from amqproxy.broker.queues.queue_storage import QueueStorage
 from amqproxy.broker.queues.queue_types import QUEUE_TYPES
 from amqproxy.broker.work import WorkQueue
+from amqproxy.rabbitmq.profile import OLDEST
 
 
 def message(body: str | bytes = b"", *, exchange: str = "", key: str = "q", **properties: Any) -> Message:
@@ -27,6 +28,7 @@ class Yard:
     """Plays the virtual host `v`, at a time that is set."""
 
     name = "v"
+    profile = OLDEST
 
     def __init__(self) -> None:
         self.now = 1000.0

@@ -7,7 +7,7 @@ import shutil
 import signal
 import subprocess
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -29,9 +29,12 @@ CTL_DEADLINE = 60.0
 class RabbitMQ:
     """One node, started by `start` and gone after `stop`; `kill` and `start` again keep its data."""
 
-    def __init__(self, directory: Path, installation: Installation = SYSTEM) -> None:
-        """Everything the node writes goes below `directory`, which must be empty."""
+    def __init__(
+        self, directory: Path, installation: Installation = SYSTEM, settings: Mapping[str, object] | None = None
+    ) -> None:
+        """Everything the node writes goes below `directory`, which must be empty; `settings` are of rabbitmq.conf."""
         self.directory = directory
+        self.settings = settings or {}
         self.installation = installation
         self.server, self.control = installation.script("rabbitmq-server"), installation.script("rabbitmqctl")
         self.epmd_program = installation.epmd
@@ -43,6 +46,7 @@ class RabbitMQ:
         inherited = {name: value for name, value in os.environ.items() if not name.startswith(("RABBITMQ_", "ERL_"))}
         self.environment = inherited | {
             "PATH": installation.path,
+            "RABBITMQ_PLUGINS_DIR": installation.plugins,
             "HOME": str(directory),
             "LANG": "C.UTF-8",
             "ERL_EPMD_PORT": str(self.epmd_port),
@@ -80,7 +84,7 @@ class RabbitMQ:
         issued.private_key_pem.write_to_path(self.certificates["key"])
         for blob in issued.cert_chain_pems:
             blob.write_to_path(self.certificates["certificate"], append=True)
-        settings = {
+        settings: dict[str, object] = {
             "listeners.tcp.1": f"127.0.0.1:{self.port}",
             "listeners.ssl.1": f"127.0.0.1:{self.tls_port}",
             "ssl_options.cacertfile": self.certificates["authority"],
@@ -95,7 +99,7 @@ class RabbitMQ:
             "log.file.level": "info",
             "log.console": "false",
         }
-        lines = [f"{key} = {value}\n" for key, value in settings.items()]
+        lines = [f"{key} = {value}\n" for key, value in (settings | self.settings).items()]
         self.directory.joinpath("rabbitmq.conf").write_text("".join(lines))
         self.directory.joinpath("rabbitmq-env.conf").write_text("")
         self.directory.joinpath("advanced.config").write_text("[].\n")
@@ -167,9 +171,11 @@ class RabbitMQ:
 
 
 @contextlib.contextmanager
-def running(directory: Path, installation: Installation = SYSTEM) -> Iterator[RabbitMQ]:
+def running(
+    directory: Path, installation: Installation = SYSTEM, settings: Mapping[str, object] | None = None
+) -> Iterator[RabbitMQ]:
     """A node that runs for the duration of the block."""
-    node = RabbitMQ(directory, installation)
+    node = RabbitMQ(directory, installation, settings)
     try:
         node.start()
         yield node

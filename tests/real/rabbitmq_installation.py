@@ -49,6 +49,12 @@ class Installation:
         return str(program)
 
     @property
+    def plugins(self) -> str:
+        """The directory of plugins, which RabbitMQ 4.0 does not find by itself."""
+        servers = (self.root or Path("/")).glob("usr/lib/rabbitmq/lib/rabbitmq_server-*/plugins")
+        return os.pathsep.join(map(str, servers))
+
+    @property
     def path(self) -> str:
         """PATH for the scripts, which look for Erlang there."""
         usual = os.environ.get("PATH", os.defpath)

@@ -14,6 +14,7 @@ from amqproxy.amqp091.errors import AccessRefused
 from amqproxy.broker.access.limits import USER_LIMITS, check_limits
 from amqproxy.broker.access.permissions import Permission, TopicPermission, check_patterns, fits
 from amqproxy.broker.events import EventDispatcher
+from amqproxy.rabbitmq.profile import OLDEST, Profile
 
 ALGORITHMS: dict[str, Callable[[bytes], Any]] = {
     "rabbit_password_hashing_sha256": hashlib.sha256,
@@ -45,10 +46,12 @@ class User:
     With an empty hash, no password is accepted. `permissions` are by virtual host, `topic_permissions` by virtual host
     and exchange; `limits` are RabbitMQ's max-connections and max-channels. Change them through the methods, which
     report the change to `events` once the user belongs to a broker. `generation` rises with every change of
-    permissions. `channels` is the number of channels of the user's clients, including named sessions.
+    permissions. `channels` is the number of channels of the user's clients, including named sessions. Refusals have the
+    texts of `profile`.
     """
 
     events: EventDispatcher | None = None
+    profile: Profile = OLDEST
 
     def __init__(
         self,
@@ -159,12 +162,17 @@ class User:
         if kind == "exchange" and not name:
             name = "amq.default"
         if not self.may(vhost, operation, name):
-            raise AccessRefused(f"access to {kind} '{name}' in vhost '{vhost}' refused for user '{self.name}'")
+            raise AccessRefused(
+                f"{self._access(operation)} to {kind} '{name}' in vhost '{vhost}' refused for user '{self.name}'"
+            )
+
+    def _access(self, operation: str) -> str:
+        return f"{operation} access" if self.profile.names_operation else "access"
 
     def check_topic(self, vhost: str, operation: str, exchange: str, routing_key: str) -> None:
         """Raise 403 unless the user may use this routing key on a topic exchange."""
         if self.topic_permissions and not self.may_use_topic(vhost, operation, exchange, routing_key):
             raise AccessRefused(
-                f"access to topic '{routing_key}' in exchange '{exchange}' in vhost '{vhost}' "
+                f"{self._access(operation)} to topic '{routing_key}' in exchange '{exchange}' in vhost '{vhost}' "
                 f"refused for user '{self.name}'"
             )

@@ -79,7 +79,7 @@ def _subscribe(session: CommandSession, command: MessageSubscribe, position: int
     is_read = not acquires and queue.type == "stream"  # reading a stream never takes anything out
     if is_read and "x-stream-offset" not in arguments:
         arguments = Table([*arguments.fields, Field("x-stream-offset", "S", "first")])
-    check_consume(str(queue), queue.type, arguments)
+    check_consume(str(queue), queue.type, arguments, vhost.profile)
     prefetch = UNLIMITED - 1 if queue.type == "stream" else 0
     try:
         queue.check_consumer(

@@ -12,6 +12,8 @@ from typing import TYPE_CHECKING, Any
 
 from amqproxy.amqp091.errors import (
     AccessRefused,
+    CommandInvalid,
+    InternalError,
     NotAllowed,
     NotFound,
     NotImplementedByServer,
@@ -283,6 +285,7 @@ class BrokerChannel:
             self.vhost.check_queue_name(name)
             name = name or self.vhost.new_queue_name()
             self._check(CONFIGURE, "queue", name)
+            self._check_features(method)
             if name not in self.vhost.queues:
                 self.vhost.check_queue_limit(name)
                 dead_letters_to = method.arguments.get("x-dead-letter-exchange")
@@ -302,6 +305,16 @@ class BrokerChannel:
             self.connection.exclusive_queues[queue] = None
         self.last_queue = queue.name
         self._reply_kept(method, QueueDeclareOk(queue.name, queue.message_count, queue.consumer_count), queue)
+
+    def _check_features(self, method: QueueDeclare) -> None:
+        """Raise 541, as RabbitMQ does, for a queue that needs a deprecated feature which may not be used."""
+        profile = self.vhost.profile
+        for feature, is_used in (
+            ("transient_nonexcl_queues", not method.durable and not method.exclusive),
+            ("queue_master_locator", "x-queue-master-locator" in method.arguments),
+        ):
+            if is_used and not profile.permits(feature):
+                raise InternalError(profile.denied_text(feature))
 
     def _queue_bind(self, method: QueueBind, now: float) -> None:
         name, source = self._queue_name(method), stripped(method.exchange)
@@ -348,7 +361,7 @@ class BrokerChannel:
     def _basic_qos(self, method: BasicQos, now: float) -> None:
         if method.prefetch_size:
             raise NotImplementedByServer(f"prefetch_size!=0 ({method.prefetch_size})")
-        if method.global_:
+        if method.global_ and self.vhost.profile.permits("global_qos"):
             self.deliveries.global_prefetch = method.prefetch_count or UNLIMITED
         else:
             self.prefetch = method.prefetch_count
@@ -365,7 +378,7 @@ class BrokerChannel:
             raise NotAllowed(f"attempt to reuse consumer tag '{tag}'")
         queue = self._queue(method)
         tag = tag or self._new_tag()
-        check_consume(str(queue), queue.type, method.arguments)
+        check_consume(str(queue), queue.type, method.arguments, self.vhost.profile)
         queue.check_consumer(
             exclusive=method.exclusive,
             no_ack=method.no_ack,
@@ -478,7 +491,9 @@ class BrokerChannel:
             self.connection.send_method(self.number, TxCommitOk())
 
     def _basic_credit(self, method: BasicCredit, now: float) -> None:
-        """Refuse basic.credit, which only RabbitMQ's AMQP 1.0 plugin sends; like RabbitMQ, 406 for an unknown tag."""
+        """Refuse basic.credit, which only RabbitMQ's AMQP 1.0 plugin sends; 3.10 answers 406 for an unknown tag."""
+        if not self.vhost.profile.knows_basic_credit:
+            raise CommandInvalid("unimplemented method")
         if method.consumer_tag not in self.deliveries.consumers:
             raise PreconditionFailed(f"unknown consumer tag '{method.consumer_tag}'")
         raise NotImplementedByServer("basic.credit")

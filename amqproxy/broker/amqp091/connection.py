@@ -44,7 +44,7 @@ from amqproxy.broker.access.users import LoginRefused
 from amqproxy.broker.amqp091 import argument_checks
 from amqproxy.broker.amqp091.channel import BrokerChannel
 from amqproxy.broker.amqp091.closing_reader import ClosingReader
-from amqproxy.broker.amqp091.handshake import VERSIONS, Handshake, start
+from amqproxy.broker.amqp091.handshake import Handshake, start
 from amqproxy.broker.broker import Broker
 from amqproxy.broker.connections.client_connection import METHOD_COST, ClientConnection, ClientFacts
 from amqproxy.broker.connections.closing import PENALTY, SocketClosing, closing_time
@@ -76,7 +76,7 @@ class Amqp091Connection(ClientConnection):
     faults = (ProtocolError,)
 
     def __init__(self, broker: Broker, **client: Unpack[ClientFacts]) -> None:
-        self.protocol = Connection()
+        self.protocol = Connection(initial_frame_max=broker.profile.start_ok_max)
         super().__init__(broker, self.protocol, broker.frame_max, **client)
         self.client_properties = Table()
         self.takes_cancel = False
@@ -208,8 +208,9 @@ class Amqp091Connection(ClientConnection):
         spoken = handshake.protocol(data)
         if spoken is None:
             return b""
-        if spoken not in VERSIONS:
-            self.write(HEADER)
+        profile = self.broker.profile
+        if spoken not in profile.protocols:
+            self.write(profile.foreign_answer if data[:7] != HEADER[:7] else HEADER)
             self._closing_line = "warning", {"by": "broker", "reason": f"the client speaks another protocol: {spoken}"}
             self._end(SocketClosing.AGREED)
             return b""
@@ -351,7 +352,7 @@ class Amqp091Connection(ClientConnection):
             if user.channels < allowed:
                 return False
             text = f"number of channels opened for user '{user.name}' has reached the maximum allowed user limit of"
-            text += f" ({allowed})"
+            text += " " + self.broker.profile.user_limit_text.format(limit=allowed)
         self._close(NotAllowed(text), now)
         return True
 
@@ -360,6 +361,8 @@ class Amqp091Connection(ClientConnection):
             case ConnectionStartOk():
                 self._log_in(method, now)
             case ConnectionTuneOk():
+                if self._is_below_floor(method.frame_max):
+                    return
                 self._is_agreed = True
                 self.output.frame_max = self.protocol.frame_max or self.broker.frame_max
             case ConnectionOpen():
@@ -372,6 +375,14 @@ class Amqp091Connection(ClientConnection):
                 self._end(SocketClosing.AGREED)
             case _:
                 raise AssertionError(method)
+
+    def _is_below_floor(self, frame_max: int) -> bool:
+        """Whether the client's frame_max is below that of the RabbitMQ version; if so, cut the client."""
+        floor = self.broker.profile.frame_max_floor
+        if not 0 < frame_max < floor:
+            return False
+        self._refuse_stranger(f"negotiated frame_max = {frame_max} is lower than the minimum allowed value ({floor})")
+        return True
 
     def _close_for_client(self, method: ConnectionClose, now: float) -> None:
         """Close at the client's request and let it close the socket; before connection.tune-ok, send no reply."""
@@ -451,7 +462,7 @@ class Amqp091Connection(ClientConnection):
 
     def _refuse(self, frame: Frame, error: ProtocolError, now: float) -> None:
         """Close the channel or the connection, depending on the error's scope."""
-        if not isinstance(error, InternalError):
+        if not isinstance(error, InternalError) or error.text:
             at_fault = frame.method if frame.kind == METHOD else BasicPublish
             error.class_id, error.method_id = at_fault.class_id, at_fault.method_id
         self._refuse_as(frame, error, now)

@@ -9,6 +9,7 @@ from amqproxy.amqp091.frame import Frame
 from amqproxy.amqp091.methods import BasicAck, BasicGetOk, BasicNack, BasicReject
 from amqproxy.broker.connections.deliveries import AT_ONCE, ENDING, EVERY_TAG, TAKEN, TAKING, ChannelDeliveries
 from amqproxy.broker.connections.output import OutputBuffer, short_string
+from amqproxy.broker.message import DeadLetteredMessage
 from amqproxy.broker.queues.consumer import (
     ACK,
     CONSUMER_COST,
@@ -39,6 +40,14 @@ _AT_ONCE = AT_ONCE
 _ACK = BasicAck.index
 _SETTLEMENT = 21
 _MULTIPLE, _REQUEUE = 1, 2
+
+
+def _is_redelivered(entry: QueueEntry) -> cython.bint:
+    """Whether a delivery bears the mark, as dead letters of RabbitMQ 4.3 do that were delivered before they died."""
+    if entry.is_redelivered:
+        return True
+    message = entry.message
+    return isinstance(message, DeadLetteredMessage) and message.was_delivered
 
 
 class Deliveries(ChannelDeliveries):
@@ -76,7 +85,7 @@ class Deliveries(ChannelDeliveries):
                 self.number,
                 consumer.head,
                 self.last_tag,
-                entry.is_redelivered,
+                _is_redelivered(entry),
                 message.exchange,
                 message.routing_key,
                 entry.header,
@@ -109,7 +118,7 @@ class Deliveries(ChannelDeliveries):
             self.unacked.add(self.last_tag, entry)
         message = entry.message
         got = BasicGetOk(
-            self.last_tag, entry.is_redelivered, message.exchange, message.routing_key, queue.message_count
+            self.last_tag, _is_redelivered(entry), message.exchange, message.routing_key, queue.message_count
         )
         try:
             self.channel.connection.send_method(self.number, got)
@@ -144,7 +153,14 @@ class Deliveries(ChannelDeliveries):
         method: BasicAck | BasicNack | BasicReject = frame.method
         multiple = not isinstance(method, BasicReject) and method.multiple
         outcome = ACK if isinstance(method, BasicAck) else REQUEUE if method.requeue else REJECT
+        if outcome is REQUEUE and not multiple and isinstance(method, BasicReject):
+            self._count_reject(method.delivery_tag)
         self._take(method.delivery_tag, multiple, outcome, now)
+
+    def _count_reject(self, tag: int) -> None:
+        """Count a rejected delivery from a quorum queue, where its coming back alone does not count."""
+        if self._vhost.profile.counts_acquisitions:
+            self.unacked.find(tag).delivery_count += 1
 
     def _take(self, tag: cython.ulonglong, multiple: cython.bint, outcome: str, now: float) -> None:
         if multiple and self.unacked.most_up_to(tag) > min(_AT_ONCE, self._quantum.step):

@@ -17,6 +17,7 @@ from amqproxy.broker.message import MAX_EXPIRATION
 
 if TYPE_CHECKING:
     from amqproxy.broker.access.users import User
+    from amqproxy.rabbitmq.profile import Profile
 
 _INTEGER = re.compile(r"[+-]?\d+", re.ASCII)
 
@@ -32,8 +33,10 @@ def properties_of(header: Frame) -> Properties:
     return properties
 
 
-def check(properties: Properties, user: User) -> None:
-    """Raise 406 for another user's user-id, an invalid expiration, or an unknown delivery mode."""
+def checked(properties: Properties, user: User, profile: Profile) -> Properties:
+    """Return the properties that consumers see; raise 406 for another user's user-id, an invalid expiration, or an
+    unknown delivery mode.
+    """
     if properties.user_id is not None and properties.user_id != user.name and "impersonator" not in user.tags:
         raise PreconditionFailed(
             f"user_id property set to '{properties.user_id}' but authenticated user was '{user.name}'"
@@ -42,8 +45,12 @@ def check(properties: Properties, user: User) -> None:
         fault = _fault_of_expiration(properties.expiration)
         if fault:
             raise PreconditionFailed(f"invalid expiration '{properties.expiration}': {fault}")
-    if properties.delivery_mode not in (None, 1, 2):
+    if profile.checks_delivery_mode and properties.delivery_mode not in (None, 1, 2):
         raise PreconditionFailed(f"invalid message: {{delivery_mode_unknown,{properties.delivery_mode}}}")
+    expiration = properties.expiration
+    if expiration is not None and profile.rewrites_expiration and expiration != str(int(expiration)):
+        return msgspec.structs.replace(properties, expiration=str(int(expiration)))
+    return properties
 
 
 def _fault_of_expiration(text: str) -> str:

@@ -36,6 +36,7 @@ cdef class Publisher:
     cdef public bint is_confirming
     cdef public bint is_transactional
     cdef unsigned long long _largest
+    cdef unsigned long long _announced_max
     cdef object _journal
     cdef object _ticket
     cdef object _tickets

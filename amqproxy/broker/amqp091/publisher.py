@@ -10,7 +10,7 @@ from collections import deque
 from collections.abc import Generator
 from typing import TYPE_CHECKING
 
-from amqproxy.amqp091.errors import AccessRefused, NotImplementedByServer, PreconditionFailed
+from amqproxy.amqp091.errors import AccessRefused, FrameError, NotImplementedByServer, PreconditionFailed
 from amqproxy.amqp091.frame import BODY, FRAME_END, METHOD, Frame
 from amqproxy.amqp091.methods import BasicAck, BasicNack, BasicPublish, BasicReturn
 from amqproxy.amqp091.properties import NO_PROPERTIES
@@ -44,6 +44,9 @@ MULTIPLE, REQUEUE = 1, 2
 
 MAX_ROUTES = 256
 """Routes cached for one channel; when the cache is full, it is cleared."""
+
+MAX_ANNOUNCED = 2**64 - 1
+"""Largest body size that a content header can announce."""
 
 AT_ONCE = 64
 """Number of queues up to which a message is enqueued to all of them in one turn."""
@@ -105,6 +108,7 @@ class Publisher:
         self.is_confirming = False
         self.is_transactional = False
         self._largest = channel.connection.broker.max_message_size
+        self._announced_max = vhost.profile.announced_max or MAX_ANNOUNCED
         self._journal = vhost.storage.journal if vhost.storage is not None else None
         self._ticket = DurabilityTicket()
         self._tickets: deque[DurabilityTicket] = deque()
@@ -154,6 +158,10 @@ class Publisher:
         else:
             self._header_frame = frame
             self._announced = self._remaining = frame.announced()
+            if self._announced > self._announced_max:
+                raise FrameError(
+                    f"content body size {self._announced} exceeds maximum allowed size {self._announced_max}"
+                )
             self._body = b""
             self._bodies = None
         if self._remaining:
@@ -210,8 +218,8 @@ class Publisher:
                 is_mandatory = False  # its queues are not known yet
             elif found.is_cacheable and not message.more_keys:
                 route.queues = queues
-        if route.is_answer or (message.more_keys and not route.exchange_name):
-            self._answer(message)
+        if (route.is_answer or (message.more_keys and not route.exchange_name)) and self._answer(message):
+            is_mandatory = is_mandatory and vhost.profile.returns_replies
         if vhost.is_traced or vhost.events.observers:
             self._published(route.exchange, message, queues, now)
         if self.is_transactional:
@@ -245,6 +253,7 @@ class Publisher:
 
     def _with_properties_checked(self, route: CachedRoute, frame: Frame, body: bytes) -> Message:
         """Return a message whose header differs from the previous one; raise a `ProtocolError` if it is refused."""
+        vhost = self.vhost
         self._known_header = b""
         header = frame.payload_bytes()
         properties = publish_checks.properties_of(frame)
@@ -252,7 +261,7 @@ class Publisher:
         if not message.has_properties:
             properties = NO_PROPERTIES
         else:
-            publish_checks.check(properties, self.user)
+            properties = publish_checks.checked(properties, self.user, vhost.profile)
             if properties.reply_to == direct_reply_to.NAME:
                 if self.channel.reply_tag is None:
                     raise PreconditionFailed("fast reply consumer does not exist")
@@ -354,12 +363,15 @@ class Publisher:
         if self.vhost.events.observers:
             self.vhost.events.report("message.returned", self.vhost.name, message, channel=self.channel)
 
-    def _answer(self, message: Message) -> None:
-        """Deliver a message to the channels whose direct reply-to names are among its routing keys."""
+    def _answer(self, message: Message) -> bool:
+        """Deliver a message to the direct reply-to names among its routing keys; return whether there are any."""
+        is_reply = False
         for key in {message.routing_key, *message.more_keys}:
             asking = self.vhost.reply_consumers.get(key)
             if asking is not None:
                 asking.deliver_reply(key, message)
+            is_reply = is_reply or asking is not None or direct_reply_to.is_reply_name(key)
+        return is_reply
 
     def _published(self, exchange: Exchange, message: Message, queues: Queues, now: float) -> None:
         """Report a publish to the firehose and to observers."""
@@ -457,7 +469,10 @@ class Publisher:
         self.output.put(SETTLEMENT.pack(METHOD, self.number, 13, 60, method_id, tag, bits, FRAME_END))
 
     def committing(self, now: float) -> Generator[None, float, float]:
-        """Publish the messages of the transaction, in steps."""
+        """Publish the messages of the transaction, in steps; raise 406 afterwards for queues that other ones replaced,
+        where the RabbitMQ version does.
+        """
+        is_partial = False
         pending, self._pending = self._pending, []
         pending.reverse()
         while pending:
@@ -468,8 +483,12 @@ class Publisher:
                 now = yield from self._enqueueing(message, still_there, now)
             else:
                 self._enqueue(is_mandatory, message, still_there, now)
+            if still_there != queues and not self.vhost.profile.commits_to_successor:
+                is_partial = is_partial or any(each not in queues for each in still_there)
             if self._quantum.spend(1):
                 now = yield
+        if is_partial:
+            raise PreconditionFailed("partial tx completion")
         return now
 
     def take_ticket(self) -> DurabilityTicket:

@@ -15,7 +15,6 @@ from amqproxy.broker.access.permissions import Permission, TopicPermission
 from amqproxy.broker.access.users import USUAL_ALGORITHM, User, hash_password
 from amqproxy.broker.broker import Broker
 from amqproxy.broker.queues.policies import Policy, make_policy
-from amqproxy.broker.server_properties import RABBITMQ_VERSION
 
 if TYPE_CHECKING:
     from amqproxy.broker.exchanges.exchange import Exchange
@@ -218,10 +217,10 @@ def export(broker: Broker) -> dict[str, Any]:
     """Return all definitions of a broker except exclusive queues, which belong to their connections."""
     vhosts = list(broker.vhosts.values())
     return {
-        "rabbit_version": RABBITMQ_VERSION,
-        "rabbitmq_version": RABBITMQ_VERSION,
+        "rabbit_version": broker.profile.version,
+        "rabbitmq_version": broker.profile.version,
         "product_name": "RabbitMQ",
-        "product_version": RABBITMQ_VERSION,
+        "product_version": broker.profile.version,
         "users": [_user_entry(user) for user in broker.users.values()],
         "vhosts": [_vhost_entry(vhost) for vhost in vhosts],
         "permissions": [

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from typing import TYPE_CHECKING, Any
 
 from amqproxy.amqp091.errors import PreconditionFailed
@@ -32,6 +32,8 @@ class HeadersExchange(Exchange):
 
     type = "headers"
     routes_by_key_only = False
+    equates_floats = True
+    """Whether 1 and 1.0 are equal, as in RabbitMQ before 4.0."""
 
     def __init__(self, name: str, **options: Any) -> None:
         super().__init__(name, **options)
@@ -52,7 +54,7 @@ class HeadersExchange(Exchange):
             )
 
     def added(self, binding: Binding) -> None:
-        pattern = HeadersPattern(binding.arguments)
+        pattern = HeadersPattern(binding.arguments, self._comparable)
         wants = tuple(dict.fromkeys((name, _lookup_key(value)) for name, value in pattern.wanted))
         if wants and not pattern.takes_any:
             wants = (min(wants, key=lambda want: len(self._wanting.get(want, ()))),)
@@ -71,11 +73,14 @@ class HeadersExchange(Exchange):
                 del self._wanting[want]
         self._always.pop(binding, None)
 
+    def _comparable(self, value: Any) -> Any:
+        return ("float", value) if isinstance(value, float) and not self.equates_floats else comparable(value)
+
     def route(self, routing_key: str, message: Message) -> Iterable[Queue | Exchange]:
         headers = message.properties.headers
         found: Mapping[str, Any] = {}
         if headers is not None:
-            found = {each.name: comparable(each.value) for each in reversed(headers.fields)}
+            found = {each.name: self._comparable(each.value) for each in reversed(headers.fields)}
         places = [self._always]
         for name, value in found.items():
             for want in {(name, _lookup_key(value)), (name, ANY)}:
@@ -83,6 +88,12 @@ class HeadersExchange(Exchange):
                     places.append(wanting)
         self.visited = sum(map(len, places))
         return [binding.destination for place in places for binding, pattern in place.items() if pattern.fits(found)]
+
+
+class TypedHeadersExchange(HeadersExchange):
+    """Headers exchange of RabbitMQ 4, to which 1 and 1.0 differ."""
+
+    equates_floats = False
 
 
 def _lookup_key(value: Any) -> Any:
@@ -99,7 +110,7 @@ class HeadersPattern:
 
     __slots__ = ("takes_any", "wanted")
 
-    def __init__(self, arguments: Table) -> None:
+    def __init__(self, arguments: Table, comparable: Callable[[Any], Any] = comparable) -> None:
         how = arguments.get("x-match", "all")
         self.takes_any = how.startswith("any")
         self.wanted = [

@@ -17,6 +17,7 @@ cdef class QueueEntry:
     cdef public Consumer consumer
     cdef public unsigned long long tag
     cdef public bint is_redelivered
+    cdef public unsigned int acquired
     cdef public long long delivery_count
     cdef public object paged_body
 

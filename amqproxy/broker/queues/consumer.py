@@ -67,11 +67,13 @@ class QueueEntry:
     """A message that a queue has taken out and will recognize when it is settled.
 
     `position` is its place in the backlog, `expires_at` (seconds) its expiration there, `header` the content header
-    that goes out with it. `consumer` is the one that holds it, None for basic.get, and `tag` the delivery tag by which
+    that goes out with it. `acquired` counts how often it came back to a quorum queue, `delivery_count` how often that
+    counted as a delivery. `consumer` is the one that holds it, None for basic.get, and `tag` the delivery tag by which
     it is held.
     """
 
     __slots__ = (
+        "acquired",
         "consumer",
         "delivery_count",
         "expires_at",
@@ -93,6 +95,7 @@ class QueueEntry:
         self.consumer: Consumer | None = None
         self.tag = 0
         self.is_redelivered = False
+        self.acquired = 0
         self.delivery_count = 0
         self.paged_body: PagedBody | None = None
         """Place of the message's body, if that is not in memory."""
@@ -109,6 +112,7 @@ def taken(queue: ConsumedQueue, message: Message, position: cython.longlong, exp
     entry.consumer = None
     entry.tag = 0
     entry.is_redelivered = False
+    entry.acquired = 0
     entry.delivery_count = 0
     entry.paged_body = None
     return entry

@@ -11,7 +11,8 @@ import msgspec
 
 from amqproxy.amqp091.properties import ContentHeader, Properties
 from amqproxy.amqp091.wire import Array, Field, Item, Table
-from amqproxy.broker.message import Message
+from amqproxy.broker.message import DeadLetteredMessage, Message
+from amqproxy.rabbitmq.profile import OLDEST, Profile
 
 if TYPE_CHECKING:
     from amqproxy.broker.queues.queue import Queue
@@ -21,6 +22,11 @@ _by_name = attrgetter("name")
 MAX_COUNT = 2**63 - 1
 """Maximum of a count in x-death."""
 
+
+DEATHS = frozenset(
+    ["x-death", *(f"x-{which}-death-{what}" for which in ("first", "last") for what in ("exchange", "queue", "reason"))]
+)
+"""Headers about deaths, which RabbitMQ 4 reads only from its own dead letters, and writes over those of clients."""
 
 MAX_LETTERS = 1024
 """Number of cached dead-letter headers above which the cache is cleared."""
@@ -45,7 +51,9 @@ class DeadLetterHeader(NamedTuple):
 _letters: dict[tuple[object, ...], DeadLetterHeader] = {}
 
 
-def dead_lettered(queue: Queue, message: Message, reason: str, now: float) -> tuple[Message, frozenset[str]]:
+def dead_lettered(
+    queue: Queue, message: Message, reason: str, now: float, profile: Profile = OLDEST
+) -> tuple[Message, frozenset[str]]:
     """Return `message` as `queue` dead-letters it for `reason`, and the queues that it may not enter.
 
     These are the queues where it was before, unless a consumer has rejected it since. `now` is in seconds since 1970.
@@ -57,10 +65,21 @@ def dead_lettered(queue: Queue, message: Message, reason: str, now: float) -> tu
     if settings.dead_letter_routing_key is not None:
         routing_key, more_keys = settings.dead_letter_routing_key, ()
     start, rest = message.header[:PROPERTIES_AT], message.header[PROPERTIES_AT:]
-    key = (rest, queue.name, reason, int(now), message.exchange, message.routing_key, settings.dead_letter_routing_key)
+    is_letter = isinstance(message, DeadLetteredMessage)
+    key = (
+        rest,
+        queue.name,
+        reason,
+        int(now),
+        message.exchange,
+        message.routing_key,
+        settings.dead_letter_routing_key,
+        is_letter,
+        profile.version,
+    )
     letter = _letters.get(key)
     if letter is None:
-        letter = _written(queue, message, reason, now)
+        letter = _written(queue, message, reason, now, profile)
         if len(_letters) >= MAX_LETTERS:
             _letters.clear()
         _letters[key] = letter
@@ -68,14 +87,21 @@ def dead_lettered(queue: Queue, message: Message, reason: str, now: float) -> tu
     if not header.startswith(start):
         header = start + letter.ending
         _letters[key] = letter._replace(header=header)
-    return Message(exchange, routing_key, header, message.body, letter.properties, more_keys), letter.passed
+    made = DeadLetteredMessage(exchange, routing_key, header, message.body, letter.properties, more_keys)
+    was_delivered = reason in ("rejected", "delivery_limit")
+    if isinstance(message, DeadLetteredMessage):
+        was_delivered = was_delivered or message.was_delivered
+    made.was_delivered = profile.letters_redelivered and was_delivered
+    return made, letter.passed
 
 
-def _written(queue: Queue, message: Message, reason: str, now: float) -> DeadLetterHeader:
+def _written(queue: Queue, message: Message, reason: str, now: float, profile: Profile) -> DeadLetterHeader:
     properties = message.properties
     fields = list(properties.headers.fields) if properties.headers else []
-    fields = _with_death(fields, queue, message, reason, now)
-    if queue.settings.dead_letter_routing_key is not None:
+    if not profile.reads_deaths and not isinstance(message, DeadLetteredMessage):
+        fields = [field for field in fields if field.name not in DEATHS]
+    fields = _with_death(fields, queue, message, reason, now, profile)
+    if profile.drops_cc and queue.settings.dead_letter_routing_key is not None:
         fields = [field for field in fields if field.name != "CC"]
     properties = msgspec.structs.replace(properties, headers=Table(fields), expiration=None)
     header = ContentHeader(len(message.body), properties).encode()
@@ -100,7 +126,9 @@ def _items(fields: Iterable[Field]) -> Sequence[Item]:
     return value.items if isinstance(value, Array) else ()
 
 
-def _with_death(fields: list[Field], queue: Queue, message: Message, reason: str, now: float) -> list[Field]:
+def _with_death(
+    fields: list[Field], queue: Queue, message: Message, reason: str, now: float, profile: Profile
+) -> list[Field]:
     """Return the headers with this death counted in front, merged with an earlier one of the same queue and reason."""
     is_first = not any(field.name == "x-death" for field in fields)
     older: Table | None = None
@@ -112,10 +140,16 @@ def _with_death(fields: list[Field], queue: Queue, message: Message, reason: str
             others.append(item)
     if older is not None:
         known = [field for field in older.fields if field.name != "count"]
-        death = [*known, Field("count", "l", _next_count(older.get("count", 0)))]
+        counted = Field("count", "l", _next_count(older.get("count", 0)))
+        if profile.reads_deaths:
+            death = [*known, counted]
+        else:  # RabbitMQ 4 counts in place
+            death = [counted if field.name == "count" else field for field in older.fields]
     else:
         death = [Field("count", "l", 1), *_death(fields, queue, message, reason, now)]
-    if any(field.name == "x-death" and isinstance(field.value, Array) for field in fields):
+        if profile.last_death:  # RabbitMQ 4 puts it in front
+            death.sort(key=lambda each: each.name != "original-expiration")
+    if profile.reads_deaths and any(field.name == "x-death" and isinstance(field.value, Array) for field in fields):
         death.sort(key=_by_name)
     deaths = Array([Item("F", Table(death)), *others])
     new = {"x-death": Field("x-death", "A", deaths)}
@@ -123,6 +157,10 @@ def _with_death(fields: list[Field], queue: Queue, message: Message, reason: str
         new["x-first-death-exchange"] = Field("x-first-death-exchange", "S", message.exchange)
         new["x-first-death-queue"] = Field("x-first-death-queue", "S", queue.name)
         new["x-first-death-reason"] = Field("x-first-death-reason", "S", reason)
+    if profile.last_death:
+        new["x-last-death-exchange"] = Field("x-last-death-exchange", "S", message.exchange)
+        new["x-last-death-queue"] = Field("x-last-death-queue", "S", queue.name)
+        new["x-last-death-reason"] = Field("x-last-death-reason", "S", reason)
     return sorted([*new.values(), *(field for field in fields if field.name not in new)], key=_by_name)
 
 

@@ -25,6 +25,7 @@ from amqproxy.broker.queues.queue_storage import QueueStorage
 from amqproxy.broker.queues.round_robin import RoundRobin, SingleActiveConsumer
 from amqproxy.broker.storage.batch import DurabilityTicket
 from amqproxy.broker.work import WorkQueue
+from amqproxy.rabbitmq.profile import Profile
 
 if TYPE_CHECKING:
     from amqproxy.broker.queues.at_least_once import DeadLetter
@@ -92,6 +93,7 @@ class QueueObserver(Protocol):
 
     name: str
     work: WorkQueue
+    profile: Profile
 
     def dead_letter(
         self, queue: Queue, message: Message, reason: str, now: float, letter: DeadLetter | None = None
@@ -224,6 +226,11 @@ class Queue:
         self._used_at = now
         self._follow(QueueSettings.of(effective_arguments(arguments, effect.definition)))
         self._look_ahead()
+
+    @property
+    def _profile(self) -> Profile:
+        """The RabbitMQ version whose behaviour the queue has."""
+        return self._owner.profile
 
     def _new_backlog(self, priority: int) -> Backlog:
         if self._storage is None:
@@ -693,7 +700,7 @@ class Queue:
         if consumer is self._exclusive:
             self._exclusive = None
         self._round_robin.remove(consumer)
-        if not self._count or not self._successor_waits:
+        if not self._count or not (self._successor_waits and self._profile.successor_waits):
             self._round_robin.wait_no_more()
         self._used_at = now
         if not self.consumers and self.auto_delete:

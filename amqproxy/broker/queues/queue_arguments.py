@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Mapping
+from functools import cache
 from typing import Any, NamedTuple
 
 from amqproxy.amqp091.errors import PreconditionFailed
 from amqproxy.amqp091.wire import Field, Table
 from amqproxy.broker.arguments import TYPE_NAMES, check_equivalent, field
+from amqproxy.rabbitmq.profile import OLDEST, Profile
 
 MAX_MILLISECONDS = 315_360_000_000
 """Maximum of arguments in milliseconds: ten years."""
@@ -60,6 +62,25 @@ QUEUE_ARGUMENTS = {
     ),
 }
 """Arguments that each type of queue takes. Re-declarations are compared by these, in this order."""
+
+IGNORED = frozenset({"x-queue-mode"})
+"""Arguments that later versions of RabbitMQ do not check."""
+
+
+@cache
+def _queue_arguments(leader_locator: bool, consumer_timeout: bool) -> dict[str, tuple[str, ...]]:
+    found = dict(QUEUE_ARGUMENTS)
+    if leader_locator:
+        found["classic"] += ("x-queue-leader-locator",)
+    if consumer_timeout:
+        found["quorum"] += ("x-consumer-timeout",)
+    return found
+
+
+def queue_arguments(profile: Profile) -> Mapping[str, tuple[str, ...]]:
+    """Return the arguments that each type of queue takes in a version of RabbitMQ."""
+    return _queue_arguments(profile.classic_leader_locator, profile.quorum_consumer_timeout)
+
 
 CONSUMER_ARGUMENTS = {
     "classic": ("x-cancel-on-ha-failover", "x-priority", "x-credit"),
@@ -135,18 +156,27 @@ def queue_type(arguments: Table) -> str:
 
 
 def check_declare(
-    what: str, arguments: Table, *, durable: bool, exclusive: bool, auto_delete: bool, is_named: bool = True
+    what: str,
+    arguments: Table,
+    *,
+    durable: bool,
+    exclusive: bool,
+    auto_delete: bool,
+    is_named: bool = True,
+    profile: Profile = OLDEST,
 ) -> None:
     """Raise 406 for a queue that cannot be declared; `what` is its name and vhost, as in `queue 'q' in vhost 'v'`."""
+    ignored = IGNORED if profile.ignores_queue_mode else frozenset()
     target = field(arguments, "x-dead-letter-exchange")
     if target is not None and target.type != "S":
         raise PreconditionFailed(f"invalid type '{TYPE_NAMES[target.type]}' for arg '{target.name}' in {what}")
-    _check(what, ("x-queue-type",), arguments)
+    _check(what, ("x-queue-type",), arguments, profile)
     type_ = queue_type(arguments)
     if not is_named and type_ != "classic":
         raise PreconditionFailed(f"Cannot declare a server-named queue for type rabbit_{type_}_queue")
-    _check(what, QUEUE_ARGUMENTS[type_], arguments)
-    _check_known(what, type_, QUEUE_ARGUMENTS, arguments)
+    known = queue_arguments(profile)
+    _check(what, tuple(name for name in known[type_] if name not in ignored), arguments, profile)
+    _check_known(what, type_, known, arguments)
     if type_ == "classic":
         return
     for is_wrong, name in ((auto_delete, "auto-delete"), (exclusive, "exclusive-owner"), (not durable, "non-durable")):
@@ -156,23 +186,31 @@ def check_declare(
         raise PreconditionFailed("Exceeded max value for x-stream-max-segment-size-bytes")
 
 
-def check_same(name: str, vhost: str, type_: str, received: Table, current: Table) -> None:
+def check_same(name: str, vhost: str, type_: str, received: Table, current: Table, profile: Profile = OLDEST) -> None:
     """Raise 406 if a queue of that type is declared again with other arguments."""
-    names = QUEUE_ARGUMENTS[type_]
+    names = queue_arguments(profile)[type_]
+    if profile.shows_queue_type and "x-queue-type" not in received:
+        received = Table([*received.fields, Field("x-queue-type", "S", "classic")])
     if queue_type(received) == queue_type(current):
         # An explicit type of classic is equivalent to none.
         names = tuple(each for each in names if each != "x-queue-type")
     check_equivalent(f"queue '{name}'", vhost, names, received, current)
 
 
-def check_consume(what: str, type_: str, arguments: Table) -> None:
+def check_consume(what: str, type_: str, arguments: Table, profile: Profile = OLDEST) -> None:
     """Raise 406 for arguments that no consumer of this type of queue can have."""
-    _check(what, CONSUMER_ARGUMENTS[type_], arguments)
+    checked = CONSUMER_ARGUMENTS[type_]
+    if profile.ignores_ha_failover:
+        checked = tuple(name for name in checked if name != "x-cancel-on-ha-failover")
+    _check(what, checked, arguments, profile)
     _check_known(what, type_, CONSUMER_ARGUMENTS, arguments)
 
 
-def _check(what: str, names: tuple[str, ...], arguments: Table) -> None:
+def _check(what: str, names: tuple[str, ...], arguments: Table, profile: Profile) -> None:
+    version = field(arguments, "x-queue-version") if "x-queue-version" in names else None
     for name, check in _CHECKS.items():
+        if name == "x-queue-version" and version is not None and version.value == 1 and 1 not in profile.queue_versions:
+            raise PreconditionFailed(f"invalid arg '{name}' for {what}: \"unsupported queue version '1'\"")
         found = field(arguments, name) if name in names else None
         if found is not None and (fault := check(found, arguments)):
             raise PreconditionFailed(f"invalid arg '{name}' for {what}: {fault}")

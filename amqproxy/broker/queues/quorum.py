@@ -17,6 +17,7 @@ from amqproxy.broker.queues.consumer import ConsumedQueue, Consumer, QueueEntry
 from amqproxy.broker.queues.durable_backlog import DurableBacklog
 from amqproxy.broker.queues.paged_bodies import page_in, page_out_bodies, whole
 from amqproxy.broker.queues.paged_messages import MESSAGE_COST, UNREADABLE, Fetch, PageStore
+from amqproxy.broker.queues.policies import effective_arguments
 from amqproxy.broker.queues.queue import LETTING_GO, LockedEntries, Queue
 from amqproxy.broker.queues.round_robin import SingleActiveConsumer
 from amqproxy.broker.storage.message_log import MessageLog
@@ -219,6 +220,10 @@ class QuorumQueue(Queue):
     def _follow(self, settings: QueueSettings) -> None:
         if settings.overflow == "reject-publish-dlx":
             settings = settings._replace(overflow="drop-head")
+        if settings.delivery_limit is None and "x-delivery-limit" not in effective_arguments(
+            self.arguments, self.policy
+        ):
+            settings = settings._replace(delivery_limit=self._profile.delivery_limit)
         super()._follow(settings)
         is_asked = settings.dead_letter_strategy == "at-least-once" and settings.dead_letter_exchange is not None
         # As with RabbitMQ, at-least-once needs reject-publish, and is at-most-once without.
@@ -307,7 +312,7 @@ class QuorumQueue(Queue):
                 "with single active consumer"
             )
         entry = super().get(now)
-        if entry is not None:
+        if entry is not None and (self._profile.counts_first_delivery or entry.acquired or entry.delivery_count):
             self._count_delivery(entry)
         return entry
 
@@ -345,17 +350,20 @@ class QuorumQueue(Queue):
         return is_room and not self._is_full
 
     def _requeued(self, entries: Iterable[QueueEntry], now: float) -> None:
-        """Put messages behind all others or, with a delivery limit, in front of them."""
-        self._return(entries, now, is_behind=self.settings.delivery_limit is None)
+        """Put messages behind all others or, with a delivery limit or from RabbitMQ 4.3 on, in front of them."""
+        profile = self._profile
+        is_behind = self.settings.delivery_limit is None and not profile.requeues_to_front
+        self._return(entries, now, is_behind=is_behind, is_counted=not profile.counts_acquisitions)
 
     def _given_back(self, entries: Iterable[QueueEntry], now: float) -> None:
         self._return(entries, now, is_behind=False)
 
-    def _return(self, entries: Iterable[QueueEntry], now: float, *, is_behind: bool) -> None:
+    def _return(self, entries: Iterable[QueueEntry], now: float, *, is_behind: bool, is_counted: bool = True) -> None:
         for entry in entries:
             self._release(entry)
             if not self.is_deleted:
-                entry.delivery_count += 1
+                entry.delivery_count += is_counted
+                entry.acquired += 1
                 self._come_back(entry, now, is_behind=is_behind)
             elif self.is_orphaning:
                 self._orphan(entry, now)
@@ -392,12 +400,18 @@ class QuorumQueue(Queue):
         super().subscribe(consumer, now)
 
     def _hand_out(self, entry: QueueEntry, consumer: Consumer, now: float) -> None:
-        if entry.delivery_count:
+        if entry.delivery_count or entry.acquired:
             self._count_delivery(entry)
         super()._hand_out(entry, consumer, now)
 
     def _count_delivery(self, entry: QueueEntry) -> None:
-        entry.header = header_with(entry.message, Field("x-delivery-count", "l", entry.delivery_count))
+        profile = self._profile
+        counts = []
+        if profile.counts_acquisitions and entry.acquired:
+            counts.append(Field("x-acquired-count", "l", entry.acquired))
+        if entry.delivery_count or profile.counts_first_delivery:
+            counts.append(Field("x-delivery-count", "l", entry.delivery_count))
+        entry.header = header_with(entry.message, *counts)
 
     def _refuses(self, message: Message, now: float) -> bool:
         """Return whether the queue is full: once it is over a limit, by one message, and until it is well below."""

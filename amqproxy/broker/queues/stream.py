@@ -184,6 +184,9 @@ class StreamQueue(Queue):
             self._wake(consumer, now)
 
     def reject(self, entries: Iterable[QueueEntry], now: float) -> None:
+        if self._profile.stream_takes_rejects:
+            self.ack(list(entries), now)
+            return
         self.give_back(entries, now)
         raise self._refusal()
 
@@ -204,7 +207,7 @@ class StreamQueue(Queue):
             quantum.left -= 1
             if entries and quantum.left <= 0 and quantum.is_over():
                 now = yield
-        if outcome is ACK:
+        if outcome is ACK or (outcome is not GIVE_BACK and self._profile.stream_takes_rejects):
             for consumer in consumers:
                 if consumer is not None:
                     self._wake(consumer, now)
@@ -231,9 +234,13 @@ class StreamQueue(Queue):
 
     def check_consumer(self, *, exclusive: bool, no_ack: bool, prefetch: int, is_limited: bool) -> None:
         if not prefetch:
-            raise PreconditionFailed(f"consumer prefetch count is not set for '{self}'")
+            raise PreconditionFailed(
+                f"consumer prefetch count is not set for {self._profile.prefetch_text.format(queue=self)}"
+            )
         if no_ack:
-            raise NotImplementedByServer(f"automatic acknowledgement not supported by stream queues {self}")
+            raise NotImplementedByServer(
+                f"automatic acknowledgement not supported by {self._profile.stream_text.format(queue=self)}"
+            )
         if is_limited:
             raise NotImplementedByServer(f"{self} does not support global qos")
 

@@ -19,6 +19,7 @@ from amqproxy.broker.server.persistence import persisted
 from amqproxy.broker.server.server import BrokerServer
 from amqproxy.configuration import config
 from amqproxy.process.log import logger
+from amqproxy.rabbitmq.profile import PROFILES
 from amqproxy.sockets.certificate import NAMINGS
 
 
@@ -48,6 +49,7 @@ async def configured(settings: config.BrokerConfig, version: str = "") -> AsyncI
         log_exchange=settings.log_exchange,
         mechanisms=settings.auth_mechanisms,
         plugins=settings.plugins,
+        profile=PROFILES[settings.profile].switching(settings.deprecated_features),
     )
     data = None if settings.data is None else Path(settings.data)
     async with AsyncExitStack() as stack:

@@ -1,0 +1,24 @@
+"""x-modulus-hash: each message goes to one of the bound queues, chosen by the hash of its routing key. From 4.3 on."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import TYPE_CHECKING
+from zlib import crc32
+
+from amqproxy.broker.exchanges.fanout import FanoutExchange
+
+if TYPE_CHECKING:
+    from amqproxy.broker.exchanges.exchange import Exchange
+    from amqproxy.broker.message import Message
+    from amqproxy.broker.queues.queue import Queue
+
+
+class ModulusHashExchange(FanoutExchange):
+    """Modulus-hash exchange; a message's destination depends on the number of destinations, and on their names."""
+
+    type = "x-modulus-hash"
+
+    def route(self, routing_key: str, message: Message) -> Iterable[Queue | Exchange]:
+        places = sorted(self._destinations, key=lambda place: place.name)
+        return [places[crc32(routing_key.encode(errors="surrogateescape")) % len(places)]] if places else []
