@@ -116,7 +116,7 @@ test('a service map has clients at both ends, with rate, errors and p99 of each 
     ['route', '(default)', 'q'],
     ['consumer', 'worker', 'guest'],
   ])
-  expect(graph.edges.map((each) => each.label)).toEqual(['2/s  p99 ≤ 10.0 ms', '2/s  ✕ 3  p99 ≤ 10.0 ms', '2/s  p99 ≤ 10.0 ms', '2/s  end to end ≤ 20.0 ms'])
+  expect(graph.edges.map((each) => each.label)).toEqual(['2/s  p99 ≤ 10.0 ms', '2/s  ✕ 3  p99 ≤ 10.0 ms', '2/s  p99 ≤ 10.0 ms', '2/s  arrives ≤ 20.0 ms'])
   expect(graph.edges.map((each) => each.isBad)).toEqual([false, true, false, false])
   expect(serviceMap(flows, 'other').nodes).toEqual([])
 })

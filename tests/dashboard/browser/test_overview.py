@@ -110,7 +110,7 @@ def test_ends_of_a_flow_have_its_latency(two_hours: OwnDashboard, page: WatchedP
             term = window.locator("dl > div").filter(has_text=f"Publish → delivery, {figure}")
             expect(term.first).to_contain_text("≤ 224 ms")
     page.goto(two_hours.url + "topology?as=services")
-    expect(window.get_by_role("group", name="Topology:")).to_contain_text("end to end ≤ 224 ms")
+    expect(window.get_by_role("group", name="Topology:")).to_contain_text("arrives ≤ 224 ms")
 
 
 def test_a_click_at_a_chart_opens_what_passed_then(two_hours: OwnDashboard, page: WatchedPage) -> None:

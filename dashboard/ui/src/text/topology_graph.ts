@@ -104,7 +104,7 @@ export function flowText(flows: readonly Flow[]): string {
   const p99 = Math.max(...flows.map((each) => each.p99 ?? 0))
   // Deliveries show the time since the publish, which says more than that until the acknowledgement.
   const transit = Math.max(...flows.map((each) => (each.queue === null ? 0 : (each.transit_p99 ?? 0))))
-  const late = transit ? `end to end ≤ ${seconds(transit)}` : p99 ? `p99 ≤ ${seconds(p99)}` : ''
+  const late = transit ? `arrives ≤ ${seconds(transit)}` : p99 ? `p99 ≤ ${seconds(p99)}` : ''
   return [`${short(rate)}/s`, errors ? `✕ ${short(errors)}` : '', late].filter(Boolean).join('  ')
 }
 
