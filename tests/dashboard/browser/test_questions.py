@@ -15,8 +15,8 @@ import pika.exceptions
 import pytest
 
 from amqproxy.testing.local_broker import LocalBroker
+from tests.dashboard.browser.clicks import Clicks
 from tests.dashboard.browser.stage import OwnDashboard, Stage
-from tests.dashboard.browser.test_tasks import Clicks
 from tests.dashboard.browser.traffic import connected
 from tests.dashboard.browser.watched_page import WatchedPage
 from tests.dashboard.conftest import CAPTURES

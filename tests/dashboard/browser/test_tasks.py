@@ -13,23 +13,13 @@ import pika
 import pika.exceptions
 import pytest
 
+from tests.dashboard.browser.clicks import Clicks
 from tests.dashboard.browser.stage import Stage
 from tests.dashboard.browser.traffic import connected
 from tests.dashboard.browser.watched_page import WatchedPage
 from tests.real.poll import until
 
 pytestmark = [pytest.mark.real, pytest.mark.once]  # the page is not compiled
-
-
-class Clicks:
-    """Clicks of a task, of which there may be three."""
-
-    def __init__(self) -> None:
-        self.count = 0
-
-    def on(self, place: Any, **options: Any) -> None:
-        place.click(**options)
-        self.count += 1
 
 
 @pytest.fixture(scope="module")
