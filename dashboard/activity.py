@@ -12,6 +12,7 @@ from amqproxy.amqp010.frame import Frame as Amqp010Frame
 from amqproxy.amqp010.methods import BY_INDEX as AMQP010_BY_INDEX
 from amqproxy.amqp091.frame import METHOD, Frame
 from amqproxy.amqp091.methods import BY_INDEX
+from amqproxy.peer import Peer
 from amqproxy.taps.message_recorder import NORMAL_CODES
 from amqproxy.taps.metrics import LATENCY_BUCKETS
 from amqproxy.taps.trace.events import (
@@ -38,6 +39,19 @@ _SETTLED = {
     Settlement.ACKED: "acked",
     Settlement.REJECTED: "rejected",
 }
+
+
+_COUNTED: dict[type[TraceEvent], str] = {
+    MessagePublished: "published",
+    MessageDelivered: "delivered",
+    MessageReturned: "returned",
+    ConnectionOpened: "opened",
+    ConnectionClosed: "closed",
+}
+"""Names of the counts of events that are counted one by one."""
+
+_CLOSES = frozenset((ChannelClosed, ConnectionClosed))
+_BYTES_OF: dict[str, str] = {sender: f"bytes.{sender}" for sender in Peer}
 
 
 class Interval(msgspec.Struct):
@@ -73,20 +87,25 @@ class Activity:
 
     def count_frames(self, ts_ns: int, sender: str, frames: Sequence[Frame], size: int) -> None:
         """Count frames of one peer, of `size` bytes in all."""
-        interval = self._at(ts_ns)
-        interval.counts[f"bytes.{sender}"] += size
-        interval.counts["frames"] += len(frames)
-        indexes = Counter([frame.index for frame in frames if frame.kind == METHOD])
-        for index, count in indexes.items():
-            interval.methods[BY_INDEX[index].name] += count
+        methods = self._count(ts_ns, sender, len(frames), size)
+        for frame in frames:
+            if frame.kind == METHOD:
+                methods[BY_INDEX[frame.index].name] += 1
 
     def count_amqp010_frames(self, ts_ns: int, sender: str, frames: Sequence[Amqp010Frame], size: int) -> None:
         """Count 0-10 frames of one peer, of `size` bytes in all."""
+        methods = self._count(ts_ns, sender, len(frames), size)
+        for frame in frames:
+            if frame.index >= 0:
+                methods[AMQP010_BY_INDEX[frame.index].name] += 1
+
+    def _count(self, ts_ns: int, sender: str, frames: int, size: int) -> Counter[str]:
+        """Count the frames of one peer, and return the counter of methods at that time."""
         interval = self._at(ts_ns)
-        interval.counts[f"bytes.{sender}"] += size
-        interval.counts["frames"] += len(frames)
-        for index in [frame.index for frame in frames if frame.index >= 0]:
-            interval.methods[AMQP010_BY_INDEX[index].name] += 1
+        counts = interval.counts
+        counts[_BYTES_OF[sender]] += size
+        counts["frames"] += frames
+        return interval.methods
 
     def count_error(self, ts_ns: int) -> None:
         """Count one sequence of bytes that could not be decoded."""
@@ -95,33 +114,21 @@ class Activity:
     def count_events(self, events: Iterable[TraceEvent]) -> None:
         """Count trace events in the intervals in which they occurred."""
         for event in events:
-            match event:
-                case MessagePublished():
-                    self._at(event.ts_ns).counts["published"] += 1
-                case MessageDelivered():
-                    self._at(event.ts_ns).counts["delivered"] += 1
-                case MessageReturned():
-                    self._at(event.ts_ns).counts["returned"] += 1
-                case PublishesSettled():
-                    self._settle(event, self._at(event.ts_ns).confirm)
-                case DeliveriesSettled():
-                    self._settle(event, self._at(event.ts_ns).ack)
-                case ConnectionOpened():
-                    self._at(event.ts_ns).counts["opened"] += 1
-                case ChannelClosed() | ConnectionClosed():
-                    counts = self._at(event.ts_ns).counts
-                    if event.code not in NORMAL_CODES:
-                        counts["errors"] += 1
-                    if isinstance(event, ConnectionClosed):
-                        counts["closed"] += 1
-                case _:
-                    pass
+            kind = type(event)
+            if (name := _COUNTED.get(kind)) is not None:
+                self._at(event.ts_ns).counts[name] += 1
+            elif kind is PublishesSettled or kind is DeliveriesSettled:
+                self._settle(event)  # type: ignore[arg-type]
+            if kind in _CLOSES and event.code not in NORMAL_CODES:  # type: ignore[union-attr]
+                self._at(event.ts_ns).counts["errors"] += 1
 
-    def _settle(self, event: PublishesSettled | DeliveriesSettled, buckets: list[int]) -> None:
+    def _settle(self, event: PublishesSettled | DeliveriesSettled) -> None:
         name = _SETTLED.get(event.outcome)
         if name is None:
             return
-        counts = self._at(event.ts_ns).counts
+        interval = self._at(event.ts_ns)
+        counts = interval.counts
+        buckets = interval.confirm if isinstance(event, PublishesSettled) else interval.ack
         for span in event.spans:
             counts[name] += span.count
             buckets[bucket_of((event.ts_ns - span.ts_ns) / 1e9)] += span.count

@@ -19,8 +19,7 @@ from amqproxy.capture.decoded import Decoded, DecodedFrames, StreamEnded
 from amqproxy.rules.amqp010.client_info import updated_amqp010_client
 from amqproxy.rules.client_info import learned_client
 from amqproxy.rules.context import Client
-from amqproxy.taps.dialects import method_arguments
-from amqproxy.taps.frame_chunk import FrameChunk
+from amqproxy.taps.dialects import chunk_of, method_arguments
 from amqproxy.taps.message_recorder import handshake
 from amqproxy.taps.record import json_value
 from amqproxy.taps.trace.events import (
@@ -43,6 +42,11 @@ _HANDSHAKE = (
     *("user", "mechanism", "virtual_host", "client_properties", "server_properties"),
     *("channel_max", "frame_max", "heartbeat"),
 )
+
+_NOTED = frozenset(
+    (ConnectionOpened, ConnectionClosed, ChannelOpened, ChannelClosed, BlockingStarted, BlockingEnded, HistoryLost)
+)
+"""Types of the events that change a connection; there are few of them among those of messages."""
 
 MAX_CONNECTIONS = 20_000
 """Maximum number of connections that are kept; beyond it the oldest closed ones are forgotten."""
@@ -112,8 +116,8 @@ class Connections:
                 self._parties[stream] = found
         return found
 
-    def take(self, decoded: Decoded, seq: int, count: int) -> None:
-        """Record decoded traffic whose rows begin at `seq`."""
+    def take(self, decoded: Decoded, seq: int, count: int, size: int = 0) -> None:
+        """Record decoded traffic whose `count` rows begin at `seq`; its frames have `size` bytes."""
         seen = self.seen.get(decoded.stream)
         if seen is None or (seen.ended is not None and not isinstance(decoded, StreamEnded)):
             seen = self._new(decoded, seq)
@@ -127,7 +131,7 @@ class Connections:
         if isinstance(decoded, DecodedFrames):
             seen.protocol = decoded.protocol
             seen.frames += count
-            seen.bytes[decoded.sender] += size_of(decoded.frames)
+            seen.bytes[decoded.sender] += size
 
     def learn(self, decoded: Amqp091DecodedFrames, frames: Iterable[Frame], seq: int) -> None:
         """Learn the client's properties from the methods on channel 0."""
@@ -180,6 +184,8 @@ class Connections:
         if seen is None:
             return
         for event in events:
+            if type(event) not in _NOTED:
+                continue
             match event:
                 case ConnectionOpened():
                     self._shake(seen, _handshake(event))
@@ -234,9 +240,7 @@ class Connections:
 
 def size_of(frames: Sequence[Frame] | Sequence[Amqp010Frame]) -> int:
     """Return the size of frames in bytes."""
-    if isinstance(frames, FrameChunk):
-        return frames.size
-    return sum([each.length() for each in frames])
+    return chunk_of(frames).size
 
 
 def _handshake(event: ConnectionOpened) -> dict[str, Any]:

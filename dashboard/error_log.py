@@ -19,6 +19,8 @@ MAX_ERRORS = 1_000
 
 MAX_TEXT = 500
 
+_CLOSES = frozenset((ChannelClosed, ConnectionClosed))
+
 REFUSALS = frozenset({"nacked", "rejected"})
 
 
@@ -56,7 +58,10 @@ class ErrorLog:
     def take(self, stream: int, party: Party, events: Iterable[TraceEvent], frame: int) -> None:
         """Keep the closes among the events of one connection."""
         for event in events:
-            if not isinstance(event, ChannelClosed | ConnectionClosed) or event.code in NORMAL_CODES or not event.code:
+            if type(event) not in _CLOSES:
+                continue
+            assert isinstance(event, ChannelClosed | ConnectionClosed)
+            if event.code in NORMAL_CODES or not event.code:
                 continue
             cause = event.cause
             plain = equivalent(cause) or cause

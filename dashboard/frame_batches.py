@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 
 import msgspec
 
@@ -17,15 +17,16 @@ MAX_FRAMES = 256
 """Maximum number of frames in a batch."""
 
 
-def batches(decoded: Decoded) -> Iterator[Decoded]:
+def batches(decoded: Decoded) -> Iterable[Decoded]:
     """Split decoded traffic into batches of at most `MAX_FRAMES` frames."""
-    if isinstance(decoded, Amqp010DecodedFrames):
-        yield from _amqp010_batches(decoded)
-    elif not isinstance(decoded, Amqp091DecodedFrames) or len(decoded.frames) <= MAX_FRAMES:
-        yield decoded
-    else:
-        for part, note in chunk_of(decoded.frames).noted_parts(MAX_FRAMES, decoded.note):
-            yield msgspec.structs.replace(decoded, frames=part, note=note)
+    if isinstance(decoded, Amqp091DecodedFrames):
+        return (decoded,) if len(decoded.frames) <= MAX_FRAMES else _amqp091_batches(decoded)
+    return _amqp010_batches(decoded) if isinstance(decoded, Amqp010DecodedFrames) else (decoded,)
+
+
+def _amqp091_batches(decoded: Amqp091DecodedFrames) -> Iterator[Decoded]:
+    for part, note in chunk_of(decoded.frames).noted_parts(MAX_FRAMES, decoded.note):
+        yield msgspec.structs.replace(decoded, frames=part, note=note)
 
 
 def _amqp010_batches(decoded: Amqp010DecodedFrames) -> Iterator[Decoded]:

@@ -49,12 +49,11 @@ class FrameNumbers:
         direction = self._directions.get((stream, sender))
         if direction is None:
             direction = self._directions[stream, sender] = _Direction()
-        beats = [_is_heartbeat(frame) for frame in frames]
-        if True not in beats:
-            self._add(direction, seq, len(beats))
+        if 0 not in [frame.channel for frame in frames]:  # only frames of channel 0 can be heartbeats
+            self._add(direction, seq, len(frames))
         else:
-            for row, is_heartbeat in enumerate(beats, seq):
-                if not is_heartbeat:
+            for row, frame in enumerate(frames, seq):
+                if not _is_heartbeat(frame):
                     self._add(direction, row, 1)
         direction.reads.append((ts_ns, direction.count))
 
@@ -100,6 +99,4 @@ class FrameNumbers:
 
 
 def _is_heartbeat(frame: Frame | Amqp010Frame) -> bool:
-    if isinstance(frame, Frame):
-        return frame.kind == HEARTBEAT
-    return frame.index == ConnectionHeartbeat.index
+    return frame.kind == HEARTBEAT if isinstance(frame, Frame) else frame.index == ConnectionHeartbeat.index

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections import Counter, OrderedDict, deque
 from collections.abc import Iterable, Iterator, Sequence
-from typing import TypeAlias
+from typing import Any, TypeAlias
 
 import msgspec
 
@@ -109,27 +109,32 @@ class Observation:
         self._frame = 0
         self._minute = 0
 
-    def take(self, entry: RingEntry) -> None:
-        """Observe the traffic of one ring entry."""
-        decoded = entry.fresh()
+    def take(self, entry: RingEntry, passed: Decoded | None = None) -> None:
+        """Observe the traffic of one ring entry, which is a copy of what `passed`, if that is given."""
+        decoded = entry.fresh() if passed is None else passed
         self._frame = max(0, entry.seq + entry.count - 1)
         if isinstance(decoded, MissingFrames):
             self.messages.append_gap(decoded, self._frame)
             return  # each connection has its own skipped bytes
         self.flows.seconds.take(decoded.ts_ns)
         self._begin_minute(decoded.ts_ns)
-        self.connections.take(decoded, entry.seq, entry.count)
-        if isinstance(decoded, Amqp091DecodedFrames):
-            frames = decoded.frames
-            self.activity.count_frames(decoded.ts_ns, decoded.sender, frames, size_of(frames))
-            self.connections.learn(decoded, frames, entry.seq)
-        elif isinstance(decoded, Amqp010DecodedFrames):
-            self.activity.count_amqp010_frames(decoded.ts_ns, decoded.sender, decoded.frames, size_of(decoded.frames))
-            self.connections.learn_amqp010(decoded, entry.seq)
-        elif isinstance(decoded, SkippedBytes):
-            self.activity.count_error(decoded.ts_ns)
+        frames: Sequence[Any] = ()
+        if isinstance(decoded, DecodedFrames):
+            size = size_of(decoded.frames)
+            frames = list(decoded.frames)
+            self.connections.take(decoded, entry.seq, entry.count, size)
+            if isinstance(decoded, Amqp091DecodedFrames):
+                self.activity.count_frames(decoded.ts_ns, decoded.sender, frames, size)
+                self.connections.learn(decoded, frames, entry.seq)
+            elif isinstance(decoded, Amqp010DecodedFrames):
+                self.activity.count_amqp010_frames(decoded.ts_ns, decoded.sender, frames, size)
+                self.connections.learn_amqp010(decoded, entry.seq)
+        else:
+            self.connections.take(decoded, entry.seq, entry.count)
+            if isinstance(decoded, SkippedBytes):
+                self.activity.count_error(decoded.ts_ns)
         if decoded.leg != "upstream":
-            self._trace(decoded, entry.seq)
+            self._trace(decoded, frames, entry.seq)
         if self._found:
             self._keep_found(decoded.ts_ns)
 
@@ -196,7 +201,7 @@ class Observation:
                 self._keep(observer.gap(CLIENT, now_ns, "too much is open on all connections"))
         self._keep(self._inspector.look(now_ns))
 
-    def _trace(self, decoded: Decoded, seq: int) -> None:
+    def _trace(self, decoded: Decoded, frames: Sequence[Any], seq: int) -> None:
         observer = self._observers.get(decoded.stream)
         if observer is None:
             is_foreign = isinstance(decoded, DecodedProtocolHeader) and decoded.protocol not in (AMQP091, AMQP010)
@@ -205,10 +210,11 @@ class Observation:
             observer = self._observers[decoded.stream] = self._new(decoded.stream, decoded.connection)
         match decoded:
             case DecodedFrames():
-                self._numbers.take(decoded.stream, decoded.sender, decoded.frames, seq, decoded.ts_ns)
-                self.connections.restore(decoded)
-                self._keep(observer.restore(decoded.snapshot))
-                self._keep(observer.feed(Peer(decoded.sender), decoded.frames, decoded.ts_ns, decoded.note))
+                self._numbers.take(decoded.stream, decoded.sender, frames, seq, decoded.ts_ns)
+                if decoded.snapshot is not None:
+                    self.connections.restore(decoded)
+                    self._keep(observer.restore(decoded.snapshot))
+                self._keep(observer.feed(_PEERS[decoded.sender], frames, decoded.ts_ns, decoded.note))
             case DecodedProtocolHeader():
                 if decoded.sender == CLIENT:
                     observer.feed_protocol_header(decoded.ts_ns)
@@ -294,6 +300,14 @@ class Observation:
         return encoded(shown)
 
 
+_COMMANDS = frozenset(
+    (MessagePublished, MessageDelivered, MessageReturned, RequestAnswered, RequestSent, RequestUnanswered)
+)
+"""Types of the events that have a command."""
+
+_PEERS: dict[str, Peer] = {str(peer): peer for peer in Peer}
+
+
 class _Contents:
     """Commands of messages that have no final record, in at most `memory` bytes; the oldest are forgotten."""
 
@@ -307,6 +321,8 @@ class _Contents:
     def add(self, stream: int, events: Iterable[TraceEvent], frame: int) -> None:
         """Keep the commands of events whose records will follow."""
         for event in events:
+            if type(event) not in _COMMANDS:
+                continue
             match event:
                 case MessagePublished():
                     self._keep((stream, event.channel, "publish", event.number), Content.of(event, frame))
@@ -345,8 +361,9 @@ class _Contents:
 
     def forget_requests(self) -> None:
         """Forget requests and returns, after all their records have been taken."""
-        self._requests.clear()
-        self._returns.clear()
+        if self._requests or self._returns:
+            self._requests.clear()
+            self._returns.clear()
 
     def _keep(self, key: Key, content: Content) -> None:
         before = self._open.pop(key, None)

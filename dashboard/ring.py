@@ -10,7 +10,6 @@ import msgspec
 
 from amqproxy.capture.decoded import Decoded, DecodedFrames, DecodedProtocolHeader, SkippedBytes, StreamEnded
 from amqproxy.taps.dialects import chunk_of
-from amqproxy.taps.frame_chunk import FrameChunk
 from dashboard.missing_frames import MissingFrames
 from dashboard.ring_entry import RingEntry
 
@@ -54,10 +53,11 @@ class Ring:
         cost = ENTRY_COST
         if isinstance(decoded, DecodedFrames):
             frames = decoded.frames
+            chunk = chunk_of(frames)
             count = len(frames)
-            cost += chunk_of(frames).memory(FRAME_COST, 1)
-            if isinstance(frames, FrameChunk):
-                decoded = msgspec.structs.replace(decoded, frames=frames.unmade())
+            cost += chunk.memory(FRAME_COST, 1)
+            if chunk is frames:
+                decoded = msgspec.structs.replace(decoded, frames=chunk.unmade())
         elif isinstance(decoded, StreamEnded):
             count = 0
         elif isinstance(decoded, DecodedProtocolHeader | SkippedBytes):

@@ -5,7 +5,7 @@ from __future__ import annotations
 import msgspec
 
 from amqproxy.capture.decoded import Decoded, DecodedFrames
-from amqproxy.taps.frame_chunk import FrameChunk
+from amqproxy.taps.dialects import chunk_of
 from dashboard.missing_frames import MissingFrames
 
 
@@ -28,6 +28,6 @@ class RingEntry(msgspec.Struct, frozen=True, gc=False):
     def fresh(self) -> Decoded | MissingFrames:
         """Return a copy for one reader, so that the frame objects that it creates are not retained."""
         decoded = self.decoded
-        if isinstance(decoded, DecodedFrames) and isinstance(decoded.frames, FrameChunk):
-            return msgspec.structs.replace(decoded, frames=decoded.frames.unmade())
+        if isinstance(decoded, DecodedFrames) and (chunk := chunk_of(decoded.frames)) is decoded.frames:
+            return msgspec.structs.replace(decoded, frames=chunk.unmade())
         return decoded

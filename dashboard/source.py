@@ -137,7 +137,7 @@ class Source:
                 if comments:
                     self.marks.read(entry.seq, comments)
                     comments = ()
-                self.observed.take(entry)
+                self.observed.take(entry, part)
                 if time.monotonic() > stop:
                     self.ring.notify()
                     await asyncio.sleep(0)

@@ -69,9 +69,8 @@ class ContentHeader(msgspec.Struct, frozen=True, gc=False):
 
     def encode(self) -> bytes:
         """Return the payload of the header frame."""
-        values = [getattr(self.properties, f) for f in self.properties.__struct_fields__]
         head = encode_fields(_FIXED, (self.class_id, self.weight, self.body_size))
-        return head + encode_flagged(Properties.layout, values)
+        return head + encode_flagged(Properties.layout, astuple(self.properties))
 
 
 _FIXED = b"hhq"

@@ -101,7 +101,10 @@ class AlikeMessages:
 
     def fits(self, group: Group) -> bool:
         """Whether the group may have delivered any of the messages."""
-        return any(group.fits(life) for life in self.lives)
+        for life in self.lives:  # noqa: SIM110 -- a generator takes twice as long, once for each delivery
+            if group.fits(life):
+                return True
+        return False
 
     def first_delivery(self, group: Group) -> Found:
         """Take the message that the group delivers for the first time now."""

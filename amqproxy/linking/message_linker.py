@@ -263,7 +263,7 @@ class MessageLinker:
             other = message_key(event, host, exchange, routing_key)
             key = key or other
             alike = None if other is None else self._alike.get(other.number)
-            fitting = group._replace(exchange=exchange, routing_key=routing_key)
+            fitting = group if death is None else group._replace(exchange=exchange, routing_key=routing_key)
             if other is not None and alike is not None and alike.fits(fitting):
                 matches.append((other, alike, fitting))
         is_certain = len(matches) == 1

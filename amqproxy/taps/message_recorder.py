@@ -164,7 +164,9 @@ class MessageRecorder:
 
     def _on_published(self, event: MessagePublished) -> None:
         method = event.method
-        if not self._is_selected(event, CLIENT, method, event.properties, event.size or 0, event.body):
+        if self._selector is not None and not self._is_selected(
+            event, CLIENT, method, event.properties, event.size or 0, event.body
+        ):
             return
         record = self._new(event, CLIENT, "publish", number=event.number, confirm_tag=event.confirm_tag)
         record.mandatory = method.mandatory
@@ -194,7 +196,9 @@ class MessageRecorder:
 
     def _on_delivered(self, event: MessageDelivered) -> None:
         method = event.method
-        if not self._is_selected(event, SERVER, method, event.properties, event.size, event.body):
+        if self._selector is not None and not self._is_selected(
+            event, SERVER, method, event.properties, event.size, event.body
+        ):
             return
         is_get = isinstance(method, BasicGetOk)
         record = self._new(event, SERVER, "get" if is_get else "deliver", delivery_tag=method.delivery_tag)

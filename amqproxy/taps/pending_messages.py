@@ -134,16 +134,21 @@ class PendingMessages:
 
 def cost_of(record: MessageRecord) -> int:
     """Return the approximate memory of a record, in bytes."""
-    return RECORD_COST + sum(
-        _size(each) for each in (record.properties, record.arguments, record.reply_arguments, record.body)
-    )
+    cost = RECORD_COST + _size(record.body)
+    for each in (record.properties, record.arguments, record.reply_arguments):
+        cost += 32 if each is None else _size(each)
+    return cost
 
 
 def _size(value: Any) -> int:
-    if isinstance(value, str):
+    kind = type(value)
+    if kind is str:
         return 64 + len(value)
-    if isinstance(value, dict):
-        return 256 + sum(64 + len(name) + _size(each) for name, each in value.items())
-    if isinstance(value, list):
+    if kind is dict:
+        size = 256
+        for name, each in value.items():
+            size += 64 + len(name) + _size(each)
+        return size
+    if kind is list:
         return 64 + sum(map(_size, value))
     return 32

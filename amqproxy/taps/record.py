@@ -196,10 +196,10 @@ def json_value(value: Any) -> Any:
     JSON form "NaN", "Infinity" and "-Infinity". Names that a table has several times are as in `json_entries`.
     """
     kind = type(value)
+    if kind is str:
+        return value if value.isascii() or _is_text(value) else _base64(_bytes_of(value))
     if kind is float:
         return value if math.isfinite(value) else _NOT_FINITE.get(value, "NaN")
-    if kind is str:
-        return value if _is_text(value) else _base64(_bytes_of(value))
     if kind is bytes:
         try:
             return value.decode("utf-8")

@@ -26,10 +26,12 @@ class Activity:
 
     def note(self, sender: Peer, ts_ns: int) -> None:
         """Record that `sender` sent frames at `ts_ns`."""
-        pause_ns = self._since_last(ts_ns)
-        if pause_ns >= PAUSE_NS:
-            self._pause_ns, self._resumed_ns = pause_ns, ts_ns
-        self._last[sender] = ts_ns
+        last = self._last
+        if ts_ns - last.get(sender, 0) >= PAUSE_NS:  # else the silence of both was shorter still
+            pause_ns = self._since_last(ts_ns)
+            if pause_ns >= PAUSE_NS:
+                self._pause_ns, self._resumed_ns = pause_ns, ts_ns
+        last[sender] = ts_ns
 
     def forget(self) -> None:
         """Forget all times, since frames were missed: either peer may have sent some since."""

@@ -182,13 +182,14 @@ class ConnectionTrace(ABC, Generic[F, C]):
     def feed(self, sender: Peer, frames: Iterable[F], ts_ns: int, *, is_by_proxy: bool = False) -> list[TraceEvent]:
         """Take frames of `sender` that one read has completed; `is_by_proxy` is whether the proxy sent them."""
         self.activity.note(sender, ts_ns)
+        order, feed = self._order, self._feed
         for frame in frames:
             if self._is_joined is None:
                 self._begin(frame, ts_ns)
-            if self._order is None:
-                self._feed(sender, frame, ts_ns, is_by_proxy)
+            if order is None:
+                feed(sender, frame, ts_ns, is_by_proxy)
             else:
-                self._feed_in_order(self._order, sender, frame, ts_ns, is_by_proxy)
+                self._feed_in_order(order, sender, frame, ts_ns, is_by_proxy)
         return self._queue.take()
 
     def feed_noted(self, sender: Peer, frames: Sequence[F], ts_ns: int, note: Note) -> list[TraceEvent]:

@@ -21,14 +21,20 @@ class EventQueue:
     sender, without heartbeats; events that no frame has caused come without a sender, and with the number 0.
     """
 
-    __slots__ = ("_ended", "_listener", "_numbers", "_shown", "events")
+    __slots__ = ("_listener", "_numbers", "_shown", "ended", "events")
 
     def __init__(self) -> None:
         self.events: list[TraceEvent] = []
         self._listener: Listener | None = None
         self._shown = 0
-        self._ended = 0
+        self.ended = 0
+        """Number of events up to the end of the last frame."""
         self._numbers = {CLIENT: 0, SERVER: 0}
+
+    @property
+    def has_listener(self) -> bool:
+        """Whether events are shown to a listener."""
+        return self._listener is not None
 
     def listen(self, listener: Listener) -> None:
         """Show all later events to `listener`."""
@@ -38,7 +44,7 @@ class EventQueue:
         """End a frame of `sender`, or of the proxy in its name: show the listener the events that it has caused."""
         if is_by_proxy:
             self._name_proxy()
-        self._ended = len(self.events)
+        self.ended = len(self.events)
         if self._listener is not None:
             self._numbers[sender] += not is_heartbeat
             self._show(self._listener, sender, self._numbers[sender])
@@ -48,14 +54,14 @@ class EventQueue:
         if self._listener is not None:
             self._show(self._listener, None, 0)
             self._shown = 0
-        self._ended = 0
+        self.ended = 0
         events = self.events.copy()  # all parts of the trace share the list itself
         self.events.clear()
         return events
 
     def _name_proxy(self) -> None:
         """Mark the proxy as the closer in the close events of the last frame."""
-        for place in range(self._ended, len(self.events)):
+        for place in range(self.ended, len(self.events)):
             event = self.events[place]
             if isinstance(event, ConnectionClosed | ChannelClosed):
                 self.events[place] = msgspec.structs.replace(event, is_by_proxy=True)

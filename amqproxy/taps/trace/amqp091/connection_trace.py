@@ -28,7 +28,7 @@ from amqproxy.amqp091.methods import (
 )
 from amqproxy.amqp091.protocol_header import NAME
 from amqproxy.amqp091.transitions import ANSWERS, CLIENT, SENDERS, SERVER, Peer
-from amqproxy.taps.note import Note
+from amqproxy.taps.note import NOTHING, Note
 from amqproxy.taps.trace.amqp091 import handshake
 from amqproxy.taps.trace.amqp091.causes import RecentMethods, named_method, only_cause
 from amqproxy.taps.trace.amqp091.channel_requests import decoded, snapshot_of
@@ -104,6 +104,8 @@ class Trace(ConnectionTrace[Frame, ChannelTrace]):
         return [number for number, channel in self._previous.items() if channel.lacks_close_ok]
 
     def feed_noted(self, sender: Peer, frames: Sequence[Frame], ts_ns: int, note: Note) -> list[TraceEvent]:
+        if note is NOTHING and not self._rewritten:
+            return self.feed(sender, frames, ts_ns)
         events = super().feed_noted(sender, frames, ts_ns, note)
         if sender is CLIENT:
             self._note_rewritten(frames, events, note)
@@ -144,13 +146,21 @@ class Trace(ConnectionTrace[Frame, ChannelTrace]):
         if self._on_frame is not None:
             self._on_frame(sender, frame, ts_ns)
         try:
-            if frame.channel:
+            kind, number = frame.kind, frame.channel
+            if not number:
+                if kind == METHOD:
+                    self._feed_method(sender, frame.method, frame.size, ts_ns)
+            elif kind != METHOD and not self._previous and (channel := self.channels.get(number)) is not None:
+                channel.feed(sender, frame, ts_ns)  # most frames are of contents, which close no channel
+            else:
                 self._feed_channel(sender, frame, ts_ns)
-            elif frame.kind == METHOD:
-                self._feed_method(sender, frame.method, frame.size, ts_ns)
         except ProtocolError as error:
             self._lose(sender, error.reply_text, ts_ns)
-        self._queue.end_frame(sender, is_by_proxy=is_by_proxy, is_heartbeat=frame.kind == HEARTBEAT)
+        queue = self._queue
+        if is_by_proxy or queue.has_listener:
+            queue.end_frame(sender, is_by_proxy=is_by_proxy, is_heartbeat=frame.kind == HEARTBEAT)
+        else:
+            queue.ended = len(queue.events)
 
     def end_channel(self, number: int, ts_ns: int) -> list[TraceEvent]:
         channel = self.channels.get(number)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections import deque
+from functools import lru_cache
 from hashlib import blake2b
 from typing import NamedTuple
 
@@ -112,8 +113,12 @@ class MandatoryPublishes:
 
 
 def _digests(exchange: str, routing_key: str, size: int, properties: Properties) -> tuple[bytes, bytes]:
-    names = f"{len(exchange)} {exchange}{routing_key}".encode(errors="surrogateescape")
-    return _digest(names), _digest(ContentHeader(size, properties).encode())
+    return _digest_of_names(exchange, routing_key), _digest(ContentHeader(size, properties).encode())
+
+
+@lru_cache(1024)
+def _digest_of_names(exchange: str, routing_key: str) -> bytes:
+    return _digest(f"{len(exchange)} {exchange}{routing_key}".encode(errors="surrogateescape"))
 
 
 def _digest(data: bytes) -> bytes:
