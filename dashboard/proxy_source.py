@@ -102,14 +102,7 @@ class ProxySource(Source):
         await self._greet(client)
         decoder = PacketDecoder()
         pace = FeedPace()
-        keys: dict[str, Any] = {"packets": True, "findings": True, "credit": CREDIT, "max_age": MAX_AGE}
-        try:
-            # The first connection also asks for earlier traffic; a reconnection does not, since the ring has it.
-            await client.ask("subscribe", **keys, **({} if self.ring.next_seq else {"from": "start"}))
-        except RequestError as error:
-            if error.name not in ("no-ring", "malformed"):  # "malformed": an older proxy that lacks `from`
-                raise
-            await client.ask("subscribe", **keys)
+        await self._subscribe(client)
         self._is_following = True
         self.sample = None
         self.become(SourceState.LIVE)
@@ -137,6 +130,18 @@ class ProxySource(Source):
                 case _:
                     if event.get("ok") is False:
                         raise RequestError(str(event.get("error")), str(event.get("text")))
+
+    async def _subscribe(self, client: AsyncControlClient) -> None:
+        """Ask for packets and findings, and at the first connection for earlier traffic, which the ring has later."""
+        keys: dict[str, Any] = {"packets": True, "findings": True, "credit": CREDIT, "max_age": MAX_AGE}
+        wishes: list[dict[str, str]] = [{"legs": "once", "from": "start"}, {"legs": "once"}, {}]
+        for more in wishes[1:] if self.ring.next_seq else wishes:
+            try:
+                await client.ask("subscribe", **keys, **more)
+                return
+            except RequestError as error:
+                if not more or error.name not in ("no-ring", "malformed"):  # "malformed": an older proxy lacks a key
+                    raise
 
     def _set_sample(self, event: dict[str, Any]) -> None:
         """Keep how many of the connections with traffic the proxy shows, since more passes than can be shown."""

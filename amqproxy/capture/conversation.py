@@ -241,6 +241,9 @@ class Conversation:
     ) -> bool:
         """Process bytes of one side that violated the protocol when recorded; False if their place is not known."""
         side = self._side(direction)
+        if side.finder is None and self.leg and not (side.first or side.missing or side.stranger or self._is_amqp010):
+            self._start_reporting(ts_ns, passed)
+            self._read(direction, ts_ns, True, passed)  # the first packet of a side of a recording begins with a frame
         if side.finder is None or not self.is_reported:
             return False
         begin = side.finder.skip(len(data))

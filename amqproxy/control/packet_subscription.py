@@ -55,8 +55,6 @@ class PacketSubscription(RingSubscription):
         metrics: Metrics,
         wake: Callable[[], None],
         findings: FindingReader | None = None,
-        *,
-        legs: str = "both",
     ) -> None:
         """Send also the events of `findings`."""
         super().__init__(request, ring, metrics, wake, self._miss)
@@ -64,7 +62,7 @@ class PacketSubscription(RingSubscription):
         self._entries = _Entries()
         self._now_ns = time.time_ns()
         self._tap = RecorderTap(self._entries, _ignore, self._count_lost, clock=lambda: self._now_ns)
-        self._encoder = RecordingEncoder(legs)
+        self._encoder = RecordingEncoder(request.legs)
         header = self._encoder.begin(self._now_ns)
         self._pieces: Pieces = [header]
         self._blocks = memoryview(b"")

@@ -206,7 +206,7 @@ class Subscribe(Request, frozen=True, tag="subscribe"):
     """Send an event for each frame, or for each message, or all as packets, and for each finding, from now on.
 
     `filter` is a CEL expression: only the commands for which it holds; `body` is how many bytes of a body are shown.
-    Packets are whole.
+    Packets are whole, of both `legs`; with `once`, what is the same on both comes only on the client's.
     Events begin now, or with what the ring still has. With a `credit`, that many batches of events come before `more`
     is asked for. What is older than `max_age`, in seconds, when its turn comes is skipped, if it came after this.
     """
@@ -217,6 +217,7 @@ class Subscribe(Request, frozen=True, tag="subscribe"):
     packets: bool = False
     filter: str | None = None
     body: Excerpt = 0
+    legs: Literal["both", "once"] = "both"
     since: Literal["now", "start"] = msgspec.field(default="now", name="from")
     credit: Credit | None = None
     max_age: Annotated[float, msgspec.Meta(gt=0, le=3600)] | None = None
@@ -229,6 +230,8 @@ class Subscribe(Request, frozen=True, tag="subscribe"):
             raise ValueError("subscribe to `frames`, or to `messages` or `packets`, each perhaps with `findings`")
         if self.packets and self.body:
             raise ValueError("`packets` are whole: they have no `body`")
+        if self.legs != "both" and not self.packets:
+            raise ValueError("`legs` are of `packets`")
         if self.filter is not None and not (self.frames or self.messages):
             raise ValueError("`filter` selects `frames` or `messages`")
 

@@ -22,7 +22,8 @@ class Dialect(NamedTuple):
 
     `masked` takes whole frames and returns them without secrets, the same object if there are none; `masked_rubbish`
     takes any bytes. `segments` is as in `frame_cuts`. `connection_name` returns the name that a client gives in frames
-    with a secret. If it `is_cut_in_groups`, a `FrameCutter` finds the cuts and the secrets of many entries at once.
+    with a secret. If it `is_cut_in_groups`, a `FrameCutter` finds the cuts and the secrets of many entries at once. A
+    leg of a protocol that `numbers_commands` is only understood with all its frames.
     """
 
     name: str
@@ -32,6 +33,7 @@ class Dialect(NamedTuple):
     count_frames: Callable[[bytes], int]
     connection_name: Callable[[bytes], str] = lambda data: ""
     is_cut_in_groups: bool = False
+    numbers_commands: bool = False
 
 
 def _count_amqp091(data: bytes) -> int:
@@ -77,6 +79,7 @@ DIALECTS = {
         amqp010_secrets.masked_rubbish,
         amqp010_cuts.segments,
         lambda data: sum(1 for _ in amqp010_cuts.frame_bounds(data)),
+        numbers_commands=True,
     ),
 }
 

@@ -11,6 +11,7 @@ from amqproxy.capture.synthetic_tcp cimport SyntheticTCP
 cdef class RecordingEncoder:
     cdef readonly PacketPieces made
     cdef tuple _legs
+    cdef bint _is_once
     cdef long long _body
     cdef str _filter
     cdef dict _sessions

@@ -54,6 +54,10 @@ from amqproxy.recording.leg_addresses import addresses_of
 from amqproxy.taps.note import NOTHING
 
 BOTH = "both"
+
+ONCE = "once"
+"""Both legs, but what is the same on both only on the client's; of a protocol that numbers its commands, all."""
+
 LEAST_FRAME_BYTES = 8
 """Smallest frame in bytes: the gap left for each lost frame of unknown size."""
 
@@ -77,12 +81,13 @@ _SERVER_END = cython.declare(cython.int, SERVER_END)
 class RecordingEncoder:
     """Encodes the files of one recording; each begins with `begin` and can be read on its own.
 
-    `legs` is "client", "upstream" or "both"; of body frames' payload `body` bytes are kept, all if it is None. Sequence
-    numbers continue from file to file, so that all files together can be read as one capture, too.
+    `legs` is "client", "upstream", "both" or `ONCE`; of body frames' payload `body` bytes are kept, all if it is None.
+    Sequence numbers continue from file to file, so that all files together can be read as one capture, too.
     """
 
     def __init__(self, legs: str = BOTH, body: int | None = None, filter: str = "") -> None:
-        self._legs = (CLIENT_LEG, UPSTREAM_LEG) if legs == BOTH else (legs,)
+        self._legs = (CLIENT_LEG, UPSTREAM_LEG) if legs in (BOTH, ONCE) else (legs,)
+        self._is_once = legs == ONCE
         self._body = -1 if body is None else body
         self._filter = filter
         self._sessions: dict[RecordedConnection, _Session] = {}
@@ -162,7 +167,7 @@ class RecordingEncoder:
             for leg in ended.legs.values() if ended else ():
                 leg.end(ts_ns, event.reason, self._file, self.made)
             return
-        only = note.leg
+        only = note.leg or (CLIENT_LEG if self._is_once and not dialect.numbers_commands else "")
         for name in self._legs:
             if not only or name == only:
                 self._leg(entry, name).send(ts_ns, sender is CLIENT, data, comments, cuts, self._file, self.made)

@@ -14,13 +14,14 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from amqproxy.amqp091.errors import FrameError
 from amqproxy.amqp091.frame import BODY, Frame, encode_frame
 from amqproxy.amqp091.methods import BasicAck, BasicDeliver, BasicPublish, ConnectionStartOk
 from amqproxy.amqp091.protocol_header import HEADER
-from amqproxy.amqp091.transitions import CLIENT, SERVER
+from amqproxy.amqp091.transitions import CLIENT, SERVER, Peer
 from amqproxy.capture.amqp091.decoded_frames import Amqp091DecodedFrames
 from amqproxy.capture.decode import read_decoded
-from amqproxy.capture.decoded import SkippedBytes, StreamEnded
+from amqproxy.capture.decoded import Decoded, SkippedBytes, StreamEnded
 from amqproxy.control import packet_subscription as module
 from amqproxy.control.packet_subscription import EVENT_BYTES, PacketSubscription
 from amqproxy.control.record_subscription import RecordSubscription
@@ -28,8 +29,9 @@ from amqproxy.control.request import Subscribe
 from amqproxy.control.tap_ring import TapRing
 from amqproxy.taps.amqp091.chunk import Amqp091Chunk
 from amqproxy.taps.metrics import Metrics
-from amqproxy.taps.note import Note
+from amqproxy.taps.note import NOTHING, Note
 from amqproxy.taps.trace.snapshot import ConnectionSnapshot
+from dashboard.capture_source import one_leg
 from tests.capture.records import read_records
 from tests.example_count import example_count
 from tests.taps.sessions import Session
@@ -133,6 +135,53 @@ def test_frames_decode_to_the_records_that_a_subscriber_to_frames_gets() -> None
         each.pop("stream")
     assert b"secret" not in followed.data
     assert found == live
+
+
+@settings(max_examples=example_count(100), deadline=None)
+@given(
+    st.lists(
+        st.tuples(
+            st.integers(0, 2), st.sampled_from(Peer), st.sampled_from(("", "", "client", "upstream", "error", "gap"))
+        ),
+        max_size=30,
+    )
+)
+def test_what_is_the_same_on_both_legs_comes_once(turns: list[tuple[int, Peer, str]]) -> None:
+    """Sessions from their beginning, and joined; their ends have no violation before another, as on the wire."""
+    both = Followed()
+    once = both.subscribe(legs="once")
+    sessions = [Session(number, f"10.0.0.{number}:4-10.0.0.9:5") for number in range(3)]
+    both.ring.saw_protocol_header(sessions[0], HEADER)
+    both.ring.saw_frames(sessions[0], SERVER, Amqp091Chunk(ACK, 0))
+    ended = set()
+    for number, sender, what in turns:
+        if (number, sender) in ended:
+            continue
+        if what == "error":
+            ended.add((number, sender))
+            error = FrameError("too large")
+            error.received = b"rubbish"
+            both.ring.saw_violation(sessions[number], sender, error)
+        elif what == "gap":
+            both.ring.saw_gap(sessions[number], 3)
+        else:
+            note = Note(verdict="changed", leg=what) if what else NOTHING
+            both.ring.saw_frames(sessions[number], sender, Amqp091Chunk(2 * ACK, 0), note)
+    followed = [(both, both.subscription), (Followed(), once)]
+    shown = []
+    for each, subscription in followed:
+        each.read(subscription)
+        shown.append([without_place(each) for each in one_leg(iter(each.decoded("both")))])
+    assert shown[1] == shown[0]
+    assert len(followed[1][0].data) <= len(both.data)
+
+
+def without_place(decoded: Decoded) -> dict[str, Any]:
+    """A decoded item without what differs between two recordings of it: numbers of streams, and offsets in a leg."""
+    found = {name: getattr(decoded, name) for name in decoded.__struct_fields__ if name not in ("stream", "offset")}
+    if isinstance(decoded, Amqp091DecodedFrames):
+        found["frames"] = b"".join(frame.raw for frame in decoded.frames)
+    return found
 
 
 def test_a_session_ends_for_its_reason() -> None:
