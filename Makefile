@@ -133,6 +133,11 @@ audit: ## ask PyPI what is known against the packages that an installation has
 soak: $(VENV)/.test compile ## the tests that run for long
 	$(BIN)/python -m pytest -m soak $(PYTEST)
 
+# Its failures are what differs; it is no part of `make test`, since unstable moves without us.
+newest-rabbitmq: $(VENV)/.test ## ask the RabbitMQ of Debian's unstable, whatever it is now, for the behaviours of the newest known version
+	rm -rf $(wildcard /var/cache/amqproxy-tests/rabbitmq-sid-newest $(HOME)/.cache/amqproxy-tests/rabbitmq-sid-newest)
+	AMQPROXY_PURE=1 BEHAVIOURS_OF=rabbitmq-newest $(BIN)/python -m pytest tests/behaviours $(PYTEST)
+
 # Fetches qpid-python from PyPI, and Broker-J and the JMS client from Maven Central; about fifteen minutes.
 qpid-suites: $(VENV)/.test compile ## Apache's tests of AMQP 0-10 brokers, at Broker-J and ours, straight and through the proxy
 	@tests/install_system.sh openjdk-17-jdk-headless
@@ -201,4 +206,4 @@ $(PAGE): $(PAGE_SOURCES) | $(DEMO)
 tests/node/node_modules/.package-lock.json: tests/node/package-lock.json | $(VENV)/.test
 	PATH="$(CURDIR)/$(BIN):$$PATH" npm ci --prefix tests/node --no-audit --no-fund || test "$$CI" != true
 
-.PHONY: help demo pipeline-demo check test test-compiled test-plain lint compile compile-ahead bench fuzz soak soak-pump qpid-suites hand-overs tsan clean system docs deb chart-apply chroot audit
+.PHONY: help demo pipeline-demo check test test-compiled test-plain lint compile compile-ahead bench fuzz soak soak-pump newest-rabbitmq qpid-suites hand-overs tsan clean system docs deb chart-apply chroot audit

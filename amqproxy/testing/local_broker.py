@@ -8,7 +8,7 @@ from contextlib import AbstractContextManager, ExitStack, asynccontextmanager
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from types import TracebackType
-from typing import TypeVar
+from typing import Literal, TypeVar
 
 import trio
 
@@ -22,6 +22,7 @@ from amqproxy.configuration.config import BrokerConfig, BrokerLimits, join_addre
 from amqproxy.process.trio_thread import TrioThread
 
 Answer = TypeVar("Answer")
+Version = Literal["3.10", "4.0", "4.3"]
 
 HOST = "127.0.0.1"
 
@@ -40,10 +41,12 @@ _CAUSE = "block"
 class LocalBroker:
     """A broker while its `with` block runs, on `host` and `port`; the login is guest, guest.
 
-    Durable state is kept in a temporary directory, in memory if possible, so that it survives a `restart`.
+    Durable state is kept in a temporary directory, in memory if possible, so that it survives a `restart`. `profile` is
+    the RabbitMQ version whose behaviour the broker has.
     """
 
-    def __init__(self) -> None:
+    def __init__(self, profile: Version | None = None) -> None:
+        self.profile: Version = profile or BrokerConfig().profile
         self.host = HOST
         self.port = 0
         self._thread: TrioThread[BrokerServer] | None = None
@@ -129,7 +132,8 @@ class LocalBroker:
     async def _served(self) -> AsyncIterator[BrokerServer]:
         assert self._data is not None
         limits = BrokerLimits(disk_free=0)
-        async with configured(BrokerConfig(data=self._data.name, limits=limits), __version__) as server:
+        settings = BrokerConfig(data=self._data.name, limits=limits, profile=self.profile)
+        async with configured(settings, __version__) as server:
             for listener in await trio.open_tcp_listeners(self.port, host=self.host, backlog=BACKLOG):
                 self.port = listener.socket.getsockname()[1]
                 server.listen(listener)

@@ -67,23 +67,23 @@ def pytest_runtest_makereport(
 
 
 @pytest.fixture
-def amqp_broker() -> Iterator[LocalBroker]:
+def amqp_broker(request: pytest.FixtureRequest) -> Iterator[LocalBroker]:
     """Yield a broker for the test alone, on a free port: host, port, url, restart(), block(), unblock()."""
-    with _broker() as broker:
+    with _broker(request) as broker:
         yield broker
 
 
 @pytest.fixture(scope="module")
-def amqp_broker_module() -> Iterator[LocalBroker]:
+def amqp_broker_module(request: pytest.FixtureRequest) -> Iterator[LocalBroker]:
     """Yield a broker like `amqp_broker`, for all tests of a module."""
-    with _broker() as broker:
+    with _broker(request) as broker:
         yield broker
 
 
 @pytest.fixture(scope="session")
-def amqp_broker_session() -> Iterator[LocalBroker]:
+def amqp_broker_session(request: pytest.FixtureRequest) -> Iterator[LocalBroker]:
     """Yield a broker like `amqp_broker`, for all tests."""
-    with _broker() as broker:
+    with _broker(request) as broker:
         yield broker
 
 
@@ -109,10 +109,11 @@ def amqp_proxy_session(request: pytest.FixtureRequest) -> Iterator[LocalProxy]:
 
 
 @contextmanager
-def _broker() -> Iterator[LocalBroker]:
+def _broker(request: pytest.FixtureRequest) -> Iterator[LocalBroker]:
+    """Run a broker with the profile that an indirect parameter names, such as "4.3"."""
     from amqproxy.testing.local_broker import LocalBroker
 
-    with LocalBroker() as broker:
+    with LocalBroker(getattr(request, "param", None)) as broker:
         yield broker
 
 

@@ -9,14 +9,14 @@ from typing import Any
 
 import pytest
 
-from amqproxy.rabbitmq.profile import PROFILES, Profile
+from amqproxy.rabbitmq.profile import NEWEST, PROFILES, Profile
 from tests.behaviours.client import Channel
 from tests.behaviours.own_target import OwnTarget
 from tests.behaviours.rabbitmq_target import RabbitMQTarget
 from tests.behaviours.scene import VHOST, Scene
 from tests.behaviours.target import Target
 from tests.real.rabbitmq import RabbitMQ, running
-from tests.real.rabbitmq_installation import installation
+from tests.real.rabbitmq_installation import installation, unpacked
 
 DEADLINE = 60
 """Seconds that a test may take; far more than any needs."""
@@ -41,7 +41,7 @@ def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
     """Runs on all brokers, or on those whose names begin with a word of BEHAVIOURS_OF."""
     if "broker" in metafunc.fixturenames:
         wanted = tuple(os.environ.get("BEHAVIOURS_OF", "").split()) or TARGETS
-        brokers = [each for each in TARGETS if each.startswith(wanted)]
+        brokers = [each for each in TARGETS if each.startswith(wanted)] or list(wanted)
         metafunc.parametrize("broker", brokers, indirect=True, scope="session")
 
 
@@ -79,6 +79,13 @@ def _amqproxy(version: str) -> Any:
         yield from _running(OwnTarget(DEFINITIONS, PROFILES[version]))
 
     return amqproxy
+
+
+@pytest.fixture(scope="session", name="rabbitmq-newest")
+def rabbitmq_newest(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Target]:
+    """Whatever Debian's unstable has, held against the newest row of the table: see `make newest-rabbitmq`."""
+    with running(tmp_path_factory.mktemp("rabbitmq"), unpacked("sid", "")) as node:
+        yield from _running(RabbitMQTarget(node, DEFINITIONS, PROFILES[NEWEST]))
 
 
 rabbitmq_4_0, rabbitmq_4_3 = _later_rabbitmq("4.0"), _later_rabbitmq("4.3")
@@ -126,6 +133,7 @@ def broker_can(request: pytest.FixtureRequest) -> None:
     if "broker" not in request.fixturenames:
         return
     product, _, version = request.node.callspec.params["broker"].partition("-")
+    version = NEWEST if version == "newest" else version
     for mark in request.node.iter_markers("needs_feature"):
         if not PROFILES[version].permits(mark.args[0]):
             pytest.skip(f"RabbitMQ {version} denies {mark.args[0]}; see test_versions.py")

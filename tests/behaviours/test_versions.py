@@ -9,7 +9,7 @@ import pytest
 from amqproxy.amqp091.methods import BasicDeliver, ExchangeDelete, QueueBind, QueueDeclare, QueueDeclareOk, QueueDelete
 from amqproxy.amqp091.wire import Table
 from amqproxy.broker import Broker, serve_in_thread
-from amqproxy.rabbitmq.profile import PROFILES, Profile, behaviours
+from amqproxy.rabbitmq.profile import PROFILES, Profile
 from tests.behaviours.client import Channel, Client, Closed, Gone, until
 from tests.behaviours.scene import Scene
 
@@ -158,15 +158,3 @@ def test_a_feature_can_be_denied_and_permitted() -> None:
             '    "deprecated_features.permit.transient_nonexcl_queues = false"\n'
             "Its use will not be permit..."
         )
-
-
-def test_an_unknown_feature_is_named() -> None:
-    with pytest.raises(ValueError, match=r"RabbitMQ 4\.3 has no deprecated feature 'global_quality'; it has: amqp_"):
-        PROFILES["4.3"].switching({"global_quality": True})
-
-
-def test_each_behaviour_of_the_table_is_described_and_differs() -> None:
-    for name, text in behaviours():
-        assert text.endswith((".", "…")), name
-        values = [getattr(each, name) for each in PROFILES.values()]
-        assert any(value != values[0] for value in values), name

@@ -201,6 +201,18 @@ def test_an_assertion_shows_the_messages_that_it_is_about(pytester: pytest.Pytes
     result.stdout.no_fnmatch_line("*local_proxy.py*")
 
 
+def test_a_broker_answers_as_the_version_of_its_parameter(pytester: pytest.Pytester) -> None:
+    code = """
+    import pytest
+
+    @pytest.mark.parametrize("amqp_broker", ["3.10", "4.3"], indirect=True)
+    def test_orders(amqp_broker):
+        version = amqp_broker.do(lambda broker, now: broker.properties["version"])
+        assert version.startswith(amqp_broker.profile)
+    """
+    passed(pytester, code, count=2)
+
+
 def test_the_scopes(pytester: pytest.Pytester) -> None:
     code = """
     import pytest
