@@ -14,7 +14,7 @@ import pika.exceptions
 import pytest
 
 from tests.dashboard.browser.clicks import Clicks
-from tests.dashboard.browser.stage import Stage
+from tests.dashboard.browser.stage import OwnDashboard, Stage
 from tests.dashboard.browser.traffic import connected
 from tests.dashboard.browser.watched_page import WatchedPage
 from tests.real.poll import until
@@ -266,4 +266,10 @@ def test_frames_are_marked_coloured_and_followed_and_columns_chosen(
         with window.expect_download() as download:
             window.get_by_role("link", name="Capture (pcapng)").click()
         download.value.save_as(tmp_path / "marked.pcapng")
-    assert b"why is it odd?" in (tmp_path / "marked.pcapng").read_bytes()
+    opened = OwnDashboard(tmp_path / "log", "--capture", str(tmp_path / "marked.pcapng"))
+    try:
+        page.goto(opened.url + "frames")
+        expect(rows.filter(has_text="★ why is it odd?")).to_have_count(1)
+        expect(rows.filter(has_text="★ why is it odd?")).to_contain_text("basic.publish")
+    finally:
+        opened.kill()
