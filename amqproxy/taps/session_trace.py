@@ -86,10 +86,17 @@ class SessionTrace:
         kind = type(self._trace) if self._is_known else TRACES.get(snapshot.protocol)
         if kind is None:
             return []
+        trial = kind(**self._options)
+        is_fresh = self._trace.is_fresh
+        if is_fresh and self._listener is not None:
+            trial.listen(self._listener)
         try:
-            kind(**self._options).restore(snapshot)
+            events = trial.restore(snapshot)
         except ValueError:
             return []
+        if is_fresh:  # with 10,000 channels, to restore them again would take as long as the first time: 0.4 s
+            self._trace = trial
+            return events
         self._choose(kind)  # until the first frame, whose protocol counts
         return self._trace.restore(snapshot)
 

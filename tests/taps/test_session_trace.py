@@ -1,5 +1,6 @@
 """The trace of what taps are shown, and who has to forget when traces take too much memory."""
 
+import msgspec
 import pytest
 
 from amqproxy.amqp091.methods import (
@@ -19,6 +20,7 @@ from amqproxy.taps.message_record import MessageRecord
 from amqproxy.taps.note import NOTHING, Note
 from amqproxy.taps.observer import Observer, ObserverSettings
 from amqproxy.taps.session_trace import SessionTrace, to_relieve
+from amqproxy.taps.trace.amqp091.connection_trace import Trace
 from amqproxy.taps.trace.events import (
     ChannelClosed,
     ConnectionClosed,
@@ -27,6 +29,8 @@ from amqproxy.taps.trace.events import (
     MessageReturned,
     PublishesSettled,
     Settlement,
+    StateRestored,
+    TraceEvent,
 )
 from amqproxy.taps.trace.open_tags import Span
 from amqproxy.taps.trace.snapshot import ChannelSnapshot, ConnectionSnapshot
@@ -139,3 +143,26 @@ def test_frames_have_their_protocol_whatever_the_snapshot_says() -> None:
     trace.restore(ConnectionSnapshot(ts_ns=1, protocol="0-10"))
     trace.feed_noted(CLIENT, frames_of(1, BasicQos()), 2)
     assert trace.snapshot(3).protocol == "0-9-1"
+
+
+def test_a_fresh_trace_takes_the_restored_one_at_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    restored: list[int] = []
+    restore = Trace.restore
+
+    def counting(trace: Trace, snapshot: ConnectionSnapshot) -> list[TraceEvent]:
+        restored.append(len(snapshot.channels))
+        return restore(trace, snapshot)
+
+    monkeypatch.setattr(Trace, "restore", counting)
+    shown: list[TraceEvent] = []
+    trace = SessionTrace()
+    trace.listen(lambda events, sender, number: shown.extend(events))
+    snapshot = ConnectionSnapshot(ts_ns=1, protocol="0-9-1", channels=(ChannelSnapshot(number=1, mode="confirm"),))
+    events = trace.restore(snapshot)
+    assert [type(each) for each in events] == [StateRestored]
+    assert shown == events
+    assert restored == [1]
+    trace.gap(CLIENT, 2, "lost")
+    trace.restore(msgspec.structs.replace(snapshot, ts_ns=3))
+    assert restored == [1, 1, 1]
+    assert isinstance(shown[-1], StateRestored)

@@ -114,6 +114,11 @@ class ConnectionTrace(ABC, Generic[F, C]):
         """Whether the connection's state is known: from its beginning, or from a snapshot, without a loss since."""
         return self._is_restored or self._is_joined is False
 
+    @property
+    def is_fresh(self) -> bool:
+        """Whether neither frames, a protocol header, a snapshot nor a loss were fed."""
+        return self._is_joined is None
+
     def restore(self, snapshot: ConnectionSnapshot) -> list[TraceEvent]:
         """Take the state of the connection after all frames that were fed so far, unless it is known.
 
