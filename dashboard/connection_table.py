@@ -91,7 +91,7 @@ class _Kept:
 class ConnectionTable:
     """Rows of one source, each with the version in which its facts and its counters last changed.
 
-    Whoever updates it holds the `lock`. Versions begin with the time, so that those of another process are older.
+    Hold the `lock` to update it. Versions begin with the time, so that those of an earlier process are lower.
     """
 
     def __init__(self, clock: Callable[[], float] = time.monotonic) -> None:

@@ -112,7 +112,7 @@ def _requests(events: DataFrame) -> DataFrame:
     before = channel.rowsBetween(Window.unboundedPreceding, -1)
     last = fn.last("declared", ignorenulls=True).over(before)
     is_left_out = (fn.coalesce("queue", fn.lit("")) == "") & (fn.col("method") != "queue.declare")
-    # Of a request that was not seen, only the method is known, from its reply: that shows nothing that was done.
+    # The reply to a request that was not captured tells only its method: this proves no operation.
     meant = asked.withColumn("last", fn.when(is_left_out, last)).where("is_seen")
     queue = fn.coalesce("last", "queue")
     has_no_key = fn.col("method").isin("queue.bind", "queue.unbind") & (fn.col("routing_key") == "")

@@ -40,7 +40,7 @@ from tests.amqp091.delivery_tags import MAX_OUTSTANDING, DeliveryTags
 
 
 def is_mid_content(reader: FrameReader) -> bool:
-    """Has any channel a content of which a part is missing?"""
+    """Whether any channel has an incomplete content."""
     return any(content_state.expects != METHOD for content_state in reader.content_states.values())
 
 

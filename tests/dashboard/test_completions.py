@@ -1,4 +1,4 @@
-"""What filters are completed with."""
+"""Completions of filter expressions."""
 
 from __future__ import annotations
 

@@ -36,7 +36,7 @@ from amqproxy.taps.trace.events import (
 from amqproxy.taps.trace.open_tags import Span
 
 Show = Callable[[int, TraceEvent, "Message | None"], None]
-"""Is shown the connection, the event, and of a delivery its message."""
+"""Takes the number of a connection, an event and, with a delivery, its message."""
 
 KEYS = {("x", "a"): ("q1",), ("x", "b"): ("q1", "q2"), ("", "q2"): ("q2",), ("x", "nowhere"): ()}
 """Queues of each exchange and routing key."""

@@ -14,7 +14,7 @@ CONTENT = (
     *("exchange", "routing_key", "content_type", "content_encoding", "correlation_id", "message_type", "app_id"),
     "digest",
 )
-"""What messages without message_id are recognised by."""
+"""Columns that identify a message without a message_id."""
 
 
 class Oracle:

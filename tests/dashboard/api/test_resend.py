@@ -31,7 +31,7 @@ def path_of(client: TestClient) -> str:
 
 
 def outcome(client: TestClient, path: str, to: str, protocol: str = "0-9-1", **edit: Any) -> dict[str, Any]:
-    """What came of it."""
+    """Publish a message again, and return the finished replay."""
     started = client.post(path, json={"to": to, "edit": edit, "protocol": protocol})
     assert started.status_code == 202, started.text
     deadline = time.monotonic() + 60

@@ -14,13 +14,13 @@ from tests.real import raw
 
 PUBLISHERS = CONSUMERS = 50
 LOGGED = 7
-"""Of this many messages of a publisher, one is logged."""
+"""Number of messages of a publisher for each one that is logged."""
 
 RETURNED = 20
-"""Of this many messages of a publisher, one goes to no queue, and is returned."""
+"""Number of messages of a publisher for each one that no queue takes, so that it is returned."""
 
 REJECTED = 10
-"""Of this many messages of a publisher, one is rejected where its consumer acknowledges by hand."""
+"""Number of messages of a publisher for each one that a consumer with manual acknowledgement rejects."""
 
 Log = dict[str, dict[str, object]]
 
