@@ -10,6 +10,9 @@ In an editable install the compiled modules are beside their sources; `python ha
 reuses those that are up to date. `python hatch_build.py ahead` compiles into `build/compiled` alone, so that an
 installation, which clears the place beside the sources, may run concurrently; the next build in place takes them.
 
+`CFLAGS=-O1` compiles in half the processor time of -O3, for development; ccache is used if it is installed, unless `CC`
+names a compiler.
+
 An sdist contains the built page, so that installing from it needs no Node.js. With `AMQPROXY_SBOM=1`, as for releases,
 a wheel contains its software bill of materials, from packaging/sbom.py.
 """
@@ -227,6 +230,11 @@ def compile_modules(root: Path, into: Path) -> list[Path]:
             super().build_extension(extension)
 
     sources = [source for source in COMPILED if (root / source).is_file()]
+    # An extension's own arguments come after CFLAGS, so an -O here would override a level that CFLAGS names.
+    is_level_given = any(flag.startswith("-O") for flag in shlex.split(os.environ.get("CFLAGS", "")))
+    arguments = ["-g0"] if is_level_given else ["-O3", "-g0"]
+    if "CC" not in os.environ and shutil.which("ccache"):
+        os.environ["CC"] = f"ccache {sysconfig.get_config_var('CC') or 'cc'}"
     before = Path.cwd()
     os.chdir(root)  # both tools derive the names of their output from the given path
     try:
@@ -235,7 +243,7 @@ def compile_modules(root: Path, into: Path) -> list[Path]:
                 source.removesuffix(".py").replace("/", "."),
                 [source],
                 define_macros=MISSING_MACROS,
-                extra_compile_args=["-O3", "-g0"],
+                extra_compile_args=arguments,
             )
             for source in sources
         ]

@@ -108,6 +108,21 @@ def test_in_place(project: Path) -> None:
 
 
 @needs_compiler
+@pytest.mark.parametrize(("flags", "optimised"), [("", "-O3"), ("-O1", "-O1")])
+def test_ccache_compiles_where_it_is_installed(project: Path, tmp_path: Path, flags: str, optimised: str) -> None:
+    """At the optimisation level that CFLAGS names, or else at our own."""
+    log, ccache = tmp_path / "calls", tmp_path / "bin" / "ccache"
+    ccache.parent.mkdir()
+    ccache.write_text(f'#!/bin/sh\necho "$@" >>{log}\nexec "$@"\n')
+    ccache.chmod(0o755)
+    path = f"{ccache.parent}{os.pathsep}{os.environ['PATH']}"
+    run(project, "hatch_build.py", AMQPROXY_COMPILE="1", PATH=path, CFLAGS=flags).check_returncode()
+    assert form(project) == "compiled"
+    (compiled,) = (line.split() for line in log.read_text().splitlines() if " -c " in line)
+    assert [word for word in compiled if word.startswith("-O")][-1] == optimised
+
+
+@needs_compiler
 def test_compiled_wheel(project: Path) -> None:
     name, members = wheel(project, AMQPROXY_COMPILE="1")
     assert not name.endswith("-none-any.whl")
