@@ -126,7 +126,7 @@ def _last_subscriptions(session: ChannelSnapshot) -> tuple[ConsumerSnapshot, ...
 def _cancels(session: ChannelSnapshot) -> Iterable[tuple[int, MessageCancel]]:
     """Yield the message.cancel commands that await their completion, with the position of each."""
     for request in session.requests if session.name is not None else ():
-        method = decode_method(COMMAND, request.method, 0, len(request.method))
+        method = decode_method(COMMAND, request.method)
         if isinstance(method, MessageCancel):
             yield request.number or 0, method
 
