@@ -5,12 +5,14 @@ import os
 import secrets
 import shutil
 import signal
+import socket
 import subprocess
 import time
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
+from tests.real.poll import until
 from tests.real.ports import free_port
 from tests.real.rabbitmq_installation import SYSTEM, Installation
 from tests.real.raw import Peer
@@ -99,7 +101,7 @@ class RabbitMQ:
             "log.file.level": "info",
             "log.console": "false",
         }
-        lines = [f"{key} = {value}\n" for key, value in (settings | self.settings).items()]
+        lines = [f"{key} = {value}\n" for key, value in {**settings, **self.settings}.items()]
         self.directory.joinpath("rabbitmq.conf").write_text("".join(lines))
         self.directory.joinpath("rabbitmq-env.conf").write_text("")
         self.directory.joinpath("advanced.config").write_text("[].\n")
@@ -116,6 +118,7 @@ class RabbitMQ:
             # Started here and not by the node, so that there is a process id to end.
             command = [*ENDS_WITH_US, self.epmd_program, "-port", str(self.epmd_port), "-address", "127.0.0.1"]
             self.epmd = subprocess.Popen(command, env=self.environment, start_new_session=True)
+            self._await_epmd()
         with self.directory.joinpath("output").open("ab") as output:
             self.node = subprocess.Popen(
                 [*ENDS_WITH_US, self.server],
@@ -131,6 +134,16 @@ class RabbitMQ:
                 self.stop()
                 raise RuntimeError(message)
             time.sleep(0.1)
+
+    def _await_epmd(self) -> None:
+        """Return once epmd listens: a node that finds none starts a daemon, which nobody would end."""
+
+        def listens() -> bool:
+            with contextlib.suppress(OSError), socket.create_connection(("127.0.0.1", self.epmd_port), 1):
+                return True
+            return False
+
+        until(listens, "epmd to listen")
 
     def answers(self) -> bool:
         """Whether an AMQP connection can be opened now."""
