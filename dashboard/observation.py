@@ -8,27 +8,23 @@ from typing import Any, TypeAlias
 
 import msgspec
 
-from amqproxy.amqp010.protocol_header import NAME as AMQP010
 from amqproxy.amqp091.methods import BasicGetOk, BasicReturn
-from amqproxy.amqp091.protocol_header import NAME as AMQP091
 from amqproxy.amqp091.transitions import CLIENT, Peer
 from amqproxy.capture.amqp010.decoded_frames import Amqp010DecodedFrames
 from amqproxy.capture.amqp091.decoded_frames import Amqp091DecodedFrames
 from amqproxy.capture.decoded import (
     Decoded,
     DecodedFrames,
-    DecodedProtocolHeader,
     SkippedBytes,
     StreamEnded,
 )
+from amqproxy.capture.observed import Observers
 from amqproxy.capture.unreadable_bytes import MISSING
 from amqproxy.linking.message_life import Publish
 from amqproxy.taps.findings.finding import Finding
-from amqproxy.taps.findings.process_inspector import ProcessInspector
 from amqproxy.taps.message_record import MessageRecord
 from amqproxy.taps.note import Note
-from amqproxy.taps.observer import Observer, ObserverSettings, Report
-from amqproxy.taps.pending_messages import PendingBudget
+from amqproxy.taps.observer import ObserverSettings, OnEvents, Report
 from amqproxy.taps.record import encoded
 from amqproxy.taps.session_trace import to_relieve
 from amqproxy.taps.trace.events import (
@@ -98,12 +94,15 @@ class Observation:
         self.topology = None if is_live else TracedTopology()
         """Topology of a capture; `None` for a proxy, which knows it."""
         self._is_live = is_live
-        self._settings = msgspec.structs.replace(_SETTINGS, is_ordered=is_live, findings=not is_live)
         self._found: deque[Finding] = deque(maxlen=MAX_FINDINGS)
         """Findings of the proxy that may be about traffic which has not arrived."""
-        self._budget = PendingBudget(OPEN_MEMORY)
-        self._inspector = ProcessInspector()
-        self._observers: dict[int, Observer] = {}
+        self._observers = Observers(
+            msgspec.structs.replace(_SETTINGS, findings=not is_live),
+            listener_of=self._listener,
+            is_live=is_live,
+            memory=OPEN_MEMORY,
+            max_observers=MAX_OBSERVERS,
+        )
         self._numbers = FrameNumbers()
         self._contents = _Contents(OPEN_MEMORY)
         self._frame = 0
@@ -169,17 +168,16 @@ class Observation:
     def note_gap(self, now_ns: int, reason: str) -> None:
         """Note that traffic of all connections was lost, so that the outcomes of open messages are unknown."""
         self.lose(now_ns)
-        observers, self._observers = self._observers, {}
-        for observer in observers.values():
+        for observer in self._observers.forget():
             for peer in Peer:
                 self._keep_after_gap(observer.gap(peer, now_ns, reason))
         self._numbers.clear()
 
     def finish(self, now_ns: int) -> None:
         """Report open messages at the end of the traffic."""
-        for observer in self._observers.values():
+        for observer in self._observers.by_stream.values():
             self._keep(observer.pending())
-        self._keep(self._inspector.look(now_ns))
+        self._keep(self._observers.process_inspector.look(now_ns))
         for sample in self.activity.samples():
             minute = self.minutes.at(int(sample["ts"] * 1e9))
             minute.take_sample(sample)
@@ -190,46 +188,33 @@ class Observation:
         self._keep_found(now_ns)
         self._begin_minute(now_ns)
         total = 0
-        for looked_at, (number, observer) in enumerate(list(self._observers.items()), 1):
-            if number in self._observers:
+        for looked_at, (number, observer) in enumerate(list(self._observers.by_stream.items()), 1):
+            if number in self._observers.by_stream:
                 self._keep(observer.overdue(now_ns))
                 total += observer.memory_used
             if not looked_at % OBSERVERS_A_STEP:
                 yield
         if total > OPEN_MEMORY:
-            for observer in to_relieve(self._observers.values(), OPEN_MEMORY):
+            for observer in to_relieve(self._observers.by_stream.values(), OPEN_MEMORY):
                 self._keep(observer.gap(CLIENT, now_ns, "too much is open on all connections"))
-        self._keep(self._inspector.look(now_ns))
+        self._keep(self._observers.process_inspector.look(now_ns))
 
     def _trace(self, decoded: Decoded, frames: Sequence[Any], seq: int) -> None:
-        observer = self._observers.get(decoded.stream)
-        if observer is None:
-            is_foreign = isinstance(decoded, DecodedProtocolHeader) and decoded.protocol not in (AMQP091, AMQP010)
-            if isinstance(decoded, StreamEnded) or is_foreign or len(self._observers) >= MAX_OBSERVERS:
-                return
-            observer = self._observers[decoded.stream] = self._new(decoded.stream, decoded.connection)
-        match decoded:
-            case DecodedFrames():
-                self._numbers.take(decoded.stream, decoded.sender, frames, seq, decoded.ts_ns)
-                if decoded.snapshot is not None:
-                    self.connections.restore(decoded)
-                    self._keep(observer.restore(decoded.snapshot))
-                self._keep(observer.feed(_PEERS[decoded.sender], frames, decoded.ts_ns, decoded.note))
-            case DecodedProtocolHeader():
-                if decoded.sender == CLIENT:
-                    observer.feed_protocol_header(decoded.ts_ns)
-            case SkippedBytes() if self._is_live and decoded.reason == MISSING:
-                self._keep_after_gap(observer.gap(Peer(decoded.sender), decoded.ts_ns, decoded.reason))
-            case SkippedBytes():
-                is_other_whole = decoded.is_other_whole
-                sender = Peer(decoded.sender)
-                self._keep(observer.gap(sender, decoded.ts_ns, decoded.reason, is_other_whole=is_other_whole))
-            case StreamEnded():
-                self._keep(observer.end(decoded.ts_ns, decoded.reason, decoded.stalled_ns))
-                self._observers.pop(decoded.stream, None)
-                self._numbers.end(decoded.stream)
+        if isinstance(decoded, DecodedFrames):
+            if decoded.snapshot is not None:
+                self.connections.restore(decoded)
+            decoded = msgspec.structs.replace(decoded, frames=frames)  # made once for all readers
+        reports = self._observers.feed(decoded)
+        if isinstance(decoded, DecodedFrames) and decoded.stream in self._observers.by_stream:
+            self._numbers.take(decoded.stream, decoded.sender, frames, seq, decoded.ts_ns)
+        if self._is_live and isinstance(decoded, SkippedBytes) and decoded.reason == MISSING:
+            self._keep_after_gap(reports)
+        else:
+            self._keep(reports)
+        if isinstance(decoded, StreamEnded):
+            self._numbers.end(decoded.stream)
 
-    def _new(self, stream: int, connection: str) -> Observer:
+    def _listener(self, stream: int, connection: str) -> OnEvents:
         def on_events(events: Sequence[TraceEvent], note: Note) -> None:
             self.activity.count_events(events)
             self.connections.note(stream, events)
@@ -244,14 +229,7 @@ class Observation:
             if self.topology is not None:
                 self.topology.take(stream, connection, party, events)
 
-        return Observer(
-            stream,
-            connection,
-            self._settings,
-            budget=self._budget,
-            process_inspector=self._inspector,
-            on_events=on_events,
-        )
+        return on_events
 
     def _arrivals(self, events: Sequence[TraceEvent], arrived: Sequence[Publish | None]) -> Iterator[Arrival | None]:
         """Yield the latency of each delivery from its publish, where that is known."""
@@ -304,8 +282,6 @@ _COMMANDS = frozenset(
     (MessagePublished, MessageDelivered, MessageReturned, RequestAnswered, RequestSent, RequestUnanswered)
 )
 """Types of the events that have a command."""
-
-_PEERS: dict[str, Peer] = {str(peer): peer for peer in Peer}
 
 
 class _Contents:

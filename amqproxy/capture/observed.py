@@ -38,20 +38,30 @@ def observed(
 
 
 class Observers:
-    """The observers of a capture's connections, by stream number; see `observed`.
+    """The observers of connections, by stream number: of a capture, see `observed`, or of a proxy that it `is_live`.
 
-    All of them share the `process_inspector` and the `budget`.
+    All of them share the `process_inspector`, and the `budget` of `memory` bytes, or `MAX_PENDING_BYTES`. Beyond
+    `max_observers`, further connections are not observed.
     """
 
     def __init__(
-        self, settings: ObserverSettings, selector_of: SelectorOf | None = None, listener_of: ListenerOf | None = None
+        self,
+        settings: ObserverSettings,
+        selector_of: SelectorOf | None = None,
+        listener_of: ListenerOf | None = None,
+        *,
+        is_live: bool = False,
+        memory: int | None = None,
+        max_observers: int | None = None,
     ) -> None:
-        # Packets may be captured late, or be retransmissions.
-        self._settings = msgspec.structs.replace(settings, is_ordered=False)
+        # In a capture, packets may be late, or be retransmissions.
+        self._settings = msgspec.structs.replace(settings, is_ordered=is_live)
+        self._is_live = is_live
+        self._max_observers = max_observers
         self._selector_of = selector_of
         self._listener_of = listener_of
         self.process_inspector = ProcessInspector()
-        self.budget = PendingBudget(MAX_PENDING_BYTES)
+        self.budget = PendingBudget(MAX_PENDING_BYTES if memory is None else memory)
         self.by_stream: dict[int, Observer] = {}
 
     def feed(self, decoded: Decoded) -> list[Report]:
@@ -62,20 +72,27 @@ class Observers:
                 return []
             if isinstance(decoded, DecodedProtocolHeader) and decoded.protocol not in DECODED:
                 return []
+            if self._max_observers is not None and len(self.by_stream) >= self._max_observers:
+                return []
             observer = self.by_stream[decoded.stream] = self._observer(decoded.stream, decoded.connection)
         elif isinstance(decoded, StreamEnded):
             del self.by_stream[decoded.stream]
         return _reports(observer, decoded)
 
+    def forget(self) -> list[Observer]:
+        """Return all observers, and begin with new ones: anything may have been missed."""
+        observers = list(self.by_stream.values())
+        self.by_stream.clear()
+        return observers
+
     def _observer(self, stream: int, connection: str) -> Observer:
-        # Traffic that can be read here was not encrypted.
         return Observer(
             stream,
             connection,
             self._settings,
             selector=self._selector_of(stream, connection) if self._selector_of else None,
             budget=self.budget,
-            is_tls=False,
+            is_tls=None if self._is_live else False,  # captured traffic that can be read was not encrypted
             process_inspector=self.process_inspector,
             on_events=self._listener_of(stream, connection) if self._listener_of else None,
         )

@@ -6,14 +6,23 @@ import asyncio
 import json
 from pathlib import Path
 
+import pytest
+
 from amqproxy.amqp010.frame import BODY
 from amqproxy.capture.amqp010.decoded_frames import Amqp010DecodedFrames
 from amqproxy.capture.decode import read_decoded
-from amqproxy.capture.observed import observed
+from amqproxy.capture.decoded import DecodedFrames, SkippedBytes
+from amqproxy.capture.observed import Observers, observed
+from amqproxy.capture.unreadable_bytes import MISSING
+from amqproxy.taps.message_record import MessageRecord
 from amqproxy.taps.observer import ObserverSettings
 from dashboard.capture_source import CaptureSource
 from dashboard.message_selection import MessageSelection
+from dashboard.observation import Observation
+from dashboard.ring_entry import RingEntry
 from tests.amqp010.recorded import FOLDER
+
+CAPTURES = Path(__file__).parents[2] / "captures"
 
 
 def source_of(name: str) -> tuple[CaptureSource, Path]:
@@ -61,3 +70,26 @@ def test_what_went_wrong_is_found() -> None:
     source, _ = source_of("brokerj9.2__jms-010-errors")
     assert source.observed.kinds["channel-error"] == 8
     assert source.observed.kinds["login-refused"] == 2
+
+
+@pytest.mark.parametrize("name", ["confirms", "every-type"])
+def test_losses_and_ends_are_shown_as_to_readers(name: str) -> None:
+    """Each entry in turn is lost on the way: what is known afterwards is what any reader of the rest knows."""
+    whole = [each for each in read_decoded(CAPTURES / f"{name}.pcapng") if getattr(each, "leg", "") != "upstream"]
+    for place, lost in enumerate(whole):
+        if not isinstance(lost, DecodedFrames):
+            continue
+        gap = SkippedBytes(
+            lost.ts_ns, lost.stream, lost.connection, lost.sender, "0-9-1", MISSING, None, 100, leg=lost.leg
+        )
+        decoded = [*whole[:place], gap, *whole[place + 1 :]]
+        observation = Observation(1 << 24, is_live=True)
+        for seq, each in enumerate(decoded):
+            observation.take(RingEntry(seq, 1, 0.0, each, 0))
+        observers = Observers(ObserverSettings(), is_live=True)
+        reports = [report for each in decoded for report in observers.feed(each)]
+        plain = [json.loads(each.to_json()) for each in reports if isinstance(each, MessageRecord)]
+        shown = [json.loads(row.json) for row in observation.messages.rows.values()]
+        for each in (*plain, *shown):
+            each.pop("body", None)
+        assert shown == [each for each in plain if each["type"] != "error"], place
