@@ -4,12 +4,16 @@ from __future__ import annotations
 
 import time
 from collections import deque
+from collections.abc import Iterator
+from itertools import islice
 from typing import Any
 
 from amqproxy.control.tap_ring import Entry
 from amqproxy.taps.frame_chunk import FrameChunk
 from amqproxy.taps.note import Note
 from amqproxy.taps.tap import Tap
+from amqproxy.taps.trace.snapshot import ConnectionSnapshot
+from amqproxy.taps.trace_tap import TraceTap
 
 FRAMES_A_LOOK = 64
 """Frames of one chunk that are shown before other tasks have their turn."""
@@ -27,14 +31,19 @@ class EntryClock:
         return self.now_ns
 
 
+CHANNELS_A_LOOK = 32
+"""Channels of a snapshot that are restored before other tasks have their turn; each takes some 30 µs."""
+
+
 class EntryParts:
-    """Shows entries to a tap, and sets `clock` to their time; a chunk of frames is shown in parts."""
+    """Shows entries to a tap, and sets `clock` to their time; chunks of frames, and snapshots, are shown in parts."""
 
     def __init__(self, tap: Tap, clock: EntryClock) -> None:
         self._tap = tap
         self._clock = clock
         self._entry: Entry | None = None
         self._parts: deque[tuple[FrameChunk[Any], Note]] = deque()
+        self._steps: Iterator[None] = iter(())
 
     def show(self, entry: Entry) -> None:
         """Show an entry, or the first `FRAMES_A_LOOK` of its frames."""
@@ -42,11 +51,16 @@ class EntryParts:
         if entry.frames:
             self._entry, self._parts = entry, deque(entry.frames.noted_parts(FRAMES_A_LOOK, entry.note))
             self.show_some()
+        elif isinstance(entry.event, ConnectionSnapshot) and isinstance(self._tap, TraceTap):
+            self._steps = self._tap.showing_snapshot(entry.session, entry.event)
+            self.show_some()
         else:
             entry.show(self._tap)
 
     def show_some(self) -> bool:
-        """Show the next `FRAMES_A_LOOK` frames of the last entry; return whether there were any."""
+        """Show the next `FRAMES_A_LOOK` frames of the last entry, or channels; return whether there were any."""
+        if sum(1 for _ in islice(self._steps, CHANNELS_A_LOOK)):
+            return True
         if self._entry is None or not self._parts:
             return False
         self._tap.saw_frames(self._entry.session, self._entry.sender, *self._parts.popleft())
@@ -56,3 +70,4 @@ class EntryParts:
         """Drop the rest of the last entry."""
         self._entry = None
         self._parts.clear()
+        self._steps = iter(())

@@ -19,6 +19,7 @@ from amqproxy.taps.pending_messages import PendingBudget
 from amqproxy.taps.session_trace import SessionTrace
 from amqproxy.taps.trace.events import TraceEvent
 from amqproxy.taps.trace.snapshot import ConnectionSnapshot
+from amqproxy.taps.trace.steps import Steps
 
 Report: TypeAlias = MessageRecord | Finding
 
@@ -109,6 +110,10 @@ class Observer:
     def restore(self, snapshot: ConnectionSnapshot | None) -> list[Report]:
         """Take the state of the connection, as `SessionTrace.restore` does; return the reports that are due."""
         return self._reports(self._trace.restore(snapshot))
+
+    def restoring(self, snapshot: ConnectionSnapshot) -> Steps[list[Report]]:
+        """Like `restore`, in the steps of `SessionTrace.restoring`."""
+        return self._reports((yield from self._trace.restoring(snapshot)))
 
     def gap(self, sender: Peer, ts_ns: int, reason: str, *, is_other_whole: bool = False) -> list[Report]:
         """Note that bytes are missing or unreadable, as `ConnectionTrace.gap`; return the reports that are due."""

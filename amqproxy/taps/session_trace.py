@@ -14,6 +14,7 @@ from amqproxy.taps.trace.event_queue import Listener
 from amqproxy.taps.trace.events import TraceEvent
 from amqproxy.taps.trace.handshake_facts import HandshakeFacts
 from amqproxy.taps.trace.snapshot import ConnectionSnapshot
+from amqproxy.taps.trace.steps import Steps, run
 from amqproxy.taps.trace.traced_channel import TracedChannel
 
 
@@ -83,6 +84,12 @@ class SessionTrace:
         """
         if snapshot is None or self._trace.knows_state:
             return []
+        return run(self.restoring(snapshot))
+
+    def restoring(self, snapshot: ConnectionSnapshot) -> Steps[list[TraceEvent]]:
+        """Like `restore`, in steps, between which nothing may be fed; one is long if frames were fed before."""
+        if self._trace.knows_state:
+            return []
         kind = type(self._trace) if self._is_known else TRACES.get(snapshot.protocol)
         if kind is None:
             return []
@@ -91,10 +98,10 @@ class SessionTrace:
         if is_fresh and self._listener is not None:
             trial.listen(self._listener)
         try:
-            events = trial.restore(snapshot)
+            events = yield from trial.restoring(snapshot)
         except ValueError:
             return []
-        if is_fresh:  # with 10,000 channels, to restore them again would take as long as the first time: 0.4 s
+        if is_fresh:  # with 10,000 channels, to restore them again would take as long as the first time
             self._trace = trial
             return events
         self._choose(kind)  # until the first frame, whose protocol counts

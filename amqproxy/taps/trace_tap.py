@@ -17,6 +17,7 @@ from amqproxy.taps.record_queue import PrintedRecord, RecordQueue
 from amqproxy.taps.session_trace import to_relieve
 from amqproxy.taps.tap import TappedSession, present
 from amqproxy.taps.trace.snapshot import ConnectionSnapshot
+from amqproxy.taps.trace.steps import Steps, run
 
 OBSERVERS_A_STEP = 100
 """Number of connections checked for overdue messages in one step."""
@@ -88,7 +89,11 @@ class TraceTap:
         self._add(self._observer(session).gap(CLIENT, self._clock(), f"{frames} frames passed too fast to be shown"))
 
     def saw_snapshot(self, session: TappedSession, snapshot: ConnectionSnapshot) -> None:
-        self._add(self._observer(session).restore(snapshot))
+        run(self.showing_snapshot(session, snapshot))
+
+    def showing_snapshot(self, session: TappedSession, snapshot: ConnectionSnapshot) -> Steps[None]:
+        """Like `saw_snapshot`, in steps, between which nothing of this session may be shown."""
+        self._add((yield from self._observer(session).restoring(snapshot)))
 
     def saw_violation(self, session: TappedSession, sender: Peer, error: AnyProtocolError) -> None:
         observer = self._observers.get(session.number)

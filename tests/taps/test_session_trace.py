@@ -34,6 +34,7 @@ from amqproxy.taps.trace.events import (
 )
 from amqproxy.taps.trace.open_tags import Span
 from amqproxy.taps.trace.snapshot import ChannelSnapshot, ConnectionSnapshot
+from amqproxy.taps.trace.steps import Steps
 from tests.taps.trace.traced import frames_of
 
 
@@ -147,13 +148,13 @@ def test_frames_have_their_protocol_whatever_the_snapshot_says() -> None:
 
 def test_a_fresh_trace_takes_the_restored_one_at_once(monkeypatch: pytest.MonkeyPatch) -> None:
     restored: list[int] = []
-    restore = Trace.restore
+    restoring = Trace.restoring
 
-    def counting(trace: Trace, snapshot: ConnectionSnapshot) -> list[TraceEvent]:
+    def counting(trace: Trace, snapshot: ConnectionSnapshot) -> Steps[list[TraceEvent]]:
         restored.append(len(snapshot.channels))
-        return restore(trace, snapshot)
+        return restoring(trace, snapshot)
 
-    monkeypatch.setattr(Trace, "restore", counting)
+    monkeypatch.setattr(Trace, "restoring", counting)
     shown: list[TraceEvent] = []
     trace = SessionTrace()
     trace.listen(lambda events, sender, number: shown.extend(events))

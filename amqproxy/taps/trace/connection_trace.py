@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import ClassVar, Generic, TypeVar
 
 from amqproxy.peer import CLIENT, SERVER, Peer
@@ -23,6 +23,7 @@ from amqproxy.taps.trace.handshake_facts import HandshakeFacts
 from amqproxy.taps.trace.held_frames import F, HeldFrames
 from amqproxy.taps.trace.open_tags import MAX_SPANS
 from amqproxy.taps.trace.snapshot import ConnectionSnapshot
+from amqproxy.taps.trace.steps import Steps, run
 from amqproxy.taps.trace.traced_channel import TracedChannel
 
 C = TypeVar("C", bound=TracedChannel)
@@ -125,9 +126,13 @@ class ConnectionTrace(ABC, Generic[F, C]):
         All that is open is reported as unknown before. Raises `ValueError` if the snapshot is impossible, after which
         the trace must not be used.
         """
+        return run(self.restoring(snapshot))
+
+    def restoring(self, snapshot: ConnectionSnapshot) -> Steps[list[TraceEvent]]:
+        """Like `restore`, but yield after each channel, before which nothing else may be fed: 10,000 take 0.2 s."""
         if self.knows_state:
             return []
-        snapshot.check()
+        yield from snapshot.checking()
         if snapshot.protocol != self.PROTOCOL:
             raise ValueError(f"a snapshot of {snapshot.protocol} in a connection of {self.PROTOCOL}")
         if self._is_joined is not None:
@@ -138,7 +143,7 @@ class ConnectionTrace(ABC, Generic[F, C]):
         self._closes = {Peer(each) for each in snapshot.closing}
         self._is_closed = self._is_unread = bool(snapshot.closing)
         self.facts.restore(snapshot.handshake)
-        self._restore(snapshot)
+        yield from self._restoring(snapshot)
         self._events.append(
             StateRestored(
                 snapshot.ts_ns,
@@ -162,8 +167,8 @@ class ConnectionTrace(ABC, Generic[F, C]):
         )
 
     @abstractmethod
-    def _restore(self, snapshot: ConnectionSnapshot) -> None:
-        """Take the channels and requests of a snapshot of this protocol."""
+    def _restoring(self, snapshot: ConnectionSnapshot) -> Iterator[None]:
+        """Take the channels and requests of a snapshot of this protocol; yield after each channel."""
 
     @abstractmethod
     def _drop_channels(self) -> None:

@@ -166,7 +166,12 @@ class ConnectionSnapshot(msgspec.Struct, frozen=True, kw_only=True, omit_default
     requests: tuple[RequestSnapshot, ...] = ()
 
     def check(self) -> None:
-        """Raise `ValueError` unless all numbers are possible and all ranges are in order."""
+        """Do all steps of `checking`."""
+        for _ in self.checking():
+            pass
+
+    def checking(self) -> Iterator[None]:
+        """Raise `ValueError` unless all numbers are possible and all ranges are in order; yield after each channel."""
         _check_limits(self.ts_ns, self.blocked_since_ns or 0)
         _check_peers(self.closing, self.requests)
         for channel in self.channels:
@@ -176,6 +181,7 @@ class ConnectionSnapshot(msgspec.Struct, frozen=True, kw_only=True, omit_default
             _check_spans(channel.unconfirmed)
             _check_spans(channel.unacked)
             _check_peers(channel.closing, channel.requests, channel.contents)
+            yield
 
     def to_bytes(self) -> bytes:
         """Return the snapshot in MessagePack, encoded once: several taps may need it."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from typing import Any
 
 from amqproxy.amqp010.assembly import AssemblyReader
@@ -96,7 +97,7 @@ class Amqp010Trace(ConnectionTrace[Frame, AttachmentTrace]):
         super().__init__(**options)
         self._handshake = Amqp010Handshake(self.facts)
 
-    def _restore(self, snapshot: ConnectionSnapshot) -> None:
+    def _restoring(self, snapshot: ConnectionSnapshot) -> Iterator[None]:
         self._handshake.restore()
         for each in snapshot.channels:
             channel = self._channel(each.number)
@@ -113,6 +114,7 @@ class Amqp010Trace(ConnectionTrace[Frame, AttachmentTrace]):
                     channel.attaching.append(session)
                 else:
                     channel.sessions[SERVER] = session
+            yield
 
     def _drop_channels(self) -> None:
         self._budgets.memory.give(SESSION_COST * len(self._all_channels()))

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from typing import Any
 
 import msgspec
@@ -75,7 +75,7 @@ class Trace(ConnectionTrace[Frame, ChannelTrace]):
             requests=tuple(snapshot_of(CLIENT, each) for each in requests),
         )
 
-    def _restore(self, snapshot: ConnectionSnapshot) -> None:
+    def _restoring(self, snapshot: ConnectionSnapshot) -> Iterator[None]:
         self._blocked_ts_ns = snapshot.blocked_since_ns
         self._requests.find()
         self._stray.lose()
@@ -89,6 +89,7 @@ class Trace(ConnectionTrace[Frame, ChannelTrace]):
             channel.restore(each)
             if self._is_unread:
                 channel.stop_reading()
+            yield
         for request in snapshot.requests:
             method = decoded(0, request.method)
             self._requests.add(request.ts_ns, method, size=len(request.method) + 8)
