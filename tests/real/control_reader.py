@@ -49,8 +49,8 @@ class DashboardReader(Reader):
         self.lost = 0
         super().__init__(path, packets=True)
 
-    def messages(self) -> Iterator[dict[str, Any]]:
-        """Yield the messages that were read so far, with their last outcomes."""
+    def messages(self, containing: bytes = b"") -> Iterator[dict[str, Any]]:
+        """Yield the messages that were read so far whose JSON is `containing` some text, with their last outcomes."""
         while self.events:
             event = self.events.pop(0)
             if event["event"] == "lost":
@@ -60,4 +60,5 @@ class DashboardReader(Reader):
                     self._observation.take(RingEntry(self._seq, 1, 0.0, decoded, 0))
                     self._seq += 1
         for row in self._observation.messages.snapshot():
-            yield msgspec.json.decode(row.json)
+            if containing in row.json:
+                yield msgspec.json.decode(row.json)
