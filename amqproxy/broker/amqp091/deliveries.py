@@ -160,7 +160,8 @@ class Deliveries(ChannelDeliveries):
     def _count_reject(self, tag: int) -> None:
         """Count a rejected delivery from a quorum queue, where its coming back alone does not count."""
         if self._vhost.profile.counts_acquisitions:
-            self.unacked.find(tag).delivery_count += 1
+            delivery = self.unacked.find(tag)  # Cython cannot compile `find(tag).delivery_count += 1`
+            delivery.delivery_count += 1
 
     def _take(self, tag: cython.ulonglong, multiple: cython.bint, outcome: str, now: float) -> None:
         if multiple and self.unacked.most_up_to(tag) > min(_AT_ONCE, self._quantum.step):
