@@ -124,7 +124,6 @@ class PacketSubscription(RingSubscription):
         if self._is_more and self._size < EVENT_BYTES and now - self._sent_at < EVENT_SECONDS:
             return
         self._sent_at = now
-        self._sample.note_lag(round(self.behind * 1e9), time.time_ns())
         if self._sampled != self._sample.most:
             self._sampled = self._sample.most
             yield encoded({"event": "sample", "shown": self._sampled, "of": self._sample.active})

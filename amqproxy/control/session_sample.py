@@ -20,13 +20,6 @@ AGAIN_NS = 5_000_000_000
 WIDENED_NS = 10_000_000_000
 """Nanoseconds without a loss after which more sessions are shown."""
 
-LATE_NS, GRACE_NS = 250_000_000, 300_000_000
-"""Lag of a subscriber beyond which it counts as late, and nanoseconds within which a late one has to begin to catch up.
-
-Fewer sessions are shown to one that does not, before it misses entries: after a loss the states of all sessions have to
-be waited for.
-"""
-
 NARROWING, WIDENING = 0.6, 1.25
 """Factors of the number of sessions that are shown."""
 
@@ -63,8 +56,6 @@ class SessionSample:
         self._left_out = 0
         """Entries of other sessions in this turn."""
         self._changed_ns = self._lost_ns = 0
-        self._late_ns = self._late_by_ns = 0
-        """Time since when the subscriber has been late, or was last found catching up; 0 if it is not; its lag then."""
 
     @property
     def active(self) -> int:
@@ -81,22 +72,7 @@ class SessionSample:
     def narrow(self, now_ns: int) -> None:
         """Show fewer sessions, if the subscriber was too slow again; not below one."""
         since, self._lost_ns = now_ns - self._lost_ns, now_ns
-        if since <= AGAIN_NS:
-            self._narrow(now_ns)
-
-    def note_lag(self, lag_ns: int, now_ns: int) -> None:
-        """Show fewer sessions if the subscriber is late and does not catch up."""
-        if lag_ns < LATE_NS:
-            self._late_ns = 0
-        elif not self._late_ns:
-            self._late_ns, self._late_by_ns = now_ns, lag_ns
-        elif now_ns - self._late_ns >= GRACE_NS:
-            if lag_ns >= self._late_by_ns:
-                self._narrow(now_ns)
-            self._late_ns, self._late_by_ns = now_ns, lag_ns
-
-    def _narrow(self, now_ns: int) -> None:
-        if now_ns - self._changed_ns < NARROWED_NS or len(self._active) < 2:
+        if since > AGAIN_NS or now_ns - self._changed_ns < NARROWED_NS or len(self._active) < 2:
             return
         self._changed_ns = now_ns
         shown = len(self._active) if self.most is None else min(self.most, len(self._active))

@@ -7,16 +7,7 @@ from collections import Counter
 import pytest
 
 from amqproxy.control import session_sample
-from amqproxy.control.session_sample import (
-    AGAIN_NS,
-    GRACE_NS,
-    LATE_NS,
-    NARROWED_NS,
-    PATIENCE_NS,
-    TURN_NS,
-    WIDENED_NS,
-    SessionSample,
-)
+from amqproxy.control.session_sample import AGAIN_NS, NARROWED_NS, PATIENCE_NS, TURN_NS, WIDENED_NS, SessionSample
 from amqproxy.control.tap_ring import Entry, Event
 from amqproxy.peer import CLIENT
 from amqproxy.taps.note import NOTHING
@@ -106,26 +97,6 @@ def test_who_is_too_slow_is_shown_fewer_and_never_none() -> None:
     assert counts[0] < 10
     assert counts == sorted(counts, reverse=True)
     assert counts[-1] == 1
-
-
-def test_who_falls_behind_is_shown_fewer_before_anything_is_lost() -> None:
-    sampled = Sampled()
-    sampled.shown()
-    for lag_ns in (LATE_NS, LATE_NS + 1):
-        sampled.sample.note_lag(lag_ns, sampled.now_ns)
-        sampled.now_ns += GRACE_NS
-    known = sampled.shown()
-    assert sampled.sample.most == len(known) == 6
-    assert not sampled.sample.awaits_state
-
-
-def test_who_catches_up_or_is_in_time_is_shown_all() -> None:
-    sampled = Sampled()
-    sampled.shown()
-    for lag_ns in (9 * LATE_NS, 8 * LATE_NS, 7 * LATE_NS, 0, 2 * LATE_NS, LATE_NS - 1, 2 * LATE_NS):
-        sampled.sample.note_lag(lag_ns, sampled.now_ns)
-        sampled.now_ns += GRACE_NS
-    assert sampled.shown() == list(range(10))
 
 
 def test_a_single_session_is_always_shown() -> None:
