@@ -93,16 +93,18 @@ class SessionTrace:
         kind = type(self._trace) if self._is_known else TRACES.get(snapshot.protocol)
         if kind is None:
             return []
-        trial = kind(**self._options)
-        is_fresh = self._trace.is_fresh
-        if is_fresh and self._listener is not None:
-            trial.listen(self._listener)
+        before, trial = self._trace, kind(**self._options)
+        is_fresh = before.is_fresh
+        if is_fresh:  # with 10,000 channels, to restore them again would take as long as the first time
+            self._trace = trial  # the listener reads the facts of the trace whose events it is shown
+            if self._listener is not None:
+                trial.listen(self._listener)
         try:
             events = yield from trial.restoring(snapshot)
         except ValueError:
+            self._trace = before
             return []
-        if is_fresh:  # with 10,000 channels, to restore them again would take as long as the first time
-            self._trace = trial
+        if is_fresh:
             return events
         self._choose(kind)  # until the first frame, whose protocol counts
         return self._trace.restore(snapshot)

@@ -56,6 +56,7 @@ def test_messages_after_a_join_have_their_outcomes(start_proxy: StartProxy, tmp_
             consumer.process_data_events(0.1)
             until(lambda: len(reader.records("message")) >= 40, "all messages")
             messages = reader.records("message")  # before the clients close
+            until(lambda: reader.records("finding"), "what is evaluated beside it")
             assert [each["kind"] for each in reader.records("finding")] == ["publisher-heartbeats-off"]
         proxy.kill()
         reader.join()
@@ -97,6 +98,7 @@ def test_messages_of_sessions_after_a_join_have_their_outcomes(start_proxy: Star
             exchange(20)
             until(lambda: len(reader.records("message")) >= 40, "all messages")
             messages = reader.records("message")  # before the clients close
+            until(lambda: reader.records("finding"), "what is evaluated beside it")
             found = {each["kind"] for each in reader.records("finding")}
         proxy.kill()
         reader.join()

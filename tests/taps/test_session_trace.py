@@ -167,3 +167,10 @@ def test_a_fresh_trace_takes_the_restored_one_at_once(monkeypatch: pytest.Monkey
     trace.restore(msgspec.structs.replace(snapshot, ts_ns=3))
     assert restored == [1, 1, 1]
     assert isinstance(shown[-1], StateRestored)
+
+
+def test_a_listener_is_shown_a_restored_state_with_its_facts() -> None:
+    trace, known = SessionTrace(), []
+    trace.listen(lambda events, sender, number: known.append(trace.facts))
+    trace.restore(ConnectionSnapshot(ts_ns=1, protocol="0-10"))
+    assert known == [trace.facts]
