@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import socket
-import ssl
 
 import pika
 import pytest
@@ -13,7 +12,7 @@ from pika.adapters.blocking_connection import BlockingChannel, BlockingConnectio
 from amqproxy.amqp091.frame import METHOD, Frame, encode_frame
 from amqproxy.amqp091.methods import QueueDeclare
 from amqproxy.configuration.config import Limits
-from amqproxy.proxy.listener import ProxyServer, listen
+from amqproxy.proxy.listener import OpenListener, ProxyServer, listen
 from amqproxy.sockets.transport import SocketTransport, Transport
 from amqproxy.taps.metrics import Metrics
 from amqproxy.taps.topology.observed_topology import ObservedTopology
@@ -62,9 +61,8 @@ async def test_a_client_of_rabbitmq_whose_queue_is_suspended(rabbitmq: RabbitMQ)
 
     server = ProxyServer(dial, Limits(), Metrics(), topology=ObservedTopology())
     [listener] = await listen("127.0.0.1:0")
-    listeners: list[tuple[trio.SocketListener, ssl.SSLContext | None]] = [(listener, None)]
     async with trio.open_nursery() as nursery:
-        nursery.start_soon(server.serve, listeners, trio.Event())
+        nursery.start_soon(server.serve, [OpenListener(listener)], trio.Event())
         connection, channel = await trio.to_thread.run_sync(begin, listener.socket.getsockname()[1])
         await trio.to_thread.run_sync(rabbitmq.ctl, "eval", f"{PID}, sys:suspend(amqqueue:get_pid(Q)).")
         try:

@@ -22,6 +22,7 @@ from amqproxy.broker.message import Message
 from amqproxy.broker.queues.dead_letters import dead_lettered, passed
 from amqproxy.broker.queues.policies import make_policy
 from amqproxy.broker.queues.queue import Queue
+from amqproxy.rabbitmq.profile import Profile
 from tests.broker.client import Client, connected, noted
 from tests.broker.yard import Yard, message
 
@@ -335,10 +336,12 @@ def test_a_letter_that_cannot_be_made_costs_itself(client: Client, monkeypatch: 
     letters_to_come(client, "k")
     made = publisher_module.dead_lettered
 
-    def fails(queue: Queue, message: Message, reason: str, now: float) -> tuple[Message, frozenset[str]]:
+    def fails(
+        queue: Queue, message: Message, reason: str, now: float, profile: Profile
+    ) -> tuple[Message, frozenset[str]]:
         if message.body == b"1":
             raise RuntimeError("on purpose")
-        return made(queue, message, reason, now)
+        return made(queue, message, reason, now, profile)
 
     monkeypatch.setattr(publisher_module, "dead_lettered", fails)
     failures = noted(client.broker)
