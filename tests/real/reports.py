@@ -75,6 +75,8 @@ def parsed(lines: list[bytes]) -> Iterator[Report]:
             return
         report = json.loads(line)
         if report.get("outcome") != "pending":  # which is reported live only, and again with what became of it
+            for each in report.get("evidence", ()):
+                each.pop("stream", None)
             yield {key: value for key, value in report.items() if key not in TIMES}
 
 
