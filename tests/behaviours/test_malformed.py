@@ -10,6 +10,7 @@ from collections.abc import Callable
 import pytest
 
 from amqproxy.amqp091.methods import METHODS
+from tests.behaviours.client import until
 from tests.behaviours.scene import Scene
 from tests.real import raw
 from tests.real.malformed import MALFORMED, Answer, Case, ask
@@ -117,8 +118,15 @@ def publishing(entries: bytes) -> bytes:
 
 @pytest.mark.parametrize("value", UNKNOWN_VALUES.values(), ids=UNKNOWN_VALUES)
 @pytest.mark.parametrize("place", [entry, in_array, in_table])
-def test_header_values_that_erlang_does_not_have(scene: Scene, place: Callable[[bytes], bytes], value: bytes) -> None:
-    assert words(answer_of(scene, publishing(place(value)))) == "541 0.0 INTERNAL_ERROR"
+def test_header_values_that_erlang_does_not_have(
+    scene: Scene, is_rabbitmq: bool, place: Callable[[bytes], bytes], value: bytes
+) -> None:
+    """A crash of RabbitMQ's channel may be seen only after the next methods were answered: then it is asked again."""
+
+    def crashes() -> bool:
+        return words(answer_of(scene, publishing(place(value)))) == "541 0.0 INTERNAL_ERROR"
+
+    assert crashes() or (is_rabbitmq and until(crashes, "the channel to crash"))
 
 
 @pytest.mark.parametrize("value", UNKNOWN_VALUES.values(), ids=UNKNOWN_VALUES)
