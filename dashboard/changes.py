@@ -1,4 +1,4 @@
-"""What has changed: the last minutes of a source against as many minutes some time before."""
+"""Changes: the last minutes of a source compared with as many minutes some time before."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What passed in each of the last minutes, by name, so that the present is compared with some time ago."""
+"""Traffic of each of the last minutes by name, for comparisons of the present with the past."""
 
 from __future__ import annotations
 

@@ -14,9 +14,9 @@ from amqproxy.capture import pcapng
 from amqproxy.capture.byte_window import ByteWindow
 from amqproxy.capture.decode import Decoder
 from amqproxy.capture.decoded import Decoded, StreamEnded, is_upstream_only
-from amqproxy.capture.packet_comment import session_of
 from amqproxy.capture.packets import Dissector
 from amqproxy.capture.reassembly import Reassembler
+from amqproxy.capture.session_numbers import session_or_stream
 from amqproxy.capture.stream_events import Opened
 from amqproxy.capture.warnings import ignore_warning
 
@@ -50,7 +50,7 @@ class PacketDecoder:
                 continue
             for event in self._reassembler.feed(segment):
                 if isinstance(event, Opened):
-                    self._sessions[event.stream] = _session_of(event)
+                    self._sessions[event.stream] = session_or_stream(event)
                 passed = self._decoder.feed(event)
                 for each in passed:
                     if each.leg != "upstream" or is_upstream_only(each):
@@ -67,9 +67,3 @@ def _description_end(data: bytes) -> int:
     while at + 8 <= len(data) and int.from_bytes(data[at : at + 4], "little") in _DESCRIBING:
         at += int.from_bytes(data[at + 4 : at + 8], "little") or len(data)
     return min(at, len(data))
-
-
-def _session_of(opened: Opened) -> int:
-    """Return the number of the session that a connection belongs to."""
-    session = session_of(opened.comments)
-    return opened.stream if session is None else session

@@ -19,10 +19,15 @@ class SessionNumbers:
 
     def number(self, opened: Opened) -> int:
         """Return the number of the connection that begins."""
-        session = session_of(opened.comments)
-        number = opened.stream if session is None else session
+        number = session_or_stream(opened)
         if number in self._taken:
             number = self._highest + 1
         self._taken.add(number)
         self._highest = max(self._highest, number)
         return number
+
+
+def session_or_stream(opened: Opened) -> int:
+    """Return the number of the session that a connection belongs to; of a foreign capture, that of its stream."""
+    session = session_of(opened.comments)
+    return opened.stream if session is None else session

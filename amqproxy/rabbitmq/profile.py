@@ -221,7 +221,7 @@ PROFILES: Mapping[str, Profile] = {each.name: each for each in (_V3_10, _V4_0, _
 NEWEST = "4.3"
 
 OLDEST = _V3_10
-"""What the broker's parts answer as by themselves; programs choose, and by default take the newest."""
+"""The profile of a broker that is given none."""
 
 
 def behaviours() -> Iterator[tuple[str, str]]:

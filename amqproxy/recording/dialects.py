@@ -63,9 +63,8 @@ AMQP091 = Dialect(
 
 def _unread_segments(data: bytes, most: int, body: int) -> Cuts:
     """Return packets of `most` bytes; with a limit of the recorded body, as much of each is kept."""
-    ends = [min(start + most, len(data)) for start in range(0, len(data), most)]
-    starts = range(0, len(data), most)
-    return [(start, end if body < 0 else min(end, start + body), end) for start, end in zip(starts, ends, strict=True)]
+    bounds = [(start, min(start + most, len(data))) for start in range(0, len(data), most)]
+    return [(start, end if body < 0 else min(end, start + body), end) for start, end in bounds]
 
 
 UNREAD = Dialect("", lambda data: data, lambda data: b"*" * len(data), _unread_segments, bool)

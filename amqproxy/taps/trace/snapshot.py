@@ -166,7 +166,7 @@ class ConnectionSnapshot(msgspec.Struct, frozen=True, kw_only=True, omit_default
     requests: tuple[RequestSnapshot, ...] = ()
 
     def check(self) -> None:
-        """Do all steps of `checking`."""
+        """Run `checking` to its end."""
         for _ in self.checking():
             pass
 

@@ -12,7 +12,7 @@ Steps: TypeAlias = Generator[None, None, T]
 
 
 def run(steps: Steps[T]) -> T:
-    """Do all steps at once, and return the result."""
+    """Run all steps without a pause, and return the result."""
     while True:
         try:
             next(steps)
