@@ -38,6 +38,19 @@ def is_in(region: Any, top: int, bottom: int) -> bool:
     return box is not None and top <= box["y"] <= bottom
 
 
+def settled_box(window: Any, place: Any) -> dict[str, float]:
+    """Where a chart is once the cards above it, which push it down as they are filled, have their rows."""
+    from playwright.sync_api import expect
+
+    expect(window.get_by_role("region", name="Now against an hour ago")).to_contain_text("00:55 to 01:00")
+    expect(window.get_by_role("region", name="Top findings").get_by_role("table")).to_be_visible()
+    expect(place).to_be_visible()
+    place.hover()
+    box: dict[str, float] | None = place.bounding_box()
+    assert box is not None
+    return box
+
+
 def test_the_first_start_shows_how_to_connect(page: WatchedPage, tmp_path: Path) -> None:
     from playwright.sync_api import expect
 
@@ -120,9 +133,7 @@ def test_a_click_at_a_chart_opens_what_passed_then(two_hours: OwnDashboard, page
     window = page.page
     chart = window.get_by_role("figure").filter(has=window.get_by_role("heading", name="Messages a second"))
     place = chart.locator(".u-over")
-    expect(place).to_be_visible()
-    box = place.bounding_box()
-    assert box is not None
+    box = settled_box(window, place)
     place.click(position={"x": box["width"] * 0.5, "y": box["height"] * 0.5})
     expect(window.get_by_role("main")).to_have_accessible_name("Messages")
     asked = parse_qs(urlsplit(window.url).query)
@@ -131,9 +142,7 @@ def test_a_click_at_a_chart_opens_what_passed_then(two_hours: OwnDashboard, page
     rows = window.get_by_role("grid", name="Messages").locator(".sheet").get_by_role("row")
     expect(rows.filter(visible=True).first).to_contain_text("orders")
     window.go_back()
-    expect(place).to_be_visible()
-    box = place.bounding_box()
-    assert box is not None
+    box = settled_box(window, place)
     window.mouse.move(box["x"] + box["width"] * 0.25, box["y"] + 20)
     window.mouse.down()
     window.mouse.move(box["x"] + box["width"] * 0.5, box["y"] + 30, steps=5)
