@@ -34,6 +34,7 @@ from amqproxy.configuration.config import (
     split_address,
 )
 from amqproxy.control.unix_socket import PATH_SIZE
+from amqproxy.rabbitmq.profile import PROFILES, Profile
 from amqproxy.sockets.tls import client_context, server_context
 
 MOST_VHOST = 255
@@ -120,7 +121,8 @@ def check_broker(config: BrokerConfig) -> None:
     if config.data is not None:
         _check_directory(Path(config.data), "broker.data")
     if config.definitions is not None:
-        _check_definitions(Path(config.definitions), "broker.definitions")
+        profile = PROFILES[config.profile].switching(config.deprecated_features)
+        _check_definitions(Path(config.definitions), "broker.definitions", profile)
 
 
 def _check_opentelemetry() -> None:
@@ -258,7 +260,7 @@ def _check_directory(path: Path, place: str) -> None:
             raise PreflightError(place, f"{path}: no permission to write in {nearest}: check its owner and permissions")
 
 
-def _check_definitions(path: Path, place: str) -> None:
+def _check_definitions(path: Path, place: str, profile: Profile) -> None:
     """Check that a broker can start with the definitions."""
     with _errors_at(place, path):
         if path.exists() and not path.is_file():
@@ -267,7 +269,7 @@ def _check_definitions(path: Path, place: str) -> None:
             found = json.loads(path.read_bytes())
             if not isinstance(found, dict):
                 raise PreflightError(place, f"{path}: not an object, as RabbitMQ exports it")
-            definitions_json.load(BrokerModel(), found, 0)
+            definitions_json.load(BrokerModel(profile=profile), found, 0)
         except RecursionError as error:
             raise PreflightError(place, f"{path}: {error}") from None
 

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import secrets
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from typing import Protocol
+from typing import Any, Protocol
 
 from amqproxy.amqp091.errors import (
     AccessRefused,
@@ -29,7 +29,7 @@ from amqproxy.broker.exchanges.exchange_types import EXCHANGE_TYPES
 from amqproxy.broker.message import Message
 from amqproxy.broker.queues import queue_types
 from amqproxy.broker.queues.at_least_once import DeadLetter
-from amqproxy.broker.queues.policies import EffectivePolicy, Policy, effect, effective_arguments
+from amqproxy.broker.queues.policies import QUEUE_KINDS, EffectivePolicy, Policy, effect, effective_arguments
 from amqproxy.broker.queues.queue import ExclusiveOwner, LockedEntries, Queue
 from amqproxy.broker.queues.queue_arguments import QueueSettings, check_declare, queue_type
 from amqproxy.broker.queues.queue_arguments import check_same as check_same_queue
@@ -132,6 +132,8 @@ class VirtualHost:
         self.events = events or EventDispatcher()
         self.description = ""
         self.tags: list[str] = []
+        self.metadata: dict[str, Any] = {}
+        """Metadata of definitions that has no effect here, such as the default queue type."""
         self.limits: dict[str, int] = {}
         self.is_traced = False
         self.generation = 0
@@ -353,7 +355,7 @@ class VirtualHost:
             arguments=arguments,
             now=now,
             storage=self.storage if durable and not exclusive else None,
-            effect=self._effect("queues", name),
+            effect=self._effect(QUEUE_KINDS[queue_type(arguments)], name),
         )
         self.queues[name] = queue
         self._forget_routes()
@@ -600,7 +602,7 @@ class VirtualHost:
                 now = yield
 
     def _apply_policies_to(self, queue: Queue, now: float) -> None:
-        definition, *names = self._effect("queues", queue.name)
+        definition, *names = self._effect(QUEUE_KINDS[queue.type], queue.name)
         if definition != queue.policy or names[0] != queue.policy_names[0] or names[1] != queue.policy_names[1]:
             queue.policy, queue.policy_names = definition, (names[0], names[1])
             queue.apply(QueueSettings.of(effective_arguments(queue.arguments, definition)), now)

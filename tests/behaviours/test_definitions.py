@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import base64
 import hashlib
+import json
 from collections.abc import Iterator
 from typing import Any
 
@@ -11,8 +12,13 @@ import pytest
 
 from amqproxy.amqp091.methods import ConnectionTune, ExchangeDeclare, QueueDeclare
 from amqproxy.amqp091.wire import Table
-from amqproxy.rabbitmq.profile import Profile
+from amqproxy.broker import Broker
+from amqproxy.broker.definitions import definitions_json
+from amqproxy.rabbitmq.profile import PROFILES, Profile
 from tests.behaviours.client import Channel, login
+from tests.behaviours.every_definition import USERS as EVERY_USERS
+from tests.behaviours.every_definition import VHOST as EVERY_VHOST
+from tests.behaviours.every_definition import every_definition, sorted_definitions
 from tests.behaviours.scene import Scene
 from tests.behaviours.target import Target
 
@@ -292,3 +298,36 @@ EVERYTHING = {"user": "guest", "vhost": "behaviours", "configure": ".*", "write"
 def test_what_no_import_takes(scene: Scene, definitions: dict[str, Any]) -> None:
     with pytest.raises((RuntimeError, ValueError)):
         scene.broker.define(**definitions)
+
+
+# ---------------------------------------------------------------------------------------------- every kind of object
+
+
+def test_every_kind_of_object_survives_our_broker(broker: Target, profile: Profile) -> None:
+    """A RabbitMQ's export is loaded and exported again, and the RabbitMQ takes that back, all equal."""
+    every = every_definition(profile)
+    try:
+        broker.define(**every)
+        exported = broker.definitions()
+        own = Broker(profile=profile)
+        warnings = definitions_json.load(own, exported, 0.0)
+        taken = json.loads(json.dumps(definitions_json.export(own)))
+        broker.forget(vhosts=[EVERY_VHOST], users=EVERY_USERS)
+        broker.define(**{section: taken[section] for section in every})
+        again = broker.definitions()
+    finally:
+        broker.forget(vhosts=[EVERY_VHOST], users=EVERY_USERS)
+    expected = sorted_definitions(exported)
+    assert {name: len(each) for name, each in expected.items() if name in every} == {
+        name: len(each) for name, each in every.items()
+    }
+    assert sorted_definitions(taken) == expected
+    assert sorted_definitions(again) == expected
+    assert any("'x-unknown'" in each for each in warnings)
+
+
+@pytest.mark.parametrize("other", PROFILES)
+def test_every_version_loads_the_exports_of_the_others(profile: Profile, other: str) -> None:
+    own = Broker(profile=PROFILES[other])
+    definitions_json.load(own, every_definition(profile), 0.0)
+    assert set(own.vhosts[EVERY_VHOST].queues) == {"classic", "quorum", "stream", "auto-delete", "transient"}

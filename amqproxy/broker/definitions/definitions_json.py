@@ -1,20 +1,25 @@
 """definitions.json: users, virtual hosts, permissions, policies, queues, exchanges and bindings, as RabbitMQ writes it.
 
 An import keeps existing objects, except that users and permissions are replaced. Messages are not included.
+What other RabbitMQ versions and plugins write is kept if possible, and named in a warning where it has no effect.
 """
 
 from __future__ import annotations
 
 from base64 import b64decode, b64encode
 from collections.abc import Callable, Iterable, Mapping
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
-from amqproxy.amqp091.errors import NotFound, ProtocolError
+from amqproxy.amqp091.errors import NotFound, PreconditionFailed, ProtocolError
 from amqproxy.amqp091.wire import Array, Field, Item, Table
+from amqproxy.broker.access.limits import USER_LIMITS, VHOST_LIMITS
 from amqproxy.broker.access.permissions import Permission, TopicPermission
 from amqproxy.broker.access.users import USUAL_ALGORITHM, User, hash_password
 from amqproxy.broker.broker import Broker
-from amqproxy.broker.queues.policies import Policy, make_policy
+from amqproxy.broker.definitions.unsupported import HEADINGS, has_effect, ineffective, warnings_of
+from amqproxy.broker.queues.policies import APPLY_TO, Policy, make_policy
+from amqproxy.broker.queues.queue_arguments import check_declare
 
 if TYPE_CHECKING:
     from amqproxy.broker.exchanges.exchange import Exchange
@@ -28,17 +33,23 @@ class DefinitionError(ValueError):
     """An invalid entry of definitions.json; the text names the entry and the reason."""
 
 
+class _Unsupported(Exception):
+    """An entry that the broker cannot have, although another RabbitMQ version or a plugin has it."""
+
+
 # --- import
 
 
 def load(broker: Broker, definitions: Entry, now: float, vhost: str | None = None) -> list[str]:
     """Create all objects of `definitions`; `vhost` is the default virtual host of entries without one.
 
-    Returns the bindings that are left out because their source or destination does not exist: RabbitMQ exports those of
-    exclusive queues and of internal exchanges too. Raises `DefinitionError` at the first invalid entry; the entries
-    before it, in the order of `_SECTIONS`, are created.
+    Returns warnings with their places in the file. Entries are left out that this broker cannot have, such as an
+    exchange of a plugin's type, and bindings whose source or destination does not exist: RabbitMQ exports those of
+    exclusive queues and of internal exchanges too. Other parts are kept without effect. Raises `DefinitionError` at the
+    first invalid entry; the entries before it, in the order of `_SECTIONS`, are created.
     """
-    left_out = []
+    left_out = [f"{name}: left out: unknown section" for name in definitions if name not in (*_SECTIONS, *HEADINGS)]
+    without_effect: dict[str, list[str]] = {}
     for section, make in _SECTIONS.items():
         for number, entry in enumerate(definitions.get(section) or ()):
             place = f"{section}[{number}]"
@@ -48,15 +59,19 @@ def load(broker: Broker, definitions: Entry, now: float, vhost: str | None = Non
                 raise DefinitionError(f"{place}: 'name' is not a string")
             try:
                 make(broker, entry if vhost is None else {"vhost": vhost, **entry}, now)
+                for what in ineffective(section, entry):
+                    without_effect.setdefault(what, []).append(place)
             except KeyError as error:
                 raise DefinitionError(f"{place}: {error.args[0]!r} is missing") from None
+            except _Unsupported as error:
+                left_out.append(f"{place}: left out: {error}")
             except NotFound as error:
-                left_out.append(f"{place}: {error.text}")
+                left_out.append(f"{place}: left out: {error.text}")
             except ProtocolError as error:
                 raise DefinitionError(f"{place}: {error.text}") from None
             except Exception as error:  # noqa: BLE001 - any other error that an invalid entry causes
                 raise DefinitionError(f"{place}: {error}") from None
-    return left_out
+    return [*left_out, *warnings_of(without_effect)]
 
 
 def _load_user(broker: Broker, entry: Entry, now: float) -> None:
@@ -70,7 +85,7 @@ def _load_user(broker: Broker, entry: Entry, now: float) -> None:
     names = [tag.strip() for tag in tags.split(",")] if isinstance(tags, str) else tags
     old = broker.users.get(entry["name"])
     user = User(entry["name"], hashed, algorithm, [name for name in names if name])
-    user.set_limits(entry.get("limits") or {})
+    user.set_limits(_known(entry.get("limits"), USER_LIMITS))
     if old is not None:
         user.only_from_loopback = old.only_from_loopback
         user.permissions, user.topic_permissions = old.permissions, old.topic_permissions
@@ -89,8 +104,15 @@ def _load_vhost(broker: Broker, entry: Entry, now: float) -> None:
     metadata = entry.get("metadata") or {}
     tags = metadata.get("tags") or entry.get("tags") or []
     names = [tag for tag in tags.split(",") if tag] if isinstance(tags, str) else tags
+    usual = entry.get("default_queue_type")
+    others = {} if usual is None else {"default_queue_type": usual}
+    vhost.metadata |= others | {name: value for name, value in metadata.items() if name not in ("description", "tags")}
     vhost.describe(metadata.get("description") or vhost.description, names)
-    vhost.set_limits({**vhost.limits, **dict(entry.get("limits") or ())})
+    vhost.set_limits({**vhost.limits, **_known(entry.get("limits"), VHOST_LIMITS)})
+
+
+def _known(limits: Any, names: tuple[str, ...]) -> dict[str, Any]:
+    return {name: value for name, value in dict(limits or ()).items() if name in names}
 
 
 def _load_permission(broker: Broker, entry: Entry, now: float) -> None:
@@ -107,7 +129,7 @@ def _load_topic_permission(broker: Broker, entry: Entry, now: float) -> None:
 def _load_parameter(broker: Broker, entry: Entry, now: float) -> None:
     vhost, value = _vhost(broker, entry), entry["value"]
     if entry["component"] == "vhost-limits":
-        vhost.set_limits(value)
+        vhost.set_limits(_known(value, VHOST_LIMITS))
     elif entry["component"] == "operator_policy":
         vhost.set_policy(_policy({**value, "name": entry["name"]}, is_operator=True), now, is_operator=True)
     else:
@@ -123,36 +145,60 @@ def _load_policy(broker: Broker, entry: Entry, now: float) -> None:
 
 
 def _policy(entry: Entry, *, is_operator: bool = False) -> Policy:
+    apply_to = entry.get("apply-to", "all")
+    if apply_to not in APPLY_TO:
+        raise _Unsupported(f"unknown apply-to '{apply_to}'")
     return make_policy(
         entry["name"],
         entry["pattern"],
         dict(entry["definition"]),
         entry.get("priority", 0),
-        entry.get("apply-to", "all"),
+        apply_to,
         is_operator=is_operator,
+        keeps_unknown=True,
     )
 
 
 def _load_queue(broker: Broker, entry: Entry, now: float) -> None:
     vhost = _vhost(broker, entry)
-    if entry["name"] not in vhost.queues:
-        vhost.declare_queue(
-            entry["name"],
-            None,
-            durable=_flag(entry, "durable", True),
-            exclusive=False,
-            auto_delete=_flag(entry, "auto_delete"),
-            arguments=arguments_of(entry.get("arguments") or {}),
-            now=now,
-        )
+    name = entry["name"]
+    if name in vhost.queues:
+        return
+    durable, auto_delete = _flag(entry, "durable", True), _flag(entry, "auto_delete")
+    arguments = arguments_of(entry.get("arguments") or {})
+    check = partial(
+        check_declare,
+        f"queue '{name}' in vhost '{vhost.name}'",
+        durable=durable,
+        exclusive=False,
+        auto_delete=auto_delete,
+        profile=vhost.profile,
+    )
+    try:
+        check(arguments)
+    except PreconditionFailed:
+        # Arguments of another version that would have no effect cost no queue.
+        arguments = Table([each for each in arguments.fields if has_effect(each.name)])
+        try:
+            check(arguments)
+        except PreconditionFailed as error:
+            raise _Unsupported(error.text) from None
+    vhost.declare_queue(
+        name, None, durable=durable, exclusive=False, auto_delete=auto_delete, arguments=arguments, now=now
+    )
 
 
 def _load_exchange(broker: Broker, entry: Entry, now: float) -> None:
     vhost = _vhost(broker, entry)
-    if entry["name"] not in vhost.exchanges:
+    name, type_ = entry["name"], entry["type"]
+    if name not in vhost.exchanges:
+        if type_ not in vhost.exchange_types:
+            raise _Unsupported(f"unknown exchange type '{type_}'")
+        if name.startswith("amq."):
+            raise _Unsupported(f"exchange '{name}' is not available")
         vhost.declare_exchange(
-            entry["name"],
-            entry["type"],
+            name,
+            type_,
             durable=_flag(entry, "durable", True),
             auto_delete=_flag(entry, "auto_delete"),
             internal=_flag(entry, "internal"),
@@ -262,7 +308,7 @@ def _user_entry(user: User) -> dict[str, Any]:
 
 
 def _vhost_entry(vhost: VirtualHost) -> dict[str, Any]:
-    metadata = {"description": vhost.description, "tags": list(vhost.tags)}
+    metadata = {"description": vhost.description, "tags": list(vhost.tags), **vhost.metadata}
     return {"name": vhost.name, "limits": [list(each) for each in vhost.limits.items()], "metadata": metadata}
 
 

@@ -127,6 +127,7 @@ def settings(broker: Broker) -> Iterator[DefinitionRecord]:
             name=vhost.name,
             description=vhost.description,
             tags=tuple(vhost.tags),
+            metadata=dict(vhost.metadata),
             limits=dict(vhost.limits),
             is_traced=vhost.is_traced,
         )
@@ -246,6 +247,7 @@ def _make(broker: Broker, each: AnyDurable, now: float) -> None:
         case DurableVhost():
             vhost = broker.add_vhost(each.name)
             vhost.describe(each.description, each.tags)
+            vhost.metadata = dict(each.metadata)
             vhost.set_limits(each.limits)
             vhost.trace(each.is_traced)
         case DurableUser():
@@ -265,7 +267,13 @@ def _make(broker: Broker, each: AnyDurable, now: float) -> None:
         case DurablePolicy():
             is_operator = each.level == "operator_policy"
             policy = make_policy(
-                each.name, each.pattern, each.definition, each.priority, each.apply_to, is_operator=is_operator
+                each.name,
+                each.pattern,
+                each.definition,
+                each.priority,
+                each.apply_to,
+                is_operator=is_operator,
+                keeps_unknown=True,
             )
             broker.vhosts[each.vhost].set_policy(policy, now, is_operator=is_operator)
         case DurableParameter(component="global", vhost=""):

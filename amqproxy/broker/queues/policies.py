@@ -9,7 +9,10 @@ from typing import Any, NamedTuple
 from amqproxy.broker.arguments import erlang
 from amqproxy.broker.name_pattern import NamePattern, name_pattern
 
-APPLY_TO = ("all", "queues", "exchanges")
+QUEUE_KINDS = {"classic": "classic_queues", "quorum": "quorum_queues", "stream": "streams"}
+"""Values of apply-to that match one type of queue, from RabbitMQ 3.12 on."""
+
+APPLY_TO = ("all", "queues", "exchanges", *QUEUE_KINDS.values())
 
 
 class Policy(NamedTuple):
@@ -22,8 +25,9 @@ class Policy(NamedTuple):
     apply_to: str = "all"
 
     def matches(self, kind: str, name: str) -> bool:
-        """Return whether the policy applies to this name; `kind` is "queues" or "exchanges"."""
-        return self.apply_to in ("all", kind) and self.pattern.fits(name)
+        """Return whether the policy applies to this name; `kind` is "exchanges" or one of QUEUE_KINDS' values."""
+        general = "exchanges" if kind == "exchanges" else "queues"
+        return self.apply_to in ("all", general, kind) and self.pattern.fits(name)
 
 
 class EffectivePolicy(NamedTuple):
@@ -45,21 +49,28 @@ def make_policy(
     apply_to: str = "all",
     *,
     is_operator: bool = False,
+    keeps_unknown: bool = False,
 ) -> Policy:
-    """Return a checked policy; `ValueError` in RabbitMQ's words if it is invalid."""
+    """Return a checked policy; `ValueError` in RabbitMQ's words if it is invalid.
+
+    With `keeps_unknown` it may have settings of other RabbitMQ versions and plugins, which have no effect.
+    """
     try:
         compiled = name_pattern(pattern)
     except ValueError as error:
         raise ValueError(f"pattern should be regular expression but is invalid: {error}") from None
     if apply_to not in APPLY_TO:
-        raise ValueError(f"apply-to '{apply_to}' unrecognised; should be one of: 'queues', 'exchanges', 'all'")
+        raise ValueError(
+            f"apply-to '{apply_to}' unrecognised; should be one of: 'queues', 'classic_queues',  'quorum_queues', "
+            "'streams', 'exchanges', or 'all'"
+        )
     if type(priority) is not int:
         raise ValueError(f"priority should be number, actually was {priority!r}")
     if not definition:
         raise ValueError("no policy provided")
     known = OPERATOR_SETTINGS if is_operator else SETTINGS
     strange = {key: value for key, value in definition.items() if key not in known and not key.startswith("ha-")}
-    if strange:
+    if strange and not keeps_unknown:
         listed = ",".join(f'{{<<"{key}">>,{_erlang(value)}}}' for key, value in strange.items())
         raise ValueError(f"[{listed}] are not recognised policy settings")
     for key, value in definition.items():

@@ -77,8 +77,8 @@ def _define(broker: Broker, file: Path) -> None:
         found = json.loads(file.read_bytes())
         if not isinstance(found, dict):
             raise config.ConfigError(f"{file}: not an object, as RabbitMQ exports it")
-        for fault in definitions_json.load(broker, found, current_time()):
-            logger().warning("left out of the definitions", what=fault)
+        for warning in definitions_json.load(broker, found, current_time()):
+            logger().warning("definitions not fully supported", what=warning)
     except OSError as error:
         raise config.ConfigError(f"{file}: cannot be read: {error.strerror}") from None
     except (ValueError, RecursionError) as error:

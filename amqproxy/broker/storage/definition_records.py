@@ -35,6 +35,7 @@ class DurableVhost(DefinitionRecord, frozen=True, kw_only=True):
     tags: tuple[str, ...] = ()
     limits: dict[str, int] = {}
     is_traced: bool = False
+    metadata: dict[str, Any] = {}
 
 
 class DurableExchange(DefinitionRecord, frozen=True, kw_only=True):

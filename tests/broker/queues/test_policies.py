@@ -64,7 +64,7 @@ def test_effective_arguments(arguments: dict[str, Any], definition: dict[str, An
         ({"nope": 5}, {}, '[{<<"nope">>,5}] are not recognised policy settings'),
         ({}, {}, "no policy provided"),
         ({"max-length": 5}, {"pattern": "["}, "pattern should be regular expression but is invalid"),
-        ({"max-length": 5}, {"apply_to": "streams"}, "apply-to 'streams' unrecognised"),
+        ({"max-length": 5}, {"apply_to": "drums"}, "apply-to 'drums' unrecognised"),
         ({"max-length": 5}, {"priority": "high"}, "priority should be number"),
         (
             {"alternate-exchange": "x"},
