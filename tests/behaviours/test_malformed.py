@@ -5,7 +5,10 @@ from __future__ import annotations
 import contextlib
 import struct
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
+from functools import cache
+from operator import attrgetter
 
 import pytest
 
@@ -13,7 +16,7 @@ from amqproxy.amqp091.methods import METHODS
 from tests.behaviours.client import until
 from tests.behaviours.scene import Scene
 from tests.real import raw
-from tests.real.malformed import MALFORMED, Answer, Case, ask
+from tests.real.malformed import MALFORMED, WORKERS, Answer, Case, ask, asked
 from tests.real.raw import Peer
 
 pytestmark = pytest.mark.real
@@ -70,9 +73,21 @@ def words(answer: Answer) -> str:
     return f"{answer.summary} {answer.class_id}.{answer.method_id} {answer.text}"
 
 
+@pytest.fixture(scope="module")
+def answers() -> Iterator[Callable[[int, Case], Answer]]:
+    """A function that returns the answer of the broker at a port: handshakes, which wait, are all asked at once."""
+    with ThreadPoolExecutor(WORKERS) as pool:
+        handshakes = cache(lambda port: asked(port, pool, filter(attrgetter("is_handshake"), MALFORMED)))
+
+        def answer(port: int, case: Case) -> Answer:
+            return handshakes(port)[case.name].result() if case.is_handshake else ask(port, case)
+
+        yield answer
+
+
 @pytest.mark.parametrize("case", MALFORMED, ids=lambda case: case.name)
-def test_answers(scene: Scene, is_rabbitmq: bool, case: Case) -> None:
-    answer = ask(scene.broker.port, case)
+def test_answers(scene: Scene, is_rabbitmq: bool, answers: Callable[[int, Case], Answer], case: Case) -> None:
+    answer = answers(scene.broker.port, case)
     expected = case.rabbitmq if is_rabbitmq else READER_CRASHES.get(case.name, case.rabbitmq)
     expected = LATER[scene.profile.name].get(case.name, expected)
     assert answer.summary == expected, answer

@@ -1,6 +1,8 @@
 """Input that breaks AMQP 0-9-1, by name, and what a server was seen to answer."""
 
 import struct
+from collections.abc import Iterable
+from concurrent.futures import Future, ThreadPoolExecutor
 from typing import NamedTuple
 
 from tests.real import raw
@@ -13,6 +15,10 @@ LATE_CLOSE = 5.0
 """Seconds in which a close may come after an answer on another channel."""
 
 
+WORKERS = 12
+"""Cases asked at once: RabbitMQ waits three seconds before it closes a bad handshake."""
+
+
 class Case(NamedTuple):
     name: str
     rabbitmq: str
@@ -20,6 +26,11 @@ class Case(NamedTuple):
     data: bytes
     after: str = "channel"
     """How far the connection has come: connected, start, tune, open or channel (channels 1 and 2 are open)."""
+
+    @property
+    def is_handshake(self) -> bool:
+        """Whether the case is part of a login, after which RabbitMQ waits before it closes."""
+        return self.after in ("start", "tune")
 
 
 class Answer(NamedTuple):
@@ -427,6 +438,15 @@ def advance(peer: Peer, after: str) -> None:
         for channel in (1, 2):
             peer.send(raw.channel_open(channel))
             peer.expect(20, 11)
+
+
+Answers = dict[str, Future[Answer]]
+"""Answers to cases, by name."""
+
+
+def asked(port: int, pool: ThreadPoolExecutor, cases: Iterable[Case]) -> Answers:
+    """Ask all cases at once, those first that wait for the server's three seconds."""
+    return {case.name: pool.submit(ask, port, case) for case in sorted(cases, key=lambda case: not case.is_handshake)}
 
 
 def ask(port: int, case: Case) -> Answer:

@@ -1,27 +1,17 @@
 """Input that breaks the rules: what RabbitMQ answers, and that the proxy answers the same or better."""
 
 from collections.abc import Iterator
-from concurrent.futures import Future, ThreadPoolExecutor
+from concurrent.futures import ThreadPoolExecutor
 
 import pytest
 
-from tests.real.malformed import BETTER, FOREIGN, MALFORMED, Answer, Case, ask
+from tests.real.malformed import BETTER, FOREIGN, MALFORMED, WORKERS, Answers, Case, asked
 from tests.real.proxy import Proxy
 from tests.real.rabbitmq import RabbitMQ
 
 pytestmark = pytest.mark.real
 
 CASES = {case.name: case for case in FOREIGN + MALFORMED}
-WORKERS = 12
-"""Cases asked at once: RabbitMQ waits three seconds before it closes a bad handshake."""
-
-Answers = dict[str, Future[Answer]]
-
-
-def asked(port: int, pool: ThreadPoolExecutor) -> Answers:
-    """Every case under way at once, those first that the server lets wait."""
-    cases = sorted(CASES.values(), key=lambda case: case.after not in ("start", "tune"))
-    return {case.name: pool.submit(ask, port, case) for case in cases}
 
 
 @pytest.fixture(scope="module")
@@ -35,7 +25,7 @@ def proxy(rabbitmq: RabbitMQ, tmp_path_factory: pytest.TempPathFactory) -> Itera
 def answers(rabbitmq: RabbitMQ, proxy: Proxy) -> Iterator[tuple[Answers, Answers]]:
     """RabbitMQ's and the proxy's."""
     with ThreadPoolExecutor(WORKERS) as one, ThreadPoolExecutor(WORKERS) as other:
-        yield asked(rabbitmq.port, one), asked(proxy.port, other)
+        yield asked(rabbitmq.port, one, CASES.values()), asked(proxy.port, other, CASES.values())
 
 
 @pytest.fixture(scope="module")
