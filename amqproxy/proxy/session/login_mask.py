@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from enum import Enum
 
 MAX_FRAME = 16 * 1024
@@ -12,6 +13,8 @@ _SASL = "1.0 (SASL)"
 _LIKE_0_9_1 = frozenset({"0-8", "0-9-1 (Qpid)"})
 
 _INIT, _RESPONSE = 0x41, 0x43
+_MECHANISM = re.compile(rb"[A-Z0-9_-]{1,20}")
+"""Name of a SASL mechanism (RFC 4422, section 3.1); the length of a malformed one could cover the response."""
 _SYMBOL = {0xA3: 1, 0xB3: 4}
 _BINARY = {0xA0: 1, 0xB0: 4}
 _LIST = {0xC0: 1, 0xD0: 4}
@@ -102,29 +105,36 @@ def _method_frame_size(data: bytes) -> int:
 
 
 def _masked_sasl(frame: bytes) -> bytes:
-    """Return a SASL frame without the response of sasl-init or sasl-response, sections 5.3.3.2 and 5.3.3.4."""
-    at = frame[4] * 4
+    """Return a SASL frame without the response of sasl-init or sasl-response, sections 5.3.3.2 and 5.3.3.4.
+
+    What follows the last field that is well formed is masked.
+    """
+    at = known = frame[4] * 4
     try:
-        if frame[at] == 0 and frame[at + 1] == 0x53:
-            code, at = frame[at + 2], at + 3
-        else:
-            return _hidden(frame, at)
-        at += 1 + 2 * _LIST[frame[at]]
-        mechanism = b""
+        if frame[at] != 0 or frame[at + 1] != 0x53:
+            return _hidden(frame, known)
+        code = frame[at + 2]
+        at += 4 + 2 * _LIST[frame[at + 3]]
+        if at >= len(frame):
+            return _hidden(frame, known)
+        known, mechanism = at, b""
         if code == _INIT:
             start = at + 1 + _SYMBOL[frame[at]]
             at = start + int.from_bytes(frame[at + 1 : start])
             mechanism = frame[start:at]
+            if not _MECHANISM.fullmatch(mechanism):
+                return _hidden(frame, known)
         elif code != _RESPONSE:
-            return _hidden(frame, at)
+            return _hidden(frame, known)
+        known = at
         if at == len(frame) or frame[at] == 0x40:  # no initial response
             return frame
         start = at + 1 + _BINARY[frame[at]]
         end = start + int.from_bytes(frame[at + 1 : start])
     except (IndexError, KeyError):
-        return _hidden(frame, at)
+        return _hidden(frame, known)
     if end > len(frame):
-        return _hidden(frame, at)
+        return _hidden(frame, known)
     parts = frame[start:end].split(b"\0", 2)
     if mechanism == b"PLAIN" and len(parts) == 3:
         start = end - len(parts[2])

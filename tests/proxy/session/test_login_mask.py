@@ -51,6 +51,8 @@ OPEN = method(b"\0\x0a\0\x28", b"\1/\0\0")
         ("1.0 (SASL)", sasl(0x43, b"\xa0\6secret"), sasl(0x43, b"\xa0\6******")),
         ("1.0 (SASL)", sasl(0x43, b"\xa1\6secret"), sasl(0x43, b"********")),
         ("1.0 (SASL)", sasl(0x41, b"\xa3\5PLAIN\xa0\x20secret"), sasl(0x41, b"\xa3\5PLAIN********")),
+        ("1.0 (SASL)", sasl(0x41, b"\xa3\x40PLAIN\xa0\6secret"), sasl(0x41, b"*" * 15)),
+        ("1.0 (SASL)", sasl(0x41, b"\xa3\x0dPLAIN\xa0\6secret"), sasl(0x41, b"*" * 15)),
         ("1.0 (SASL)", sasl(0x44, b"\xa0\6secret"), sasl(0x44, b"********")),
         ("1.0 (SASL)", b"\0\0\0\x0a\2\1\0\0ab", b"\0\0\0\x0a\2\1\0\0**"),
         ("1.0 (SASL)", b"\0\0\0\x0a\2\0\0\0secret", b"*" * 14),
