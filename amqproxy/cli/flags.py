@@ -96,7 +96,10 @@ def merged_broker(
         changes["definitions"] = str(definitions)
     if profile:
         changes["profile"] = profile
-    return msgspec.structs.replace(broker, **changes)
+    try:
+        return msgspec.structs.replace(broker, **changes)
+    except ValueError as error:
+        raise ConfigError(f"--as {profile}: {error}") from None
 
 
 def merged_dashboard(

@@ -2,7 +2,10 @@
 
 from pathlib import Path
 
+import pytest
+
 from amqproxy.cli.flags import merged, merged_broker
+from amqproxy.configuration.config import ConfigError
 from amqproxy.configuration.config_file import parse
 
 
@@ -31,3 +34,9 @@ def test_flags_of_the_broker_go_before_the_file() -> None:
     assert listener.address == "b:2"
     assert listener.tls is not None
     assert listener.tls.client_ca == "ca.pem"
+
+
+def test_a_version_without_the_features_in_the_file_is_an_error() -> None:
+    text = "broker: {profile: '4.3', deprecated_features: {amqp_filter_set_bug: true}}"
+    with pytest.raises(ConfigError, match=r"RabbitMQ 3\.10 has no deprecated feature 'amqp_filter_set_bug'"):
+        merged_broker(parse(text, Path("a.yaml")).broker, None, None, None, {}, "3.10")
