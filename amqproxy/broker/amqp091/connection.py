@@ -210,7 +210,7 @@ class Amqp091Connection(ClientConnection):
             return b""
         profile = self.broker.profile
         if spoken not in profile.protocols:
-            self.write(profile.foreign_answer if data[:7] != HEADER[:7] else HEADER)
+            self.write(profile.foreign_answer if handshake.header[:7] != HEADER[:7] else HEADER)
             self._closing_line = "warning", {"by": "broker", "reason": f"the client speaks another protocol: {spoken}"}
             self._end(SocketClosing.AGREED)
             return b""

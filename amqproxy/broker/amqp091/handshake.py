@@ -29,6 +29,11 @@ class Handshake:
         return recognise(self._received)
 
     @property
+    def header(self) -> bytes:
+        """The bytes received in the place of the protocol header."""
+        return self._received[: len(HEADER)]
+
+    @property
     def behind_header(self) -> bytes:
         """The bytes received after the protocol header."""
         return self._received[len(HEADER) :]

@@ -33,6 +33,7 @@ from amqproxy.broker.connections.client_connection import HANDSHAKE_TIME
 from amqproxy.broker.connections.closing import CLOSING_TIME, PENALTY, SocketClosing
 from amqproxy.broker.server_properties import CAPABILITIES
 from amqproxy.broker.work import Job
+from amqproxy.rabbitmq.profile import PROFILES, Profile
 from tests.broker.client import Client, Refused, connected
 from tests.real import raw
 from tests.real.malformed import FOREIGN, MALFORMED, Case
@@ -104,6 +105,16 @@ def test_however_the_bytes_come(chunk: int) -> None:
         client.feed(data[start : start + chunk])
     names = [each.method.name for each in client.receive()]
     assert names == ["connection.start", "connection.tune", "connection.open-ok", "channel.open-ok"]
+
+
+@pytest.mark.parametrize("profile", PROFILES.values(), ids=PROFILES)
+@pytest.mark.parametrize("header", [b"AMQP\0\0\x09\2", b"AMQP\0\1\0\0", b"AMQP\3\1\0\0", b"GET / HT"])
+def test_the_answer_to_a_foreign_header_does_not_depend_on_its_pieces(profile: Profile, header: bytes) -> None:
+    whole, pieces = Client(Broker(profile=profile)), Client(Broker(profile=profile))
+    whole.feed(header)
+    for start in range(len(header)):
+        pieces.feed(header[start : start + 1])
+    assert whole.connection.take_output() == pieces.connection.take_output() != b""
 
 
 def test_start_is_as_rabbitmqs() -> None:
