@@ -47,6 +47,11 @@ class Loss(NamedTuple):
     end: int
     senders: tuple[Peer, ...]
 
+    @property
+    def is_join(self) -> bool:
+        """Whether the reader was not there: a reader who was is told of each loss."""
+        return not self.first and len(self.senders) == len(Peer)
+
 
 class Reader:
     """Events and findings of one reader of a connection; a gap ends with a snapshot."""
@@ -141,7 +146,7 @@ def read(random: Random, passed: list[Passed], *, is_of_proxy: bool) -> Joined:
     whole, joined = Reader(), Reader()
     known: list[tuple[int, int, ConnectionSnapshot]] = []
     whole.observer.feed_protocol_header(passed[0].ts_ns)
-    if not missing or missing[0].first:
+    if not (missing and missing[0].is_join):
         joined.observer.feed_protocol_header(passed[0].ts_ns)
     ends = {each.end: each for each in missing}
     for at in range(len(passed) + 1):
@@ -161,7 +166,7 @@ def read(random: Random, passed: list[Passed], *, is_of_proxy: bool) -> Joined:
         whole.feed(each)
         lost = [loss for loss in missing if loss.first <= at < loss.end]
         if any(each.sender in loss.senders for loss in lost):
-            if lost[0].first:
+            if not lost[0].is_join:
                 joined.take(joined.observer.gap(each.sender, each.ts_ns, "missing"))
         else:
             joined.feed(each)

@@ -323,7 +323,7 @@ class ChannelTrace(TracedChannel):
             self._publishes.forget_mandatory()
             self._requests.lose_client()
             self._context.lose_client()
-            self._life.lose()
+            self._life.lose_client()
         else:
             self._lose_all(ts_ns)
 

@@ -166,6 +166,25 @@ def test_a_channel_whose_open_ok_was_missed_and_that_is_opened_again() -> None:
     assert traced.of(RequestAnswered)[-1].request == BasicQos()
 
 
+def test_an_opening_after_missed_frames_may_answer_an_earlier_or_later_request() -> None:
+    traced = Traced()
+    traced.client(ChannelOpen(), ChannelClose(), ChannelOpen())
+    traced.gap()
+    traced.server(ChannelOpenOk(), ChannelCloseOk(), ChannelOpenOk())
+    traced.client(ChannelOpen(), channel=2)
+    traced.gap()
+    traced.server(ChannelOpenOk(), channel=2)
+    assert [each.latency_ns for each in traced.of(ChannelOpened)] == [None, None, None]
+
+
+def test_missed_frames_of_the_client_do_not_hide_what_its_opening_is_answered_with() -> None:
+    traced = Traced()
+    traced.client(ChannelOpen())
+    traced.gap(CLIENT, is_other_whole=True)
+    traced.server(ChannelOpenOk())
+    assert [each.latency_ns for each in traced.of(ChannelOpened)] == [2_000_000]
+
+
 def test_a_second_open_of_an_open_channel_changes_nothing() -> None:
     traced = Traced(1)
     traced.client(ConfirmSelect(no_wait=True), BasicPublish(), ChannelOpen())
