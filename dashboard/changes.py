@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 
 import msgspec
 
-from dashboard.minutes import MINUTE_NS, Minute, Minutes, Name, NameKind
+from dashboard.minutes import MINUTE_NS, Minute, Minutes, Name, NameKind, Seen
 
 SPAN = 5
 """Minutes that are compared with each other."""
@@ -47,13 +47,15 @@ class Changes(msgspec.Struct, frozen=True, kw_only=True):
     """Times are in nanoseconds since 1970. `then_ns` is `None` if nothing was seen before the present span.
 
     Unless `is_asked`, traffic began later than the time that was asked for, and its first minutes are compared. Unless
-    `is_whole`, some traffic was not seen, and names without traffic are not listed as gone.
+    `is_whole`, some traffic was not seen, and names without traffic are not listed as gone. Unless it `has_all_names`,
+    there were too many to know which are new or gone.
     """
 
     now_ns: tuple[int, int]
     then_ns: tuple[int, int] | None = None
     is_asked: bool = True
     is_whole: bool = True
+    has_all_names: bool = True
     figures: Sequence[Figure] = ()
     appeared: Sequence[Change] = ()
     gone: Sequence[Change] = ()
@@ -84,24 +86,25 @@ def changes(
     then_end = min(then_start + SPAN, end - 1)
     start = max(start, then_end)
     before, after = minutes.total(then_start, then_end), minutes.total(start, end)
-    history = minutes.total(first, then_end)
-    since = list(minutes.between(then_end, end))
     spans = (_seconds(then_end * MINUTE_NS, then_start), _seconds(now_ns, start))
     is_whole = before.is_whole and after.is_whole
+    has_all_names = minutes.forgotten < then_start
+    seen = minutes.seen if has_all_names else {}
+    appeared = _appeared(seen, then_end, end, joined_clients, open_clients if has_all_names else frozenset())
+    newest = max((place for place, _ in minutes.between(then_end, end)), default=end)
+    gone = _gone(seen, (then_start, then_end), start, newest, open_clients, is_whole=is_whole)
+    has_rates = is_whole and before.counts_all and after.counts_all
     rates = [_change(name, before, after, spans) for name in before.names.keys() | after.names.keys()]
-    appeared = _appeared(history, since, joined_clients, open_clients)
     return Changes(
         now_ns=(start * MINUTE_NS, now_ns),
         then_ns=(then_start * MINUTE_NS, then_end * MINUTE_NS),
         is_asked=wanted >= first,
         is_whole=is_whole,
+        has_all_names=has_all_names and before.counts_all and after.counts_all,
         figures=list(_figures(before, after, spans)),
         appeared=[_change(name, before, after, spans, at_ns) for name, at_ns in appeared.items()][:MOST],
-        gone=[
-            _change(name, before, after, spans, at_ns)
-            for name, at_ns in _gone(before, after, since, then_end, open_clients, is_whole=is_whole)
-        ][:MOST],
-        rates=sorted((each for each in rates if is_whole and _has_changed(each, spans)), key=_factor, reverse=True)[
+        gone=[_change(name, before, after, spans, at_ns) for name, at_ns in gone][:MOST],
+        rates=sorted((each for each in rates if has_rates and _has_changed(each, spans)), key=_factor, reverse=True)[
             :MOST
         ],
         findings=[kind for kind, at_ns in minutes.first_kinds.items() if at_ns >= then_end * MINUTE_NS],
@@ -132,39 +135,29 @@ def _change(name: Name, before: Minute, after: Minute, spans: tuple[float, float
 
 
 def _appeared(
-    history: Minute, since: Sequence[tuple[int, Minute]], joined: frozenset[Name], open_clients: frozenset[Name]
+    seen: Mapping[Name, Seen], start: int, end: int, joined: frozenset[Name], open_clients: frozenset[Name]
 ) -> dict[Name, int]:
-    """Return the names that are known since a minute only, with the beginning of that minute; the newest first."""
-    found: dict[Name, int] = {}
-    known = history.names.keys() | history.clients | joined
-    for place, minute in since:
-        for name in sorted(minute.names.keys() | minute.clients):
-            if name not in known:
-                found.setdefault(name, place * MINUTE_NS)
-    for name in sorted(open_clients - known - found.keys()):
-        found[name] = since[-1][0] * MINUTE_NS if since else 0
-    return dict(sorted(found.items(), key=lambda each: -each[1]))
+    """Return the names that were first seen since `start`, with the beginning of that minute; the newest first."""
+    found = {name: each.first for name, each in seen.items() if start <= each.first < end and name not in joined}
+    found |= dict.fromkeys(open_clients - joined - seen.keys(), end - 1)
+    return {name: found[name] * MINUTE_NS for name in sorted(found, key=lambda name: (-found[name], name))}
 
 
 def _gone(
-    before: Minute,
-    after: Minute,
-    since: Sequence[tuple[int, Minute]],
-    then_end: int,
+    seen: Mapping[Name, Seen],
+    then: tuple[int, int],
+    start: int,
+    newest: int,
     open_clients: frozenset[Name],
     *,
     is_whole: bool,
 ) -> Iterator[tuple[Name, int]]:
-    """Yield the names that were there, and are no longer, with the minute in which they were last seen."""
-    last = since[-1][1] if since else Minute()
-    for name in sorted(before.names.keys() | before.clients):
-        if name.kind == "client":
-            if name in open_clients or name in last.clients or name in last.names:
-                continue
-        elif name in after.names or not is_whole:
-            continue
-        seen = [place for place, minute in since if name in minute.names or name in minute.clients]
-        yield name, (seen[-1] if seen else then_end - 1) * MINUTE_NS
+    """Yield the names that were there `then`, and are no longer, with the minute in which they were last seen."""
+    for name in sorted(name for name, each in seen.items() if each.first < then[1] and each.last >= then[0]):
+        last = seen[name].last
+        is_here = (name in open_clients or last >= newest) if name.kind == "client" else last >= start or not is_whole
+        if not is_here:
+            yield name, last * MINUTE_NS
 
 
 def _has_changed(change: Change, spans: tuple[float, float]) -> bool:

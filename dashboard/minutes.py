@@ -15,7 +15,10 @@ MAX_MINUTES = 190
 """Minutes that are kept: three hours, and the span that is compared with them."""
 
 MAX_NAMES = 1_000
-"""Names that are counted in one minute; further ones are not."""
+"""Names whose messages are counted in one minute; those of further names are not."""
+
+MAX_SEEN = 20_000
+"""Names of which the first and the last minute are kept; beyond it, those unseen for longest are forgotten."""
 
 NameKind: TypeAlias = Literal["client", "exchange", "queue"]
 
@@ -33,18 +36,25 @@ def client_of(party: Party) -> Name:
     return Name("client", party.name, party.user)
 
 
-class Minute:
-    """Counts of one minute: `counts` of messages and errors, `clients` that were connected.
+class Seen(NamedTuple):
+    """Numbers of the first and the last minute in which a name had messages, or a client was connected."""
 
-    Unless `is_whole`, some traffic was not seen.
+    first: int
+    last: int
+
+
+class Minute:
+    """Counts of one minute: `counts` of messages and errors, `names` of the messages of each name.
+
+    Unless `is_whole`, some traffic was not seen; unless it `counts_all`, there were more than `MAX_NAMES`.
     """
 
     __slots__ = (
         "ack",
-        "clients",
         "confirm",
         "connections",
         "counts",
+        "counts_all",
         "is_whole",
         "kinds",
         "names",
@@ -54,19 +64,17 @@ class Minute:
 
     def __init__(self) -> None:
         self.names: Counter[Name] = Counter()
-        self.clients: set[Name] = set()
         self.kinds: Counter[str] = Counter()
         self.counts: dict[str, float] = {}
         self.confirm, self.ack, self.transit = LatencyCounts(), LatencyCounts(), LatencyCounts()
         self.connections: float | None = None
         self.seconds = 0.0
         """Seconds that the samples cover; 0 if they leave out seconds without traffic."""
-        self.is_whole = True
+        self.is_whole = self.counts_all = True
 
     def absorb(self, other: Minute) -> None:
         """Add the counts of a later minute."""
         self.names.update(other.names)
-        self.clients |= other.clients
         self.kinds.update(other.kinds)
         for name, count in other.counts.items():
             self.counts[name] = self.counts.get(name, 0.0) + count
@@ -79,6 +87,7 @@ class Minute:
         self.connections = self.connections if other.connections is None else other.connections
         self.seconds += other.seconds
         self.is_whole = self.is_whole and other.is_whole
+        self.counts_all = self.counts_all and other.counts_all
 
     def take_sample(self, sample: Mapping[str, Any]) -> None:
         """Add the rates of a sample, which covers some seconds."""
@@ -96,6 +105,10 @@ class Minutes:
     def __init__(self) -> None:
         self._minutes: OrderedDict[int, Minute] = OrderedDict()
         self._place, self._current = -1, Minute()
+        self.seen: OrderedDict[Name, Seen] = OrderedDict()
+        """Names by when they were seen, the most recent last."""
+        self.forgotten = -1
+        """Last minute in which any of the forgotten names was seen."""
         self.first_kinds: dict[str, int] = {}
         """When each kind of finding was first made, in nanoseconds since 1970."""
 
@@ -123,10 +136,31 @@ class Minutes:
 
     def count(self, names: Iterable[Name], ts_ns: int) -> None:
         """Count one message of these names."""
-        counts = self.at(ts_ns).names
+        minute = self.at(ts_ns)
+        counts = minute.names
         for name in names:
-            if name in counts or len(counts) < MAX_NAMES:
+            if name in counts:
                 counts[name] += 1
+                continue
+            self.see(name, ts_ns)
+            if len(counts) < MAX_NAMES:
+                counts[name] = 1
+            else:
+                minute.counts_all = False
+
+    def see(self, name: Name, ts_ns: int) -> None:
+        """Note that a name has messages at a time, or that a client is connected."""
+        place = ts_ns // MINUTE_NS
+        before = self.seen.get(name)
+        if before is not None and before.last == place:
+            return
+        self.seen[name] = (
+            Seen(place, place) if before is None else Seen(min(before.first, place), max(before.last, place))
+        )
+        self.seen.move_to_end(name)
+        if len(self.seen) > MAX_SEEN:
+            _, forgotten = self.seen.popitem(last=False)
+            self.forgotten = max(self.forgotten, forgotten.last)
 
     def find(self, kind: str, ts_ns: int) -> None:
         """Count one finding."""

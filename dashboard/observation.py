@@ -161,9 +161,9 @@ class Observation:
         """Note at the beginning of each minute which clients are connected."""
         if now_ns // MINUTE_NS > self._minute:
             self._minute = now_ns // MINUTE_NS
-            minute = self.minutes.at(now_ns)
-            minute.clients |= self.clients()
-            minute.connections = sum(each.is_open for each in self.connections.seen.values())
+            for client in self.clients():
+                self.minutes.see(client, now_ns)
+            self.minutes.at(now_ns).connections = sum(each.is_open for each in self.connections.seen.values())
 
     def note_gap(self, now_ns: int, reason: str) -> None:
         """Note that traffic of all connections was lost, so that the outcomes of open messages are unknown."""
@@ -223,7 +223,7 @@ class Observation:
             party = self.connections.party(stream, connection)
             for event in events:
                 if isinstance(event, ConnectionOpened):
-                    self.minutes.at(event.ts_ns).clients.add(client_of(party))
+                    self.minutes.see(client_of(party), event.ts_ns)
             self.flows.take(party, events, self._arrivals(events, arrived))
             self.errors.take(stream, party, events, self._frame)
             if self.topology is not None:

@@ -46,8 +46,8 @@ async def show_overview(source: SourceOf, minutes: Annotated[int, Query(ge=1, le
 async def show_changes(source: SourceOf, minutes: Annotated[int, Query(ge=5, le=180)] = 60) -> Response:
     """The last five minutes against five minutes an hour before: figures, names that are new or gone, rates, findings.
 
-    Of a capture, the present is its end. `then_ns` is null where there is nothing to compare with, and the first
-    minutes that were seen, unless `is_asked`, where these are more recent.
+    Of a capture, the present is its end. Unless `is_asked`, nothing was seen an hour before, and the first minutes that
+    were seen are compared; `then_ns` is null while these are the present ones.
     """
     observed = source.observed
     now_ns = source.ring.newest_ns if source.requests is None else time.time_ns()

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import asyncio
+import random
+import tracemalloc
 from pathlib import Path
 
 import pytest
@@ -84,7 +86,7 @@ def test_a_client_that_was_connected_before_it_was_seen_is_not_new() -> None:
 
 def test_an_idle_client_is_not_gone_while_it_is_connected() -> None:
     minutes = minutes_of({10: {SHOP: 1}, 80: {ORDERS: 1}})
-    minutes.at(19 * MINUTE_NS).clients.add(SHOP)
+    minutes.see(SHOP, 19 * MINUTE_NS)
     assert names(compared(minutes, 80, is_open=frozenset((SHOP,))), "gone") == []
     assert names(compared(minutes, 80), "gone") == ["shop"]
 
@@ -106,3 +108,29 @@ def test_minutes_and_names_are_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
     minutes.count([SHOP], 0)  # too old
     assert [place for place, _ in minutes.between(0, 1000)] == list(range(90, 100))
     assert len(minutes.at(99 * MINUTE_NS).names) == 5
+
+
+@pytest.mark.parametrize(("seen", "counted"), [(20_000, 20), (20, 1_000)])
+def test_of_too_many_names_none_is_new_or_gone(monkeypatch: pytest.MonkeyPatch, seen: int, counted: int) -> None:
+    monkeypatch.setattr("dashboard.minutes.MAX_SEEN", seen)
+    monkeypatch.setattr("dashboard.minutes.MAX_NAMES", counted)
+    minutes, queues = Minutes(), [Name("queue", str(each), "/") for each in range(30)]
+    for minute in (16, 17, 79, 80):
+        for name in random.Random(minute).sample(queues, 30):
+            minutes.count([name], minute * MINUTE_NS)
+    found = compared(minutes, 80)
+    assert (found.has_all_names, names(found, "appeared"), names(found, "gone"), names(found, "rates")) == (
+        *(False, []),
+        *([], []),
+    )
+
+
+def test_clients_of_an_hour_take_little_memory() -> None:
+    minutes = Minutes()
+    tracemalloc.start()
+    for minute in range(60):
+        for number in range(2_000):
+            minutes.see(Name("client", f"client {number}", "guest"), minute * MINUTE_NS)
+    size, _ = tracemalloc.get_traced_memory()
+    tracemalloc.stop()
+    assert size < 2_000 * 1_000
