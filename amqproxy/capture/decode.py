@@ -33,6 +33,9 @@ from amqproxy.taps.note import NOTHING, Note
 
 BOTH_LEGS = "both"
 
+MAX_COMMENTS = 100
+"""Maximum number of comments that are kept for a frame: a frame can be in many packets, each with comments."""
+
 CAPTURE_ENDS = "the capture ends"
 """Reason for the end of a stream that has not ended by itself."""
 
@@ -85,7 +88,7 @@ class Decoder:
             if talk is not None:
                 note = NOTHING
                 if data.comments or self._comments:
-                    note = self._commented(data)
+                    note = self._commented(data.stream, data.direction, note_of(data.comments), data.comments)
                     snapshot = snapshot_of(data.comments)
                     if snapshot is not None:
                         talk.restore(snapshot)
@@ -100,7 +103,9 @@ class Decoder:
         elif isinstance(event, Gap):
             talk = self._talks.get(event.stream)
             if talk is not None:
-                note = note_of(event.comments) if event.comments else NOTHING
+                note = note_of(event.comments) if event.comments else NOTHING  # of the packet behind the gap
+                if self._comments:
+                    note = self._commented(event.stream, event.direction, note)
                 is_whole = event.comments != () and tells_loss(event.comments)
                 talk.gap(event.direction, event.ts_ns, event.lost, passed, note, is_whole)
         elif isinstance(event, Closed):
@@ -113,11 +118,10 @@ class Decoder:
                 self._talks[event.stream] = Conversation(opened, self._tally)
         return passed
 
-    def _commented(self, data: Data) -> Note:
-        """Return the note of a packet, with the comments on earlier packets of a frame that it may complete."""
-        note = note_of(data.comments)
-        comments = (*self._comments.pop((data.stream, data.direction), ()), *added_comments(data.comments))
-        return note._replace(comments=tuple(dict.fromkeys(comments))) if comments else note
+    def _commented(self, stream: int, direction: int, note: Note, comments: tuple[str, ...] = ()) -> Note:
+        """Return a packet's note, with its `comments`, and those on earlier packets of a frame that it may complete."""
+        found = (*self._comments.pop((stream, direction), ()), *added_comments(comments))
+        return note._replace(comments=tuple(dict.fromkeys(found))[:MAX_COMMENTS]) if found else note
 
     def opened(self, stream: int) -> Opened | None:
         """Return the beginning of a stream that is open, or was the last to end."""

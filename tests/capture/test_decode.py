@@ -12,16 +12,19 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from amqproxy.amqp091.commands import Command
-from amqproxy.amqp091.frame import encode_method
+from amqproxy.amqp091.frame import encode_frame, encode_method
 from amqproxy.amqp091.methods import BasicPublish, ChannelOpen, ConnectionTune, ConnectionTuneOk
+from amqproxy.amqp091.properties import ContentHeader
 from amqproxy.amqp091.protocol_header import HEADER
 from amqproxy.capture.amqp091.decoded_frames import Amqp091DecodedFrames
-from amqproxy.capture.decode import Decoder, read_decoded
-from amqproxy.capture.decoded import Decoded, StreamEnded, records_of
+from amqproxy.capture.decode import MAX_COMMENTS, Decoder, read_decoded
+from amqproxy.capture.decoded import Decoded, DecodedFrames, StreamEnded, records_of
+from amqproxy.capture.endpoints import Endpoint
 from amqproxy.capture.files import read_packets
 from amqproxy.capture.observed import observed
 from amqproxy.capture.packets import Dissector, TCPSegment
 from amqproxy.capture.reassembly import Reassembler
+from amqproxy.capture.stream_events import Data, Opened
 from amqproxy.capture.warnings import CaptureError, CaptureWarning, WarningKind
 from amqproxy.taps.message_record import MessageRecord
 from amqproxy.taps.note import Note
@@ -404,3 +407,37 @@ def test_comments_of_users_are_in_the_records() -> None:
     ]
     assert json.loads(records[0].to_json())["comments"] == ["one", "other"]
     assert line(records[1]).endswith("[★ begins]")
+
+
+def test_a_comment_on_a_cut_packet_is_that_of_its_frame() -> None:
+    blocks, seq = [building.section(), building.interface()], 1000
+    for data, cut, comments in (
+        (HEADER + encode_method(1, BasicPublish()) + encode_frame(2, 1, ContentHeader(10).encode()), 0, []),
+        (encode_frame(3, 1, b"0123456789"), 4, ["cut"]),
+        (OPEN, 0, []),
+        (TUNE_OK, 0, ["other"]),
+    ):
+        packet = building.ethernet(building.ipv4(building.tcp(data, seq=seq)))
+        options = b"".join(building.option(1, each.encode()) for each in comments)
+        kept = packet[: len(packet) - cut]
+        blocks.append(building.enhanced(seq, kept, original=len(packet), options=options))
+        seq += len(data)
+    records = list(read_records(io.BytesIO(b"".join(blocks))))
+    assert [(each.type, each.lost, each.comments) for each in records[1:]] == [
+        ("method", None, None),
+        ("header", None, None),
+        ("body", 3, ("cut",)),
+        ("method", None, None),
+        ("method", None, ("other",)),
+    ]
+
+
+def test_the_comments_of_one_frame_are_bounded() -> None:
+    decoder, data = Decoder(), encode_frame(3, 1, bytes(1_000))
+    decoder.feed(Opened(0, 0, (Endpoint(b"\0\0\0\1", 1), Endpoint(b"\0\0\0\2", 5672)), True))
+    decoder.feed(Data(0, 0, 0, HEADER + OPEN))
+    passed = [each for at in range(len(data)) for each in decoder.feed(Data(0, 0, 0, data[at : at + 1], (f"c {at}",)))]
+    (frames,) = passed
+    assert isinstance(frames, DecodedFrames)
+    assert frames.note.comments[:2] == ("c 0", "c 1")
+    assert len(frames.note.comments) == MAX_COMMENTS
