@@ -8,7 +8,7 @@ except ImportError:
     from amqproxy.compiled import _cython as cython
 
 from collections import Counter
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from itertools import chain
 
 from msgspec.structs import replace
@@ -62,12 +62,12 @@ class Decoder:
     _last_opened: Opened | None
     _tally: Tally
     _share: object
-    _numbers: object
+    _number_of: object
 
-    def __init__(self, share: Share | None = None, numbers: SessionNumbers | None = None) -> None:
-        """Decode a `share` of the streams, numbered by `numbers`, else in their order."""
+    def __init__(self, share: Share | None = None, number_of: Callable[[Opened], int] | None = None) -> None:
+        """Decode a `share` of the streams, whose numbers are those of `number_of`, else by their order."""
         self.ignored = 0
-        self._numbers = numbers
+        self._number_of = number_of
         self._share = share
         self._talks = {}
         self._first_ends = {}
@@ -112,8 +112,8 @@ class Decoder:
             self._end(event, passed)
         else:
             opened = event
-            if self._numbers is not None:
-                opened = replace(event, stream=self._numbers.number(event))  # type: ignore[attr-defined]
+            if self._number_of is not None:
+                opened = replace(event, stream=self._number_of(event))  # type: ignore[operator]
             if self._share is None or self._share.takes(event.stream):  # type: ignore[attr-defined]
                 self._talks[event.stream] = Conversation(opened, self._tally)
         return passed
@@ -228,7 +228,7 @@ class CaptureReading:
         # The engine reads what the dissector cannot, or has a warning of its own.
         self._dissector = Dissector(name, notify if engine is None else _but_for_link_types(notify))
         self._reassembler = Reassembler(name, notify)
-        self._decoder = Decoder(share, SessionNumbers() if by_session else None)
+        self._decoder = Decoder(share, SessionNumbers().number if by_session else None)
         self.last_ns = 0
         """The time of the last packet read."""
 

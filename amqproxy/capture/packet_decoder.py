@@ -8,16 +8,13 @@ from __future__ import annotations
 import io
 from collections.abc import Iterator
 
-import msgspec
-
 from amqproxy.capture import pcapng
 from amqproxy.capture.byte_window import ByteWindow
 from amqproxy.capture.decode import Decoder
-from amqproxy.capture.decoded import Decoded, StreamEnded, is_upstream_only
+from amqproxy.capture.decoded import Decoded, is_upstream_only
 from amqproxy.capture.packets import Dissector
 from amqproxy.capture.reassembly import Reassembler
 from amqproxy.capture.session_numbers import session_or_stream
-from amqproxy.capture.stream_events import Opened
 from amqproxy.capture.warnings import ignore_warning
 
 NAME = "proxy"
@@ -35,8 +32,7 @@ class PacketDecoder:
         self._description = b""
         self._dissector = Dissector(NAME, ignore_warning)
         self._reassembler = Reassembler(NAME, ignore_warning)
-        self._decoder = Decoder()
-        self._sessions: dict[int, int] = {}
+        self._decoder = Decoder(number_of=session_or_stream)
 
     def feed(self, data: bytes) -> Iterator[Decoded]:
         """Decode the traffic of these blocks; `CaptureError` if they are not valid pcapng."""
@@ -49,14 +45,8 @@ class PacketDecoder:
             if segment is None:
                 continue
             for event in self._reassembler.feed(segment):
-                if isinstance(event, Opened):
-                    self._sessions[event.stream] = session_or_stream(event)
                 passed = self._decoder.feed(event)
-                for each in passed:
-                    if each.leg != "upstream" or is_upstream_only(each):
-                        yield msgspec.structs.replace(each, stream=self._sessions.get(each.stream, each.stream))
-                    if isinstance(each, StreamEnded):
-                        self._sessions.pop(each.stream, None)
+                yield from (each for each in passed if each.leg != "upstream" or is_upstream_only(each))
                 if not passed and self._decoder.is_hopeless(event.stream):
                     self._reassembler.ignore(event.stream)
 
