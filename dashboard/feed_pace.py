@@ -42,7 +42,7 @@ FRESH = 0.1
 class FeedPace:
     """Pace of one feed; `spent` returns the processor time of its thread.
 
-    `shown` and `lost` count frames; the feed's reader increments them.
+    The feed's reader increments `shown` and `lost`, which count frames, and `took`, the processor time of those shown.
     """
 
     def __init__(
@@ -51,8 +51,9 @@ class FeedPace:
         self._clock = clock
         self._spent = spent
         self.shown = self.lost = 0
+        self.took = 0.0
         self.share = SHARE
-        self._judged_at, self._spent_by_then = clock(), spent()
+        self._judged_at = clock()
         self._allowed = BURST
         self._at = clock()
         self._spent_before = spent()
@@ -63,20 +64,24 @@ class FeedPace:
         """Return the seconds to wait before the next request."""
         now, spent = self._clock(), self._spent()
         if now - self._judged_at >= (WINDOW if self.lost else 2 * WINDOW):
-            self._judge(now, spent)
+            self._judge(now)
         earned = self._allowed + (now - self._at) * self.share
         self._allowed = max(min(earned, BURST) - (spent - self._spent_before), -LONGEST_PAUSE * self.share)
         self._at, self._spent_before = now, spent
         return max(0.0, -self._allowed / self.share)
 
-    def _judge(self, now: float, spent: float) -> None:
-        """Choose the share of the processor, by the cost of each frame shown and the number of frames that passed."""
-        passed = self.shown + self.lost
-        could_take, took = SHARE * (now - self._judged_at), spent - self._spent_by_then
-        is_far_more = self.lost and passed * took > FAR_MORE * could_take * self.shown
+    def _judge(self, now: float) -> None:
+        """Choose the share of the processor, by the cost of each frame shown and the number of frames that passed.
+
+        Only `took` counts: a feed that shows few frames would otherwise charge them with the dashboard's fixed costs,
+        take its frames for expensive ones, and never leave the lower share again.
+        """
+        passed, could_take = self.shown + self.lost, SHARE * (now - self._judged_at)
+        is_far_more = self.lost and passed * self.took > FAR_MORE * could_take * self.shown
         self.share = SAMPLING_SHARE if is_far_more else SHARE
-        self._judged_at, self._spent_by_then = now, spent
+        self._judged_at = now
         self.shown = self.lost = 0
+        self.took = 0.0
 
     def max_age(self, behind: float, frames: int) -> float | None:
         """Return the maximum lag of the next batch in seconds, after one `behind` seconds late; `None` for no limit.

@@ -111,7 +111,7 @@ class ProxySource(Source):
                 case "packets":
                     self._note_missing()
                     before = self.ring.next_seq
-                    await self.take(decoder.feed(a2b_base64(event["data"], strict_mode=True)))
+                    pace.took += await self.take(decoder.feed(a2b_base64(event["data"], strict_mode=True)))
                     pace.shown += self.ring.next_seq - before
                 case "finding":
                     self.observed.take_finding(msgspec.convert(event["record"], Finding))

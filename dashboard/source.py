@@ -122,8 +122,12 @@ class Source:
         """Read the source until it ends or the task is cancelled."""
         raise NotImplementedError
 
-    async def take(self, decoded: Iterable[Decoded]) -> None:
-        """Append decoded traffic to the ring and observe it, yielding to the event loop every `SLICE_SECONDS`."""
+    async def take(self, decoded: Iterable[Decoded]) -> float:
+        """Append decoded traffic to the ring and observe it, yielding to the event loop every `SLICE_SECONDS`.
+
+        Return the processor time in seconds that this took, without that of tasks which ran between.
+        """
+        took = -time.thread_time()
         stop = time.monotonic() + SLICE_SECONDS
         for each in decoded:
             if isinstance(each, SkippedBytes) and self.has_row_for_missing and each.reason == MISSING:
@@ -140,9 +144,12 @@ class Source:
                 self.observed.take(entry, part)
                 if time.monotonic() > stop:
                     self.ring.notify()
+                    took += time.thread_time()
                     await asyncio.sleep(0)
+                    took -= time.thread_time()
                     stop = time.monotonic() + SLICE_SECONDS
         self.ring.notify()
+        return took + time.thread_time()
 
     def add_sample(self, sample: dict[str, Any]) -> None:
         """Keep a sample, and pass it to the listener."""

@@ -58,11 +58,25 @@ def test_where_far_more_passes_it_takes_less_until_there_is_less() -> None:
     for passes, shown in ((1_000, 250), (1_000, 20), (1_400, 50), (1_200, 50), (100_000, 1), (50, 50)):
         feed.pace.shown += shown
         feed.pace.lost += passes - shown
+        feed.pace.took += shown / 1000
         feed.worked += shown / 1000
         feed.now += WINDOW * (1 if passes > shown else 2)
         feed.pace.pause()
         shares.append(feed.pace.share)
     assert shares == [SHARE, SHARE, SAMPLING_SHARE, SHARE, SAMPLING_SHARE, SHARE]
+
+
+def test_costs_that_no_frame_causes_do_not_count_as_those_of_frames() -> None:
+    """A frame takes a millisecond, and a thousand pass each second: four times as many as could be shown."""
+    feed = Paced()
+    for passes, shown in ((100_000, 10), (1_000, 10)):
+        feed.pace.shown += shown
+        feed.pace.lost += passes - shown
+        feed.pace.took += shown / 1000
+        feed.worked += 0.04 + shown / 1000
+        feed.now += WINDOW
+        feed.pace.pause()
+    assert feed.pace.share == SHARE
 
 
 def test_of_far_more_it_takes_less() -> None:
@@ -72,6 +86,7 @@ def test_of_far_more_it_takes_less() -> None:
     while feed.now < began + 100:
         feed.pace.shown += 1
         feed.pace.lost += 1_000
+        feed.pace.took += 0.01
         feed.work(0.01)
     assert feed.worked - worked < 100 * SAMPLING_SHARE + SHARE * 2 * WINDOW
 
