@@ -14,7 +14,7 @@ class Processor:
     def __init__(self) -> None:
         self.now = 0.0
         self.steps: list[int] = []
-        self.share = WorkShare(lambda: self.now)
+        self.share = WorkShare(lambda: self.now, lambda: self.now)
 
     async def watch(self, turns: int) -> None:
         """So many turns, as long as each is allowed to be."""
@@ -74,3 +74,20 @@ async def test_where_others_take_long_a_turn_is_longer(autojump_clock: MockClock
     assert abs(processor.steps[0] - 100) <= 1
     assert max(processor.steps) > 190
     assert max(processor.steps) <= LONGEST_TURN / TURN * 100 + 1
+
+
+async def test_observers_do_not_rest_for_the_time_of_other_processes(autojump_clock: MockClock) -> None:
+    processor = Processor()
+    share = WorkShare(trio.current_time, lambda: processor.now)
+
+    async def work() -> None:
+        for _ in range(5):
+            processor.now += TURN
+            await trio.lowlevel.checkpoint()
+
+    async with trio.open_nursery() as nursery:
+        nursery.start_soon(work)
+        async with share.turn() as is_over:
+            autojump_clock.jump(1.0)  # the process is suspended
+            assert is_over()
+        assert trio.current_time() < 1.0 + REST * TURN
