@@ -19,6 +19,15 @@ from tests.real.poll import until
 pytestmark = [pytest.mark.real, pytest.mark.once]  # the page is not compiled
 
 
+SHIFTS = """() => {
+    window.shifted = 0
+    new PerformanceObserver(list => {
+        for (const each of list.getEntries()) window.shifted += each.value
+    }).observe({type: 'layout-shift'})
+}"""
+"""Program for the page that adds up how far its parts are moved, as a share of the window."""
+
+
 @pytest.fixture(scope="module")
 def two_hours(tmp_path_factory: pytest.TempPathFactory) -> Iterator[OwnDashboard]:
     """The dashboard of a recording of two hours."""
@@ -34,17 +43,12 @@ def two_hours(tmp_path_factory: pytest.TempPathFactory) -> Iterator[OwnDashboard
 
 def is_in(region: Any, top: int, bottom: int) -> bool:
     """Whether the beginning of a region is between these lines of the window."""
-    box = region.bounding_box()
+    box = region.bounding_box() if region.count() else None
     return box is not None and top <= box["y"] <= bottom
 
 
-def settled_box(window: Any, place: Any) -> dict[str, float]:
-    """Where a chart is once the cards above it, which push it down as they are filled, have their rows."""
-    from playwright.sync_api import expect
-
-    expect(window.get_by_role("region", name="Now against an hour ago")).to_contain_text("00:55 to 01:00")
-    expect(window.get_by_role("region", name="Top findings").get_by_role("table")).to_be_visible()
-    expect(place).to_be_visible()
+def box_of(place: Any) -> dict[str, float]:
+    """Where a chart is, scrolled into view."""
     place.hover()
     box: dict[str, float] | None = place.bounding_box()
     assert box is not None
@@ -85,7 +89,7 @@ def test_findings_and_changes_are_above_the_fold(stage: Stage, page: WatchedPage
     for name in ("Top findings", "Now against an hour ago"):
         region = window.get_by_role("region", name=name)
         expect(region).to_be_visible()
-        assert is_in(region, 0, 500)
+        until(lambda found=region: window.wait_for_timeout(20) or is_in(found, 0, 500), f"{name} to be above the fold")
     assert page.violations() == []
 
 
@@ -113,6 +117,32 @@ def test_an_hour_ago_is_compared(two_hours: OwnDashboard, page: WatchedPage) -> 
     assert page.violations() == []
 
 
+@pytest.mark.parametrize("width", [1280, NARROW["width"]])
+def test_charts_stay_where_they_are_as_the_cards_above_them_are_filled(
+    two_hours: OwnDashboard, page: WatchedPage, width: int
+) -> None:
+    """What is clicked at is where it was seen: with the cards' answers held back, and with them."""
+    from playwright.sync_api import expect
+
+    window = page.page
+    window.set_viewport_size({"width": width, "height": 800})
+    held: list[Any] = []
+    for path in ("**/overview?minutes=1", "**/changes*"):
+        window.route(path, lambda route: held.append(route))
+    page.goto(two_hours.url + "overview")
+    place = window.get_by_role("figure").first.locator(".u-over")
+    expect(place).to_be_attached()
+    until(lambda: window.wait_for_timeout(20) or len(held) == 2, "both cards to ask")
+    before = place.bounding_box()
+    window.evaluate(SHIFTS)
+    for each in held:
+        each.continue_()
+    expect(window.get_by_role("region", name="Now against an hour ago")).to_contain_text("00:55 to 01:00")
+    expect(window.get_by_role("region", name="Top findings").get_by_role("table")).to_be_visible()
+    assert place.bounding_box() == before
+    assert window.evaluate("window.shifted") < 0.01
+
+
 def test_ends_of_a_flow_have_its_latency(two_hours: OwnDashboard, page: WatchedPage) -> None:
     from playwright.sync_api import expect
 
@@ -133,7 +163,7 @@ def test_a_click_at_a_chart_opens_what_passed_then(two_hours: OwnDashboard, page
     window = page.page
     chart = window.get_by_role("figure").filter(has=window.get_by_role("heading", name="Messages a second"))
     place = chart.locator(".u-over")
-    box = settled_box(window, place)
+    box = box_of(place)
     place.click(position={"x": box["width"] * 0.5, "y": box["height"] * 0.5})
     expect(window.get_by_role("main")).to_have_accessible_name("Messages")
     asked = parse_qs(urlsplit(window.url).query)
@@ -142,7 +172,7 @@ def test_a_click_at_a_chart_opens_what_passed_then(two_hours: OwnDashboard, page
     rows = window.get_by_role("grid", name="Messages").locator(".sheet").get_by_role("row")
     expect(rows.filter(visible=True).first).to_contain_text("orders")
     window.go_back()
-    box = settled_box(window, place)
+    box = box_of(place)
     window.mouse.move(box["x"] + box["width"] * 0.25, box["y"] + 20)
     window.mouse.down()
     window.mouse.move(box["x"] + box["width"] * 0.5, box["y"] + 30, steps=5)
