@@ -22,7 +22,8 @@ class ChannelContext(Generic[M]):
     known to the broker. `mode` is `None` while it is unknown, and `normal` on a new channel. `epoch` counts the
     openings of its `number`, from 1; 0 if the channel was open before the first frame. `place` is both. `is_lagging` is
     whether the client may have sent its next frames before missed ones of the broker, which may be their answers: the
-    two directions of a capture have no common order.
+    two directions of a capture have no common order. For the same reason, missed frames of the client may have settled
+    deliveries that are seen until `settled_until_ns`.
     """
 
     __slots__ = (
@@ -40,6 +41,7 @@ class ChannelContext(Generic[M]):
         "normal",
         "number",
         "place",
+        "settled_until_ns",
     )
 
     def __init__(
@@ -62,6 +64,7 @@ class ChannelContext(Generic[M]):
         self.may_be_unread = not knows_start
         self.has_forgotten = False
         self.is_lagging = False
+        self.settled_until_ns = 0
         self.is_restored = False
         self.normal = normal
         self.mode: M | None = normal if knows_start else None

@@ -305,6 +305,8 @@ class ConnectionTrace(ABC, Generic[F, C]):
         if self._is_joined:
             self._is_open = None
             self._events.append(HistoryLost(ts_ns, sender=None, reason="its beginning was not seen"))
+            if self._order is not None:  # answers to its first frames may have been captured before them
+                self._lag_end_ns = ts_ns + MAX_SKEW_NS
 
     def _lose(self, sender: Peer, reason: str, ts_ns: int, missed: Peer | None = None) -> None:
         """Report a loss of frames of `sender`; only those of the peer `missed`, or else of both, are missing."""
@@ -312,6 +314,9 @@ class ConnectionTrace(ABC, Generic[F, C]):
         self._forget(ts_ns, missed)
         if self._order is not None and missed is not CLIENT:
             self._set_lag(ts_ns + MAX_SKEW_NS)
+        if self._order is not None and missed is not SERVER:
+            for channel in self._all_channels():
+                channel.doubt_deliveries(ts_ns + MAX_SKEW_NS)
 
     def _set_lag(self, end_ns: int | None) -> None:
         """Doubt the answers to the client's frames until `end_ns`, or no longer."""

@@ -114,6 +114,10 @@ class TracedChannel(ABC):
     def is_lagging(self, value: bool) -> None:
         self._context.is_lagging = value
 
+    def doubt_deliveries(self, until_ns: int) -> None:
+        """Note that missed frames of the client may have settled deliveries that are seen until `until_ns`."""
+        self._context.settled_until_ns = until_ns
+
     def stop_reading(self) -> None:
         """Note that the broker no longer reads what the client sends."""
         self._context.is_unread = True

@@ -532,7 +532,7 @@ class AttachmentTrace(TracedChannel):
         answered = self._pending[sender.other].take_all(positions)
         ends = [each for each in answered if type(each[1].command) in _ENDS]
         if sender is SERVER:
-            self._publishes.confirm(positions, ts_ns)
+            self._confirm(positions, ts_ns)
             self._deliveries.completed(positions)
         for position, asked in answered:
             number = id_of(position)
@@ -542,6 +542,14 @@ class AttachmentTrace(TracedChannel):
                 self._deliveries.cancelled(asked.command.destination or "", position)
         for position, asked in ends:
             self._end_transaction(position, asked, ts_ns)
+
+    def _confirm(self, positions: range, ts_ns: int) -> None:
+        """Report the publishes among completed commands: the server may have rejected one before, in missed frames."""
+        known = 0 if self._last_lagging is None else self._last_lagging + 1
+        if positions.start < known:
+            doubted = range(positions.start, min(known, positions.stop))
+            self._publishes.confirm(doubted, ts_ns, Settlement.UNKNOWN)
+        self._publishes.confirm(range(max(known, positions.start), positions.stop), ts_ns)
 
     def _answer(
         self, sender: Peer, asked: tuple[int, Command | Control] | None, reply: Command | Control, ts_ns: int
@@ -589,6 +597,8 @@ class AttachmentTrace(TracedChannel):
     def _settle(self, outcome: Settlement, command: PartialCommand, ts_ns: int) -> None:
         if self._context.is_unread:
             return
+        if not self._context.knows_start and command.method.transfers:
+            self._numbers[SERVER].name(command.method.transfers)
         ranges = list(self._numbers[SERVER].ranges(command.method.transfers))
         work = self._branch if outcome is Settlement.ACKED else None
         self._deliveries.settle(outcome, command.method.name, ranges, work, ts_ns)

@@ -15,10 +15,11 @@ class CommandNumbers:
     `begun` is the position of the command that is incomplete. After `stop`, later commands have no position.
     """
 
-    __slots__ = ("_is_stopped", "begun", "first", "next")
+    __slots__ = ("_is_stopped", "_named", "begun", "first", "next")
 
     def __init__(self) -> None:
         self._is_stopped = False
+        self._named = range(0)
         self.first: int | None = None
         self.next: int | None = None
         self.begun: int | None = None
@@ -73,6 +74,22 @@ class CommandNumbers:
         if self.next is None or self._is_stopped:
             return True
         return position < (self.next if self.begun is None else self.begun)
+
+    def name(self, commands: SequenceSet) -> None:
+        """Note that the other peer has named these commands; in a capture, it may seem to name some too early."""
+        if self.next is None:
+            seen, named = 0, [range(first, last + 1) for first, last in commands.ranges]
+        else:
+            seen, named = self.next if self.begun is None else self.begun, list(self.ranges(commands))
+        for positions in named:
+            if positions.stop > seen:
+                known = [self._named] if self._named.stop > seen else []
+                starts, stops = zip(*[(each.start, each.stop) for each in (*known, positions)], strict=True)
+                self._named = range(max(seen, min(starts)), max(stops))
+
+    def is_named(self, position: int) -> bool:
+        """Whether the other peer may have named this command before it was seen."""
+        return position in self._named
 
     def is_before(self, position: int) -> bool:
         """Whether the position precedes all commands that were seen."""

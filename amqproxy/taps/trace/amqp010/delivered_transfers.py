@@ -196,6 +196,8 @@ class DeliveredTransfers:
         )
         if awaits and position is not None:
             self._open(position, ts_ns, method.consumer_tag)
+            if self._numbers.is_named(position) or ts_ns <= context.settled_until_ns:
+                self._report(Settlement.UNKNOWN, self._unaccepted.settle(range(position, position + 1)), ts_ns)
 
     def complete_unknown(self, command: PartialCommand, ts_ns: int) -> None:
         """Open a delivery whose beginning was not seen, without a report, if it has to be settled."""

@@ -99,9 +99,9 @@ class PublishedTransfers:
             )
         )
 
-    def confirm(self, positions: range, ts_ns: int) -> None:
-        """Report publishes as confirmed: the server has completed or accepted them."""
-        self._report(Settlement.CONFIRMED, self._open.settle(positions), ts_ns)
+    def confirm(self, positions: range, ts_ns: int, outcome: Settlement = Settlement.CONFIRMED) -> None:
+        """Report publishes with this outcome, unless they are in a transaction: the server has completed them."""
+        self._report(outcome, self._open.settle(positions), ts_ns)
 
     def reject(self, positions: range, code: int, text: str, works: list[BranchWork], ts_ns: int) -> None:
         """Report publishes that the server has rejected, and remove them from their transactions."""

@@ -106,11 +106,10 @@ class ChannelLife:
         return not self._closes
 
     def lose(self) -> None:
-        """Reset the state that missed frames may have changed: the next open-ok may answer another channel.open."""
-        self.lose_client()
+        """Reset the state that depends on frames which were missed."""
         self.is_opened = True
-        self._opened_ts_ns = None
-
-    def lose_client(self) -> None:
-        """Reset the state that depends on missed frames of the client: a pending channel.open is still answered."""
         self._closes.clear()
+
+    def forget_opening(self) -> None:
+        """Forget the time of channel.open, since the next channel.open-ok may answer another."""
+        self._opened_ts_ns = None

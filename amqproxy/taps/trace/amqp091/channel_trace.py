@@ -323,9 +323,13 @@ class ChannelTrace(TracedChannel):
             self._publishes.forget_mandatory()
             self._requests.lose_client()
             self._context.lose_client()
-            self._life.lose_client()
+            self._life.lose()
         else:
             self._lose_all(ts_ns)
+
+    def forget_opening(self) -> None:
+        """Forget the time of channel.open, since the next channel.open-ok may answer another."""
+        self._life.forget_opening()
 
     @property
     def _knows_all_but_replies(self) -> bool:

@@ -183,12 +183,15 @@ class Trace(ConnectionTrace[Frame, ChannelTrace]):
         self._requests.lose()
         if sender is not SERVER:
             self._stray.lose()
+        for number, channel in self.channels.items():
+            before = self._previous.get(number)
+            if sender is None or not (before is None or before.is_opened):
+                channel.forget_opening()
         if self._previous:  # of two channels with one number, missed frames hide which one later frames are on
             for number, previous in self._previous.items():
                 previous.lose(ts_ns)
-                channel = self.channels.get(number)
-                if channel is not None:
-                    channel.lose(ts_ns)
+                if number in self.channels:
+                    self.channels[number].lose(ts_ns)
         super()._forget(ts_ns, sender)
 
     def _channel_of(self, sender: Peer, number: int) -> ChannelTrace | None:
@@ -236,6 +239,7 @@ class Trace(ConnectionTrace[Frame, ChannelTrace]):
                 self._events.append(HistoryLost(ts_ns, number, channel.epoch, sender=CLIENT, reason=reason))
                 self._previous.pop(number).lose(ts_ns)
                 channel.lose(ts_ns)
+                channel.forget_opening()
                 return
             self._previous[number] = channel  # the client has not waited for close-ok, or close-ok was not seen
         self._add_channel(number, knows_start=True)

@@ -17,6 +17,7 @@ import pytest
 from amqproxy.amqp010.commands import (
     ExecutionResult,
     MessageAccept,
+    MessageReject,
     MessageSubscribe,
     MessageTransfer,
     QueueQuery,
@@ -36,6 +37,7 @@ from amqproxy.amqp010.methods import Method
 from amqproxy.amqp010.results import QueueQueryResult
 from amqproxy.peer import CLIENT, SERVER, Peer
 from amqproxy.taps.trace.amqp010.connection_trace import Amqp010Trace
+from amqproxy.taps.trace.connection_trace import MAX_SKEW_NS
 from amqproxy.taps.trace.events import (
     DeliveriesSettled,
     MessageDelivered,
@@ -49,6 +51,8 @@ from amqproxy.taps.trace.events import (
 from tests.example_count import example_count
 from tests.taps.trace.amqp010.traced import START, TracedAmqp010, frames_of, ids, published
 from tests.taps.trace.amqp010.watched import NAMES, Watched
+from tests.taps.trace.amqp091.frame_orders import delayed
+from tests.taps.trace.simulation import Passed as Captured
 
 PROGRAMS = 600
 MESSAGES = 300
@@ -141,6 +145,54 @@ def test_each_claim_after_missed_frames_is_one_of_the_whole_trace(senders: tuple
         assert found <= whole, (seed, found - whole)
 
 
+def captured_late(random: Random, passed: Passed) -> Passed:
+    """The same frames one by one, of which some of one peer are captured late; each direction stays in order."""
+    frames = [Captured(sender, ts_ns, frame) for sender, several, ts_ns in passed for frame in several]
+    late = delayed(frames, [random.choice((0, 0, 0, 4, 12)) for _ in range(17)], random.choice((CLIENT, SERVER)))
+    return [(each.sender, [each.frame], ts_ns) for ts_ns, each in enumerate(late, 1)]
+
+
+def is_settled_once(passed: Passed) -> bool:
+    """Whether the server settles each command of the client at most once."""
+    named: set[int] = set()
+    for sender, frames, _ in passed:
+        method = frames[0].method
+        if sender is SERVER and isinstance(method, (MessageAccept, MessageReject)):
+            for first, last in method.transfers.ranges if method.transfers else ():
+                ids_ = set(range(first, last + 1))
+                if named & ids_:
+                    return False
+                named |= ids_
+    return True
+
+
+def of_messages(claimed: set[Any]) -> set[Any]:
+    """The claims about messages: those about requests have times, which differ if frames are captured late."""
+    return {each for each in claimed if each[0] in (PublishesSettled, DeliveriesSettled)}
+
+
+@pytest.mark.parametrize("senders", [(SERVER,), (CLIENT,), (SERVER, CLIENT)])
+def test_each_claim_in_a_capture_of_late_frames_that_begins_anywhere_is_one_of_the_whole_trace(
+    senders: tuple[Peer, ...],
+) -> None:
+    for seed in range(example_count(PROGRAMS)):
+        random = Random(seed)
+        passed = random_talk(random)
+        late = captured_late(random, passed)
+        if not is_settled_once(passed):
+            continue
+        start = random.randrange(len(late)) if random.random() < 0.6 else 0
+        missed: set[int] = set()
+        for _ in range(random.randrange(3)):
+            sender = random.choice(senders)
+            of_sender = [at for at in range(max(start, 6), len(late)) if late[at][0] is sender]
+            first = random.randrange(len(of_sender) + 1)
+            missed.update(of_sender[first : first + random.randrange(1, 6)])
+        whole = of_messages(claims(fed_without(Amqp010Trace(body=8), passed, set())))
+        found = of_messages(claims(fed_without(Amqp010Trace(body=8, is_ordered=False), late, missed, start)))
+        assert found <= whole, (seed, found - whole)
+
+
 def conversation() -> Passed:
     """A client that waits for the completion of each publish, asks about a queue now and then, and gets messages."""
     passed: Passed = []
@@ -209,6 +261,50 @@ def test_missed_frames_of_the_client_hide_the_ids_of_later_commands() -> None:
     unknown = unknown_after(CLIENT)
     assert unknown["publishes"] <= MESSAGES - 500 // 5
     assert unknown["requests"] <= 20
+
+
+def outcomes(traced: TracedAmqp010, kind: type[PublishesSettled | DeliveriesSettled]) -> list[Settlement]:
+    return [each.outcome for each in traced.of(kind) if each.spans]
+
+
+def test_a_delivery_captured_after_its_accept_is_not_open_once_frames_were_missed() -> None:
+    traced = TracedAmqp010(1, is_ordered=False)
+    traced.gap(SERVER)
+    traced.server(SessionCommandPoint(command_id=0, command_offset=0))
+    traced.accept(1)
+    traced.ts_ns += MAX_SKEW_NS
+    for _ in range(3):
+        traced.deliver()
+    traced.end()
+    assert outcomes(traced, DeliveriesSettled) == [Settlement.UNKNOWN, Settlement.OPEN]
+    assert [span.first for each in traced.of(DeliveriesSettled) for span in each.spans] == [1, 0, 2]
+
+
+@pytest.mark.parametrize(("later_ns", "outcome"), [(0, Settlement.UNKNOWN), (MAX_SKEW_NS, Settlement.OPEN)])
+def test_a_delivery_captured_late_may_have_been_settled_by_missed_frames(later_ns: int, outcome: Settlement) -> None:
+    traced = TracedAmqp010(1, is_ordered=False)
+    traced.gap(CLIENT, is_other_whole=True)
+    traced.ts_ns += later_ns
+    traced.deliver()
+    traced.end()
+    assert outcomes(traced, DeliveriesSettled) == [outcome]
+
+
+def test_a_publish_captured_late_may_have_been_rejected_before_its_completion() -> None:
+    traced = TracedAmqp010(1, is_ordered=False)
+    traced.gap(SERVER, is_other_whole=True)
+    traced.publish()
+    traced.complete(0)
+    assert outcomes(traced, PublishesSettled) == [Settlement.UNKNOWN]
+
+
+def test_the_first_publish_of_a_capture_may_have_been_answered_by_a_frame_captured_before() -> None:
+    traced = TracedAmqp010(joined=True, is_ordered=False)
+    traced.client(SessionAttach(name_=b"s"))
+    traced.client(SessionCommandPoint(command_id=0, command_offset=0))
+    traced.publish()
+    traced.end()
+    assert outcomes(traced, PublishesSettled) == [Settlement.UNKNOWN]
 
 
 def test_a_session_that_was_attached_unseen_answers_none_of_the_publishes_before() -> None:
