@@ -35,8 +35,12 @@ MAX_BLOCKS = 100
 
 
 class OpenPublishes(msgspec.Struct):
-    """Number of publishes of a channel that await a confirm; `since_ns` is the time of the last confirm."""
+    """Number of publishes of a channel that await a confirm; `since_ns` is the time of the last confirm.
 
+    The channel's `epoch` tells them from those of a channel that had its number before, whose end is shown later.
+    """
+
+    epoch: int
     count: int = 0
     since_ns: int = 0
     is_reported: bool = False
@@ -92,10 +96,10 @@ class StalledConfirms(Detector):
             self.due_ns = min(self.due_ns, event.ts_ns + QUIET * 1_000_000_000)
             return
         found = self._open.get(event.channel)
-        if found is None:
-            if len(self._open) >= MAX_CHANNELS:
+        if found is None or found.epoch != event.epoch:
+            if found is None and len(self._open) >= MAX_CHANNELS:
                 return
-            found = self._open[event.channel] = OpenPublishes()
+            found = self._open[event.channel] = OpenPublishes(event.epoch)
         if not found.count:
             found.since_ns = event.ts_ns
             self.due_ns = min(self.due_ns, event.ts_ns + QUIET * 1_000_000_000)
@@ -104,7 +108,7 @@ class StalledConfirms(Detector):
     @on(PublishesSettled)
     def _on_settled(self, event: PublishesSettled) -> None:
         found = self._open.get(event.channel)
-        if found is None:
+        if found is None or found.epoch != event.epoch:
             return
         found.count = max(0, found.count - sum(span.count for span in event.spans))
         found.since_ns, found.is_reported = event.ts_ns, False
@@ -115,7 +119,9 @@ class StalledConfirms(Detector):
 
     @on(ChannelClosed)
     def _on_closed(self, event: ChannelClosed) -> None:
-        self._open.pop(event.channel, None)
+        found = self._open.get(event.channel)
+        if found is not None and found.epoch == event.epoch:
+            del self._open[event.channel]
 
     def look(self, now_ns: int) -> Iterable[Overdue]:
         """Report the channels without a confirm for `QUIET` seconds, or else a stalled broker."""

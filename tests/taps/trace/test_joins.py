@@ -90,6 +90,24 @@ def test_no_claim_and_no_finding_is_false_and_no_outcome_missing(
         assert 0 < at_losses < messages / 2
 
 
+@pytest.mark.parametrize(
+    ("program", "seed"),
+    [
+        # Two channels of one number, of which the reader joins the openings; confirms that stall after a reopening.
+        (of_091, 5_000_918),
+        (of_091, 6_002_238),
+        # A message.cancel that the broker completes after a later message.subscribe.
+        (of_010, 6_003_116),
+        # Losses of one direction only, from the first frame on.
+        (of_091, 5_004_441),
+        (of_010, 5_004_827),
+        (of_091, 5_016_743),
+    ],
+)
+def test_programs_in_which_faults_were_found(program: Callable[[int], list[Passed] | None], seed: int) -> None:
+    assert check(program, range(seed, seed + 1))[0]
+
+
 @pytest.mark.soak
 @pytest.mark.timeout(7200)
 @PROTOCOLS

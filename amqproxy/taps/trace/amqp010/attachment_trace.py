@@ -231,9 +231,11 @@ class AttachmentTrace(TracedChannel):
             self._publishes.restore(snapshot)
         for each in snapshot.requests:
             self._restore_request(each)
-        for position, asked in reversed(self._pending[CLIENT].in_order):
+        pending = self._pending[CLIENT].in_order
+        unanswered = {position for position, _ in pending}
+        for position, asked in reversed(pending):
             if isinstance(asked.command, (MessageSubscribe, MessageCancel)):
-                self._deliveries.restore_request(asked.command, position)
+                self._deliveries.restore_request(asked.command, position, unanswered)
 
     def _restore_content(self, sender: Peer, snapshot: ContentSnapshot) -> None:
         method = None if snapshot.method is None else _decoded(snapshot.method)

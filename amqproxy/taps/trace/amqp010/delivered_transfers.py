@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from bisect import bisect_right
+from collections.abc import Container
 from operator import attrgetter
 
 import msgspec
@@ -117,8 +118,10 @@ class DeliveredTransfers:
             return
         self._keep(destination, (*self._subscriptions.get(destination, ()), subscription))
 
-    def restore_request(self, request: MessageSubscribe | MessageCancel, position: int) -> None:
-        """Take an unanswered request of a snapshot, the newest first.
+    def restore_request(
+        self, request: MessageSubscribe | MessageCancel, position: int, unanswered: Container[int]
+    ) -> None:
+        """Take an unanswered request of a snapshot, the newest first; `unanswered` are the positions of all.
 
         A proxy's snapshot has only the last subscription to each destination, unnumbered, and none that is cancelled.
         """
@@ -127,7 +130,9 @@ class DeliveredTransfers:
         if isinstance(request, MessageSubscribe):
             renumbered = [msgspec.structs.replace(each, number=each.number or position + 1) for each in alike[-1:]]
             self._keep(destination, (*alike[:-1], *renumbered))
-        elif all(each.number > position + 1 for each in alike) and self._context.budgets.memory.take(CONSUMER_COST):
+        elif all(
+            each.number > position + 1 and each.number - 1 in unanswered for each in alike
+        ) and self._context.budgets.memory.take(CONSUMER_COST):
             self._keep(destination, (ConsumerSnapshot(tag=destination, number=position + 1), *alike))
 
     def completed(self, positions: range) -> None:
