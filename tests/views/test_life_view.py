@@ -8,7 +8,11 @@ import msgspec
 
 from amqproxy.capture.decode import read_decoded
 from amqproxy.capture.selection.selection import Selection
+from amqproxy.linking.message_life import KEPT_FIRST, MAX_DELIVERIES
+from amqproxy.taps.note import NOTHING
+from amqproxy.taps.trace.events import Settlement
 from amqproxy.views.life_view import ALL, LifeView
+from tests.linking.events import delivered, delivery_settled, opened, published
 
 CAPTURES = Path(__file__).parent.parent.parent / "captures"
 
@@ -63,3 +67,18 @@ def test_a_step_is_rendered_before_the_life_is_over() -> None:
     assert [max(count for life, count in lives if life == which) for which in (first, second)] == [1, 1]
     assert list(view.finish()) == []
     assert view.shown == 2
+
+
+def test_a_message_that_is_requeued_without_end_is_followed_in_bounded_memory_and_time() -> None:
+    view = LifeView(Selection(), ALL, follows=True)
+    listener = view._listener(1, "a-b")
+    rendered: list[str] = []
+    listener([opened(), published(0)], NOTHING)
+    for tag in range(1, 10 * MAX_DELIVERIES + 1):
+        listener([delivered(tag * 2000, tag=tag, redelivered=tag > 1)], NOTHING)
+        listener([delivery_settled(tag * 2000 + 1000, Settlement.NACKED, tag, requeue=True)], NOTHING)
+        if not tag % (2 * KEPT_FIRST):
+            rendered += view.lines([])
+    rendered += [*view.lines([]), *view.finish()]
+    assert len([line for line in rendered if "← deliver" in line]) == 10 * MAX_DELIVERIES
+    assert sum(map(len, view._known.values())) <= MAX_DELIVERIES + 2
