@@ -484,7 +484,7 @@ class Publisher:
             else:
                 self._enqueue(is_mandatory, message, still_there, now)
             if still_there != queues and not self.vhost.profile.commits_to_successor:
-                is_partial = is_partial or any(each not in queues for each in still_there)
+                is_partial = is_partial or not set(still_there) <= set(queues)
             if self._quantum.spend(1):
                 now = yield
         if is_partial:
