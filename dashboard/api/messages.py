@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import asyncio
-from typing import Annotated
+from typing import Annotated, Any
 
+import msgspec
 from fastapi import APIRouter, Depends, Query, Request, Response
 from pydantic import BaseModel, ConfigDict
 from pydantic import Field as PydanticField
@@ -18,7 +19,7 @@ from dashboard.body_child import BodyTask
 from dashboard.body_reader import BodyReader, TooManyBodies
 from dashboard.body_views import Form, NotInForm
 from dashboard.completions import fields, seen_values
-from dashboard.evidence import shown_finding
+from dashboard.evidence import packets_of, shown_finding
 from dashboard.finding_selection import FindingSelection
 from dashboard.message_query import find_messages
 from dashboard.message_ring import Content, MessageRing, MessageRow
@@ -66,7 +67,8 @@ async def show_finding(source: SourceOf, seq: SeqOf) -> Response:
     row = source.observed.findings.rows.get(seq)
     if row is None:
         raise Problem(404, f"there is no finding {seq}, or it is not kept any more")
-    return json_response(shown_finding(row, source.ring))
+    finding: dict[str, Any] = msgspec.json.decode(row.to_json())
+    return json_response(await asyncio.to_thread(shown_finding, finding, packets_of(finding, source.ring)))
 
 
 @router.get("/sources/{source}/completions")

@@ -4,9 +4,18 @@ from __future__ import annotations
 
 from typing import Any
 
+import msgspec
 import pytest
 
+from amqproxy.amqp010.commands import MessageTransfer
+from amqproxy.amqp010.controls import SessionCompleted
+from amqproxy.amqp010.properties import DeliveryProperties, Header
+from amqproxy.amqp010.sequence import SequenceSet
+from amqproxy.capture.amqp010.decoded_frames import Amqp010DecodedFrames
+from dashboard.evidence import packets_of, shown_finding
+from dashboard.ring import Ring
 from tests.dashboard.conftest import Dashboard
+from tests.taps.trace.amqp010.traced import frames_of
 
 pytestmark = pytest.mark.once
 
@@ -31,3 +40,15 @@ def test_the_evidence_has_the_method_of_its_command(dashboard: Dashboard, captur
         if "method" in frame:
             assert command == frame
     assert client.get("/api/v1/sources/0/findings/999").status_code == 404
+
+
+def test_a_control_between_the_frames_of_a_command_is_not_its_command() -> None:
+    transfer = frames_of(1, MessageTransfer("amq.direct"), Header((DeliveryProperties(routing_key="k"),)), b"hello")
+    control = frames_of(1, SessionCompleted(SequenceSet([(0, 0)])))
+    ring = Ring(1 << 20)
+    for frames in (transfer[:-1], [*control, transfer[-1]]):
+        ring.append(Amqp010DecodedFrames(0, 0, "a-b", "client", frames, command_ids=[None] * len(frames)))
+    finding = {"evidence": [{"seq": len(transfer)}, {"seq": len(transfer) - 1}, {"seq": 99}, {}]}
+    shown = shown_finding(finding, packets_of(finding, ring))["evidence"]
+    commands = [msgspec.json.decode(each["command"])["method"] for each in shown if "command" in each]
+    assert commands == ["message.transfer", "session.completed"]
