@@ -118,6 +118,11 @@ class MessageRing:
         self.newest_ns = 0
         self._clock = clock
 
+    @property
+    def kept_since_ns(self) -> int | None:
+        """Time before which rows are overwritten; `None` if all are kept."""
+        return self.rows[self.first_seq].ts_ns if self.first_seq else None
+
     def append(
         self, record: MessageRecord | Finding, frame: int, content: Content | None = None, *, shown: bytes = b""
     ) -> MessageRow:

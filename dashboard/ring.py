@@ -47,6 +47,11 @@ class Ring:
         """The oldest row that is kept, or the next one if there is none."""
         return self.entries[self.first].seq if self.entries else self.next_seq
 
+    @property
+    def kept_since_ns(self) -> int | None:
+        """Time before which entries are overwritten; `None` if all are kept."""
+        return self.entries[self.first].ts_ns if self.first else None
+
     def append(self, decoded: Decoded | MissingFrames) -> RingEntry:
         """Append decoded traffic, or a note that frames are missing."""
         count = 1

@@ -23,7 +23,8 @@ async def show_overview(source: SourceOf, minutes: Annotated[int, Query(ge=1, le
     """Samples, a second each where there is a proxy: rates, gauges, latencies by bucket. And the kinds of findings.
 
     `bounds` are the upper bounds of the buckets in seconds; the last bucket has none. Of a capture the samples are by
-    its own time, and may be longer.
+    its own time, and may be longer. Before `kept_since_ns` only the history of messages is left; null means that
+    all rows are kept.
     """
     activity = source.observed.activity
     if source.requests is not None:
@@ -37,6 +38,10 @@ async def show_overview(source: SourceOf, minutes: Annotated[int, Query(ge=1, le
             "findings": top_findings(source.observed.newest, source.observed.kinds),
             "rows": {"first": source.ring.first_seq, "next": source.ring.next_seq},
             "messages": source.observed.messages.next_seq,
+            "kept_since_ns": {
+                "frames": source.ring.kept_since_ns,
+                "messages": source.observed.messages.kept_since_ns,
+            },
             "lost": source.lost,
         }
     )

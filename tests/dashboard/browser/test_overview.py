@@ -13,7 +13,7 @@ import pytest
 from tests.dashboard.browser.stage import OwnDashboard, Stage
 from tests.dashboard.browser.traffic import connected
 from tests.dashboard.browser.watched_page import NARROW, WatchedPage
-from tests.dashboard.two_hours import write_two_hours
+from tests.dashboard.two_hours import MINUTES, START_NS, write_two_hours
 from tests.real.poll import until
 
 pytestmark = [pytest.mark.real, pytest.mark.once]  # the page is not compiled
@@ -185,6 +185,36 @@ def test_a_click_at_a_chart_opens_what_passed_then(two_hours: OwnDashboard, page
     expect(window.get_by_role("main")).to_have_accessible_name("Frames")
     expect(window.get_by_role("grid", name="Frames")).to_contain_text("basic.ack")
     assert re.search("sender", window.url)
+
+
+def test_a_click_at_a_time_of_which_no_rows_are_left_opens_the_history(
+    two_hours: OwnDashboard, page: WatchedPage
+) -> None:
+    from playwright.sync_api import expect
+
+    window = page.page
+    gone = START_NS + (MINUTES - 1) * 60 * 10**9
+
+    def answer(route: Any) -> None:
+        response = route.fetch()
+        route.fulfill(json=response.json() | {"kept_since_ns": {"frames": gone, "messages": gone}})
+
+    window.route("**/overview?minutes=1", answer)
+    with window.expect_response("**/overview?minutes=1"):
+        page.goto(two_hours.url + "overview")
+    for title in ("Messages a second", "Methods a second"):
+        chart = window.get_by_role("figure").filter(has=window.get_by_role("heading", name=title))
+        place = chart.locator(".u-over")
+        expect(window.get_by_role("region", name="Top findings").get_by_role("table")).to_be_visible()
+        box = box_of(place)
+        place.click(position={"x": box["width"] * 0.5, "y": box["height"] * 0.5})
+        expect(window.get_by_role("main")).to_have_accessible_name("History")
+        expect(window.get_by_role("region", name="Message").first).to_contain_text("published")
+        assert "start=" in window.url
+        window.go_back()
+    box = box_of(place)
+    place.click(position={"x": box["width"] * 0.995, "y": box["height"] * 0.5})
+    expect(window.get_by_role("main")).to_have_accessible_name("Frames")
 
 
 def test_a_click_at_latencies_opens_their_messages(two_hours: OwnDashboard, page: WatchedPage) -> None:

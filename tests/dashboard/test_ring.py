@@ -1,0 +1,30 @@
+"""What a ring of rows says of those that are overwritten."""
+
+from __future__ import annotations
+
+import pytest
+
+from amqproxy.taps.message_record import MessageRecord
+from dashboard.message_ring import MessageRing
+from dashboard.missing_frames import MissingFrames
+from dashboard.ring import Ring
+
+pytestmark = pytest.mark.once
+
+
+def test_the_time_before_which_entries_are_gone() -> None:
+    ring = Ring(1 << 20, rows=2)
+    for ts_ns in (1, 2):
+        ring.append(MissingFrames(ts_ns, 1, "lost"))
+        assert ring.kept_since_ns is None
+    ring.append(MissingFrames(3, 1, "lost"))
+    assert ring.kept_since_ns == 2
+
+
+def test_the_time_before_which_messages_are_gone() -> None:
+    ring = MessageRing(1 << 20, rows=2)
+    for ts_ns in (1, 2):
+        ring.append(MessageRecord(ts_ns=ts_ns, stream=0, connection="c", type="publish", outcome="confirmed"), 0)
+        assert ring.kept_since_ns is None
+    ring.append(MessageRecord(ts_ns=3, stream=0, connection="c", type="publish", outcome="confirmed"), 0)
+    assert ring.kept_since_ns == 2
