@@ -3,12 +3,15 @@ import { graphlib, layout } from '@dagrejs/dagre'
 
 export interface LayoutRequest {
   number: number
+  /** From top to bottom instead of from left to right: where the view is narrow. */
+  isTall: boolean
   nodes: { id: string; width: number; height: number }[]
   edges: { from: string; to: string }[]
 }
 
 export interface LayoutAnswer {
   number: number
+  isTall: boolean
   width: number
   height: number
   places: Record<string, { x: number; y: number }>
@@ -17,9 +20,9 @@ export interface LayoutAnswer {
 }
 
 self.onmessage = (event: MessageEvent<LayoutRequest>) => {
-  const { number, nodes, edges } = event.data
+  const { number, isTall, nodes, edges } = event.data
   const graph = new graphlib.Graph()
-  graph.setGraph({ rankdir: 'LR', nodesep: 10, ranksep: 150, edgesep: 6 })
+  graph.setGraph(isTall ? { rankdir: 'TB', nodesep: 14, ranksep: 60, edgesep: 6 } : { rankdir: 'LR', nodesep: 10, ranksep: 150, edgesep: 6 })
   graph.setDefaultEdgeLabel(() => ({}))
   for (const node of nodes) graph.setNode(node.id, { width: node.width, height: node.height })
   for (const edge of edges) graph.setEdge(edge.from, edge.to)
@@ -34,5 +37,5 @@ self.onmessage = (event: MessageEvent<LayoutRequest>) => {
     const points = graph.edge(edge.from, edge.to)?.points as { x: number; y: number }[] | undefined
     return (points ?? []).map(({ x, y }) => ({ x, y }))
   })
-  self.postMessage({ number, width, height, places, lines } satisfies LayoutAnswer)
+  self.postMessage({ number, isTall, width, height, places, lines } satisfies LayoutAnswer)
 }

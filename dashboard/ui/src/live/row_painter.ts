@@ -10,6 +10,8 @@ export interface Column<Row> {
   className?: (row: Row) => string
   /** What a screen reader says, where the text is a sign. */
   label?: (row: Row) => string
+  /** Only shown where there is much room. */
+  isRoomy?: boolean
   /** Also shown where the screen is narrow; and how wide it is there. */
   narrow?: string
   align?: 'end'
@@ -26,6 +28,11 @@ interface Line<Row> {
   index: number
   isSelected: boolean
   isOld?: boolean
+}
+
+/** The classes of a column's cells, by where it is shown. */
+export function cellClass<Row>(column: Column<Row>): string {
+  return `cell${column.narrow ? '' : ' wide-only'}${column.isRoomy ? ' roomy-only' : ''}${column.align ? ' number' : ''}`
 }
 
 /**
@@ -190,9 +197,7 @@ export class RowPainter<Row extends { seq: number }> {
     const cells = this.columns.map((column) => {
       const cell = document.createElement('span')
       cell.setAttribute('role', 'gridcell')
-      cell.className = 'cell'
-      if (!column.narrow) cell.classList.add('wide-only')
-      if (column.align) cell.classList.add('number')
+      cell.className = cellClass(column)
       element.append(cell)
       return cell
     })
@@ -213,7 +218,7 @@ export class RowPainter<Row extends { seq: number }> {
         const text = column.text(row)
         if (cell.textContent !== text) cell.textContent = text
         if (column.className) {
-          cell.className = `cell ${column.className(row)}${column.narrow ? '' : ' wide-only'}${column.align ? ' number' : ''}`
+          cell.className = `${cellClass(column)} ${column.className(row)}`
         }
         if (column.label) {
           cell.title = column.label(row)
