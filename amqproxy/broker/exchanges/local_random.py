@@ -26,4 +26,6 @@ class LocalRandomExchange(FanoutExchange):
             raise PreconditionFailed("Destination not found")
 
     def route(self, routing_key: str, message: Message) -> Iterable[Queue | Exchange]:
-        return [random.choice(list(self._destinations))] if self._destinations else []
+        places = list(self._destinations)
+        self.visited = len(places)
+        return [random.choice(places)] if places else []
