@@ -54,7 +54,7 @@ def tail(
         raise Failure("tail: --filter selects frames or messages: with --findings it needs --messages", MISUSED)
     checked_body(body)
     if life is not None:
-        if messages or findings or filter is not None or body or fields is not None:
+        if messages or findings or filter is not None or body or fields is not None or header:
             raise Failure("tail: --life is a view of its own: only --json and --since-start go with it", MISUSED)
         with connected(socket, config) as proxy:
             _follow_lives(proxy, life, since_start=since_start, json=json)

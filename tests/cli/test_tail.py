@@ -111,6 +111,7 @@ def test_json_and_what_was_lost(amqproxy: Amqproxy, tmp_path: Path) -> None:
         (("--socket", "x", "--fields", "outcome"), "--fields: there is no field outcome"),
         (("--socket", "x", "--header"), "it needs --fields"),
         (("--socket", "x", "--life", "m-1", "--messages"), "--life is a view of its own"),
+        (("--socket", "x", "--life", "m-1", "--header"), "--life is a view of its own"),
     ],
 )
 def test_what_is_wrong(options: tuple[str, ...], text: str, amqproxy: Amqproxy) -> None:
