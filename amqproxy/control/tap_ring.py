@@ -13,7 +13,7 @@ from amqproxy.taps.dialects import chunk_of
 from amqproxy.taps.frame_chunk import FrameChunk
 from amqproxy.taps.note import NOTHING, Note
 from amqproxy.taps.protocol_error import AnyProtocolError
-from amqproxy.taps.tap import Tap, TappedSession
+from amqproxy.taps.tap import DecodedOnly, Tap, TappedSession
 from amqproxy.taps.trace.snapshot import ConnectionSnapshot
 
 ENTRY_COST = 512
@@ -93,7 +93,7 @@ class Entry(NamedTuple):
                 tap.saw_violation(self.session, self.sender, self.event)
 
 
-class TapRing:
+class TapRing(DecodedOnly):
     """A tap that keeps the latest entries in `memory` bytes; the oldest are overwritten.
 
     The relay only pays for keeping the bytes: readers make frames of them, and records of the frames.
@@ -185,9 +185,6 @@ class TapRing:
             self._count(session, sender, chunk, note)
         else:
             self._add(session, sender, chunk.unmade(), note, None, cost)
-
-    def saw_bytes(self, session: TappedSession, sender: Peer, protocol: str, data: bytes) -> None:
-        pass
 
     def saw_gap(self, session: TappedSession, frames: int) -> None:
         self._add(session, CLIENT, (), NOTHING, frames, ENTRY_COST)

@@ -16,11 +16,11 @@ from amqproxy.rules.matching.filters import Filter
 from amqproxy.taps.dialects import chunk_of
 from amqproxy.taps.note import NOTHING, Note
 from amqproxy.taps.protocol_error import AnyProtocolError
-from amqproxy.taps.tap import Tap, TappedSession, present
+from amqproxy.taps.tap import DecodedOnly, Tap, TappedSession, present
 from amqproxy.taps.trace.snapshot import ConnectionSnapshot
 
 
-class FilteredTap:
+class FilteredTap(DecodedOnly):
     """Filter in front of `tap`, which is shown the commands that `wanted` selects, and every violation.
 
     Incomplete messages take at most `memory` bytes; one that exceeds this is shown, and so is one with a larger body
@@ -73,9 +73,6 @@ class FilteredTap:
         passed, ids = found.passing(sender, list(chunk), chunk.command_ids, now, note.tags, self._keeps_frame)
         if passed:
             self._tap.saw_frames(session, sender, chunk.chosen(passed, ids), note)
-
-    def saw_bytes(self, session: TappedSession, sender: Peer, protocol: str, data: bytes) -> None:
-        pass
 
     def saw_gap(self, session: TappedSession, frames: int) -> None:
         self._filters.pop(session, None)  # the rest of incomplete messages may be missing

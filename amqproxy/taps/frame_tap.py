@@ -12,7 +12,7 @@ from amqproxy.taps.note import NOTHING, Note
 from amqproxy.taps.protocol_error import AnyProtocolError
 from amqproxy.taps.record import record_error, record_protocol_header
 from amqproxy.taps.record_queue import PrintedRecord, RecordQueue
-from amqproxy.taps.tap import TappedSession, present
+from amqproxy.taps.tap import DecodedOnly, TappedSession, present
 from amqproxy.taps.trace.snapshot import ConnectionSnapshot
 
 RECORD_COST = 1024
@@ -22,7 +22,7 @@ DECODED_FACTOR = 4
 """Approximate ratio of a decoded method or header to its encoded size."""
 
 
-class FrameTap:
+class FrameTap(DecodedOnly):
     """Tap that puts a record of each frame into `queue`, with the first `body` bytes of body frames.
 
     `clock` returns the time at which the frames shown have passed, in nanoseconds since 1970.
@@ -52,9 +52,6 @@ class FrameTap:
                 break  # the other records are not even made
             queue.add(next(records), cost)
         queue.wake()
-
-    def saw_bytes(self, session: TappedSession, sender: Peer, protocol: str, data: bytes) -> None:
-        pass
 
     def saw_gap(self, session: TappedSession, frames: int) -> None:
         self._queue.drop(frames)

@@ -18,7 +18,7 @@ from amqproxy.taps.findings.process_inspector import ProcessInspector
 from amqproxy.taps.note import NOTHING, Note
 from amqproxy.taps.protocol_error import AnyProtocolError
 from amqproxy.taps.session_trace import SESSIONS_A_STEP, SessionTrace, relieve_in_steps
-from amqproxy.taps.tap import TappedSession
+from amqproxy.taps.tap import DecodedOnly, TappedSession
 from amqproxy.taps.trace.events import (
     ChannelClosed,
     ConnectionOpened,
@@ -160,7 +160,7 @@ class _ObservedSession:
             self._metrics.series.count((event,), tuple(known[label] for label in self._metrics.by), amount)
 
 
-class ObjectTap:
+class ObjectTap(DecodedOnly):
     """Tap that counts the messages and findings of sessions in `metrics`, as seen on the client's leg.
 
     A session whose trace fails is no longer counted, without an effect on others: `contain` is `supervision.contained`.
@@ -188,9 +188,6 @@ class ObjectTap:
                 session,
                 lambda observed: observed.count(observed.trace.feed_noted(sender, frames, time.time_ns(), note)),
             )
-
-    def saw_bytes(self, session: TappedSession, sender: Peer, protocol: str, data: bytes) -> None:
-        pass
 
     def saw_gap(self, session: TappedSession, frames: int) -> None:
         self._take(session, lambda observed: observed.count(observed.trace.gap(CLIENT, time.time_ns(), "not shown")))

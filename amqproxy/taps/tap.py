@@ -73,3 +73,12 @@ class Tap(Protocol):
 
     def saw_end(self, session: TappedSession, reason: str) -> None:
         """Take the end of the session, after which nothing more is shown of it."""
+
+
+class DecodedOnly:
+    """Base class of taps that ignore protocols which are not decoded."""
+
+    __slots__ = ()
+
+    def saw_bytes(self, session: TappedSession, sender: Peer, protocol: str, data: bytes) -> None:
+        """Ignore bytes that are not decoded."""

@@ -15,7 +15,7 @@ from amqproxy.taps.pending_messages import RECORD_COST, PendingBudget, cost_of
 from amqproxy.taps.protocol_error import AnyProtocolError
 from amqproxy.taps.record_queue import PrintedRecord, RecordQueue
 from amqproxy.taps.session_trace import to_relieve
-from amqproxy.taps.tap import TappedSession, present
+from amqproxy.taps.tap import DecodedOnly, TappedSession, present
 from amqproxy.taps.trace.snapshot import ConnectionSnapshot
 from amqproxy.taps.trace.steps import Steps, run
 
@@ -23,7 +23,7 @@ OBSERVERS_A_STEP = 100
 """Number of connections checked for overdue messages in one step."""
 
 
-class TraceTap:
+class TraceTap(DecodedOnly):
     """Tap that puts reports into `queue`. Commands that rules changed are reported as the client sent or received them.
 
     With `selector_of`, only the messages that it selects are reported, and errors. The records of open messages take at
@@ -80,9 +80,6 @@ class TraceTap:
                 process_inspector=self._process_inspector,
             )
         return observer
-
-    def saw_bytes(self, session: TappedSession, sender: Peer, protocol: str, data: bytes) -> None:
-        pass
 
     def saw_gap(self, session: TappedSession, frames: int) -> None:
         self._queue.drop(1)

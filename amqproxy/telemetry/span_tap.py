@@ -13,7 +13,7 @@ from amqproxy.process.supervision import contained
 from amqproxy.taps.note import NOTHING, Note
 from amqproxy.taps.protocol_error import AnyProtocolError
 from amqproxy.taps.session_trace import SessionTrace, relieve_in_steps
-from amqproxy.taps.tap import TappedSession
+from amqproxy.taps.tap import DecodedOnly, TappedSession
 from amqproxy.taps.trace.snapshot import ConnectionSnapshot
 from amqproxy.telemetry.message_span import AttributeValue, MessageSpan
 from amqproxy.telemetry.sampler import Sampler
@@ -48,7 +48,7 @@ class TracedSession:
         return self.recorder.record(self.trace.end(time.time_ns(), reason))
 
 
-class SpanTap:
+class SpanTap(DecodedOnly):
     """Tap that puts the spans of messages into `queue`, in the form that the client sent and received.
 
     `upstream` is the broker's address, or "broker" for the integrated one. `count_dropped` is called with the number of
@@ -85,9 +85,6 @@ class SpanTap:
     def saw_frames(self, session: TappedSession, sender: Peer, frames: Sequence[Any], note: Note = NOTHING) -> None:
         if note.leg != "upstream":
             self._take(session, lambda traced: traced.feed(sender, frames, note))
-
-    def saw_bytes(self, session: TappedSession, sender: Peer, protocol: str, data: bytes) -> None:
-        pass
 
     def saw_gap(self, session: TappedSession, frames: int) -> None:
         self._take(session, lambda traced: traced.gap(CLIENT, "not shown"))

@@ -11,7 +11,7 @@ from amqproxy.peer import CLIENT, Peer
 from amqproxy.taps.dialects import chunk_of
 from amqproxy.taps.note import NOTHING, Note
 from amqproxy.taps.protocol_error import AnyProtocolError
-from amqproxy.taps.tap import TappedSession, present
+from amqproxy.taps.tap import DecodedOnly, TappedSession, present
 from amqproxy.taps.trace.snapshot import ConnectionSnapshot
 from amqproxy.views.dialects import decoded_frames
 
@@ -25,7 +25,7 @@ DECODED_FACTOR = 4
 """Approximate ratio of a decoded method or header to its encoded size."""
 
 
-class DecodedTap:
+class DecodedTap(DecodedOnly):
     """Passes decoded traffic to `take`, with its approximate size in memory and the number of records in it.
 
     `lose` is called with the number of frames that were dropped for lack of time, `wake` after each of both. `clock`
@@ -58,9 +58,6 @@ class DecodedTap:
         passed = decoded_frames(self._clock(), session.number, session.name, sender, chunk, note)
         self._take(passed, PASSED_COST + chunk.memory(FRAME_COST, DECODED_FACTOR), len(chunk))
         self._wake()
-
-    def saw_bytes(self, session: TappedSession, sender: Peer, protocol: str, data: bytes) -> None:
-        pass
 
     def saw_gap(self, session: TappedSession, frames: int) -> None:
         self._lose(frames)
