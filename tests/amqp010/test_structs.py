@@ -1,4 +1,4 @@
-"""What structs share."""
+"""Behaviour that all structs share."""
 
 from __future__ import annotations
 

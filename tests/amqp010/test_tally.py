@@ -1,4 +1,4 @@
-"""What was seen, by kind of frame."""
+"""Counts of frames by kind."""
 
 from amqproxy.amqp010.commands import MessageTransfer
 from amqproxy.amqp010.controls import SessionAttach, SessionCompleted

@@ -89,7 +89,7 @@ def test_every_frame_of_bytes_that_were_read():
 
 
 def decoded_by_class(frame: Frame) -> object:
-    """What a frame holds, by way of the values of its fields and a call of its class."""
+    """Decode a frame by the values of its fields and a call of its class."""
     raw, end = frame.raw, len(frame.raw) - 1
     if frame.kind == METHOD:
         cls = BY_INDEX[frame.index]

@@ -1,4 +1,4 @@
-"""What was seen, by kind of frame."""
+"""Counts of frames by kind."""
 
 from amqproxy.amqp091.frame import (
     HEARTBEAT_FRAME,

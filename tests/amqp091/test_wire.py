@@ -192,7 +192,7 @@ def nested(depth: int, letter: str) -> bytes:
 
 
 def levels_of(value: Any) -> tuple[int, Any]:
-    """How many tables and arrays are around a value, and the value."""
+    """Return the nesting depth of the innermost value, and the value."""
     levels = 0
     while isinstance(value, Table | Array) and len(value):
         value = value["k"] if isinstance(value, Table) else value[0]

@@ -50,7 +50,7 @@ class TrackingConnection(Connection):
     channels: dict[int, TrackingChannel]  # type: ignore[assignment]
 
     def may_send(self, peer: Peer, channel: int = 0) -> frozenset[str]:
-        """What `peer` may send next on `channel`: method names, "protocol-header", "header", "body".
+        """Return what `peer` may send next on `channel`: method names, "protocol-header", "header", "body".
 
         Heartbeats, which may always be sent on channel 0 once both have agreed, are not listed.
         """
@@ -68,7 +68,7 @@ class TrackingConnection(Connection):
 
     @property
     def is_mid_content(self) -> bool:
-        """Is either side in the middle of a content?"""
+        """Whether either side has sent an incomplete content."""
         return any(map(is_mid_content, self.readers.values()))
 
     def _new_channel(self, number: int, content_states: dict[Peer, ContentState]) -> TrackingChannel:
@@ -85,7 +85,7 @@ class TrackingChannel(Channel):
         self._rolled_back_if_asked: list[tuple[int, str]] = []
 
     def may_send(self, peer: Peer) -> frozenset[str]:
-        """What `peer` may send next: names of methods, or "header" or "body" within content."""
+        """Return what `peer` may send next: names of methods, or "header" or "body" within content."""
         if self.state is None:
             return frozenset()
         closing = {name for sender, name in CHANNEL_CLOSING[self.state] if sender is peer}

@@ -349,7 +349,7 @@ class Channel:
     # --- what comes in
 
     def next(self) -> Received:
-        """Whatever came, or comes, first."""
+        """Return the next answer on this channel."""
         while not self.inbox:
             self.client.pump()
         return self.inbox.popleft()
@@ -437,7 +437,7 @@ class Channel:
         self.call(ExchangeBind(destination=to, source=source, routing_key=key, arguments=Table(arguments or {})))
 
     def peek(self, queue: str) -> QueueDeclareOk:
-        """What a passive declare answers about a queue."""
+        """Return the answer to a passive declare of a queue."""
         return self.call(QueueDeclare(queue=queue, passive=True))  # type: ignore[no-any-return]
 
     def depth(self, queue: str) -> int:
@@ -486,7 +486,7 @@ class Channel:
         self.call(ConfirmSelect())
 
     def outcome(self) -> str:
-        """What becomes of the publish before: the next thing is a single "ack" or "nack"."""
+        """Return the outcome of the last publish: the next method is a single "ack" or "nack"."""
         method = self.next().method
         assert isinstance(method, (BasicAck, BasicNack)), method
         return "ack" if isinstance(method, BasicAck) else "nack"

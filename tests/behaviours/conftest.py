@@ -83,7 +83,7 @@ def _amqproxy(version: str) -> Any:
 
 @pytest.fixture(scope="session", name="rabbitmq-newest")
 def rabbitmq_newest(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Target]:
-    """Whatever Debian's unstable has, held against the newest row of the table: see `make newest-rabbitmq`."""
+    """RabbitMQ of Debian unstable, compared with the newest row of the table: see `make newest-rabbitmq`."""
     with running(tmp_path_factory.mktemp("rabbitmq"), unpacked("sid", "")) as node:
         yield from _running(RabbitMQTarget(node, DEFINITIONS, PROFILES[NEWEST]))
 

@@ -1,4 +1,4 @@
-"""What a test works with: names that no other test uses, and connections that end with it."""
+"""Names that no other test uses, and connections that end with their test."""
 
 from __future__ import annotations
 

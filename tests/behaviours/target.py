@@ -11,7 +11,7 @@ from tests.behaviours.client import Client
 
 
 class Target:
-    """What the tests ask of a broker, whichever it is."""
+    """Operations that the tests need of any broker."""
 
     port: int
     profile: Profile
@@ -81,5 +81,5 @@ class Target:
 
     @contextmanager
     def plugins(self, *names: str) -> Iterator[None]:
-        """What RabbitMQ keeps in these plugins is there."""
+        """Enable these plugins of RabbitMQ for the duration of the block."""
         yield

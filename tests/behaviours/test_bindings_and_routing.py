@@ -16,7 +16,7 @@ pytestmark = pytest.mark.real
 
 
 def routed(ch: Channel, exchange: str, key: str, headers: dict[str, Any] | None = None) -> int:
-    """How many queues a message reaches, all of them being this channel's last: they are emptied."""
+    """Return the number of this channel's queues that a message reaches, and empty them."""
     properties = {} if headers is None else {"headers": headers}
     ch.publish(exchange, key, **properties)
     return len(ch.drain(""))

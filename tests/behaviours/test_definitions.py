@@ -123,7 +123,7 @@ def imported(broker: Target) -> Iterator[Target]:
 
 @pytest.fixture(scope="module")
 def exported(imported: Target) -> dict[str, Any]:
-    """What comes out again, once transient things of all kinds were made beside."""
+    """Return the exported definitions, after transient objects of all kinds were declared."""
     client = imported.connect(VHOST)
     ch = client.channel()
     ch.declare("transient-q", auto_delete=True)
@@ -269,7 +269,7 @@ def test_virtual_hosts(exported: dict[str, Any]) -> None:
 
 @pytest.mark.unsupported_on_rabbitmq("the import fails, and so does one of its own exports", "4.0", "4.3")
 def test_bindings_of_what_is_not_there_are_left_out(scene: Scene) -> None:
-    """What is exported has them: those of exclusive queues, which are not exported themselves."""
+    """Exported bindings include those of exclusive queues, which are not exported themselves."""
     binding = {"vhost": scene.vhost, "source": "amq.direct", "destination": scene.q, "destination_type": "queue"}
     scene.broker.define(bindings=[{**binding, "routing_key": "k", "arguments": {}}])
 

@@ -1,4 +1,4 @@
-"""What a queue lets go of by itself: by age, by number, by size."""
+"""Messages that a queue drops by itself: by age, by number, by size."""
 
 from __future__ import annotations
 

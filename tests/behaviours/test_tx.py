@@ -151,7 +151,7 @@ def test_rolled_back_acks_do_not_requeue(ch: Channel, tx: Channel, q: str) -> No
 
 
 def test_a_recover_leaves_acks_to_be_rolled_back(ch: Channel, tx: Channel, q: str) -> None:
-    """What was acknowledged is not requeued by it, and is unacknowledged again after the rollback."""
+    """basic.recover does not requeue acknowledged messages, which are unacknowledged again after the rollback."""
     ch.publish("", q, b"x")
     ch.settle(q)
     received = tx.get(q, no_ack=False)

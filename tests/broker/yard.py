@@ -33,7 +33,7 @@ class Yard:
     def __init__(self) -> None:
         self.now = 1000.0
         self.dead: list[tuple[str, str]] = []
-        """What queues have let go: bodies and reasons."""
+        """Bodies of the dead letters of queues, with their reasons."""
         self.unused: list[str] = []
         self.looks: dict[Queue, float] = {}
         self.failures: list[tuple[str, dict[str, object]]] = []
@@ -93,7 +93,7 @@ class Yard:
         return taker
 
     def wait(self, seconds: float) -> None:
-        """Let time go by, and queues do what they asked to be reminded of."""
+        """Advance the time, and call the queues whose time has come."""
         self.now += seconds
         while due := [queue for queue, when in self.looks.items() if when <= self.now]:
             for queue in due:

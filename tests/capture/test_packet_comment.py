@@ -1,4 +1,4 @@
-"""What rules did, as packet comments."""
+"""Packet comments about the effects of rules."""
 
 import pytest
 from hypothesis import example, given

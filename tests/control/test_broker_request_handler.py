@@ -1,4 +1,4 @@
-"""What a broker by itself answers, and what it refuses."""
+"""Requests that a broker without a proxy answers or refuses."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What sessions relay, shown to taps that come and go."""
+"""Traffic of sessions, shown to taps that come and go."""
 
 from __future__ import annotations
 

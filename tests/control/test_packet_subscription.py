@@ -59,7 +59,7 @@ class Followed:
         self.woken += 1
 
     def read(self, subscription: PacketSubscription | None = None) -> list[bytes]:
-        """What the events have that there are by now."""
+        """Return the packets of the events so far."""
         follower = subscription or self.subscription
         found = []
         is_more = True
@@ -311,7 +311,7 @@ def test_who_never_looks_makes_nothing_grow() -> None:
 
 
 def test_one_that_is_closed_keeps_nothing_of_what_was_not_sent() -> None:
-    """That may be megabytes, and the garbage collector looks seldom."""
+    """An ended subscription may hold megabytes, and the garbage collector runs seldom."""
     followed = Followed(1 << 20)
     session = Session()
     followed.ring.saw_frames(session, CLIENT, Amqp091Chunk(1_000 * ACK, 0))

@@ -289,7 +289,7 @@ def test_what_is_shown_and_what_is_lost_is_all_there_was(memory: int, turns: lis
     ids=str,
 )
 def test_one_that_is_closed_does_not_wait_for_the_garbage_collector(request_: dict[str, Any]) -> None:
-    """That looks seldom, and what a client was too slow for may be megabytes."""
+    """The garbage collector runs seldom, and the backlog of a slow client may be megabytes."""
     gc.collect()
     gc.disable()
     try:

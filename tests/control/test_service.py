@@ -409,7 +409,7 @@ async def test_who_watches_is_not_let_go(tmp_path: Path, autojump_clock: trio.te
 
 
 def publish(served: Served, count: int = 1) -> None:
-    """Let the proxy relay publishes."""
+    """Publish through the proxy."""
     for number in range(count):
         served.hub.saw_frames(Session(), CLIENT, frames_of(1, BasicPublish(routing_key=str(number))))
 

@@ -1,4 +1,4 @@
-"""What sessions have shown most recently, and who reads it."""
+"""The most recent traffic of sessions, and its readers."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What has changed in the last hour."""
+"""Changes of traffic in the last hour."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a dashboard observes of connections of AMQP 0-10."""
+"""The dashboard's observation of 0-10 connections."""
 
 from __future__ import annotations
 

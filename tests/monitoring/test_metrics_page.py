@@ -42,7 +42,7 @@ def test_each_metric_is_described() -> None:
 
 
 def test_the_most_series_are_those_of_the_code() -> None:
-    """What clients choose is not among their labels."""
+    """Names that clients choose are not among the labels."""
     codes = len(BY_CODE) + 2  # with 200, and "other"
     expected = {
         "amqproxy_connection_closes_total": 3 * (codes + 1),  # or none

@@ -1,4 +1,4 @@
-"""What `settle` is to find, by a plain loop over the rows of events: a second way to the same tables."""
+"""The results of `settle` by a plain loop over the rows of events: a second way to the same tables."""
 
 from __future__ import annotations
 

@@ -295,7 +295,7 @@ ROUNDS: dict[str, Callable[[House], object]] = {
     "apply_rules": lambda built: built.server.apply_rules(RuleSet(())),
     "count_unseen": lambda built: None,
 }
-"""What is done to all sessions, one after another, and what begins it."""
+"""Operations on all sessions, one after another, with their triggers."""
 
 
 @pytest.mark.parametrize("name", ROUNDS)

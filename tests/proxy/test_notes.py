@@ -1,4 +1,4 @@
-"""What taps are shown of what rules did: frames as received on one leg, and as sent on the other."""
+"""Effects of rules as taps see them: frames as received on one leg, and as sent on the other."""
 
 from __future__ import annotations
 

@@ -41,7 +41,7 @@ class Reader(Thread):
 
 
 class DashboardReader(Reader):
-    """What the dashboard observes of packets; `lost` is the number of frames that it was too slow for."""
+    """The dashboard's observation of packets; `lost` is the number of frames that it was too slow for."""
 
     def __init__(self, path: Path) -> None:
         self._decoder, self._observation = PacketDecoder(), Observation(1 << 26, is_live=True)

@@ -72,7 +72,7 @@ class RabbitMQ:
 
     @property
     def log(self) -> str:
-        """What the node has written so far, for the message of a failing test."""
+        """Return the node's output so far, for the message of a failing test."""
         written = [self.directory / "output", *sorted((self.directory / "log").glob("*.log"))]
         return "\n".join(each.read_text(errors="replace") for each in written if each.exists())
 

@@ -32,11 +32,11 @@ ACROSS = frozenset(each.kind for each in PROCESS_DETECTORS)
 """Findings across connections: the proxy that reports live has seen those of earlier runs, and the capture has not."""
 
 TIMES = ("ts_ns", "seconds", "stream")
-"""What differs between two observers of the same run: the times that they saw, and how they number connections."""
+"""Fields that differ between two observers of the same run: times, and numbers of connections."""
 
 
 def assert_same_reports(recorded: list[Recorded], records: Path, start: int) -> None:
-    """What was reported into `records`, from byte `start` on, of these connections is what a capture of them shows."""
+    """Check that the reports of these connections in `records`, from byte `start` on, are those of a capture."""
     expected = grouped(each for each in captured(recorded) if each.get("kind") not in ACROSS)
     names = {name_of(each) for each in recorded}
     assert {each["connection"] for group in expected.values() for each in group} == names
@@ -54,7 +54,7 @@ def assert_same_reports(recorded: list[Recorded], records: Path, start: int) -> 
 
 
 def captured(recorded: list[Recorded]) -> Iterator[Report]:
-    """What `amqproxy decode` reports of a capture of these connections."""
+    """Return the reports of `amqproxy decode` about these connections in a capture."""
     with tempfile.TemporaryDirectory() as directory:
         file = Path(directory) / "run.pcapng"
         file.write_bytes(capture(recorded))
@@ -62,7 +62,7 @@ def captured(recorded: list[Recorded]) -> Iterator[Report]:
 
 
 def decoded(file: Path) -> Iterator[Report]:
-    """What `amqproxy decode` reports of a capture."""
+    """Return the reports of `amqproxy decode` about a capture."""
     with contextlib.redirect_stdout(io.StringIO()) as output:
         decode(file, messages=True, findings=True, json=True, body=BODY)
     return parsed(output.getvalue().encode().splitlines(keepends=True))

@@ -204,7 +204,7 @@ class Readers:
 
     @property
     def lost(self) -> tuple[int, int]:
-        """What each reader has lost so far."""
+        """Return the number of frames that each reader has lost so far."""
         for _ in self.dashboard.messages(BODY):
             pass
         return self.tail.lost, self.dashboard.lost
@@ -222,7 +222,7 @@ class Readers:
 
 
 def known(bodies: set[str]) -> set[Outcome]:
-    """What there is to know of messages."""
+    """Return the expected outcomes of messages with these bodies."""
     published = {(body, "publish", "confirmed", None) for body in bodies}
     return published | {(body, "deliver", "acked", "orders") for body in bodies}
 
@@ -281,7 +281,7 @@ def check(clients: Clients, readers: Readers, bulk: Any) -> None:
         return all(any(known({body}) <= found for body in probes) for found in readers.outcomes(probes))
 
     def lose() -> bool:
-        """Have both readers miss frames; return whether they have noticed."""
+        """Make both readers miss frames; return whether they have noticed."""
         before = readers.lost
         with readers.losing():
             for _ in range(BULK):

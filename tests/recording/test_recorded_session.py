@@ -1,4 +1,4 @@
-"""What is read from a recording is what was shown while the proxy ran."""
+"""Recordings are read back as the traffic that the proxy showed."""
 
 from __future__ import annotations
 
@@ -114,7 +114,7 @@ class Both:
 
 @pytest.fixture
 def shown(monkeypatch: pytest.MonkeyPatch) -> list[Both]:
-    """What the proxies of a test have shown."""
+    """Traffic that the proxies of a test have shown."""
     made: list[Both] = []
 
     class Recorder(in_memory_recorder.InMemoryRecorder):
@@ -136,7 +136,7 @@ def written(entries: EntryQueue) -> bytes:
 
 
 def facts(records: list[Record], leg: str) -> list[dict[str, Any]]:
-    """What was on a leg; the number of a session, and where its other leg goes, are not in a file.
+    """Return the traffic of a leg; a file lacks a session's number and the addresses of its other leg.
 
     The proxy sends the client's protocol header on later, if it does; what a peer did wrong went no further.
     """

@@ -76,7 +76,7 @@ def deliver(tag: int, size: int) -> bytes:
 
 
 class Session:
-    """What one session shows, a microsecond after the other."""
+    """Entries of one session, a microsecond apart."""
 
     def __init__(self, of: RecordedConnection, start_ns: int = NOW) -> None:
         self.of = of
@@ -140,7 +140,7 @@ def all_of(session: Session, reason: str) -> Iterator[Entry]:
 
 
 def flat(decoded: list[Decoded]) -> dict[str, list[object]]:
-    """What passed on each connection, frame by frame."""
+    """Return the frames of each connection, one by one."""
     found: dict[str, list[object]] = {}
     for each in decoded:
         shown = found.setdefault(each.connection, [])
@@ -157,7 +157,7 @@ def flat(decoded: list[Decoded]) -> dict[str, list[object]]:
 
 
 def expected(entries: list[Entry], leg: str) -> dict[str, list[object]]:
-    """What is to be read of it on one leg."""
+    """Return the expected traffic of one leg."""
     found: dict[str, list[object]] = {}
     for entry in entries:
         name = entry.connection.name if leg == "client" else entry.connection.upstream_name
@@ -414,7 +414,7 @@ def run(*command: str | Path) -> str:
 
 
 def experts(path: Path) -> list[str]:
-    """What Wireshark's experts say of a file, notes of connections that open and close and our comments aside."""
+    """Return Wireshark's expert messages about a file, without those about connection ends and our comments."""
     command = [require("tshark"), "-r", path, "-Y", "_ws.expert", "-T", "fields", "-E", "aggregator=|"]
     shown = run(*command, "-e", "_ws.expert.message")
     usual = ("Connection establish", "Connection finish", "Connection reset", "This frame ", "amqproxy: ")

@@ -70,5 +70,5 @@ def header_of_jms(number: int, key: str = "q") -> Header:
 
 
 def content_header_of(header: bytes, size: int) -> bytes:
-    """What a header segment comes to in 0-9-1, translated."""
+    """Return the 0-9-1 translation of a header segment."""
     return ContentHeader(size, properties_of(decode_header(header).entries)).encode()

@@ -1,4 +1,4 @@
-"""What a client transfers: checked, routed, returned, and completed once it is safe."""
+"""A client's transfers: checked, routed, returned, and completed once they are durable."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What becomes of a message that a queue lets go: its headers, its way, and the ways it may not go."""
+"""Dead letters: their headers, their routes, and the routes that they may not take."""
 
 from __future__ import annotations
 

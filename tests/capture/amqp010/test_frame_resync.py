@@ -41,7 +41,7 @@ IDS = [None, None, 2**32 - 2, *([2**32 - 1] * 5), None, 0]
 
 
 class Taken:
-    """What came out: raw frames, their ids, and what could not be read."""
+    """Return raw frames, their command ids, and the unreadable bytes."""
 
     def __init__(self) -> None:
         self.frames: list[bytes] = []

@@ -45,7 +45,7 @@ class Stage(Program):
             raise
 
     def get(self, path: str) -> Any:
-        """What the API answers."""
+        """Return the API's answer."""
         with urlopen(f"{self.url}api/v1/{path}", timeout=60) as response:
             return json.load(response)
 

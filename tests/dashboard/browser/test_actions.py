@@ -1,4 +1,4 @@
-"""What an operator does from the page: each by its buttons, with what the client and the log then show."""
+"""Actions of an operator by the page's buttons, with their effect on the client and the log."""
 
 from __future__ import annotations
 
@@ -74,7 +74,7 @@ def noted(stage: Stage, action: str, **fields: object) -> None:
 
 
 def ready(channel: Any, queue: str) -> int:
-    """How many messages wait in it."""
+    """Return the number of messages in the queue."""
     return int(channel.queue_declare(queue, passive=True).method.message_count)
 
 

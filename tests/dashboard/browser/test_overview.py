@@ -121,7 +121,7 @@ def test_an_hour_ago_is_compared(two_hours: OwnDashboard, page: WatchedPage) -> 
 def test_charts_stay_where_they_are_as_the_cards_above_them_are_filled(
     two_hours: OwnDashboard, page: WatchedPage, width: int
 ) -> None:
-    """What is clicked at is where it was seen: with the cards' answers held back, and with them."""
+    """Clicked elements do not move: with the cards' answers held back, and with them."""
     from playwright.sync_api import expect
 
     window = page.page

@@ -75,7 +75,7 @@ class Reader:
 
 
 class Joined(NamedTuple):
-    """What both readers have found, and where the one that joined knew the state: `known` are its channels' modes."""
+    """A reader of all frames, and one that joined; `known` are the snapshots from which that knew the state."""
 
     whole: Reader
     joined: Reader

@@ -143,7 +143,7 @@ def test_no_claim_is_false_after_a_join_and_gaps(senders: tuple[Peer, ...]) -> N
 
 
 def delayed_some(random: Random, passed: list[Passed]) -> list[Passed]:
-    """The same frames, of which some of one peer are captured late; each direction stays in order."""
+    """Return the frames, some of one peer captured late; each direction stays in order."""
     return delayed(passed, [random.choice((0, 0, 0, 4, 12)) for _ in range(17)], random.choice((CLIENT, SERVER)))
 
 

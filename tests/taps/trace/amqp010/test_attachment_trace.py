@@ -1,4 +1,4 @@
-"""What happens on one session of 0-10."""
+"""Events of one 0-10 session."""
 
 from __future__ import annotations
 
@@ -69,12 +69,12 @@ XID = Xid(format=1, global_id=b"g", branch_id=b"b")
 
 
 def outcomes(traced: TracedAmqp010) -> list[tuple[str, int, int]]:
-    """What became of publishes: the outcome, and the first and the last of each range."""
+    """Return the outcomes of publishes: the outcome, and the first and the last of each range."""
     return [(each.outcome, span.first, span.last) for each in traced.of(PublishesSettled) for span in each.spans]
 
 
 def settled(traced: TracedAmqp010) -> list[tuple[str, int, int]]:
-    """The same of deliveries."""
+    """Like `outcomes`, for deliveries."""
     return [(each.outcome, span.first, span.last) for each in traced.of(DeliveriesSettled) for span in each.spans]
 
 

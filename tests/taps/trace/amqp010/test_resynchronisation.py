@@ -146,7 +146,7 @@ def test_each_claim_after_missed_frames_is_one_of_the_whole_trace(senders: tuple
 
 
 def captured_late(random: Random, passed: Passed) -> Passed:
-    """The same frames one by one, of which some of one peer are captured late; each direction stays in order."""
+    """Return the frames one by one, some of one peer captured late; each direction stays in order."""
     frames = [Captured(sender, ts_ns, frame) for sender, several, ts_ns in passed for frame in several]
     late = delayed(frames, [random.choice((0, 0, 0, 4, 12)) for _ in range(17)], random.choice((CLIENT, SERVER)))
     return [(each.sender, [each.frame], ts_ns) for ts_ns, each in enumerate(late, 1)]
