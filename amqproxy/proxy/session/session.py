@@ -274,12 +274,14 @@ class Session(SessionView):
     async def _serve_unread(self, upstream: Transport, opening: Opening) -> None:
         """Relay a protocol that is not decoded."""
         self._scope.deadline = math.inf
-        report, protocol = self._report, opening.protocol
+        report, protocol, brake = self._report, opening.protocol, self._services.brake
         login = LoginMask(protocol)
         shown = len(opening.header)
 
-        def watch(sender: Peer, data: bytes) -> None:
+        async def watch(sender: Peer, data: bytes) -> None:
             nonlocal shown
+            if brake is not None and brake.is_on:
+                await brake.wait(self.number)
             self._metrics.unread_bytes.labels(str(sender)).inc(len(data))
             if sender is CLIENT:
                 data, shown = login.feed(data[shown:]), 0

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Awaitable, Callable
 
 import trio
 
@@ -22,10 +22,10 @@ class Tunnel:
         client: Transport,
         upstream: Transport,
         close_timeout: float,
-        watch: Callable[[Peer, bytes], None],
+        watch: Callable[[Peer, bytes], Awaitable[None]],
     ) -> None:
         """`close_timeout` is how many seconds a peer has to close its half after the other has. `watch` is shown each
-        chunk before it is sent.
+        chunk before it is sent, and may delay it.
         """
         self.protocol = protocol
         self._client = client
@@ -46,7 +46,7 @@ class Tunnel:
         try:
             data = data or await source.receive()
             while data:
-                self._watch(sender, data)
+                await self._watch(sender, data)
                 await target.send(data)
                 data = await source.receive()
         except TransportBroken as error:  # of either transport: the tunnel is useless without it

@@ -8,6 +8,7 @@ from trio.testing import MockClock, wait_all_tasks_blocked
 from amqproxy.configuration.config import Limits, Unread
 from amqproxy.control.session_entries import connection_entry
 from amqproxy.proxy import watchdog
+from amqproxy.proxy.tap_brake import TapBrake
 from amqproxy.rules.access.allow import Allow
 from amqproxy.rules.access.refuse import Refuse
 from amqproxy.rules.engine.evaluator import RuleSet
@@ -111,6 +112,23 @@ async def test_passes_by_choice_or_where_rules_only_observe_and_disturb(
         assert stage.count("unread_bytes_total", sender="client") == len(HEADER) + 10 + 4
         assert stage.count("unread_bytes_total", sender="server") == 7
         assert connection_entry(stage.session)["protocol"] == "0-8"
+        stage.client.perform("EOF")
+        await stage.is_over.wait()
+
+
+async def test_waits_for_a_tap_that_must_not_miss_anything(autojump_clock: MockClock) -> None:
+    brake = TapBrake()
+    async with staged(limits=LIMITS, brake=brake) as stage:
+        await greet(stage)
+        brake.pull(stage.session.number)
+        stage.client.say(b"ask")
+        stage.broker.say(b"tell")
+        await wait_all_tasks_blocked()
+        assert (stage.broker.look(), stage.client.look()) == (b"", b"")
+        assert stage.count("unread_bytes_total", sender="server") == 7
+        brake.release()
+        await wait_all_tasks_blocked()
+        assert (stage.broker.look(), stage.client.look()) == (b"ask", b"tell")
         stage.client.perform("EOF")
         await stage.is_over.wait()
 
