@@ -18,7 +18,9 @@ from amqproxy.peer import CLIENT
 from amqproxy.taps.record import json_value
 from amqproxy.taps.topology.observed_objects import Actor, Observation
 from amqproxy.taps.topology.observed_topology import DIRECT_REPLY_TO, ObservedTopology
-from amqproxy.taps.trace.events import RequestAnswered, RequestSent, TraceEvent
+from amqproxy.taps.trace.amqp091.channel_requests import decoded
+from amqproxy.taps.trace.events import RequestAnswered, RequestSent, StateRestored, TraceEvent
+from amqproxy.taps.trace.snapshot import ConnectionSnapshot
 from dashboard.flows import shown
 from dashboard.party import Party
 
@@ -45,6 +47,8 @@ class TracedTopology:
     def take(self, stream: int, connection: str, party: Party, events: Iterable[TraceEvent]) -> None:
         """Apply the requests of one connection."""
         for event in events:
+            if isinstance(event, StateRestored) and event.snapshot is not None:
+                self._restore(stream, connection, party, event.snapshot)
             if not isinstance(event, RequestAnswered | RequestSent) or event.sender != CLIENT:
                 continue
             request = event.request
@@ -56,6 +60,40 @@ class TracedTopology:
                 reply = event.reply if isinstance(event, RequestAnswered) else None
                 self._apply(seen, party, event.channel, request, reply)
 
+    def _restore(self, stream: int, connection: str, party: Party, snapshot: ConnectionSnapshot) -> None:
+        """Apply what a connection that was joined in its middle has declared, and its consumers."""
+        for each in snapshot.declarations:
+            try:
+                method = decoded(0, each.method)
+            except ValueError:
+                continue  # of another program
+            actor = Actor(stream, party.user, connection.partition("-")[0])
+            if each.session is not None:
+                actor = Actor(each.session, each.user or "", each.address or "")
+            seen = Observation(party.vhost, party.vhost, actor, each.ts_ns / 1e9)
+            self.objects.carry_out(seen, method, method, getattr(method, "queue", None))
+        seen = Observation(
+            party.vhost, party.vhost, Actor(stream, party.user, connection.partition("-")[0]), snapshot.ts_ns / 1e9
+        )
+        for channel in snapshot.channels:
+            if channel.last_queue:
+                self._note_last((stream, channel.number), channel.last_queue)
+            for consumer in channel.consumers:
+                consume = BasicConsume(
+                    queue=consumer.queue or "",
+                    consumer_tag=consumer.tag,
+                    no_ack=consumer.no_ack,
+                    exclusive=consumer.exclusive,
+                )
+                self._consume(seen, party, channel.number, consume, consumer.tag, consumer.queue)
+
+    def _note_last(self, place: tuple[int, int], name: str) -> None:
+        """Note the queue that a channel has declared last."""
+        self._last.pop(place, None)
+        self._last[place] = name
+        if len(self._last) > MAX_CHANNELS:
+            self._last.popitem(last=False)
+
     def _apply(self, seen: Observation, party: Party, channel: int, request: Method, reply: object) -> None:
         place = (seen.by.session, channel)
         name: str | None = getattr(request, "queue", None)
@@ -64,10 +102,7 @@ class TracedTopology:
                 name = reply.queue or name
                 request = replace(request, queue=name)
             if name:
-                self._last.pop(place, None)
-                self._last[place] = name
-                if len(self._last) > MAX_CHANNELS:
-                    self._last.popitem(last=False)
+                self._note_last(place, name)
         elif name == "":
             name = self._last.get(place)
         if isinstance(request, BasicConsume):

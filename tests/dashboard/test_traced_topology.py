@@ -11,15 +11,24 @@ import pytest
 from amqproxy.amqp091.methods import (
     BasicConsume,
     BasicConsumeOk,
+    ExchangeDeclare,
     Method,
     QueueBind,
+    QueueBindOk,
     QueueDeclare,
     QueueDeclareOk,
     QueueDelete,
     QueueDeleteOk,
 )
 from amqproxy.peer import CLIENT
+from amqproxy.taps.trace.amqp091.connection_trace import Trace
 from amqproxy.taps.trace.events import RequestAnswered, RequestSent
+from amqproxy.taps.trace.snapshot import (
+    ChannelSnapshot,
+    ConnectionSnapshot,
+    ConsumerSnapshot,
+    DeclarationSnapshot,
+)
 from dashboard import traced_topology as module
 from dashboard.capture_source import CaptureSource
 from dashboard.party import Party
@@ -63,6 +72,39 @@ def test_an_empty_name_is_the_queue_that_the_broker_has_named() -> None:
     assert found["queue"]["declared_by"] == {"session": 3, "user": "guest", "client": "a:1"}
     assert (found["binding"]["destination"], found["binding"]["state"]) == ("amq.gen-1", "unsure")
     assert (found["consumer"]["queue"], found["consumer"]["consumer_tag"]) == ("amq.gen-1", "ctag")
+
+
+def test_a_connection_joined_in_its_middle_has_what_its_snapshot_tells() -> None:
+    topology = TracedTopology()
+    declarations = [
+        DeclarationSnapshot(method=QueueDeclare(queue="q", durable=True).encode(), ts_ns=5 * 10**9),
+        DeclarationSnapshot(
+            method=ExchangeDeclare(exchange="e", type="topic").encode(),
+            ts_ns=10**9,
+            session=1,
+            user="admin",
+            address="c:3",
+        ),
+        DeclarationSnapshot(method=QueueBind(queue="q", exchange="e", routing_key="k").encode(), ts_ns=6 * 10**9),
+        DeclarationSnapshot(method=b"not a method", ts_ns=1),
+    ]
+    channel = ChannelSnapshot(
+        number=1, consumers=(ConsumerSnapshot(tag="c", queue="q", no_ack=True),), last_queue="q", mode="normal"
+    )
+    snapshot = ConnectionSnapshot(ts_ns=10**10, protocol="0-9-1", channels=(channel,), declarations=tuple(declarations))
+    restored = Trace().restore(ConnectionSnapshot.from_bytes(snapshot.to_bytes()))
+    later = answered(QueueBind(queue="", exchange="f"), QueueBindOk())
+    for _ in range(2):  # from the snapshot of a later gap, too
+        topology.take(3, "a:1-b:2", SHOP, restored)
+    topology.take(3, "a:1-b:2", SHOP, [later])
+    found = {(each["kind"], each.get("name") or each.get("source")): each for each in entries(topology)}
+    queue, exchange = found["queue", "q"], found["exchange", "e"]
+    assert (queue["durable"], queue["consumers"], queue["declared_at"]) == (True, 1, 5)
+    assert queue["declared_by"] == {"session": 3, "user": "guest", "client": "a:1"}
+    assert (exchange["type"], exchange["declared_at"]) == ("topic", 1)
+    assert exchange["declared_by"] == {"session": 1, "user": "admin", "client": "c:3"}
+    assert (found["binding", "e"]["routing_key"], found["binding", "f"]["destination"]) == ("k", "q")
+    assert (found["consumer", "shop"]["queue"], found["consumer", "shop"]["no_ack"]) == ("q", True)
 
 
 def test_what_was_deleted_stays() -> None:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import sys
 import time
-from collections.abc import Mapping
 
 from amqproxy.amqp010.methods import Method as Amqp010Method
 from amqproxy.amqp091.commands import Command
@@ -13,7 +12,7 @@ from amqproxy.conversion.amqp010.command_view import view_channel
 from amqproxy.peer import Peer
 from amqproxy.proxy.session.passage import Passage
 from amqproxy.taps.topology.amqp010.asked_command import OBSERVED_COMMANDS, AskedCommand
-from amqproxy.taps.topology.client_requests import ChannelView, ClientRequests
+from amqproxy.taps.topology.client_requests import ClientRequests
 from amqproxy.taps.topology.observed_objects import Actor, Observation
 from amqproxy.taps.topology.observed_topology import ObservedTopology
 
@@ -36,9 +35,9 @@ class Amqp010ClientObserver:
         self._requests: ClientRequests | None = None
 
     @property
-    def channels(self) -> Mapping[int, ChannelView]:
-        """The consumers of each session, by channel number; sessions without any may be left out."""
-        return {} if self._requests is None else self._requests.channels
+    def requests(self) -> ClientRequests | None:
+        """Requests of the client; `None` if it has sent none."""
+        return self._requests
 
     @property
     def passage(self) -> Passage | None:

@@ -54,7 +54,7 @@ from amqproxy.rules.engine.evaluator import RuleSet
 from amqproxy.rules.verdict import Close
 from amqproxy.taps.amqp010.session_ends import SessionEnds
 from amqproxy.taps.record import json_mapping
-from amqproxy.taps.topology.client_requests import ChannelView, ClientRequests
+from amqproxy.taps.topology.client_requests import ClientRequests
 from amqproxy.taps.trace.snapshot import HandshakeSnapshot, known_text
 
 _CONTROLS_OF_CONNECTION = (0, int(Track.CONTROL))
@@ -298,8 +298,8 @@ class Amqp010Traffic(Traffic):
         return self.legs[CLIENT].connection.session_count
 
     @property
-    def channel_views(self) -> Mapping[int, ChannelView]:
-        return {} if self.metered.observer is None else self.metered.observer.channels
+    def client_requests(self) -> ClientRequests | None:
+        return None if self.metered.observer is None else self.metered.observer.requests
 
     # --- the end
 

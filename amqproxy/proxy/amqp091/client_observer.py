@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Mapping
 
 from amqproxy.amqp091.commands import Command
 from amqproxy.amqp091.connection import Connection
@@ -13,7 +12,7 @@ from amqproxy.amqp091.transitions import Peer
 from amqproxy.proxy.amqp091.watched_connection import WatchedConnection
 from amqproxy.proxy.session.passage import Passage
 from amqproxy.proxy.session.session_report import SessionReport
-from amqproxy.taps.topology.client_requests import ChannelView, ClientRequests
+from amqproxy.taps.topology.client_requests import ClientRequests
 from amqproxy.taps.topology.observed_objects import Actor, Observation
 from amqproxy.taps.topology.observed_topology import ObservedTopology
 
@@ -37,11 +36,6 @@ class ClientObserver:
         self._requests: ClientRequests | None = None
         if topology is not None and isinstance(connection, WatchedConnection):
             connection.on_method = self._take
-
-    @property
-    def channels(self) -> Mapping[int, ChannelView]:
-        """Requests of the client by channel; channels without any may be left out."""
-        return {} if self._requests is None else self._requests.channels
 
     def forget(self) -> None:
         """Discard the cached redacted client, since the rules that redact have changed."""

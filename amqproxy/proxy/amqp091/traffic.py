@@ -44,7 +44,7 @@ from amqproxy.rules.verdict import Close
 from amqproxy.sockets.transport import TransportBroken
 from amqproxy.taps.metering.amqp091.message_meter import MessageMeter
 from amqproxy.taps.record import json_mapping, json_value
-from amqproxy.taps.topology.client_requests import ChannelView, ClientRequests
+from amqproxy.taps.topology.client_requests import ClientRequests
 from amqproxy.taps.trace.snapshot import HandshakeSnapshot, known_text
 
 
@@ -226,8 +226,8 @@ class Amqp091Traffic(Traffic):
         return len(self.legs[CLIENT].connection.channels)
 
     @property
-    def channel_views(self) -> Mapping[int, ChannelView]:
-        return self._observer.channels
+    def client_requests(self) -> ClientRequests | None:
+        return self._observer.requests
 
     # --- the end
 

@@ -101,8 +101,14 @@ class DialectParts(ABC):
 
     @property
     @abstractmethod
+    def client_requests(self) -> ClientRequests | None:
+        """Observed requests of the client; `None` if it has sent none."""
+
+    @property
     def channel_views(self) -> Mapping[int, ChannelView]:
         """Requests of the client by channel; channels without any may be left out."""
+        requests = self.client_requests
+        return {} if requests is None else requests.channels
 
     @property
     def requests(self) -> ClientRequests | None:

@@ -419,6 +419,8 @@ class Traffic(DialectParts):
     ) -> ConnectionSnapshot:
         blocked_since = self._report.blocked_since
         blocked_ns = None if blocked_since is None else int((trio.current_time() - blocked_since) * 1e9)
+        asked = self.client_requests
+        declarations, left_out = ((), 0) if asked is None else asked.declarations(self._report.number)
         return ConnectionSnapshot(
             ts_ns=ts_ns,
             protocol=self.PROTOCOL,
@@ -426,6 +428,8 @@ class Traffic(DialectParts):
             blocked_since_ns=None if blocked_ns is None else ts_ns - blocked_ns,
             channels=tuple(channels),
             requests=requests,
+            declarations=declarations,
+            declarations_left_out=left_out,
         )
 
     # --- pumps

@@ -18,6 +18,8 @@ from amqproxy.amqp091.methods import (
     BasicQos,
     ChannelClose,
     ChannelCloseOk,
+    ExchangeBind,
+    ExchangeDeclare,
     Method,
     QueueBind,
     QueueDeclare,
@@ -27,11 +29,17 @@ from amqproxy.amqp091.methods import (
 from amqproxy.amqp091.transitions import CLIENT, SERVER, Peer
 from amqproxy.amqp091.wire import Table
 from amqproxy.taps.topology.observed_objects import Observation
-from amqproxy.taps.topology.observed_topology import DIRECT_REPLY_TO, ObservedTopology
+from amqproxy.taps.topology.observed_topology import DIRECT_REPLY_TO, Key, ObservedTopology, queue_key
 from amqproxy.taps.topology.partial_budget import PartialBudget
 from amqproxy.taps.trace.budget import Budget
 from amqproxy.taps.trace.consumers import DeclaredQueue, LastQueue, queue_name
 from amqproxy.taps.trace.requests import REQUEST_COST, TABLE_COST, PendingRequests
+from amqproxy.taps.trace.snapshot import (
+    MAX_DECLARATION_BYTES,
+    MAX_DECLARATIONS,
+    DeclarationSnapshot,
+    known_text,
+)
 
 MAX_BYTES = 16 * 1024 * 1024
 """Approximate limit in bytes on the consumers and requests of one client; those beyond it are not remembered."""
@@ -41,6 +49,9 @@ CONSUMER_COST = 1024
 
 EXCLUSIVE_COST = 512
 """Memory charged for the name of an exclusive queue, in bytes."""
+
+DECLARED_COST = 128
+"""Memory charged for the key of an object that the client has declared, in bytes."""
 
 MAX_UNSURE = 64
 """Limit on a channel's `no_wait` requests that a later reply may show to have been carried out."""
@@ -58,6 +69,7 @@ _REQUESTS = (
     "basic.cancel",
 )
 _REPLIES = tuple(f"{name}-ok" for name in _REQUESTS)
+_DECLARING = (ExchangeDeclare, ExchangeBind, QueueDeclare, QueueBind)
 _CLOSING = ("channel.close", "channel.close-ok")
 
 
@@ -134,13 +146,44 @@ class ClientRequests:
     It is given the methods that the client's leg has taken, in order; those not in `OBSERVED` may be left out.
     """
 
-    __slots__ = ("_budget", "_channels", "_exclusive", "_topology")
+    __slots__ = ("_budget", "_channels", "_declared", "_exclusive", "_left_out", "_topology")
 
     def __init__(self, topology: ObservedTopology, max_bytes: int = MAX_BYTES) -> None:
         self._topology = topology
         self._budget: Budget = PartialBudget(max_bytes, topology.client_budget)
         self._channels: dict[int, ChannelView] = {}
         self._exclusive: dict[str, int | None] = {}
+        self._declared: dict[Key, None] = {}
+        """Keys of the objects that the client has declared, the oldest first."""
+        self._left_out = 0
+
+    def declarations(self, session: int) -> tuple[tuple[DeclarationSnapshot, ...], int]:
+        """Return what the client has declared and what exists of it, and how many more there may be.
+
+        `session` is the number of the client's own.
+        """
+        found, size, left_out = [], 0, self._left_out
+        for key in self._declared:
+            each = self._topology.declaration(key)
+            if each is None:
+                continue
+            size += len(each.request)
+            if size > MAX_DECLARATION_BYTES:
+                size -= len(each.request)
+                left_out += 1
+                continue
+            by = each.by
+            is_own = by.session == session
+            found.append(
+                DeclarationSnapshot(
+                    method=each.request,
+                    ts_ns=int(each.at * 1e9),
+                    session=None if is_own else by.session,
+                    user=None if is_own else known_text(by.user),
+                    address=None if is_own else known_text(by.client),
+                )
+            )
+        return tuple(found), left_out
 
     @property
     def channels(self) -> Mapping[int, ChannelView]:
@@ -174,6 +217,8 @@ class ClientRequests:
                 channel.pending.clear()
         self._channels.clear()
         self._end_exclusive(client, list(self._exclusive))
+        self._budget.give(DECLARED_COST * len(self._declared))
+        self._declared.clear()
 
     # --- commands of other protocols, which come as their counterparts, and only once the broker has completed them
 
@@ -308,9 +353,33 @@ class ClientRequests:
             goes_with_owner = session is None or request.auto_delete
             if goes_with_owner:
                 self._own(queue, session)
-        self._topology.carry_out(client.observation(), request, shown, queue, is_sure=is_sure)
+        key = self._topology.carry_out(client.observation(), request, shown, queue, is_sure=is_sure)
+        if isinstance(request, _DECLARING):
+            if key is not None and key not in self._declared:
+                self._remember(key)
+        elif key is not None and is_sure:
+            self._forget(key)
         if isinstance(request, QueueDelete) and queue and is_sure:
             self._disown(queue)
+
+    def _remember(self, key: Key) -> None:
+        """Remember the key of an object that the client has declared."""
+        if len(self._declared) >= MAX_DECLARATIONS:
+            self._forget_deleted()
+        if len(self._declared) < MAX_DECLARATIONS and self._budget.take(DECLARED_COST):
+            self._declared[key] = None
+        else:
+            self._left_out += 1
+
+    def _forget_deleted(self) -> None:
+        """Forget the keys of objects that do not exist any more."""
+        for key in [each for each in self._declared if each not in self._topology]:
+            self._forget(key)
+
+    def _forget(self, key: Key) -> None:
+        if key in self._declared:
+            del self._declared[key]
+            self._budget.give(DECLARED_COST)
 
     def _own(self, queue: str, session: int | None) -> None:
         """Remember an exclusive queue, which ends with the client, or with the session on this channel."""
@@ -330,6 +399,7 @@ class ClientRequests:
             for queue in queues:
                 self._topology.end_exclusive(seen, queue)
                 self._disown(queue)
+                self._forget(queue_key(seen, queue))
 
     def _make_sure(self, client: ObservedClient, channel: ChannelView, number: int) -> None:
         """Apply the `no_wait` requests sent before this number: the broker has answered a later one."""
@@ -372,6 +442,7 @@ class ClientRequests:
         goes_with_session = self._exclusive.get(queue) is not None
         if not self._topology.end_consumer(seen, queue, may_delete=not goes_with_session):
             self._disown(queue)
+            self._forget(queue_key(seen, queue))
 
     def _end_consumers(self, client: ObservedClient, channel: ChannelView) -> None:
         if channel.consumers:

@@ -6,6 +6,8 @@ from collections import OrderedDict, deque
 from collections.abc import Iterator
 from typing import NamedTuple
 
+from msgspec.structs import replace
+
 from amqproxy.amqp091.methods import (
     ExchangeBind,
     ExchangeDeclare,
@@ -20,6 +22,7 @@ from amqproxy.amqp091.methods import (
 from amqproxy.amqp091.wire import Table
 from amqproxy.taps.record import json_value
 from amqproxy.taps.topology.observed_objects import (
+    Actor,
     DeletedFor,
     Observation,
     ObservedBinding,
@@ -50,15 +53,30 @@ TABLE_COST = 8
 DIRECT_REPLY_TO = "amq.rabbitmq.reply-to"
 """Prefix of the names of RabbitMQ's pseudo-queues."""
 
+AnyDeclaring = ExchangeDeclare | ExchangeBind | QueueDeclare | QueueBind
+"""A request that declares an object."""
+
 Key = tuple[str, ...]
 """Key of an object: the virtual host, the kind, and the names that identify it there."""
 
 
 class _Kept(NamedTuple):
-    """An object, and its memory charge in bytes."""
+    """An object, its memory charge in bytes, and the payload of the request that declares it, as it may be shown."""
 
     observed: ObservedObject
     cost: int
+    request: bytes | None = None
+
+
+class Declaration(NamedTuple):
+    """The payload of the request that declares an object, as people may see it, and who declared it first, and when.
+
+    `at` is in seconds since 1970.
+    """
+
+    request: bytes
+    by: Actor
+    at: float
 
 
 class ObservedTopology:
@@ -85,6 +103,9 @@ class ObservedTopology:
     def __len__(self) -> int:
         return len(self._kept)
 
+    def __contains__(self, key: Key) -> bool:
+        return key in self._kept
+
     @property
     def memory_used(self) -> int:
         """Approximate memory of all objects, in bytes."""
@@ -100,47 +121,60 @@ class ObservedTopology:
         """Return the deleted objects of one virtual host or of all, the newest last."""
         return (kept.observed for kept in list(self._deleted) if vhost in (None, kept.observed.vhost))
 
+    def declaration(self, key: Key) -> Declaration | None:
+        """Return the declaration of an object; `None` if it was deleted, or forgotten, or may be either."""
+        kept = self._kept.get(key)
+        if kept is None or kept.request is None or kept.observed.state != "declared":
+            return None
+        by, at = kept.observed.declared_by, kept.observed.declared_at
+        return None if by is None or at is None else Declaration(kept.request, by, at)
+
     # --- requests of clients
 
     def carry_out(
         self, seen: Observation, request: Method, shown: Method, queue: str | None = None, *, is_sure: bool = True
-    ) -> None:
+    ) -> Key | None:
         """Apply a request that the broker has carried out; unless `is_sure`, it had `no_wait`, and may yet be.
 
-        `shown` is the request as it may be shown to people, `queue` the queue that it means, if it is about one.
+        Return the key of the object that it declares or deletes, if any. `shown` is the request as it may be shown to
+        people, `queue` the queue that it means, if it is about one.
         """
         match request:
             case ExchangeDeclare():
                 assert isinstance(shown, ExchangeDeclare)
-                self._declare_exchange(seen, request, shown, is_sure=is_sure)
+                return self._declare_exchange(seen, request, shown, is_sure=is_sure)
             case QueueDeclare():
                 assert isinstance(shown, QueueDeclare)
-                self._declare_queue(seen, request, shown, queue or request.queue, is_sure=is_sure)
+                return self._declare_queue(seen, request, shown, queue or request.queue, is_sure=is_sure)
             case ExchangeBind():
                 assert isinstance(shown, ExchangeBind)
                 ends = _exchange(seen, request.source), _exchange(seen, request.destination)
-                self._bind(seen, *ends, request, shown, shown.source, shown.destination, is_sure=is_sure)
+                return self._bind(seen, *ends, request, shown, shown.source, shown.destination, is_sure=is_sure)
             case QueueBind() if queue:
                 assert isinstance(shown, QueueBind)
-                ends = _exchange(seen, request.exchange), _queue(seen, queue)
+                ends = _exchange(seen, request.exchange), queue_key(seen, queue)
                 name = self._shown_name(ends[1], shown.queue or queue)
-                self._bind(seen, *ends, request, shown, shown.exchange, name, is_sure=is_sure)
+                shown = replace(shown, queue=name)
+                return self._bind(seen, *ends, request, shown, shown.exchange, name, is_sure=is_sure)
             case ExchangeUnbind():
                 ends = _exchange(seen, request.source), _exchange(seen, request.destination)
-                self._delete(seen, _binding(*ends, request.routing_key, request.arguments), "unbound", is_sure=is_sure)
+                key = _binding(*ends, request.routing_key, request.arguments)
+                return self._delete(seen, key, "unbound", is_sure=is_sure)
             case QueueUnbind() if queue:
-                ends = _exchange(seen, request.exchange), _queue(seen, queue)
-                self._delete(seen, _binding(*ends, request.routing_key, request.arguments), "unbound", is_sure=is_sure)
+                ends = _exchange(seen, request.exchange), queue_key(seen, queue)
+                key = _binding(*ends, request.routing_key, request.arguments)
+                return self._delete(seen, key, "unbound", is_sure=is_sure)
             case ExchangeDelete():
-                self._delete(seen, _exchange(seen, request.exchange), "deleted", is_sure=is_sure)
+                return self._delete(seen, _exchange(seen, request.exchange), "deleted", is_sure=is_sure)
             case QueueDelete() if queue:
-                self._delete(seen, _queue(seen, queue), "deleted", is_sure=is_sure)
+                return self._delete(seen, queue_key(seen, queue), "deleted", is_sure=is_sure)
             case _:
                 pass
+        return None
 
     def begin_consumer(self, seen: Observation, queue: str, shown: str) -> None:
         """Count a consumer of a queue, which may be shown to people by the name `shown`."""
-        key = _queue(seen, queue)
+        key = queue_key(seen, queue)
         self._meet(seen, key, shown)
         kept = self._kept.get(key)
         if kept is not None and isinstance(kept.observed, ObservedQueue):
@@ -151,7 +185,7 @@ class ObservedTopology:
 
         An auto-delete queue is deleted with its last consumer, if `may_delete`.
         """
-        key = _queue(seen, queue)
+        key = queue_key(seen, queue)
         kept = self._kept.get(key)
         if kept is None or not isinstance(kept.observed, ObservedQueue):
             return False
@@ -164,22 +198,22 @@ class ObservedTopology:
 
     def end_exclusive(self, seen: Observation, queue: str) -> None:
         """Delete an exclusive queue, whose owner has ended."""
-        kept = self._kept.get(_queue(seen, queue))
+        kept = self._kept.get(queue_key(seen, queue))
         if kept is not None and isinstance(kept.observed, ObservedQueue) and kept.observed.exclusive:
-            self._remove(seen, _queue(seen, queue), "exclusive")
+            self._remove(seen, queue_key(seen, queue), "exclusive")
 
     # --- declarations
 
     def _declare_exchange(
         self, seen: Observation, request: ExchangeDeclare, shown: ExchangeDeclare, *, is_sure: bool
-    ) -> None:
+    ) -> Key | None:
         key = _exchange(seen, request.exchange)
         if request.passive:
             if is_sure:
                 self._meet(seen, key, shown.exchange)
-            return
+            return None
         if self._is_declared(seen, key, is_sure=is_sure):
-            return
+            return key
         declared = ObservedExchange(
             vhost=seen.shown_vhost,
             state="declared" if is_sure else "unsure",
@@ -193,20 +227,20 @@ class ObservedTopology:
             internal=request.internal,
             arguments=json_value(shown.arguments),
         )
-        self._add(key, declared, _cost(request.arguments))
+        return self._add(key, declared, _cost(request.arguments), shown)
 
     def _declare_queue(
         self, seen: Observation, request: QueueDeclare, shown: QueueDeclare, name: str, *, is_sure: bool
-    ) -> None:
+    ) -> Key | None:
         if not name:
-            return  # with no_wait, the broker chooses the name without reporting it
-        key = _queue(seen, name)
+            return None  # with no_wait, the broker chooses the name without reporting it
+        key = queue_key(seen, name)
         if request.passive:
             if is_sure:
                 self._meet(seen, key, shown.queue or name)
-            return
+            return None
         if self._is_declared(seen, key, is_sure=is_sure):
-            return
+            return key
         before = self._kept.get(key)
         declared = ObservedQueue(
             vhost=seen.shown_vhost,
@@ -221,7 +255,7 @@ class ObservedTopology:
             arguments=json_value(shown.arguments),
             consumers=before.observed.consumers if before and isinstance(before.observed, ObservedQueue) else 0,
         )
-        self._add(key, declared, _cost(request.arguments))
+        return self._add(key, declared, _cost(request.arguments), replace(shown, queue=shown.queue or name))
 
     def _bind(
         self,
@@ -234,13 +268,13 @@ class ObservedTopology:
         destination_name: str,
         *,
         is_sure: bool,
-    ) -> None:
+    ) -> Key:
         if is_sure:
             self._meet(seen, source, source_name)
             self._meet(seen, destination, destination_name)
         key = _binding(source, destination, request.routing_key, request.arguments)
         if self._is_declared(seen, key, is_sure=is_sure):
-            return
+            return key
         bound = ObservedBinding(
             vhost=seen.shown_vhost,
             state="declared" if is_sure else "unsure",
@@ -255,7 +289,7 @@ class ObservedTopology:
         )
         self._bindings_from.setdefault(source, {})[key] = None
         self._bindings_to.setdefault(destination, {})[key] = None
-        self._add(key, bound, _cost(shown.arguments))
+        return self._add(key, bound, _cost(shown.arguments), shown)
 
     def _is_declared(self, seen: Observation, key: Key, *, is_sure: bool) -> bool:
         """Return whether a client has already declared the object, and if so, note that it was seen again."""
@@ -320,11 +354,12 @@ class ObservedTopology:
 
     # --- deletions
 
-    def _delete(self, seen: Observation, key: Key, why: DeletedFor, *, is_sure: bool) -> None:
+    def _delete(self, seen: Observation, key: Key, why: DeletedFor, *, is_sure: bool) -> Key:
         if is_sure:
             self._remove(seen, key, why)
         elif key in self._kept:
             self._kept[key].observed.state = "unsure"
+        return key
 
     def _remove(self, seen: Observation, key: Key, why: DeletedFor) -> None:
         """Remove an object with its bindings, and the auto-delete exchanges that lose their last binding."""
@@ -381,11 +416,13 @@ class ObservedTopology:
 
     # --- bounds
 
-    def _add(self, key: Key, observed: ObservedObject, cost: int) -> None:
+    def _add(self, key: Key, observed: ObservedObject, cost: int, shown: AnyDeclaring | None = None) -> Key:
         before = self._kept.pop(key, None)
         if before is not None:
             self._bytes -= before.cost
-        self._kept[key] = _Kept(observed, cost)
+        request = None if shown is None else replace(shown, no_wait=False).encode()
+        cost += len(request or b"")
+        self._kept[key] = _Kept(observed, cost, request)
         self._bytes += cost
         while self._bytes > self._max_bytes and self._deleted:
             self._bytes -= self._deleted.popleft().cost
@@ -395,13 +432,15 @@ class ObservedTopology:
             self.forgotten += 1
             if oldest[1] == "binding":
                 self._unlink(oldest)
+        return key
 
 
 def _exchange(seen: Observation, name: str) -> Key:
     return seen.vhost, "exchange", name
 
 
-def _queue(seen: Observation, name: str) -> Key:
+def queue_key(seen: Observation, name: str) -> Key:
+    """Return the key of a queue."""
     return seen.vhost, "queue", name
 
 

@@ -151,6 +151,7 @@ class ConnectionTrace(ABC, Generic[F, C]):
                 user=self.facts.user,
                 client_properties=self.facts.client_properties,
                 blocked_since_ns=snapshot.blocked_since_ns,
+                snapshot=snapshot,
             )
         )
         return self._queue.take()

@@ -30,6 +30,7 @@ from amqproxy.amqp091.properties import Properties
 from amqproxy.peer import Peer
 from amqproxy.taps.amqp010.transfers import TransferDelivery, TransferProperties, TransferPublish, TransferReturn
 from amqproxy.taps.trace.open_tags import Span
+from amqproxy.taps.trace.snapshot import ConnectionSnapshot
 
 Method: TypeAlias = Amqp091Method | Amqp010Method
 """A method, command or control of either protocol."""
@@ -327,6 +328,8 @@ class StateRestored(EventBase, frozen=True, kw_only=True):
     client_properties: dict[str, Any] | None = None
     blocked_since_ns: int | None = None
     """Time of the connection.blocked that still holds."""
+    snapshot: ConnectionSnapshot | None = None
+    """The snapshot, for readers of consumers and declarations."""
 
 
 TraceEvent: TypeAlias = (

@@ -23,6 +23,12 @@ MAX_SPANS = 8_192
 MAX_CONSUMERS = 8_192
 """Consumers of all channels of a connection in a snapshot that a proxy makes."""
 
+MAX_DECLARATIONS = 1_024
+"""Exchanges, queues and bindings of a connection in a snapshot that a proxy makes."""
+
+MAX_DECLARATION_BYTES = 128 * 1024
+"""Bytes of the declarations of a connection in a snapshot that a proxy makes: its channels must find room, too."""
+
 MAX_NUMBER = (1 << 62) - 1
 """Highest number and time in a snapshot, below those with which 64 bits overflow."""
 
@@ -149,11 +155,27 @@ class ChannelSnapshot(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=T
     """The session's name, where channels have named sessions attached."""
 
 
+class DeclarationSnapshot(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+    """An exchange, a queue or a binding that the client has declared, and that has not been deleted since.
+
+    `method` is the payload of the request, of 0-9-1 whatever the protocol, with the name that the broker has chosen.
+    `ts_ns` is the time of its first declaration, which another client may have made: the one of the proxy's `session`,
+    with this `user` and `address`, all `None` if it was this client.
+    """
+
+    method: bytes
+    ts_ns: int
+    session: int | None = None
+    user: str | None = None
+    address: str | None = None
+
+
 class ConnectionSnapshot(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True, dict=True):
     """State of a connection at `ts_ns`, between two frames, as the client sees it.
 
     `protocol` is its name as in a `ProtocolHeader`, `closing` are the peers that have sent connection.close. What is
-    missing is unknown, never absent: a trace claims nothing from it.
+    missing is unknown, never absent: a trace claims nothing from it. `declarations_left_out` counts those that found no
+    room.
     """
 
     ts_ns: int
@@ -164,6 +186,8 @@ class ConnectionSnapshot(msgspec.Struct, frozen=True, kw_only=True, omit_default
     blocked_since_ns: int | None = None
     channels: tuple[ChannelSnapshot, ...] = ()
     requests: tuple[RequestSnapshot, ...] = ()
+    declarations: tuple[DeclarationSnapshot, ...] = ()
+    declarations_left_out: int = 0
 
     def check(self) -> None:
         """Run `checking` to its end."""
@@ -174,6 +198,7 @@ class ConnectionSnapshot(msgspec.Struct, frozen=True, kw_only=True, omit_default
         """Raise `ValueError` unless all numbers are possible and all ranges are in order; yield after each channel."""
         _check_limits(self.ts_ns, self.blocked_since_ns or 0)
         _check_peers(self.closing, self.requests)
+        _check_limits(self.declarations_left_out, *[each.ts_ns for each in self.declarations])
         for channel in self.channels:
             _check_limits(channel.epoch, channel.published + 1, channel.published_before, (channel.delivered or 0) + 1)
             if not 0 <= channel.number <= MAX_CHANNEL or channel.mode not in MODES:

@@ -5,12 +5,21 @@ from __future__ import annotations
 import pytest
 from trio.testing import MockClock
 
-from amqproxy.amqp010.commands import ExecutionSync, MessageSubscribe, MessageTransfer, QueueDeclare, TxSelect
+from amqproxy.amqp010.commands import (
+    ExchangeBind,
+    ExecutionSync,
+    MessageSubscribe,
+    MessageTransfer,
+    QueueDeclare,
+    TxSelect,
+)
 from amqproxy.amqp010.controls import SessionAttach, SessionAttached, SessionCommandPoint, SessionCompleted
 from amqproxy.amqp010.methods import Method
+from amqproxy.amqp091 import methods
 from amqproxy.peer import CLIENT, SERVER
 from amqproxy.rules.engine.evaluator import RuleSet
 from amqproxy.taps.topology.observed_topology import ObservedTopology
+from amqproxy.taps.trace.amqp091.channel_requests import decoded
 from amqproxy.taps.trace.open_tags import Span
 from amqproxy.taps.trace.snapshot import (
     UNKNOWN_CONSUMER,
@@ -87,6 +96,18 @@ async def test_deliveries_are_open_without_their_subscription(autojump_clock: Mo
         await play(stage, [(SERVER, method(SessionCompleted(ids((0, 0)))))])
         found = channel(stage)
         assert (found.consumers, found.requests) == ((ConsumerSnapshot(tag="tag", queue="queue"),), ())
+
+
+async def test_what_the_client_has_declared_and_bound_is_told_in_0_9_1_words(autojump_clock: MockClock) -> None:
+    async with staged(topology=ObservedTopology()) as stage:
+        declare, bind = QueueDeclare("q", durable=True), ExchangeBind("q", "e", "k")
+        await play(stage, [*OPEN, (CLIENT, method(declare) + method(bind))])
+        assert snapshot(stage).declarations == ()
+        await play(stage, [(SERVER, method(SessionCompleted(ids((0, 1)))))])
+        assert [decoded(0, each.method) for each in snapshot(stage).declarations] == [
+            methods.QueueDeclare(queue="q", durable=True),
+            methods.QueueBind(queue="q", exchange="e", routing_key="k"),
+        ]
 
 
 async def test_large_requests_are_left_out(autojump_clock: MockClock) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Iterable
 from typing import Any
 
@@ -21,6 +22,8 @@ from amqproxy.amqp091.methods import (
     BasicQos,
     ConnectionUpdateSecret,
     Method,
+    QueueBind,
+    QueueBindOk,
     QueueDeclare,
     QueueDeclareOk,
 )
@@ -34,6 +37,7 @@ from amqproxy.rules.engine.evaluator import RuleSet
 from amqproxy.taps.metering.amqp091.message_meter import MessageMeter
 from amqproxy.taps.metering.message_counts import MessageCounts
 from amqproxy.taps.topology.observed_topology import ObservedTopology
+from amqproxy.taps.trace.amqp091.channel_requests import decoded
 from amqproxy.taps.trace.amqp091.channel_trace import ChannelTrace
 from amqproxy.taps.trace.amqp091.connection_trace import Trace
 from amqproxy.taps.trace.open_tags import Span
@@ -125,6 +129,20 @@ async def test_consumers_have_the_queue_that_an_empty_name_stood_for(autojump_cl
             ConsumerSnapshot(tag="two", queue="q"),
         )
         assert (found.knows_consumers, found.last_queue, found.requests) == (True, "chosen", ())
+
+
+async def test_what_the_client_has_declared_and_bound_is_known(autojump_clock: MockClock) -> None:
+    async with staged(topology=ObservedTopology()) as stage:
+        await stage.play(OPEN)
+        await send(stage.client, QueueDeclare(durable=True), QueueBind(exchange="e", routing_key="k"))
+        await send(stage.broker, QueueDeclareOk("chosen"), QueueBindOk())
+        found = snapshot(stage)
+        assert [decoded(0, each.method) for each in found.declarations] == [
+            QueueDeclare(queue="chosen", durable=True),
+            QueueBind(queue="chosen", exchange="e", routing_key="k"),
+        ]
+        assert found.declarations_left_out == 0
+        assert all(abs(each.ts_ns - time.time_ns()) < 60e9 and each.session is None for each in found.declarations)
 
 
 async def test_without_observed_requests_the_queues_of_consumers_are_unknown(autojump_clock: MockClock) -> None:

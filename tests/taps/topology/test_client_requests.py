@@ -15,6 +15,7 @@ from amqproxy.amqp091.methods import (
     ChannelCloseOk,
     ExchangeDeclare,
     ExchangeDeclareOk,
+    Method,
     QueueBind,
     QueueBindOk,
     QueueDeclare,
@@ -24,8 +25,9 @@ from amqproxy.amqp091.methods import (
 )
 from amqproxy.amqp091.wire import Table
 from amqproxy.taps.topology import client_requests
-from amqproxy.taps.topology.client_requests import ClientRequests, ConsumerView
+from amqproxy.taps.topology.client_requests import DECLARED_COST, ClientRequests, ConsumerView
 from amqproxy.taps.topology.observed_topology import ObservedTopology
+from amqproxy.taps.trace.amqp091.channel_requests import decoded
 from tests.taps.topology.observed_client import ObservedClient, entries, names
 
 
@@ -155,6 +157,50 @@ def test_direct_replies_are_from_no_queue(topology: ObservedTopology, client: Ob
     assert names(topology) == []
 
 
+def declared(client: ObservedClient) -> list[tuple[Method, str | None]]:
+    """Return what the client has declared and what exists of it, each with the user who did first, if another."""
+    found, _ = client.requests.declarations(client.actor.session)
+    return [(decoded(0, each.method), each.user) for each in found]
+
+
+def test_declarations_are_those_of_the_client_that_still_exist(
+    topology: ObservedTopology, client: ObservedClient
+) -> None:
+    other = ObservedClient(topology, 2, user="other")
+    for each in (other, client):
+        each.ask(QueueDeclare(queue="q", durable=True), QueueDeclareOk("q"))
+    arguments = Table({"x-max-length": 5})
+    client.ask(QueueDeclare(arguments=arguments), QueueDeclareOk("amq.gen-1"))
+    client.ask(QueueBind(exchange="e", routing_key="k"), QueueBindOk())
+    client.ask(ExchangeDeclare(exchange="e", type="topic"), ExchangeDeclareOk())
+    client.ask(QueueDeclare(queue="gone"), QueueDeclareOk("gone"))
+    other.ask(QueueDelete(queue="gone"), QueueDeleteOk(0))
+    client.client(QueueDeclare(queue="unsure", no_wait=True))
+    assert declared(client) == [
+        (QueueDeclare(queue="q", durable=True), "other"),
+        (QueueDeclare(queue="amq.gen-1", arguments=arguments), None),
+        (QueueBind(queue="amq.gen-1", exchange="e", routing_key="k"), None),
+        (ExchangeDeclare(exchange="e", type="topic"), None),
+    ]
+    assert [user for _, user in declared(other)] == [None]
+
+
+def test_declarations_beyond_the_limits_are_counted(
+    topology: ObservedTopology, client: ObservedClient, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(client_requests, "MAX_DECLARATIONS", 3)
+    for name in "abcd":
+        client.ask(QueueDeclare(queue=name), QueueDeclareOk(name))
+    found, left_out = client.requests.declarations(1)
+    assert (len(found), left_out) == (3, 1)
+    monkeypatch.setattr(client_requests, "MAX_DECLARATION_BYTES", 2 * len(found[0].method))
+    found, left_out = client.requests.declarations(1)
+    assert (len(found), left_out) == (2, 2)
+    ObservedClient(topology, 2).ask(QueueDelete(queue="a"), QueueDeleteOk(0))
+    client.ask(QueueDeclare(queue="e"), QueueDeclareOk("e"))
+    assert [each.queue for each, _ in declared(client)] == ["b", "c"]
+
+
 def test_exclusive_queues_end_with_their_client(topology: ObservedTopology, client: ObservedClient) -> None:
     for name in ("a", "b"):
         client.ask(QueueDeclare(queue=name, exclusive=True), QueueDeclareOk(name))
@@ -163,6 +209,8 @@ def test_exclusive_queues_end_with_their_client(topology: ObservedTopology, clie
     other.ask(QueueDeclare(queue="a"), QueueDeclareOk("a"))
     client.end()
     assert names(topology, deleted=True) == ["queue a", "queue a deleted", "queue b exclusive"]
+    assert topology.client_budget.used == DECLARED_COST
+    other.end()
     assert topology.client_budget.used == 0
 
 

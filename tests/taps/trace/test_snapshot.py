@@ -11,6 +11,7 @@ from amqproxy.taps.trace.snapshot import (
     ConnectionSnapshot,
     ConsumerSnapshot,
     ContentSnapshot,
+    DeclarationSnapshot,
     HandshakeSnapshot,
     RequestSnapshot,
 )
@@ -33,11 +34,18 @@ SNAPSHOT = ConnectionSnapshot(
             contents=(ContentSnapshot(sender="client", method=b"publish", remaining=10),),
         ),
     ),
+    declarations=(DeclarationSnapshot(method=b"method", ts_ns=5, session=7, user="guest", address="10.0.0.1:4711"),),
 )
 
 
 def test_bytes_and_back() -> None:
     assert ConnectionSnapshot.from_bytes(SNAPSHOT.to_bytes()) == SNAPSHOT
+
+
+def test_a_snapshot_of_before_there_were_declarations() -> None:
+    earlier = msgspec.msgpack.decode(SNAPSHOT.to_bytes())
+    del earlier["declarations"]
+    assert ConnectionSnapshot.from_bytes(msgspec.msgpack.encode(earlier)).declarations == ()
 
 
 def test_fields_of_later_versions_are_ignored() -> None:

@@ -20,7 +20,7 @@ from amqproxy.amqp010.methods import Method
 from amqproxy.amqp010.wire import Map
 from amqproxy.amqp091.methods import QueueDeclare as QueueDeclare091
 from amqproxy.taps.topology.amqp010.asked_command import OBSERVED_COMMANDS, AskedCommand
-from amqproxy.taps.topology.client_requests import MAX_BYTES
+from amqproxy.taps.topology.client_requests import DECLARED_COST, MAX_BYTES
 from amqproxy.taps.topology.observed_topology import ObservedTopology
 from tests.taps.topology.observed_client import ObservedClient, entries, names
 
@@ -56,7 +56,7 @@ def test_what_is_asked_for_counts_once_it_is_complete(topology: ObservedTopology
     assert client.requests.memory_used > 1000
     orders.complete()
     refused.drop()
-    assert client.requests.memory_used == 0
+    assert client.requests.memory_used == DECLARED_COST
     [queue] = entries(topology)
     assert queue["declared_by"] == {"session": 1, "user": "guest", "client": "10.0.0.1:4711"}
     assert {"name": "orders", "durable": True, "exclusive": False}.items() <= queue.items()
