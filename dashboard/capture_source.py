@@ -27,7 +27,10 @@ class CaptureSource(Source):
         self.warnings: list[str] = []
 
     async def run(self) -> None:
-        decoded = one_leg(read_decoded(self.path, lambda each: self._warn(str(each)), leg=BOTH_LEGS, by_session=True))
+        found = read_decoded(
+            self.path, lambda each: self._warn(str(each)), leg=BOTH_LEGS, by_session=True, merges_legs=True
+        )
+        decoded = one_leg(found)
         self.become(SourceState.LIVE)
         reason = ""
         try:

@@ -183,13 +183,16 @@ def read_decoded(
     engine: SecondEngine | None = None,
     share: Share | None = None,
     by_session: bool = False,
+    merges_legs: bool = False,
 ) -> Iterator[Decoded]:
     """Yield the decoded traffic of a capture of one or more files: paths, directories, `-` for standard input, streams.
 
     The options are those of `CaptureReading`.
     """
     name = name_of(sources)
-    reading = CaptureReading(name, notify, leg=leg, engine=engine, share=share, by_session=by_session)
+    reading = CaptureReading(
+        name, notify, leg=leg, engine=engine, share=share, by_session=by_session, merges_legs=merges_legs
+    )
     for file in files_of(sources):
         yield from reading.decoded(file, on_read)
     yield from reading.finish()
@@ -202,8 +205,8 @@ class CaptureReading:
     previous one was captured concurrently: if it holds the beginning of a known stream, that is a different stream. In
     a recording of the proxy, only the traffic of one `leg` of its sessions, "client" or "upstream", is read, or of
     "both". A second `engine` reads input that amqproxy does not. With a `share`, only that part is decoded. With
-    `by_session`, connections have the numbers of the proxy that recorded them. `name` is the capture's name in
-    warnings.
+    `by_session`, connections have the numbers of the proxy that recorded them, and so has the upstream leg if this
+    `merges_legs`. `name` is the capture's name in warnings.
 
     After a `CaptureError` in one file, the next one can still be read. Between two files, all state of the streams is
     in this object, and can be pickled, except for `notify`, `engine` and `share`: see `resumed`.
@@ -218,6 +221,7 @@ class CaptureReading:
         engine: SecondEngine | None = None,
         share: Share | None = None,
         by_session: bool = False,
+        merges_legs: bool = False,
     ) -> None:
         self._name = name
         self._notify = notify
@@ -228,7 +232,7 @@ class CaptureReading:
         # The engine reads what the dissector cannot, or has a warning of its own.
         self._dissector = Dissector(name, notify if engine is None else _but_for_link_types(notify))
         self._reassembler = Reassembler(name, notify)
-        self._decoder = Decoder(share, SessionNumbers().number if by_session else None)
+        self._decoder = Decoder(share, SessionNumbers(merges_legs=merges_legs).number if by_session else None)
         self.last_ns = 0
         """The time of the last packet read."""
 

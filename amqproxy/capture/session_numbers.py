@@ -10,19 +10,23 @@ class SessionNumbers:
     """Numbers connections as the recording does; without one, in the order of the capture.
 
     Recordings of two runs of a proxy have the same numbers: of two connections, the later one gets the next free one.
-    So does the upstream leg, where both are read.
+    So does the upstream leg, where both are read, unless this `merges_legs`: then it has the number of its client's.
     """
 
-    def __init__(self) -> None:
-        self._taken: set[int] = set()
+    def __init__(self, *, merges_legs: bool = False) -> None:
+        self._merges_legs = merges_legs
+        self._given: dict[int, int] = {}
+        """Number of the last connection with each number in the recording."""
         self._highest = -1
 
     def number(self, opened: Opened) -> int:
         """Return the number of the connection that begins."""
-        number = session_or_stream(opened)
-        if number in self._taken:
+        number = session = session_or_stream(opened)
+        if session in self._given:
+            if self._merges_legs and opened.leg == "upstream":
+                return self._given[session]
             number = self._highest + 1
-        self._taken.add(number)
+        self._given[session] = self._given[number] = number
         self._highest = max(self._highest, number)
         return number
 

@@ -1,5 +1,6 @@
 """Connections have the numbers of the proxy's log, wherever a capture is shown."""
 
+import asyncio
 from pathlib import Path
 
 import pytest
@@ -9,6 +10,8 @@ from amqproxy.capture.endpoints import Endpoint
 from amqproxy.capture.packet_comment import session_comment
 from amqproxy.capture.session_numbers import SessionNumbers
 from amqproxy.capture.stream_events import Opened
+from dashboard.capture_source import CaptureSource
+from tests.views.recorded import recording
 
 ENDS = (Endpoint(b"\0\0\0\1", 1), Endpoint(b"\0\0\0\2", 2))
 
@@ -35,3 +38,26 @@ def test_numbers_are_those_of_sessions_and_unique(sessions: list[int | None], nu
 def test_a_capture_without_sessions_is_numbered_as_before() -> None:
     path = Path("captures/confirms.pcapng")
     assert [each.stream for each in read_decoded(path, by_session=True)] == [each.stream for each in read_decoded(path)]
+
+
+@pytest.mark.parametrize(
+    ("opens", "numbers"),
+    [
+        (["1 client", "1 upstream", "2 client", "2 upstream"], [1, 1, 2, 2]),
+        (["1 client", "2 client", "2 upstream", "1 upstream"], [1, 2, 2, 1]),
+        (["1 client", "1 upstream", "2 client", "1 client", "1 upstream"], [1, 1, 2, 3, 3]),  # two runs
+        (["1 upstream", "2 upstream"], [1, 2]),
+    ],
+)
+def test_legs_that_are_merged_have_one_number(opens: list[str], numbers: list[int]) -> None:
+    given = SessionNumbers(merges_legs=True)
+    legs = [each.split() for each in opens]
+    assert [given.number(opened(at, int(session), leg)) for at, (session, leg) in enumerate(legs)] == numbers
+
+
+def test_an_opened_recording_of_both_legs_has_the_numbers_of_the_log(tmp_path: Path) -> None:
+    (tmp_path / "both.pcapng").write_bytes(recording(3))
+    source = CaptureSource(1, tmp_path / "both.pcapng", 1 << 24, lambda: None)
+    asyncio.run(source.run())
+    assert [each.decoded.stream for each in source.ring.snapshot() if each.decoded.leg == "upstream"] == [1, 2, 3]
+    assert list(source.observed.connections.seen) == [1, 2, 3]
