@@ -105,7 +105,7 @@ def _follow_lives(proxy: ControlClient, message_id: str, *, since_start: bool, j
     from amqproxy.cli.terminal_lines import on_terminal
     from amqproxy.views.life_view import LifeView
 
-    proxy.ask("subscribe", packets=True, **({"from": "start"} if since_start else {}))
+    proxy.ask("subscribe", packets=True, legs="once", **({"from": "start"} if since_start else {}))
     decoder = PacketDecoder()
     view = LifeView(Selection(), message_id, json=json, follows=True, lay_out=on_terminal(str))
     try:

@@ -78,7 +78,7 @@ def test_lives_are_followed(amqproxy: Amqproxy, tmp_path: Path) -> None:
     assert code == FAILED
     assert err == "amqproxy: 2 skipped: the output is too slow\namqproxy: tail: the proxy is gone\n"
     assert [msgspec.json.decode(each) for each in requests] == [
-        {"request": "subscribe", "packets": True, "from": "start"}
+        {"request": "subscribe", "packets": True, "legs": "once", "from": "start"}
     ]
     assert out.count("→ publish ") == 2
     assert "⇒ acked" in out
