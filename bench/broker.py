@@ -141,7 +141,8 @@ def _row(brokers: list[Proxy], flow: Flow, rounds: int) -> Row:
         copies = flow.messages * flow.copies * rounds
         each = {broker.name: (_seconds(broker) - before[broker.name]) / copies / MICROSECOND for broker in brokers}
     note = "CPU " + " to ".join(f"{each[broker.name]:.1f}" for broker in reversed(brokers)) + " µs"
-    return Row("Integrated broker", flow.name, "k/s", figures, ("RabbitMQ",), GOAL, note)
+    others = tuple(broker.name for broker in brokers[:-1]) or ("RabbitMQ",)
+    return Row("Integrated broker", flow.name, "k/s", figures, others, GOAL, note)
 
 
 def _seconds(broker: Proxy) -> float:

@@ -440,10 +440,11 @@ def _rows(name: str, count: int, felt: dict[str, Felt]) -> Iterator[Row]:
         "  99th percentile": lambda each: percentile(each.trips, 99) / MILLISECOND,
         "  longest": lambda each: max(each.trips) / MILLISECOND,
     }
+    others = tuple(each for each in felt if each != SUBJECT) or ("RabbitMQ",)
     for number, (text, figure) in enumerate(figures.items()):
         goal = AS_RABBITMQ if number > 1 else None
         values = {broker: [figure(each)] for broker, each in felt.items()}
-        yield Row(SECTION, text, "ms" if number else "s", values, ("RabbitMQ",), goal, less_is_better=True)
+        yield Row(SECTION, text, "ms" if number else "s", values, others, goal, less_is_better=True)
 
 
 def percentile(values: list[float], percent: int) -> float:

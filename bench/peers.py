@@ -10,7 +10,7 @@ import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import ExitStack, contextmanager
 from pathlib import Path
 from typing import NamedTuple
@@ -19,7 +19,6 @@ from bench import talk
 from bench.report import SUBJECT, Missing
 
 _SYSTEM_DIRECTORIES = ("/usr/local/sbin", "/usr/sbin", "/sbin")
-_RABBITMQ_SCRIPTS = Path("/usr/lib/rabbitmq/bin")
 _START_DEADLINE = 120.0
 
 
@@ -154,59 +153,25 @@ def _ours(*arguments: str, turns: Path | None = None) -> Iterator[Proxy]:
 
 @contextmanager
 def rabbitmq(definitions: Path | None = None) -> Iterator[Proxy]:
-    """Run a private RabbitMQ node with initial `definitions`; its data is deleted at the end."""
-    unwrapped = _RABBITMQ_SCRIPTS / "rabbitmq-server"
-    server = str(unwrapped) if unwrapped.exists() else program("rabbitmq-server", "rabbitmq-server")
-    epmd = program("epmd", "erlang-base")
-    with tempfile.TemporaryDirectory(ignore_cleanup_errors=True) as name:
-        directory = Path(name)
-        port, distribution, mapper = _free_port(), _free_port(), _free_port()
-        directory.joinpath("rabbitmq.conf").write_text(
-            f"listeners.tcp.1 = 127.0.0.1:{port}\ndisk_free_limit.absolute = 1MB\nlog.console = false\n"
-            + ("" if definitions is None else f"load_definitions = {definitions}\n")
-        )
-        directory.joinpath("rabbitmq-env.conf").write_text("")
-        directory.joinpath("enabled_plugins").write_text("[].\n")
-        inherited = {key: value for key, value in os.environ.items() if not key.startswith(("RABBITMQ_", "ERL_"))}
-        environment = inherited | {
-            "HOME": name,
-            "LANG": "C.UTF-8",
-            "ERL_EPMD_PORT": str(mapper),
-            "ERL_EPMD_ADDRESS": "127.0.0.1",
-            "RABBITMQ_NODENAME": f"bench-{port}@localhost",
-            "RABBITMQ_DIST_PORT": str(distribution),
-            "RABBITMQ_CONF_ENV_FILE": str(directory / "rabbitmq-env.conf"),
-            "RABBITMQ_CONFIG_FILE": str(directory / "rabbitmq.conf"),
-            "RABBITMQ_ENABLED_PLUGINS_FILE": str(directory / "enabled_plugins"),
-            "RABBITMQ_MNESIA_BASE": str(directory / "mnesia"),
-            "RABBITMQ_LOG_BASE": str(directory / "log"),
-            "RABBITMQ_PID_FILE": str(directory / "pid"),
-            # The script then replaces itself by the node instead of waiting for it, so its process id is the node's.
-            "RUNNING_UNDER_SYSTEMD": "true",
-        }
-        with (
-            directory.joinpath("output").open("w+b") as output,
-            _process([epmd, "-port", str(mapper), "-address", "127.0.0.1"], environment=environment),
-            _process([server], environment=environment, log=output.fileno()) as node,
-        ):
-            end = time.monotonic() + _START_DEADLINE
-            while not _answers(port):
-                if node.poll() is not None or time.monotonic() > end:
-                    output.seek(0)
-                    raise RuntimeError(f"RabbitMQ did not start:\n{output.read().decode(errors='replace')}")
-                time.sleep(0.1)
-            try:
-                yield Proxy("RabbitMQ", port, node.pid)
-            finally:
-                node.kill()  # its data is deleted anyway
+    """Run a private RabbitMQ node with initial `definitions`; its data is deleted at the end.
 
-
-def _answers(port: int) -> bool:
+    It is started as the tests do it: RABBITMQ in the environment chooses the version, such as 4.3.
+    """
     try:
-        talk.connect(port).close()
-    except (OSError, ValueError):
-        return False
-    return True
+        import pytest
+
+        from tests.real.rabbitmq import running
+        from tests.real.rabbitmq_installation import chosen
+    except ImportError as error:
+        raise Missing(f"RabbitMQ is started as the tests do it: {error}") from error
+    settings = {} if definitions is None else {"load_definitions": definitions}
+    with tempfile.TemporaryDirectory(ignore_cleanup_errors=True) as name, ExitStack() as stack:
+        try:
+            node = stack.enter_context(running(Path(name), chosen(), settings))
+        except (pytest.skip.Exception, pytest.fail.Exception) as error:
+            raise Missing(str(error)) from error
+        assert node.node is not None
+        yield Proxy(f"RabbitMQ {node.ctl('version').strip()}", node.port, node.node.pid)
 
 
 @contextmanager
@@ -217,23 +182,14 @@ def listener() -> Iterator[socket.socket]:
         yield listening
 
 
-def _free_port() -> int:
-    with listener() as listening:
-        port: int = listening.getsockname()[1]
-    return port
-
-
 @contextmanager
 def _process(
     command: Sequence[str],
     *,
     log: int = subprocess.DEVNULL,
-    environment: Mapping[str, str] | None = None,
     keep: Sequence[int] = (),
 ) -> Iterator[subprocess.Popen[bytes]]:
-    process = subprocess.Popen(
-        command, stdin=subprocess.DEVNULL, stdout=log, stderr=log, env=environment, pass_fds=keep
-    )
+    process = subprocess.Popen(command, stdin=subprocess.DEVNULL, stdout=log, stderr=log, pass_fds=keep)
     try:
         yield process
     finally:

@@ -112,14 +112,14 @@ def table(rows: Iterable[Row]) -> str:
             if row.section != section:
                 lines += ["", row.section]
             section, columns = row.section, list(row.figures)
-            heads = "".join(f"{name:>13}" for name in columns)
+            heads = "".join(f"{name:>15}" for name in columns)
             lines.append(f"{'':36}{heads}{'ratio':>9}  {'spread':<15}goal")
         lines.append(_line(row))
     return "\n".join(lines)
 
 
 def _line(row: Row) -> str:
-    cells = "".join(f"{_short(median(values)):>13}" for values in row.figures.values())
+    cells = "".join(f"{_short(median(values)):>15}" for values in row.figures.values())
     ratio, ratios = row.ratio, row.ratios
     text = f"{f'{row.name}, {row.unit}':<36}{cells}"
     if ratio is not None and row.goal:

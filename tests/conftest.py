@@ -16,6 +16,7 @@ from amqproxy.compiled._pure import is_compiled
 from tests.process_groups import scheduling, shares_spark
 from tests.real.proxy import Proxy, StartProxy
 from tests.real.rabbitmq import RabbitMQ, running
+from tests.real.rabbitmq_installation import chosen
 
 pytest.register_assert_rewrite("tests.proxy.stage")  # before any package imports it
 
@@ -64,7 +65,7 @@ def log_as_it_was() -> Iterator[None]:
 @pytest.fixture(scope="session")
 def rabbitmq(tmp_path_factory: pytest.TempPathFactory) -> Iterator[RabbitMQ]:
     """A private RabbitMQ node that all tests share: leave it as you found it."""
-    with running(tmp_path_factory.mktemp("rabbitmq")) as node:
+    with running(tmp_path_factory.mktemp("rabbitmq"), chosen()) as node:
         yield node
 
 
@@ -73,7 +74,7 @@ def disposable_rabbitmq(tmp_path: Path) -> Iterator[RabbitMQ]:
     """A RabbitMQ node of one test's own, which may be killed."""
     directory = tmp_path / "rabbitmq"
     directory.mkdir()
-    with running(directory) as node:
+    with running(directory, chosen()) as node:
         yield node
 
 

@@ -15,8 +15,8 @@ from tests.behaviours.own_target import OwnTarget
 from tests.behaviours.rabbitmq_target import RabbitMQTarget
 from tests.behaviours.scene import VHOST, Scene
 from tests.behaviours.target import Target
-from tests.real.rabbitmq import RabbitMQ, running
-from tests.real.rabbitmq_installation import installation, unpacked
+from tests.real.rabbitmq import running
+from tests.real.rabbitmq_installation import SYSTEM, chosen, installation, unpacked
 
 DEADLINE = 60
 """Seconds that a test may take; far more than any needs."""
@@ -56,8 +56,13 @@ def broker(request: pytest.FixtureRequest) -> Target:
 
 
 @pytest.fixture(scope="session", name="rabbitmq-3.10")
-def rabbitmq_3_10(rabbitmq: RabbitMQ) -> Iterator[Target]:
-    yield from _running(RabbitMQTarget(rabbitmq, DEFINITIONS, PROFILES["3.10"]))
+def rabbitmq_3_10(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Target]:
+    with ExitStack() as stack:
+        if chosen() is SYSTEM:
+            node = request.getfixturevalue("rabbitmq")
+        else:
+            node = stack.enter_context(running(tmp_path_factory.mktemp("rabbitmq"), SYSTEM))
+        yield from _running(RabbitMQTarget(node, DEFINITIONS, PROFILES["3.10"]))
 
 
 def _later_rabbitmq(version: str) -> Any:

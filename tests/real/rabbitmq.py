@@ -9,9 +9,11 @@ import socket
 import subprocess
 import time
 from collections.abc import Iterator, Mapping
+from functools import cached_property
 from pathlib import Path
 from typing import Any
 
+from amqproxy.rabbitmq.profile import PROFILES, Profile
 from tests.real.poll import until
 from tests.real.ports import free_port
 from tests.real.rabbitmq_installation import SYSTEM, Installation
@@ -65,6 +67,12 @@ class RabbitMQ:
             # The script then becomes the node instead of waiting for it, so the process id is the node's own.
             "RUNNING_UNDER_SYSTEMD": "true",
         }
+
+    @cached_property
+    def profile(self) -> Profile:
+        """The behaviours of its version."""
+        major, minor = self.ctl("version").split(".")[:2]
+        return PROFILES[f"{major}.{minor}"]
 
     @property
     def url(self) -> str:

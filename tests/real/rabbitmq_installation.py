@@ -70,6 +70,11 @@ def installation(minor: str) -> Installation:
     return SYSTEM if minor not in SUITES else unpacked(SUITES[minor], minor)
 
 
+def chosen() -> Installation:
+    """The installation for tests that ask for no version: that of `RABBITMQ`, such as 4.3, or the system's."""
+    return installation(os.environ.get("RABBITMQ", ""))
+
+
 def unpacked(suite: str, minor: str) -> Installation:
     """RabbitMQ from a Debian release; without `minor` the newest that it has."""
     done = subprocess.run([UNPACK, suite, minor], capture_output=True, text=True, check=False)

@@ -243,12 +243,12 @@ def rarely_used_methods(broker: Broker) -> None:
 @script
 def closed_by_the_server_amid_a_content(broker: Broker) -> None:
     with Peer.opened(broker.port, 1, 2) as client:
-        bad = b"\0\0" + raw.shortstr("tests.bad") + raw.shortstr("no such type") + b"\0" + raw.longstr(b"")
+        prefetch_size = raw.method(1, 60, 10, bytes([0, 0, 0, 1, 0, 0, 0]))
         message_bytes = raw.message(2, "nowhere", bytes(1_000_000))
-        client.send(raw.method(1, 40, 10, bad), message_bytes[:300_000])
+        client.send(prefetch_size, message_bytes[:300_000])
         close = client.expect(10, 50).close
         assert close is not None
-        assert close.code == 503
+        assert close.code == 540
         client.send(message_bytes[300_000:], raw.connection_close_ok())
         assert client.read() is None
 

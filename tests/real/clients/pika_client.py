@@ -244,5 +244,5 @@ def connection_error(broker: Broker) -> None:
     with pytest.raises(pika.exceptions.ProbableAuthenticationError), connected(broker, credentials=wrong):
         pass
     with pytest.raises(pika.exceptions.ConnectionClosedByBroker) as closed, channel_of(broker) as channel:
-        channel.exchange_declare("tests.bad", "no such type")
-    assert closed.value.reply_code == 503
+        channel.basic_qos(prefetch_size=1)
+    assert closed.value.reply_code == 540
