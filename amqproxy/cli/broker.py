@@ -51,7 +51,7 @@ def broker(
     definitions
         A definitions.json, as RabbitMQ exports it: users, virtual hosts, permissions, queues and so on.
     as_
-        The RabbitMQ version whose behaviour the broker has [3.10]: limits, refusals, texts, dead letters and the like.
+        The RabbitMQ version whose behaviour the broker has [4.3]: limits, refusals, texts, dead letters and the like.
     tls_client_ca
         The authority, in PEM, that must have signed each client's certificate. To log in by certificate, set
         auth_mechanisms in the config file.

@@ -423,7 +423,7 @@ class BrokerConfig(Strict, frozen=True):
         "AMQPLAIN",
     )
     """Login mechanisms for clients. EXTERNAL, if listed, is offered to clients with a certificate."""
-    profile: Literal["3.10", "4.0", "4.3"] = "3.10"
+    profile: Literal["3.10", "4.0", "4.3"] = "4.3"
     """The RabbitMQ version whose behaviour the broker has: limits, refusals, texts, dead letters and the like."""
     deprecated_features: dict[str, bool] = {}
     """Whether a deprecated feature of that version may be used, by name: RabbitMQ's `deprecated_features.permit.*`."""

@@ -10,7 +10,7 @@ import pika
 import pytest
 import trio
 
-from amqproxy.amqp091.errors import CommandInvalid
+from amqproxy.amqp091.errors import PreconditionFailed
 from amqproxy.amqp091.wire import Table
 from amqproxy.broker.server.clock import current_time
 from amqproxy.broker.server.from_config import configured
@@ -129,7 +129,11 @@ async def test_exchange_types_of_plugins_that_are_not_listed_are_unknown(type_: 
         async with configured(BrokerConfig(plugins=plugins)) as server:
             vhost = server.broker.add_vhost("v")
             arguments = Table({"x-delayed-type": "direct"})
-            with nullcontext() if plugins else pytest.raises(CommandInvalid, match=f"unknown exchange type '{type_}'"):
+            with (
+                nullcontext()
+                if plugins
+                else pytest.raises(PreconditionFailed, match=f"unknown exchange type '{type_}'")
+            ):
                 vhost.declare_exchange(
                     "x", type_, durable=False, auto_delete=False, internal=False, arguments=arguments
                 )
