@@ -120,7 +120,7 @@ class Message:
 class DeadLetteredMessage(Message):
     """A message that a queue has dead-lettered; `was_delivered` if that shows as redelivered, as in RabbitMQ 4.3.
 
-    Read back from the disk, it is an ordinary message: where profiles do not `reads_deaths`, its deaths count from one.
+    Read back from the disk, it is an ordinary message, whose deaths are counted from one if the profile reads none.
     """
 
     __slots__ = ("was_delivered",)

@@ -104,7 +104,7 @@ class Profile:
     user_limit_text: str = "({limit})"
     """End of the text about a user's channel limit."""
     equates_floats: bool = True
-    """Whether headers exchanges hold 1 and 1.0 for equal."""
+    """Whether headers exchanges treat 1 and 1.0 as equal."""
     phases: Mapping[str, Phase] = field(default_factory=dict)
     """Deprecated features, with their phases."""
     switched: Mapping[str, bool] = field(default_factory=dict)

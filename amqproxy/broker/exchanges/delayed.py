@@ -19,7 +19,7 @@ MAX_DELAY = 2**32 - 1
 
 
 class DelayedMessageExchange(Exchange):
-    """Delayed exchange with the bindings and routing of the type that x-delayed-type names; `types` are all types."""
+    """Delayed exchange that routes as the type that x-delayed-type names, one of its broker's `types`."""
 
     type = "x-delayed-message"
     types: ClassVar[dict[str, Any]]

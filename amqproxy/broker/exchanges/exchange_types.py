@@ -46,4 +46,6 @@ def types_with(plugins: Collection[str], profile: Profile) -> dict[str, type[Exc
     found = {name: cls for name, cls in EXCHANGE_TYPES.items() if name not in left_out}
     if not profile.equates_floats:
         found[TypedHeadersExchange.type] = TypedHeadersExchange
+    if DelayedMessageExchange.type in found:
+        found[DelayedMessageExchange.type] = type("DelayedMessageExchange", (DelayedMessageExchange,), {"types": found})
     return found

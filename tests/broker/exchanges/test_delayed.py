@@ -7,6 +7,7 @@ from amqproxy.amqp091.wire import Item, Table
 from amqproxy.broker.broker import Broker
 from amqproxy.broker.queues.queue_storage import QueueStorage
 from amqproxy.broker.storage.journal import Journal
+from amqproxy.rabbitmq.profile import PROFILES
 from tests.broker.client import Client, connected
 
 
@@ -27,6 +28,22 @@ def test_the_type_it_stands_for_must_be_one(kind: object) -> None:
         "Invalid argument, 'x-delayed-type' must be an existing exchange type"
     )
     assert connected().answers(ExchangeDeclare(exchange="x", type="x-delayed-message", arguments=arguments)) == expected
+
+
+@pytest.mark.parametrize(
+    ("profile", "kind", "answer"),
+    [
+        ("3.10", "x-modulus-hash", "channel 406"),
+        ("4.0", "x-local-random", "exchange.declare-ok"),
+        ("4.0", "x-modulus-hash", "channel 406"),
+        ("4.3", "x-modulus-hash", "exchange.declare-ok"),
+        ("4.3", "x-consistent-hash", "channel 406"),
+    ],
+)
+def test_the_type_it_stands_for_is_of_the_version_and_its_plugins(profile: str, kind: str, answer: str) -> None:
+    broker = Broker(profile=PROFILES[profile], plugins=["rabbitmq_delayed_message_exchange"])
+    declare = ExchangeDeclare(exchange="x", type="x-delayed-message", arguments=Table({"x-delayed-type": kind}))
+    assert connected(broker).answers(declare).startswith(answer)
 
 
 @pytest.mark.parametrize("headers", [None, {"x-delay": 0}, {"x-delay": -5}, {"x-delay": "5"}, {"other": 1}])
