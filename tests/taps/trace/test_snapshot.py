@@ -64,3 +64,13 @@ def test_a_snapshot_is_encoded_once() -> None:
     assert snapshot.to_bytes() is snapshot.to_bytes()
     assert ConnectionSnapshot.from_bytes(snapshot.to_bytes()) == snapshot
     assert msgspec.structs.replace(snapshot, ts_ns=2).to_bytes() != snapshot.to_bytes()
+
+
+@pytest.mark.parametrize("count", [1, 15, 16, 65_535, 65_536])
+def test_a_snapshot_whose_channels_were_encoded_one_by_one(count: int) -> None:
+    channels = tuple(ChannelSnapshot(number=number % 65_536, published=number) for number in range(count))
+    snapshot = ConnectionSnapshot(ts_ns=1, protocol="0-9-1", channels=channels)
+    plain = snapshot.to_bytes()
+    again = msgspec.structs.replace(snapshot)
+    again.keep_encoded([msgspec.msgpack.encode(each) for each in channels])
+    assert again.to_bytes() == plain
