@@ -18,6 +18,9 @@ from amqproxy.taps.trace_tap import TraceTap
 FRAMES_A_LOOK = 64
 """Frames of one chunk that are shown before other tasks have their turn."""
 
+CHANNELS_A_LOOK = 32
+"""Channels of a snapshot that are restored before other tasks have their turn; each takes some 30 µs."""
+
 
 class EntryClock:
     """Time at which the shown frames passed; a separate object, so that a tap does not keep its subscription alive."""
@@ -29,10 +32,6 @@ class EntryClock:
 
     def __call__(self) -> int:
         return self.now_ns
-
-
-CHANNELS_A_LOOK = 32
-"""Channels of a snapshot that are restored before other tasks have their turn; each takes some 30 µs."""
 
 
 class EntryParts:
