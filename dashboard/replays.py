@@ -24,7 +24,10 @@ MAX_KEPT = 20
 """Maximum number of finished replays that are kept; beyond it the oldest are forgotten."""
 
 MAX_DIFFERENCES = 500
-"""Maximum number of differences that are kept of a replay; all are counted when it has ended."""
+"""Maximum number of differences, of answers and of sent commands each, that are kept of a replay.
+
+Those of answers are all counted when it has ended.
+"""
 
 MAX_DIFFERENCE_BYTES = 1 << 20
 """Maximum size of the kept differences, in bytes; further ones are dropped."""
@@ -76,7 +79,7 @@ class ReplayPlan(msgspec.Struct, frozen=True, kw_only=True):
         """The arguments of `amqproxy replay`."""
         speed = "max" if self.speed is None else f"{self.speed:g}"
         return [
-            *("--json", "--progress", "--limit", str(MAX_DIFFERENCES), "--to", self.url, "--speed", speed),
+            *("--json", "--progress", "--sent", "--limit", str(MAX_DIFFERENCES), "--to", self.url, "--speed", speed),
             *("--clients", str(self.clients), "--loop", str(self.loops), "--", str(self.path)),
         ]
 
@@ -96,6 +99,8 @@ class Replay:
         """The newest progress report."""
         self._target = public_url(parse_target(plan.url))
         self._differences: list[msgspec.Raw] = []
+        self._sent: list[msgspec.Raw] = []
+        """Commands that were sent otherwise than recorded."""
         self._size = 0
         self._started_at = time.time()
         self._ended_at: float | None = None
@@ -114,7 +119,7 @@ class Replay:
         return self._target
 
     def describe(self, differences: int = MAX_DIFFERENCES) -> dict[str, Any]:
-        """Return the replay in its JSON form, with the first `differences`."""
+        """Return the replay in its JSON form, with the first `differences` of answers and of sent commands."""
         known = self.summary or self.progress
         counted = len(self._differences) if known is None else max(len(self._differences), known["differences"])
         return {
@@ -132,6 +137,7 @@ class Replay:
             "ended_at": self._ended_at,
             "difference_count": counted,
             "differences": self._differences[:differences],
+            "sent": self._sent[:differences],
             "progress": self.progress,
             "summary": self.summary,
         }
@@ -205,7 +211,8 @@ class Replay:
                 del self.progress["report"]
             elif self._size + len(line) <= MAX_DIFFERENCE_BYTES:
                 self._size += len(line)
-                self._differences.append(msgspec.Raw(line.strip()))
+                kept = self._sent if line.startswith(b'{"report":"sent"') else self._differences
+                kept.append(msgspec.Raw(line.strip()))
 
 
 class Replays:

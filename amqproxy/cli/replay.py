@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import resource
 import sys
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import AsyncExitStack, suppress
 from itertools import count
 from pathlib import Path
@@ -51,6 +51,7 @@ def replay(
     ca: Path | None = None,
     insecure: Flag = False,
     limit: int = USUAL_LIMIT,
+    sent: Flag = False,
     json: Flag = False,
     progress: Flag = False,
 ) -> None:
@@ -85,6 +86,8 @@ def replay(
         With amqps: do not check the broker's certificate.
     limit
         Maximum number of printed differences; 0 prints all.
+    sent
+        Also print the commands that were sent otherwise than recorded: with new names, or for another login.
     json
         Print one JSON object per line for each difference, and a summary, instead of text.
     progress
@@ -110,15 +113,19 @@ def replay(
     settings = PlaySettings(target=target, speed=speed_of("replay", speed), order=Order(order), timeout=timeout)
     reader = _CaptureReader(captures, wanted(filter), reports=json and progress)
     config = None if rules is None else load(rules)
-    printed = count(1)
 
-    def show(difference: Difference) -> None:
-        if limit and next(printed) > limit:
-            return
-        reader.files.make_way()
-        print(difference.to_json().decode() if json else difference_line(difference))
+    def printer() -> Callable[[Difference], None]:
+        printed = count(1)
 
-    result = ReplayResult(show, ignore)
+        def show(difference: Difference) -> None:
+            if limit and next(printed) > limit:
+                return
+            reader.files.make_way()
+            print(difference.to_json().decode() if json else difference_line(difference))
+
+        return show
+
+    result = ReplayResult(printer(), ignore, on_sent=printer() if sent else None)
     is_interrupted = False
     gone: DialFailed | None = None
     _allow_open_files()

@@ -109,6 +109,10 @@ class Difference(msgspec.Struct, frozen=True, omit_defaults=True, kw_only=True, 
         return encoded(self)
 
 
+class SentOtherwise(Difference, frozen=True, omit_defaults=True, kw_only=True, tag_field="report", tag="sent"):
+    """A recorded command that a replay sent with other fields, such as a name that the live broker generated."""
+
+
 def changes(before: Any, after: Any, field: str = "") -> list[Change]:
     """Return the differences of two JSON values, by the paths of mappings and lists within `field`.
 

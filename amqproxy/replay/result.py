@@ -3,14 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
+from contextlib import suppress
 from typing import Any
 
 import msgspec
 
 from amqproxy.amqp091.commands import Command
 from amqproxy.amqp091.errors import ProtocolError
-from amqproxy.comparison.difference import Change, Difference, DifferenceKind, Place
+from amqproxy.comparison.difference import Change, Difference, DifferenceKind, Place, SentOtherwise
 from amqproxy.comparison.latencies import Latencies
+from amqproxy.replay.answer_changes import answer_changes
 from amqproxy.replay.steps import CommandSent, ProtocolHeaderSent, SentStep, Step
 from amqproxy.taps.record import arguments, encoded
 from amqproxy.taps.trace.events import (
@@ -85,9 +87,18 @@ class NotPlayed(msgspec.Struct, frozen=True, omit_defaults=True, kw_only=True):
 
 
 class ReplayResult:
-    """The result of all copies of a capture. `on_difference` is called with each difference when it is found."""
+    """The result of all copies of a capture.
 
-    def __init__(self, on_difference: Callable[[Difference], None] | None = None, ignored: Sequence[str] = ()) -> None:
+    `on_difference` is called with each difference when it is found, and `on_sent` with each command that is sent with
+    other fields than were recorded; these do not count as differences.
+    """
+
+    def __init__(
+        self,
+        on_difference: Callable[[Difference], None] | None = None,
+        ignored: Sequence[str] = (),
+        on_sent: Callable[[SentOtherwise], None] | None = None,
+    ) -> None:
         """Create an empty result; `ignored` fields, with everything in them, do not count as differences."""
         self.differences: list[Difference] = []
         self.difference_count = 0
@@ -101,6 +112,7 @@ class ReplayResult:
         self.live = LatenciesByKind()
         self.notes: list[str] = []
         self._on_difference = on_difference
+        self._on_sent = on_sent
         self._ignored = ignored
         self._not_played: dict[tuple[str, str | None], NotPlayed] = {}
 
@@ -133,6 +145,25 @@ class ReplayResult:
 
     def _is_ignored(self, field: str) -> bool:
         return any(field == each or field.startswith((f"{each}.", f"{each}[")) for each in self._ignored)
+
+    def sent_as(self, recorded: CommandSent, live: Command, now_ns: int) -> None:
+        """Report the fields, except for tags, in which a sent command differs from the recorded one."""
+        if self._on_sent is None:
+            return
+        with suppress(ProtocolError):
+            changes = answer_changes(recorded.command, live)
+            if changes:
+                self._on_sent(
+                    SentOtherwise(
+                        kind=DifferenceKind.CHANGED,
+                        type=_type(recorded.command),
+                        what=described(recorded.command, recorded.name),
+                        method=recorded.name or _name(recorded.command),
+                        a=place_of(recorded),
+                        b=live_place(recorded, now_ns, recorded.channel),
+                        changes=tuple(changes),
+                    )
+                )
 
     def missing(self, step: Step, why: str) -> None:
         """Report that a recorded answer did not come."""

@@ -7,17 +7,18 @@ from typing import Any
 
 import msgspec
 
-from amqproxy.comparison.difference import Change, Difference, DifferenceKind
+from amqproxy.comparison.difference import Change, Difference, DifferenceKind, SentOtherwise
 from amqproxy.replay.result import ReplayResult
 
 _SIGNS = {DifferenceKind.MISSING: "-", DifferenceKind.EXTRA: "+", DifferenceKind.CHANGED: "~"}
 
 
 def difference_line(difference: Difference) -> str:
-    """Return a difference on one line: `-` for missing, `+` for extra, `~` for changed."""
+    """Return a difference on one line: `-` for missing, `+` for extra, `~` for changed, `>` for sent otherwise."""
     place = difference.a or difference.b
     where = "" if place is None else f"#{place.stream}" + (f"/{place.channel}" if place.channel else "")
-    text = f"{_SIGNS.get(difference.kind, '~')} {where} {difference.what}"
+    sign = ">" if isinstance(difference, SentOtherwise) else _SIGNS.get(difference.kind, "~")
+    text = f"{sign} {where} {difference.what}"
     if difference.changes:
         text += ": " + ", ".join(map(_change, difference.changes))
     return text

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import closing, contextmanager
 from io import BytesIO
 from pathlib import Path
@@ -12,6 +12,7 @@ import trio
 from amqproxy.capture.decode import read_decoded
 from amqproxy.comparison.command_store import CommandStore
 from amqproxy.comparison.comparison import compared
+from amqproxy.comparison.difference import SentOtherwise
 from amqproxy.configuration.config import UpstreamConfig
 from amqproxy.proxy.upstream import Dialer, Unreachable
 from amqproxy.replay.broker_link import Watch
@@ -66,6 +67,7 @@ def played(
     order: Order = Order.CAPTURE,
     timeout: float = 5.0,
     watch: Watch | None = None,
+    on_sent: Callable[[SentOtherwise], None] | None = None,
 ) -> ReplayResult:
     """What playing these steps finds; `watch` is shown what passes."""
     target = parse_target(url)
@@ -77,7 +79,7 @@ def played(
         except Unreachable as error:
             raise DialFailed(str(error)) from None
 
-    result = ReplayResult()
+    result = ReplayResult(on_sent=on_sent)
     settings = PlaySettings(target=target, speed=speed, order=order, timeout=timeout)
     trio.run(Replayer(settings, dial, result, clients=clients, watch=watch).play, iter(steps))
     return result

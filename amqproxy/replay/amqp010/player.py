@@ -30,6 +30,7 @@ from amqproxy.amqp010.errors import ProtocolError
 from amqproxy.amqp010.methods import Command, Method
 from amqproxy.amqp091.errors import ProtocolError as ProtocolError091
 from amqproxy.amqp091.methods import BasicAck, BasicNack
+from amqproxy.conversion.amqp010.command_view import command_view
 from amqproxy.conversion.inexpressible import Inexpressible
 from amqproxy.peer import CLIENT
 from amqproxy.replay.amqp010.assembly_sent import AssemblySent
@@ -264,6 +265,8 @@ class Amqp010Player(Player, Amqp010ComparedConnection):
         elif isinstance(method, MessageCancel) and method.destination in session.subscriptions:
             session.subscriptions[method.destination].is_ending = True
         self._result.padded += has_lost_bytes(step.command)
+        if live is not step.command:
+            self._report_sent(step, live)
         session.sent(step.command_id)
         self._result.sent += 1
         is_as_recorded = live is step.command and all(
@@ -283,6 +286,12 @@ class Amqp010Player(Player, Amqp010ComparedConnection):
         if (getattr(method, "queue", None) or "").startswith(OF_BROKER_J):
             return assembly
         return with_live_names(self._names, CLIENT, assembly)
+
+    def _report_sent(self, step: AssemblySent, live: Assembly) -> None:
+        """Report a command that is sent with other names, by its 0-9-1 view, if it has one."""
+        before, after = command_view(CLIENT, step.command), command_view(CLIENT, live)
+        if before is not None and after is not None and before.index >= 0:
+            self._result.sent_as(self._viewed(step, before), after, self._now_ns)
 
     def _settle(self, step: AssemblySent, session: PlayedSession, method: Any) -> None:
         """Settle the live deliveries that stand for those that the recorded client settled."""

@@ -402,6 +402,8 @@ class Amqp091Player(Player, Amqp091ComparedConnection):
         if method is not command.method:
             command = command.altered(method=method)
         live = self._names.live(command)
+        if live is not step.command:
+            self._result.sent_as(step, live, self._now_ns)
         limit = self._live.frame_max
         frames = live.frames
         is_as_recorded = live is step.command and not (

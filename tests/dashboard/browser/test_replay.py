@@ -62,6 +62,29 @@ def test_a_capture_is_replayed(url: str, page: WatchedPage) -> None:
         assert not page.overflows()
 
 
+def test_commands_that_were_sent_otherwise_are_shown(page: WatchedPage, tmp_path: Path) -> None:
+    from playwright.sync_api import expect
+
+    dashboard = OwnDashboard(tmp_path / "log", "--capture", str(CAPTURES / "confirms.pcapng"))
+    try:
+        with LocalBroker() as broker:
+            page.goto(dashboard.url + "captures")
+            window = page.page
+            window.get_by_role("row").filter(has_text="confirms").get_by_role("button", name="Replay …").click()
+            dialog = window.get_by_role("dialog", name="Replay confirms.pcapng")
+            dialog.get_by_label("To").fill(broker.url)
+            dialog.get_by_label("Speed").select_option("max")
+            dialog.get_by_label("Copies").fill("2")
+            dialog.get_by_role("button", name="Replay").click()
+            sent = window.get_by_role("article").get_by_role("region", name="Sent otherwise")
+            expect(sent.get_by_role("row").filter(has_text="queue.declare").first).to_contain_text(".1")
+            assert page.violations() == []
+            window.set_viewport_size(NARROW)
+            assert not page.overflows()
+    finally:
+        dashboard.kill()
+
+
 def test_the_target_that_is_watched_is_warned_of(stage: Stage, page: WatchedPage) -> None:
     from playwright.sync_api import expect
 

@@ -31,6 +31,7 @@ from amqproxy.amqp010.protocol_header import HEADER
 from amqproxy.amqp010.results import ExchangeBoundResult
 from amqproxy.amqp010.sequence import SequenceSet
 from amqproxy.capture.decoded import SkippedBytes
+from amqproxy.comparison.difference import SentOtherwise
 from amqproxy.replay.result import ReplayResult
 from amqproxy.testing.local_broker import LocalBroker
 from tests.real.amqp010_peer import Amqp010Peer
@@ -203,6 +204,20 @@ def test_a_connection_that_was_joined_within_a_frame_is_played_from_the_next(bro
     result = play(recording, broker)
     assert [each.reason for each in result.not_played] == ["9 bytes: the rest of a frame"]
     assert message_count(broker, "joined-within") == 1
+
+
+def test_commands_that_are_sent_otherwise_are_reported_with_the_names_of_both(broker: LocalBroker) -> None:
+    sent: list[SentOtherwise] = []
+    result = play(exchange("copied"), broker, clients=2, on_sent=sent.append)
+    assert result.is_same
+    first = [(each.method, [(change.field, change.after) for change in each.changes]) for each in sent]
+    for suffix in (".1", ".2"):
+        for method, field in (
+            ("queue.declare", "queue"),
+            ("message.transfer", "routing_key"),
+            ("message.subscribe", "queue"),
+        ):
+            assert (method, [(field, f"copied{suffix}")]) in first
 
 
 @contextmanager

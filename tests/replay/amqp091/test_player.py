@@ -40,7 +40,7 @@ from amqproxy.amqp091.methods import (
 from amqproxy.amqp091.transitions import CLIENT
 from amqproxy.amqp091.wire import Table
 from amqproxy.capture.decoded import SkippedBytes
-from amqproxy.comparison.difference import DifferenceKind
+from amqproxy.comparison.difference import DifferenceKind, SentOtherwise
 from amqproxy.replay.replay_copy import Order
 from amqproxy.replay.result import ReplayResult
 from amqproxy.replay.traffic_log import TrafficLog
@@ -95,6 +95,21 @@ def test_two_connections_that_need_each_other_find_each_other(reply_to: str, giv
     result = play(remote_call(reply_to, given))
     assert texts(result) == []
     assert result.sent == (44 if reply_to == "" else 43)
+
+
+def test_commands_that_are_sent_otherwise_are_reported_with_the_names_of_both() -> None:
+    sent: list[SentOtherwise] = []
+    result = play(remote_call("", "amq.gen-recorded"), on_sent=sent.append)
+    assert result.is_same
+    changed = {(each.method, change.field, change.before) for each in sent for change in each.changes}
+    assert changed == {
+        ("basic.consume", "queue", "amq.gen-recorded"),
+        ("basic.publish", "properties.reply_to", "amq.gen-recorded"),
+        ("basic.publish", "routing_key", "amq.gen-recorded"),
+    }
+    live = {change.after for each in sent for change in each.changes}
+    assert len(live) == 1
+    assert "amq.gen-recorded" not in live
 
 
 def competing(last: BasicAck) -> Recording:

@@ -28,6 +28,8 @@ export interface Replay {
   ended_at: number | null
   difference_count: number
   differences: Difference[]
+  /** Commands that were sent otherwise than recorded: under names of the live broker, or for another login. */
+  sent?: Difference[]
   /** How far it has come; null before it has said so. */
   progress?: { connections: number; commands_sent: number; answers_compared: number; loop: number } | null
   summary: {
