@@ -106,6 +106,10 @@ bench: $(VENV)/.bench compile ## measure, side by side with the peers, and print
 	-@tests/install_system.sh haproxy tshark rabbitmq-server
 	@$(BIN)/python -m bench $(addprefix --only ,$(ONLY))
 
+pictures: $(VENV)/.test compile ## make the pictures of the dashboard in docs/images anew
+	@tests/install_system.sh chromium-headless-shell
+	@$(BIN)/python -m tests.dashboard.browser.pictures
+
 fuzz: $(VENV)/.fuzz compile ## let atheris look for bytes that break the decoder, for a bounded time
 	@$(BIN)/python tests/fuzz/run.py
 	@$(BIN)/python tests/fuzz/run.py --protocol 0-10
@@ -207,4 +211,4 @@ $(PAGE): $(PAGE_SOURCES) | $(DEMO)
 tests/node/node_modules/.package-lock.json: tests/node/package-lock.json | $(VENV)/.test
 	PATH="$(CURDIR)/$(BIN):$$PATH" npm ci --prefix tests/node --no-audit --no-fund || test "$$CI" != true
 
-.PHONY: help demo pipeline-demo check test test-compiled test-plain lint compile compile-ahead bench fuzz soak soak-pump newest-rabbitmq qpid-suites hand-overs tsan clean system docs deb chart-apply chroot audit
+.PHONY: help demo pipeline-demo check test test-compiled test-plain lint compile compile-ahead bench pictures fuzz soak soak-pump newest-rabbitmq qpid-suites hand-overs tsan clean system docs deb chart-apply chroot audit
