@@ -5,6 +5,8 @@ export interface LayoutRequest {
   number: number
   /** From top to bottom instead of from left to right: where the view is narrow. */
   isTall: boolean
+  /** Room for the labels between two layers. */
+  gap: number
   nodes: { id: string; width: number; height: number }[]
   edges: { from: string; to: string }[]
 }
@@ -20,9 +22,9 @@ export interface LayoutAnswer {
 }
 
 self.onmessage = (event: MessageEvent<LayoutRequest>) => {
-  const { number, isTall, nodes, edges } = event.data
+  const { number, isTall, gap, nodes, edges } = event.data
   const graph = new graphlib.Graph()
-  graph.setGraph(isTall ? { rankdir: 'TB', nodesep: 14, ranksep: 60, edgesep: 6 } : { rankdir: 'LR', nodesep: 10, ranksep: 150, edgesep: 6 })
+  graph.setGraph(isTall ? { rankdir: 'TB', nodesep: 14, ranksep: gap, edgesep: 6 } : { rankdir: 'LR', nodesep: 10, ranksep: gap, edgesep: 6 })
   graph.setDefaultEdgeLabel(() => ({}))
   for (const node of nodes) graph.setNode(node.id, { width: node.width, height: node.height })
   for (const edge of edges) graph.setEdge(edge.from, edge.to)
