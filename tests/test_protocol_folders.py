@@ -10,7 +10,7 @@ import pytest
 pytestmark = pytest.mark.once
 
 PACKAGE = Path(__file__).parents[1] / "amqproxy"
-NAMED = re.compile(r"amqp010|0-10|0\.10", re.IGNORECASE)
+NAMED = re.compile(r"amqp010|0-10|0\.10(?!\.\d)", re.IGNORECASE)  # 0.10.7 is a version of a client
 MOST = 25
 """Files that may name 0-10: registries, conversion, and where users choose a protocol."""
 

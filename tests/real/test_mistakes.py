@@ -85,14 +85,17 @@ def test_nothing_is_found_of_what_is_right(play: Play, found: Found) -> None:
 def test_celery_by_default(found: Found, tmp_path: Path) -> None:
     """It does not ask for confirms: neither who sends a task, nor a worker that asks others who is there.
 
-    Connections that it only publishes on have no heartbeats, since nothing would send them in time.
+    Connections that it only publishes on have no heartbeats, since nothing would send them in time. Its prefetch is for
+    the whole channel.
     """
-    assert sorted(found(partial(three_tasks, is_careful=False, log=tmp_path / "worker.log"))) == [
+    kinds = [
         ("publisher-heartbeats-off", "info"),
         ("publisher-heartbeats-off", "info"),
+        ("rabbitmq4-global-qos", "info"),
         ("unconfirmed-publish", "warning"),
         ("unconfirmed-publish", "warning"),
     ]
+    assert sorted(found(partial(three_tasks, is_careful=False, log=tmp_path / "worker.log"))) == kinds
 
 
 def test_celery_with_confirms(found: Found, tmp_path: Path) -> None:

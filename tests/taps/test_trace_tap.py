@@ -279,7 +279,7 @@ def test_findings_across_sessions(monkeypatch: pytest.MonkeyPatch) -> None:
             tap.saw_frames(session, sender, frames_of(0, method))
         for sender, method in ((CLIENT, ChannelOpen()), (SERVER, ChannelOpenOk())):
             tap.saw_frames(session, sender, frames_of(1, method))
-    tap.saw_frames(sessions[0], CLIENT, frames_of(1, QueueDeclare(queue="q", no_wait=True)))
+    tap.saw_frames(sessions[0], CLIENT, frames_of(1, QueueDeclare(queue="q", durable=True, no_wait=True)))
     tap.saw_frames(sessions[1], CLIENT, frames_of(1, BasicPublish(routing_key="q")))
     exhaust(tap.report_overdue())
     assert not queue.waiting_records()

@@ -17,7 +17,7 @@ class AutoAckOfDurableQueue(Detector):
     severity = Severity.WARNING
     why = "The broker forgets a message as it sends it: what the client has not processed when it stops is lost."
     remedy = (
-        "Consume with acknowledgements (no_ack = false), or declare a transient queue where losing messages is fine."
+        "Consume with acknowledgements (no_ack = false), or, where losing messages is fine, from an exclusive queue."
     )
 
     def __init__(self, observed: ObservedConnection) -> None:

@@ -107,13 +107,16 @@ class Detector:
     severity: ClassVar[Severity]
     why: ClassVar[str]
     remedy: ClassVar[str]
-    handlers: ClassVar[Mapping[type[Any], Handler]]
+    handlers: ClassVar[Mapping[type[Any], Handler]] = {}
+    is_counted_by_text: ClassVar[bool] = False
+    """Whether findings are counted by their text, which names a queue or an exchange, and not all together."""
 
     due_ns = NEVER
     """Time at which `look` is due; it is called at the latest before the next event after that."""
 
     def __init_subclass__(cls) -> None:
-        cls.handlers = {event: each for each in vars(cls).values() for event in getattr(each, "events", ())}
+        own = {event: each for each in vars(cls).values() for event in getattr(each, "events", ())}
+        cls.handlers = {**cls.handlers, **own}
 
     def __init__(self, observed: ObservedConnection) -> None:
         self.observed = observed

@@ -32,6 +32,24 @@ from amqproxy.taps.findings.polling import GetPolling
 from amqproxy.taps.findings.prefetch import UnlimitedPrefetch
 from amqproxy.taps.findings.prefetch_exhausted import PrefetchExhausted
 from amqproxy.taps.findings.publishes import NackedPublish, ReturnedPublish, TransientToDurableQueue, UnconfirmedPublish
+from amqproxy.taps.findings.rabbitmq4.bindings import WholeFloatBound
+from amqproxy.taps.findings.rabbitmq4.consumers import ConsumerOfMirroredQueue, SingleActiveCancelled
+from amqproxy.taps.findings.rabbitmq4.declared_queues import (
+    ClassicConsumerTimeout,
+    QueueMasterLocator,
+    QueueMode,
+    QueueVersion,
+    QuorumLengthBytes,
+    TransientQueue,
+)
+from amqproxy.taps.findings.rabbitmq4.delivered_messages import RepeatedDelivery
+from amqproxy.taps.findings.rabbitmq4.limits import CreditGranted, GlobalQos, LowFrameMax
+from amqproxy.taps.findings.rabbitmq4.published_messages import (
+    MandatoryReply,
+    MessageOverLimit,
+    QuorumPriority,
+    RepublishedDeaths,
+)
 from amqproxy.taps.findings.requeue_loop import RequeueLoop
 from amqproxy.taps.findings.slow_consumer import SlowConsumer
 from amqproxy.taps.findings.stalled_confirms import StalledConfirms
@@ -46,7 +64,10 @@ DETECTORS: tuple[type[Detector], ...] = (
     AckTimeout,
     AutoAckOfDurableQueue,
     ChannelPerMessage,
+    ClassicConsumerTimeout,
+    ConsumerOfMirroredQueue,
     ConsumerPerMessage,
+    CreditGranted,
     CutConnection,
     DeadLetterLoop,
     FailedConnection,
@@ -54,6 +75,7 @@ DETECTORS: tuple[type[Detector], ...] = (
     ForeignServer,
     FrameAfterClose,
     GetPolling,
+    GlobalQos,
     GuestLogin,
     HeaderOverFrameMax,
     HeartbeatsOff,
@@ -65,6 +87,9 @@ DETECTORS: tuple[type[Detector], ...] = (
     LargeMessage,
     LateAck,
     LeakedChannels,
+    LowFrameMax,
+    MandatoryReply,
+    MessageOverLimit,
     MissedHeartbeats,
     MissingCloseOk,
     NackedPublish,
@@ -73,19 +98,32 @@ DETECTORS: tuple[type[Detector], ...] = (
     PrefetchExhausted,
     PublishWhileBlocked,
     PublisherHeartbeatsOff,
+    QueueMasterLocator,
+    QueueMode,
+    QueueVersion,
+    QuorumLengthBytes,
+    QuorumPriority,
     RefusedLogin,
     RefusedTuning,
+    RepeatedDelivery,
+    RepublishedDeaths,
     RequeueLoop,
     ReturnedPublish,
+    SingleActiveCancelled,
     SlowConsumer,
     StalledConfirms,
+    TransientQueue,
     TransientToDurableQueue,
     UnackedGrowth,
     UnconfirmedPublish,
     UnknownAck,
     UnlimitedPrefetch,
     UnreadContent,
+    WholeFloatBound,
 )
+
+MAX_TEXTS = 1_000
+"""Limit on the texts of one connection by which findings are counted; those with other texts are counted by kind."""
 
 
 class Inspector:
@@ -102,6 +140,7 @@ class Inspector:
         self._stream = stream
         self._connection = connection
         self._counts: dict[str, int] = {}
+        self._counts_by_text: dict[tuple[str, str], int] = {}
         self._observed = observed
         self._take([each(observed) for each in DETECTORS])
 
@@ -144,6 +183,10 @@ class Inspector:
     ) -> list[Finding]:
         """Count a finding, and return it if it should be reported."""
         count = self._counts[detector.kind] = self._counts.get(detector.kind, 0) + 1
+        if detector.is_counted_by_text:
+            place = (detector.kind, text)
+            if place in self._counts_by_text or len(self._counts_by_text) < MAX_TEXTS:
+                count = self._counts_by_text[place] = self._counts_by_text.get(place, 0) + 1
         if not (self._is_counting or is_reported(count)):
             return []
         found = Finding(

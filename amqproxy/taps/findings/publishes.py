@@ -71,7 +71,9 @@ class TransientToDurableQueue(Detector):
     kind = "transient-to-durable"
     severity = Severity.INFO
     why = "The queue survives a restart of the broker, its messages do not."
-    remedy = "Publish with delivery_mode = 2, or declare the queue transient if losing messages is fine."
+    remedy = (
+        "Publish with delivery_mode = 2; if losing messages is fine, leave it, or use an exclusive queue, or x-expires."
+    )
 
     def __init__(self, observed: ObservedConnection) -> None:
         super().__init__(observed)

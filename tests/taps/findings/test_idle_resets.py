@@ -31,7 +31,7 @@ def test_a_reset_that_answers_the_first_frame_after_it() -> None:
 
 def test_a_connection_that_has_gone_on_since() -> None:
     inspected = idle(0, 3600)
-    inspected.client(QueueDeclare(queue="q"))
+    inspected.client(QueueDeclare(queue="q", durable=True))
     inspected.server(QueueDeclareOk("q", 0, 0))
     inspected.trace.end(inspected.ts_ns, "server reset the connection")
     assert inspected.kinds == []

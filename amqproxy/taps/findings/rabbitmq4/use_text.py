@@ -1,0 +1,44 @@
+"""Text of a finding about an upgrade: the use, the client and its user, and what RabbitMQ does."""
+
+from __future__ import annotations
+
+import re
+from typing import NamedTuple
+
+from amqproxy.taps.trace.handshake_facts import HandshakeFacts
+
+MAX_LENGTH = 64
+"""Characters of each property that a text shows; clients choose them."""
+
+UNKNOWN_CLIENT = "an unknown client"
+
+_TEXT = re.compile(
+    r"(?P<use>.*) by (?P<client>.*?)(?: \(user (?P<user>.*)\))?: RabbitMQ (?P<version>\S+) (?P<effect>.*)", re.DOTALL
+)
+
+
+class UseText(NamedTuple):
+    """The parts of the text; `user` is None where the login was not seen, `version` the one that has the effect."""
+
+    use: str
+    client: str
+    user: str | None
+    version: str
+    effect: str
+
+    def __str__(self) -> str:
+        user = "" if self.user is None else f" (user {self.user})"
+        return f"{self.use} by {self.client}{user}: RabbitMQ {self.version} {self.effect}"
+
+    @classmethod
+    def parsed(cls, text: str) -> UseText | None:
+        """Return the parts of a finding's text; `None` if it has none."""
+        found = _TEXT.fullmatch(text)
+        return None if found is None else cls(**found.groupdict())
+
+
+def client_of(facts: HandshakeFacts) -> str:
+    """Return the client's product and version, as far as the handshake was seen."""
+    properties = facts.client_properties or {}
+    named = [properties.get(name) for name in ("product", "version")]
+    return " ".join(each[:MAX_LENGTH] for each in named if isinstance(each, str) and each) or UNKNOWN_CLIENT

@@ -1,0 +1,1 @@
+"""Uses that a later RabbitMQ refuses or takes differently."""
