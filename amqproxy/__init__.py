@@ -29,6 +29,8 @@ and puts TCP streams together again, so that a file decodes as live traffic does
 
 `telemetry` exports a span for each message to OpenTelemetry: the extra `amqproxy[otel]`.
 
+`readiness` reports who would break on an upgrade of RabbitMQ, from traffic, definitions and rabbitmq.conf.
+
 `pipeline` makes tables of captures on Spark, and answers of tables: the extra `amqproxy[pipeline]`.
 
 `testing` has the fixtures of pytest: a broker and a proxy for tests, in threads.

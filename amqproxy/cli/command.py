@@ -12,6 +12,7 @@ from amqproxy.cli.decode import decode
 from amqproxy.cli.export import export
 from amqproxy.cli.help import HelpFormatter, add_epilogues, shown_default
 from amqproxy.cli.mock import mock
+from amqproxy.cli.readiness import readiness
 from amqproxy.cli.replay import replay
 from amqproxy.cli.run import run
 from amqproxy.cli.shrink import shrink
@@ -59,6 +60,7 @@ COMMANDS = (
     compare,
     shrink,
     sniff,
+    readiness,
     verify,
     version,
     completion,

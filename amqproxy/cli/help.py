@@ -51,6 +51,10 @@ EXAMPLES = {
     ),
     "mock": ("mock a.pcapng --listen 127.0.0.1:5672",),
     "pipeline": ("pipeline run captures/ --tables tables", "pipeline ask slower-consumers --tables tables"),
+    "readiness": (
+        "readiness --target 4.3 captures/ --config rabbitmq.conf",
+        "readiness a.pcapng --write-rules bridge.toml",
+    ),
     "record": ("record start --config amqproxy.toml", "record stop --config amqproxy.toml"),
     "replay": ("replay a.pcapng --to amqp://guest:guest@127.0.0.1:5672",),
     "rules": (
@@ -84,6 +88,7 @@ PAGES = {
     "export": ("captures", "messages", "rules"),
     "mock": ("captures",),
     "pipeline": ("pipeline", "findings"),
+    "readiness": ("upgrade", "findings", "rules"),
     "record": ("captures", "rules"),
     "replay": ("captures", "rules"),
     "rules": ("rules",),

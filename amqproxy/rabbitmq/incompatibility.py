@@ -1,6 +1,6 @@
 """Uses of RabbitMQ that a later version refuses, takes differently, or has deprecated.
 
-Each is derived from the table of behaviours: findings recognise the uses in traffic.
+Each is derived from the table of behaviours: findings recognise the uses in traffic, `readiness` in definitions, too.
 """
 
 from __future__ import annotations

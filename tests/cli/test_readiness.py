@@ -1,0 +1,78 @@
+"""`amqproxy readiness`."""
+
+from __future__ import annotations
+
+import json
+import tomllib
+from pathlib import Path
+
+import pytest
+
+from amqproxy.amqp091.methods import BasicQos, BasicQosOk, QueueDeclare, QueueDeclareOk
+from amqproxy.amqp091.wire import Table
+from amqproxy.cli.failure import MISUSED, Failure
+from amqproxy.cli.readiness import readiness
+from tests.export.dialogue import Dialogue
+from tests.pipeline.captures_by_hand import capture_of
+
+
+def capture(folder: Path, *, version: int = 2) -> Path:
+    """A capture in which user shop declares a queue of that version, and a transient one."""
+    arguments = Table({"x-queue-version": version})
+    made = Dialogue("shop").client(QueueDeclare(queue="orders", durable=True, arguments=arguments))
+    made.server(QueueDeclareOk("orders", 0, 0)).declare("transient")
+    made.client(BasicQos(prefetch_count=5, global_=True)).server(BasicQosOk())
+    file = folder / "traffic.pcapng"
+    file.write_bytes(capture_of(made))
+    return file
+
+
+def test_a_client_that_would_break_is_named(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    rules = tmp_path / "rules.toml"
+    with pytest.raises(Failure, match=r"not ready for RabbitMQ 4\.3") as failure:
+        readiness(capture(tmp_path, version=1), json=True, write_rules=rules)
+    assert failure.value.code == 1
+    report = json.loads(capsys.readouterr().out)
+    assert [(each["kind"], each["level"], each["user"]) for each in report["uses"]] == [
+        ("rabbitmq4-queue-version", "breaks", "shop"),
+        ("rabbitmq4-global-qos", "changes", "shop"),
+        ("rabbitmq4-transient-queue", "deprecated", "shop"),
+    ]
+    assert report["connections"] == 1
+    assert len(tomllib.loads(rules.read_text())["rules"]) == 3
+
+
+def test_an_installation_that_is_ready(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    readiness(capture(tmp_path))
+    assert capsys.readouterr().out.startswith("Ready for RabbitMQ 4.3: 0 would break, 1 would change, 1 deprecated.")
+
+
+def test_a_denied_feature_breaks(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    config = tmp_path / "rabbitmq.conf"
+    config.write_text("deprecated_features.permit.transient_nonexcl_queues = false\n")
+    with pytest.raises(Failure):
+        readiness(capture(tmp_path), config=config, html=True)
+    assert "neither durable nor exclusive" in capsys.readouterr().out
+
+
+def test_definitions(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    file = tmp_path / "definitions.json"
+    file.write_text(json.dumps({"policies": [{"name": "ha", "vhost": "/", "definition": {"ha-mode": "all"}}]}))
+    with pytest.raises(Failure):
+        readiness(definitions=file)
+    assert "policy ha in vhost / has ha-mode" in capsys.readouterr().out
+
+
+@pytest.mark.parametrize(
+    ("text", "given"),
+    [
+        ("name captures", {}),
+        ("known versions are 4.0, 4.3", {"target": "3.13", "definitions": Path("x")}),
+        ("No such file", {"definitions": Path("/nowhere")}),
+        ("not both", {"json": True, "html": True}),
+    ],
+)
+def test_bad_input(text: str, given: dict[str, object]) -> None:
+    with pytest.raises(Failure, match=text) as failure:
+        readiness(**given)  # type: ignore[arg-type]
+    assert failure.value.code == MISUSED

@@ -1,0 +1,30 @@
+"""Keys of rabbitmq.conf."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+
+import pytest
+
+from amqproxy.rabbitmq.settings import REMOVED, permitted_features, settings_of
+from tests.real.rabbitmq import running
+from tests.real.rabbitmq_installation import installation
+
+
+def test_a_file() -> None:
+    settings = settings_of("# hello\nheartbeat = 60\n\ndeprecated_features.permit.global_qos = true # for now\n")
+    assert settings == {"heartbeat": "60", "deprecated_features.permit.global_qos": "true"}
+    assert permitted_features(settings) == {"global_qos": True}
+
+
+def test_a_line_without_a_value() -> None:
+    with pytest.raises(ValueError, match="line 2: 'heartbeat' is not KEY = VALUE"):
+        settings_of("\nheartbeat\n")
+
+
+@pytest.mark.real
+def test_rabbitmq_4_does_not_start_with_removed_keys(tmp_path: Path) -> None:
+    with pytest.raises(RuntimeError) as failure, running(tmp_path, installation("4.3"), dict.fromkeys(REMOVED, "1")):
+        pass
+    assert set(re.findall(r"unknown variable: (\S+)", str(failure.value))) == set(REMOVED)

@@ -1,0 +1,1 @@
+"""Readiness for an upgrade of RabbitMQ."""
