@@ -9,7 +9,7 @@ from amqproxy.capture.decoded import DecodedFrames
 from amqproxy.capture.packet_decoder import PacketDecoder
 from amqproxy.recording.entry import Entry
 from amqproxy.recording.recording_encoder import RecordingEncoder
-from tests.recording.test_recording_encoder import Session, connection
+from tests.recording.shown_session import Session, connection
 
 
 def pieces(entries: Iterable[Entry], size: int) -> Iterator[bytes]:
