@@ -83,7 +83,7 @@ async def run(
             config.limits,
             metrics,
             watchers.tap,
-            rules=RuleSet(config.rules),
+            rules=RuleSet(config.rules, bridging=config.bridging),
             upstream=upstream,
             mirrors=mirrors,
             # a file that begins in the middle of a connection has the queues of its consumers from there

@@ -187,7 +187,9 @@ async def _play(reader: _CaptureReader, settings: PlaySettings, result: ReplayRe
     dial = broker_dial(plan.target, settings.timeout, ca=ca, verify=not plan.is_insecure)
     async with AsyncExitStack() as stack:
         if plan.config is not None:
-            between = rules_between(dial, plan.config.rules, plan.config.limits, plan.target.address)
+            between = rules_between(
+                dial, (*plan.config.rules, *plan.config.bridging), plan.config.limits, plan.target.address
+            )
             dial = await stack.enter_async_context(between)
         nursery = await stack.enter_async_context(trio.open_nursery())
         nursery.start_soon(reader.show, result)

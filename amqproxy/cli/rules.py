@@ -77,7 +77,8 @@ def rehearse(
     from amqproxy.configuration.config_file import load
     from amqproxy.taps.record import encoded
 
-    rehearsal = DryRun(load(file).rules)
+    config = load(file)
+    rehearsal = DryRun((*config.rules, *config.bridging))
     try:
         with Progress([capture]) as progress:
 
@@ -260,5 +261,6 @@ def explain(
         inquiry = explained_command(given, method, Peer(sender) if sender else None, protocol)
     except ValueError as error:
         raise Failure(f"rules explain: {error}", MISUSED) from None
-    for line in in_words(load(file).rules, inquiry):
+    config = load(file)
+    for line in in_words((*config.rules, *config.bridging), inquiry):
         print(line)

@@ -13,6 +13,7 @@ import msgspec
 
 from amqproxy.rabbitmq.profile import PROFILES
 from amqproxy.rules.actions import AnyRule
+from amqproxy.rules.bridge import Bridge, bridge_rules
 from amqproxy.rules.engine.validation import check
 from amqproxy.rules.matching.filters import compiled
 from amqproxy.rules.observing.mirror import Mirror
@@ -162,6 +163,8 @@ class UpstreamConfig(Strict, frozen=True):
     tls: ClientTLS | None = None
     proxy_protocol: bool = False
     """Send the broker the client's address first; the broker must expect PROXY protocol, version 2."""
+    bridge: Bridge | None = None
+    """Rules for clients of earlier RabbitMQ versions: see docs/howto/bridge-to-rabbitmq-4.md."""
 
     def __post_init__(self) -> None:
         _check_port(self.address)
@@ -184,6 +187,8 @@ class NamedUpstream(UpstreamConfig, frozen=True):
 
     def __post_init__(self) -> None:
         super().__post_init__()
+        if self.bridge is not None:
+            raise ValueError(".bridge: copies need no bridge: it is for the clients of [upstream]")
         if bool(self.password_file) == bool(self.password_env):
             raise ValueError("the password is in a file or in a variable: name `password_file` or `password_env`")
 
@@ -468,6 +473,14 @@ class Config(Strict, frozen=True):
     """Rules, in evaluation order."""
     seed: int | None = None
     """Seed of the random numbers for rules: with it, each run draws the same ones."""
+
+    @property
+    def bridging(self) -> tuple[AnyRule, ...]:
+        """Rules of the upstream's bridge, except those that `rules` replaces."""
+        if not isinstance(self.upstream, UpstreamConfig) or self.upstream.bridge is None:
+            return ()
+        names = {rule.name for rule in self.rules}
+        return tuple(rule for rule in bridge_rules(self.upstream.bridge) if rule.name not in names)
 
     def __post_init__(self) -> None:
         if isinstance(self.upstream, UpstreamConfig) and self.upstream.address in {

@@ -91,6 +91,8 @@ class RuleControl:
         if all(rule.name != request.rule for rule in rules):
             close = did_you_mean(request.rule, [rule.name for rule in rules])
             raise RequestError("no-rule", f"there is no rule '{request.rule}'{close}")
+        if any(rule.name == request.rule for rule in self._owner.rules.bridging):
+            raise RequestError("no-rule", f"'{request.rule}' is a rule of the upstream's bridge, which always acts")
         if any(rule.name == request.rule and rule.mode != mode for rule in rules):
             if request.rule in self._deadlines:
                 self._replace_temporary([_switched(rule, request.rule, mode) for rule in self._owner.rules.temporary])
@@ -117,6 +119,7 @@ class RuleControl:
         return {
             "rules": [_as_config(rule) for rule in rules.lasting],
             "temporary": [_as_config(rule) for rule in rules.temporary],
+            "bridge": [_as_config(rule) for rule in rules.bridging],
             "source": source,
         }
 

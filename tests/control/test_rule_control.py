@@ -59,7 +59,7 @@ def test_rules_are_set_where_there_were_none() -> None:
     assert answer == {"rules": 1, "warnings": [], "until": "reload"}
     assert [each.name for each in owner.rules.rules] == ["look"]
     assert [(each["event"], each["rules"], each["until"]) for each in log] == [("rules set", 1, "the next reload")]
-    assert control.get() == {"rules": [{"action": "log", **LOG}], "temporary": [], "source": "control"}
+    assert control.get() == {"rules": [{"action": "log", **LOG}], "temporary": [], "bridge": [], "source": "control"}
     owner.apply_rules(RuleSet([rule(REFUSE)]))  # as a reload does
     assert control.get()["source"] == "file"
     assert control.set(SetRules(rules=[]))["rules"] == 0
@@ -198,7 +198,7 @@ async def test_rules_apply_to_open_sessions_and_what_was_redacted_stays_so(autoj
         await wait_all_tasks_blocked()
         assert held(handler)["properties"]["headers"] == {"card": "***"}
         handler.answer(SetRules(rules=[]))
-        assert handler.answer(GetRules()) == {"rules": [], "temporary": [], "source": "control"}
+        assert handler.answer(GetRules()) == {"rules": [], "temporary": [], "bridge": [], "source": "control"}
         one = held(handler)
         assert one["properties"]["headers"] == {"card": "***"}
         await stage.play("broker: nothing")
@@ -229,7 +229,7 @@ async def test_others_are_served_while_rules_are_read(kind: type[CheckRules], mo
     async with trio.open_nursery() as nursery:
         nursery.start_soon(ask)
         await wait_all_tasks_blocked()
-        assert await handler.answered(GetRules()) == {"rules": [], "temporary": [], "source": "file"}
+        assert await handler.answered(GetRules()) == {"rules": [], "temporary": [], "bridge": [], "source": "file"}
         assert not answers
         may_go_on.set()
     assert [(each["rules"], each["warnings"]) for each in answers] == [(1, [])]

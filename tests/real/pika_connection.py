@@ -12,10 +12,11 @@ from pika.adapters.blocking_connection import BlockingConnection
 
 from tests.real.poll import DEADLINE
 from tests.real.proxy import Proxy
+from tests.real.rabbitmq import RabbitMQ
 
 
 @contextmanager
-def connected(proxy: Proxy, **options: Any) -> Iterator[BlockingConnection]:
+def connected(proxy: Proxy | RabbitMQ, **options: Any) -> Iterator[BlockingConnection]:
     parameters = pika.ConnectionParameters("127.0.0.1", proxy.port, socket_timeout=DEADLINE, **options)
     connection = BlockingConnection(parameters)
     try:

@@ -155,6 +155,7 @@ class Amqp091Traffic(Traffic):
             for leg in self.legs.values():  # no leg takes a frame above the proxy's own limit, whatever was negotiated
                 agreed = leg.connection.frame_max or self._limits.frame_max
                 leg.reader.set_frame_max(min(agreed, self._limits.frame_max))
+            self.passage.ask_for_frames()  # bodies have to be cut if the legs have agreed on different frames
         elif isinstance(method, ConnectionClose) and self._closing.reset_if_silent(sender, method.reply_code):
             self._scope.cancel()
         elif isinstance(method, ConnectionOpenOk):

@@ -44,14 +44,22 @@ MAX_CACHED = 512
 class RuleSet:
     """The rules of one configuration, with the state that sessions share. Immutable: a reload creates another.
 
-    `temporary` rules precede those of the configuration, and outlive reloads.
+    `temporary` rules precede those of the configuration, `bridging` ones follow them; both outlive reloads.
     """
 
-    def __init__(self, rules: Iterable[Rule], previous: RuleSet | None = None, temporary: Iterable[Rule] = ()) -> None:
+    def __init__(
+        self,
+        rules: Iterable[Rule],
+        previous: RuleSet | None = None,
+        temporary: Iterable[Rule] = (),
+        bridging: Iterable[Rule] = (),
+    ) -> None:
         self.lasting = tuple(rules)
         names = {rule.name for rule in self.lasting}
         self.temporary = tuple(rule for rule in temporary if rule.name not in names)
-        self.rules = (*self.temporary, *self.lasting)
+        self._bridging = tuple(bridging)
+        self.bridging = tuple(rule for rule in self._bridging if rule.name not in names)
+        self.rules = (*self.temporary, *self.lasting, *self.bridging)
         before = {case.rule.name: case for case in previous.cases} if previous else {}
         counts = previous.counts() if previous else {}
         self._counts = {rule.name: counts.get(rule.name) or OutcomeCounts() for rule in self.rules}
@@ -59,8 +67,10 @@ class RuleSet:
         for rule in self.rules:
             cases += _cases(rule, len(cases), before, self._counts[rule.name])
         self.cases: tuple[CompiledRule, ...] = tuple(cases)
-        self.must_read = any(rule.mode == "enforce" and not rule.may_be_bypassed for rule in self.rules)
-        """Whether a rule decides about clients, so that it needs to read their protocol."""
+        self.must_read = any(
+            rule.mode == "enforce" and not rule.may_be_bypassed for rule in (*self.temporary, *self.lasting)
+        )
+        """Whether a rule decides about clients, so that it needs to read their protocol. A bridge is of 0-9-1 only."""
         self._indexes: dict[tuple[CompiledRule, ...], RuleIndex] = {}
 
     def evaluator(self, client: Client) -> RuleEvaluator:
@@ -72,7 +82,7 @@ class RuleSet:
 
         The temporary rules stay, except those whose name a new rule has, or are replaced.
         """
-        return RuleSet(rules, self, self.temporary if temporary is None else temporary)
+        return RuleSet(rules, self, self.temporary if temporary is None else temporary, self._bridging)
 
     def continued_from(self, previous: RuleSet) -> set[str]:
         """Return the names of the rules that continue the state of `previous`."""

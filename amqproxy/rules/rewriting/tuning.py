@@ -14,10 +14,15 @@ from amqproxy.rules.verdict import Close
 
 
 class Tuning(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
-    """Upper limits of a connection; `heartbeat` is in seconds. The broker's value applies if it is smaller."""
+    """Upper limits of a connection; `heartbeat` is in seconds. The broker's value applies if it is smaller.
+
+    `least_frame_max` is what the broker is answered if the client takes smaller frames, into which the proxy cuts the
+    bodies of the broker's messages.
+    """
 
     channel_max: Annotated[int, msgspec.Meta(ge=1, le=65_535)] | None = None
     frame_max: Annotated[int, size(ge=4096, le=2**32 - 1)] | None = None
+    least_frame_max: Annotated[int, size(ge=4096, le=2**32 - 1)] | None = None
     heartbeat: Annotated[int, duration(ge=1, le=65_535)] | None = None
 
     def offered(self, tune: ConnectionTune) -> ConnectionTune:
@@ -31,12 +36,17 @@ class Tuning(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=Tr
 
     def answered(self, answer: ConnectionTuneOk) -> ConnectionTuneOk:
         """Return the tune-ok sent to the broker: its heartbeat is at most this, even if the client insists on a longer
-        one.
+        one, and its frame_max at least that.
 
-        Then each leg has its own heartbeat, and the proxy sends the broker's.
+        Then each leg has its own heartbeat, and the proxy sends the broker's, or its own frame_max, and the proxy cuts
+        the client's frames.
         """
-        heartbeat = _smaller(answer.heartbeat, self.heartbeat)
-        return answer if heartbeat == answer.heartbeat else replace(answer, heartbeat=heartbeat)
+        heartbeat, frame_max = _smaller(answer.heartbeat, self.heartbeat), answer.frame_max
+        if self.least_frame_max is not None and 0 < frame_max < self.least_frame_max:
+            frame_max = self.least_frame_max
+        if (heartbeat, frame_max) == (answer.heartbeat, answer.frame_max):
+            return answer
+        return replace(answer, heartbeat=heartbeat, frame_max=frame_max)
 
     def objection(self, answer: ConnectionTuneOk) -> Close | None:
         """Return RabbitMQ's error for a client that exceeds the offered limits.

@@ -47,3 +47,10 @@ def test_the_broker_gets_no_longer_heartbeat_than_configured(asked: int, answere
     tuning, answer = Tuning(channel_max=10, heartbeat=5), ConnectionTuneOk(10, 8192, asked)
     assert tuning.answered(answer) == ConnectionTuneOk(10, 8192, answered)
     assert Tuning(channel_max=10).answered(answer) is answer
+
+
+@pytest.mark.parametrize(("asked", "answered"), [(4096, 8192), (8191, 8192), (8192, 8192), (131_072, 131_072), (0, 0)])
+def test_the_broker_gets_no_smaller_frame_max_than_configured(asked: int, answered: int) -> None:
+    tuning = Tuning(least_frame_max=8192)
+    assert tuning.answered(ConnectionTuneOk(10, asked, 5)) == ConnectionTuneOk(10, answered, 5)
+    assert tuning.objection(ConnectionTuneOk(10, asked, 5)) is None

@@ -7,8 +7,8 @@ from functools import partial
 from typing import Any
 
 from amqproxy.amqp091.commands import Command
-from amqproxy.amqp091.errors import ProtocolError
-from amqproxy.amqp091.frame import METHOD, Frame
+from amqproxy.amqp091.errors import FrameError, ProtocolError, Scope
+from amqproxy.amqp091.frame import HEADER, METHOD, OVERHEAD, Frame
 from amqproxy.amqp091.methods import BY_INDEX, BasicPublish, ChannelClose, ChannelCloseOk, ChannelOpen
 from amqproxy.amqp091.transitions import CLIENT, Peer
 from amqproxy.proxy.amqp091.interception.actions import Forget, Insert, Postpone, Send, SendDamaged, Watch
@@ -20,6 +20,7 @@ from amqproxy.proxy.amqp091.interception.leg_states import LegStates
 from amqproxy.proxy.interception.action_executor import ActionExecutor
 from amqproxy.proxy.interception.actions import (
     Actions,
+    CloseConnection,
     Decide,
     Drop,
     Reply,
@@ -27,7 +28,7 @@ from amqproxy.proxy.interception.actions import (
 )
 from amqproxy.proxy.interception.delayed_commands import DelayedCommands
 from amqproxy.proxy.interception.queued_bytes import QueuedBytes, cost_of_own
-from amqproxy.rules.verdict import Insertion, Verdict
+from amqproxy.rules.verdict import Close, Insertion, Verdict
 from amqproxy.taps.note import NOTHING, Note
 
 Delayed091 = DelayedCommands[ChannelInterceptor, ChannelDirection]
@@ -154,11 +155,24 @@ class Amqp091ActionExecutor(ActionExecutor[ChannelInterceptor, ChannelDirection,
         for frame in action.frames:
             if legs.is_void(to, frame) or not (action.is_rest or self._passes_on(sender, frame)):
                 continue
+            if frame.kind == HEADER and 0 < legs.limit_of_cuts(to) < frame.length() - OVERHEAD:
+                self._refuse_header(channel, to, frame)
+                return
             legs.send(to, frame)
             if is_seen:
                 legs.pass_to_taps(sender, frame, action.note)
             if frame.index == ChannelCloseOk.index:
                 self.forget_if_closed(frame.channel)  # only after sending: the next channel's frames follow it
+
+    def _refuse_header(self, channel: ChannelInterceptor, to: Peer, header: Frame) -> None:
+        """Close the connection of a client whose frames cannot hold a content header, which cannot be cut."""
+        limit, first = self._legs.limit_of_cuts(to), self._legs.delivering.get(header.channel)
+        message, place = "message", (0, 0)
+        if first is not None:
+            message = f"{first.name} with routing key '{getattr(first, 'routing_key', '')}'"
+            place = (first.class_id, first.method_id)
+        error = FrameError(f"header of {header.length()} bytes in a {message}, frame_max of the client is {limit}")
+        self._close_connection(channel, CloseConnection(Close(Scope.CONNECTION, error.code, error.reply_text), place))
 
     def _passes_on(self, sender: Peer, frame: Frame) -> bool:
         """Show a frame to the leg that it goes out on, if relevant; return false if it need not be sent."""

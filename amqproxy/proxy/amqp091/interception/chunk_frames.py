@@ -66,7 +66,7 @@ class ChunkFrames:
             self.coming.popleft()
         return frames
 
-    def take_rest(self, frames: list[Frame], frame_max: int) -> None:
+    def take_rest(self, frames: list[Frame], largest: int) -> None:
         """Take more frames of the same message, up to the first that is not adjacent or too large for its receiver."""
         last = frames[-1]
         end = end_of(last)
@@ -75,7 +75,7 @@ class ChunkFrames:
             frame = coming[0]
             if frame.kind == METHOD or frame.offset != end or frame.channel != last.channel:
                 break
-            if not fits(frame, frame_max):
+            if not fits(frame, largest):
                 break
             frames.append(coming.popleft())
             end += frame.length()
@@ -86,6 +86,6 @@ def end_of(frame: Frame) -> int:
     return frame.offset + frame.length()
 
 
-def fits(frame: Frame, frame_max: int) -> bool:
-    """Whether a receiver with this frame size limit accepts the frame; if not, the body has to be split."""
-    return not frame_max or frame.length() <= frame_max + OVERHEAD
+def fits(frame: Frame, largest: int) -> bool:
+    """Whether a receiver of frames of at most this size accepts the frame; if not, the body has to be split."""
+    return not largest or frame.length() <= largest

@@ -18,6 +18,7 @@ from amqproxy.amqp091.methods import (
     BY_INDEX,
     BasicDeliver,
     BasicPublish,
+    BasicReturn,
     ChannelCloseOk,
     ChannelOpen,
     ConfirmSelect,
@@ -140,8 +141,10 @@ class Amqp091Interceptor(Interceptor[ChannelInterceptor, ChannelDirection]):
                 if reader.unseen is None:
                     reader.unseen = PassCache()
                 wanted = bytearray(a | b for a, b in zip(STATEFUL[peer], self.evaluator.wants(peer), strict=True))
-                if self.counts_unacked and peer is SERVER:
+                if peer is SERVER and (self.counts_unacked or self._legs.limit_of_cuts(CLIENT)):
                     wanted[BasicDeliver.index] = 1
+                if peer is SERVER and self._legs.limit_of_cuts(CLIENT):
+                    wanted[BasicReturn.index] = 1
                 reader.want(bytes(wanted), content=self.evaluator.wants_all(peer))
         if self.numbers_confirms:
             self._number_confirms()
@@ -218,6 +221,9 @@ class Amqp091Interceptor(Interceptor[ChannelInterceptor, ChannelDirection]):
         """Process a received frame, by its channel's interceptor if it needs more than forwarding."""
         number = frame.channel
         channel = self.channels.get(number)
+        is_from_server = sender is SERVER and frame.kind == METHOD
+        if is_from_server and self._legs.limit_of_cuts(CLIENT) and BY_INDEX[frame.index].carries_content:
+            self._legs.delivering[number] = frame.method
         if (
             channel is not None
             and sender is CLIENT
@@ -263,19 +269,19 @@ class Amqp091Interceptor(Interceptor[ChannelInterceptor, ChannelDirection]):
         if frames is None:
             return False
         to = sender.other
-        frame_max = self.connections[to].frame_max
+        largest = self._legs.largest_frame(to)
         if stage is not Stage.NOTHING:
             command = Command.received(frames)
             verdict = self._evaluation.verdict(sender, command)
-            if changes_traffic(verdict, command) or not all(fits(each, frame_max) for each in frames[2:]):
+            if changes_traffic(verdict, command) or not all(fits(each, largest) for each in frames[1:]):
                 channel = self._table.channel(frame.channel)
                 channel.directions[sender].start(frame, None)
                 self._executor.carry_out(channel, channel.directions[sender], command, verdict)
                 self._outputs[to].skip_to(end_of(frames[-1]))
-                if not self._table.newly_watched:
+                if not self._table.newly_watched and not self.is_over:
                     self._take_rest_as_it_lies(channel, channel.directions[sender], frames[-1])
                 return True
-        self._chunk.take_rest(frames, frame_max)
+        self._chunk.take_rest(frames, largest)
         self._outputs[to].pass_up_to(end_of(frames[-1]))
         if channel is not None:
             channel.pass_by(channel.directions[sender], frames)
@@ -290,7 +296,7 @@ class Amqp091Interceptor(Interceptor[ChannelInterceptor, ChannelDirection]):
             return
         passes = direction.rest is ContentRest.PASSES
         frames = [last]
-        self._chunk.take_rest(frames, self.connections[to].frame_max if passes else 0)
+        self._chunk.take_rest(frames, self._legs.largest_frame(to) if passes else 0)
         if len(frames) == 1:
             return
         if passes:
@@ -313,7 +319,7 @@ class Amqp091Interceptor(Interceptor[ChannelInterceptor, ChannelDirection]):
         if self._sees_all:
             return False
         if frame.kind in (HEADER, BODY):
-            return fits(frame, self.connections[sender.other].frame_max)
+            return fits(frame, self._legs.largest_frame(sender.other))
         if frame.index == ConnectionClose.index and self.holds_up(sender):
             return False
         if self.counts_unacked and frame.index in DELIVERIES:

@@ -9,6 +9,7 @@ from amqproxy.amqp091.errors import ProtocolError, Scope
 from amqproxy.amqp091.frame import BODY, METHOD, OVERHEAD, Frame, encode_frame
 from amqproxy.amqp091.methods import Method
 from amqproxy.amqp091.transitions import CLIENT, CONNECTION_CLOSING, SERVER, ConnectionState, Peer
+from amqproxy.proxy.amqp091.interception.chunk_frames import fits
 from amqproxy.proxy.amqp091.interception.encoding import method_frame
 from amqproxy.proxy.amqp091.interception.leg_output import LegOutput
 from amqproxy.proxy.amqp091.stateful import STATEFUL
@@ -35,6 +36,8 @@ class LegStates:
         self.is_draining = False
         self.current: tuple[Peer, int] | None = None
         """The sender and channel of the frame in progress; its reader may be ahead of it."""
+        self.delivering: dict[int, Method] = {}
+        """The last delivery on each channel, while the client takes smaller frames than the broker."""
         self._met = met
 
     # --- passing frames
@@ -84,11 +87,25 @@ class LegStates:
             return False
         return frame.channel != 0 or state is ConnectionState.CLOSED
 
+    def limit_of_cuts(self, to: Peer) -> int:
+        """Return the frame_max of a peer if the other one may send larger frames; 0 otherwise."""
+        frame_max, other = self.connections[to].frame_max, self.connections[to.other].frame_max
+        return frame_max if 0 < frame_max < other or (frame_max and not other) else 0
+
+    def largest_frame(self, to: Peer) -> int:
+        """Return the size of the largest body frame that a peer is sent uncut; 0 if there is no limit.
+
+        RabbitMQ compares only the payload with frame_max, and some clients count so. Where the proxy cuts frames
+        anyway, they keep to the letter of the specification.
+        """
+        frame_max = self.connections[to].frame_max
+        return self.limit_of_cuts(to) or (frame_max and frame_max + OVERHEAD)
+
     def send(self, to: Peer, frame: Frame) -> None:
         """Send a frame, splitting a body that exceeds its receiver's frame size limit."""
-        frame_max, output = self.connections[to].frame_max, self.outputs[to]
-        if frame.kind == BODY and frame_max and frame.length() > frame_max + OVERHEAD:
-            payload, step = frame.payload, frame_max - OVERHEAD
+        output = self.outputs[to]
+        if frame.kind == BODY and not fits(frame, self.largest_frame(to)):
+            payload, step = frame.payload, self.connections[to].frame_max - OVERHEAD
             for start in range(0, len(payload), step):
                 output.append(encode_frame(BODY, frame.channel, payload[start : start + step]))
         else:

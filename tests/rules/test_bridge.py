@@ -1,0 +1,89 @@
+"""The rules of a bridge change what RabbitMQ 4.3 refuses, and nothing else."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from amqproxy.amqp091.commands import Command
+from amqproxy.amqp091.frame import encode_method
+from amqproxy.amqp091.methods import BasicConsume, BasicPublish, BasicQos, ConnectionTuneOk, Method, QueueDeclare
+from amqproxy.amqp091.transitions import CLIENT
+from amqproxy.amqp091.wire import Table
+from amqproxy.rules.bridge import bridge_rules
+from amqproxy.rules.context import Client, CommandContext
+from amqproxy.rules.engine.evaluator import RuleSet
+from amqproxy.rules.verdict import Verdict
+from tests.rules.scene import rule
+
+RULES = bridge_rules("rabbitmq-4")
+EXPIRES = {"x-queue-type": "classic", "x-expires": 86_400_000}
+
+
+def bridged(method: Method) -> Verdict:
+    command = Command(1, method)
+    evaluator = RuleSet((), bridging=RULES).evaluator(Client())
+    return evaluator.evaluate(CommandContext(sender=CLIENT, command=command, client=Client()))
+
+
+def declare(**changes: Any) -> QueueDeclare:
+    arguments = Table(changes.pop("arguments", {}))
+    return QueueDeclare(**{"queue": "q", **changes}, arguments=arguments)
+
+
+@pytest.mark.parametrize(
+    ("sent", "expected"),
+    [
+        (declare(), declare(durable=True, arguments=EXPIRES)),
+        (declare(queue=""), declare(queue="", durable=True, arguments=EXPIRES)),
+        (declare(queue="", auto_delete=True), declare(queue="", auto_delete=True, exclusive=True)),
+        (declare(auto_delete=True), declare(auto_delete=True, durable=True, arguments=EXPIRES)),
+        (
+            declare(arguments={"x-expires": 5}),
+            declare(durable=True, arguments={"x-expires": 5, "x-queue-type": "classic"}),
+        ),
+        (declare(durable=True, arguments={"x-queue-version": 1}), declare(durable=True)),
+        (declare(durable=True, arguments={"x-queue-master-locator": "min-masters"}), declare(durable=True)),
+        (BasicQos(0, 5, True), BasicQos(0, 5, False)),
+        (ConnectionTuneOk(10, 4096, 60), ConnectionTuneOk(10, 8192, 60)),
+    ],
+    ids=str,
+)
+def test_what_is_changed(sent: Method, expected: Method) -> None:
+    command = bridged(sent).command
+    assert command is not None
+    assert encode_method(1, command.method) == encode_method(1, expected)
+
+
+@pytest.mark.parametrize(
+    "sent",
+    [
+        declare(passive=True),
+        declare(durable=True),
+        declare(exclusive=True),
+        declare(durable=True, arguments={"x-queue-version": 2, "x-queue-mode": "lazy"}),
+        BasicQos(0, 5, False),
+        BasicConsume(queue="q"),
+        BasicPublish(routing_key="q"),
+        ConnectionTuneOk(10, 8192, 60),
+        ConnectionTuneOk(10, 0, 60),
+    ],
+    ids=str,
+)
+def test_what_is_left_alone(sent: Method) -> None:
+    verdict = bridged(sent)
+    assert verdict.command is not None
+    assert verdict.command.method is sent
+    assert not verdict.marks
+
+
+def test_a_rule_of_the_same_name_replaces_one() -> None:
+    own = rule(f'name = "{RULES[0].name}"\naction = "log"')
+    rules = RuleSet([own], bridging=RULES)
+    assert rules.rules == (own, *RULES[1:])
+    assert rules.replaced(()).rules == RULES
+
+
+def test_clients_of_amqp_1_0_pass() -> None:
+    assert not RuleSet((), bridging=RULES).must_read
