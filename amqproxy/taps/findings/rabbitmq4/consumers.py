@@ -33,12 +33,12 @@ class SingleActiveCancelled(UpgradeDetector):
 
     def __init__(self, observed: ObservedConnection) -> None:
         super().__init__(observed)
-        self._queues = QueuesOf(lambda queue: queue.arguments.get("x-single-active-consumer") is True)
+        self._queues = QueuesOf()
         self._consumers: dict[tuple[int, str], str] = {}
 
     @on(RequestAnswered, RequestSent)
     def _on_request(self, event: RequestAnswered | RequestSent) -> str | None:
-        self._queues.note(event)
+        self._queues.note(event, lambda queue: queue.arguments.get("x-single-active-consumer") is True)
         request = event.request
         if isinstance(request, BasicConsume) and request.queue in self._queues and not request.no_ack:
             reply = event.reply if isinstance(event, RequestAnswered) else None

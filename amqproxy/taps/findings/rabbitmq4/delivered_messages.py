@@ -29,14 +29,14 @@ class RepeatedDelivery(UpgradeDetector):
 
     def __init__(self, observed: ObservedConnection) -> None:
         super().__init__(observed)
-        self._safe = QueuesOf(
-            lambda queue: "x-delivery-limit" in queue.arguments or "x-dead-letter-exchange" in queue.arguments
-        )
+        self._safe = QueuesOf()
         self._has_rejected = self._has_nacked = False
 
     @on(RequestAnswered, RequestSent)
     def _on_request(self, event: RequestAnswered | RequestSent) -> None:
-        self._safe.note(event)
+        self._safe.note(
+            event, lambda queue: "x-delivery-limit" in queue.arguments or "x-dead-letter-exchange" in queue.arguments
+        )
 
     @on(DeliveriesSettled)
     def _on_settled(self, event: DeliveriesSettled) -> None:

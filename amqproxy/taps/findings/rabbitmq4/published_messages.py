@@ -66,11 +66,11 @@ class QuorumPriority(UpgradeDetector):
 
     def __init__(self, observed: ObservedConnection) -> None:
         super().__init__(observed)
-        self._queues = QueuesOf(lambda queue: queue.type == "quorum")
+        self._queues = QueuesOf()
 
     @on(RequestAnswered, RequestSent)
     def _on_request(self, event: RequestAnswered | RequestSent) -> None:
-        self._queues.note(event)
+        self._queues.note(event, lambda queue: queue.type == "quorum")
 
     @on(MessagePublished)
     def _on_published(self, event: MessagePublished) -> str | None:
