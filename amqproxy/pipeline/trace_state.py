@@ -51,6 +51,7 @@ _OTHERS = frozenset(
         ("array", "array"),
         ("builtins", "bytearray"),
         ("builtins", "frozenset"),
+        ("builtins", "range"),
         ("builtins", "set"),
         ("collections", "Counter"),
         ("collections", "OrderedDict"),

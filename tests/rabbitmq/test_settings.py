@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from amqproxy.rabbitmq.settings import REMOVED, permitted_features, settings_of
-from tests.real.rabbitmq import running
+from tests.real.rabbitmq import RabbitMQ
 from tests.real.rabbitmq_installation import installation
 
 
@@ -25,6 +25,7 @@ def test_a_line_without_a_value() -> None:
 
 @pytest.mark.real
 def test_rabbitmq_4_does_not_start_with_removed_keys(tmp_path: Path) -> None:
-    with pytest.raises(RuntimeError) as failure, running(tmp_path, installation("4.3"), dict.fromkeys(REMOVED, "1")):
-        pass
-    assert set(re.findall(r"unknown variable: (\S+)", str(failure.value))) == set(REMOVED)
+    node = RabbitMQ(tmp_path, installation("4.3"), dict.fromkeys(REMOVED, "1"))
+    with pytest.raises(RuntimeError):
+        node.start()
+    assert set(re.findall(r"unknown variable: (\S+)", node.log)) == set(REMOVED)

@@ -55,6 +55,7 @@ class RabbitMQ:
             "LANG": "C.UTF-8",
             "ERL_EPMD_PORT": str(self.epmd_port),
             "ERL_EPMD_ADDRESS": "127.0.0.1",
+            "ERL_CRASH_DUMP_SECONDS": "0",  # none, which would be written into the current directory
             "RABBITMQ_NODENAME": f"amqproxy-{self.port}@localhost",
             "RABBITMQ_DIST_PORT": str(self.distribution_port),
             "RABBITMQ_CONF_ENV_FILE": str(directory / "rabbitmq-env.conf"),
