@@ -111,6 +111,13 @@ FRAME_MAX = Incompatibility(
         "Have the client answer with the broker's frame_max, or with 8192 at least: its default is too low in amqplib "
         "before 0.10.7, amqp-client.js, rabbitmq-client and amqprs of before 2025."
     ),
+    rule="""\
+[[rules]]
+name = "rabbitmq4-frame-max"
+action = "rewrite"
+match.method = "connection.tune-ok"
+tune.least_frame_max = 8192
+""",
 )
 
 TRANSIENT_QUEUE = Incompatibility(
