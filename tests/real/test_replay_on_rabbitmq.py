@@ -3,6 +3,8 @@
 And played against RabbitMQ and our own broker, which `compare` finds to be the same.
 """
 
+from collections.abc import Iterator
+
 import pytest
 
 from amqproxy.cli.compare import compare
@@ -12,6 +14,14 @@ from tests.real.recordings import reported
 from tests.replay.playing import CAPTURES, WHOLE, replayed_and_recorded, texts
 
 pytestmark = pytest.mark.real
+
+
+@pytest.fixture(scope="module")
+def own_broker(rabbitmq: RabbitMQ, tmp_path_factory: pytest.TempPathFactory) -> Iterator[OwnBroker]:
+    """Our own broker, as the RabbitMQ that it is compared with."""
+    broker = OwnBroker(tmp_path_factory.mktemp("own"), "--as", rabbitmq.profile.name)
+    yield broker
+    broker.kill()
 
 
 @pytest.mark.parametrize("name", WHOLE)

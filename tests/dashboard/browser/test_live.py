@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from pika.exceptions import ChannelClosedByBroker
 
 from tests.dashboard.browser.screens import SCREENS, rows, set_filter
 from tests.dashboard.browser.stage import OwnDashboard, Stage
@@ -129,6 +130,8 @@ def test_a_large_message_has_its_rows(stage: Stage, page: WatchedPage) -> None:
     size = 10 * MIB
     until(lambda: is_shown_again(stage), "the dashboard to have caught up with the tests before")
     with connected(stage.port, "large") as connection:
+        with pytest.raises(ChannelClosedByBroker):  # older faults may be dropped where much has passed since
+            connection.channel().queue_declare("no large one", passive=True)
         channel = connection.channel()
         channel.confirm_delivery()
         channel.queue_declare("large", exclusive=True)
@@ -139,7 +142,7 @@ def test_a_large_message_has_its_rows(stage: Stage, page: WatchedPage) -> None:
         expect(publish).to_contain_text("→ large")
         expect(publish).to_contain_text("10.0 MiB")
         expect(page.page.get_by_role("row").filter(has_text="auto-acked")).to_contain_text("10.0 MiB")
-        fault = page.page.get_by_role("row").filter(has_text="NOT_FOUND")
+        fault = page.page.get_by_role("row").filter(has_text="NOT_FOUND").filter(has_text="no large one")
         expect(fault).to_have_count(0)
         page.page.get_by_role("button", name="Faults").click()
         expect(fault).to_have_count(1)
