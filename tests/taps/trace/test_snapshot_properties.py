@@ -90,7 +90,7 @@ def test_a_trace_restored_from_a_snapshot_goes_on_as_the_whole_one(
         joined.gap(SERVER, passed[max(0, cut - 1)].ts_ns, "missing")
     snapshot = ConnectionSnapshot.from_bytes(whole.snapshot(1).to_bytes())
     events = joined.restore(snapshot)
-    assert events == [StateRestored(1)]
+    assert events == [StateRestored(1, snapshot=snapshot)]
     lost = in_transactions(snapshot)
     whole_events: list[TraceEvent] = []
     joined_events: list[TraceEvent] = []
