@@ -311,8 +311,6 @@ def test_what_a_proxy_says_of_itself_has_a_bound(tmp_path: Path) -> None:
 def test_a_proxy_that_hangs_does_not_hold_up_the_captures_of_others(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(captures, "DIRECTORY_SECONDS", 0.05)
-
     async def test(proxy: FakeProxy, source: ProxySource) -> None:
         recording = {"ok": True, "recording": {"directory": str(tmp_path)}}
         proxy.answers["hello"] = lambda request: {**HELLO, "requests": [*HELLO["requests"], "record-status"]}
@@ -323,6 +321,7 @@ def test_a_proxy_that_hangs_does_not_hold_up_the_captures_of_others(
             await until(lambda: source.state is SourceState.LIVE)
             assert await captures.directories(sources) == {CAPTURES, tmp_path}
             proxy.is_hanging = True
+            monkeypatch.setattr(captures, "DIRECTORY_SECONDS", 0.05)
             async with asyncio.timeout(5):
                 assert await captures.directories(sources) == {CAPTURES, tmp_path}
             proxy.is_hanging = False

@@ -22,6 +22,7 @@ DONE = [
             "opentelemetry",
             "pipeline",
             "testing",
+            "upgrade",
         )
     ),
     *sorted((DOCS / "howto").glob("*.md")),
