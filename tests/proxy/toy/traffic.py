@@ -141,7 +141,7 @@ class ToyTraffic(Traffic):
         return Close(Scope.CHANNEL, PreconditionFailed.code, text)
 
     first_known = None
-    channel_views: Mapping[int, Any] = {}
+    client_requests = None
 
     @property
     def channel_count(self) -> int:
