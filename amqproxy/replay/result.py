@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
 from contextlib import suppress
-from typing import Any
+from typing import Any, TypeVar
 
 import msgspec
 
@@ -131,17 +131,8 @@ class ReplayResult:
         if self._ignored:
             changes = [each for each in changes if not self._is_ignored(each.field)]
         if changes:
-            self.add(
-                Difference(
-                    kind=DifferenceKind.CHANGED,
-                    type=_type(recorded.command),
-                    what=described(recorded.command, recorded.name),
-                    method=recorded.name or _name(recorded.command),
-                    a=place_of(recorded),
-                    b=live_place(recorded, now_ns, live.channel if recorded.session is None else recorded.session),
-                    changes=tuple(changes),
-                )
-            )
+            channel = live.channel if recorded.session is None else recorded.session
+            self.add(_changed(Difference, recorded, changes, live_place(recorded, now_ns, channel)))
 
     def _is_ignored(self, field: str) -> bool:
         return any(field == each or field.startswith((f"{each}.", f"{each}[")) for each in self._ignored)
@@ -153,17 +144,8 @@ class ReplayResult:
         with suppress(ProtocolError):
             changes = answer_changes(recorded.command, live)
             if changes:
-                self._on_sent(
-                    SentOtherwise(
-                        kind=DifferenceKind.CHANGED,
-                        type=_type(recorded.command),
-                        what=described(recorded.command, recorded.name),
-                        method=recorded.name or _name(recorded.command),
-                        a=place_of(recorded),
-                        b=live_place(recorded, now_ns, recorded.channel),
-                        changes=tuple(changes),
-                    )
-                )
+                place = live_place(recorded, now_ns, recorded.channel)
+                self._on_sent(_changed(SentOtherwise, recorded, changes, place))
 
     def missing(self, step: Step, why: str) -> None:
         """Report that a recorded answer did not come."""
@@ -278,6 +260,22 @@ def place_of(step: Step) -> Place:
 
 def live_place(step: Step, now_ns: int, channel: int) -> Place:
     return Place(ts_ns=now_ns, stream=step.stream, connection=step.connection, channel=channel)
+
+
+_D = TypeVar("_D", bound=Difference)
+
+
+def _changed(of: type[_D], recorded: CommandSent, changes: Sequence[Change], live: Place) -> _D:
+    """Return a difference between a recorded command and the one at the `live` place."""
+    return of(
+        kind=DifferenceKind.CHANGED,
+        type=_type(recorded.command),
+        what=described(recorded.command, recorded.name),
+        method=recorded.name or _name(recorded.command),
+        a=place_of(recorded),
+        b=live,
+        changes=tuple(changes),
+    )
 
 
 _SHOWN = ("queue", "exchange", "routing_key", "consumer_tag", "reply_code", "reply_text", "delivery_tag")
