@@ -32,7 +32,7 @@ class Level(StrEnum):
 
 
 class Effect(NamedTuple):
-    """What a version of RabbitMQ does with a use; `text` continues a sentence that begins with its name."""
+    """Effect of a use on one version of RabbitMQ; `text` continues a sentence that begins with the version."""
 
     level: Level
     text: str

@@ -13,7 +13,7 @@ STEPS = {
     Level.CHANGES: "Before the upgrade, decide about these; they are taken, and mean something else:",
     Level.DEPRECATED: "After the upgrade, change these; they work for now:",
 }
-"""What to do with the uses of each level, in the order in which to do it."""
+"""Instructions for the uses of each level, in their order."""
 
 
 class Readiness(msgspec.Struct, frozen=True, kw_only=True):

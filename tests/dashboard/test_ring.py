@@ -1,4 +1,4 @@
-"""What a ring of rows says of those that are overwritten."""
+"""A ring of rows: which are kept, and since when."""
 
 from __future__ import annotations
 

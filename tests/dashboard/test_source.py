@@ -1,4 +1,4 @@
-"""What taking traffic costs."""
+"""The processor time of taking traffic."""
 
 from __future__ import annotations
 

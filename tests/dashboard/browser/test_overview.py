@@ -48,7 +48,7 @@ def is_in(region: Any, top: int, bottom: int) -> bool:
 
 
 def box_of(place: Any) -> dict[str, float]:
-    """Where a chart is, scrolled into view."""
+    """The place of a chart, scrolled into view."""
     place.hover()
     box: dict[str, float] | None = place.bounding_box()
     assert box is not None
