@@ -11,6 +11,7 @@ from amqproxy.amqp010.controls import ConnectionClose, ConnectionCloseOk
 from tests.proxy.amqp010.interception.amqp010_stage import transfer
 from tests.qpid.broker_j import BrokerJ, run_scenarios
 from tests.qpid.raw_client import RawClient
+from tests.real.poll import until
 from tests.real.proxy import Proxy
 
 pytestmark = [pytest.mark.real, pytest.mark.slow, pytest.mark.once]
@@ -84,7 +85,7 @@ def test_a_refused_message_is_an_error_to_its_sender_only(broker_j: BrokerJ, tmp
         results = run_scenarios(proxy.port, "map", "text", "bytes", "tx-commit")
         assert "no maps" in results.pop("map")
         assert set(results.values()) == {"ok"}
-        assert "refused" in proxy.log
+        until(lambda: "refused" in proxy.log, "the refusal in the log")
     finally:
         proxy.kill()
 

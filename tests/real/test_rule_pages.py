@@ -370,8 +370,8 @@ def who_deletes_queues(example: Example) -> None:
     channel.basic_publish("orders", "", b'{"id": "a7", "total": 10001}')
     channel.basic_publish("orders", "", b'{"id": "a8", "total": 9999}')
     channel.queue_declare("", exclusive=True)
+    until(lambda: "large orders: a7 for 10001, 28 bytes" in example.proxy.log, "the line of the log")
     assert f"guest of 127.0.0.1 sends queue.delete {queue} in vhost /" in example.proxy.log
-    assert "large orders: a7 for 10001, 28 bytes" in example.proxy.log
     assert "a8" not in example.proxy.log
 
 

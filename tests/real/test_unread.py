@@ -77,7 +77,7 @@ def test_they_work_through_rules_print_and_a_recorder(
         metrics={"address": "127.0.0.1:0"},
     )
     assert client(proxy.port).split() == [str(MESSAGES)]
-    assert "passes without being read" in proxy.log
+    until(lambda: "passes without being read" in proxy.log, "the warning")
     proxy.terminate()
     assert proxy.wait() == 0
     (file,) = directory.iterdir()
@@ -111,7 +111,7 @@ def test_rules_that_decide_refuse_them_unless_the_listener_lets_them_pass(
 ) -> None:
     refusing = start_proxy(broker.port, rules=[DENY])
     assert str(MESSAGES) not in proton(refusing.port).split()
-    assert 'unread = "pass" on the listener lets it pass' in refusing.log
+    until(lambda: 'unread = "pass" on the listener lets it pass' in refusing.log, "the reason in the log")
     assert proton(start_proxy(broker.port, rules=[DENY], listen=[{"unread": "pass"}]).port).split() == [str(MESSAGES)]
     assert str(MESSAGES) not in proton(start_proxy(broker.port, listen=[{"unread": "refuse"}]).port).split()
 
@@ -135,4 +135,4 @@ def test_a_log_rule_set_at_runtime_leaves_them_connected(
             until(lambda: not connections(config), "the end of the connection")
         finally:
             client.kill()
-    assert "the proxy does not decode its protocol: rules need to read it" in proxy.log
+    until(lambda: "the proxy does not decode its protocol: rules need to read it" in proxy.log, "the warning")

@@ -11,6 +11,7 @@ import pytest
 from tests.dashboard.browser.stage import Stage
 from tests.dashboard.browser.traffic import one_of_everything
 from tests.dashboard.browser.watched_page import WatchedPage
+from tests.real.poll import until
 from tests.real.require import require, require_module
 
 STATIC = Path(__file__).parents[3] / "dashboard" / "static" / "index.html"
@@ -45,12 +46,17 @@ def page(chromium: object) -> Iterator[WatchedPage]:
         yield page
 
 
+def _mistakes(stage: Stage) -> list[object]:
+    return [each for each in stage.get("sources/0/findings")["rows"] if each["kind"] == "channel-error"]
+
+
 @pytest.fixture(scope="module")
 def stage(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Stage]:
     """A proxy with a dashboard, of which one client has done a bit of everything; another is still there."""
     running = Stage(tmp_path_factory.mktemp("stage"))
     try:
         with one_of_everything(running.port):
+            until(lambda: _mistakes(running), "the finding about the client's mistake")
             yield running
     finally:
         running.kill()

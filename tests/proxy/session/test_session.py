@@ -1228,7 +1228,10 @@ async def test_what_was_read_together_is_sent_on_together_while_there_is_time(
         assert sent == [message * count]
 
 
-async def test_a_backlog_that_is_released_leaves_others_their_turns(autojump_clock: MockClock) -> None:
+async def test_a_backlog_that_is_released_leaves_others_their_turns(
+    monkeypatch: pytest.MonkeyPatch, autojump_clock: MockClock
+) -> None:
+    monkeypatch.setattr("amqproxy.proxy.turns.QUANTUM", 0.0)
     hold = RuleSet([Hold(name="wait", match=Match(method="queue.declare"), timeout=50.0)])
     async with staged(OPEN, rules=hold) as busy, staged(OPEN, rules=hold) as other:
         busy.client.perform("1: queue.declare")
