@@ -9,7 +9,8 @@ set -euo pipefail
 PYTHON=${PYTHON:-python3}
 PATH=$PATH:/usr/local/sbin:/usr/sbin:/sbin # where Debian keeps servers, and a user's PATH does not look
 [ $# -gt 0 ] || set -- rabbitmq-server haproxy tshark jq amqp-specs gcc libc6-dev python3-dev amqp-tools prometheus \
-    chromium-headless-shell python3-qpid-proton iproute2 openjdk-17-jdk-headless
+    chromium-headless-shell python3-qpid-proton iproute2 openjdk-17-jdk-headless \
+    php-cli php-amqplib php-amqp php-symfony-amqp-messenger elixir
 
 is_there() {
     case $1 in
@@ -19,6 +20,10 @@ is_there() {
     libc6-dev) test -f /usr/include/stdio.h ;;
     openjdk-*-jdk-headless) command -v javac ;;
     openjdk-*-jre-headless) test -x "${JAVA_HOME:-}/bin/java" || command -v java ;;
+    php-amqp) php --ri amqp ;;
+    php-amqplib) test -e /usr/share/php/PhpAmqpLib/autoload.php ;;
+    php-cli) command -v php ;;
+    php-symfony-amqp-messenger) test -d /usr/share/php/Symfony/Component/Messenger/Bridge/Amqp ;;
     python3-dev) "$PYTHON" -c 'import os, sysconfig; os.stat(sysconfig.get_path("include") + "/Python.h")' ;;
     python3-qpid-proton) /usr/bin/python3 -c 'import proton' ;;
     python3-venv) "$PYTHON" -c 'import ensurepip' ;;

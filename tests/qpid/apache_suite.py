@@ -11,11 +11,12 @@ from xml.etree import ElementTree
 
 import pytest
 
-from tests.qpid.jars import DIRECTORY
+from tests.real.class_path import BUILD
 
 PACKAGE = "qpid-python==1.36.0.post1 --hash=sha256:{digest}"
 DIGEST = "1a341981723a7980163e6d33530f29133433742f6f9b5b12b46d5d239548afee"
 STAND_INS = Path(__file__).parent / "stand_ins"
+DIRECTORY = BUILD / "qpid"
 DEADLINE = 170.0
 
 MODULES = ("alternate_exchange", "broker", "dtx", "example", "exchange", "message", "query", "queue", "tx")

@@ -7,7 +7,7 @@ import subprocess
 from pathlib import Path
 from typing import Any
 
-from tests.qpid.jars import class_path
+from tests.real.class_path import class_path
 from tests.real.poll import until
 from tests.real.ports import free_port
 from tests.real.rabbitmq import ENDS_WITH_US
@@ -36,7 +36,7 @@ class BrokerJ:
         ]
         with self._output.open("wb") as output:
             self._process = subprocess.Popen(
-                [*program, *options, "-cp", class_path(), "BrokerJ", str(config)],
+                [*program, *options, "-cp", class_path(Path(__file__).parent), "BrokerJ", str(config)],
                 stdin=subprocess.PIPE,
                 stdout=output,
                 stderr=subprocess.STDOUT,
@@ -63,7 +63,7 @@ def run_scenarios(port: int, *names: str, vhost: str = "test") -> dict[str, str]
     url = f"amqp://guest:guest@amqproxy/{vhost}?brokerlist='tcp://127.0.0.1:{port}'"
     java = [require("java", package="openjdk-17-jre-headless"), "-Dqpid.amqp.version=0-10"]
     done = subprocess.run(
-        [*java, "-cp", class_path(), "Scenarios", url, *names],
+        [*java, "-cp", class_path(Path(__file__).parent), "Scenarios", url, *names],
         capture_output=True,
         text=True,
         timeout=CLIENT_DEADLINE,

@@ -7,6 +7,7 @@ import asyncio
 import datetime
 import subprocess
 from collections.abc import Iterator
+from pathlib import Path
 from typing import Any
 
 import aio_pika
@@ -15,7 +16,7 @@ import pytest
 from aio_pika.abc import AbstractConnection, AbstractIncomingMessage
 
 from tests.qpid.apache_suite import run_client
-from tests.qpid.jars import class_path
+from tests.real.class_path import class_path
 from tests.real.own import OwnBroker
 from tests.real.proxy import Proxy
 from tests.real.require import require
@@ -159,7 +160,7 @@ def legs(tmp_path_factory: pytest.TempPathFactory) -> Iterator[list[Leg]]:
 def test_with_jms(legs: list[Leg]) -> None:
     java = [require("java", package="openjdk-17-jre-headless"), "-Dqpid.amqp.version=0-10"]
     urls = [f"amqp://guest:guest@amqproxy//?brokerlist='tcp://127.0.0.1:{leg.port}'" for leg in legs]
-    command = [*java, "-cp", class_path(), "Exchange", str(COUNT), *urls]
+    command = [*java, "-cp", class_path(Path(__file__).parent), "Exchange", str(COUNT), *urls]
     with subprocess.Popen(command, stdout=subprocess.PIPE, text=True, encoding="utf-8") as client:
         assert client.stdout is not None
         for leg in legs:

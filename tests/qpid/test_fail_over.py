@@ -11,7 +11,7 @@ import pytest
 
 from amqproxy.control import ControlClient
 from tests.qpid.broker_j import CLIENT_DEADLINE
-from tests.qpid.jars import class_path
+from tests.real.class_path import class_path
 from tests.real.poll import until
 from tests.real.ports import free_port
 from tests.real.proxy import Program
@@ -73,7 +73,7 @@ def test_a_close_and_a_restart(broker: KeptBroker, tmp_path: Path) -> None:
     java = [*ENDS_WITH_US, require("java", package="openjdk-17-jre-headless"), "-Dqpid.amqp.version=0-10"]
     output = tmp_path / "output"
     with output.open("wb") as file:
-        command = [*java, "-cp", class_path(), "FailOver", broker.url]
+        command = [*java, "-cp", class_path(Path(__file__).parent), "FailOver", broker.url]
         client = subprocess.Popen(command, stdin=subprocess.PIPE, stdout=file, stderr=file)
     try:
         for number, lose in enumerate((broker.close_connections, broker.restart), 1):

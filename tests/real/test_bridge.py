@@ -2,6 +2,7 @@
 
 import json
 import os
+import re
 import subprocess
 import sys
 from collections.abc import Iterator
@@ -12,6 +13,7 @@ from typing import Any
 import pytest
 from pika.exceptions import AMQPError, ChannelClosedByBroker, ConnectionClosedByBroker
 
+from tests.real.applications import APPLICATIONS, Application
 from tests.real.celery_run import three_tasks
 from tests.real.celery_worker import ROOT
 from tests.real.clients.amqplib_client import HERE, installed
@@ -121,6 +123,36 @@ def test_a_celery_worker_does_its_tasks_through_the_bridge(
 ) -> None:
     monkeypatch.setenv("PYTHONPATH", old_celery(tmp_path_factory.getbasetemp() / "celery"))
     three_tasks(bridge.port, is_careful=False, log=tmp_path / "worker.log")
+
+
+# --- applications of other languages
+
+
+REFUSED = re.compile(r"\b541\b|INTERNAL_ERROR|Connection reset")
+"""RabbitMQ closes the socket behind its refusal, so that Java's client may see only that."""
+
+
+@pytest.mark.parametrize("application", APPLICATIONS, ids=str)
+def test_an_application_fails_without_the_bridge(node: RabbitMQ, application: Application, tmp_path: Path) -> None:
+    log = tmp_path / "log"
+    with log.open("wb") as output:
+        process = subprocess.Popen(application.command(node.port), stdout=output, stderr=output)
+    try:
+        until(lambda: REFUSED.search(log.read_text()), "the application to be refused")
+        assert application.greeting not in log.read_text()
+    finally:
+        process.kill()
+        process.wait()
+
+
+@pytest.mark.parametrize("application", APPLICATIONS, ids=str)
+def test_an_application_works_through_the_bridge(node: RabbitMQ, bridge: Proxy, application: Application) -> None:
+    command = application.command(bridge.port)
+    done = subprocess.run(command, capture_output=True, text=True, check=False, timeout=DEADLINE)
+    with connected(node) as connection:
+        connection.channel().queue_delete(application.name)
+    assert done.returncode == 0, done.stdout + done.stderr
+    assert done.stdout.splitlines().count(application.greeting) == 1, done.stdout + done.stderr
 
 
 # --- arguments, prefetch

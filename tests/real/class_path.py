@@ -1,4 +1,7 @@
-"""The class path of Qpid: its archives, fetched once and checked, and our programs, compiled."""
+"""Class paths of Java programs: archives from Maven Central, fetched once and checked, and our sources, compiled.
+
+A folder of tests names the archives in `jars.txt` and has the sources in `java`.
+"""
 
 from __future__ import annotations
 
@@ -14,36 +17,37 @@ from urllib.error import URLError
 
 from tests.real.require import missing, require
 
-HERE = Path(__file__).parent
-DIRECTORY = HERE.parent.parent / "build" / "qpid"
+BUILD = Path(__file__).parents[2] / "build"
 CENTRAL = "https://repo.maven.apache.org/maven2/"
 PATIENCE = 60.0
 JDK = "openjdk-17-jdk-headless"
 
 
-def class_path() -> str:
-    """For `java -cp`; ends the test that asks where something is missing."""
-    DIRECTORY.mkdir(parents=True, exist_ok=True)
-    with _alone():
+def class_path(folder: Path) -> str:
+    """The argument for `java -cp`; ends the test that asks where something is missing."""
+    directory = BUILD / folder.name
+    directory.mkdir(parents=True, exist_ok=True)
+    lines = (folder / "jars.txt").read_text().splitlines()
+    with _alone(directory):
         try:
             with ThreadPoolExecutor(8) as threads:
-                archives = list(threads.map(_fetch, (HERE / "jars.txt").read_text().splitlines()))
+                archives = list(threads.map(lambda line: _fetch(line, directory), lines))
         except URLError as error:
-            missing("Qpid", f"it is fetched from {CENTRAL}: {error.reason}")
-        return f"{_compile(archives)}:{_joined(archives)}"
+            missing(f"the class path of {folder.name}", f"it is fetched from {CENTRAL}: {error.reason}")
+        return f"{_compile(folder / 'java', directory, archives)}:{_joined(archives)}"
 
 
 @contextmanager
-def _alone() -> Iterator[None]:
+def _alone(directory: Path) -> Iterator[None]:
     """One of several processes of tests at a time."""
-    with (DIRECTORY / "lock").open("w") as lock:
+    with (directory / "lock").open("w") as lock:
         fcntl.flock(lock, fcntl.LOCK_EX)
         yield
 
 
-def _fetch(line: str) -> Path:
+def _fetch(line: str, directory: Path) -> Path:
     digest, place = line.split()
-    path = DIRECTORY / place.rpartition("/")[2]
+    path = directory / place.rpartition("/")[2]
     if not path.exists() or hashlib.sha256(path.read_bytes()).hexdigest() != digest:
         with urllib.request.urlopen(CENTRAL + place, timeout=PATIENCE) as answer:
             data = answer.read()
@@ -53,10 +57,10 @@ def _fetch(line: str) -> Path:
     return path
 
 
-def _compile(archives: list[Path]) -> Path:
-    sources = sorted((HERE / "java").glob("*.java"))
+def _compile(folder: Path, directory: Path, archives: list[Path]) -> Path:
+    sources = sorted(folder.glob("*.java"))
     digest = hashlib.sha256(b"".join(path.read_bytes() for path in sources)).hexdigest()[:16]
-    classes = DIRECTORY / digest
+    classes = directory / digest
     if not (classes / "done").exists():
         options = ["-Xlint:all,-serial,-processing", "-Werror", "-encoding", "UTF-8", "-cp", _joined(archives)]
         subprocess.run([require("javac", package=JDK), *options, "-d", classes, *sources], check=True)
