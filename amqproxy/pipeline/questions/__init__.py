@@ -31,6 +31,7 @@ from amqproxy.pipeline.questions import (
     unconfirmed,
     unread_queues,
     unroutable,
+    upgrade,
 )
 from amqproxy.pipeline.questions.question import Option, Question, Table
 
@@ -53,6 +54,7 @@ QUESTIONS: dict[str, Question] = {
         message,
         errors,
         findings,
+        upgrade,
         churn,
         clients,
     )

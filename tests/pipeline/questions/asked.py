@@ -41,6 +41,9 @@ def minute(ts_ns: int, by: str, name: str, **values: Any) -> Row:
 
 LOST = {"digest": "d1", "message_id": "m1"}
 POISON = {**LOST, "outcome": "rejected", "requeue": False, "published_connection_id": A}
+QOS = "basic.qos is asked for by pika 1.3 (user shop): RabbitMQ 4.3 takes it for each consumer"
+MODE = "queue made by us is declared by bunny: RabbitMQ 4.3 ignores it"
+FRAMES = "frame_max 4096 is asked for by amqplib 0.10 (user mail): RabbitMQ 4.3 cuts it"
 MADE: dict[str, list[Row]] = {
     "messages": [
         *(message(NOW + each, number=each + 1, latency_ns=(each + 1) * MS) for each in range(30)),
@@ -80,6 +83,10 @@ MADE: dict[str, list[Row]] = {
     "findings": [
         row("findings", NOW, **MAIL, kind="auto-ack", severity="warning", text="t", count=1, remedy="r"),
         row("findings", NOW, **SHOP, kind="unknown-ack", severity="error", text="u", count=1, remedy="s"),
+        *(row("findings", ts_ns, **SHOP, kind="rabbitmq4-global-qos", severity="info", text=QOS, count=n, remedy="q")
+          for ts_ns, n in ((NOW, 1), (NOW + SECOND, 10), (BEFORE - 30 * DAY, 100))),
+        row("findings", NOW, **MAIL, kind="rabbitmq4-queue-mode", severity="info", text=MODE, count=None, remedy="m"),
+        row("findings", BEFORE, **MAIL, kind="rabbitmq4-frame-max", severity="info", text=FRAMES, count=1, remedy="f"),
     ],
     "rollup_minute": [
         minute(NOW, "user", "shop", published=10, published_bytes=1000),
@@ -157,6 +164,16 @@ ASKED: list[tuple[str, dict[str, Any], dict[str, int], list[dict[str, Any]]]] = 
     ("findings", {}, {}, [
         {"severity": "error", "kind": "unknown-ack", "user": "shop", "times": 1, "example": "u", "remedy": "s"},
         {"severity": "warning", "kind": "auto-ack", "user": "mail"},
+        {"severity": "info", "kind": "rabbitmq4-global-qos", "times": 2},
+        {"severity": "info", "kind": "rabbitmq4-queue-mode", "times": 1},
+    ]),
+    ("upgrade", {}, {}, [
+        {"level": "breaks", "kind": "rabbitmq4-frame-max", "user": "mail", "client": "mailer",
+         "product": "amqplib 0.10", "use": "frame_max 4096 is asked for", "effect": "cuts it", "times": 1, "rule": True,
+         "remedy": "f", "evidence": "10.0.0.2:1-b:5672"},
+        {"level": "changes", "kind": "rabbitmq4-global-qos", "product": "pika 1.3", "times": 10, "connections": 1},
+        {"level": "changes", "kind": "rabbitmq4-queue-mode", "product": "bunny", "use": "queue made by us is declared",
+         "times": 1, "rule": False},
     ]),
     ("churn", {}, {}, [{"user": "shop", "connections": 2, "median_lifetime_ns": SECOND, "messages_each": 4.0}]),
     ("clients", {}, {}, [

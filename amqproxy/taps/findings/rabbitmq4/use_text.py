@@ -12,9 +12,10 @@ MAX_LENGTH = 64
 
 UNKNOWN_CLIENT = "an unknown client"
 
-_TEXT = re.compile(
-    r"(?P<use>.*) by (?P<client>.*?)(?: \(user (?P<user>.*)\))?: RabbitMQ (?P<version>\S+) (?P<effect>.*)", re.DOTALL
-)
+PATTERN = "(?s)^(.*) by (.*?)(?: [(]user (.*)[)])?: RabbitMQ ([^ ]+) (.*)$"
+"""Regular expression with a group for each part, as Python, Spark and DuckDB understand it alike."""
+
+_TEXT = re.compile(PATTERN)
 
 
 class UseText(NamedTuple):
@@ -34,7 +35,7 @@ class UseText(NamedTuple):
     def parsed(cls, text: str) -> UseText | None:
         """Return the parts of a finding's text; `None` if it has none."""
         found = _TEXT.fullmatch(text)
-        return None if found is None else cls(**found.groupdict())
+        return None if found is None else cls(*found.groups())
 
 
 def client_of(facts: HandshakeFacts) -> str:

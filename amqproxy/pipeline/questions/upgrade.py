@@ -1,0 +1,61 @@
+"""Clients that would break on an upgrade of RabbitMQ.
+
+Each use of RabbitMQ that its newest known version refuses (`breaks`), takes differently (`changes`) or has deprecated:
+the findings rabbitmq4-* of docs/findings.md, worst first. `client` is its name, `product` the library with its version.
+`use` names the queue or exchange, `effect` what RabbitMQ does; `evidence` is a connection that did it. With `rule`, a
+rule of the proxy bridges it: `amqproxy readiness --tables DIR --write-rules FILE` writes it.
+"""
+
+from collections.abc import Iterable
+
+from amqproxy.pipeline.questions.question import DAY, Question
+from amqproxy.rabbitmq.incompatibility import INCOMPATIBILITIES, Level
+from amqproxy.rabbitmq.profile import NEWEST, PROFILES
+from amqproxy.taps.findings.rabbitmq4.use_text import PATTERN, UseText
+
+
+def _texts(texts: Iterable[str]) -> str:
+    return ", ".join(f"'{each}'" for each in texts)
+
+
+def _part(name: str) -> str:
+    return f"regexp_extract(s.text, '{PATTERN}', {UseText._fields.index(name) + 1})"
+
+
+_LEVELS: dict[Level, list[str]] = {each: [] for each in Level}
+for _each in INCOMPATIBILITIES.values():
+    if (_effect := _each.effect(PROFILES[NEWEST])) is not None:
+        _LEVELS[_effect.level].append(_each.kind)
+
+_LEVEL = " ".join(f"WHEN s.kind IN ({_texts(kinds)}) THEN '{level}'" for level, kinds in _LEVELS.items())
+_RANK = " ".join(f"WHEN '{level}' THEN {level.rank}" for level in Level)
+
+QUESTION = Question(
+    name="upgrade",
+    about=__doc__,
+    seconds=28 * DAY,
+    limit=200,
+    sql=f"""
+WITH seen AS (
+    SELECT f.connection_id, f.kind, f.virtual_host, f.user, f.client, f.text, coalesce(max(f.count), 1) AS times,
+           min(f.time) AS first, max(f.time) AS last, max(f.remedy) AS remedy, max(f.connection) AS evidence
+    FROM {{findings}} f WHERE f.kind IN ({_texts(INCOMPATIBILITIES)})
+    GROUP BY 1, 2, 3, 4, 5, 6
+), uses AS (
+    SELECT CASE {_LEVEL} END AS level, s.kind, s.user, s.client, {_part("client")} AS product, s.virtual_host,
+           {_part("use")} AS use, {_part("effect")} AS effect, CAST(sum(s.times) AS BIGINT) AS times,
+           count(*) AS connections, min(s.first) AS first, max(s.last) AS last, max(s.remedy) AS remedy,
+           s.kind IN ({_texts(kind for kind, each in INCOMPATIBILITIES.items() if each.rule)}) AS rule,
+           max(s.evidence) AS evidence
+    FROM seen s GROUP BY s.kind, s.user, s.client, s.virtual_host, s.text
+)
+SELECT * FROM uses
+ORDER BY CASE level {_RANK} END, kind, times DESC, use, user, client, virtual_host
+""",
+)
+
+CONNECTIONS = Question(
+    name="upgrade-connections",
+    about="Connections that were seen, and those of them whose beginning was not",
+    sql="SELECT count(*) AS connections, count(*) FILTER (WHERE c.frame_max IS NULL) AS unknown FROM {connections} c",
+)
