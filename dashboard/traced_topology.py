@@ -18,7 +18,7 @@ from amqproxy.peer import CLIENT
 from amqproxy.taps.record import json_value
 from amqproxy.taps.topology.observed_objects import Actor, Observation
 from amqproxy.taps.topology.observed_topology import DIRECT_REPLY_TO, ObservedTopology
-from amqproxy.taps.trace.amqp091.channel_requests import decoded
+from amqproxy.taps.trace.amqp091.declarations import declarations
 from amqproxy.taps.trace.events import RequestAnswered, RequestSent, StateRestored, TraceEvent
 from amqproxy.taps.trace.snapshot import ConnectionSnapshot
 from dashboard.flows import shown
@@ -62,11 +62,7 @@ class TracedTopology:
 
     def _restore(self, stream: int, connection: str, party: Party, snapshot: ConnectionSnapshot) -> None:
         """Apply what a connection that was joined in its middle has declared, and its consumers."""
-        for each in snapshot.declarations:
-            try:
-                method = decoded(0, each.method)
-            except ValueError:
-                continue  # of another program
+        for each, method in declarations(snapshot):
             actor = Actor(stream, party.user, connection.partition("-")[0])
             if each.session is not None:
                 actor = Actor(each.session, each.user or "", each.address or "")

@@ -97,7 +97,10 @@ def _requests(events: DataFrame) -> DataFrame:
         .otherwise(fn.col("method"))
     )
     key = fn.when(is_binding, fn.coalesce(fn.get_json_object("arguments", "$.binding_key"), fn.lit("")))
-    is_asked = "type = 'request' AND sender = 'client' AND method IS NOT NULL OR type = 'get' AND queue IS NOT NULL"
+    is_asked = (
+        "type = 'request' AND outcome <> 'kept' AND sender = 'client' AND method IS NOT NULL"
+        " OR type = 'get' AND queue IS NOT NULL"
+    )
     asked = events.where(is_asked).select(
         (fn.col("ts_ns") - fn.coalesce("latency_ns", fn.lit(0))).alias("ts_ns"),
         *_PLACE[1:],

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
-from amqproxy.amqp091.methods import BasicGetOk
+from amqproxy.amqp091.methods import BasicConsume, BasicGetOk
 from amqproxy.capture.decoded import SkippedBytes
+from amqproxy.peer import CLIENT
 from amqproxy.pipeline.chain_reading import LostPart
 from amqproxy.pipeline.pending_rows import NO_CONNECTION, ROWS, ConnectionColumns, PendingRows
 from amqproxy.pipeline.property_values import PropertyValues
@@ -14,6 +15,7 @@ from amqproxy.taps.dialects import answered_name, method_arguments
 from amqproxy.taps.findings.finding import Finding
 from amqproxy.taps.note import NOTHING, Note
 from amqproxy.taps.record import encoded
+from amqproxy.taps.trace.amqp091.declarations import declarations
 from amqproxy.taps.trace.events import (
     BlockingEnded,
     BlockingStarted,
@@ -37,6 +39,13 @@ from amqproxy.taps.trace.events import (
     TraceEvent,
     closer,
 )
+from amqproxy.taps.trace.snapshot import ConnectionSnapshot, HandshakeSnapshot
+
+RECORDED = "its state was recorded"
+"""Text of a connection whose state is known from a snapshot."""
+
+KEPT = "kept"
+"""Outcome of requests that a snapshot shows: they were carried out before."""
 
 
 class ConnectionRows:
@@ -250,14 +259,18 @@ class EventRows(PendingRows):
 
     def add_opened(self, event: ConnectionOpened, rows: ConnectionRows, seq: int) -> None:
         """Add a connection.open-ok."""
-        peers = _json(event.client_properties), _json(event.server_properties)
+        head = (event.ts_ns, seq, 0, 0, "connection", "server", "opened", None, event.latency_ns, None)
+        self._add_handshake(head, event)
+
+    def _add_handshake(self, head: tuple[Any, ...], known: ConnectionOpened | HandshakeSnapshot) -> None:
+        peers = _json(known.client_properties), _json(known.server_properties)
         self._bytes += sum(len(each or b"") for each in peers)
         self._add(
             "opened",
-            *(event.ts_ns, seq, 0, 0, "connection", "server", "opened", event.latency_ns),
-            *(event.user, event.virtual_host, event.mechanism),
+            *head,
+            *(known.user, known.virtual_host, known.mechanism),
             *peers,
-            *(event.channel_max, event.frame_max, event.heartbeat),
+            *(known.channel_max, known.frame_max, known.heartbeat),
         )
 
     def add_closed(self, event: ConnectionClosed | ChannelClosed, rows: ConnectionRows, seq: int) -> None:
@@ -315,8 +328,20 @@ class EventRows(PendingRows):
         self._add("lost", *head, event.reason, *details)
 
     def add_restored(self, event: StateRestored, rows: ConnectionRows, seq: int) -> None:
-        """Add a connection whose beginning was not seen, and whose state is known from a snapshot."""
-        self._change(event, seq, "connection", None, "joined", "its state was recorded", None)
+        """Add a connection whose state is known from a snapshot, with the consumers and declarations that it had."""
+        snapshot = event.snapshot
+        if snapshot is None:
+            self._change(event, seq, "connection", None, "joined", RECORDED, None)
+            return
+        knows_consumers = all(
+            each.knows_consumers and all(consumer.queue for consumer in each.consumers) for each in snapshot.channels
+        )
+        head = (event.ts_ns, seq, 0, 0, "connection", None, "joined", RECORDED, None, knows_consumers)
+        self._add_handshake(head, snapshot.handshake)
+        for channel, epoch, method in _kept_requests(snapshot):
+            request = RequestSent(event.ts_ns, channel, epoch, sender=CLIENT, request=method)
+            self._add_request(request, rows.seq, KEPT, method, None, None)
+            rows.seq += 1
 
     def add_lost(self, part: LostPart) -> None:
         """Add an unreadable part of a file."""
@@ -362,6 +387,20 @@ _MAKERS: dict[type[Any], Callable[[EventRows, Any, ConnectionRows, int], None]] 
     RequestUnanswered: EventRows.add_unanswered,
     StateRestored: EventRows.add_restored,
 }
+
+
+def _kept_requests(snapshot: ConnectionSnapshot) -> Iterator[tuple[int, int, Method]]:
+    """Yield the requests whose effect a snapshot shows, each with its channel and epoch; 0 and 0 if unknown."""
+    for _, method in declarations(snapshot):
+        yield 0, 0, method
+    for channel in snapshot.channels:
+        for each in channel.consumers:
+            if each.queue is None:
+                continue
+            consume = BasicConsume(
+                queue=each.queue, consumer_tag=each.tag, no_ack=each.no_ack, exclusive=each.exclusive
+            )
+            yield channel.number, channel.epoch, consume
 
 
 def _arguments(method: Method | None) -> bytes | None:

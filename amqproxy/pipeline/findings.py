@@ -16,10 +16,11 @@ from pyspark.sql import DataFrame
 from pyspark.sql import functions as fn
 from pyspark.sql.pandas.types import from_arrow_schema
 
-from amqproxy.amqp091.methods import BasicGet, BasicPublish, BasicReturn
+from amqproxy.amqp091.methods import BasicConsume, BasicGet, BasicPublish, BasicReturn, QueueDeclare
 from amqproxy.amqp091.properties import NO_PROPERTIES
 from amqproxy.amqp091.transitions import CLIENT, SERVER, Peer
 from amqproxy.pipeline.client_property import CLIENT_NAME
+from amqproxy.pipeline.event_rows import KEPT
 from amqproxy.pipeline.recorded_methods import method_of
 from amqproxy.pipeline.schema import FINDINGS
 from amqproxy.taps.findings.connection_churn import ConnectionPerMessage
@@ -40,9 +41,11 @@ from amqproxy.taps.trace.events import (
     RequestAnswered,
     RequestSent,
     Settlement,
+    StateRestored,
     TraceEvent,
 )
 from amqproxy.taps.trace.open_tags import Span
+from amqproxy.taps.trace.snapshot import ChannelSnapshot, ConnectionSnapshot
 
 Across = Literal["broker", "chain"]
 
@@ -50,7 +53,16 @@ ACROSS_CONNECTIONS = tuple(each.kind for each in PROCESS_DETECTORS)
 """Kinds of findings that need several connections."""
 
 _ASKED = (
-    *("basic.cancel", "basic.consume", "basic.get", "queue.declare", "queue.bind", "queue.unbind", "queue.delete"),
+    *(
+        "basic.cancel",
+        "basic.consume",
+        "message.subscribe",
+        "basic.get",
+        "queue.declare",
+        "queue.bind",
+        "queue.unbind",
+        "queue.delete",
+    ),
     "queue.purge",
 )
 """Requests that show which queues exist, and which have consumers."""
@@ -115,8 +127,9 @@ _WHO = ("connection_id", "user", "client", "virtual_host")
 
 
 def _clients(events: DataFrame) -> DataFrame:
-    """Return the peer of each connection, from its opening."""
-    opened = events.where("type = 'connection' AND outcome = 'opened'")
+    """Return the peer of each connection, from its opening or a snapshot."""
+    introduced = "type = 'connection' AND (outcome = 'opened' OR outcome = 'joined' AND virtual_host IS NOT NULL)"
+    opened = events.where(introduced)
     return opened.withColumn("client", fn.expr(CLIENT_NAME)).select(*_WHO).dropDuplicates(["connection_id"])
 
 
@@ -145,7 +158,7 @@ def _brokers(events: DataFrame) -> DataFrame:
 _COLUMNS = (
     *("chain", "connection_id", "connection", "stream", "ts_ns", "seq", "channel", "type", "sender", "outcome"),
     *("method", "arguments", "reply", "reply_arguments", "exchange", "routing_key", "user", "virtual_host"),
-    *("client_properties", "number", "awaits", "spans", "by", "code"),
+    *("client_properties", "number", "awaits", "spans", "by", "code", "is_certain"),
 )
 
 
@@ -236,7 +249,8 @@ class _Connections:
         if event is None:
             return []
         rows = self._show(self._unconsumed, event, place, record)
-        rows += self._show(self._cancelled, event, place, record)
+        if row["outcome"] != KEPT:
+            rows += self._show(self._cancelled, event, place, record)
         if is_closed or isinstance(event, ConnectionOpened):
             rows += self._show(self._churn, event, place, record)
         return rows
@@ -298,6 +312,10 @@ def _event(row: dict[str, Any]) -> TraceEvent | None:
             return MessageReturned(
                 ts_ns=ts_ns, channel=channel, number=row["number"], method=returned, properties=NO_PROPERTIES, size=0
             )
+        case "connection", "joined" if row["is_certain"] is not None:
+            channels = () if row["is_certain"] else (ChannelSnapshot(number=1, knows_consumers=False),)
+            snapshot = ConnectionSnapshot(ts_ns=ts_ns, protocol="", channels=channels)
+            return StateRestored(ts_ns=ts_ns, virtual_host=row["virtual_host"], snapshot=snapshot)
         case ("lost", _) | ("connection", "joined"):
             return HistoryLost(ts_ns=ts_ns, channel=channel, sender=None, reason="")
         case "publish", _:
@@ -312,7 +330,10 @@ def _event(row: dict[str, Any]) -> TraceEvent | None:
                 return RequestAnswered(
                     ts_ns=ts_ns, channel=channel, sender=sender, request=request, reply=reply, latency_ns=None
                 )
-            if row["outcome"] == "sent" and request is not None:
+            if row["method"] == "message.subscribe":
+                request = BasicConsume(queue=(msgspec.json.decode(row["arguments"] or b"{}")).get("queue") or "")
+            is_done = row["outcome"] == "answered" and not isinstance(request, QueueDeclare)  # of 0-10: without a reply
+            if request is not None and (is_done or row["outcome"] in ("sent", KEPT)):
                 return RequestSent(ts_ns=ts_ns, channel=channel, sender=sender, request=request)
     return None
 

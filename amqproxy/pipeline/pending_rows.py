@@ -49,8 +49,8 @@ _KINDS = {
         "consumer_tag",
     ),
     "opened": (
-        *("latency_ns", "user", "virtual_host", "mechanism", "client_properties", "server_properties"),
-        *("channel_max", "frame_max", "heartbeat"),
+        *("text", "latency_ns", "is_certain", "user", "virtual_host", "mechanism"),
+        *("client_properties", "server_properties", "channel_max", "frame_max", "heartbeat"),
     ),
     "closed": ("by", "code", "text", "method", "arguments", "is_open"),
     "channel-opened": ("session_name", "latency_ns"),

@@ -231,7 +231,12 @@ EVENTS = _table(
     ("multiple", BOOLEAN, "deliveries-settled: argument multiple"),
     ("requeue", BOOLEAN, "delivery that has an outcome, deliveries-settled: whether the queue gets it back"),
     ("is_unknown_tag", BOOLEAN, "settled: whether the tag is not open; null if that cannot be known"),
-    ("is_certain", BOOLEAN, "deliveries-settled: whether the channel and its consumers were seen from the beginning"),
+    (
+        "is_certain",
+        BOOLEAN,
+        "deliveries-settled: whether the channel and its consumers were seen from the beginning; "
+        "joined connection: whether all its consumers are known; null without a snapshot",
+    ),
     ("method", STRING, "request: the method; closed: the method it was closed for"),
     ("arguments", STRING, "arguments of that method, JSON object, secrets masked"),
     ("reply", STRING, "request: the method that answered it"),
@@ -350,7 +355,11 @@ REQUESTS = _table(
     ("queue", STRING, "the queue that the method names"),
     ("exchange", STRING, "the exchange that the method names"),
     ("routing_key", STRING, "the routing key that the method names"),
-    ("outcome", STRING, "answered, unanswered (the channel ended first) or sent (it gets no reply)"),
+    (
+        "outcome",
+        STRING,
+        "answered, unanswered (the channel ended first), sent (it gets no reply) or kept (a snapshot shows its effect)",
+    ),
     ("latency_ns", LONG, "from request to reply, ns"),
     required=("chain",),
 )

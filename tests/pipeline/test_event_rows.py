@@ -10,17 +10,27 @@ from typing import Any
 import pyarrow as pa
 import pytest
 
-from amqproxy.amqp091.methods import BasicGetOk
+from amqproxy.amqp091.frame import encode_method
+from amqproxy.amqp091.methods import BasicGetOk, QueueDeclare
 from amqproxy.capture.decode import read_decoded
 from amqproxy.capture.observed import observed
 from amqproxy.pipeline.event_columns import SCHEMA
 from amqproxy.pipeline.event_reading import event_batches
+from amqproxy.pipeline.event_rows import ConnectionRows, EventRows
+from amqproxy.pipeline.pending_rows import ConnectionColumns
 from amqproxy.taps.dialects import answered_name
 from amqproxy.taps.findings.finding import Finding
 from amqproxy.taps.note import Note
 from amqproxy.taps.observer import ObserverSettings
 from amqproxy.taps.record import encoded, json_mapping
 from amqproxy.taps.trace import events as trace_events
+from amqproxy.taps.trace.snapshot import (
+    ChannelSnapshot,
+    ConnectionSnapshot,
+    ConsumerSnapshot,
+    DeclarationSnapshot,
+    HandshakeSnapshot,
+)
 from tests.amqp010 import recorded as amqp010
 from tests.capture import golden, shared_captures
 
@@ -133,3 +143,31 @@ def test_events_of_all_captures_are_rows_in_their_order() -> None:
         each for path in (*golden.captures(), *amqp010.captures(), *shared_captures.files()) for each in check(path)
     }
     assert types >= {*TYPES.values(), "deliver", "get", "lost", "finding"}
+
+
+@pytest.mark.parametrize("queue", ["q", None])
+def test_a_snapshot_is_a_row_of_the_connection_and_rows_of_the_requests_it_shows(queue: str | None) -> None:
+    consumer = ConsumerSnapshot(tag="c", queue=queue, no_ack=True)
+    snapshot = ConnectionSnapshot(
+        ts_ns=5,
+        protocol="0-9-1",
+        handshake=HandshakeSnapshot(user="shop", virtual_host="/", client_properties={"product": "pika"}),
+        channels=(ChannelSnapshot(number=3, epoch=2, consumers=(consumer,)),),
+        declarations=(DeclarationSnapshot(method=encode_method(0, QueueDeclare(queue="q"))[7:-1], ts_ns=1),),
+    )
+    made = EventRows("chain")
+    rows = ConnectionRows(made, ConnectionColumns("a", 1, "c-b", "client"))
+    rows([trace_events.StateRestored(5, virtual_host="/", snapshot=snapshot), trace_events.StateRestored(6)])
+    found = pa.Table.from_batches([made.take()], SCHEMA).to_pylist()
+    joined, declared, *consumed, without = found
+    assert [each["seq"] for each in found] == list(range(len(found)))
+    assert (joined["type"], joined["outcome"], joined["user"], joined["virtual_host"]) == (
+        *("connection", "joined", "shop", "/"),
+    )
+    assert (joined["is_certain"], without["is_certain"], without["outcome"]) == (queue is not None, None, "joined")
+    assert (declared["method"], declared["outcome"], declared["queue"], declared["ts_ns"]) == (
+        *("queue.declare", "kept", "q", 5),
+    )
+    assert [(each["method"], each["queue"], each["channel"], each["epoch"]) for each in consumed] == (
+        [("basic.consume", "q", 3, 2)] if queue else []
+    )

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 from collections import Counter
 from pathlib import Path
 from typing import Any
@@ -12,31 +13,47 @@ pytest.importorskip("pyspark")
 
 from pyspark.sql import SparkSession
 
+from amqproxy.amqp091.commands import Command
+from amqproxy.amqp091.frame import encode_method, every_frame
 from amqproxy.amqp091.methods import (
     BasicCancel,
     BasicConsume,
     BasicConsumeOk,
+    BasicPublish,
     ConnectionClose,
     ConnectionCloseOk,
     QueueBind,
     QueueBindOk,
+    QueueDeclare,
     QueueDelete,
     QueueDeleteOk,
 )
+from amqproxy.amqp091.transitions import CLIENT
 from amqproxy.capture.decode import read_decoded
 from amqproxy.capture.observed import observed
 from amqproxy.pipeline.findings import ACROSS_CONNECTIONS, findings
 from amqproxy.pipeline.schema import FINDINGS
+from amqproxy.recording.entry_queue import EntryQueue
+from amqproxy.recording.recorder_tap import RecorderTap
 from amqproxy.taps.findings.connection_churn import ConnectionPerMessage
 from amqproxy.taps.findings.consumer_cancelled import ConsumerCancelled
 from amqproxy.taps.findings.finding import Finding
 from amqproxy.taps.findings.process_inspector import PROCESS_DETECTORS
 from amqproxy.taps.findings.unconsumed_queue import UnconsumedQueue
 from amqproxy.taps.observer import ObserverSettings
+from amqproxy.taps.trace.snapshot import (
+    ChannelSnapshot,
+    ConnectionSnapshot,
+    ConsumerSnapshot,
+    DeclarationSnapshot,
+    HandshakeSnapshot,
+)
 from tests.capture import golden, shared_captures
 from tests.export.dialogue import Dialogue
 from tests.pipeline.captures_by_hand import capture_of, later
 from tests.pipeline.event_frames import events_of
+from tests.recording.joined import written
+from tests.taps.sessions import Session
 
 pytestmark = pytest.mark.once
 
@@ -73,6 +90,28 @@ def cancelled() -> list[Dialogue]:
     return [consumer, other]
 
 
+def kept() -> bytes:
+    """A recording of a client that has declared two queues, and consumes one of them, before it begins."""
+    now = itertools.count(10**18, 10**9)
+    queue = EntryQueue(1_000_000)
+    tap = RecorderTap(queue, lambda session, size: None, lambda frames: None, clock=now.__next__)
+    session = Session()
+    declared = [encode_method(0, QueueDeclare(queue=name))[7:-1] for name in ("read", "unread")]
+    snapshot = ConnectionSnapshot(
+        ts_ns=next(now),
+        protocol="0-9-1",
+        handshake=HandshakeSnapshot(user="shop", virtual_host="/", frame_max=131_072),
+        channels=(ChannelSnapshot(number=1, mode="normal", consumers=(ConsumerSnapshot(tag="c", queue="read"),)),),
+        declarations=tuple(DeclarationSnapshot(method=each, ts_ns=0) for each in declared),
+    )
+    tap.saw_snapshot(session, snapshot)
+    for _ in range(11):
+        for key in ("read", "unread", *["nowhere"] * 5):
+            publish = Command(1, BasicPublish(exchange="", routing_key=key), body=b"x").encode(0)
+            tap.saw_frames(session, CLIENT, every_frame(publish, 0))
+    return written(queue)
+
+
 MADE = {
     "cancelled.pcapng": cancelled(),
     "churn.pcapng": [one_message(each) for each in range(12)],
@@ -84,7 +123,8 @@ MADE = {
 def captures(folder: Path) -> list[Path]:
     for name, dialogues in MADE.items():
         (folder / name).write_bytes(capture_of(*dialogues))
-    return [*golden.captures(), *shared_captures.files(), *(folder / name for name in MADE)]
+    (folder / "kept.pcapng").write_bytes(kept())
+    return [*golden.captures(), *shared_captures.files(), *sorted(folder.iterdir())]
 
 
 def shown(finding: Finding) -> tuple[Any, ...]:
@@ -112,8 +152,9 @@ def test_findings_of_all_captures_are_those_of_decode(spark: SparkSession, tmp_p
     assert {kind: kinds[kind] for kind in ACROSS_CONNECTIONS} == {
         "connection-per-message": 1,
         "consumer-cancelled": 1,
-        "unconsumed-queue": 2,
+        "unconsumed-queue": 3,
     }
+    assert [row["text"].split()[1] for row in rows if row["chain"].endswith("kept.pcapng")] == ["unread"]
     churn = next(row for row in rows if row["kind"] == "connection-per-message")
     assert (churn["user"], churn["client"], churn["virtual_host"]) == ("web", "pika", "/")
     assert churn["evidence"].count("connection_id") == 10

@@ -21,10 +21,13 @@ WITH used AS (
     SELECT m.virtual_host, m.routing_key, 'publish', m.user, m.client, count(*), max(m.time)
     FROM {messages} m WHERE m.exchange = '' GROUP BY 1, 2, 3, 4, 5
     UNION ALL
-    SELECT r.virtual_host, r.queue, CASE WHEN r.method = 'basic.consume' THEN 'start consumer'
+    SELECT r.virtual_host, r.queue, CASE WHEN r.method IN ('basic.consume', 'message.subscribe') THEN 'start consumer'
            ELSE replace(r.method, 'queue.', '') END, r.user, r.client, count(*), max(r.time)
     FROM {requests} r
-    WHERE r.method IN ('basic.consume', 'queue.declare', 'queue.bind', 'queue.unbind', 'queue.purge', 'queue.delete')
+    WHERE r.outcome <> 'kept' AND r.method IN (
+        'basic.consume', 'message.subscribe', 'queue.declare', 'queue.bind', 'queue.unbind', 'queue.purge',
+        'queue.delete'
+    )
     GROUP BY 1, 2, 3, 4, 5
 )
 SELECT u.queue AS queue, u.virtual_host AS virtual_host, u.act AS act, u.user AS user, u.client AS client,

@@ -1,7 +1,8 @@
 """Queues without readers.
 
 Queues that clients declared, or published to by name, in the requested span, from which nothing was delivered or got in
-that time, and which nobody began to consume. `received` counts the messages that certainly reached the queue: published
+that time, and which no client that was connected in that time has consumed, as far as recordings and the snapshots in
+them show. `received` counts the messages that certainly reached the queue: published
 to it by name, or with the exact routing key of a binding (topic patterns and headers are not evaluated, so there may be
 more). `last_read` is the time of the last earlier delivery from it, if any. Fullest first.
 """
@@ -12,7 +13,9 @@ QUESTION = Question(
     name="unread-queues",
     about=__doc__,
     sql="""
-WITH targets AS (
+WITH ended AS (
+    SELECT a.connection_id FROM {all_connections} a EXCEPT SELECT c.connection_id FROM {connections} c
+), targets AS (
     SELECT DISTINCT r.virtual_host, r.queue, r.exchange, r.routing_key
     FROM {all_requests} r WHERE r.method = 'queue.bind' AND r.queue <> '' AND r.exchange <> ''
 ), arrived AS (
@@ -25,11 +28,14 @@ WITH targets AS (
     GROUP BY 1, 2
     UNION ALL
     SELECT r.virtual_host, r.queue, 0, 0, NULL FROM {requests} r
-    WHERE r.method = 'queue.declare' AND r.queue <> '' AND r.outcome = 'answered'
+    WHERE r.method = 'queue.declare' AND r.queue <> '' AND r.outcome IN ('answered', 'kept')
 ), readers AS (
     SELECT d.virtual_host, d.queue FROM {deliveries} d
     UNION
-    SELECT r.virtual_host, r.queue FROM {requests} r WHERE r.method IN ('basic.consume', 'queue.delete')
+    SELECT r.virtual_host, r.queue FROM {requests} r WHERE r.method = 'queue.delete'
+    UNION
+    SELECT r.virtual_host, r.queue FROM {all_requests} r LEFT JOIN ended e ON e.connection_id = r.connection_id
+    WHERE r.method IN ('basic.consume', 'message.subscribe') AND e.connection_id IS NULL
 ), earlier AS (
     SELECT d.virtual_host, d.queue, max(d.time) AS last_read FROM {all_deliveries} d GROUP BY 1, 2
 )

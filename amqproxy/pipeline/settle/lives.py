@@ -142,8 +142,8 @@ _CONNECTIONS = f"""
             UNION ALL
             SELECT chain, connection, connection_id, NULL, CASE WHEN outcome = 'opened' THEN ts_ns END, NULL, NULL,
                 {_CLOSE_EVENT}, CASE WHEN outcome = 'closed' THEN seq END, NULL, NULL, NULL, NULL, NULL,
-                {", ".join(f"CASE WHEN outcome = 'opened' THEN `{name}` END" for name in _HANDSHAKE)}
-            FROM {{events}} WHERE type = 'connection' AND outcome IN ('opened', 'closed')
+                {", ".join(f"CASE WHEN outcome <> 'closed' THEN `{name}` END" for name in _HANDSHAKE)}
+            FROM {{events}} WHERE type = 'connection' AND outcome IN ('opened', 'joined', 'closed')
             UNION ALL
             SELECT chain, connection, connection_id, first_ns, opened_ns, last_ns, is_written,
                 {_CLOSED}, CASE WHEN closed_ns IS NOT NULL THEN -1L END, published, delivered, bytes, protocol, NULL,

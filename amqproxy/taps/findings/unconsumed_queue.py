@@ -19,6 +19,7 @@ from amqproxy.taps.findings.detector import on
 from amqproxy.taps.findings.finding import RecordNumber, Severity
 from amqproxy.taps.findings.process_detector import ConnectionPlace, ProcessDetector, Sighting
 from amqproxy.taps.findings.refusable_publishes import ChannelKey, QueueKey, RefusablePublish, RefusablePublishes
+from amqproxy.taps.trace.amqp091.declarations import declarations
 from amqproxy.taps.trace.equivalents import equivalent
 from amqproxy.taps.trace.events import (
     ChannelClosed,
@@ -46,6 +47,9 @@ MAX_BINDINGS = 10_000
 
 MAX_CONNECTIONS = 20_000
 """Limit on the connections whose virtual host is remembered."""
+
+MAX_CHANNELS = 20_000
+"""Limit on the channels whose last declared queue is remembered, which an empty name stands for."""
 
 BOUNDED = ("x-message-ttl", "x-expires", "x-max-length", "x-max-length-bytes")
 """Arguments that keep a queue from growing without bound, such as a delay queue in which messages only wait."""
@@ -79,8 +83,8 @@ class ObservedQueue:
 class UnconsumedQueue(ProcessDetector):
     """A queue is declared and gets messages, and nothing that is observed consumes it.
 
-    While connections are open whose beginning was not seen, any queue may be consumed by these. Messages that expire do
-    not count, nor those that the broker has refused.
+    While connections are open whose consumers are not all known, from their beginning or a snapshot, any queue may be
+    consumed by these. Messages that expire do not count, nor those that the broker has refused.
     """
 
     kind = "unconsumed-queue"
@@ -92,7 +96,14 @@ class UnconsumedQueue(ProcessDetector):
         self._queues: dict[QueueKey, ObservedQueue] = {}
         self._waiting: dict[QueueKey, ObservedQueue] = {}  # ordered by their first messages
         self._bindings: dict[BindingKey, set[str]] = {}
+        self._consumed: dict[QueueKey, None] = {}
+        """Queues that were consumed, and whose declaration was not seen."""
+        self._has_forgotten = False
+        """Whether a queue that was consumed may be missing."""
         self._vhosts: dict[int, str] = {}
+        self._last: dict[int, dict[int, str]] = {}
+        """Queues that each connection's channels have declared last."""
+        self._last_count = 0
         self._unknown: set[int] = set()
         self._refusable = RefusablePublishes()
 
@@ -103,16 +114,49 @@ class UnconsumedQueue(ProcessDetector):
         if len(self._vhosts) < MAX_CONNECTIONS and event.virtual_host is not None:
             self._vhosts[connection.stream] = event.virtual_host
 
-    @on(HistoryLost, StateRestored)
-    def _on_lost(
-        self, connection: ConnectionPlace, event: HistoryLost | StateRestored, record: RecordNumber | None
-    ) -> None:
+    @on(HistoryLost)
+    def _on_lost(self, connection: ConnectionPlace, event: HistoryLost, record: RecordNumber | None) -> None:
         self._unknown.add(connection.stream)
+        self._forget_last(connection.stream)
+        for queue in self._waiting.values():  # what was missed may have taken the messages
+            queue.messages = 0
+        self._waiting.clear()
+
+    @on(StateRestored)
+    def _on_restored(self, connection: ConnectionPlace, event: StateRestored, record: RecordNumber | None) -> None:
+        stream, vhost, snapshot = connection.stream, event.virtual_host, event.snapshot
+        self._unknown.add(stream)
+        if snapshot is None or vhost is None or len(self._vhosts) >= MAX_CONNECTIONS:
+            return
+        self._vhosts[stream] = vhost
+        self._forget_last(stream)
+        knows_consumers = True
+        for channel in snapshot.channels:
+            knows_consumers = knows_consumers and channel.knows_consumers
+            if channel.last_queue:
+                self._set_last(stream, channel.number, channel.last_queue)
+            for consumer in channel.consumers:
+                if consumer.queue:
+                    self._consume(vhost, consumer.queue)
+                else:
+                    knows_consumers = False
+        bindings: list[QueueBind] = []
+        for _, request in declarations(snapshot):
+            match request:
+                case QueueDeclare() if not self._has_forgotten:  # else its consumer may be among those
+                    self._observe(connection, 0, vhost, request.queue, request, None)
+                case QueueBind():
+                    bindings.append(request)
+        for request in bindings:
+            self._bind((vhost, request.queue), (vhost, request.exchange, request.routing_key))
+        if knows_consumers:
+            self._unknown.discard(stream)
 
     @on(ConnectionClosed)
     def _on_closed(self, connection: ConnectionPlace, event: ConnectionClosed, record: RecordNumber | None) -> None:
         for channel in self._refusable.channels_of(connection.stream):
             self._end_channel(channel, event)
+        self._forget_last(connection.stream)
         self._vhosts.pop(connection.stream, None)
         self._unknown.discard(connection.stream)
 
@@ -122,21 +166,24 @@ class UnconsumedQueue(ProcessDetector):
     def _on_request(
         self, connection: ConnectionPlace, event: RequestAnswered | RequestSent, record: RecordNumber | None
     ) -> list[Sighting]:
-        vhost = self._vhosts.get(connection.stream)
         request = equivalent(event.request)
+        if request is None:
+            return []
+        vhost = self._vhosts.get(connection.stream)
+        name: str = getattr(request, "queue", "") or self._last.get(connection.stream, {}).get(event.channel, "")
         match request:
             case BasicConsume() | BasicGet():
-                self._consume(connection, vhost, request.queue)
-            case QueueDeclare() if vhost is not None:
+                self._consume(vhost, name)
+            case QueueDeclare():
                 self._declare(connection, vhost, request, event, record)
             case QueueBind():
-                self._bind((vhost or "", request.queue), (vhost or "", request.exchange, request.routing_key))
+                self._bind((vhost or "", name), (vhost or "", request.exchange, request.routing_key))
             case QueueUnbind():
-                self._unbind((vhost or "", request.queue), (vhost or "", request.exchange, request.routing_key))
+                self._unbind((vhost or "", name), (vhost or "", request.exchange, request.routing_key))
             case QueueDelete():
-                self._forget((vhost or "", request.queue))
+                self._forget((vhost or "", name))
             case QueuePurge():
-                found = self._waiting.pop((vhost or "", request.queue), None)
+                found = self._waiting.pop((vhost or "", name), None)
                 if found is not None:
                     found.messages = 0
             case _:
@@ -146,34 +193,67 @@ class UnconsumedQueue(ProcessDetector):
     def _declare(
         self,
         connection: ConnectionPlace,
-        vhost: str,
+        vhost: str | None,
         request: QueueDeclare,
         event: RequestAnswered | RequestSent,
         record: RecordNumber | None,
     ) -> None:
         reply = event.reply if isinstance(event, RequestAnswered) else None
         name = reply.queue if isinstance(reply, QueueDeclareOk) else request.queue
-        found = self._queues.get((vhost, name))
-        if found is None:
-            if not name or request.passive or request.exclusive or _is_bounded(request):
-                return
-            if len(self._queues) >= MAX_QUEUES:
-                self._forget(next(iter(self._queues)))
-            found = self._queues[vhost, name] = ObservedQueue(connection, event.channel, record)
-        if isinstance(reply, QueueDeclareOk):
+        self._set_last(connection.stream, event.channel, name)
+        found = None if vhost is None else self._observe(connection, event.channel, vhost, name, request, record)
+        if vhost is not None and found is not None and isinstance(reply, QueueDeclareOk):
             if reply.consumer_count:
                 self._mark_consumed((vhost, name), found)
             elif reply.message_count and not found.messages:
                 self._add_message((vhost, name), found, event.ts_ns, record, reply.message_count)
 
-    def _consume(self, connection: ConnectionPlace, vhost: str | None, name: str) -> None:
+    def _observe(
+        self,
+        connection: ConnectionPlace,
+        channel: int,
+        vhost: str,
+        name: str,
+        request: QueueDeclare,
+        record: RecordNumber | None,
+    ) -> ObservedQueue | None:
+        """Return a declared queue; `None` if it may be without a consumer."""
+        found = self._queues.get((vhost, name))
+        if found is None and name and not (request.passive or request.exclusive or _is_bounded(request)):
+            if len(self._queues) >= MAX_QUEUES:
+                oldest = next(iter(self._queues))
+                self._has_forgotten = self._has_forgotten or self._queues[oldest].is_consumed
+                self._forget(oldest)
+            found = self._queues[vhost, name] = ObservedQueue(connection, channel, record)
+            found.is_consumed = (vhost, name) in self._consumed
+            self._consumed.pop((vhost, name), None)
+        return found
+
+    def _set_last(self, stream: int, channel: int, name: str) -> None:
+        """Remember the queue that a channel has declared last, "" if its name is unknown."""
+        channels = self._last.setdefault(stream, {})
+        if channel not in channels:
+            if self._last_count >= MAX_CHANNELS:
+                return
+            self._last_count += 1
+        channels[channel] = name
+
+    def _forget_last(self, stream: int) -> None:
+        self._last_count -= len(self._last.pop(stream, ()))
+
+    def _consume(self, vhost: str | None, name: str) -> None:
         if vhost is not None and name:
             found = self._queues.get((vhost, name))
             if found is not None:
                 self._mark_consumed((vhost, name), found)
+                return
+            if len(self._consumed) >= MAX_QUEUES:
+                self._consumed.pop(next(iter(self._consumed)))
+                self._has_forgotten = True
+            self._consumed[vhost, name] = None
             return
-        for key, each in self._queues.items():  # the queue that the channel declared last, or one in any virtual host
-            if key[1] == name or (not name and each.connection.stream == connection.stream):
+        for key, each in self._queues.items():  # any queue, in this virtual host or in any
+            if key[1] == (name or key[1]) and key[0] == (vhost or key[0]):
                 self._mark_consumed(key, each)
 
     def _mark_consumed(self, key: QueueKey, queue: ObservedQueue) -> None:
@@ -183,6 +263,7 @@ class UnconsumedQueue(ProcessDetector):
     def _forget(self, key: QueueKey) -> None:
         queue = self._queues.pop(key, None)
         self._waiting.pop(key, None)
+        self._consumed.pop(key, None)
         for place in queue.bindings if queue is not None else ():
             self._remove_binding(key[1], place)
 
@@ -256,6 +337,8 @@ class UnconsumedQueue(ProcessDetector):
         self, connection: ConnectionPlace, event: ChannelClosed, record: RecordNumber | None
     ) -> None:
         self._end_channel((connection.stream, event.channel), event)
+        if self._last.get(connection.stream, {}).pop(event.channel, None) is not None:
+            self._last_count -= 1
 
     def _end_channel(self, channel: ChannelKey, event: ChannelClosed | ConnectionClosed) -> None:
         if event.by is SERVER and event.code not in (0, 200) and event.method in PUBLISHES:

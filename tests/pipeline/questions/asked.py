@@ -68,6 +68,11 @@ MADE: dict[str, list[Row]] = {
         request(NOW, "queue.declare", queue="orders"),
         request(BEFORE, "queue.bind", queue="asleep", exchange="orders", routing_key="copy"),
         row("requests", NOW, **MAIL, method="basic.consume", queue="orders", outcome="answered"),
+        row("requests", BEFORE, **MAIL, method="basic.consume", queue="asleep", outcome="answered"),  # and then left
+        *(request(NOW, "queue.declare", queue=queue) for queue in ("kept", "subscribed")),
+        request(BEFORE, "basic.consume", queue="kept", outcome="kept"),  # of a client that is still there
+        request(NOW, "message.subscribe", queue="subscribed"),
+        request(NOW, "queue.declare", queue="abandoned", outcome="kept"),
     ],
     "connections": [
         row("connections", NOW, **SHOP, closed_ns=NOW + SECOND, code=200, published=3, delivered=0, product="pika",
@@ -115,6 +120,7 @@ ASKED: list[tuple[str, dict[str, Any], dict[str, int], list[dict[str, Any]]]] = 
     ("unread-queues", {}, {}, [
         {"queue": "unread", "received": 2, "bytes": 100, "last_read": None},
         {"queue": "asleep", "received": 1, "bytes": 9},
+        {"queue": "abandoned", "received": 0},
     ]),
     ("slower-consumers", {}, {}, [
         {"queue": "orders", "user": "mail", "median_before_ns": 10 * MS, "median_now_ns": 40 * MS, "times_slower": 4.0,

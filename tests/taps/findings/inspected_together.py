@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+from amqproxy.amqp091.frame import encode_method
 from amqproxy.amqp091.methods import (
     ConnectionClose,
     ConnectionCloseOk,
@@ -14,12 +15,13 @@ from amqproxy.amqp091.methods import (
     QueueDeclare,
     QueueDeclareOk,
 )
-from amqproxy.amqp091.transitions import Peer
+from amqproxy.amqp091.transitions import CLIENT, Peer
 from amqproxy.amqp091.wire import Table
 from amqproxy.taps.findings.finding import Finding, RecordNumber
 from amqproxy.taps.findings.process_detector import ConnectionPlace
 from amqproxy.taps.findings.process_inspector import ProcessInspector
 from amqproxy.taps.trace.events import TraceEvent
+from amqproxy.taps.trace.snapshot import ChannelSnapshot, ConnectionSnapshot, DeclarationSnapshot, HandshakeSnapshot
 from tests.taps.trace.traced import Traced
 
 
@@ -79,11 +81,14 @@ class Member(Traced):
         super().__init__(*channels, joined=joined)
 
     def _feed(self, sender: Peer, methods: tuple[Method, ...], channel: int, content: Any) -> list[TraceEvent]:
+        self._hear()
+        self.ts_ns = self._together.ts_ns = max(self.ts_ns, self._together.ts_ns)
+        return super()._feed(sender, tuple(map(self._own, methods)), channel, content)
+
+    def _hear(self) -> None:
         if not self._is_heard:
             self._is_heard = True
             self.trace.listen(self._inspect)
-        self.ts_ns = self._together.ts_ns = max(self.ts_ns, self._together.ts_ns)
-        return super()._feed(sender, tuple(map(self._own, methods)), channel, content)
 
     def _own(self, method: Method) -> Method:
         """The method with what this client says of itself."""
@@ -101,6 +106,25 @@ class Member(Traced):
     def declare(self, name: str = "q", *, messages: int = 0, consumers: int = 0, **options: Any) -> None:
         self.client(QueueDeclare(queue=name, **options))
         self.server(QueueDeclareOk(name, messages, consumers))
+
+    def restore(
+        self, *channels: ChannelSnapshot, vhost: str | None = "/", declared: Sequence[Method] = (), **by: Any
+    ) -> None:
+        """Take a snapshot with these channels, and objects that were declared `by` another client, if it is named."""
+        self._hear()
+        made = tuple(DeclarationSnapshot(method=encode_method(0, each)[7:-1], ts_ns=0, **by) for each in declared)
+        handshake = HandshakeSnapshot(virtual_host=vhost)
+        ts_ns = self._together.ts_ns
+        self.trace.restore(
+            ConnectionSnapshot(
+                ts_ns=ts_ns, protocol=self.trace.PROTOCOL, handshake=handshake, channels=channels, declarations=made
+            )
+        )
+
+    def lose(self) -> None:
+        """Lose bytes of the client."""
+        self._hear()
+        self.trace.gap(CLIENT, self._together.ts_ns, "bytes are missing")
 
     def ask(self, request: Method, reply: Method) -> None:
         self.client(request)

@@ -23,6 +23,7 @@ from amqproxy.amqp091.methods import (
     ConnectionClose,
     QueueBind,
     QueueBindOk,
+    QueueDeclare,
     QueueDelete,
     QueueDeleteOk,
     QueuePurge,
@@ -41,6 +42,7 @@ from amqproxy.taps.findings import unconsumed_queue
 from amqproxy.taps.findings.finding import RecordNumber
 from amqproxy.taps.findings.unconsumed_queue import UnconsumedQueue
 from amqproxy.taps.trace.events import MessagePublished
+from amqproxy.taps.trace.snapshot import ChannelSnapshot, ConsumerSnapshot
 from tests.taps.findings.inspected_together import Member, Together
 
 
@@ -301,6 +303,100 @@ def test_while_a_connection_is_not_known_whole_nothing_is_found() -> None:
     together.later(61)
     together.look()
     assert together.kinds == ["unconsumed-queue"]
+
+
+def restored_consumer(queue: str | None = "q", **options: object) -> ChannelSnapshot:
+    return ChannelSnapshot(number=1, mode="normal", consumers=(ConsumerSnapshot(tag="c", queue=queue),), **options)  # type: ignore[arg-type]
+
+
+def after_a_minute(together: Together, publisher: Member) -> list[str]:
+    """What is found a minute after a publish."""
+    publisher.client(BasicPublish(routing_key="q"))
+    together.later(61)
+    together.look()
+    return [each.text for each in together.findings]
+
+
+@pytest.mark.parametrize(
+    "channel",
+    [
+        restored_consumer(),
+        restored_consumer(None),
+        restored_consumer("another"),
+        ChannelSnapshot(number=1, mode="normal", knows_consumers=False),
+    ],
+    ids=["its consumer", "a consumer of an unknown queue", "one of another queue", "consumers may be missing"],
+)
+def test_a_consumer_of_a_snapshot_is_a_consumer(channel: ChannelSnapshot) -> None:
+    together = Together()
+    old, member = together.connect(joined=True), together.connect()
+    old.restore(channel)
+    member.declare()
+    found = after_a_minute(together, member)
+    assert (found != []) is (channel == restored_consumer("another"))
+
+
+def test_a_consumer_of_a_snapshot_is_known_before_its_queue_is() -> None:
+    together = Together()
+    together.connect(joined=True).restore(restored_consumer())
+    member = together.connect(joined=True)
+    member.restore(ChannelSnapshot(number=1, mode="normal"), declared=[QueueDeclare(queue="q")])
+    assert after_a_minute(together, member) == []
+
+
+def test_a_queue_of_a_snapshot_is_found() -> None:
+    together = Together()
+    member = together.connect(joined=True)
+    declared = [
+        QueueBind(queue="q", exchange="e", routing_key="k"),
+        QueueDeclare(queue="q"),
+        QueueDeclare(queue="bounded", arguments=Table({"x-max-length": 9})),
+    ]
+    member.restore(
+        ChannelSnapshot(number=1, mode="normal"), declared=declared, session=3, user="shop", address="10.0.0.7"
+    )
+    member.client(BasicPublish(exchange="e", routing_key="k"), BasicPublish(routing_key="bounded"))
+    assert after_a_minute(together, member) == ["queue q has got 2 messages, and nothing has consumed it for a minute"]
+    assert together.findings[0].stream == 1
+
+
+def test_the_last_declared_queue_of_a_snapshot_is_the_one_without_a_name() -> None:
+    together = Together()
+    member, old = together.connect(), together.connect(joined=True)
+    member.declare()
+    old.restore(ChannelSnapshot(number=1, mode="normal", last_queue="q"))
+    consume(old, "")
+    assert after_a_minute(together, member) == []
+
+
+def test_the_last_declared_queue_is_the_one_without_a_name() -> None:
+    together = Together()
+    member, another = together.connect(), together.connect()
+    member.declare()
+    another.declare()
+    consume(another, "")
+    assert after_a_minute(together, member) == []
+
+
+def test_a_consumer_of_an_unknown_virtual_host_may_be_anywhere() -> None:
+    together = Together()
+    together.connect(joined=True).restore(ChannelSnapshot(number=1, mode="normal"), vhost=None)
+    member = together.connect()
+    member.declare()
+    assert after_a_minute(together, member) == []
+
+
+def test_a_loss_may_hide_a_purge_or_a_consumer_until_a_snapshot() -> None:
+    together = Together()
+    old, member = together.connect(), together.connect()
+    member.declare()
+    member.client(BasicPublish(routing_key="q"))
+    old.lose()
+    old.restore(ChannelSnapshot(number=1, mode="normal"))
+    together.later(61)
+    together.look()
+    assert together.kinds == []
+    assert len(after_a_minute(together, member)) == 1
 
 
 def test_what_is_remembered_is_bounded(monkeypatch: pytest.MonkeyPatch) -> None:

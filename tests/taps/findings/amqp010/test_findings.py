@@ -2,6 +2,10 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
+import pytest
+
 from amqproxy.amqp010.commands import (
     ExecutionException,
     MessageCancel,
@@ -12,9 +16,21 @@ from amqproxy.amqp010.commands import (
     QueueDeclare,
 )
 from amqproxy.amqp010.controls import ConnectionClose, SessionCommandPoint
-from amqproxy.peer import SERVER
+from amqproxy.amqp091 import methods
+from amqproxy.amqp091.frame import encode_method
+from amqproxy.peer import SERVER, Peer
+from amqproxy.taps.findings.process_detector import ConnectionPlace
+from amqproxy.taps.trace.events import TraceEvent
+from amqproxy.taps.trace.snapshot import (
+    ChannelSnapshot,
+    ConnectionSnapshot,
+    ConsumerSnapshot,
+    DeclarationSnapshot,
+    HandshakeSnapshot,
+)
 from tests.taps.findings.amqp010.inspected import InspectedAmqp010
-from tests.taps.trace.amqp010.traced import ids
+from tests.taps.findings.inspected_together import Together
+from tests.taps.trace.amqp010.traced import TracedAmqp010, ids
 
 INFINITE = 0xFFFFFFFF
 
@@ -144,3 +160,29 @@ def test_subscriptions_for_one_message_each() -> None:
         inspected.client(MessageCancel(destination="d"))
         inspected.complete((0, 3 * number + 2))
     assert inspected.kinds == ["consumer-per-message"]
+
+
+@pytest.mark.parametrize("queue", ["q", "another"])
+def test_a_subscription_of_a_snapshot_consumes_its_queue(queue: str) -> None:
+    together, session = Together(), TracedAmqp010(joined=True)
+    place = ConnectionPlace(9, "a:1-b:2", "a")
+
+    def inspect(events: Sequence[TraceEvent], sender: Peer | None, number: int) -> None:
+        together.findings += together.inspector.inspect(place, events, None)
+
+    session.trace.listen(inspect)
+    consumer = ConsumerSnapshot(tag="d", queue=queue)
+    declared = DeclarationSnapshot(method=encode_method(0, methods.QueueDeclare(queue="q"))[7:-1], ts_ns=0)
+    session.trace.restore(
+        ConnectionSnapshot(
+            ts_ns=0,
+            protocol=session.trace.PROTOCOL,
+            handshake=HandshakeSnapshot(virtual_host="/"),
+            channels=(ChannelSnapshot(number=1, mode="normal", name=b"s", consumers=(consumer,)),),
+            declarations=(declared,),
+        )
+    )
+    session.publish()
+    together.later(61)
+    together.look()
+    assert together.kinds == ([] if queue == "q" else ["unconsumed-queue"])
