@@ -2,7 +2,7 @@
 
 Files of one chain are in one directory and differ in a counter of their writer:
 
-- this proxy's recordings: `amqproxy-20261122T174700.123456Z-4711.pcapng`; the last number is the process;
+- this proxy's recordings: `amqproxy-20261122T174700.123456Z-4711003421.pcapng`; the last number is the recorder's;
 - `tcpdump -C` and `-W`: `x.pcap`, `x.pcap1`, `x.pcap2`, …, or `x.pcap00`, `x.pcap01`, …;
 - `dumpcap -b`: `x_00001_20261122174700.pcapng`.
 

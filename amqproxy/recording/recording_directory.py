@@ -1,4 +1,4 @@
-"""The directory of recordings: file names, ownership by processes, and recovery after a crash."""
+"""The directory of recordings: file names, ownership by recorders, and recovery after a crash."""
 
 from __future__ import annotations
 
@@ -6,6 +6,7 @@ import errno
 import fcntl
 import os
 import re
+import secrets
 import stat
 import time
 from collections.abc import Iterable, Iterator
@@ -31,8 +32,8 @@ _NAME = re.compile(
 """Other files in the directory are not recordings, and are left alone."""
 
 _LOCK = re.compile(r"\.amqproxy-(\d+)\.lock", re.ASCII)
-_OTHER_NUMBER = 1 << 22
-"""Step to an unused process number; Linux has no process of a higher number."""
+_NUMBERS = range(10**9, 10**10)
+"""Numbers of recorders, of equal length in file names."""
 
 _LENGTHS = Struct("<2I")
 _BLOCK_FRAME = 12
@@ -41,11 +42,11 @@ _PIECE = 4 * 1024 * 1024
 
 
 class RecordingDirectory:
-    """The recordings in `path`, including other proxies': `amqproxy-20261122T174700.123456Z-4711.pcapng`.
+    """The recordings in `path`, including other proxies': `amqproxy-20261122T174700.123456Z-4711003421.pcapng`.
 
-    Names sort by the time at which the recordings begin; the last number is the process. A process that records here
-    holds a lock on `.amqproxy-4711.lock`, which distinguishes its files from orphaned ones. If that number is taken by
-    another process, as in another container, a higher number is used.
+    Names sort by the time at which the recordings begin; the last number is the recorder's, drawn at random, so that
+    its files are never taken for those of another container, or of a process before a restart. A process that records
+    here holds a lock on `.amqproxy-4711003421.lock`, which distinguishes its files from orphaned ones.
     """
 
     def __init__(self, path: Path) -> None:
@@ -53,7 +54,7 @@ class RecordingDirectory:
         self.has_others = False
         """Whether another process was recording here at the last call of `complete`."""
         self._last_ns = 0
-        self._number = os.getpid()
+        self._number = secrets.choice(_NUMBERS)
         self._lock = -1
 
     def enter(self) -> None:
@@ -68,7 +69,7 @@ class RecordingDirectory:
                 if is_at(descriptor, self._lock_path):
                     self._lock, descriptor = descriptor, -1
             except BlockingIOError:
-                self._number += _OTHER_NUMBER
+                self._number = secrets.choice(_NUMBERS)
             finally:
                 if descriptor >= 0:
                     os.close(descriptor)

@@ -3,12 +3,14 @@
 import errno
 import fcntl
 import os
+import re
 from pathlib import Path
 from struct import pack
 
 import pytest
 import structlog
 
+from amqproxy.pipeline.chains import chains
 from amqproxy.recording.maintenance_thread import compress
 from amqproxy.recording.recording_directory import RecordingDirectory, completed, open_locked
 
@@ -29,10 +31,14 @@ def begun(directory: Path, data: bytes = b"", now_ns: int = NOW) -> Path:
 
 
 def test_names_sort_by_time_and_never_collide(tmp_path: Path) -> None:
-    files = [begun(tmp_path, now_ns=NOW + add) for add in (0, 0, 1_000, 10**9)]
-    names = [file.name for file in files]
+    directory = RecordingDirectory(tmp_path)
+    names = []
+    for add in (0, 0, 1_000, 10**9):
+        file, descriptor = directory.create(NOW + add)
+        os.close(descriptor)
+        names.append(file.name)
     assert names == sorted(set(names))
-    assert names[0] == f"amqproxy-20261121T174700.123456Z-{os.getpid()}.pcapng.partial"
+    assert re.fullmatch(r"amqproxy-20261121T174700\.123456Z-\d{10}\.pcapng\.partial", names[0])
 
 
 def test_a_crash_leaves_whole_blocks(tmp_path: Path) -> None:
@@ -118,7 +124,7 @@ def test_files_of_another_that_records_here_are_its_own(tmp_path: Path) -> None:
     assert sorted(tmp_path.iterdir()) == [theirs[0], left, theirs[1]]
 
 
-def test_another_of_the_same_process_number_has_another_one(tmp_path: Path) -> None:
+def test_two_of_one_process_number_are_two_recorders(tmp_path: Path) -> None:
     """As in two containers that share the directory."""
     one, other = RecordingDirectory(tmp_path), RecordingDirectory(tmp_path)
     for each in (one, other):
@@ -127,10 +133,11 @@ def test_another_of_the_same_process_number_has_another_one(tmp_path: Path) -> N
     os.close(descriptor)
     finished = completed(file)
     assert other.complete() == {}
-    _, descriptor = other.create(NOW)
+    file, descriptor = other.create(NOW)
     os.close(descriptor)
     one.leave()
     assert list(other.complete()) == [finished]
+    assert len(chains([str(finished), str(file)])) == 2
 
 
 def test_a_lock_that_somebody_has_deleted_is_made_again(tmp_path: Path) -> None:
