@@ -54,6 +54,7 @@ EXAMPLES = {
     "readiness": (
         "readiness --target 4.3 captures/ --config rabbitmq.conf",
         "readiness a.pcapng --write-rules bridge.toml",
+        "readiness --tables tables --last 4w",
     ),
     "record": ("record start --config amqproxy.toml", "record stop --config amqproxy.toml"),
     "replay": ("replay a.pcapng --to amqp://guest:guest@127.0.0.1:5672",),

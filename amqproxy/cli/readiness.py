@@ -33,6 +33,8 @@ def readiness(
     target: str = "",
     definitions: Path | None = None,
     config: Path | None = None,
+    tables: str | None = None,
+    last: str | None = None,
     keylog: Keylog = None,
     write_rules: Annotated[Path | None, Parameter(allow_leading_hyphen=True)] = None,
     json: Flag = False,
@@ -53,6 +55,10 @@ def readiness(
         An export of the broker's definitions (rabbitmqctl export_definitions).
     config
         The broker's rabbitmq.conf: its deprecated_features are part of the target.
+    tables
+        Instead of captures, a directory of tables made by `amqproxy pipeline`.
+    last
+        With --tables: only this much of the end, such as 4w; by default, all.
     write_rules
         A file for the rules that bridge what would break or change; an existing one is not replaced.
     json
@@ -67,8 +73,12 @@ def readiness(
 
     if json and html:
         raise Failure("readiness: --json or --html, not both", MISUSED)
-    if not captures and definitions is None and config is None:
-        raise Failure("readiness: name captures, --definitions or --config", MISUSED)
+    if captures and tables is not None:
+        raise Failure("readiness: captures, or --tables, not both", MISUSED)
+    if last is not None and tables is None:
+        raise Failure("readiness: --last is for --tables", MISUSED)
+    if not captures and tables is None and definitions is None and config is None:
+        raise Failure("readiness: name captures, --tables, --definitions or --config", MISUSED)
     version = _profile(target or NEWEST)
     settings = {} if config is None else _settings(config)
     uses = Uses(configured(version, settings))
@@ -82,6 +92,8 @@ def readiness(
         with CaptureFiles("readiness", captures, keylog=keylog) as files:
             if not add_captures(uses, files.decoded()):
                 raise Failure("readiness: these captures contain no AMQP 0-9-1 connection", MISUSED)
+    if tables is not None:
+        _add_tables(uses, tables, last)
     report = uses.readiness()
     _print(report, json=json, html=html)
     if write_rules is not None:
@@ -115,6 +127,29 @@ def add_captures(uses: Uses, decoded: Iterable[Decoded]) -> int:
             uses.add_finding(each.kind, each.text)
     uses.add_connections(len(streams), unknown=len(streams - begun))
     return len(streams)
+
+
+def _add_tables(uses: Uses, path: str, last: str | None) -> None:
+    """Add the uses in the tables of a pipeline."""
+    from amqproxy.cli.pipeline.asking import asked_span, opened_tables
+    from amqproxy.readiness.uses import MAX_USES
+
+    try:
+        with opened_tables("readiness", path, limit=MAX_USES) as (reader, answers):
+            from amqproxy.pipeline.ledger import contents
+            from amqproxy.pipeline.questions.upgrade import CONNECTIONS, QUESTION
+
+            answer = answers(asked_span("readiness", reader, None, last=last))
+            [seen] = answer(CONNECTIONS, {}).to_pylist()
+            if not seen["connections"] or "findings" not in contents(path).through:
+                raise Failure(f"readiness: no connections and findings in {path}: run `amqproxy pipeline run`")
+            uses.add_connections(seen["connections"], unknown=seen["unknown"])
+            for each in answer(QUESTION, {}).to_pylist():
+                uses.add(
+                    each["kind"], "traffic", each["use"], client=each["product"], user=each["user"], times=each["times"]
+                )
+    except Failure as failure:
+        raise Failure(str(failure), MISUSED) from None
 
 
 def _profile(target: str) -> Profile:

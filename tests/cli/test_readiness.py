@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+import subprocess
+import sys
 import tomllib
 from pathlib import Path
 
@@ -70,9 +72,18 @@ def test_definitions(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None
         ("known versions are 4.0, 4.3", {"target": "3.13", "definitions": Path("x")}),
         ("No such file", {"definitions": Path("/nowhere")}),
         ("not both", {"json": True, "html": True}),
+        ("--last is for --tables", {"last": "4w", "definitions": Path("x")}),
     ],
 )
 def test_bad_input(text: str, given: dict[str, object]) -> None:
     with pytest.raises(Failure, match=text) as failure:
         readiness(**given)  # type: ignore[arg-type]
     assert failure.value.code == MISUSED
+
+
+def test_spark_is_imported_for_tables_alone(tmp_path: Path) -> None:
+    script = "import sys; from amqproxy.cli.readiness import readiness; readiness(sys.argv[1]); print(*sys.modules)"
+    done = subprocess.run([sys.executable, "-c", script, capture(tmp_path)], capture_output=True, text=True, check=True)
+    assert "amqproxy.readiness" in done.stdout
+    assert "pyspark" not in done.stdout
+    assert "duckdb" not in done.stdout

@@ -99,5 +99,5 @@ def write_table(directory: Path, name: str, rows: Iterable[dict[str, Any]]) -> N
         files.append(str(file.relative_to(directory)))
         columns = dict.fromkeys(key for row in found for key in row)
         pq.write_table(pa.table({key: [row.get(key) for row in found] for key in columns}), file)
-    commit = Commit(batch=batch, job="test", at="2026-11-23T00:00:00+00:00", files={name: files})
+    commit = Commit(batch=batch, job=name, through=batch, at="2026-11-23T00:00:00+00:00", files={name: files})
     (commits / f"{batch:08}.json").write_bytes(msgspec.json.encode(commit))

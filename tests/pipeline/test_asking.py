@@ -1,4 +1,4 @@
-"""`pipeline ask`, `pipeline report` and `rules suggest --tables`, as a person types them."""
+"""`pipeline ask`, `pipeline report`, `readiness --tables` and `rules suggest --tables`, as a person types them."""
 
 from __future__ import annotations
 
@@ -11,14 +11,22 @@ import pytest
 pytest.importorskip("pyspark")
 
 import cyclopts
+import msgspec
 from pyspark.sql import SparkSession
 
+from amqproxy.amqp091.methods import QueueDeclare, QueueDeclareOk
+from amqproxy.amqp091.wire import Table
+from amqproxy.capture.decode import read_decoded
+from amqproxy.capture.observed import observed
 from amqproxy.cli import rules
-from amqproxy.cli.failure import Failure
+from amqproxy.cli.failure import FAILED, MISUSED, Failure
 from amqproxy.cli.pipeline.asking import ask, report
+from amqproxy.cli.readiness import readiness
 from amqproxy.pipeline.ledger import Ledger
 from amqproxy.pipeline.questions import QUESTIONS
 from amqproxy.pipeline.tables import stage
+from amqproxy.taps.findings.finding import Finding
+from amqproxy.taps.observer import ObserverSettings
 from tests.export.dialogue import Dialogue
 from tests.pipeline.captures_by_hand import capture_of
 from tests.pipeline.event_frames import events_of
@@ -42,6 +50,7 @@ def typed(capsys: pytest.CaptureFixture[str]) -> Any:
     app.command(ask)
     app.command(report)
     app.command(rules.suggest)
+    app.command(readiness)
 
     def run(*arguments: str) -> tuple[str, str]:
         app([*arguments], exit_on_error=False, print_error=False)
@@ -127,6 +136,41 @@ def test_a_report_of_tables_that_are_not_there_yet(typed: Any, tmp_path: Path) -
     page = (tmp_path / "a.html").read_text()
     assert "<b>7</b><span>messages published" in page
     assert "<b>0</b><span>findings" in page
+
+
+def test_readiness_of_tables_is_that_of_their_captures(
+    typed: Any, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """A queue of version 1, declared twelve times, of which the table has the first and the tenth."""
+    made = Dialogue("shop")
+    for _ in range(12):
+        declare = QueueDeclare(queue="orders", durable=True, arguments=Table({"x-queue-version": 1}))
+        made.client(declare).server(QueueDeclareOk("orders", 0, 0))
+    (tmp_path / "a.pcapng").write_bytes(capture_of(made, Dialogue(stream=2, is_joined=True).publish("", "x", b"?")))
+    who = {"connection_id": "a", "user": "shop"}
+    found = [
+        {**msgspec.to_builtins(each), **who, "evidence": None}
+        for each in observed(read_decoded(tmp_path / "a.pcapng"), ObserverSettings(messages=False, findings=True))
+        if isinstance(each, Finding)
+    ]
+    tables = tmp_path / "tables"
+    opened = {"ts_ns": START_NS, "opened_ns": START_NS}
+    write_table(tables, "connections", [{**opened, **who, "frame_max": 131072}, {**opened, "connection_id": "b"}])
+    with pytest.raises(Failure, match="no connections and findings in") as failure:
+        typed("readiness", "--tables", str(tables))
+    assert failure.value.code == MISUSED
+    write_table(tables, "findings", found)
+    reports = []
+    for given in (("--tables", str(tables)), (str(tmp_path / "a.pcapng"),)):
+        with pytest.raises(Failure, match=r"not ready for RabbitMQ 4\.3") as failure:
+            typed("readiness", *given, "--json")
+        assert failure.value.code == FAILED
+        reports.append(json.loads(capsys.readouterr().out))
+    from_tables, from_captures = reports
+    [use] = from_captures["uses"]
+    assert (use.pop("times"), from_captures["unknown"]) == (12, 1)
+    assert from_tables["uses"][0].pop("times") == 10  # the last count that is reported
+    assert from_tables == from_captures
 
 
 def test_spark_answers_where_a_master_is_named(typed: Any, tables: str, spark: SparkSession) -> None:

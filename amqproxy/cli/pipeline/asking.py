@@ -117,8 +117,8 @@ def ask(
         question.values(given)
     except ValueError as error:
         raise Failure(f"pipeline ask: {error}", MISUSED) from None
-    with _answers("ask", tables, master, limit) as (reader, answers):
-        asked = _span("ask", reader, question.seconds, start, end, last, before)
+    with opened_tables("pipeline ask", tables, master=master, limit=limit) as (reader, answers):
+        asked = asked_span("pipeline ask", reader, question.seconds, start, end, last, before)
         answer = answers(asked)(question, given)
     from amqproxy.pipeline.questions import text
 
@@ -174,10 +174,10 @@ def report(
         file = None if str(to) == "-" else OutputFile(to, replaces=True)
     except (FileExists, OSError) as error:
         raise not_written(error) from None
-    with _answers("report", tables, master, None) as (reader, answers):
+    with opened_tables("pipeline report", tables, master=master) as (reader, answers):
         from amqproxy.pipeline.report import report_page
 
-        asked = _span("report", reader, 7 * DAY, start, end, last, None)
+        asked = asked_span("pipeline report", reader, 7 * DAY, start, end, last)
         try:
             page = list(report_page(answers(asked), asked, tables))
         except ImportError as error:
@@ -213,7 +213,7 @@ def _question(name: str | None) -> Question | None:
     return QUESTIONS[name]
 
 
-class _Answers:
+class Answers:
     """Answers questions about a span, with Spark if there is a session."""
 
     def __init__(self, reader: Reader, limit: int | None, master: str | None) -> None:
@@ -241,7 +241,9 @@ class _Answers:
 
 
 @contextmanager
-def _answers(command: str, tables: str, master: str | None, limit: int | None) -> Iterator[tuple[Reader, _Answers]]:
+def opened_tables(
+    command: str, tables: str, *, master: str | None = None, limit: int | None = None
+) -> Iterator[tuple[Reader, Answers]]:
     """Return a reader of the tables, and an answerer of questions; raise `Failure`."""
     try:
         from py4j.protocol import Py4JError
@@ -250,41 +252,48 @@ def _answers(command: str, tables: str, master: str | None, limit: int | None) -
         from amqproxy.pipeline.reading import Reader, Unreadable
         from amqproxy.pipeline.session import SparkUnavailable
     except ImportError as error:
-        raise Failure(f"pipeline {command}: {error}: pip install 'amqproxy[pipeline]'", MISUSED) from None
+        raise Failure(f"{command}: {error}: pip install 'amqproxy[pipeline]'", MISUSED) from None
     if limit is not None and limit < 1:
-        raise Failure(f"pipeline {command}: --limit {limit}: at least 1", MISUSED)
+        raise Failure(f"{command}: --limit {limit}: at least 1", MISUSED)
     try:
         reader = Reader(tables, memory=MEMORY, seconds=SECONDS)
-        yield reader, _Answers(reader, limit, master)
+        yield reader, Answers(reader, limit, master)
     except (Unreadable, SparkUnavailable) as error:
-        raise Failure(f"pipeline {command}: {error}") from None
+        raise Failure(f"{command}: {error}") from None
     except (PySparkException, Py4JError) as error:
-        raise Failure(f"pipeline {command}: {explained(error)}") from None
+        raise Failure(f"{command}: {explained(error)}") from None
 
 
-def _span(
-    command: str, reader: Reader, seconds: int, start: str | None, end: str | None, last: str | None, before: str | None
+def asked_span(
+    command: str,
+    reader: Reader,
+    seconds: int | None,
+    start: str | None = None,
+    end: str | None = None,
+    last: str | None = None,
+    before: str | None = None,
 ) -> Span:
-    from amqproxy.pipeline.questions.span import seconds_of, span
+    """Return the span that the options ask for, by default the last `seconds`, or all; raise `Failure`."""
+    from amqproxy.pipeline.questions.span import SECOND, seconds_of, span
 
     known = reader.span(reader.names())
     if known is None:
         raise Failure(
-            f"pipeline {command}: no tables in {reader.path}: make them with `amqproxy pipeline run`, or name them "
-            "with --tables"
+            f"{command}: no tables in {reader.path}: make them with `amqproxy pipeline run`, or name them with --tables"
         )
+    default = (known[1] - known[0]) // SECOND if seconds is None else seconds
     if start is not None and end is not None and last is not None:
-        raise Failure(f"pipeline {command}: give at most two of --start, --end and --last", MISUSED)
+        raise Failure(f"{command}: give at most two of --start, --end and --last", MISUSED)
     try:
         return span(
             known[1] - 1,
-            seconds if last is None else seconds_of(last),
+            default if last is None else seconds_of(last),
             start_ns=_time(start),
             end_ns=_time(end),
             before_ns=_time(before),
         )
     except ValueError as error:
-        raise Failure(f"pipeline {command}: {error}", MISUSED) from None
+        raise Failure(f"{command}: {error}", MISUSED) from None
 
 
 def _time(text: str | None) -> int | None:
