@@ -29,6 +29,10 @@ from grafana_foundation_sdk.models.dashboard import (
     VariableRefresh,
 )
 
+from amqproxy.rabbitmq.incompatibility import Level, kinds_of
+from amqproxy.rabbitmq.profile import NEWEST, PROFILES
+from amqproxy.taps.findings.inspector import DETECTORS
+
 FILE = Path(__file__).with_suffix(".json")
 
 SELECTED = 'job=~"$job", instance=~"$instance"'
@@ -36,6 +40,11 @@ SELECTED = 'job=~"$job", instance=~"$instance"'
 
 ERRORS = 'code!~"200|320|none"'
 """Matcher for reply codes of abnormal closes; 320 is an orderly shutdown."""
+
+BREAKING = "|".join(
+    kind for kind in kinds_of(Level.BREAKS, PROFILES[NEWEST]) if kind in {each.kind for each in DETECTORS}
+)
+"""Findings about uses that break on an upgrade of RabbitMQ, as a regular expression."""
 
 SOURCE = DataSourceRef(type_val="prometheus", uid="${datasource}")
 
@@ -499,7 +508,6 @@ FINDINGS = (
         "warning: slow, unsafe, or wrong one day.",
         (rate("amqproxy_findings_total", by="severity"),),
         unit="cps",
-        width=12,
     ),
     Panel(
         "By kind",
@@ -507,7 +515,12 @@ FINDINGS = (
         "connections.",
         (top(rate("amqproxy_findings_total", by="kind")),),
         unit="cps",
-        width=12,
+    ),
+    Panel(
+        "Would break on upgrade",
+        "Uses that RabbitMQ " + NEWEST + " refuses, or with which it loses messages, since the proxy was started. "
+        "docs/upgrade.md says how to list the clients and what to change. See the alert AmqproxyUpgradeBreaks.",
+        (total("amqproxy_findings_total", by="kind", where=f'kind=~"{BREAKING}"'),),
     ),
 )
 

@@ -320,3 +320,9 @@ INCOMPATIBILITIES: Mapping[str, Incompatibility] = {
     )
 }
 """All of them, by kind: that of their finding, if traffic can show them."""
+
+
+def kinds_of(level: Level, profile: Profile) -> list[str]:
+    """Return the kinds of the uses that have consequences of this level on a version."""
+    effects = {kind: each.effect(profile) for kind, each in INCOMPATIBILITIES.items()}
+    return [kind for kind, effect in effects.items() if effect is not None and effect.level is level]

@@ -245,7 +245,7 @@ def test_every_value_is_described() -> None:
 
 @pytest.mark.parametrize("name", ["alerts.yml", "grafana.json"])
 def test_alerts_and_dashboard_are_those_of_monitoring(name: str) -> None:
-    assert (CHART / "files" / name).read_bytes() == (ROOT / "monitoring" / name).read_bytes(), "make chart-files"
+    assert (CHART / "files" / name).read_bytes() == (ROOT / "monitoring" / name).read_bytes(), "copy it"
 
 
 @pytest.mark.parametrize("name", VALUES)

@@ -7,6 +7,7 @@ from typing import Any
 import pytest
 import yaml
 
+from monitoring.grafana import BREAKING
 from tests.monitoring.alert_rules import ALERTS, FOLDER, NAMES, ROOT
 from tests.monitoring.metrics_page import entries
 from tests.real.require import require
@@ -62,6 +63,11 @@ def test_runbooks_name_what_exists() -> None:
         path, _, anchor = target.partition("#")
         assert (ROOT / "docs" / path).exists(), target
         assert path or anchor in {name.lower() for name in NAMES}, target
+
+
+def test_breaking_uses_are_those_of_the_newest_version() -> None:
+    [rule] = [alert["expr"] for alert in ALERTS if alert["alert"] == "AmqproxyUpgradeBreaks"]
+    assert set(re.findall('kind=~"(.*?)"', rule)) == {BREAKING}
 
 
 def test_names_and_severities() -> None:

@@ -61,7 +61,7 @@ def metrics_in(expression: str) -> set[str]:
 def prometheus(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Prometheus]:
     """Prometheus, when it has seen everything happen."""
     directory = tmp_path_factory.mktemp("monitoring")
-    broker = OwnBroker(directory)
+    broker = OwnBroker(directory, "--as", "3.10")
     config: dict[str, Any] = {
         "metrics": {"address": "127.0.0.1:0", "by": OBJECTS, "max_series": MAX_SERIES, "findings": True},
         "limits": {"connections": MOST_CONNECTIONS},
@@ -170,6 +170,7 @@ def test_alerts_fire(prometheus: Prometheus) -> None:
         "AmqproxyPublishesReturned",
         "AmqproxyRuleFails",
         "AmqproxySeriesRefused",
+        "AmqproxyUpgradeBreaks",
         "AmqproxyUpstreamDown",
     }
 

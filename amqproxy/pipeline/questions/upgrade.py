@@ -9,7 +9,7 @@ rule of the proxy bridges it: `amqproxy readiness --tables DIR --write-rules FIL
 from collections.abc import Iterable
 
 from amqproxy.pipeline.questions.question import DAY, Question
-from amqproxy.rabbitmq.incompatibility import INCOMPATIBILITIES, Level
+from amqproxy.rabbitmq.incompatibility import INCOMPATIBILITIES, Level, kinds_of
 from amqproxy.rabbitmq.profile import NEWEST, PROFILES
 from amqproxy.taps.findings.rabbitmq4.use_text import PATTERN, UseText
 
@@ -22,12 +22,7 @@ def _part(name: str) -> str:
     return f"regexp_extract(s.text, '{PATTERN}', {UseText._fields.index(name) + 1})"
 
 
-_LEVELS: dict[Level, list[str]] = {each: [] for each in Level}
-for _each in INCOMPATIBILITIES.values():
-    if (_effect := _each.effect(PROFILES[NEWEST])) is not None:
-        _LEVELS[_effect.level].append(_each.kind)
-
-_LEVEL = " ".join(f"WHEN s.kind IN ({_texts(kinds)}) THEN '{level}'" for level, kinds in _LEVELS.items())
+_LEVEL = " ".join(f"WHEN s.kind IN ({_texts(kinds_of(level, PROFILES[NEWEST]))}) THEN '{level}'" for level in Level)
 _RANK = " ".join(f"WHEN '{level}' THEN {level.rank}" for level in Level)
 
 QUESTION = Question(
