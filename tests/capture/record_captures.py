@@ -16,6 +16,7 @@ from collections.abc import Callable
 from contextlib import suppress
 from datetime import UTC, datetime
 from decimal import Decimal
+from functools import partial
 from pathlib import Path
 
 import kombu
@@ -212,32 +213,23 @@ SCENARIOS: dict[str, Callable[[RabbitMQ], None]] = {
 }
 
 
-def record(name: str, node: RabbitMQ, directory: Path) -> None:
-    dumped = directory / f"{name}.pcapng"
-    command = [
-        require("dumpcap", package="wireshark-common"),
-        "-q",
-        "-i",
-        "lo",
-        "-f",
-        f"tcp port {node.port}",
-        "-w",
-        dumped,
-    ]
+def recorded(port: int, play: Callable[[], None], dumped: Path) -> bytes:
+    """Return a capture of what passes on a loopback port while `play` runs; `dumped` is a file for dumpcap."""
+    program = require("dumpcap", package="wireshark-common")
+    command = [program, "-q", "-B", "64", "-i", "lo", "-f", f"tcp port {port}", "-w", str(dumped)]
     with subprocess.Popen(command, stderr=subprocess.PIPE, text=True) as dumpcap:
         assert dumpcap.stderr is not None
         for line in dumpcap.stderr:
             if line.startswith("File:"):
                 break
         try:
-            SCENARIOS[name](node)
+            play()
             time.sleep(0.5)
         finally:
             dumpcap.send_signal(signal.SIGINT)
             dumpcap.stderr.read()
     packets = [(packet.ts_ns, packet.data) for packet in read_packets(dumped)]
-    FOLDER.joinpath(f"{name}.pcapng").write_bytes(building.pcapng(packets))
-    sys.stdout.write(f"{name}: {len(packets)} packets\n")
+    return building.pcapng(packets)
 
 
 def main(names: list[str]) -> None:
@@ -249,7 +241,9 @@ def main(names: list[str]) -> None:
             node.start()
             node.ctl("set_cluster_name", "recorded")
             for name in names or SCENARIOS:
-                record(name, node, Path(directory))
+                data = recorded(node.port, partial(SCENARIOS[name], node), Path(directory, f"{name}.pcapng"))
+                FOLDER.joinpath(f"{name}.pcapng").write_bytes(data)
+                sys.stdout.write(f"{name}: {len(data)} bytes\n")
         finally:
             node.stop()
 
