@@ -13,7 +13,6 @@ from typing import Any, Literal
 import msgspec
 import pyarrow as pa
 from pyspark.sql import DataFrame
-from pyspark.sql import functions as fn
 from pyspark.sql.pandas.types import from_arrow_schema
 
 from amqproxy.amqp091.methods import BasicConsume, BasicGet, BasicPublish, BasicReturn, QueueDeclare
@@ -23,6 +22,7 @@ from amqproxy.pipeline.client_property import CLIENT_NAME
 from amqproxy.pipeline.event_rows import KEPT
 from amqproxy.pipeline.recorded_methods import method_of
 from amqproxy.pipeline.schema import FINDINGS
+from amqproxy.pipeline.settle.settlements import columns
 from amqproxy.taps.findings.connection_churn import ConnectionPerMessage
 from amqproxy.taps.findings.consumer_cancelled import ConsumerCancelled
 from amqproxy.taps.findings.finding import RecordNumber
@@ -77,6 +77,11 @@ _REFUSED = """
 
 SECOND = 1_000_000_000
 
+
+def _texts(values: tuple[str, ...]) -> str:
+    return ", ".join(f"'{each}'" for each in values)
+
+
 _FOUND = pa.schema(
     [
         ("chain", pa.string()),
@@ -95,65 +100,24 @@ _FOUND = pa.schema(
 )
 
 
-def findings(
-    events: DataFrame,
-    connections: DataFrame | None = None,
-    *,
-    since_ns: int | None = None,
-    across: Across = "broker",
-) -> DataFrame:
+def findings(events: DataFrame, *, since_ns: int | None = None, across: Across = "broker") -> DataFrame:
     """Return rows of the table `findings` for the time from `since_ns` on; earlier events are context.
 
-    Users and clients are taken from `connections`, or else from the openings among `events`. Connections are analysed
-    together if they belong to one `broker`, by its cluster name, or else to one `chain` of captures.
+    Users and clients are taken from the openings among the events. Connections are analysed together if they belong to
+    one `broker`, by its cluster name, or else to one `chain` of captures.
     """
-    who = _clients(events) if connections is None else connections.select(*_WHO).dropDuplicates(["connection_id"])
-    of_one = events.where(fn.col("type") == "finding").where(~fn.col("kind").isin(*ACROSS_CONNECTIONS))
-    names = _FOUND.names
-    found = of_one.select(*names).unionByName(_across_connections(events, across))
-    if since_ns is not None:
-        found = found.where(fn.col("ts_ns") >= since_ns)
-    joined = found.join(who, "connection_id", "left")
-    made = {"time": fn.timestamp_micros(fn.floor(fn.col("ts_ns") / 1000))}
-    return joined.select(
-        *(
-            made.get(each.name, fn.col(each.name)).cast(each.dataType).alias(each.name, metadata=each.metadata)
-            for each in FINDINGS.fields
-        )
-    )
-
-
-_WHO = ("connection_id", "user", "client", "virtual_host")
-
-
-def _clients(events: DataFrame) -> DataFrame:
-    """Return the peer of each connection, from its opening or a snapshot."""
-    introduced = "type = 'connection' AND (outcome = 'opened' OR outcome = 'joined' AND virtual_host IS NOT NULL)"
-    opened = events.where(introduced)
-    return opened.withColumn("client", fn.expr(CLIENT_NAME)).select(*_WHO).dropDuplicates(["connection_id"])
-
-
-# --- what the detectors need to see
-
-
-def _across_connections(events: DataFrame, across: Across) -> DataFrame:
-    lasting = events.where("connection_id IS NOT NULL")
-    rows = _needed(lasting).withColumn("type", fn.coalesce("type", fn.lit("tick")))
-    together = _brokers(lasting) if across == "broker" else lasting.select("chain", fn.col("chain").alias("broker"))
+    spark = events.sparkSession
     ordered = (
-        rows.join(fn.broadcast(together.distinct()), "chain")
+        spark.sql(_NEEDED.replace("{broker}", _BROKER[across]), events=events)
         .repartition("broker")
         .sortWithinPartitions("broker", "ts_ns", "stream", "connection_id", "seq")
     )
-    return ordered.mapInArrow(_found, from_arrow_schema(_FOUND))
+    found = ordered.mapInArrow(_found, from_arrow_schema(_FOUND))
+    since = "" if since_ns is None else f"WHERE f.ts_ns >= {since_ns}"
+    return spark.sql(f"{_FINDINGS} {since}", events=events, found=found)
 
 
-def _brokers(events: DataFrame) -> DataFrame:
-    """Return the broker of each chain: its cluster name, or the chain itself."""
-    cluster = fn.max(fn.get_json_object("server_properties", "$.cluster_name"))
-    name = fn.coalesce(fn.concat(fn.lit("cluster "), cluster), fn.concat(fn.lit("chain "), fn.col("chain")))
-    return events.groupBy("chain").agg(name.alias("broker"))
-
+# --- what the detectors need to see
 
 _COLUMNS = (
     *("chain", "connection_id", "connection", "stream", "ts_ns", "seq", "channel", "type", "sender", "outcome"),
@@ -161,42 +125,79 @@ _COLUMNS = (
     *("client_properties", "number", "awaits", "spans", "by", "code", "is_certain"),
 )
 
+_BROKER = {
+    "broker": """coalesce(
+        concat('cluster ', max(get_json_object(server_properties, '$.cluster_name'))), concat('chain ', chain)
+    )""",
+    "chain": "chain",
+}
+"""Name of the broker of a chain, by what is analysed together."""
 
-def _needed(events: DataFrame) -> DataFrame:
-    """Return the events for detectors: of publishes, those that may reach a declared queue and stay there.
+_TICK = {"chain": "chain", "ts_ns": "ts_ns", "type": "'tick'"}
 
-    All other events are reduced to a tick at the beginning and the end of each second, which shows the passing of time.
-    Messages got from a queue appear once a second, with the queue as the routing key. A close has the number of
-    messages on its connection.
-    """
-    asked = events.where(fn.col("type") == "request").where(fn.col("method").isin(*_ASKED))
-    messages = events.where(_MESSAGES).groupBy("connection_id").agg(fn.count("*").alias("messages"))
-    lasting = events.where("type = 'connection' AND outcome IN ('opened', 'closed', 'joined') OR type = 'lost'")
-    published = events.where(fn.col("type") == "publish").where("expiration IS NULL")
-    refused = events.where(_REFUSED)
-    second = fn.floor(fn.col("ts_ns") / SECOND)
-    first = fn.min_by(fn.struct(*_COLUMNS), "ts_ns").alias("first")
-    got = (
-        events.where(fn.col("type") == "get")
-        .withColumn("routing_key", fn.col("queue"))
-        .groupBy("connection_id", "queue", second)
-        .agg(first)
-        .select("first.*")
+_NEEDED = f"""
+    WITH lasting AS (SELECT * FROM {{events}} WHERE connection_id IS NOT NULL),
+    asked AS (SELECT * FROM lasting WHERE type = 'request' AND method IN ({_texts(_ASKED)})),
+    published AS (
+        SELECT *, ts_ns DIV {SECOND} AS second FROM lasting WHERE type = 'publish' AND expiration IS NULL
+    ),
+    places AS (
+        SELECT exchange, routing_key FROM asked WHERE method = 'queue.bind'
+        UNION SELECT '', queue FROM asked WHERE method = 'queue.declare'
+    ),
+    got AS (
+        SELECT *, row_number() OVER (PARTITION BY connection_id, queue, ts_ns DIV {SECOND} ORDER BY ts_ns, seq) AS place
+        FROM lasting WHERE type = 'get'
+    ),
+    ticks AS (
+        SELECT chain, explode(array(first_ns, last_ns)) AS ts_ns
+        FROM (SELECT chain, min(ts_ns) AS first_ns, max(ts_ns) AS last_ns FROM published GROUP BY chain, second)
+    ),
+    needed AS (
+        SELECT {columns(_COLUMNS)} FROM asked
+        UNION ALL SELECT {columns(_COLUMNS)} FROM lasting
+            WHERE type = 'connection' AND outcome IN ('opened', 'closed', 'joined') OR type = 'lost' OR {_REFUSED}
+        UNION ALL SELECT /*+ BROADCAST(q) */ {columns(_COLUMNS, "p")} FROM published p
+            LEFT SEMI JOIN places q ON q.exchange = p.exchange AND q.routing_key = p.routing_key
+        UNION ALL SELECT {columns(_COLUMNS).replace("`routing_key`", "queue")} FROM got WHERE place = 1
+        UNION ALL SELECT {", ".join(_TICK.get(each, "NULL") for each in _COLUMNS)} FROM ticks
     )
-    ticks = (
-        published.groupBy("chain", second.alias("second"))
-        .agg(fn.array(fn.min("ts_ns"), fn.max("ts_ns")).alias("ends"))
-        .select("chain", fn.explode("ends").alias("ts_ns"))
-    )
-    bound = asked.where("method = 'queue.bind'").select("exchange", "routing_key")
-    declared = asked.where("method = 'queue.declare'")
-    named = declared.select(fn.lit("").alias("exchange"), fn.col("queue").alias("routing_key"))
-    places = bound.union(named).distinct()
-    reaching = published.join(fn.broadcast(places), ["exchange", "routing_key"], "left_semi")
-    seen = got
-    for each in (asked, lasting, reaching, refused):
-        seen = seen.unionByName(each.select(*_COLUMNS))
-    return seen.unionByName(ticks, allowMissingColumns=True).join(messages, "connection_id", "left")
+    SELECT /*+ BROADCAST(b) */ n.*, m.messages, b.broker
+    FROM needed n
+    JOIN (SELECT chain, {{broker}} AS broker FROM lasting GROUP BY chain) b ON b.chain = n.chain
+    LEFT JOIN (SELECT connection_id, count(*) AS messages FROM lasting WHERE {_MESSAGES} GROUP BY connection_id) m
+        ON m.connection_id = n.connection_id
+"""
+"""Events for detectors: of publishes, those that may reach a declared queue and stay there.
+
+All other events are reduced to a tick at the beginning and the end of each second, which shows the passing of time.
+Messages got from a queue appear once a second, with the queue as the routing key. A close has the number of messages on
+its connection.
+"""
+
+# --- the table
+
+_GIVEN = {
+    **{name: f"f.`{name}`" for name in _FOUND.names},
+    **{name: f"w.`{name}`" for name in ("user", "client", "virtual_host")},
+    "time": "timestamp_micros(f.ts_ns DIV 1000)",
+}
+
+_FINDINGS = f"""
+    SELECT {", ".join(f"{_GIVEN[name]} AS `{name}`" for name in FINDINGS.fieldNames())}
+    FROM (
+        SELECT {columns(_FOUND.names)} FROM {{events}}
+        WHERE type = 'finding' AND kind NOT IN ({_texts(ACROSS_CONNECTIONS)})
+        UNION ALL SELECT {columns(_FOUND.names)} FROM {{found}}
+    ) f
+    LEFT JOIN (
+        SELECT connection_id, `user`, virtual_host, {CLIENT_NAME} AS client,
+            row_number() OVER (PARTITION BY connection_id ORDER BY ts_ns, seq) AS place
+        FROM {{events}}
+        WHERE type = 'connection' AND (outcome = 'opened' OR outcome = 'joined' AND virtual_host IS NOT NULL)
+    ) w ON w.connection_id = f.connection_id AND w.place = 1
+"""
+"""The findings with the peer of each connection, from its opening or a snapshot."""
 
 
 # --- the detectors
