@@ -21,6 +21,8 @@ from amqproxy.capture.decoded import (
 from amqproxy.capture.observed import Observers
 from amqproxy.capture.unreadable_bytes import MISSING
 from amqproxy.linking.message_life import Publish
+from amqproxy.rabbitmq.profile import NEWEST, PROFILES
+from amqproxy.readiness.uses import Uses
 from amqproxy.taps.findings.finding import Finding
 from amqproxy.taps.message_record import MessageRecord
 from amqproxy.taps.note import Note
@@ -63,6 +65,9 @@ MAX_OBSERVERS = 20_000
 
 MAX_FINDINGS = 5_000
 
+MAX_USES = 5_000
+"""Maximum number of uses that stand against an upgrade of RabbitMQ."""
+
 OBSERVERS_A_STEP = 100
 """Connections that are checked in one step of `look`."""
 
@@ -85,6 +90,8 @@ class Observation:
         """Number of findings of each kind."""
         self.newest: dict[str, Finding] = {}
         """The newest finding of each kind."""
+        self.uses = Uses(PROFILES[NEWEST], MAX_USES)
+        """Uses that stand against an upgrade of RabbitMQ."""
         self.connections = Connections()
         self.activity = Activity(is_live=is_live)
         self.lives = MessageLives(memory)
@@ -249,6 +256,8 @@ class Observation:
                 self.kinds[report.kind] += 1
                 self.minutes.find(report.kind, report.ts_ns)
                 self.newest[report.kind] = report
+                counted = report.count // 10  # by the finding before, since the first, tenth, hundredth … are reported
+                self.uses.add_finding(report.kind, report.text, report.count - counted)
                 self.findings.append(report, self._frame, shown=self._with_rows(report))
             else:
                 party = self.connections.party(report.stream, report.connection)

@@ -12,14 +12,15 @@ PREFIX = "rabbitmq4-"
 """Beginning of the kinds of findings about upgrades."""
 
 MAX_USES = 100_000
-"""Limit on the uses that are told apart; later ones are left out."""
+"""Default limit on the uses that are told apart; later ones are left out."""
 
 
 class Uses:
-    """Collects uses; `target` is the version to upgrade to, as an operator configures it."""
+    """Collects at most `limit` uses; `target` is the version to upgrade to, as an operator configures it."""
 
-    def __init__(self, target: Profile) -> None:
+    def __init__(self, target: Profile, limit: int = MAX_USES) -> None:
         self.target = target
+        self._limit = limit
         self._times: dict[tuple[str, Source, str, str | None, str | None], int] = {}
         self._connections: int | None = None
         self._unknown = 0
@@ -31,7 +32,7 @@ class Uses:
         place = (kind, source, use, client, user)
         if INCOMPATIBILITIES[kind].effect(self.target) is None:
             return
-        if place in self._times or len(self._times) < MAX_USES:
+        if place in self._times or len(self._times) < self._limit:
             self._times[place] = self._times.get(place, 0) + times
 
     def add_finding(self, kind: str, text: str, times: int = 1) -> None:

@@ -29,6 +29,8 @@ from dashboard.source import Source
 
 router = APIRouter(tags=["messages"])
 
+MAX_SHOWN_USES = 1000
+
 MAX_COMPLETED = 2000
 """Maximum number of connections whose users and names complete a filter."""
 
@@ -69,6 +71,17 @@ async def show_finding(source: SourceOf, seq: SeqOf) -> Response:
         raise Problem(404, f"there is no finding {seq}, or it is not kept any more")
     finding: dict[str, Any] = msgspec.json.decode(row.to_json())
     return json_response(await asyncio.to_thread(shown_finding, finding, packets_of(finding, source.ring)))
+
+
+@router.get("/sources/{source}/readiness")
+async def show_readiness(source: SourceOf) -> Response:
+    """Readiness for the newest RabbitMQ: who would break, the worst first, and `rules` of the proxy that bridge it.
+
+    The uses are those in findings `rabbitmq4-*`, also in ones that are not kept any more; the first 1,000 are shown.
+    """
+    report = source.observed.uses.readiness()
+    shown = msgspec.structs.asdict(report) | {"uses": report.uses[:MAX_SHOWN_USES]}
+    return json_response({**shown, "verdict": report.verdict, "rules": report.rules})
 
 
 @router.get("/sources/{source}/completions")

@@ -86,3 +86,26 @@ def test_the_evidence_names_the_command_and_leads_to_the_connection(stage: Stage
     window.go_back()
     command.click()
     expect(window.get_by_role("grid", name="Frames").locator("[aria-selected=true]")).to_contain_text("basic.")
+
+
+def test_readiness_for_an_upgrade(stage: Stage, page: WatchedPage) -> None:
+    """The stage's client declares transient queues, which are deprecated."""
+    from playwright.sync_api import expect
+
+    page.goto(stage.url + "findings")
+    window = page.page
+    window.get_by_role("button", name="Upgrade").click()
+    uses = window.get_by_role("group", name="Readiness for an upgrade").get_by_role("row")
+    use = uses.filter(has_text="queue orders is declared").first
+    expect(use).to_contain_text("deprecated")
+    expect(use).to_contain_text("Pika")
+    expect(window.get_by_text("Ready for RabbitMQ 4.3")).to_be_visible()
+    expect(window.get_by_role("button", name="Copy the rules that bridge it")).to_be_visible()
+    assert page.violations() == []
+    use.get_by_role("button", name="rabbitmq4-transient-queue").click()
+    expect(rows(window).first).to_contain_text("rabbitmq4-transient-queue")
+    window.emulate_media(color_scheme="dark", reduced_motion="reduce")
+    window.set_viewport_size(NARROW)
+    expect(use).to_be_visible()
+    assert not page.overflows()
+    assert page.violations() == []

@@ -184,6 +184,29 @@ export interface FindingRow {
   frame?: number | null
 }
 
+/** A use of RabbitMQ that a later version refuses, takes differently, or has deprecated. */
+export interface Use {
+  kind: string
+  level: 'breaks' | 'changes' | 'deprecated'
+  use: string
+  /** Its product and version. */
+  client?: string
+  user?: string
+  times?: number
+  effect: string
+  why: string
+  remedy: string
+}
+
+export interface Readiness {
+  target: string
+  is_ready: boolean
+  verdict: string
+  uses: Use[]
+  /** Of the proxy, as TOML, that bridge the uses. */
+  rules: string
+}
+
 export interface Connection {
   session: number
   connection: string
