@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sys
+from codecs import BOM_UTF8
 from collections.abc import Iterable
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
@@ -173,10 +174,14 @@ def _settings(path: Path) -> dict[str, str]:
 def _decoded_json(path: Path) -> object:
     import msgspec
 
-    return msgspec.json.decode(_read(path))
+    try:
+        return msgspec.json.decode(_read(path))
+    except RecursionError:
+        raise ValueError("JSON is nested too deeply") from None
 
 
 def _read(path: Path) -> bytes:
+    """Return the content of a file, without the byte order mark that Windows programs put before UTF-8."""
     try:
         with path.open("rb") as file:
             data = file.read(MAX_DEFINITIONS + 1)
@@ -184,7 +189,7 @@ def _read(path: Path) -> bytes:
         raise Failure(f"readiness: {path}: {error.strerror}", MISUSED) from None
     if len(data) > MAX_DEFINITIONS:
         raise Failure(f"readiness: {path}: the limit is {MAX_DEFINITIONS} bytes", MISUSED)
-    return data
+    return data.removeprefix(BOM_UTF8)
 
 
 def _print(report: Readiness, *, json: bool, html: bool) -> None:

@@ -22,16 +22,20 @@ PERMIT = "deprecated_features.permit."
 """Prefix of the keys that permit or deny deprecated features."""
 
 
+MAX_SHOWN = 80
+"""Characters of a malformed line that its error shows."""
+
+
 def settings_of(text: str) -> dict[str, str]:
     """Return the keys and values of a rabbitmq.conf; raise `ValueError` for a line that has none."""
     found: dict[str, str] = {}
-    for number, line in enumerate(text.splitlines(), 1):
+    for number, line in enumerate(text.split("\n"), 1):
         bare = line.partition("#")[0].strip()
         if not bare:
             continue
         key, separator, value = bare.partition("=")
         if not separator or not key.strip():
-            raise ValueError(f"line {number}: {bare!r} is not KEY = VALUE")
+            raise ValueError(f"line {number}: {bare[:MAX_SHOWN]!r} is not KEY = VALUE")
         found[key.strip()] = value.strip()
     return found
 

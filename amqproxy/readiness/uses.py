@@ -12,11 +12,11 @@ PREFIX = "rabbitmq4-"
 """Beginning of the kinds of findings about upgrades."""
 
 MAX_USES = 100_000
-"""Default limit on the uses that are told apart; later ones are left out."""
+"""Default limit on the uses that are told apart; later ones are counted together, by kind and source."""
 
 
 class Uses:
-    """Collects at most `limit` uses; `target` is the version to upgrade to, as an operator configures it."""
+    """Collects uses, of which `limit` are told apart; `target` is the version to upgrade to, as an operator has it."""
 
     def __init__(self, target: Profile, limit: int = MAX_USES) -> None:
         self.target = target
@@ -32,8 +32,10 @@ class Uses:
         place = (kind, source, use, client, user)
         if INCOMPATIBILITIES[kind].effect(self.target) is None:
             return
-        if place in self._times or len(self._times) < self._limit:
-            self._times[place] = self._times.get(place, 0) + times
+        if place not in self._times and len(self._times) >= self._limit:
+            # a kind that is left out could be the only one that breaks
+            place = (kind, source, f"uses beyond the first {self._limit}", None, None)
+        self._times[place] = self._times.get(place, 0) + times
 
     def add_finding(self, kind: str, text: str, times: int = 1) -> None:
         """Count the use in a finding; others than those about upgrades are ignored."""

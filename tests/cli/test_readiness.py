@@ -81,6 +81,37 @@ def test_bad_input(text: str, given: dict[str, object]) -> None:
     assert failure.value.code == MISUSED
 
 
+@pytest.mark.parametrize(
+    ("data", "text"),
+    [
+        (b"", "truncated"),
+        (b"\0\0", "malformed"),
+        (b"\x1f\x8b\x08\0", "malformed"),
+        (b"[" * 200_000, "nested too deeply"),
+        (b'{"a":' * 200_000, "nested too deeply"),
+        (b"[]", "is a JSON object"),
+        (b'{"queues": {}}', "is a list of objects"),
+        (b'{"queues": [1]}', "is a list of objects"),
+        (b'{"queues": [{"name": "\xe9"}]}', "utf-8"),
+    ],
+)
+def test_files_that_are_not_definitions(data: bytes, text: str, tmp_path: Path) -> None:
+    file = tmp_path / "definitions.json"
+    file.write_bytes(data)
+    with pytest.raises(Failure, match=text) as failure:
+        readiness(definitions=file)
+    assert failure.value.code == MISUSED
+
+
+def test_files_may_begin_with_a_byte_order_mark(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    config, definitions = tmp_path / "rabbitmq.conf", tmp_path / "definitions.json"
+    config.write_text("deprecated_features.permit.transient_nonexcl_queues = false\n", encoding="utf-8-sig")
+    definitions.write_text('{"queues": [{"name": "q", "durable": false}]}', encoding="utf-8-sig")
+    with pytest.raises(Failure, match="not ready"):
+        readiness(config=config, definitions=definitions)
+    assert "queue q is defined neither durable nor exclusive" in capsys.readouterr().out
+
+
 def test_spark_is_imported_for_tables_alone(tmp_path: Path) -> None:
     script = "import sys; from amqproxy.cli.readiness import readiness; readiness(sys.argv[1]); print(*sys.modules)"
     done = subprocess.run([sys.executable, "-c", script, capture(tmp_path)], capture_output=True, text=True, check=True)

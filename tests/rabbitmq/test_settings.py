@@ -23,6 +23,16 @@ def test_a_line_without_a_value() -> None:
         settings_of("\nheartbeat\n")
 
 
+def test_an_error_shows_the_beginning_of_a_long_line() -> None:
+    with pytest.raises(ValueError, match=r"line 1: 'x{80}' is not KEY = VALUE"):
+        settings_of("x" * 1_000_000)
+
+
+@pytest.mark.parametrize("separator", ["\x0b", "\x0c", "\x85", "\u2028"])
+def test_only_line_feeds_end_a_line(separator: str) -> None:
+    assert settings_of(f"# a{separator}b\r\nheartbeat = 60\r\n") == {"heartbeat": "60"}
+
+
 @pytest.mark.real
 def test_rabbitmq_4_does_not_start_with_removed_keys(tmp_path: Path) -> None:
     node = RabbitMQ(tmp_path, installation("4.3"), dict.fromkeys(REMOVED, "1"))

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import pytest
+
 from amqproxy.rabbitmq.profile import PROFILES
 from amqproxy.readiness.uses import Uses
 from amqproxy.taps.findings.rabbitmq4.use_text import UseText
@@ -51,3 +53,18 @@ def test_rules_are_written_once_for_each_kind() -> None:
     for queue in "ab":
         uses.add_finding("rabbitmq4-queue-version", found(f"queue {queue} is declared with x-queue-version 1"))
     assert uses.readiness().rules.count("[[rules]]") == 1
+
+
+@pytest.mark.parametrize("before", ["rabbitmq4-queue-mode", "rabbitmq4-transient-queue"])
+def test_a_use_beyond_the_limit_still_decides_the_verdict(before: str) -> None:
+    uses = Uses(TARGET, limit=3)
+    for number in range(5):
+        uses.add(before, "definitions", f"queue {number} is defined so")
+    uses.add("rabbitmq4-queue-version", "traffic", "queue q is declared with x-queue-version 1", client="c", times=7)
+    report = uses.readiness()
+    assert not report.is_ready
+    assert [(each.kind, each.use, each.times) for each in report.uses if each.times > 1] == [
+        ("rabbitmq4-queue-version", "uses beyond the first 3", 7),
+        (before, "uses beyond the first 3", 2),
+    ]
+    assert len(report.uses) == 5
