@@ -127,8 +127,13 @@ class Amqp010Connection(ClientConnection):
         return sum([reader.size for reader in self._assemblies.values()])
 
     @property
-    def _is_open(self) -> bool:
+    def is_open(self) -> bool:
+        """Whether the handshake is done and neither peer is closing."""
         return self._stage is Stage.OPEN
+
+    @property
+    def _is_open(self) -> bool:
+        return self.is_open
 
     @property
     def _is_closing(self) -> bool:

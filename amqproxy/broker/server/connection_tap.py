@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Iterable
+from collections.abc import Callable, Sequence
 from contextlib import AbstractContextManager
+from typing import Any
 
 from amqproxy.amqp091.protocol_header import HEADER, recognise
 from amqproxy.broker.server.dialects import FIRST, spoken
@@ -15,6 +16,7 @@ from amqproxy.taps.metrics import Metrics
 from amqproxy.taps.tap import Tap
 
 _HEADER_BYTES = len(HEADER)
+_UNKNOWN_JOINS = -1
 
 
 class ConnectionTap:
@@ -37,6 +39,9 @@ class ConnectionTap:
         self._reading = FIRST.reading(metrics)
         self._metrics = metrics
         self._tap = tap
+        self._joins = _UNKNOWN_JOINS if tap is None else tap.joins
+        self.client: Callable[[], Any] | None = None
+        """Function that returns the connection that serves the client, whose state taps are shown that join later."""
         self._has_failed = False
         self._is_over = False
         self._first = b""
@@ -51,6 +56,7 @@ class ConnectionTap:
         """Show further traffic to another tap, or to none."""
         if not self._has_failed:
             self._tap = tap
+            self._joins = _UNKNOWN_JOINS
 
     def received(self, data: bytes) -> None:
         """Process bytes received from the client."""
@@ -59,11 +65,15 @@ class ConnectionTap:
             return
         if not self._is_greeted:
             data = self._greet(data)
+        else:
+            self._show_state()
         if data:
             self._read(CLIENT, data)
 
-    def sent(self, pieces: Iterable[bytes]) -> None:
+    def sent(self, pieces: Sequence[bytes]) -> None:
         """Process bytes about to be sent to the client."""
+        if self._is_greeted and not self._is_over and pieces:
+            self._show_state()
         for data in pieces:
             self.byte_counts[SERVER] += len(data)
             if self._is_greeted and not self._is_over:
@@ -121,6 +131,17 @@ class ConnectionTap:
                 if self.meter is not None:
                     with self._counted():
                         self.meter.count_violation(sender, error)
+
+    def _show_state(self) -> None:
+        """Show the tap the state of the connection, if it has joined since it was shown this connection's frames."""
+        tap = self._tap
+        if tap is None or self.client is None or tap.joins == self._joins:
+            return
+        with self._shown():
+            joins, snapshot = tap.joins, self._reading.snapshot(self.client(), time.time_ns())
+            if snapshot is not None:
+                self._joins = joins
+                tap.saw_snapshot(self, snapshot)
 
     def _stop_reading(self, failure: Exception) -> None:
         self._is_over = True

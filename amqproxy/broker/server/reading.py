@@ -2,11 +2,18 @@
 
 from __future__ import annotations
 
+import time
 from typing import Any
 
 from amqproxy.peer import Peer
 from amqproxy.taps.metrics import Metrics, code_label
 from amqproxy.taps.tap import Tap, TappedSession
+from amqproxy.taps.trace.snapshot import ConnectionSnapshot
+
+
+def offset_of(ts_ns: int) -> int:
+    """Return the nanoseconds to be added to times of `time.perf_counter`, of which `ts_ns` is the present one."""
+    return ts_ns - time.perf_counter_ns()
 
 
 class ConnectionMeter:
@@ -19,6 +26,11 @@ class ConnectionMeter:
         self._metrics = metrics
         self._messages = messages
         self._end: tuple[str, int] | None = None
+
+    @property
+    def messages(self) -> Any:
+        """The meter of the messages; `None` where they are not counted, or not any more."""
+        return self._messages
 
     def channel(self, number: int) -> Any:
         """Return the meter of a channel or session; None where messages are not counted."""
@@ -70,6 +82,14 @@ class Reading:
 
     def show(self, tap: Tap, connection: TappedSession, sender: Peer) -> None:
         """Show a tap the frames that were read last."""
+        raise NotImplementedError
+
+    def snapshot(self, client: Any, ts_ns: int) -> ConnectionSnapshot | None:
+        """Return the state of the connection that serves `client` after all frames that were read.
+
+        `None` if it cannot be told now: before the handshake has ended, while the connection is closing, or while a
+        reply is awaited that changes what it is.
+        """
         raise NotImplementedError
 
     def count(self, sender: Peer, now: float) -> None:

@@ -145,6 +145,8 @@ class BrokerServer:
             certificate_name=certificate_name,
             tap=tap,
         )
+        if tap is not None:
+            tap.client = lambda: connection_task.connection
         self._connection_tasks.add(connection_task)
         self.served[number] = ServedConnection(
             number, connection_task.first, time.time(), certificate_name, tap, lambda: connection_task.connection

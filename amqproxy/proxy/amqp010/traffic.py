@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 import random
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from typing import Any
 
 from amqproxy.amqp010.command_numbering import CommandNumbering
@@ -38,7 +38,6 @@ from amqproxy.proxy.amqp010.leg import Amqp010Leg
 from amqproxy.proxy.amqp010.packed_leg import Amqp010PackedLeg
 from amqproxy.proxy.amqp010.pass_through import Amqp010PassThrough
 from amqproxy.proxy.amqp010.session_meter import Amqp010SessionMeter
-from amqproxy.proxy.amqp010.snapshot import Amqp010ChannelSnapshots
 from amqproxy.proxy.interception.effects import ConnectionRefusal
 from amqproxy.proxy.mirroring.mirror_publisher import MirrorLogin
 from amqproxy.proxy.session.dialect_parts import OpenState
@@ -53,6 +52,7 @@ from amqproxy.rules.context import Client
 from amqproxy.rules.engine.evaluator import RuleSet
 from amqproxy.rules.verdict import Close
 from amqproxy.taps.amqp010.session_ends import SessionEnds
+from amqproxy.taps.metering.amqp010.channel_snapshots import Amqp010ChannelSnapshots, SessionOnChannel
 from amqproxy.taps.record import json_mapping
 from amqproxy.taps.topology.client_requests import ClientRequests
 from amqproxy.taps.trace.snapshot import HandshakeSnapshot, known_text
@@ -274,8 +274,16 @@ class Amqp010Traffic(Traffic):
         )
 
     def _open_state(self, offset_ns: int) -> OpenState:
-        channels, meter = self.legs[CLIENT].connection.channels, self.metered.meter
-        return Amqp010ChannelSnapshots(channels, self.passage, meter, self.channel_views, offset_ns), ()
+        cover = None if self.interceptor is None else self.interceptor.covered_method
+        found = Amqp010ChannelSnapshots(
+            self._attached(), self.passage.unshown_from, cover, self.metered.meter, self.channel_views, offset_ns
+        )
+        return found, ()
+
+    def _attached(self) -> Iterator[SessionOnChannel]:
+        for number, channel in list(self.legs[CLIENT].connection.channels.items()):
+            if channel.session is not None:
+                yield SessionOnChannel(number, channel.session.name, channel.session.state)
 
     @property
     def sessions(self) -> dict[int, bytes]:

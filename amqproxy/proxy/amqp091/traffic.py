@@ -26,7 +26,6 @@ from amqproxy.proxy.amqp091.interception.interceptor import Amqp091Interceptor
 from amqproxy.proxy.amqp091.leg import Amqp091Leg, new_leg
 from amqproxy.proxy.amqp091.packed_leg import Amqp091PackedLeg
 from amqproxy.proxy.amqp091.pass_through import PassThrough
-from amqproxy.proxy.amqp091.snapshot import Amqp091ChannelSnapshots
 from amqproxy.proxy.mirroring.mirror_publisher import MirrorLogin
 from amqproxy.proxy.session.dialect_parts import OpenState
 from amqproxy.proxy.session.relay import Direction
@@ -42,6 +41,7 @@ from amqproxy.rules.context import Client
 from amqproxy.rules.engine.evaluator import RuleSet
 from amqproxy.rules.verdict import Close
 from amqproxy.sockets.transport import TransportBroken
+from amqproxy.taps.metering.amqp091.channel_snapshots import Amqp091ChannelSnapshots
 from amqproxy.taps.metering.amqp091.message_meter import MessageMeter
 from amqproxy.taps.record import json_mapping, json_value
 from amqproxy.taps.topology.client_requests import ClientRequests
@@ -215,7 +215,7 @@ class Amqp091Traffic(Traffic):
 
     def _open_state(self, offset_ns: int) -> OpenState:
         connection = self.legs[CLIENT].connection
-        found = Amqp091ChannelSnapshots(connection, self.passage, self.meter, self.channel_views, offset_ns)
+        found = Amqp091ChannelSnapshots(connection.channels, self.passage, self.meter, self.channel_views, offset_ns)
         return found, found.requests_of_connection()
 
     def has_open_channel(self, number: int) -> bool:

@@ -11,7 +11,6 @@ from amqproxy.amqp091.errors import ProtocolError
 from amqproxy.peer import Peer
 from amqproxy.proxy.leg import Leg
 from amqproxy.proxy.mirroring.mirror_publisher import MirrorLogin
-from amqproxy.proxy.session.channel_snapshots import ChannelSnapshots
 from amqproxy.proxy.session.farewell import Farewell
 from amqproxy.proxy.session.packed_leg import PackedLeg
 from amqproxy.proxy.session.relay import Direction
@@ -19,6 +18,7 @@ from amqproxy.pump.pumps import AnyPumped
 from amqproxy.rules.context import Client
 from amqproxy.rules.engine.evaluator import RuleSet
 from amqproxy.rules.verdict import Close
+from amqproxy.taps.metering.channel_snapshots import ChannelSnapshots
 from amqproxy.taps.topology.client_requests import ChannelView, ClientRequests
 from amqproxy.taps.trace.snapshot import HandshakeSnapshot, RequestSnapshot
 

@@ -48,6 +48,10 @@ class Amqp010ConnectionMeter(ConnectionMeter):
         self._ends = SessionEnds()
         self._is_known = False
 
+    @property
+    def messages(self) -> Amqp010Meter | None:
+        return self._messages
+
     def channel(self, number: int) -> AttachmentMeter | None:
         """Return the open messages of the session on a channel, if they are counted and there is one."""
         return None if self._messages is None else self._messages.session(number)

@@ -2,17 +2,22 @@
 
 from __future__ import annotations
 
+import math
 from typing import Any
 
 from amqproxy.amqp010.command_numbering import CommandNumbering
 from amqproxy.amqp010.frame_reader import FrameReader
 from amqproxy.amqp010.protocol_header import HEADER, NAME, SIZE
+from amqproxy.broker.amqp010.connection import Amqp010Connection
 from amqproxy.broker.server.amqp010.connection_meter import Amqp010ConnectionMeter
-from amqproxy.broker.server.reading import Reading
+from amqproxy.broker.server.reading import Reading, offset_of
 from amqproxy.peer import CLIENT, SERVER, Peer
 from amqproxy.taps.amqp010.chunk import Amqp010Chunk
+from amqproxy.taps.metering.amqp010.channel_snapshots import Amqp010ChannelSnapshots, SessionOnChannel
 from amqproxy.taps.metrics import Metrics
+from amqproxy.taps.record import json_mapping
 from amqproxy.taps.tap import Tap, TappedSession
+from amqproxy.taps.trace.snapshot import ConnectionSnapshot, HandshakeSnapshot, known_text
 
 
 class Amqp010Reading(Reading):
@@ -58,6 +63,33 @@ class Amqp010Reading(Reading):
         chunk = Amqp010Chunk(bytes(self._taken.taken), self._taken.taken_from, self._command_ids)
         tap.saw_frames(connection, sender, chunk)
 
+    def snapshot(self, client: Amqp010Connection, ts_ns: int) -> ConnectionSnapshot | None:
+        messages = None if self.meter is None else self.meter.messages
+        if messages is None or client.vhost is None or client.is_over or not client.is_open:
+            return None
+        sessions = [SessionOnChannel(number, session.name) for number, session in client.channels.items()]
+        if any(messages.session(each.number) is None for each in sessions):
+            return None  # session.attached is not sent yet
+        channels = Amqp010ChannelSnapshots(sessions, _none_waits, None, messages, {}, offset_of(ts_ns))
+        return ConnectionSnapshot(
+            ts_ns=ts_ns,
+            protocol=NAME,
+            handshake=HandshakeSnapshot(
+                user=known_text(client.user.name) or None,
+                virtual_host=known_text(client.vhost.name),
+                client_properties=json_mapping(client.client_properties),
+                channel_max=client.channel_max,
+                frame_max=client.frame_max,
+                heartbeat=client.liveness.heartbeat,
+            ),
+            channels=tuple(channels),
+        )
+
     def count(self, sender: Peer, now: float) -> None:
         if self.meter is not None:
             self.meter.count(sender, self._frames, self._taken.taken, now)
+
+
+def _none_waits(number: int) -> float:
+    """Return infinity, the position of the first command that is not shown: the broker has no rules that hold any."""
+    return math.inf

@@ -27,9 +27,13 @@ class Amqp091ConnectionMeter(ConnectionMeter):
         super().__init__(metrics, None if metrics.messages is None else MessageMeter(metrics.messages))
         self._is_open = False
 
+    @property
+    def messages(self) -> MessageMeter | None:
+        return None if self._messages is None or self._messages.is_lost else self._messages
+
     def channel(self, number: int) -> ChannelMeter | None:
         """Return the meter of a channel's open messages; `None` if messages are not counted."""
-        return None if self._messages is None or self._messages.is_lost else self._messages.channel(number)
+        return None if self.messages is None else self.messages.channel(number)
 
     def count(self, sender: Peer, frames: Sequence[Frame], now: float) -> None:
         """Count whole frames; `now` is in seconds."""

@@ -349,9 +349,12 @@ class Amqp010Meter:
         """
         session = self._sessions.get(channel)
         ours, theirs = self._client_numbers.following(channel), self._server_numbers.following(channel)
-        if session is None or ours is None or theirs is None:
+        if session is None or ours is None:
             return None
-        return position_of(ours, session.last(False) + 1) - 1, position_of(theirs, session.last(True) + 1) - 1
+        published = position_of(ours, session.last(False) + 1) - 1
+        if theirs is None:  # a broker that has sent no command yet tells the number of its first one only then
+            return None if session.last(True) or session.is_resumed else (published, -1)
+        return published, position_of(theirs, session.last(True) + 1) - 1
 
     def commands_under_way(self, channel: int) -> list[bool]:
         """Return whether the server sends a command that is incomplete, for each of these on a channel."""

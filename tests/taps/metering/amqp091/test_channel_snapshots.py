@@ -30,10 +30,10 @@ from amqproxy.amqp091.methods import (
 from amqproxy.amqp091.transitions import CLIENT, SERVER
 from amqproxy.amqp091.wire import Table
 from amqproxy.proxy.amqp091.pass_through import PassThrough
-from amqproxy.proxy.amqp091.snapshot import MASKED, Amqp091ChannelSnapshots
 from amqproxy.rules.actions import AnyRule
 from amqproxy.rules.context import Client
 from amqproxy.rules.engine.evaluator import RuleSet
+from amqproxy.taps.metering.amqp091.channel_snapshots import MASKED, Amqp091ChannelSnapshots
 from amqproxy.taps.metering.amqp091.message_meter import MessageMeter
 from amqproxy.taps.metering.message_counts import MessageCounts
 from amqproxy.taps.topology.observed_topology import ObservedTopology
@@ -276,7 +276,7 @@ def compare(simulation: Simulation) -> int:
         if connection.state is not ConnectionState.OPEN:
             break
         passage = PassThrough({}, Client(), [])
-        for found in Amqp091ChannelSnapshots(connection, passage, meter, {}, 0):
+        for found in Amqp091ChannelSnapshots(connection.channels, passage, meter, {}, 0):
             if found.mode is not None and not found.closing and found.number not in trace.reopened_channels:
                 compare_channel(found, trace.channels[found.number])
                 compared += 1

@@ -1,21 +1,19 @@
-"""Snapshots of the sessions that a 0-10 client is attached to, from its leg, its meter and its observed requests."""
+"""Snapshots of the sessions that a 0-10 client is attached to, from its meter and its observed requests."""
 
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from typing import NamedTuple
 
-from amqproxy.amqp010.channel import Channel
 from amqproxy.amqp010.frame import COMMAND, decode_method
 from amqproxy.amqp010.transitions import SessionState
 from amqproxy.amqp091.commands import Command
 from amqproxy.conversion.amqp010.command_view import view_channel
 from amqproxy.conversion.amqp010.method_views import method_view
 from amqproxy.peer import CLIENT, SERVER, Peer
-from amqproxy.proxy.amqp010.interception.interceptor import Amqp010Interceptor
-from amqproxy.proxy.amqp010.pass_through import Amqp010PassThrough
-from amqproxy.proxy.session.channel_snapshots import ChannelSnapshots
 from amqproxy.taps.metering.amqp010.meter import Amqp010Meter, AttachmentMeter
+from amqproxy.taps.metering.channel_snapshots import ChannelSnapshots
 from amqproxy.taps.topology.client_requests import ChannelView
 from amqproxy.taps.trace.snapshot import ChannelSnapshot, ConsumerSnapshot, ContentSnapshot, RequestSnapshot
 
@@ -26,45 +24,55 @@ _DETACHING = {
 }
 
 
+class SessionOnChannel(NamedTuple):
+    """The session on a channel of the client."""
+
+    number: int
+    name: bytes
+    state: SessionState = SessionState.ATTACHED
+
+
 class Amqp010ChannelSnapshots(ChannelSnapshots):
     """Snapshots of the sessions that a 0-10 client is attached to, with the ids of its commands.
 
-    `channels` are the client leg's, `meter` is the session's if messages are counted.
+    `meter` is the connection's if messages are counted. `unshown_from` returns the position of a session's first
+    command that waits, and is not shown yet, infinity if none waits, and `None` if it is unknown; `cover` a command as
+    it may be shown, `None` if it must not be. Without `cover`, all are shown as they are.
     """
 
-    __slots__ = ("_channels", "_meter", "_passage")
+    __slots__ = ("_cover", "_meter", "_sessions", "_unshown_from")
 
     def __init__(
         self,
-        channels: Mapping[int, Channel],
-        passage: Amqp010PassThrough | Amqp010Interceptor,
+        sessions: Iterable[SessionOnChannel],
+        unshown_from: Callable[[int], float | None],
+        cover: Callable[[Peer, Command], Command | None] | None,
         meter: Amqp010Meter | None,
         views: Mapping[int, ChannelView],
         offset_ns: int,
     ) -> None:
         super().__init__(views, offset_ns)
-        self._channels = channels
-        self._passage = passage
+        self._sessions = sessions
+        self._unshown_from = unshown_from
+        self._cover = cover
         self._meter = meter
 
     def __iter__(self) -> Iterator[ChannelSnapshot]:
-        for number, channel in list(self._channels.items()):
-            session = channel.session
-            if session is not None:
-                known = self._known(number, session.name) if session.state is SessionState.ATTACHED else None
-                yield known or ChannelSnapshot(
-                    number=number,
-                    knows_consumers=False,
-                    has_forgotten=True,
-                    closing=_DETACHING.get(session.state, ()),
-                    name=session.name,
-                )
+        for number, name, state in self._sessions:
+            known = self._known(number, name) if state is SessionState.ATTACHED else None
+            yield known or ChannelSnapshot(
+                number=number,
+                knows_consumers=False,
+                has_forgotten=True,
+                closing=_DETACHING.get(state, ()),
+                name=name,
+            )
 
     def _known(self, number: int, name: bytes) -> ChannelSnapshot | None:
         """Return the state of an attachment; `None` if it cannot be told from what taps have been shown."""
         metered = None if self._meter is None else self._meter.session(number)
         last = None if self._meter is None else self._meter.last_commands(number)
-        unshown = self._passage.unshown_from(number)
+        unshown = self._unshown_from(number)
         if self._meter is None or metered is None or last is None or unshown is None:
             return None
         if metered.is_resumed or min(last) < -1:
@@ -97,7 +105,7 @@ class Amqp010ChannelSnapshots(ChannelSnapshots):
             queue: str | None = subscribed.queue
             if consumer is not None:
                 destination, queue = consumer.consume.consumer_tag or destination, consumer.shown_queue
-            elif isinstance(self._passage, Amqp010Interceptor):
+            elif self._cover is not None:
                 queue = None
             shown = self._consumer(destination, queue, no_ack=subscribed.no_ack, exclusive=subscribed.exclusive)
             if shown is not None:
@@ -123,10 +131,10 @@ class Amqp010ChannelSnapshots(ChannelSnapshots):
 
     def _may_show(self, sender: Peer, number: int, payload: bytes) -> bool:
         """Whether no rule redacts a command."""
-        if not isinstance(self._passage, Amqp010Interceptor):
+        if self._cover is None:
             return True
         view = method_view(sender, decode_method(COMMAND, payload))
         if view is None:
             return True
-        covered = self._passage.covered_method(sender, Command(view_channel(number), view))
+        covered = self._cover(sender, Command(view_channel(number), view))
         return covered is not None and covered.method == view

@@ -1,22 +1,20 @@
-"""Snapshot of a 0-9-1 session, from its legs, its message meter, and the observed requests of its client."""
+"""Snapshots of the channels of a 0-9-1 connection, from its state, its message meter and its client's requests."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from typing import Protocol
 
 import msgspec
 
 from amqproxy.amqp091.channel import Channel, ChannelMode
 from amqproxy.amqp091.commands import Command
-from amqproxy.amqp091.connection import Connection
 from amqproxy.amqp091.frame import METHOD
 from amqproxy.amqp091.methods import ConnectionUpdateSecret
-from amqproxy.amqp091.transitions import CLIENT, SERVER, ChannelState
-from amqproxy.proxy.amqp091.interception.interceptor import Amqp091Interceptor
-from amqproxy.proxy.amqp091.pass_through import PassThrough
-from amqproxy.proxy.session.channel_snapshots import ChannelSnapshots
+from amqproxy.amqp091.transitions import CLIENT, SERVER, ChannelState, Peer
 from amqproxy.taps.metering.amqp091.channel_meter import ChannelMeter
 from amqproxy.taps.metering.amqp091.message_meter import MessageMeter, UnderWay
+from amqproxy.taps.metering.channel_snapshots import ChannelSnapshots
 from amqproxy.taps.topology.client_requests import ChannelView
 from amqproxy.taps.trace.amqp091.channel_requests import decoded
 from amqproxy.taps.trace.amqp091.connection_trace import MASKED
@@ -32,31 +30,41 @@ _CLOSING = {
 }
 
 
+class ShownCommands(Protocol):
+    """The commands that taps are shown."""
+
+    def covered_method(self, sender: Peer, command: Command, /) -> Command | None:
+        """Return a command as it may be shown; `None` if it must not be."""
+
+    def unshown_publishes(self, number: int, /) -> int | None:
+        """Return the number of publishes of a channel that wait, and are not shown yet; `None` if it is unknown."""
+
+
 class Amqp091ChannelSnapshots(ChannelSnapshots):
     """Snapshots of the channels of one 0-9-1 connection.
 
-    `connection` is the client leg's, `meter` the session's if messages are counted.
+    `channels` are those that the client sees, `meter` is the connection's if messages are counted.
     """
 
-    __slots__ = ("_connection", "_contents", "_metered", "_passage")
+    __slots__ = ("_channels", "_contents", "_metered", "_passage")
 
     def __init__(
         self,
-        connection: Connection,
-        passage: PassThrough | Amqp091Interceptor,
+        channels: Mapping[int, Channel],
+        passage: ShownCommands,
         meter: MessageMeter | None,
         views: Mapping[int, ChannelView],
         offset_ns: int,
     ) -> None:
         super().__init__(views, offset_ns)
-        self._connection = connection
+        self._channels = channels
         self._passage = passage
         is_counted = meter is not None and not meter.is_lost
         self._metered: Mapping[int, ChannelMeter] = meter.channels if meter is not None and is_counted else {}
         self._contents: Mapping[int, list[UnderWay]] = meter.contents() if meter is not None and is_counted else {}
 
     def __iter__(self) -> Iterator[ChannelSnapshot]:
-        for number, channel in list(self._connection.channels.items()):
+        for number, channel in list(self._channels.items()):
             yield self._known(number, channel) or ChannelSnapshot(
                 number=number, mode=None, knows_consumers=False, has_forgotten=True, closing=_closing(channel)
             )
@@ -94,7 +102,7 @@ class Amqp091ChannelSnapshots(ChannelSnapshots):
         if metered is not None and channel.mode is not ChannelMode.TX:  # the meter lacks publishes of a transaction
             unconfirmed, unacked, knows_all = self._open_messages(metered, published)
             knows_all &= not metered.is_recovering
-        consumers = self._consumers(channel, view) if channel.consumers else ()
+        consumers, knows_consumers = self._all_consumers(number, channel, view)
         return ChannelSnapshot(
             number=number,
             mode=str(channel.mode),
@@ -102,13 +110,24 @@ class Amqp091ChannelSnapshots(ChannelSnapshots):
             unconfirmed=unconfirmed,
             unacked=unacked,
             has_forgotten=not knows_all,
-            consumers=consumers,
-            knows_consumers=len(consumers) == len(channel.consumers),
+            consumers=tuple(consumers),
+            knows_consumers=knows_consumers,
             requests=self._requests(number, pending) if pending else (),
             contents=tuple(self._shown_contents(number, is_shown=not unshown)) if number in self._contents else (),
-            last_queue=None if view is None else queue_name("", view.last),
+            last_queue=self._last_queue(number, view),
             closing=_closing(channel),
         )
+
+    def _all_consumers(
+        self, number: int, channel: Channel, view: ChannelView | None
+    ) -> tuple[Sequence[ConsumerSnapshot], bool]:
+        """Return a channel's consumers, and whether these are all."""
+        found = self._consumers(channel, view) if channel.consumers else ()
+        return found, len(found) == len(channel.consumers)
+
+    def _last_queue(self, number: int, view: ChannelView | None) -> str | None:
+        """Return the queue that the channel has declared last; `None` if it is unknown, or there is none."""
+        return None if view is None else queue_name("", view.last)
 
     def _consumers(self, channel: Channel, view: ChannelView | None) -> tuple[ConsumerSnapshot, ...]:
         """Return a channel's consumers, as they may be shown, without those that may not, or are too many."""
