@@ -86,6 +86,11 @@ class Connection(Heartbeats):
         }
         self._tune: ConnectionTune | None = None
 
+    @property
+    def offered_frame_max(self) -> int:
+        """The frame_max of the server's tune; 0 if it is unlimited, or not known."""
+        return 0 if self._tune is None else self._tune.frame_max
+
     # --- traffic
 
     def feed(self, sender: Peer, data: bytes) -> list[Frame]:

@@ -6,11 +6,13 @@ from collections.abc import Mapping
 from functools import partial
 from typing import Any
 
+from msgspec.structs import replace
+
 from amqproxy.amqp091.commands import Command
 from amqproxy.amqp091.errors import FrameError, ProtocolError, Scope
 from amqproxy.amqp091.frame import HEADER, METHOD, OVERHEAD, Frame
-from amqproxy.amqp091.methods import BY_INDEX, BasicPublish, ChannelClose, ChannelCloseOk, ChannelOpen
-from amqproxy.amqp091.transitions import CLIENT, Peer
+from amqproxy.amqp091.methods import BY_INDEX, BasicPublish, ChannelClose, ChannelCloseOk, ChannelOpen, ConnectionTuneOk
+from amqproxy.amqp091.transitions import CLIENT, SERVER, Peer
 from amqproxy.proxy.amqp091.interception.actions import Forget, Insert, Postpone, Send, SendDamaged, Watch
 from amqproxy.proxy.amqp091.interception.channel_direction import ChannelDirection
 from amqproxy.proxy.amqp091.interception.channel_interceptor import ChannelInterceptor
@@ -78,7 +80,20 @@ class Amqp091ActionExecutor(ActionExecutor[ChannelInterceptor, ChannelDirection,
             self._drop(channel, Drop(direction))
 
     def _verdict(self, sender: Peer, action: Decide) -> Verdict:
-        return self._evaluation.verdict(sender, action.command)
+        verdict = self._evaluation.verdict(sender, action.command)
+        if action.command.index == ConnectionTuneOk.index and verdict.command is not None:
+            return self._within_offer(verdict, verdict.command, action.command.method.frame_max)
+        return verdict
+
+    def _within_offer(self, verdict: Verdict, answer: Command, asked: int) -> Verdict:
+        """Return a verdict on tune-ok in which rules have not raised frame_max above what the broker offers.
+
+        Such a broker would end the connection of a client that has done nothing wrong.
+        """
+        method, offered = answer.method, self._legs.connections[SERVER].offered_frame_max
+        if not 0 < asked <= offered < method.frame_max:
+            return verdict
+        return replace(verdict, command=answer.altered(method=replace(method, frame_max=offered)))
 
     def carry_out(
         self,

@@ -6,12 +6,15 @@ import pytest
 from msgspec.structs import replace
 
 from amqproxy.amqp091.commands import Command
-from amqproxy.amqp091.frame import BODY, OVERHEAD, every_frame
+from amqproxy.amqp091.errors import NotAllowed
+from amqproxy.amqp091.frame import BODY, OVERHEAD, encode_method, every_frame
 from amqproxy.amqp091.methods import BasicDeliver, BasicGetOk, BasicPublish, BasicReturn, ConnectionTuneOk
 from amqproxy.amqp091.properties import Properties
 from amqproxy.amqp091.transitions import CLIENT, SERVER
 from amqproxy.amqp091.wire import Table
-from amqproxy.rules.context import CommandContext
+from amqproxy.rules.bridge import bridge_rules
+from amqproxy.rules.context import Client, CommandContext
+from amqproxy.rules.engine.evaluator import RuleSet
 from amqproxy.rules.verdict import Stage, Verdict
 from tests.proxy.interceptor_transcript import PRELUDE, ScriptedEvaluator, Water, read
 
@@ -94,3 +97,23 @@ def test_headers_that_the_client_cannot_take_close_its_connection(stage: Stage |
         f"frame_max of the client is {SMALL}",
     )
     assert b"abc" not in heard
+
+
+@pytest.mark.parametrize(
+    ("offered", "asked", "answered"),
+    [(4096, 4096, 4096), (5000, 4096, 5000), (8191, 8191, 8191), (8192, 4096, 8192), (0, 4096, 8192)],
+)
+def test_rules_raise_frame_max_to_what_the_broker_offers_at_most(offered: int, asked: int, answered: int) -> None:
+    water = Water(RuleSet((), bridging=bridge_rules("rabbitmq-4")).evaluator(Client()))
+    for line in PRELUDE.strip().splitlines()[:3]:
+        water.say(*read(line.replace("frame_max=131072", f"frame_max={offered}")))
+    words = encode_method(0, ConnectionTuneOk(2047, asked, 60))
+    assert water.say(CLIENT, words)[SERVER] == encode_method(0, ConnectionTuneOk(2047, answered, 60))
+
+
+def test_clients_that_ask_for_more_than_is_offered_are_not_corrected() -> None:
+    water = Water(RuleSet((), bridging=bridge_rules("rabbitmq-4")).evaluator(Client()))
+    for line in PRELUDE.strip().splitlines()[:3]:
+        water.say(*read(line.replace("frame_max=131072", "frame_max=4096")))
+    with pytest.raises(NotAllowed, match="frame_max 5000"):
+        water.say(CLIENT, encode_method(0, ConnectionTuneOk(2047, 5000, 60)))
