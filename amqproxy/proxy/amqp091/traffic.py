@@ -121,6 +121,7 @@ class Amqp091Traffic(Traffic):
         return not (
             self._is_needed
             or passage.evaluator.may_act
+            or not passage.is_transparent
             or passage.is_over
             or passage.is_draining
             or passage.gate is not None

@@ -10,6 +10,10 @@ import pytest
 import trio
 from trio.testing import MockClock, wait_all_tasks_blocked
 
+from amqproxy.amqp091.commands import Command
+from amqproxy.amqp091.frame import encode_method, every_frame
+from amqproxy.amqp091.methods import BasicDeliver, ConnectionTuneOk
+from amqproxy.amqp091.properties import Properties
 from amqproxy.amqp091.transitions import CLIENT
 from amqproxy.control.session_entries import connection_entry
 from amqproxy.proxy.session import parked_session
@@ -17,6 +21,8 @@ from amqproxy.proxy.session.ownership import Owner
 from amqproxy.proxy.session.session import Session
 from amqproxy.pump import pumps as pumps_module
 from amqproxy.pump.pumps import IDLE_AFTER, may_be_idle
+from amqproxy.rules.bridge import bridge_rules
+from amqproxy.rules.engine.evaluator import RuleSet
 from amqproxy.sockets.transport import StreamTransport
 from tests.proxy import stage as staging
 from tests.proxy.recording_tap import Audience
@@ -211,3 +217,20 @@ async def test_where_the_system_waits_for_no_more_it_stays(
         await trio.sleep(100)
         assert not stage.session.is_parked
         await stage.play(f">> {PUBLISH}\n<< {DELIVER}")
+
+
+async def test_a_client_of_small_frames_keeps_its_interceptor_when_the_bridge_goes(autojump_clock: MockClock) -> None:
+    """Rules raised frame_max for the broker; the reload that takes them away comes before the connection is open."""
+    before, opening = [line.strip() for line in OPEN.strip().splitlines()][:4], "\n".join(OPEN.split("tune-ok, ")[1:])
+    async with staged("\n".join(before), rules=RuleSet((), bridging=bridge_rules("rabbitmq-4"))) as stage:
+        stage.client.say(encode_method(0, ConnectionTuneOk(2047, 4096, 60)))
+        await wait_all_tasks_blocked()
+        assert stage.broker.look() == encode_method(0, ConnectionTuneOk(2047, 8192, 60))
+        stage.session.apply_rules(RuleSet(()))
+        await stage.play(f">> {opening}")
+        await trio.sleep(3 * IDLE_AFTER)
+        content = Command(1, BasicDeliver("c", 1), Properties(), bytes(8000)).encode(8192)
+        stage.broker.say(content)
+        await wait_all_tasks_blocked()
+        sizes = [frame.length() for frame in every_frame(stage.client.look(), 0)]
+        assert sizes[2:] == [4096, 8000 - 4088 + 8]

@@ -118,6 +118,11 @@ class Amqp091Interceptor(Interceptor[ChannelInterceptor, ChannelDirection]):
     def is_draining(self, value: bool) -> None:
         self._legs.is_draining = value
 
+    @property
+    def is_transparent(self) -> bool:
+        """Whether frames fit both legs unchanged."""
+        return self._legs.is_transparent
+
     def _channel(self, number: int) -> ChannelInterceptor:
         return self._table.channel(number)
 

@@ -92,6 +92,11 @@ class LegStates:
         frame_max, other = self.connections[to].frame_max, self.connections[to.other].frame_max
         return frame_max if 0 < frame_max < other or (frame_max and not other) else 0
 
+    @property
+    def is_transparent(self) -> bool:
+        """Whether the frames of each peer fit the other."""
+        return not any(self.limit_of_cuts(peer) for peer in Peer)
+
     def largest_frame(self, to: Peer) -> int:
         """Return the size of the largest body frame that a peer is sent uncut; 0 if there is no limit.
 
