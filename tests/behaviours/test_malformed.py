@@ -16,7 +16,7 @@ from amqproxy.amqp091.methods import METHODS
 from tests.behaviours.client import until
 from tests.behaviours.scene import Scene
 from tests.real import raw
-from tests.real.malformed import MALFORMED, WORKERS, Answer, Case, ask, asked
+from tests.real.malformed import LATER, MALFORMED, WORKERS, Answer, Case, ask, asked
 from tests.real.raw import Peer
 
 pytestmark = pytest.mark.real
@@ -43,23 +43,6 @@ READER_CRASHES = {
     "content: body larger than announced, then more of it": "501",
 }
 """Our reply code where RabbitMQ's reader crashes, which closes the socket without a word, or where it hangs."""
-
-
-_FROM_4_0 = {"content: header with delivery_mode 7": "carries on"}
-LATER: dict[str, dict[str, str]] = {
-    "3.10": {},
-    "4.0": _FROM_4_0,
-    "4.3": {
-        **_FROM_4_0,
-        "handshake: start-ok of 5000 bytes": "carries on",
-        "content: body larger than announced": "501",
-        "content: body larger than announced, then a method": "501",
-        "content: body larger than announced, then more of it": "501",
-        "content: body size of 2**63": "501",
-        "content: body size of 1 GiB": "501",
-    },
-}
-"""Answers of later versions that differ from those of 3.10."""
 
 
 def answer_of(scene: Scene, data: bytes, after: str = "channel") -> Answer:

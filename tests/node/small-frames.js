@@ -1,7 +1,7 @@
-// Headers of 5 KB to consumers of small frames: `node small-frames.js LIBRARY PORT PUBLISH_PORT`.
+// Headers above their frame_max to consumers: `node small-frames.js LIBRARY PORT PUBLISH_PORT FRAME_MAX`.
 //
 // RabbitMQ bounds only the bodies that it sends by frame_max. The messages are published with larger frames at the
-// second port, and consumed with a frame_max of 4096 at the first; each is acknowledged by hand. Writes how many came,
+// second port, and consumed with this frame_max at the first; each is acknowledged by hand. Writes how many came,
 // and how many of them again.
 
 import assert from 'node:assert/strict';
@@ -10,12 +10,12 @@ import { AMQPClient } from '@cloudamqp/amqp-client';
 import amqp from 'amqplib';
 import { Connection } from 'rabbitmq-client';
 
-const FRAME_MAX = 4096;
-const HEADERS = { stack: 'e'.repeat(5000) };
 const MESSAGES = 3;
 const QUIET = 500; // milliseconds after which nothing comes again
 
-const [library, port, publishPort] = process.argv.slice(2);
+const [library, port, publishPort, frameMax] = process.argv.slice(2);
+const FRAME_MAX = Number(frameMax);
+const HEADERS = { stack: 'e'.repeat(FRAME_MAX + 1000) };
 const url = (where) => `amqp://guest:guest@127.0.0.1:${where}`;
 const queue = `small-frames.${randomBytes(8).toString('hex')}`;
 

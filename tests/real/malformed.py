@@ -5,6 +5,7 @@ from collections.abc import Iterable
 from concurrent.futures import Future, ThreadPoolExecutor
 from typing import NamedTuple
 
+from amqproxy.rabbitmq.profile import HEADER_1_0_SASL
 from tests.real import raw
 from tests.real.raw import Close, Peer
 
@@ -34,7 +35,10 @@ class Case(NamedTuple):
 
 
 class Answer(NamedTuple):
-    """What came back: `kind` is header, start, connection.close, channel.close, closed, carries on or silence."""
+    """What came back: `kind` is header, start, 1.0, connection.close, channel.close, closed, carries on or silence.
+
+    A header is the answer to a protocol that is not spoken, whose bytes are in `text`.
+    """
 
     kind: str
     code: int = 0
@@ -420,6 +424,23 @@ BETTER = {
 """Where the proxy answers otherwise than RabbitMQ, and means to."""
 
 
+_FROM_4_0 = {"AMQP 0-8": "header", "AMQP 1.0 SASL": "1.0", "content: header with delivery_mode 7": "carries on"}
+LATER: dict[str, dict[str, str]] = {
+    "3.10": {},
+    "4.0": _FROM_4_0,
+    "4.3": {
+        **_FROM_4_0,
+        "handshake: start-ok of 5000 bytes": "carries on",
+        "content: body larger than announced": "501",
+        "content: body larger than announced, then a method": "501",
+        "content: body larger than announced, then more of it": "501",
+        "content: body size of 2**63": "501",
+        "content: body size of 1 GiB": "501",
+    },
+}
+"""Answers of later versions that differ from those of 3.10."""
+
+
 def advance(peer: Peer, after: str) -> None:
     """Brings a new connection to the state a case starts from."""
     if after == "connected":
@@ -469,12 +490,14 @@ def ask(port: int, case: Case) -> Answer:
 def _header(peer: Peer) -> Answer:
     try:
         data = peer.receive(8)
-        if data == raw.PROTOCOL_HEADER and not peer.receive(1):
-            return Answer("header")
+        if data[:4] == raw.PROTOCOL_HEADER[:4] and not peer.receive(1):
+            return Answer("header", text=data.hex(" "))
     except TimeoutError:
         return Answer("silence")
     if not data:
         return Answer("closed")
+    if data == HEADER_1_0_SASL:
+        return Answer("1.0")
     return Answer("start" if data[:3] == b"\x01\0\0" else "other", text=data.hex(" "))
 
 

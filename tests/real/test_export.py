@@ -102,11 +102,17 @@ def ours(exported: dict[str, Any], section: str) -> list[str]:
         entry.pop(UNSAID.get(section, ""), None)
         if section == "users":
             entry["tags"] = sorted(entry["tags"])
+        if (
+            section == "vhosts"
+        ):  # versions write limits as pairs, or as a table, and add the type of a queue that says none
+            entry["limits"] = dict(entry["limits"])
+            for each in (entry, entry["metadata"]):
+                each.pop("default_queue_type", None)
     return sorted(json.dumps(entry, sort_keys=True) for entry in entries)
 
 
 def test_rabbitmq_imports_what_we_export(rabbitmq: RabbitMQ, tmp_path: Path) -> None:
-    broker = Broker()
+    broker = Broker(profile=rabbitmq.profile)
     definitions_json.load(broker, DEFINITIONS, 0.0)
     exported = definitions_json.export(broker)
     del exported["users"][0]  # guest, which others use
@@ -122,6 +128,6 @@ def test_rabbitmq_imports_what_we_export(rabbitmq: RabbitMQ, tmp_path: Path) -> 
     found = json.loads(back.read_text())
     for section in (*SECTIONS, "bindings"):
         assert ours(found, section) == ours(exported, section), section
-    again = Broker()
+    again = Broker(profile=rabbitmq.profile)
     definitions_json.load(again, found, 0.0)
     assert ours(definitions_json.export(again), "bindings") == ours(exported, "bindings")

@@ -5,7 +5,8 @@ from concurrent.futures import ThreadPoolExecutor
 
 import pytest
 
-from tests.real.malformed import BETTER, FOREIGN, MALFORMED, WORKERS, Answers, Case, asked
+from amqproxy.rabbitmq.profile import HEADER_0_9_1
+from tests.real.malformed import BETTER, FOREIGN, LATER, MALFORMED, WORKERS, Answers, Case, asked
 from tests.real.proxy import Proxy
 from tests.real.rabbitmq import RabbitMQ
 
@@ -38,16 +39,33 @@ def from_proxy(answers: tuple[Answers, Answers]) -> Answers:
     return answers[1]
 
 
+def expected(case: Case, rabbitmq: RabbitMQ) -> str:
+    """The answer of this version of RabbitMQ."""
+    return LATER[rabbitmq.profile.name].get(case.name, case.rabbitmq)
+
+
+EARLIER = {"content: body larger than announced, then a method": "505"}
+"""What the proxy may answer before RabbitMQ does: it takes the long body, as 3.10 does, but not what follows it."""
+
+
 @pytest.mark.once
 @pytest.mark.parametrize("case", CASES.values(), ids=CASES)
-def test_rabbitmq_answers(case: Case, from_rabbitmq: Answers) -> None:
-    assert from_rabbitmq[case.name].result().summary == case.rabbitmq
+def test_rabbitmq_answers(case: Case, rabbitmq: RabbitMQ, from_rabbitmq: Answers) -> None:
+    answer = from_rabbitmq[case.name].result()
+    assert answer.summary == expected(case, rabbitmq), answer
+    if answer.kind == "header":
+        is_almost_ours = case.data[:7] == HEADER_0_9_1[:7]
+        assert answer.text == (HEADER_0_9_1 if is_almost_ours else rabbitmq.profile.foreign_answer).hex(" ")
 
 
 @pytest.mark.parametrize("case", CASES.values(), ids=CASES)
-def test_the_proxy_answers(case: Case, from_proxy: Answers) -> None:
+def test_the_proxy_answers(case: Case, rabbitmq: RabbitMQ, from_proxy: Answers) -> None:
+    """It passes on RabbitMQ's answer to another version of AMQP, and answers other protocols itself."""
     answer = from_proxy[case.name].result()
-    assert answer.summary == BETTER.get(case.name, case.rabbitmq), answer
+    as_rabbitmq = BETTER.get(case.name, expected(case, rabbitmq))
+    assert answer.summary in (as_rabbitmq, EARLIER.get(case.name)), answer
+    if answer.kind == "header":
+        assert answer.text in (rabbitmq.profile.foreign_answer.hex(" "), HEADER_0_9_1.hex(" "))
 
 
 @pytest.mark.parametrize(
@@ -55,7 +73,7 @@ def test_the_proxy_answers(case: Case, from_proxy: Answers) -> None:
 )
 def test_the_proxy_words_its_close_as_rabbitmq_does(case: Case, from_rabbitmq: Answers, from_proxy: Answers) -> None:
     theirs, ours = from_rabbitmq[case.name].result(), from_proxy[case.name].result()
-    if theirs.code:
+    if theirs.code and (ours.summary == theirs.summary or ours.summary != EARLIER.get(case.name)):
         assert ours == theirs
 
 

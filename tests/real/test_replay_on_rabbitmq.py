@@ -15,6 +15,8 @@ from tests.replay.playing import CAPTURES, WHOLE, replayed_and_recorded, texts
 
 pytestmark = pytest.mark.real
 
+SMALL_FRAMES = 4096
+
 
 @pytest.fixture(scope="module")
 def own_broker(rabbitmq: RabbitMQ, tmp_path_factory: pytest.TempPathFactory) -> Iterator[OwnBroker]:
@@ -26,6 +28,8 @@ def own_broker(rabbitmq: RabbitMQ, tmp_path_factory: pytest.TempPathFactory) -> 
 
 @pytest.mark.parametrize("name", WHOLE)
 def test_the_same_again(name: str, rabbitmq: RabbitMQ) -> None:
+    if name.startswith("consume-large") and rabbitmq.profile.frame_max_floor > SMALL_FRAMES:
+        pytest.skip(f"its client has a frame_max of {SMALL_FRAMES}, with which this RabbitMQ cuts it off")
     result, differences = replayed_and_recorded(CAPTURES / name, rabbitmq.url)
     assert texts(result) == []
     assert result.is_same

@@ -25,9 +25,9 @@ def installed() -> str:
     return node
 
 
-def consume_in_small_frames(library: str, port: int, publish_port: int) -> tuple[int, int]:
-    """Messages with 5 KB of headers that a consumer with frame_max 4096 gets, and how many of them again."""
-    command = [installed(), "small-frames.js", library, str(port), str(publish_port)]
+def consume_in_small_frames(library: str, port: int, publish_port: int, frame_max: int) -> tuple[int, int]:
+    """Messages with headers larger than its frame_max that a consumer gets, and how many of them again."""
+    command = [installed(), "small-frames.js", library, str(port), str(publish_port), str(frame_max)]
     done = subprocess.run(command, cwd=HERE, capture_output=True, text=True, check=False, timeout=DEADLINE)
     assert done.returncode == 0, done.stdout + done.stderr
     count, redelivered = done.stdout.split()
