@@ -397,8 +397,8 @@ def test_close_in_the_write_of_the_error_is_answered_too(scene: Scene) -> None:
 
 def test_a_client_that_is_not_understood_is_cut_after_three_seconds(scene: Scene) -> None:
     """Whether it answers or not, as its answer is not found; and so is one that sends garbage after its close."""
-    peers = [refused(scene, data) for data in (*LOST.values(), ERRORS["504 not open"], ERRORS["505 body"])]
     start = time.monotonic()
+    peers = [refused(scene, data) for data in (*LOST.values(), ERRORS["504 not open"], ERRORS["505 body"])]
     for peer in peers[: len(LOST)]:
         peer.send(raw.connection_close_ok())
     for peer in peers[len(LOST) :]:

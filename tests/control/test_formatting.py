@@ -1,6 +1,5 @@
 """What a person reads."""
 
-import time
 from typing import Any
 
 import pytest
@@ -44,8 +43,9 @@ def test_sessions() -> None:
 
 
 @pytest.mark.parametrize(("left", "shown"), [(90.2, "90"), (-5.0, "0")])
-def test_held(left: float, shown: str) -> None:
-    assert list(formatting.held(HELD | {"until": time.time() + left})) == [
+def test_held(left: float, shown: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("amqproxy.control.formatting.time.time", lambda: 1e9)
+    assert list(formatting.held(HELD | {"until": 1e9 + left})) == [
         f'3 12  "every refund", is refused in {shown} s',
         "    → ch 1  basic.publish  routing_key=refunds.new",
         "      priority=1",

@@ -1,6 +1,5 @@
 """Lists as tables."""
 
-import time
 from typing import Any
 
 import pytest
@@ -36,8 +35,9 @@ CONNECTION: dict[str, Any] = {
 }
 
 
-def test_connections() -> None:
-    now = time.time()
+def test_connections(monkeypatch: pytest.MonkeyPatch) -> None:
+    now = 1e9
+    monkeypatch.setattr("amqproxy.control.tables.time.time", lambda: now)
     entries = [
         CONNECTION | {"connected_at": now - 7300},
         CONNECTION | {"session": 12, "name": "bad\x1b[31m", "blocked": True, "tls": False, "connected_at": now - 5},

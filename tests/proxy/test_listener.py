@@ -214,7 +214,7 @@ async def test_a_drain_of_nothing() -> None:
             await trio.open_tcp_stream("127.0.0.1", built.port)
 
 
-async def test_a_drain_of_all() -> None:
+async def test_a_drain_of_all(autojump_clock: MockClock) -> None:
     async with house() as built:
         pairs = [await built.opened() for _ in range(2)]
         stranger = await built.client()
@@ -229,7 +229,7 @@ async def test_a_drain_of_all() -> None:
             await built.is_over.wait()
 
 
-async def test_a_drain_takes_its_time_and_no_more() -> None:
+async def test_a_drain_takes_its_time_and_no_more(autojump_clock: MockClock) -> None:
     """One does not answer, one does not finish what it has begun: both are closed, and neither is waited for."""
     async with house() as built:
         mute, mute_broker = await built.opened()

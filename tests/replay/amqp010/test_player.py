@@ -40,6 +40,12 @@ from tests.replay.playing import played, texts
 
 INFINITE = 0xFFFF_FFFF
 
+PATIENCE = 30.0
+"""Seconds for which an answer that comes is waited for."""
+
+MISSING = 2.0
+"""Seconds after which an answer that does not come is missed."""
+
 
 @pytest.fixture(scope="module")
 def broker() -> Iterator[LocalBroker]:
@@ -47,8 +53,10 @@ def broker() -> Iterator[LocalBroker]:
         yield found
 
 
-def play(recording: Amqp010Recording, broker: LocalBroker, **options: object) -> ReplayResult:
-    return played(recording.steps(), broker.url, timeout=2.0, **options)  # type: ignore[arg-type]
+def play(
+    recording: Amqp010Recording, broker: LocalBroker, timeout: float = PATIENCE, **options: object
+) -> ReplayResult:
+    return played(recording.steps(), broker.url, timeout=timeout, **options)  # type: ignore[arg-type]
 
 
 def message_count(broker: LocalBroker, queue: str) -> int:
@@ -117,7 +125,7 @@ def test_a_message_with_another_body(broker: LocalBroker) -> None:
     recording.client(1, 1, MessageFlow("t", CreditUnit.BYTE, INFINITE))
     recording.server(1, 1, transfer("t", b"two", key="other", accept_mode=1))
     recording.close(1)
-    result = play(recording, broker)
+    result = play(recording, broker, MISSING)
     (difference,) = result.differences
     assert (difference.kind, difference.method, difference.type) == ("changed", "message.transfer", "deliver")
     assert [each.field for each in difference.changes] == ["body"]
@@ -136,7 +144,7 @@ def test_a_message_that_does_not_come_and_one_that_comes_besides(broker: LocalBr
         recording.server(1, 1, transfer("t", body, key="few", accept_mode=1))
     recording.client(1, 1, MessageAccept(SequenceSet([(7, 7)])))
     recording.close(1)
-    result = play(recording, broker)
+    result = play(recording, broker, MISSING)
     assert [(each.kind, each.method) for each in result.differences] == [("missing", "message.transfer")]
     assert [(each.method, each.count) for each in result.not_played] == [("message.accept", 1)]
     fewer = Amqp010Recording()
