@@ -63,6 +63,14 @@ class Stage(Program):
         return child
 
 
+def box_of(place: Any) -> dict[str, float]:
+    """The place of an element, scrolled into view and at rest."""
+    place.hover()
+    box: dict[str, float] | None = place.bounding_box()
+    assert box is not None
+    return box
+
+
 class OwnDashboard(Program):
     """`amqproxy dashboard` at `url`."""
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import re
 from collections.abc import Iterator
 from pathlib import Path
@@ -48,7 +49,10 @@ def stage(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Stage]:
 
 @pytest.fixture
 def window(stage: Stage, page: WatchedPage) -> Any:
+    from playwright.sync_api import expect
+
     page.goto(stage.url + "rules")
+    expect(page.page.get_by_role("status", name="State: live")).to_be_visible()  # keys do nothing before
     return page.page
 
 
@@ -71,6 +75,21 @@ def noted(stage: Stage, action: str, **fields: object) -> None:
         return any(all(each in line for each in wanted) for line in lines)
 
     until(is_noted, f"{action} {fields} in the log")
+
+
+def top_of(place: Any) -> float:
+    """The upper edge of an element, in pixels; NaN, which is not near to anything, while it is not laid out."""
+    box = place.bounding_box()
+    return float(box["y"]) if box else math.nan
+
+
+def published(connection: Any, stage: Stage, queue: str) -> None:
+    """Publish, and wait until the dashboard has the message: rules are tried on it, and completed from it."""
+    connection.channel().basic_publish("", queue, b"1")
+    until(
+        lambda: queue in [each.get("routing_key") for each in stage.get("sources/0/messages")["rows"]],
+        f"the message for {queue}",
+    )
 
 
 def ready(channel: Any, queue: str) -> int:
@@ -195,7 +214,7 @@ def test_rules_are_written_tried_applied_and_put_in_shadow(stage: Stage, window:
     from playwright.sync_api import expect
 
     with connected(stage.port) as connection:
-        connection.channel().basic_publish("", "draft", b"1")
+        published(connection, stage, "draft")
         window.keyboard.press("e")
         area = window.get_by_label("The rules, in YAML")
         expect(area).to_have_value(re.compile("no drafts"))
@@ -209,10 +228,8 @@ def test_rules_are_written_tried_applied_and_put_in_shadow(stage: Stage, window:
         expect(window.locator(".gutter .wrong")).to_have_text(re.compile("▶"))
         beside = window.locator(".beside")
         expect(beside).to_contain_text("exchang")
-        line, mark = beside.bounding_box(), window.locator(".gutter .wrong").bounding_box()
-        assert line is not None
-        assert mark is not None
-        assert abs(line["y"] - mark["y"]) < 4
+        mark = window.locator(".gutter .wrong")
+        until(lambda: abs(top_of(beside) - top_of(mark)) < 4, "the error beside the line that is marked")
         assert page.violations() == []
         window.get_by_role("button", name="Apply").click()
         expect(alert).to_contain_text("exchang")  # refused as a whole
@@ -247,7 +264,7 @@ def test_rules_are_completed(stage: Stage, window: Any, page: WatchedPage) -> No
     from playwright.sync_api import expect
 
     with connected(stage.port) as connection:
-        connection.channel().basic_publish("", "completed", b"1")
+        published(connection, stage, "completed")
         window.keyboard.press("e")
         area = window.get_by_label("The rules, in YAML")
         area.fill("rules:\n- name: a\n  ")
@@ -353,8 +370,9 @@ def test_who_has_logged_in_sees_all_and_read_only_changes_nothing(
                 f"/api/v1/sources/0/connections/{number}/close",
             )
             assert status == 403
-        assert own.log.count("dashboard login refused") == 1
+        until(lambda: re.search(r"dashboard login\s+client=127.0.0.1", own.log), "the login in the log")
         assert len(re.findall(r"dashboard login\s+client=127.0.0.1", own.log)) == 1
+        assert own.log.count("dashboard login refused") == 1
         assert not re.search("open sesame|a guess", own.log)
     finally:
         own.kill()

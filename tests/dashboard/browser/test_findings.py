@@ -82,7 +82,7 @@ def test_the_evidence_names_the_command_and_leads_to_the_connection(stage: Stage
     expect(details).to_contain_text("nowhere")
     assert page.violations() == []
     details.get_by_role("link", name="The connection").click()
-    assert re.search(r"/connections/\d+", window.url)
+    expect(window).to_have_url(re.compile(r"/connections/\d+"))
     window.go_back()
     command.click()
     expect(window.get_by_role("grid", name="Frames").locator("[aria-selected=true]")).to_contain_text("basic.")

@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 from tests.dashboard.browser.screens import rows, set_filter
-from tests.dashboard.browser.stage import Stage
+from tests.dashboard.browser.stage import Stage, box_of
 from tests.dashboard.browser.traffic import connected
 from tests.dashboard.browser.watched_page import WatchedPage
 from tests.real import raw
@@ -138,7 +138,9 @@ def test_a_range_of_time_is_brushed(frames: Any) -> None:
 
     total = frames.get_by_role("grid", name="Frames")
     before = int(total.get_attribute("aria-rowcount") or 0)
-    box = frames.get_by_role("img", name="Rows over time").bounding_box()
+    over_time = frames.get_by_role("img", name="Rows over time")
+    expect(over_time).to_have_attribute("aria-label", re.compile(r"\d+ rows from"))
+    box = box_of(over_time)
     frames.mouse.move(box["x"] + box["width"] - 2, box["y"] + 10)  # all: a part of so short a time may be empty
     frames.mouse.down()
     frames.mouse.move(box["x"], box["y"] + 10, steps=3)

@@ -10,7 +10,7 @@ from urllib.parse import parse_qs, urlsplit
 
 import pytest
 
-from tests.dashboard.browser.stage import OwnDashboard, Stage
+from tests.dashboard.browser.stage import OwnDashboard, Stage, box_of
 from tests.dashboard.browser.traffic import connected
 from tests.dashboard.browser.watched_page import NARROW, WatchedPage
 from tests.dashboard.two_hours import MINUTES, START_NS, write_two_hours
@@ -45,14 +45,6 @@ def is_in(region: Any, top: int, bottom: int) -> bool:
     """Whether the beginning of a region is between these lines of the window."""
     box = region.bounding_box() if region.count() else None
     return box is not None and top <= box["y"] <= bottom
-
-
-def box_of(place: Any) -> dict[str, float]:
-    """The place of a chart, scrolled into view."""
-    place.hover()
-    box: dict[str, float] | None = place.bounding_box()
-    assert box is not None
-    return box
 
 
 def test_the_first_start_shows_how_to_connect(page: WatchedPage, tmp_path: Path) -> None:
@@ -131,6 +123,7 @@ def test_charts_stay_where_they_are_as_the_cards_above_them_are_filled(
         window.route(path, lambda route: held.append(route))
     page.goto(two_hours.url + "overview")
     place = window.get_by_role("figure").first.locator(".u-over")
+    expect(window.get_by_role("status", name="State: capture")).to_be_visible()
     expect(place).to_be_attached()
     until(lambda: window.wait_for_timeout(20) or len(held) == 2, "both cards to ask")
     before = place.bounding_box()
@@ -224,8 +217,7 @@ def test_a_click_at_latencies_opens_their_messages(two_hours: OwnDashboard, page
     window = page.page
     canvas = window.get_by_role("img", name=re.compile("measured; half of them"))
     expect(canvas).not_to_have_attribute("aria-label", re.compile("^0 "))
-    box = canvas.bounding_box()
-    assert box is not None
+    box = box_of(canvas)
     canvas.click(position={"x": box["width"] * 0.6, "y": box["height"] * 0.4})
     expect(window.get_by_role("main")).to_have_accessible_name("Messages")
     rows = window.get_by_role("grid", name="Messages").locator(".sheet").get_by_role("row")

@@ -50,9 +50,14 @@ def busy(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Stage]:
             worker.process_data_events(0.2)
             with suppress(pika.exceptions.ChannelClosedByBroker):
                 shop.channel().queue_declare("none", passive=True)
+            until(lambda: _has_fault(running), "the dashboard to show it all")  # a search finds what is there
             yield running
     finally:
         running.kill()
+
+
+def _has_fault(stage: Stage) -> bool:
+    return any(each["kind"] == "channel-error" for each in stage.get("sources/0/findings")["rows"])
 
 
 def go(window: Any, clicks: Clicks, screen: str) -> None:

@@ -52,6 +52,7 @@ def end_all(window: Any) -> None:
     window.locator("header .badge").click()
     dialog = window.get_by_role("dialog", name="Temporary rules")
     ending = dialog.get_by_role("button", name="now")
+    expect(ending).not_to_have_count(0)
     while ending.count():
         before = ending.count()
         ending.first.click()
@@ -126,9 +127,8 @@ def test_nack_every_tenth_of_one_connection(stage: Stage, page: WatchedPage) -> 
         end_all(window)
         assert temporary_rules(stage) == []
         assert {published(channel, "flaky", number) for number in range(20)} == {"confirmed"}
-    assert "temporary rule added" in stage.log
-    assert "temporary rule ended" in stage.log
-    assert "dashboard action" in stage.log
+    for line in ("temporary rule added", "temporary rule ended", "dashboard action"):
+        until(lambda found=line: found in stage.log, f"{line!r} in the log")
 
 
 def test_a_rule_ends_by_itself_though_no_page_is_open(stage: Stage) -> None:
@@ -155,6 +155,8 @@ def test_words_are_searched_completed_and_saved(stage: Stage, page: WatchedPage)
             body = b"a needle" if number == 3 else b"hay"
             channel.basic_publish("", "haystack", body, pika.BasicProperties(message_id=f"straw-{number}"))
         channel.queue_declare("haystack", passive=True)
+        # Values to complete are asked for once, when the field gets the focus.
+        until(lambda: "haystack" in json.dumps(stage.get("sources/0/completions")), "the queue among the completions")
         page.goto(f"{stage.url}messages")
         window = page.page
         rows = window.get_by_role("grid", name="Messages").locator(".sheet").get_by_role("row")
@@ -220,7 +222,7 @@ def test_a_message_is_edited_and_sent_again(stage: Stage, page: WatchedPage) -> 
         _, properties, _ = found[1]
         assert (properties.headers, properties.priority) == ({"by": "alice"}, 3)
         channel.queue_delete("again")
-    assert "action=resend" in stage.log
+    until(lambda: "action=resend" in stage.log, "the action in the log")
 
 
 def test_frames_are_marked_coloured_and_followed_and_columns_chosen(
