@@ -21,17 +21,11 @@ Medians over at most some dozens of values a subject need no model: Spark ML has
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
-
 import msgspec
-from pyspark.sql import Column, DataFrame, Window
-from pyspark.sql import functions as fn
+from pyspark.sql import DataFrame
 
 from amqproxy.pipeline.generated_names import pattern
 from amqproxy.pipeline.schema import ANOMALIES
-
-if TYPE_CHECKING:
-    from collections.abc import Iterable
 
 MAD_TO_SIGMA = 1.4826
 """Factor from the MAD of a normal distribution to its standard deviation."""
@@ -91,33 +85,75 @@ class AnomalySettings(msgspec.Struct, frozen=True, kw_only=True):
 USUAL = AnomalySettings()
 
 
+_MINUTE_NS = MINUTE * 1_000_000_000
+
+_RECORDED_MINUTES = f"""
+    SELECT timestamp_seconds(minute DIV 60 * {HOUR}) AS hour_start,
+        bit_or(shiftleft(1L, CAST(minute % 60 AS INT))) AS minutes
+    FROM (
+        SELECT explode(sequence(first, last)) AS minute
+        FROM (
+            SELECT min(ts_ns) DIV {_MINUTE_NS} AS first, max(ts_ns) DIV {_MINUTE_NS} AS last
+            FROM {{events}} WHERE ts_ns IS NOT NULL GROUP BY chain, file
+        )
+    )
+    GROUP BY 1
+"""
+
+
 def recorded_minutes(events: DataFrame) -> DataFrame:
     """Return the recorded minutes: `hour_start`, and `minutes`, a bit for each. A minute counts if any file covers
     it.
     """
-    recorded = (
-        events.where("ts_ns IS NOT NULL")
-        .groupBy("chain", "file")
-        .agg(fn.min("ts_ns").alias("first"), fn.max("ts_ns").alias("last"))
-        .select(fn.explode(fn.sequence(_minute("first"), _minute("last"))).alias("minute"))
-    )
-    hour = fn.timestamp_seconds(fn.floor(fn.col("minute") / 60) * HOUR).alias("hour_start")
-    found: DataFrame = recorded.groupBy(hour).agg(
-        fn.expr("bit_or(shiftleft(1L, int(pmod(minute, 60))))").alias("minutes")
-    )
-    return found
+    return events.sparkSession.sql(_RECORDED_MINUTES, events=events)
 
 
 def recorded_hours(minutes: DataFrame) -> DataFrame:
     """Return the recorded `seconds` of each hour, from the result of `recorded_minutes`."""
-    return minutes.select("hour_start", (fn.bit_count("minutes") * MINUTE).alias("seconds"))
-
-
-def _minute(column: str) -> Column:
-    return fn.floor(fn.col(column) / (MINUTE * 1_000_000_000)).cast("long")
+    return minutes.sparkSession.sql(
+        f"SELECT hour_start, bit_count(minutes) * {MINUTE} AS seconds FROM {{minutes}}", minutes=minutes
+    )
 
 
 # --- measures
+
+_NAMES = {
+    "exchange": f"CASE WHEN exchange = '' THEN '(default)' ELSE {pattern('exchange')} END",
+    "route": f"concat_ws(' → ', exchange, {pattern('routing_key')})",
+    "queue": pattern("queue"),
+    "client": f"concat_ws(' / ', `user`, {pattern('client')})",
+}
+"""Name of each subject in a row of messages, deliveries, connections or errors."""
+
+_COUNT = "CAST(count(*) AS DOUBLE)"
+_MEDIAN = "CAST(percentile_approx(latency_ns, 0.5) AS DOUBLE)"
+_OF_QUEUE = "queue <> ''"
+
+
+def _an_hour(measure: str, subject: str, rows: str, where: str = "true", value: str = _COUNT) -> str:
+    return f"""
+        SELECT date_trunc('hour', time) AS hour_start, '{subject}' AS subject, {_NAMES[subject]} AS name, virtual_host,
+            {value} AS value, count(*) AS weight, '{measure}' AS measure
+        FROM {{{rows}}} WHERE {where} GROUP BY 1, 2, 3, 4
+    """
+
+
+_HOURLY = " UNION ALL ".join(
+    (
+        _an_hour("rate", "exchange", "messages"),
+        _an_hour("rate", "route", "messages"),
+        _an_hour("rate", "client", "messages"),
+        _an_hour("rate", "queue", "deliveries", _OF_QUEUE),
+        _an_hour("errors", "exchange", "messages", "outcome = 'nacked' OR route = 'returned'"),
+        _an_hour("errors", "queue", "deliveries", f"{_OF_QUEUE} AND outcome IN ('nacked', 'rejected')"),
+        _an_hour("errors", "client", "errors"),
+        _an_hour("churn", "client", "connections"),
+        _an_hour("latency", "exchange", "messages", "outcome = 'confirmed' AND latency_ns IS NOT NULL", _MEDIAN),
+        _an_hour(
+            "latency", "queue", "deliveries", f"{_OF_QUEUE} AND outcome = 'acked' AND latency_ns IS NOT NULL", _MEDIAN
+        ),
+    )
+)
 
 
 def hourly(messages: DataFrame, deliveries: DataFrame, connections: DataFrame, errors: DataFrame) -> DataFrame:
@@ -126,55 +162,9 @@ def hourly(messages: DataFrame, deliveries: DataFrame, connections: DataFrame, e
     The value of latency is a median in ns, of `weight` values; all others are counts. Generated names, or generated
     parts of them, are `*`.
     """
-    exchange = _named("exchange", fn.when(fn.col("exchange") == "", "(default)").otherwise(pattern(fn.col("exchange"))))
-    route = _named("route", fn.concat_ws(" → ", fn.col("exchange"), pattern(fn.col("routing_key"))))
-    queue = _named("queue", pattern(fn.col("queue")))
-    client = _named("client", fn.concat_ws(" / ", "user", pattern(fn.col("client"))))
-    refused = fn.expr("outcome = 'nacked' OR route = 'returned'")
-    redone = fn.expr("outcome IN ('nacked', 'rejected')")
-    known = deliveries.where("queue IS NOT NULL AND queue <> ''")
-    return _union(
-        [
-            _counted(messages, "rate", exchange),
-            _counted(messages, "rate", route),
-            _counted(messages, "rate", client),
-            _counted(known, "rate", queue),
-            _counted(messages.where(refused), "errors", exchange),
-            _counted(known.where(redone), "errors", queue),
-            _counted(errors, "errors", client),
-            _counted(connections, "churn", client),
-            _latency(messages.where("outcome = 'confirmed'"), exchange),
-            _latency(known.where("outcome = 'acked'"), queue),
-        ]
+    return messages.sparkSession.sql(
+        _HOURLY, messages=messages, deliveries=deliveries, connections=connections, errors=errors
     )
-
-
-def _named(subject: str, name: Column) -> tuple[Column, Column, Column]:
-    return fn.lit(subject).alias("subject"), name.alias("name"), fn.col("virtual_host")
-
-
-def _counted(rows: DataFrame, measure: str, who: tuple[Column, ...]) -> DataFrame:
-    value = fn.count("*").cast("double").alias("value")
-    found: DataFrame = _an_hour(rows, who).agg(value, fn.count("*").alias("weight"))
-    return found.withColumn("measure", fn.lit(measure))
-
-
-def _latency(rows: DataFrame, who: tuple[Column, ...]) -> DataFrame:
-    value = fn.percentile_approx("latency_ns", 0.5).cast("double").alias("value")
-    timed = rows.where("latency_ns IS NOT NULL")
-    found: DataFrame = _an_hour(timed, who).agg(value, fn.count("*").alias("weight"))
-    return found.withColumn("measure", fn.lit("latency"))
-
-
-def _an_hour(rows: DataFrame, who: tuple[Column, ...]) -> Any:
-    return rows.groupBy(fn.date_trunc("hour", "time").alias("hour_start"), *who)
-
-
-def _union(frames: Iterable[DataFrame]) -> DataFrame:
-    first, *others = frames
-    for each in others:
-        first = first.unionByName(each)
-    return first
 
 
 # --- anomalies
@@ -193,157 +183,124 @@ def anomalies(
     They are rows of the table `anomalies`, strongest first. Hours more than `history_days` before `start_ns` are used
     only to determine the first occurrence of a subject.
     """
-    used = recorded.where(fn.col("seconds") >= settings.least_recorded)
-    seen = measured.where("name IS NOT NULL")
-    new = _new(seen, used, settings)
-    if start_ns is not None:
-        used = used.where(_since(start_ns - settings.history_days * DAY * 1_000_000_000))
-    found = _union([_changed(_complete(seen, used, settings), settings), new])
-    if start_ns is not None:
-        found = found.where(_since(start_ns))
-    if end_ns is not None:
-        found = found.where(~_since(end_ns))
-    return found.select(*_columns()).orderBy(fn.abs("score").desc(), "hour_start", *SUBJECT, "measure")
-
-
-def _since(ns: int) -> Column:
-    return fn.expr(f"hour_start >= timestamp_micros({ns // 1000})")
-
-
-def _complete(seen: DataFrame, used: DataFrame, settings: AnomalySettings) -> DataFrame:
-    """Return all comparable measures: counts as hourly rates, zero in recorded hours without rows; latencies
-    unchanged.
-    """
-    subjects = (
-        seen.groupBy(*SUBJECT)
-        .agg(fn.min("hour_start").alias("first"), fn.max("value").alias("most"))
-        .where(fn.col("most") >= settings.least)
+    begin_ns = None if start_ns is None else start_ns - settings.history_days * DAY * 1_000_000_000
+    text = _ANOMALIES.format(
+        measured="{measured}",
+        recorded="{recorded}",
+        is_used="true" if begin_ns is None else _since(begin_ns),
+        is_found="true" if start_ns is None else _since(start_ns),
+        is_over="false" if end_ns is None else _since(end_ns),
+        earlier=f"RANGE BETWEEN {settings.days * DAY + HOUR} PRECEDING AND {2 * HOUR} PRECEDING",
+        zone=settings.zone,
+        least=settings.least,
+        least_days=settings.least_days,
+        least_measured=settings.least_measured,
+        least_recorded=settings.least_recorded,
+        least_score=f"{settings.score!r}D",
     )
-    kinds = fn.create_map(*(fn.lit(each) for kind in COUNTED for each in (kind, " ".join(COUNTED[kind]))))
-    counted = subjects.select(*SUBJECT, "first", fn.explode(kinds).alias("measure", "subjects")).where(
-        "array_contains(split(subjects, ' '), subject)"
-    )
-    none = (
-        counted.crossJoin(fn.broadcast(used))
-        .where("hour_start >= first")
-        .select(*SUBJECT, "measure", "hour_start", fn.lit(0.0).alias("value"))
-    )
-    some = seen.where(fn.col("measure").isin(*COUNTED)).select(*SUBJECT, "measure", "hour_start", "value")
-    counts = (
-        none.unionByName(some)
-        .groupBy(*SUBJECT, "measure", "hour_start")
-        .agg(fn.sum("value").alias("value"))
-        .join(fn.broadcast(used), "hour_start")
-        .withColumn("value", fn.col("value") * HOUR / fn.col("seconds"))
-        .select(*SUBJECT, "measure", "hour_start", "seconds", "value")
-    )
-    latencies = (
-        seen.where(f"measure = 'latency' AND value > 0 AND weight >= {settings.least_measured}")
-        .join(fn.broadcast(used), "hour_start")
-        .select(*SUBJECT, "measure", "hour_start", "seconds", "value")
-    )
-    return counts.unionByName(latencies)
+    return measured.sparkSession.sql(text, measured=measured, recorded=recorded)
 
 
-def _changed(complete: DataFrame, settings: AnomalySettings) -> DataFrame:
-    local = fn.from_utc_timestamp("hour_start", settings.zone)
-    clock = (
-        complete.withColumn("at", fn.unix_seconds("hour_start"))
-        .withColumn("clock", fn.hour(local))
-        .withColumn("is_weekend", fn.dayofweek(local).isin(1, 7))
-        .withColumn(
-            "scaled",
-            fn.when(fn.col("measure") == "latency", fn.log("value")).otherwise(2 * fn.sqrt(fn.col("value") + 0.375)),
+def _since(ns: int) -> str:
+    return f"hour_start >= timestamp_micros({ns // 1000}L)"
+
+
+def _median(array: str) -> str:
+    last = f"(size({array}) - 1)"
+    return f"(sort_array({array})[{last} DIV 2] + sort_array({array})[size({array}) DIV 2]) / 2"
+
+
+def _mad(array: str, middle: str) -> str:
+    return _median(f"transform({array}, each -> abs(each - {middle}))")
+
+
+_SUBJECT = ", ".join(SUBJECT)
+_MEASURES = f"{_SUBJECT}, measure, hour_start, seconds, value"
+_CHANGES = f"{_SUBJECT}, measure, hour_start, value, expected, deviation, score, days"
+_KINDS = ", ".join(f"('{measure}', '{subject}')" for measure, subjects in COUNTED.items() for subject in subjects)
+_NEW = ", ".join(f"'{each}'" for each in NEW)
+
+_COMPLETE = f"""
+    subjects AS (
+        SELECT {_SUBJECT}, min(hour_start) AS first FROM seen GROUP BY {_SUBJECT} HAVING max(value) >= {{least}}
+    ),
+    counted AS (
+        SELECT s.*, k.measure FROM subjects s JOIN (VALUES {_KINDS}) k(measure, subject) ON k.subject = s.subject
+    ),
+    counts AS (
+        SELECT {_SUBJECT}, measure, hour_start, sum(value) AS value
+        FROM (
+            SELECT /*+ BROADCAST(u) */ {_SUBJECT}, measure, hour_start, 0D AS value
+            FROM counted CROSS JOIN used u WHERE hour_start >= first
+            UNION ALL
+            SELECT {_SUBJECT}, measure, hour_start, value FROM seen WHERE measure <> 'latency'
         )
+        GROUP BY {_SUBJECT}, measure, hour_start
+    ),
+    complete AS (
+        SELECT /*+ BROADCAST(u) */ {_SUBJECT}, measure, u.hour_start, seconds, value * {HOUR} / seconds AS value
+        FROM counts c JOIN used u ON u.hour_start = c.hour_start
+        UNION ALL
+        SELECT /*+ BROADCAST(u) */ {_SUBJECT}, measure, u.hour_start, seconds, value
+        FROM seen c JOIN used u ON u.hour_start = c.hour_start
+        WHERE measure = 'latency' AND value > 0 AND weight >= {{least_measured}}
     )
-    earlier = (
-        Window.partitionBy(*SUBJECT, "measure", "clock", "is_weekend")
-        .orderBy("at")
-        .rangeBetween(-settings.days * DAY - HOUR, -2 * HOUR)  # a day of 25 hours has the same hour twice
-    )
-    alike = Window.partitionBy(*SUBJECT, "measure")
-    based = (
-        clock.withColumn("past", fn.collect_list("value").over(earlier))
-        .withColumn("past_scaled", fn.collect_list("scaled").over(earlier))
-        .withColumn("days", fn.size("past"))
-        .where(fn.col("days") >= settings.least_days)
-        .withColumn("expected", _median("past"))
-        .withColumn("deviation", _mad("past", "expected"))
-        .withColumn("middle", _median("past_scaled"))
-        .withColumn("own", MAD_TO_SIGMA * _mad("past_scaled", "middle"))
-        .withColumn("off", fn.col("scaled") - fn.col("middle"))
-        .withColumn("common", fn.percentile_approx("own", 0.5).over(alike))
-        .withColumn("above", fn.percentile_approx("off", TAIL).over(alike) / TAIL_TO_SIGMA)
-        .withColumn("below", fn.percentile_approx("off", 1 - TAIL).over(alike) / -TAIL_TO_SIGMA)
-    )
-    tail = fn.when(fn.col("off") > 0, fn.col("above")).otherwise(fn.col("below"))
-    spread = fn.greatest(fn.col("common") / TRUSTED, fn.least("own", fn.col("common") * TRUSTED), tail)
-    chance = fn.when(fn.col("measure") == "latency", fn.lit(RELATIVE)).otherwise(
-        fn.greatest(fn.sqrt(HOUR / fn.col("seconds")), fn.col("middle") * RELATIVE / 2)
-    )
-    width = fn.greatest(spread, chance) * (1 + 2 / fn.col("days"))
-    off = based.withColumn("score", fn.col("off") / width)
-    matters = fn.expr(
-        f"measure = 'latency' OR abs(value - expected) >= {settings.least} AND (measure = 'rate' OR value > expected)"
-    )
-    return off.where((fn.abs("score") >= settings.score) & matters).select(
-        *SUBJECT, "measure", "hour_start", "value", "expected", "deviation", "score", "days"
-    )
+"""
+"""All comparable measures: counts as hourly rates, zero in recorded hours without rows; latencies unchanged."""
 
-
-def _median(array: str) -> Column:
-    return fn.expr(
-        f"(sort_array({array})[int((size({array}) - 1) / 2)] + sort_array({array})[int(size({array}) / 2)]) / 2"
+_CHANGED = f"""
+    clock AS (
+        SELECT *, unix_seconds(hour_start) AS at, hour(local) AS clock, dayofweek(local) IN (1, 7) AS is_weekend,
+            CASE WHEN measure = 'latency' THEN ln(value) ELSE 2 * sqrt(value + 0.375D) END AS scaled
+        FROM (SELECT *, from_utc_timestamp(hour_start, '{{zone}}') AS local FROM complete)
+    ),
+    known AS (
+        SELECT *, collect_list(value) OVER earlier AS past, collect_list(scaled) OVER earlier AS past_scaled
+        FROM clock
+        WINDOW earlier AS (PARTITION BY {_SUBJECT}, measure, clock, is_weekend ORDER BY at {{earlier}})
+    ),
+    usual AS (
+        SELECT *, size(past) AS days, {_median("past")} AS expected, {_median("past_scaled")} AS middle
+        FROM known WHERE size(past) >= {{least_days}}
+    ),
+    based AS (
+        SELECT *, {_mad("past", "expected")} AS deviation, {MAD_TO_SIGMA}D * {_mad("past_scaled", "middle")} AS own,
+            scaled - middle AS off
+        FROM usual
+    ),
+    spread AS (
+        SELECT *, percentile_approx(own, 0.5) OVER alike AS common,
+            percentile_approx(off, {TAIL}) OVER alike / {TAIL_TO_SIGMA}D AS above,
+            percentile_approx(off, {1 - TAIL:.2f}) OVER alike / -{TAIL_TO_SIGMA}D AS below,
+            CASE WHEN measure = 'latency' THEN {RELATIVE}D
+                ELSE greatest(sqrt({HOUR} / seconds), middle * {RELATIVE}D / 2) END AS chance
+        FROM based
+        WINDOW alike AS (PARTITION BY {_SUBJECT}, measure)
+    ),
+    changed AS (
+        SELECT *, off / (greatest(
+            common / {TRUSTED}D, least(own, common * {TRUSTED}D), CASE WHEN off > 0 THEN above ELSE below END, chance
+        ) * (1 + 2 / days)) AS score
+        FROM spread
     )
+"""
+"""Measures with what is expected, by the same hour of earlier days; a day of 25 hours has the same hour twice."""
 
-
-def _mad(array: str, middle: str) -> Column:
-    off = f"sort_array(transform({array}, each -> abs(each - {middle})))"
-    return fn.expr(f"({off}[int((size({array}) - 1) / 2)] + {off}[int(size({array}) / 2)]) / 2")
-
-
-def _new(seen: DataFrame, used: DataFrame, settings: AnomalySettings) -> DataFrame:
-    """Return clients and routes in the hour of their first occurrence, if enough was recorded before."""
-    first = (
-        seen.where(fn.col("subject").isin(*NEW) & (fn.col("measure") == "rate"))
-        .groupBy(*SUBJECT)
-        .agg(fn.min("hour_start").alias("hour_start"), fn.min_by("value", "hour_start").alias("value"))
+_FIRST = f"""
+    first_seen AS (
+        SELECT {_SUBJECT}, min(hour_start) AS hour_start, min_by(value, hour_start) AS value
+        FROM seen WHERE subject IN ({_NEW}) AND measure = 'rate' GROUP BY {_SUBJECT}
+    ),
+    new AS (
+        SELECT /*+ BROADCAST(b) */ {_SUBJECT}, 'new' AS measure, hour_start, value, 0D AS expected, 0D AS deviation,
+            {{least_score}} + log1p(value) AS score, 0 AS days
+        FROM first_seen CROSS JOIN (SELECT min(hour_start) AS begin FROM recorded) b
+        WHERE unix_seconds(hour_start) - unix_seconds(begin) >= {{least_days}} * {DAY}
     )
-    begin = used.agg(fn.min("hour_start").alias("begin"))
-    return (
-        first.crossJoin(fn.broadcast(begin))
-        .where(f"unix_seconds(hour_start) - unix_seconds(begin) >= {settings.least_days * DAY}")
-        .select(
-            *SUBJECT,
-            fn.lit("new").alias("measure"),
-            "hour_start",
-            "value",
-            fn.lit(0.0).alias("expected"),
-            fn.lit(0.0).alias("deviation"),
-            (settings.score + fn.log1p("value")).alias("score"),
-            fn.lit(0).alias("days"),
-        )
-    )
-
+"""
+"""Clients and routes in the hour of their first occurrence, if enough was recorded before."""
 
 # --- in words
-
-
-def _columns() -> list[Column]:
-    per_second = fn.when(fn.col("measure") == "rate", 1 / HOUR).otherwise(1.0)
-    made = {
-        "time": fn.col("hour_start"),
-        "value": fn.col("value") * per_second,
-        "expected": fn.col("expected") * per_second,
-        "deviation": fn.col("deviation") * per_second,
-        "text": fn.expr(_TEXT),
-        "evidence": fn.expr(_EVIDENCE),
-    }
-    return [
-        made.get(field.name, fn.col(field.name)).cast(field.dataType).alias(field.name, metadata=field.metadata)
-        for field in ANOMALIES.fields
-    ]
-
 
 _TEXT = """concat(subject, ' ', name, ': ', CASE measure
     WHEN 'new' THEN format_string('never seen before, %.0f messages in its first hour', value)
@@ -372,3 +329,32 @@ _EVIDENCE = f"""to_json(named_struct(
     'start', date_format(hour_start, "yyyy-MM-dd'T'HH:mm:ss'Z'"),
     'last', '1h',
     'days', days))"""
+
+_PER_SECOND = f"CASE WHEN measure = 'rate' THEN 1 / {HOUR} ELSE 1D END"
+_MADE = {
+    "time": "hour_start",
+    **{name: f"{name} * {_PER_SECOND}" for name in ("value", "expected", "deviation")},
+    "text": _TEXT,
+    "evidence": _EVIDENCE,
+}
+_COLUMNS = ", ".join(
+    f"CAST({_MADE.get(each.name, f'`{each.name}`')} AS {each.dataType.simpleString()}) AS `{each.name}`"
+    for each in ANOMALIES.fields
+)
+
+_ANOMALIES = f"""
+    WITH seen AS (SELECT * FROM {{measured}} WHERE name IS NOT NULL),
+    recorded AS (SELECT * FROM {{recorded}} WHERE seconds >= {{least_recorded}}),
+    used AS (SELECT * FROM recorded WHERE {{is_used}}),
+    {_COMPLETE}, {_CHANGED}, {_FIRST}
+    SELECT {_COLUMNS}
+    FROM (
+        SELECT {_CHANGES} FROM changed
+        WHERE abs(score) >= {{least_score}} AND (
+            measure = 'latency' OR abs(value - expected) >= {{least}} AND (measure = 'rate' OR value > expected)
+        )
+        UNION ALL SELECT {_CHANGES} FROM new
+    )
+    WHERE {{is_found}} AND NOT ({{is_over}})
+    ORDER BY abs(score) DESC, hour_start, {_SUBJECT}, measure
+"""

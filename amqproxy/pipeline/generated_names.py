@@ -36,9 +36,10 @@ _GENERATED = _generated("^", "$")
 _GENERATED_IN_JSON = _generated('"', '(?=")')
 
 
-def pattern(name: Column) -> Column:
-    """Return the name with `*` for its generated parts."""
-    return reduce(lambda shown, each: fn.regexp_replace(shown, each[0], f"{each[1]}*"), _GENERATED, name)
+def pattern(name: str) -> str:
+    """Return the text of a query, with its braces doubled: the name in a column, with `*` for its generated parts."""
+    text = reduce(lambda shown, each: f"regexp_replace({shown}, r'{each[0]}', '{each[1]}*')", _GENERATED, name)
+    return text.replace("{", "{{").replace("}", "}}")
 
 
 def alike(name: Column) -> Column:
