@@ -121,6 +121,8 @@ class ProxySource(Source):
                     if self.sample is None:  # otherwise there would be a row for a gap every moment
                         self._missing += event["count"]
                     pace.lost += event["count"]
+                case "findings-lost":
+                    self.lost_findings += event["count"]
                 case "sample":
                     self._set_sample(event)
                 case "batch":

@@ -95,6 +95,8 @@ class Source:
         self.samples: deque[dict[str, Any]] = deque(maxlen=MAX_SAMPLES)
         self.lost = 0
         """Frames that the dashboard was too slow to receive."""
+        self.lost_findings = 0
+        """Findings that the proxy has dropped, since there were too many at once."""
         self.sample: tuple[int, int] | None = None
         """Connections shown at the same time, and those with traffic, where more passes than can be shown."""
         self.marks = Marks()

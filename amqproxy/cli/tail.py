@@ -90,6 +90,11 @@ def tail(
         for event in proxy.events():
             if event.get("event") == "lost":
                 _say_lost(event)
+            elif event.get("event") == "findings-lost":
+                print(
+                    f"amqproxy: {event['count']} findings skipped: too many at once, or too much traffic",
+                    file=sys.stderr,
+                )
             elif event.get("event") == "warning":
                 print(f"amqproxy: --filter: {event['text']}", file=sys.stderr)
             elif "record" in event:

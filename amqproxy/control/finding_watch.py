@@ -57,11 +57,16 @@ class FindingReader:
             self._lost += 1
         self._wake()
 
+    def lose(self, count: int) -> None:
+        """Note findings that were dropped before they came here, and wake the subscriber."""
+        self._lost += count
+        self._wake()
+
     def take(self) -> Iterator[bytes]:
         """Yield `FINDINGS_A_LOOK` events, and the number of lost ones; wake the subscriber if more are waiting."""
         lost, self._lost = self._lost, 0
         if lost:
-            yield b'{"event":"lost","count":%d}' % lost
+            yield b'{"event":"findings-lost","count":%d}' % lost
         for _ in range(min(FINDINGS_A_LOOK, len(self.waiting))):
             event = self.waiting.popleft()
             self._size -= len(event)
@@ -110,6 +115,10 @@ class FindingEvaluation(RingSubscription):
             self._found = self._queue.take_records()
         for _ in range(min(FINDINGS_A_LOOK, len(self._found))):
             yield b'{"event":"finding","record":%b}' % self._found.popleft().to_json()
+
+    def take_lost(self) -> int:
+        """Return how many findings were dropped since the last call; missed traffic counts as one."""
+        return self._queue.take_dropped()
 
     async def report_overdue(self) -> None:
         if self._cursor.is_at_end:
@@ -210,6 +219,9 @@ class FindingWatch:
     def _pass_on(self, evaluation: FindingEvaluation) -> bool:
         """Give some of the findings to all readers; return whether there were any."""
         has_found = False
+        lost = evaluation.take_lost()
+        for reader in self._readers if lost else ():
+            reader.lose(lost)
         for event in evaluation.events():
             has_found = True
             self._newest.add(event)

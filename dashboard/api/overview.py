@@ -43,6 +43,7 @@ async def show_overview(source: SourceOf, minutes: Annotated[int, Query(ge=1, le
                 "messages": source.observed.messages.kept_since_ns,
             },
             "lost": source.lost,
+            "lost_findings": source.lost_findings,
         }
     )
 

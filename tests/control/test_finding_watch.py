@@ -134,7 +134,7 @@ def test_a_reader_keeps_the_newest(monkeypatch: pytest.MonkeyPatch) -> None:
     reader = FindingReader(lambda: woken.append(1))
     for event in (b"a", b"b", b"c"):
         reader.add(event)
-    assert list(reader.take()) == [b'{"event":"lost","count":1}', b"b", b"c"]
+    assert list(reader.take()) == [b'{"event":"findings-lost","count":1}', b"b", b"c"]
     assert len(woken) == 3
     assert list(reader.take()) == []
 
@@ -152,9 +152,9 @@ def test_a_reader_is_bounded_in_bytes(monkeypatch: pytest.MonkeyPatch) -> None:
     reader = FindingReader(lambda: None)
     for event in (b"a" * 60, b"b" * 50, b"c" * 50):
         reader.add(event)
-    assert list(reader.take()) == [b'{"event":"lost","count":1}', b"b" * 50, b"c" * 50]
+    assert list(reader.take()) == [b'{"event":"findings-lost","count":1}', b"b" * 50, b"c" * 50]
     reader.add(b"d" * 101)
-    assert list(reader.take()) == [b'{"event":"lost","count":1}']
+    assert list(reader.take()) == [b'{"event":"findings-lost","count":1}']
 
 
 def test_findings_are_shown_in_parts(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -227,3 +227,18 @@ async def test_readers_with_gaps_of_their_own_show_what_the_proxy_found(autojump
     for reader in (*readers, late):
         watch.leave(reader)
     assert watch._evaluation is None
+
+
+async def test_readers_are_told_how_many_findings_were_dropped_before(monkeypatch: pytest.MonkeyPatch) -> None:
+    traffic = Traffic()
+    watch = FindingWatch(traffic.ring, Metrics(), WorkShare())
+    readers = [watch.join(Subscribe(findings=True), lambda: None) for _ in range(2)]
+    evaluation = watch._evaluation
+    assert evaluation is not None
+    evaluation._queue.drop(3)
+    watch._pass_on(evaluation)
+    watch._pass_on(evaluation)
+    for reader in readers:
+        assert list(reader.take()) == [b'{"event":"findings-lost","count":3}']
+        assert list(reader.take()) == []
+        watch.leave(reader)

@@ -242,6 +242,9 @@ def test_what_was_lost_is_counted(tmp_path: Path) -> None:
             await until(lambda: source.state is SourceState.LIVE)
             proxy.send({"event": "lost", "count": 5})
             await until(lambda: source.lost == 5)
+            proxy.send({"event": "findings-lost", "count": 2})
+            await until(lambda: source.lost_findings == 2)
+            assert source.lost == 5
 
     played(tmp_path, test)
 
