@@ -198,6 +198,23 @@ def _is_plain_header(
 
 
 @cython.cfunc
+@cython.exceptval(check=False)
+def _has_body_within(
+    p: cython.p_const_uchar,
+    at: cython.Py_ssize_t,
+    length: cython.Py_ssize_t,
+    method: cython.Py_ssize_t,
+    largest: cython.ulonglong,
+) -> cython.bint:
+    """Whether the frame at a place is a content header of the same channel as the one at `method`, and announces a body
+    of at most `largest` bytes.
+    """
+    if length - at < 7 + 12 or p[at] != _HEADER or p[at + 1] != p[method + 1] or p[at + 2] != p[method + 2]:
+        return False
+    return long_at(p, at + 3) >= 14 and long_long_at(p, at + 11) <= largest
+
+
+@cython.cfunc
 @cython.inline
 @cython.exceptval(check=False)
 def _write(
@@ -416,6 +433,10 @@ class FrameReader(FrameInput):
                         if (
                             passes is not None
                             and (not passes.if_plain or _is_plain_header(p, position + whole, length, position))
+                            and (
+                                passes.largest < 0
+                                or _has_body_within(p, position + whole, length, position, passes.largest)
+                            )
                             and (not passes.allowances or passes._may_pass(len(frames), self.spending))
                         ):
                             passes.count += 1

@@ -13,6 +13,7 @@ cdef class CachedPass:
     cdef readonly bytes payload
     cdef readonly tuple allowances
     cdef readonly bint if_plain
+    cdef readonly long long largest
     cdef public long long count
     cdef bytes _encoded
     cdef Py_ssize_t _size

@@ -49,7 +49,8 @@ class CachedPass:
     """Treatment of methods with exactly this payload: they pass unseen, and are counted.
 
     With `instead`, that payload is sent in their place. With `allowances`, they are returned once one is used up; with
-    `if_plain`, unless the following header is complete and plain: without further names (CC, BCC) and reply-to.
+    `if_plain`, unless the following header is complete and plain: without further names (CC, BCC) and reply-to; with
+    `largest` of at least 0, unless the following header announces a body of at most that many bytes.
     """
 
     def __init__(
@@ -58,12 +59,14 @@ class CachedPass:
         instead: bytes | None = None,
         allowances: tuple[Credit, ...] = (),
         if_plain: bool = False,
+        largest: int = -1,
     ) -> None:
         self.payload = payload
         self._size = len(payload)
         self.count = 0
         self.allowances = allowances
         self.if_plain = if_plain
+        self.largest = largest
         self._encoded = b"" if instead is None else encode_frame(METHOD, 0, instead)
         """Replacement frame, for any channel; empty if there is none."""
 

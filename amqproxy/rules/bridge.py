@@ -66,6 +66,12 @@ action = "rewrite"
 match.method = "basic.qos"
 when = "fields.global"
 fields.set = {global = false}
+
+[[rules]]
+name = "bridge: messages above 16 MiB"
+action = "limit"
+of = "message_size"
+most = 16_777_216
 """
 }
 """The rules of each bridge, in TOML. What RabbitMQ 4.3 takes unchanged, such as x-queue-mode, is left as it is: a queue

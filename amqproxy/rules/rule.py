@@ -152,6 +152,11 @@ class Cacheable:
         """Whether the decision is always valid; otherwise only while the `allowance` lasts."""
         return True
 
+    @property
+    def allowed_body(self) -> int | None:
+        """Body size in bytes up to which the rule has no effect; `None` if the size does not tell."""
+        return None
+
     def allowance(self, context: CommandContext, memory: RuleState) -> Credit | None:
         """Return the number of commands that may pass without a call of `decide`; each takes one.
 

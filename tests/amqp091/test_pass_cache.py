@@ -143,6 +143,27 @@ def test_a_method_is_handed_over_whose_header_is_not_there_yet():
     assert passes.count == 0
 
 
+@pytest.mark.parametrize(("size", "passes_by"), [(0, True), (10, True), (11, False), ((1 << 64) - 1, False)])
+def test_a_method_that_passes_with_a_small_body(size: int, passes_by: bool):
+    passes = CachedPass(PLAIN, largest=10)
+    frames = _sparing(passes).feed(
+        encode_frame(METHOD, 1, PLAIN) + encode_frame(HEADER, 1, ContentHeader(size).encode())
+    )
+    assert passes.count == passes_by
+    assert len(frames) == 2 * (not passes_by)
+
+
+def test_a_method_is_handed_over_whose_body_size_is_not_there_yet():
+    passes = CachedPass(PLAIN, largest=10)
+    reader = _sparing(passes)
+    content_header = encode_frame(HEADER, 1, ContentHeader(0).encode())
+    for count in range(19):
+        frames = reader.feed(encode_frame(METHOD, 1, PLAIN) + content_header[:count])
+        frames += reader.feed(content_header[count:])
+        assert [frame.kind for frame in frames] == [METHOD, HEADER]
+    assert passes.count == 0
+
+
 def _sparing(*passes: CachedPass) -> FrameReader:
     reader = FrameReader()
     reader.open_content_state(1)

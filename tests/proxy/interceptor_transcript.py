@@ -71,6 +71,7 @@ class ScriptedEvaluator:
     method = None
     allowances: tuple[Credit, ...] = ()
     if_plain: bool = False
+    largest = -1
 
     def count(self, times: int = 1) -> None:
         self.passed += times

@@ -13,6 +13,7 @@ from typing import Any
 import pytest
 from pika.exceptions import AMQPError, ChannelClosedByBroker, ConnectionClosedByBroker
 
+from tests.real import raw
 from tests.real.applications import APPLICATIONS, Application
 from tests.real.celery_run import three_tasks
 from tests.real.celery_worker import ROOT
@@ -23,6 +24,7 @@ from tests.real.poll import DEADLINE, until
 from tests.real.proxy import Proxy
 from tests.real.rabbitmq import RabbitMQ, running
 from tests.real.rabbitmq_installation import installation
+from tests.real.raw import Peer
 
 pytestmark = [pytest.mark.real, pytest.mark.once]
 
@@ -222,3 +224,21 @@ def test_a_message_that_is_too_large_is_refused_alike(node: RabbitMQ, bridge: Pr
         texts.append(str(refusal.value))
     assert texts[0] == texts[1]
     assert "message size 16777217 is larger than configured max size 16777216" in texts[0]
+
+
+def test_a_message_that_is_too_large_is_refused_at_its_header(bridge: Proxy) -> None:
+    """Before any of its body is sent; the body is dropped, and another channel goes on."""
+    size = 16_777_217
+    with Peer.opened(bridge.port, 1, 2) as peer:
+        peer.send(raw.publish(1, "nowhere"), raw.header(1, size))
+        close = peer.expect(*raw.CHANNEL_CLOSE).close
+        assert close is not None
+        text = f"PRECONDITION_FAILED - message size {size} is larger than configured max size {size - 1}"
+        assert (close.channel, close.code, close.text) == (1, 406, text)
+        queue = peer.declare(2)
+        peer.send(raw.body(1, bytes(100_000)), raw.message(2, queue, b"small"), raw.body(1, bytes(100_000)))
+        peer.send(raw.method(1, 20, 41), raw.channel_open(1))
+        peer.expect(20, 11)
+        peer.send(raw.consume(2, queue))
+        peer.expect(60, 21)
+        peer.expect(60, 60)

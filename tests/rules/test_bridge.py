@@ -7,14 +7,16 @@ from typing import Any
 import pytest
 
 from amqproxy.amqp091.commands import Command
-from amqproxy.amqp091.frame import encode_method
+from amqproxy.amqp091.errors import Scope
+from amqproxy.amqp091.frame import HEADER, Frame, encode_frame, encode_method
 from amqproxy.amqp091.methods import BasicConsume, BasicPublish, BasicQos, ConnectionTuneOk, Method, QueueDeclare
+from amqproxy.amqp091.properties import ContentHeader
 from amqproxy.amqp091.transitions import CLIENT
 from amqproxy.amqp091.wire import Table
 from amqproxy.rules.bridge import bridge_rules
 from amqproxy.rules.context import Client, CommandContext
 from amqproxy.rules.engine.evaluator import RuleSet
-from amqproxy.rules.verdict import Verdict
+from amqproxy.rules.verdict import Close, Verdict
 from tests.rules.scene import rule
 
 RULES = bridge_rules("rabbitmq-4")
@@ -76,6 +78,17 @@ def test_what_is_left_alone(sent: Method) -> None:
     assert verdict.command is not None
     assert verdict.command.method is sent
     assert not verdict.marks
+
+
+def test_messages_above_16_mib_are_refused() -> None:
+    evaluator = RuleSet((), bridging=RULES).evaluator(Client())
+    publish = Frame(encode_method(1, BasicPublish(routing_key="q")))
+    closes = {}
+    for size in (16_777_216, 16_777_217):
+        command = Command.received([publish, Frame(encode_frame(HEADER, 1, ContentHeader(size).encode()))])
+        closes[size] = evaluator.evaluate(CommandContext(sender=CLIENT, command=command, client=Client())).close
+    text = "PRECONDITION_FAILED - message size 16777217 is larger than configured max size 16777216"
+    assert closes == {16_777_216: None, 16_777_217: Close(Scope.CHANNEL, 406, text, CLIENT)}
 
 
 def test_a_rule_of_the_same_name_replaces_one() -> None:

@@ -29,6 +29,7 @@ class CompiledRule:
         "_senders",
         "_stateful",
         "_uncertain",
+        "allowed_body_if_plain",
         "at_start",
         "client_conditions",
         "counts",
@@ -96,10 +97,13 @@ class CompiledRule:
         has_allowance = self._cacheable is not None and not is_constant
         self.may_have_allowance = has_allowance and self.stage <= Stage.METHOD and not self.other_conditions
         """Whether the rule may grant an allowance for commands to pass."""
-        reads_names_only = rule.needs <= Stage.METHOD and all(each.reads_header_names for each in self.other_conditions)
+        knows_names = all(each.reads_header_names for each in self.other_conditions)
+        reads_names_only = rule.needs <= Stage.METHOD and knows_names
         self.is_cacheable_if_plain = is_constant and reads_names_only
         self.may_have_allowance_if_plain = has_allowance and reads_names_only
         """Like the two above, for publishes whose header names no further queues or exchanges (CC, BCC, reply-to)."""
+        self.allowed_body_if_plain = self._cacheable.allowed_body if self._cacheable and knows_names else None
+        """Body size up to which such publishes pass without effect; `None` if the size alone does not tell."""
         self.is_late = any(each.reads & SENT_LATER for each in conditions)
         """Whether it depends on facts that a client sends only after it has connected."""
         self.reads_unacked = rule.reads_unacked or any("channel.unacked" in each.reads for each in conditions)
@@ -125,6 +129,7 @@ class CompiledRule:
                 self._uncertain.other_conditions = self.client_conditions + self.other_conditions
                 self._uncertain.is_cacheable = self._uncertain.may_have_allowance = False
                 self._uncertain.is_cacheable_if_plain = self._uncertain.may_have_allowance_if_plain = False
+                self._uncertain.allowed_body_if_plain = None
             return self._uncertain
 
     @contextmanager

@@ -60,15 +60,19 @@ def changes_traffic(verdict: Verdict, command: Command) -> bool:
 class CachedPasses:
     """Outcome of commands that pass without evaluation while all `allowances` last.
 
-    With `if_plain`, it applies only to publishes whose header names no further queues or exchanges.
+    With `if_plain`, it applies only to publishes whose header names no further queues or exchanges; with `largest` of
+    at least 0, only to bodies of at most that many bytes.
     """
 
-    __slots__ = ("_decision", "allowances", "if_plain")
+    __slots__ = ("_decision", "allowances", "if_plain", "largest")
 
-    def __init__(self, known: CachedDecision, allowances: tuple[Credit, ...], if_plain: bool = False) -> None:
+    def __init__(
+        self, known: CachedDecision, allowances: tuple[Credit, ...], if_plain: bool = False, largest: int = -1
+    ) -> None:
         self._decision = known
         self.allowances = allowances
         self.if_plain = if_plain
+        self.largest = largest
 
     @property
     def method(self) -> Method | None:

@@ -226,7 +226,7 @@ class RuleEvaluator:
         if not (passing.is_final and passing.goes_on_alike):
             known.may_pass_unevaluated = False
             return None
-        return CachedPasses(passing, tuple(terms.allowances), terms.if_plain)
+        return CachedPasses(passing, tuple(terms.allowances), terms.if_plain, terms.largest)
 
     def evaluate(self, context: CommandContext) -> Verdict:
         """Return the verdict on a command, received as far as `stage` requires.

@@ -17,15 +17,20 @@ from amqproxy.rules.verdict import Stage, Verdict
 
 
 class PassTerms:
-    """Terms on which commands pass unevaluated: while all `allowances` last and, with `if_plain`, as long as their
-    headers name no further queues or exchanges.
+    """Terms on which commands pass unevaluated: while all `allowances` last, with `if_plain` as long as their headers
+    name no further queues or exchanges, and with `largest` of at least 0 as long as no body has more bytes.
     """
 
-    __slots__ = ("allowances", "if_plain")
+    __slots__ = ("allowances", "if_plain", "largest")
 
     def __init__(self) -> None:
         self.allowances: list[Credit] = []
         self.if_plain = False
+        self.largest = -1
+
+    def limit_body(self, size: int) -> None:
+        """Exclude larger bodies from passing."""
+        self.largest = size if self.largest < 0 else min(self.largest, size)
 
 
 class MethodAnalysis:
@@ -110,9 +115,13 @@ class MethodAnalysis:
                 )
                 if does_hold and terms is not None:
                     is_cacheable, may_have_allowance = case.is_cacheable_if_plain, case.may_have_allowance_if_plain
-                    if case.other_conditions and (is_cacheable or may_have_allowance):
+                    allowed_body = case.allowed_body_if_plain
+                    if case.other_conditions and (is_cacheable or may_have_allowance or allowed_body is not None):
                         terms.if_plain = True
                         does_hold = case.other_conditions_hold(context)
+                    if does_hold and allowed_body is not None:
+                        terms.limit_body(allowed_body)
+                        does_hold = False  # of the bodies that pass unevaluated
                 decided = self._calls.decision(case, context) if does_hold and is_cacheable else None
                 allowance = self._calls.allowance(case, context) if does_hold and may_have_allowance else None
             except Exception:  # noqa: BLE001 - it is then called, and refuses, each time

@@ -118,6 +118,10 @@ class Limit(Rule, Cacheable, Reversible, frozen=True, tag="limit"):
     def decide(self, context: CommandContext, memory: RuleState) -> Verdict:
         return self._measure.decide(context, memory)
 
+    @property
+    def allowed_body(self) -> int | None:
+        return self._most if self.of == "message_size" else None
+
     def allowance(self, context: CommandContext, memory: RuleState) -> Credit | None:
         return self._measure.allowance(context, memory)
 

@@ -8,6 +8,7 @@ from amqproxy.amqp091.transitions import CLIENT
 from amqproxy.rules.access.allow import Allow
 from amqproxy.rules.context import ChannelInfo, Client, CommandContext
 from amqproxy.rules.engine.evaluator import RuleSet
+from amqproxy.rules.limits.limit import Limit
 from amqproxy.rules.matching.match import Match, Sizes
 from amqproxy.rules.rule import Cacheable, Rule, RuleState, Stateful
 from amqproxy.rules.verdict import Stage, Verdict
@@ -79,6 +80,17 @@ class Draw(Rule, Cacheable, Stateful, frozen=True, tag="draw"):
         memory.shared.left -= 1
         is_refused = memory.shared.left < 0
         return Verdict(command=None if is_refused else context.command)
+
+
+def test_limits_on_size_need_not_be_asked_about_smaller_bodies() -> None:
+    sizes = [Limit(name=f"{most}", of="message_size", most=most) for most in (2000, 1000)]
+    orders = Limit(name="orders", of="message_size", most=10, match=Match(exchange="orders"))
+    evaluator = RuleSet([*sizes, orders]).evaluator(GUEST)
+    found = {}
+    for exchange in ("orders", "others"):
+        spared = evaluator.passing(CLIENT, command(BasicPublish(exchange=exchange)).frames[0], ChannelInfo(), 0.0)
+        found[exchange] = spared and (spared.largest, spared.method, spared.allowances)
+    assert found == {"orders": (10, None, ()), "others": (1000, None, ())}
 
 
 def test_rules_with_an_allowance_need_not_be_asked_while_it_lasts() -> None:

@@ -50,7 +50,7 @@ class RepeatedPublishes:
         if len(self._passing) >= MAX_UNSEEN:
             self.forget()
         instead = None if passing.method is None else passing.method.encode()
-        passes = CachedPass(frame.payload, instead, passing.allowances, passing.if_plain)
+        passes = CachedPass(frame.payload, instead, passing.allowances, passing.if_plain, passing.largest)
         reader.unseen.add(passes)
         self._passing.append((passing, passes))
 
