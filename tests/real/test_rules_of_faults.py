@@ -194,9 +194,12 @@ def test_latency(faulty: Any) -> None:
     with connected(proxy) as connection:
         assert time.monotonic() - start > 0.3, "start, tune and open-ok were late"
         channel = connection.channel()
-        start = time.monotonic()
-        channel.queue_declare("", exclusive=True)
-        assert 0.1 <= time.monotonic() - start < 2
+        seconds = []
+        for _ in range(5):
+            start = time.monotonic()
+            channel.queue_declare("", exclusive=True)
+            seconds.append(time.monotonic() - start)
+        assert 0.1 <= min(seconds) < 2
 
 
 def test_slices_and_a_thin_line(start_proxy: StartProxy, rabbitmq: RabbitMQ) -> None:
