@@ -44,7 +44,7 @@ ONLY ?=
 .NOTPARALLEL:
 
 help: ## list the targets
-	@sed -n 's/^\([a-z-]*\):.*## /\1\t/p' $(MAKEFILE_LIST) | expand -t 16
+	@sed -n 's/^\([a-z0-9-]*\):.*## /\1\t/p' $(MAKEFILE_LIST) | expand -t 16
 
 demo: $(DEMO) $(PAGE) ## start the proxy in front of a broker, send it real traffic, and stay up until Ctrl-C
 	@$(BIN)/python examples/demo.py
@@ -85,6 +85,9 @@ test-compiled: compile
 # them, for the plain form.
 test-plain: $(SYSTEM_VENV)/.test
 	AMQPROXY_PURE=1 BEHAVIOURS_OF=amqproxy-4.3 $(SYSTEM_VENV)/bin/python -m pytest $(PARALLEL) --hypothesis-profile fewer -m 'not soak and not suites and not once' --ignore tests/pipeline --ignore tests/helm $(PYTEST) $(PLAIN)
+
+test-rabbitmq4: system $(NODE_MODULES) $(VENV)/.test ## all tests with real peers on RabbitMQ 4.3; VERSION=4.0 for that one
+	AMQPROXY_PURE=1 RABBITMQ=$(or $(VERSION),4.3) $(BIN)/python -m pytest $(PARALLEL) tests/real $(PYTEST)
 
 lint: $(VENV)/.test ## ruff, mypy --strict, and the floors of the design
 	$(BIN)/ruff check
@@ -211,4 +214,4 @@ $(PAGE): $(PAGE_SOURCES) | $(DEMO)
 tests/node/node_modules/.package-lock.json: tests/node/package-lock.json | $(VENV)/.test
 	PATH="$(CURDIR)/$(BIN):$$PATH" npm ci --prefix tests/node --no-audit --no-fund || test "$$CI" != true
 
-.PHONY: help demo pipeline-demo check test test-compiled test-plain lint compile compile-ahead bench pictures fuzz soak soak-pump newest-rabbitmq qpid-suites hand-overs tsan clean system docs deb chart-apply chroot audit
+.PHONY: help demo pipeline-demo check test test-compiled test-plain test-rabbitmq4 lint compile compile-ahead bench pictures fuzz soak soak-pump newest-rabbitmq qpid-suites hand-overs tsan clean system docs deb chart-apply chroot audit

@@ -321,6 +321,8 @@ def test_what_rabbitmq_takes_passes_unchanged(case: Case, watched: Watched) -> N
     with watched() as broker, Peer.connect(broker.port) as client:
         advance(client, case.after)
         client.send(case.data)
+        if case.rabbitmq == "541":  # RabbitMQ answers no connection.close that comes before its channel has crashed
+            client.expect(10, 50)
         leave(client)
 
 
