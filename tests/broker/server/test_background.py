@@ -23,7 +23,7 @@ def test_a_client_finds_it() -> None:
         channel.basic_publish("", "q", b"hello")
         assert channel.basic_get("q")[2] == b"hello"
         assert background.do(lambda broker, now: list(broker.vhosts["/"].queues)) == ["q"]
-    assert started() == threads
+    assert started() <= threads  # others may have ended meanwhile
     with pytest.raises(OSError, match="refused"):
         socket.create_connection(("127.0.0.1", background.port))
 
