@@ -212,6 +212,7 @@ class Amqp091ActionExecutor(ActionExecutor[ChannelInterceptor, ChannelDirection,
         if not self._table.is_gone(number):
             return
         channel = self._table.by_number.pop(number, None)
+        self._legs.delivering.pop(number, None)
         if channel is not None:
             for direction in channel.directions.values():
                 self._delayed.drop(direction)

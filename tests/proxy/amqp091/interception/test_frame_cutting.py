@@ -117,3 +117,12 @@ def test_clients_that_ask_for_more_than_is_offered_are_not_corrected() -> None:
         water.say(*read(line.replace("frame_max=131072", "frame_max=4096")))
     with pytest.raises(NotAllowed, match="frame_max 5000"):
         water.say(CLIENT, encode_method(0, ConnectionTuneOk(2047, 5000, 60)))
+
+
+def test_nothing_is_kept_of_closed_channels() -> None:
+    water = between()
+    water.say(SERVER, Command(1, BasicReturn(312, "NO_ROUTE", "", "q"), Properties(), b"x" * 20_000).encode(LARGE))
+    assert water.interceptor._legs.delivering.keys() == {1}
+    water.say(*read(">> 1 channel.close"))
+    water.say(*read("<< 1 channel.close-ok"))
+    assert not water.interceptor._legs.delivering
