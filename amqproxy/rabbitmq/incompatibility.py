@@ -48,7 +48,7 @@ class Incompatibility:
     why: str
     remedy: str
     rule: str = ""
-    """A rule of the proxy, as TOML, that bridges the difference."""
+    """Rules of the proxy, as TOML, that bridge the difference."""
 
 
 def profile_of(version: str) -> Profile:
@@ -130,12 +130,19 @@ TRANSIENT_QUEUE = Incompatibility(
     ),
     rule="""\
 [[rules]]
+name = "rabbitmq4-transient-queue-of-one"
+action = "rewrite"
+match.method = "queue.declare"
+when = '!fields.passive && !fields.durable && !fields.exclusive && fields.auto_delete && queue == ""'
+fields.set = {exclusive = true}
+
+[[rules]]
 name = "rabbitmq4-transient-queue"
 action = "rewrite"
 match.method = "queue.declare"
 when = "!fields.passive && !fields.durable && !fields.exclusive"
 fields.set = {durable = true}
-arguments.default = {x-expires = 86400000}
+arguments.default = {x-queue-type = "classic", x-expires = 86_400_000}
 """,
 )
 
@@ -149,6 +156,7 @@ QUEUE_VERSION = Incompatibility(
 name = "rabbitmq4-queue-version"
 action = "rewrite"
 match.method = "queue.declare"
+when = '"x-queue-version" in arguments && arguments["x-queue-version"] == 1'
 arguments.remove = ["x-queue-version"]
 """,
 )
@@ -205,9 +213,18 @@ GLOBAL_QOS = Incompatibility(
     remedy="Set the prefetch with global = false, divided by the number of consumers, or use one consumer a channel.",
     rule="""\
 [[rules]]
+name = "rabbitmq4-global-qos-log"
+action = "log"
+match.method = "basic.qos"
+when = "fields.global"
+level = "warning"
+text = "prefetch of {fields.prefetch_count} for a channel applies to each of its consumers on RabbitMQ 4.3"
+
+[[rules]]
 name = "rabbitmq4-global-qos"
 action = "rewrite"
 match.method = "basic.qos"
+when = "fields.global"
 fields.set = {global = false}
 """,
 )

@@ -160,7 +160,11 @@ def test_an_application_works_through_the_bridge(node: RabbitMQ, bridge: Proxy, 
 # --- arguments, prefetch
 
 
-@pytest.mark.parametrize("argument", [{"x-queue-version": 1}, {"x-queue-master-locator": "min-masters"}], ids=str)
+@pytest.mark.parametrize(
+    "argument",
+    [{"x-queue-version": 1}, {"x-queue-master-locator": "min-masters"}, {"x-consumer-timeout": 600_000}],
+    ids=str,
+)
 def test_refused_arguments_are_left_out(node: RabbitMQ, bridge: Proxy, argument: dict[str, Any]) -> None:
     with (
         connected(node) as connection,
