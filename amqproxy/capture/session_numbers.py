@@ -4,13 +4,15 @@ from __future__ import annotations
 
 from amqproxy.capture.packet_comment import session_of
 from amqproxy.capture.stream_events import Opened
+from amqproxy.taps.leg_number import UPSTREAM
 
 
 class SessionNumbers:
     """Numbers connections as the recording does; without one, in the order of the capture.
 
     Recordings of two runs of a proxy have the same numbers: of two connections, the later one gets the next free one.
-    So does the upstream leg, where both are read, unless this `merges_legs`: then it has the number of its client's.
+    The upstream leg, where both are read, has the number of its client's, to which `UPSTREAM` is added unless this
+    `merges_legs`.
     """
 
     def __init__(self, *, merges_legs: bool = False) -> None:
@@ -23,8 +25,8 @@ class SessionNumbers:
         """Return the number of the connection that begins."""
         number = session = session_or_stream(opened)
         if session in self._given:
-            if self._merges_legs and opened.leg == "upstream":
-                return self._given[session]
+            if opened.leg == "upstream":
+                return self._given[session] + (0 if self._merges_legs else UPSTREAM)
             number = self._highest + 1
         self._given[session] = self._given[number] = number
         self._highest = max(self._highest, number)

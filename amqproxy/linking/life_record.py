@@ -9,6 +9,7 @@ import msgspec
 
 from amqproxy.linking.linked_connection import NOT_KNOWN, LinkedConnection
 from amqproxy.linking.message_life import Delivery, MessageLife, Publish
+from amqproxy.taps.leg_number import shown_number
 from amqproxy.taps.record import encoded, json_value
 from amqproxy.taps.trace.events import Settlement
 
@@ -114,7 +115,7 @@ def _of_publish(publish: Publish, connections: Mapping[int, LinkedConnection]) -
     by = connections.get(place.stream, NOT_KNOWN)
     return PublishRecord(
         ts_ns=publish.ts_ns,
-        stream=place.stream,
+        stream=shown_number(place.stream),
         connection=json_value(by.name),
         user=json_value(by.user),
         channel=place.channel,
@@ -138,7 +139,7 @@ def _of_delivery(delivery: Delivery, life: MessageLife, connections: Mapping[int
     former = [number for number, each in enumerate(life.deliveries) if each is delivery.former]
     return DeliveryRecord(
         ts_ns=delivery.ts_ns,
-        stream=place.stream,
+        stream=shown_number(place.stream),
         connection=json_value(to.name),
         user=json_value(to.user),
         channel=place.channel,

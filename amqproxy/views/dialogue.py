@@ -8,6 +8,7 @@ from amqproxy.capture.decoded import Decoded
 from amqproxy.capture.filtering import filtered
 from amqproxy.capture.selection.selection import Selection
 from amqproxy.rules.matching.filters import Filter
+from amqproxy.taps.leg_number import shown_number
 from amqproxy.taps.message_text import duration
 from amqproxy.taps.record import excerpt
 from amqproxy.taps.text import RESET, clock, printable, value_text
@@ -51,10 +52,10 @@ class Dialogue:
             if last_ns is None:
                 if is_end:
                     continue  # nothing of the connection is shown
-                yield f"connection #{stream}: {' → '.join(command.connection.split('-'))}"
+                yield f"connection #{shown_number(stream)}: {' → '.join(command.connection.split('-'))}"
             if is_end:
                 reason = f": {printable(command.text)}" if command.text else ""
-                yield f"connection #{stream} is over{reason}"
+                yield f"connection #{shown_number(stream)} is over{reason}"
                 turn = None
                 continue
             if turn != (stream, sender):
@@ -71,7 +72,7 @@ class Dialogue:
         if last_ns is not None:
             seconds = (command.ts_ns - last_ns) / 1e9
             took = f"  {'+' if seconds >= 0 else '-'}{duration(abs(seconds))}"
-        text = f"#{command.stream:<3} {command.sender:<6}  {clock(command.ts_ns)}{took}"
+        text = f"#{shown_number(command.stream):<3} {command.sender:<6}  {clock(command.ts_ns)}{took}"
         colour = _COLOURS.get(command.sender, "") if self._is_coloured else ""
         return f"{colour}{text}{RESET}" if colour else text
 

@@ -42,7 +42,7 @@ class FrameLines:
         chosen: Iterable[Decoded] = self._selection.connections(decoded)
         if self._wanted is not None:
             chosen = filtered(chosen, self._wanted)
-        chosen = self._selection.narrowed(chosen)
+        chosen = self._selection.numbered(self._selection.narrowed(chosen))
         return map(self._render, chain.from_iterable(map(self._records, chosen)))
 
     def finish(self) -> Iterator[str]:
@@ -69,7 +69,7 @@ class FrameJSONLines:
         if self._wanted is not None:
             chosen = filtered(chosen, self._wanted)
         json = self._json
-        for each in self._selection.narrowed(chosen):
+        for each in self._selection.numbered(self._selection.narrowed(chosen)):
             if json.add(each):
                 yield json.take().decode()[:-1]
 
@@ -136,7 +136,8 @@ class ReportLines:
         for report in observed(chosen, self._settings, self._selector_of):
             if self._selection.shows(report.ts_ns, report.channel):
                 self._note(report)
-                yield self._render(report)
+                number = self._selection.client_stream(report.stream)
+                yield self._render(report if number is None else msgspec.structs.replace(report, stream=number))
 
     def finish(self) -> Iterator[str]:
         return iter(())

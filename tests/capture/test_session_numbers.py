@@ -8,8 +8,10 @@ import pytest
 from amqproxy.capture.decode import read_decoded
 from amqproxy.capture.endpoints import Endpoint
 from amqproxy.capture.packet_comment import session_comment
+from amqproxy.capture.selection.session_legs import SessionLegs
 from amqproxy.capture.session_numbers import SessionNumbers
 from amqproxy.capture.stream_events import Opened
+from amqproxy.taps.leg_number import UPSTREAM, shown_number
 from dashboard.capture_source import CaptureSource
 from tests.views.recorded import recording
 
@@ -53,6 +55,15 @@ def test_legs_that_are_merged_have_one_number(opens: list[str], numbers: list[in
     given = SessionNumbers(merges_legs=True)
     legs = [each.split() for each in opens]
     assert [given.number(opened(at, int(session), leg)) for at, (session, leg) in enumerate(legs)] == numbers
+
+
+def test_legs_that_are_told_apart_have_one_number_but_for_a_constant() -> None:
+    given = SessionNumbers()
+    opens = [(1, "client"), (2, "client"), (2, "upstream"), (1, "upstream"), (1, "client")]
+    numbers = [given.number(opened(at, session, leg)) for at, (session, leg) in enumerate(opens)]
+    assert numbers == [1, 2, UPSTREAM + 2, UPSTREAM + 1, 3]
+    assert SessionLegs().client_stream(UPSTREAM + 2) == 2
+    assert [shown_number(each) for each in numbers] == [1, 2, 2, 1, 3]
 
 
 def test_an_opened_recording_of_both_legs_has_the_numbers_of_the_log(tmp_path: Path) -> None:

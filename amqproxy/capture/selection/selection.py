@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
 
+import msgspec
+
 from amqproxy.capture.decoded import Decoded, DecodedFrames, DecodedProtocolHeader, SkippedBytes
 from amqproxy.capture.selection.conversation import Conversation
 from amqproxy.capture.selection.session_legs import SessionLegs
@@ -49,6 +51,19 @@ class Selection:
     def client_stream(self, stream: int) -> int | None:
         """Return the client-leg stream of the session of an upstream-leg stream; None if unknown."""
         return None if self._legs is None else self._legs.client_stream(stream)
+
+    def numbered(self, decoded: Iterable[Decoded]) -> Iterator[Decoded]:
+        """Yield the traffic of a session's upstream leg under the number of its client's, which log and dashboard have.
+
+        The number has to be changed last: until then, it tells the two connections apart.
+        """
+        if self._legs is None:
+            return iter(decoded)
+        return map(self._with_session_number, decoded)
+
+    def _with_session_number(self, each: Decoded) -> Decoded:
+        number = self.client_stream(each.stream)
+        return each if number is None else msgspec.structs.replace(each, stream=number)
 
     def shows(self, ts_ns: int, channel: int | None) -> bool:
         """Whether a time and channel of these connections are selected; the connection's own channel is None or 0."""

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 
 from amqproxy.capture.decoded import Decoded, DecodedFrames, StreamEnded
+from amqproxy.taps.leg_number import UPSTREAM
 
 MAX_HELD = 8
 """Packets of an upstream connection that are held until its session is known."""
@@ -46,7 +47,7 @@ class SessionLegs:
 
     def client_stream(self, stream: int) -> int | None:
         """Return the client-leg stream that an upstream-leg stream belongs to, if known."""
-        return self._client_streams.get(stream)
+        return stream - UPSTREAM if stream >= UPSTREAM else self._client_streams.get(stream)
 
     def _client_stream_of(self, each: Decoded) -> int | None:
         last = self._last
