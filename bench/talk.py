@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import socket
 import struct
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from itertools import islice
 from typing import TypeVar
 
@@ -111,13 +111,21 @@ _CONSUMING = (_CONSUME, encode_method(1, BasicConsumeOk(CONSUMER)))
 
 def connect(port: int, source: str = "", channel_max: int = CHANNEL_MAX) -> socket.socket:
     """Open a connection with channel 1; from another address of this machine, if `source` is given."""
-    tuned = encode_method(0, ConnectionTuneOk(channel_max, FRAME_MAX, 0))
     sock = socket.create_connection(("127.0.0.1", port), DEADLINE, (source, 0) if source else None)
-    sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
-    for sent, _ in ANSWERS:
-        sock.sendall(sent.replace(_TUNED, tuned))
-        read_method(sock)
+    open_together([sock], channel_max=channel_max)
     return sock
+
+
+def open_together(socks: Sequence[socket.socket], channel_max: int = CHANNEL_MAX) -> None:
+    """Open connections with channel 1 on connected sockets, all of them step by step: none waits for another."""
+    tuned = encode_method(0, ConnectionTuneOk(channel_max, FRAME_MAX, 0))
+    for sock in socks:
+        sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+    for sent, _ in ANSWERS:
+        for sock in socks:
+            sock.sendall(sent.replace(_TUNED, tuned))
+        for sock in socks:
+            read_method(sock)
 
 
 def ask(sock: socket.socket, methods: Iterable[Method]) -> list[bytes]:
