@@ -2,6 +2,7 @@
 
 import contextlib
 import os
+import re
 import secrets
 import shutil
 import signal
@@ -17,7 +18,7 @@ from amqproxy.rabbitmq.profile import PROFILES, Profile
 from tests.real.poll import until
 from tests.real.ports import free_port
 from tests.real.rabbitmq_installation import SYSTEM, Installation
-from tests.real.raw import Peer
+from tests.real.raw import PROTOCOL_HEADER, Frame, Peer
 from tests.real.require import require_module
 
 ENDS_WITH_US = ["setpriv", "--pdeathsig", "KILL", "--"] if shutil.which("setpriv") else []
@@ -28,6 +29,13 @@ One of several processes of tests is killed when a run is broken off and it take
 
 START_DEADLINE = 120.0
 CTL_DEADLINE = 60.0
+
+
+def profile_of(start: Frame) -> Profile:
+    """The behaviours of the version that a connection.start names."""
+    version = re.search(rb"\x07versionS\0\0\0.([0-9]+\.[0-9]+)", start.payload, re.DOTALL)
+    assert version
+    return PROFILES[version[1].decode()]
 
 
 class RabbitMQ:
@@ -71,9 +79,10 @@ class RabbitMQ:
 
     @cached_property
     def profile(self) -> Profile:
-        """The behaviours of its version."""
-        major, minor = self.ctl("version").split(".")[:2]
-        return PROFILES[f"{major}.{minor}"]
+        """The behaviours of its version, for which rabbitmqctl takes a minute on a loaded machine."""
+        with Peer.connect(self.port) as peer:
+            peer.send(PROTOCOL_HEADER)
+            return profile_of(peer.expect(10, 10))
 
     @property
     def url(self) -> str:

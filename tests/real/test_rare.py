@@ -1,16 +1,14 @@
 """Legal, or at least taken by RabbitMQ, but rarely seen: the proxy must not stumble, nor change a byte."""
 
-import re
 import struct
 from collections.abc import Callable
 
 import pytest
 
-from amqproxy.rabbitmq.profile import PROFILES
 from tests.real import raw
 from tests.real.clients import Broker
 from tests.real.malformed import BETTER, MALFORMED, Case, advance
-from tests.real.rabbitmq import RabbitMQ
+from tests.real.rabbitmq import RabbitMQ, profile_of
 from tests.real.raw import Peer
 from tests.real.route import Watched
 
@@ -131,18 +129,11 @@ def contents_woven_together(broker: Broker) -> None:
         leave(client)
 
 
-def smallest_frame_max(start: raw.Frame) -> int:
-    """The smallest that the broker with these server properties takes."""
-    version = re.search(rb"\x07versionS\0\0\0.([0-9]+\.[0-9]+)", start.payload, re.DOTALL)
-    assert version
-    return PROFILES[version[1].decode()].frame_max_floor
-
-
 @script
 def small_frames(broker: Broker) -> None:
     with Peer.connect(broker.port) as client:
         client.send(raw.PROTOCOL_HEADER)
-        frame_max = smallest_frame_max(client.expect(10, 10))
+        frame_max = profile_of(client.expect(10, 10)).frame_max_floor
         client.send(raw.start_ok())
         client.expect(10, 30)
         client.send(raw.tune_ok(frame_max=frame_max), raw.connection_open(), raw.channel_open(1))
@@ -340,7 +331,7 @@ def test_after_which_headers_rabbitmq_speaks_another_protocol(
     protocol: str, header: bytes, open_ok: bytes, close: int, close_ok: int, rabbitmq: RabbitMQ
 ) -> None:
     """Why the proxy reads what follows the first two, and lets what follows the others pass only unread."""
-    profile = rabbitmq.profile  # for which the node is asked: not while a handshake is under way, which it bounds
+    profile = rabbitmq.profile
     with Peer.connect(rabbitmq.port) as client:
         client.send(header)
         if protocol not in profile.protocols:
