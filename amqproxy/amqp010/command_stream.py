@@ -164,7 +164,7 @@ class CommandStream:
         if fault:
             raise fault
 
-    # --- what its partner says
+    # --- controls of the partner
 
     def complete(self, commands: SequenceSet, done: list[range]) -> None:
         """Process a session.completed; add the newly completed commands to `done`."""

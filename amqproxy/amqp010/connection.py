@@ -267,7 +267,7 @@ class Connection(Heartbeats):
             )
         if tune.max_frame_size is not None and tune.max_frame_size < FRAME_MIN_SIZE:
             raise FramingError(
-                f"max-frame-size {tune.max_frame_size} is below the least there is, {FRAME_MIN_SIZE}",
+                f"max-frame-size {tune.max_frame_size} is below the minimum of {FRAME_MIN_SIZE}",
                 section="9.1 connection.tune, minimum",
             )
 
@@ -286,7 +286,7 @@ class Connection(Heartbeats):
                 )
         if answer.max_frame_size is not None and answer.max_frame_size < FRAME_MIN_SIZE:
             raise FramingError(
-                f"max-frame-size {answer.max_frame_size} is below the least there is, {FRAME_MIN_SIZE}",
+                f"max-frame-size {answer.max_frame_size} is below the minimum of {FRAME_MIN_SIZE}",
                 section="9.1 connection.tune-ok, minimum",
             )
         low, high, heartbeat = tune.heartbeat_min, tune.heartbeat_max, answer.heartbeat

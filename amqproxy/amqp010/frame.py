@@ -189,7 +189,7 @@ class Frame:
     @staticmethod
     @cython.cfunc
     def _blank() -> Frame:
-        """Return a blank frame for a reader; made here, since C takes twice as long in another module."""
+        """Return a blank frame for a reader; compiled code of another module takes twice as long to create one."""
         if cython.compiled:
             return Frame.__new__(Frame)
         frame = Frame.__new__(Frame)

@@ -227,7 +227,7 @@ class Connection(Heartbeats):
             if offered and (chosen == 0 or chosen > offered):
                 raise NotAllowed(f"tune-ok takes {name} {chosen}, where the server offered {offered}")
         if 0 < answer.frame_max < FRAME_MIN_SIZE:
-            raise NotAllowed(f"frame_max {answer.frame_max} is below the least there is, {FRAME_MIN_SIZE}")
+            raise NotAllowed(f"frame_max {answer.frame_max} is below the minimum of {FRAME_MIN_SIZE}")
         self.channel_max, self.frame_max = answer.channel_max, answer.frame_max
         self.heartbeat = answer.heartbeat
         for reader in self.readers.values():

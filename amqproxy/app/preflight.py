@@ -212,7 +212,7 @@ def _check_named_upstream(config: Config, name: str, upstream: NamedUpstream) ->
 
 
 def _check_host(address: str, place: str) -> None:
-    """Check that the host can be a host name."""
+    """Raise `PreflightError` if the host of an address is not a valid host name (IDNA)."""
     host = split_address(address)[0]
     try:
         host.encode("idna")

@@ -70,8 +70,8 @@ class Reloader:
     async def reload(self) -> tuple[str, ...]:
         """Apply the changes; return the keys of the other changes, which need a restart.
 
-        The config, which may be long, on a disk that hangs, or have a script that never ends, is read in a thread with
-        a deadline, one reload after another. Raise `NotReloaded` if it is wrong: then nothing changes, except that
+        The config is read in a thread with a deadline, since a disk may hang and a script may never end. Reloads run
+        one after another. Raise `NotReloaded` if it is wrong: then nothing changes, except that
         valid certificates are reloaded.
         """
         log = logger()

@@ -126,7 +126,7 @@ class Conversation:
     leg: str = cython.declare(str, visibility="readonly")
     opened: Opened = cython.declare(object, visibility="readonly")
     _note: Note
-    _is_amqp010: cython.bint  # as a recording says of it
+    _is_amqp010: cython.bint  # as stated in the recording
     _snapshot: ConnectionSnapshot | None  # state before the next frames
 
     def __init__(self, opened: Opened, tally: Tally) -> None:

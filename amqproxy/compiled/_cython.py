@@ -45,7 +45,7 @@ def cast(kind: type[_T], value: Any, typecheck: builtins.bool = ...) -> _T: ...
 @overload
 def cast(kind: object, value: _T, typecheck: builtins.bool = ...) -> _T: ...
 def cast(kind: object, value: Any, typecheck: builtins.bool = False) -> Any:
-    """`value`, which is already what it is."""
+    """Return `value` unchanged."""
     return value
 
 
@@ -64,7 +64,7 @@ def sizeof(kind: Any) -> Any:
 
 
 def declare(kind: Callable[[], Any], value: Any = None, *, visibility: str = "private") -> Any:
-    """`value`, or what `kind` makes of nothing; annotations are for readers and type checkers."""
+    """Return `value`, or else the default value of `kind`; visibility has no effect."""
     return kind() if value is None else value
 
 

@@ -40,7 +40,7 @@ def compiled_sibling(source: Path) -> Path | None:
 
 
 def is_stale(source: Path) -> bool:
-    """Whether `source`, in a checkout, or one that shares types with it, was edited after it was compiled."""
+    """Whether `source`, or a module sharing C types with it, was edited after compilation; false outside a checkout."""
     if not _IN_CHECKOUT:
         return False
     if source.with_suffix(".pxd").is_file():

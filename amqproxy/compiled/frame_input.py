@@ -143,7 +143,7 @@ class FrameInput:
         return None
 
     def _check(self) -> None:
-        """Raise the error that ended reading again."""
+        """Raise again the error that has ended reading."""
         if self.error is not None:
             raise self.error
 

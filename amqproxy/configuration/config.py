@@ -264,7 +264,7 @@ class OpenTelemetryConfig(Strict, frozen=True):
     def __post_init__(self) -> None:
         url = urlsplit(self.endpoint)  # raises ValueError for an invalid URL
         if url.username is not None:
-            raise ValueError(".endpoint: passwords are not allowed here: put it into OTEL_EXPORTER_OTLP_HEADERS")
+            raise ValueError(".endpoint: credentials are not allowed here: put them into OTEL_EXPORTER_OTLP_HEADERS")
         if url.scheme not in ("http", "https") or not url.hostname or url.port == 0 or " " in self.endpoint:
             raise ValueError(f".endpoint: {self.endpoint} is not the URL of a collector, such as http://localhost:4318")
 

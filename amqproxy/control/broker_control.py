@@ -36,7 +36,7 @@ class BrokerControl:
         self._is_hidden = is_hidden
 
     def entries(self, request: BrokerRequest) -> tuple[str, Iterator[Any]]:
-        """Return the key of a response's list, and the entries. `RequestError` if they cannot be listed."""
+        """Return the key of a response's list, and the entries; raise `RequestError` if they cannot be listed."""
         match request:
             case ListBrokerQueues():
                 return "queues", self._queues(request.vhost)

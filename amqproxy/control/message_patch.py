@@ -65,7 +65,7 @@ class MessagePatch(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_o
         for name, value in self.fields.items():
             field = fields.get(name)
             if field is None:
-                raise ValueError(f"`{name}` is no field of {method.name}: there are {', '.join(fields)}")
+                raise ValueError(f"`{name}` is not a field of {method.name}: there are {', '.join(fields)}")
             if field in UNEDITABLE:
                 raise ValueError(f"`{name}` cannot be edited: the two peers would no longer agree")
             changes[field] = _as_field(name, letters[field], value, getattr(method, field), context)

@@ -130,7 +130,7 @@ class RuleControl:
     # --- temporary rules
 
     def read_one(self, request: AddRule) -> AnyRule:
-        """Read a temporary rule. `RequestError` with `wrong-rules`. For any thread, as `read`."""
+        """Return the temporary rule of a request; raise `RequestError` with code `wrong-rules`. Safe in any thread."""
         [rule] = self._rules_of(CheckRules(rules=[request.rule], name="rule"))
         return rule
 

@@ -169,7 +169,7 @@ def _patterns(keys: tuple[str, ...], shapes: tuple[Shape, ...]) -> tuple[tuple[s
 
 
 def named(operation: Operation) -> dict[str, str]:
-    """Return the fewest names by which a line can allow an operation.
+    """Return the fewest object names by which a line of an access list can allow an operation.
 
     A routing key that is not known in advance is not named: a line that names one would not match.
     """

@@ -373,7 +373,7 @@ class MessageLinker:
             self._note_cut(Place(stream, event.channel, event.epoch), stream)
 
     def _note_cut(self, cut: int | Place, stream: int) -> None:
-        """Remember that the broker may not have read the last answers of the client there."""
+        """Remember a channel or connection on which the broker may not have read the client's last answers."""
         self._cut[cut] = None
         if len(self._cut) > MAX_CUT:
             oldest = next(iter(self._cut))

@@ -129,7 +129,7 @@ class _Lines:
 
 
 def _unfailing(level: int) -> type[structlog.typing.FilteringBoundLogger]:
-    """Return a logger class for events from this level on, which drops lines that cannot be made."""
+    """Return a logger class from this level on, which logs an event without its values if they cannot be rendered."""
     filtering: Any = structlog.make_filtering_bound_logger(level)
 
     class Unfailing(filtering):  # type: ignore[misc]

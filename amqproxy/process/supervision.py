@@ -68,7 +68,7 @@ def contained(
 async def supervised(
     event: str, function: Callable[..., Awaitable[object]], *args: Any, then: Callable[[Exception], None] | None = None
 ) -> None:
-    """Call an async function inside a `contained` block, for a nursery task that serves a guest."""
+    """Call an async function inside a `contained` block, for a nursery task that serves one client, mirror or tap."""
     with contained(event, then=then):
         await function(*args)
 

@@ -165,9 +165,9 @@ class Pumps:
             pump.read_journal()
 
     def watch(self, offer: Callable[[], float | None], seconds: float) -> None:
-        """Call the `offer` of a connection that no pump holds after `seconds`.
+        """After `seconds`, call the `offer` of a connection that no pump holds.
 
-        It is called again after each number of seconds that it returns, until that is `None`.
+        It returns the seconds until its next call, or `None` for no further calls.
         """
         self._push(trio.current_time() + seconds, offer)
         if self._watched[0][2] is offer:

@@ -60,12 +60,12 @@ def profile_of(version: str) -> Profile:
 
 
 def _where(is_so: Callable[[Profile], bool], level: Level, text: str) -> Callable[[Profile], Effect | None]:
-    """Return the same effect for each version of which a behaviour is true."""
+    """Return a function from a version's profile to this effect, or `None` if `is_so` is false of the profile."""
     return lambda profile: Effect(level, text) if is_so(profile) else None
 
 
 def _feature(feature: str, denied: Effect, taken: str = "takes it as deprecated") -> Callable[[Profile], Effect | None]:
-    """Return `denied` where a deprecated feature is not permitted, and that it is deprecated where it is."""
+    """Return a function from a profile to `denied` if the feature is not permitted, or to its deprecation, if any."""
 
     def effect(profile: Profile) -> Effect | None:
         if not profile.permits(feature):

@@ -55,6 +55,6 @@ def _mapping(each: Mapping[str, Any], name: str) -> Mapping[str, Any]:
 
 
 def _place(each: Mapping[str, Any]) -> str:
-    """Return the virtual host, if the export has several."""
+    """Return " in vhost NAME" for an entry that names its virtual host, else ""."""
     vhost = each.get("vhost")
     return "" if vhost is None else f" in vhost {vhost}"

@@ -28,7 +28,7 @@ class Uses:
     def add(
         self, kind: str, source: Source, use: str, *, client: str | None = None, user: str | None = None, times: int = 1
     ) -> None:
-        """Count a use, unless the target does not differ in it."""
+        """Count a use that has an effect on the target version; ignore others."""
         place = (kind, source, use, client, user)
         if INCOMPATIBILITIES[kind].effect(self.target) is None:
             return

@@ -204,7 +204,7 @@ class RecordingFiles:
         self._asked_ns = None
 
     def _rotate_soon(self) -> None:
-        """Ask for the end of the file, if sessions can be asked, else rotate it."""
+        """Ask the sessions to end the file between frames; rotate it at once if they cannot be asked."""
         if self._ask_for_end is None:
             self._rotate()
         elif self._asked_ns is None:

@@ -47,9 +47,9 @@ class Awaited:
         return None
 
     def patience(self, step: Step, now: float, reason: str) -> float | None:
-        """Return until when to wait before a command is sent; None after that.
+        """Return the time until which a command must wait, or `None` once it has passed.
 
-        The connection is then given up if there is a `reason`.
+        With a `reason`, the connection is then given up.
         """
         until = self._until(step, now)
         if now < until:

@@ -98,8 +98,9 @@ class Transport(Protocol):
         """
 
     def send_now(self, data: bytes | memoryview) -> int:
-        """Send as much of `data` as possible without waiting; return the number of bytes, 0 if only `send` can find
-        out.
+        """Send as much of `data` as possible without waiting; return the number of bytes.
+
+        Return 0 if nothing can be sent now, or only `send` can tell.
 
         Raise `TransportBroken` if the peer is gone.
         """

@@ -120,7 +120,7 @@ class Observer:
         return self._reports(self._trace.gap(sender, ts_ns, reason, is_other_whole=is_other_whole))
 
     def end(self, ts_ns: int, reason: str, stalled_ns: int = 0, stalled_until_ns: int = 0) -> list[Report]:
-        """Take the end of the connection; return reports. Its broker received nothing for `stalled_ns` at a time."""
+        """Take the end of the connection; return reports. Its broker has accepted nothing for `stalled_ns`."""
         if stalled_ns:
             self._trace.activity.stalled_ns = stalled_ns
             self._trace.activity.stalled_until_ns = stalled_until_ns if stalled_until_ns < ts_ns else 0

@@ -328,7 +328,7 @@ def test_a_server_answers_with_its_versions_and_is_done() -> None:
         ((2047, 131072, 60), (2048, 4096, 0), "channel_max 2048"),
         ((2047, 131072, 60), (1, 131073, 0), "frame_max 131073, where the server offered 131072"),
         ((2047, 131072, 60), (1, 0, 0), "frame_max 0"),
-        ((2047, 0, 60), (1, 4095, 0), "frame_max 4095 is below the least"),
+        ((2047, 0, 60), (1, 4095, 0), "frame_max 4095 is below the minimum"),
     ],
 )
 def test_limits(offered: tuple[int, ...], chosen: tuple[int, ...], agreed: tuple[int, ...] | str) -> None:

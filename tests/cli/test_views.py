@@ -53,8 +53,8 @@ def test_a_filter_and_a_window_apply_to_fields(amqproxy: Amqproxy) -> None:
         (["--fields", "outcome"], "--fields: there is no field outcome"),
         (["--fields", "method", "--separator", "||"], "--separator ||: it must be one character"),
         (["--header"], "they need --fields"),
-        (["--start", "noon"], "--start: 'noon' is no time"),
-        (["--end", "25:00"], "--end: '25:00' is no time"),
+        (["--start", "noon"], "--start: 'noon' is not a time"),
+        (["--end", "25:00"], "--end: '25:00' is not a time"),
     ],
 )
 def test_wrong_options(options: list[str], error: str, amqproxy: Amqproxy) -> None:

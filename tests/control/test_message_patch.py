@@ -67,7 +67,11 @@ def test_properties_headers_and_body():
 @pytest.mark.parametrize(
     ("command", "changes", "text"),
     [
-        (PUBLISH, {"fields": {"queue": "x"}}, "`queue` is no field of basic.publish: there are exchange, routing_key"),
+        (
+            PUBLISH,
+            {"fields": {"queue": "x"}},
+            "`queue` is not a field of basic.publish: there are exchange, routing_key",
+        ),
         (Command(1, BasicAck(1)), {"fields": {"delivery_tag": 2}}, "`delivery_tag` cannot be edited"),
         (DECLARE, {"fields": {"no_wait": True}}, "`no_wait` cannot be edited"),
         (DECLARE, {"body": "x"}, "queue.declare has no properties, headers or body"),

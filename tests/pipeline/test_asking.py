@@ -107,7 +107,7 @@ def test_what_has_no_rows_says_so(typed: Any, tables: str) -> None:
         (("publishers",), "publishers needs --exchange"),
         (("transit", "--queue", "q"), "transit has no option --queue"),
         (("transit", "--last", "soon"), "'soon' is not a duration: write 30m, 12h, 7d or 4w"),
-        (("transit", "--start", "noon"), "'noon' is no time"),
+        (("transit", "--start", "noon"), "'noon' is not a time"),
         (("transit", "--start", "2026-11-02", "--end", "2026-11-01"), "ends before it begins"),
         (("transit", "--limit", "0"), "--limit 0: at least 1"),
         (("transit", "--json", "--csv"), "--json or --csv, not both"),

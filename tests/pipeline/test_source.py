@@ -208,7 +208,7 @@ def test_each_chain_goes_on_with_its_own_state(tmp_path: Path) -> None:
         ({"shares": "0"}, "option shares"),
         ({"shares": "two"}, "option shares: 'two' is not a number"),
         ({"body": "-1"}, "option body"),
-        ({"start": "noon"}, "option start: 'noon' is no time"),
+        ({"start": "noon"}, "option start: 'noon' is not a time"),
         ({"carry": "maybe"}, "option carry"),
         ({"carry": "true"}, "frames need no state"),
         ({"carry": "true", "table": "events", "follow": "0"}, "read all, or part"),

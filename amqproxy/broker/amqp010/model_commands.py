@@ -204,7 +204,7 @@ def _looking(
     arguments: Table | None,
     position: int,
 ) -> Job:
-    """Answer exchange.bound in steps: each criterion by itself, and then all of them together."""
+    """Answer exchange.bound, over several turns: which criteria no binding meets, each alone and all together."""
     found: set[tuple[bool, bool, bool]] = set()
     quantum = session.vhost.work.quantum
     for binding in _every_binding(session.vhost, exchange, queue):

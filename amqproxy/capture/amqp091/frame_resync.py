@@ -125,9 +125,9 @@ class FrameResync:
         return found
 
     def gap(self, ts_ns: int, lost: int, is_whole: cython.bint = False) -> list[Found]:
-        """Account for `lost` missing bytes, and return the body frame that they complete.
+        """Account for `lost` missing bytes; return what they complete, such as a body frame, or report.
 
-        If they are whole frames, and follow one, the next bytes begin with a frame.
+        With `is_whole`, whole frames are missing: if they follow a whole frame, the next bytes begin with a frame.
         """
         self._kept = None
         found: list[Found] = []

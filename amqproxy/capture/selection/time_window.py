@@ -51,7 +51,7 @@ def moment(text: str) -> Moment:
         date = datetime.fromisoformat(_FRACTION.sub("", text, count=1))
     except ValueError:
         raise ValueError(
-            f"{text!r} is no time: write 2026-01-31T10:59:05.5 (UTC), 10:59:05.5 (of the first day), "
+            f"{text!r} is not a time: write 2026-01-31T10:59:05.5 (UTC), 10:59:05.5 (of the first day), "
             "1769857145.5 (since 1970) or +2.5 (seconds after the first frame)"
         ) from None
     aware = date if date.tzinfo else date.replace(tzinfo=UTC)

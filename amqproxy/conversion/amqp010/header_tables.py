@@ -74,7 +74,7 @@ def lost_in_table(headers: Map) -> Map | None:
 
 
 def merged(table: Table, lost: Map) -> Map:
-    """Convert a table to a map, restoring these entries in place of their converted forms, if unchanged."""
+    """Convert a table to a map, restoring the `lost` entries whose converted forms are unchanged."""
     before = {entry.key: entry for entry in lost.entries}
     entries = []
     for field in table.fields:

@@ -53,9 +53,9 @@ _NO_MAP = Map()
 def transfer_view(
     sender: Peer, transfer: MessageTransfer, header: Header | None, position: int, *, falls_back: bool = False
 ) -> Method:
-    """Return the publish or delivery of a transfer; `position`, the command's, stands for a delivery tag.
+    """Return the publish or delivery of a transfer; the command's `position` serves as the delivery tag.
 
-    It `falls_back` if its destination may not be an exchange.
+    With `falls_back`, the view is marked as a publish whose destination may not be an exchange.
     """
     delivery = (header and header.delivery) or NO_DELIVERY
     if sender is CLIENT:

@@ -257,6 +257,6 @@ class Interceptor(ABC, Generic[C, D]):
         self._delayed.begin_turn(now)
 
     def _end_turn(self) -> None:
-        """Finish a turn: process resumed queues, and forward a connection.close that nothing precedes any more."""
+        """Finish a turn: process resumed queues, and forward a connection.close once no command waits before it."""
         self._executor.go_on(self._delayed.go_on_resuming())
         self._close_connections()

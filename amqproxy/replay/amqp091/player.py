@@ -420,7 +420,7 @@ class Amqp091Player(Player, Amqp091ComparedConnection):
 
 
 def _next_answer(ahead: Ahead, stream: int, channel: int) -> CommandSent | ConnectionEnded | None:
-    """Return the next command of the broker on a channel, or the end of its connection; None if that is not read."""
+    """Return the next command of the broker on a channel, or the end of its connection; None if neither is read yet."""
     for step in ahead.of_broker(stream):
         if isinstance(step, ConnectionEnded):
             return step

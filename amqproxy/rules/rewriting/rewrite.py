@@ -276,7 +276,7 @@ class Rewrite(Rule, Cacheable, Reversible, frozen=True, tag="rewrite"):
             properties = msgspec.structs.replace(properties, headers=headers)
         return properties
 
-    # --- what it restores
+    # --- restored names
 
     def restores(self, sender: Peer) -> frozenset[str]:
         return self._names.restores(sender)

@@ -25,7 +25,7 @@ class UnknownAck(Detector):
 
     @on(HistoryLost)
     def _on_lost(self, event: HistoryLost) -> None:
-        self._last.clear()  # of what comes after a snapshot, the deliveries before it are unknown
+        self._last.clear()  # after a snapshot, acks may settle deliveries that were not seen
 
     @on(MessageDelivered)
     def _on_delivered(self, event: MessageDelivered) -> None:

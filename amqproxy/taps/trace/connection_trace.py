@@ -121,10 +121,10 @@ class ConnectionTrace(ABC, Generic[F, C]):
         return self._is_joined is None
 
     def restore(self, snapshot: ConnectionSnapshot) -> list[TraceEvent]:
-        """Take the state of the connection after all frames that were fed so far, unless it is known.
+        """Take the state of the connection after the frames fed so far from a snapshot, unless the state is known.
 
-        All that is open is reported as unknown before. Raises `ValueError` if the snapshot is impossible, after which
-        the trace must not be used.
+        Commands that are open in the old state are reported as unknown first. Raises `ValueError` if the snapshot is
+        impossible, after which the trace must not be used.
         """
         return run(self.restoring(snapshot))
 

@@ -208,7 +208,7 @@ class Amqp091ActionExecutor(ActionExecutor[ChannelInterceptor, ChannelDirection,
     # --- closing
 
     def forget_if_closed(self, number: int) -> None:
-        """Free the number of a channel that has ended on both legs, and start a next one that the client has opened."""
+        """Free the number of a channel that has ended on both legs; open the channel that awaits this number."""
         if not self._table.is_gone(number):
             return
         channel = self._table.by_number.pop(number, None)

@@ -121,7 +121,7 @@ class ChannelInterceptor:
         content_state = self._around.readers[CLIENT].content_states.get(self.number)
         is_mid = content_state is not None and content_state.expects != METHOD
         if is_mid and direction.rest is ContentRest.IS_SWALLOWED:
-            return None  # taps were shown the end of a content of which more is to come
+            return None  # taps were already shown the end of a content whose last frames are outstanding
         waiting = [direction.waiting.original.index] if direction.waiting is not None else []
         waiting += [frame.index for frame, _ in direction.queue if frame.kind == METHOD]
         waiting += [frame.index for frame in direction.gathered if frame.kind == METHOD]
