@@ -18,6 +18,7 @@
     anomalies       hourly measures → anomalies; anomaly_history keeps the measures between searches
     questions       tables → answers, one file per question; `report` shows them
     session         the Spark session of all jobs
+    duck            a session on DuckDB in its place, which runs the same SQL text
     small_input     small inputs, in one partition
     tables          tables on disk: formats, partitions, batches
     ledger          the captures that a directory of tables holds, each exactly once

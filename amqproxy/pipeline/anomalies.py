@@ -111,7 +111,7 @@ def recorded_minutes(events: DataFrame) -> DataFrame:
 def recorded_hours(minutes: DataFrame) -> DataFrame:
     """Return the recorded `seconds` of each hour, from the result of `recorded_minutes`."""
     return minutes.sparkSession.sql(
-        f"SELECT hour_start, bit_count(minutes) * {MINUTE} AS seconds FROM {{minutes}}", minutes=minutes
+        f"SELECT hour_start, CAST(bit_count(minutes) AS BIGINT) * {MINUTE} AS seconds FROM {{minutes}}", minutes=minutes
     )
 
 
@@ -326,7 +326,7 @@ _OPTIONS = """CASE
 _EVIDENCE = f"""to_json(named_struct(
     'ask', {_QUESTION},
     'options', {_OPTIONS},
-    'start', date_format(hour_start, "yyyy-MM-dd'T'HH:mm:ss'Z'"),
+    'start', concat(date_format(hour_start, 'yyyy-MM-dd'), 'T', date_format(hour_start, 'HH:mm:ss'), 'Z'),
     'last', '1h',
     'days', days))"""
 

@@ -8,12 +8,10 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from pyspark.sql import Window
-from pyspark.sql import functions as fn
+from pyspark.sql.types import DoubleType, LongType, StringType, StructType, TimestampType
 
-from amqproxy.pipeline import storage
 from amqproxy.pipeline.anomalies import DAY, SUBJECT, hourly, recorded_hours, recorded_minutes
-from amqproxy.pipeline.tables import Tables
+from amqproxy.pipeline.tables import Tables, read_state, write_state
 
 if TYPE_CHECKING:
     from collections.abc import Collection
@@ -34,10 +32,17 @@ change.
 LATE_DAYS = 56
 """Maximum lateness of rows for which the kept measures suffice: an ended connection counts in the hour of its start."""
 
+_RECORDED = StructType().add("hour_start", TimestampType()).add("minutes", LongType())
 _MEASURED = (
-    "hour_start TIMESTAMP, subject STRING, name STRING, virtual_host STRING, value DOUBLE, weight LONG, measure STRING"
+    StructType()
+    .add("hour_start", TimestampType())
+    .add("subject", StringType())
+    .add("name", StringType())
+    .add("virtual_host", StringType())
+    .add("value", DoubleType())
+    .add("weight", LongType())
+    .add("measure", StringType())
 )
-_RECORDED = "hour_start TIMESTAMP, minutes LONG"
 
 
 def history(
@@ -54,15 +59,16 @@ def history(
         minutes = recorded_minutes(tables.read(spark, "events"))
     else:
         both = before.unionByName(recorded_minutes(tables.read(spark, "events", after=done)))
-        minutes = both.groupBy("hour_start").agg(fn.bit_or("minutes").alias("minutes"))
+        minutes = spark.sql("SELECT hour_start, bit_or(minutes) AS minutes FROM {both} GROUP BY hour_start", both=both)
     kept = None if before is None else _kept(spark, ledger, before, min(starts), settings)
     if kept is None:
         measured = hourly(*(tables.read(spark, name) for name in COUNTED))
     else:
         hours = {_hour(start) for start in starts}
         again = hourly(*(tables.read(spark, name, hours=hours) for name in COUNTED))
-        measured = kept.where(~fn.unix_seconds("hour_start").isin(*starts)).unionByName(again)
-    found = _carry(ledger, MEASURED, measured), _carry(ledger, RECORDED, minutes)
+        others = kept.where(f"unix_seconds(hour_start) NOT IN ({', '.join(map(str, starts))})")
+        measured = others.unionByName(again)
+    found = _carry(ledger, MEASURED, measured, _MEASURED), _carry(ledger, RECORDED, minutes, _RECORDED)
     return found[0], recorded_hours(found[1])
 
 
@@ -76,29 +82,30 @@ def _kept(
 ) -> DataFrame | None:
     """Return the earlier measures that are still needed; `None` if they do not reach back far enough."""
     measured = _carried(spark, ledger, MEASURED, _MEASURED)
-    (last,) = recorded.agg(fn.max(fn.unix_seconds("hour_start"))).collect()[0]
+    ((last,),) = spark.sql("SELECT max(unix_seconds(hour_start)) AS last FROM {rows}", rows=recorded).collect()
     since = (last or 0) - kept_days(settings) * DAY
     if measured is None or first - settings.history_days * DAY < since:
         return None
-    beginning = fn.min("hour_start").over(Window.partitionBy(*SUBJECT, "measure"))
-    is_first = fn.col("hour_start") == fn.col("beginning")
-    return (
-        measured.withColumn("beginning", beginning)
-        .where((fn.unix_seconds("hour_start") >= since) | is_first)
-        .drop("beginning")
-    )
+    return spark.sql(_KEPT, rows=measured, since=since)
 
 
-def _carried(spark: SparkSession, ledger: Ledger, name: str, columns: str) -> DataFrame | None:
+_KEPT = f"""
+    SELECT {", ".join(_MEASURED.fieldNames())}
+    FROM (SELECT *, min(hour_start) OVER (PARTITION BY {", ".join(SUBJECT)}, measure) AS beginning FROM {{rows}})
+    WHERE unix_seconds(hour_start) >= {{since}} OR hour_start = beginning
+"""
+
+
+def _carried(spark: SparkSession, ledger: Ledger, name: str, columns: StructType) -> DataFrame | None:
     path = ledger.carried("anomalies", name)
-    return None if path is None else spark.read.schema(columns).parquet(storage.spark_path(f"{ledger.path}/{path}"))
+    return None if path is None else read_state(spark, f"{ledger.path}/{path}", columns)
 
 
-def _carry(ledger: Ledger, name: str, rows: DataFrame) -> DataFrame:
+def _carry(ledger: Ledger, name: str, rows: DataFrame, columns: StructType) -> DataFrame:
     """Write rows for the next search, and return them as written."""
-    path = storage.spark_path(f"{ledger.path}/{ledger.carry(name)}")
-    rows.coalesce(1).write.mode("overwrite").parquet(path)
-    return rows.sparkSession.read.schema(rows.schema).parquet(path)
+    path = f"{ledger.path}/{ledger.carry(name)}"
+    write_state(rows.coalesce(1), path, columns)
+    return read_state(rows.sparkSession, path, columns)
 
 
 def _hour(start: int) -> tuple[str, int]:

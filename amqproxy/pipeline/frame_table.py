@@ -11,6 +11,7 @@ from pyspark.sql.types import StructType
 
 from amqproxy.pipeline import storage
 from amqproxy.pipeline.chains import chains
+from amqproxy.pipeline.duck import duck
 from amqproxy.pipeline.frame_files import FrameFiles
 from amqproxy.pipeline.schema import FRAMES, STORED
 from amqproxy.pipeline.source import CapturePartition, SourceOptions, frames_of, partitions_of, parts_of
@@ -36,7 +37,10 @@ def stage_frames(spark: SparkSession, ledger: Ledger, files: Sequence[str], **op
     partitions = partitions_of(parts_of(chains(files, chosen.chains), chosen))  # type: ignore[arg-type]
     root = storage.absolute(f"{ledger.path}/{ledger.staging('frames')}")  # executors have other working directories
     write = partial(_write, chosen, root, ledger.next_batch)
-    written = spark.sparkContext.parallelize(partitions, len(partitions) or 1).mapPartitions(write).collect()
+    if duck(spark) is not None:
+        written = list(write(partitions))
+    else:
+        written = spark.sparkContext.parallelize(partitions, len(partitions) or 1).mapPartitions(write).collect()
     ledger.only_complete("frames", written)
 
 

@@ -17,17 +17,18 @@ from typing import TYPE_CHECKING
 
 import msgspec
 import pyarrow as pa
-from pyspark.sql import functions as fn
+from pyspark.sql.types import StructType
 
-from amqproxy.pipeline import source, storage
+from amqproxy.pipeline import source
 from amqproxy.pipeline.chain_reading import LostPart
 from amqproxy.pipeline.chains import Mode, chains
+from amqproxy.pipeline.duck import duck
 from amqproxy.pipeline.frame_table import stage_frames
 from amqproxy.pipeline.ledger import Capture, Found, Ledger, present
 from amqproxy.pipeline.lost_parts import lost_parts
 from amqproxy.pipeline.schema import TABLES
 from amqproxy.pipeline.small_input import in_one_partition
-from amqproxy.pipeline.tables import Tables, batch_of, hour_of, stage
+from amqproxy.pipeline.tables import Tables, batch_of, hour_of, read_state, stage, write_state
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -97,7 +98,6 @@ def ingest(spark: SparkSession, ledger: Ledger, files: Sequence[str], settings: 
     """
     if not files:
         return Done(job="ingest")
-    source.register(spark)
     for _ in range(_TRIES):
         files = [present(file) for file in files]
         if settings.has_events:
@@ -136,6 +136,10 @@ def _stage_events(spark: SparkSession, ledger: Ledger, files: Sequence[str], set
 
 
 def _read(spark: SparkSession, files: Sequence[str], **options: str) -> DataFrame:
+    if (session := duck(spark)) is not None:
+        rows: DataFrame = session.captures(files, options)
+        return rows
+    source.register(spark)
     return spark.read.format(source.NAME).options(**options).load(list(files))
 
 
@@ -152,18 +156,18 @@ def _carry_state(spark: SparkSession, ledger: Ledger, carried: str | None, known
 
     `known` are the chains that were read, and those that have ended.
     """
-    target = storage.spark_path(f"{ledger.path}/{ledger.carry('state')}")
-    columns = [TABLES["events"][name] for name in ("chain", "connection_id", "state")]
-    kind = type(TABLES["events"])(columns)
-    staged = ledger.staged_apart("events")
+    kind = StructType([TABLES["events"][name] for name in ("chain", "connection_id", "state")])
     states = spark.createDataFrame([], kind)
-    if staged:
-        states = spark.read.schema(kind).parquet(*(storage.spark_path(f"{ledger.path}/{file}") for file in staged))
+    for file in ledger.staged_apart("events"):
+        states = states.unionByName(read_state(spark, f"{ledger.path}/{file}", kind))
     if carried is not None:
-        before = spark.read.schema(kind).parquet(storage.spark_path(f"{ledger.path}/{carried}"))
+        before = read_state(spark, f"{ledger.path}/{carried}", kind)
         names = spark.createDataFrame(pa.table({"chain": pa.array(sorted(known), pa.string())}))
-        states = states.unionByName(before.join(names, "chain", "left_anti"))
-    states.coalesce(1).write.mode("overwrite").parquet(target)
+        others = spark.sql(
+            "SELECT b.* FROM {before} b LEFT ANTI JOIN {names} n ON n.chain = b.chain", before=before, names=names
+        )
+        states = states.unionByName(others)
+    write_state(states.coalesce(1), f"{ledger.path}/{ledger.carry('state')}", kind)
 
 
 def _late(ledger: Ledger, files: Sequence[str], mode: str) -> set[str]:
@@ -197,11 +201,11 @@ def settle(spark: SparkSession, ledger: Ledger, settings: Settings) -> Done:
     events = Tables.of(ledger).read(spark, "events", after=done).where(f"batch <= {through}")
     opened = None
     if carried is not None:
-        opened = spark.read.schema(OPEN).parquet(storage.spark_path(f"{ledger.path}/{carried}"))
+        opened = read_state(spark, f"{ledger.path}/{carried}", OPEN)
     settled = settled_of(events, opened, age_ns=settings.age_ns)
     for name in SETTLED:
         stage(ledger, name, getattr(settled, name), in_one_partition=settled.is_small)
-    settled.open.write.mode("overwrite").parquet(storage.spark_path(f"{ledger.path}/{ledger.carry('open')}"))
+    write_state(settled.open, f"{ledger.path}/{ledger.carry('open')}", OPEN)
     settled.release()
     return _commit(ledger, "settle", SETTLED, through=through, carried=["open"])
 
@@ -271,7 +275,7 @@ def findings(spark: SparkSession, ledger: Ledger, lookback_ns: int = DAY_NS) -> 
     tables = Tables.of(ledger)
     first = min(hours)
     since_ns = _start_ns(first)
-    events = tables.read(spark, "events").where(fn.col("ts_ns") >= since_ns - lookback_ns)
+    events = tables.read(spark, "events").where(f"ts_ns >= {since_ns - lookback_ns}")
     stage(ledger, "findings", found(events, since_ns=since_ns))
     replaced = [file for file in tables.files("findings") if hour_of(file) >= first]
     return _commit(ledger, "findings", ["findings"], removed=replaced, through=ledger.contents.batch)

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from amqproxy.pipeline.duck import duck
+
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
 
@@ -12,7 +14,12 @@ SMALL_BYTES = 4 * 1024 * 1024
 
 
 def in_one_partition(*tables: DataFrame) -> tuple[DataFrame, ...] | None:
-    """Return these tables with one partition each; `None` if they exceed `SMALL_BYTES` together."""
+    """Return these tables with one partition each; `None` if they exceed `SMALL_BYTES` together.
+
+    Without Spark there is only one.
+    """
+    if all(duck(each) is not None for each in tables):
+        return tables
     if sum(map(_bytes, tables)) > SMALL_BYTES:
         return None
     return tuple(each.coalesce(1) for each in tables)

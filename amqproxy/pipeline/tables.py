@@ -10,10 +10,10 @@ import re
 from collections.abc import Iterable, Sequence
 from typing import TYPE_CHECKING
 
-from pyspark.sql import functions as sf
 from pyspark.sql.types import StructType
 
 from amqproxy.pipeline import storage
+from amqproxy.pipeline.duck import duck
 from amqproxy.pipeline.ledger import Contents, Ledger, contents
 from amqproxy.pipeline.schema import STORED, TABLES, stored
 
@@ -66,21 +66,20 @@ class Tables:
             file for file in self.files(name) if batch_of(file) > after and (wanted is None or hour_of(file) in wanted)
         ]
         rows = self.read_files(spark, name, files)
-        return rows.where(sf.col("batch") > after) if after else rows
+        return rows.where(f"batch > {after}") if after else rows
 
     def read_files(self, spark: SparkSession, name: str, files: Sequence[str]) -> DataFrame:
         """Return some files of a table."""
-        columns = stored(TABLES[name]) if name in TABLES else None
+        columns = _nullable(stored(TABLES[name]) if name in TABLES else STORED)
         if not files:
-            return spark.createDataFrame([], _nullable(columns or STORED)).where(
-                "false"
-            )  # which Spark knows to be small
+            return spark.createDataFrame([], columns).where("false")  # which Spark knows to be small
+        paths = [f"{self.path}/{file}" for file in files]
+        if (session := duck(spark)) is not None:
+            rows: DataFrame = session.parquet(columns, paths, has_partitions=True)
+            return rows
         reader = spark.read.option("basePath", storage.spark_path(f"{self.path}/{name}"))
-        if columns is not None:
-            reader = reader.schema(_nullable(columns))
-        else:
-            reader = reader.option("mergeSchema", "true")
-        return reader.parquet(*(storage.spark_path(f"{self.path}/{file}") for file in files))
+        reader = reader.schema(columns) if name in TABLES else reader.option("mergeSchema", "true")
+        return reader.parquet(*map(storage.spark_path, paths))
 
     def _contents(self) -> Contents:
         return contents(self.path) if self._known is None else self._known
@@ -108,8 +107,28 @@ def stage(
     whole_hours = rows.sparkSession.sql(
         f"SELECT {hint} * FROM (SELECT {columns} FROM {{rows}}) SORT BY {order}", rows=rows
     )
-    target = storage.spark_path(f"{ledger.path}/{ledger.staging(name)}")
-    whole_hours.write.mode("overwrite").partitionBy(*partitions).option("compression", "zstd").parquet(target)
+    target = f"{ledger.path}/{ledger.staging(name)}"
+    if (found := duck(whole_hours)) is not None:
+        found.write(target, stored(TABLES[name]), partitions)
+        return
+    writer = whole_hours.write.mode("overwrite").partitionBy(*partitions).option("compression", "zstd")
+    writer.parquet(storage.spark_path(target))
+
+
+def read_state(spark: SparkSession, path: str, columns: StructType) -> DataFrame:
+    """Return the rows that a job has written with `write_state`, or a part of them."""
+    if (session := duck(spark)) is not None:
+        rows: DataFrame = session.parquet(columns, [path])
+        return rows
+    return spark.read.schema(columns).parquet(storage.spark_path(path))
+
+
+def write_state(rows: DataFrame, path: str, columns: StructType) -> None:
+    """Write the rows that a job carries to its next run."""
+    if (found := duck(rows)) is not None:
+        found.write(path, columns)
+    else:
+        rows.write.mode("overwrite").parquet(storage.spark_path(path))
 
 
 def batch_of(file: str) -> int:

@@ -39,7 +39,7 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
 
 
 @pytest.fixture(scope="session")
-def spark() -> Iterator[SparkSession]:
+def spark_session() -> Iterator[SparkSession]:
     """A local session with two cores: leave its settings as you found them."""
     require_module("pyspark", package="'amqproxy[pipeline]'")
     require("java", package="openjdk-17-jre-headless")
@@ -49,6 +49,21 @@ def spark() -> Iterator[SparkSession]:
     spark = session.session("local[2]", name="tests", conf=conf, is_archived=False)
     yield spark
     session.stop(spark)
+
+
+@pytest.fixture(scope="session")
+def spark(request: pytest.FixtureRequest) -> object:
+    """The session of all tests, or one of DuckDB in tests marked `both_engines`."""
+    if getattr(request, "param", "spark") == "spark":
+        return request.getfixturevalue("spark_session")
+    from amqproxy.pipeline.duck import DuckSession
+
+    return DuckSession()
+
+
+def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
+    if metafunc.definition.get_closest_marker("both_engines") is not None and "spark" in metafunc.fixturenames:
+        metafunc.parametrize("spark", ["duckdb", "spark"], indirect=True, scope="session")
 
 
 @pytest.fixture

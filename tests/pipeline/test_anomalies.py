@@ -15,12 +15,13 @@ pytest.importorskip("pyspark")
 
 import pyarrow as pa
 from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql.pandas.types import to_arrow_schema
 
 from amqproxy.pipeline.anomalies import AnomalySettings, anomalies, hourly, recorded_hours, recorded_minutes
 from amqproxy.pipeline.schema import ANOMALIES
 from tests.pipeline.rows import SECOND, at, frame_of, row
 
-pytestmark = pytest.mark.once
+pytestmark = [pytest.mark.once, pytest.mark.both_engines]
 
 ZONE = ZoneInfo("Europe/Berlin")
 BEGIN = datetime(2026, 10, 5, tzinfo=UTC)  # a Monday; on 2026-10-25 clocks are put back there
@@ -131,15 +132,19 @@ def month(seed: int) -> tuple[list[dict[str, Any]], list[dict[str, Any]]]:
 def frames(spark: SparkSession) -> tuple[DataFrame, DataFrame]:
     months = [month(seed) for seed in SEEDS]
     measured, recorded = [row for rows, _ in months for row in rows], months[0][1]
-    made = [spark.createDataFrame(pa.Table.from_pylist(each)).coalesce(1).cache() for each in (measured, recorded)]
+    made = [
+        spark.createDataFrame(pa.Table.from_pylist(each)).coalesce(1).localCheckpoint() for each in (measured, recorded)
+    ]
     return made[0], made[1]
 
 
 def test_months_with_planted_anomalies(spark: SparkSession) -> None:
     measured, recorded = frames(spark)
     found = anomalies(measured, recorded, settings=AnomalySettings(zone="Europe/Berlin"))
-    assert [(each.name, each.dataType) for each in found.schema] == [(each.name, each.dataType) for each in ANOMALIES]
-    rows = found.toArrow().to_pylist()
+    arrow = found.toArrow()
+    columns = to_arrow_schema(ANOMALIES, timezone="UTC")
+    assert (arrow.schema.names, arrow.schema.types) == (columns.names, columns.types)
+    rows = arrow.to_pylist()
     planted = {each.key for each in PLANTED}
     for seed in SEEDS:
         check_month([each for each in rows if each["virtual_host"] == str(seed)])

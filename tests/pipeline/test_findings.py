@@ -11,7 +11,9 @@ import pytest
 
 pytest.importorskip("pyspark")
 
+import pyarrow as pa
 from pyspark.sql import SparkSession
+from pyspark.sql.pandas.types import to_arrow_schema
 
 from amqproxy.amqp091.commands import Command
 from amqproxy.amqp091.frame import encode_method, every_frame
@@ -55,7 +57,7 @@ from tests.pipeline.event_frames import events_of
 from tests.recording.joined import written
 from tests.taps.sessions import Session
 
-pytestmark = pytest.mark.once
+pytestmark = [pytest.mark.once, pytest.mark.both_engines]
 
 
 def one_message(stream: int) -> Dialogue:
@@ -137,9 +139,10 @@ def shown(finding: Finding) -> tuple[Any, ...]:
 def test_findings_of_all_captures_are_those_of_decode(spark: SparkSession, tmp_path: Path) -> None:
     paths = captures(tmp_path)
     found = findings(spark.createDataFrame(events_of(paths)).coalesce(2), across="chain")
-    assert found.schema.names == FINDINGS.names
-    assert [each.dataType for each in found.schema] == [each.dataType for each in FINDINGS]
-    rows = found.toArrow().to_pylist()
+    rows = found.toArrow()
+    assert rows.schema.names == FINDINGS.names
+    assert rows.schema.types == to_arrow_schema(FINDINGS, timezone="UTC").types
+    rows = rows.to_pylist()
     names = ("ts_ns", "connection", "channel", "kind", "severity", "text", "count", "why", "remedy")
     settings = ObserverSettings(messages=False, findings=True)
     kinds: Counter[str] = Counter()
@@ -166,9 +169,12 @@ def test_who_reads_a_queue_may_be_seen_elsewhere_and_later_rows_are_found_alone(
     """A queue that is read through another host's proxy is read, if both have one broker."""
     for name, dialogues in (("here", unread()[:1]), ("there", unread()[1:])):
         (tmp_path / name).write_bytes(capture_of(*dialogues))
-    events = spark.createDataFrame(events_of([tmp_path / "here", tmp_path / "there"])).coalesce(1).cache()
+    made = events_of([tmp_path / "here", tmp_path / "there"])
+    events = spark.createDataFrame(made)
     of_each = [row for row in findings(events, across="chain").collect() if row.kind == "unconsumed-queue"]
-    named = events.replace('{"product":"RabbitMQ"}', '{"cluster_name":"rabbit@b"}', ["server_properties"])
+    column = made.schema.get_field_index("server_properties")
+    cluster = [each and '{"cluster_name":"rabbit@b"}' for each in made.column(column).to_pylist()]
+    named = spark.createDataFrame(made.set_column(column, made.schema.field(column), pa.array(cluster)))
     of_all = [row for row in findings(named).collect() if row.kind == "unconsumed-queue"]
     assert {row.text.split()[1] for row in of_each} == {"unread", "read", "bound"}
     assert {row.text.split()[1] for row in of_all} == {"unread", "bound"}

@@ -60,6 +60,7 @@ def work(spark: SparkSession, path: Path, files: list[str], *, counts: bool = Tr
         return [*done, jobs.rollup(spark, held)] if counts else done
 
 
+@pytest.mark.both_engines
 def test_one_run_and_two_with_a_cut_between_give_the_same(
     spark: SparkSession, tmp_path: Path, files: list[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -167,3 +168,34 @@ def test_frames_alone_are_taken_in_by_the_command(
     assert {json.loads(row)["file"] for row in found["frames"]} >= {files[0], str(cut)}
     again = amqproxy(*arguments)
     assert (again.code, again.out) == (0, f"ingest     nothing new: all {len(files) + 1} captures are in already\n")
+
+
+# --- both engines
+
+
+def test_both_engines_make_the_same_tables(spark: SparkSession, tmp_path: Path, amqproxy: Amqproxy) -> None:
+    """All captures, all jobs, by the command: Spark's session of the tests is the one that it uses."""
+    for engine in ("duckdb", "spark"):
+        where = ("--tables", str(tmp_path / engine), "--engine", engine)
+        ended = amqproxy("pipeline", "run", str(CAPTURES), *where, "--age", "0", "--frames", "--json")
+        assert ended.code == 0, ended.err
+    one, other = tables(tmp_path / "duckdb"), tables(tmp_path / "spark")
+    assert set(one) >= {"events", "frames", "messages", "deliveries", "connections", "rollup_minute", "findings"}
+    for name in other:
+        assert one[name] == other[name], name
+
+
+@pytest.mark.parametrize(
+    ("arguments", "reason"),
+    [
+        (("--master", "local[2]"), "--master and --ui are for Spark: leave them out with --engine duckdb"),
+        (("--live",), "needs Spark: leave out --engine duckdb"),
+    ],
+)
+def test_what_duckdb_does_not_do_is_told(
+    tmp_path: Path, amqproxy: Amqproxy, arguments: tuple[str, ...], reason: str
+) -> None:
+    given = ("pipeline", "run", str(CAPTURES), "--tables", str(tmp_path), "--engine", "duckdb", *arguments)
+    ended = amqproxy(*given)
+    assert (ended.code, ended.out) == (2, "")
+    assert reason in ended.err

@@ -17,13 +17,15 @@ import pyarrow.parquet as pq
 
 from amqproxy.pipeline import small_input
 from amqproxy.pipeline.event_columns import SCHEMA
+from amqproxy.pipeline.schema import EVENTS
 from amqproxy.pipeline.settle import settle
+from amqproxy.pipeline.tables import read_state
 from tests.pipeline.settle_oracle import Oracle
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
-pytestmark = pytest.mark.once
+pytestmark = [pytest.mark.once, pytest.mark.both_engines]
 
 HISTORIES = 100
 WINDOW_NS = 10
@@ -81,7 +83,7 @@ def _row(**values: Any) -> Row:
 
 def _table(spark: SparkSession, path: Path, rows: Sequence[Row]) -> DataFrame:
     pq.write_table(pa.Table.from_pylist(list(rows), SCHEMA), path)
-    return spark.read.parquet(str(path))
+    return read_state(spark, str(path), EVENTS)
 
 
 def _links(rows: Sequence[Any]) -> Links:
@@ -126,7 +128,7 @@ def test_batches_link_what_one_links_or_nothing(
             table = _table(spark, tmp_path / "batch.parquet", batch)
             settled = settle(table, carried, age_ns=0 if is_last else None, window_ns=WINDOW_NS)
             found |= _found(settled.deliveries)
-            carried = spark.createDataFrame(settled.open.collect(), settled.open.schema)
+            carried = settled.open.localCheckpoint()
             settled.release()
     assert found.keys() == expected.keys()
     wrong = {key: (link, expected[key]) for key, link in found.items() if link not in (None, expected[key])}

@@ -19,7 +19,9 @@ from amqproxy.capture.observed import Observers
 from amqproxy.linking.message_life import Delivery, MessageLife
 from amqproxy.linking.message_linker import MessageLinker
 from amqproxy.pipeline.event_columns import SCHEMA
+from amqproxy.pipeline.schema import EVENTS
 from amqproxy.pipeline.settle import settle
+from amqproxy.pipeline.tables import read_state
 from amqproxy.taps.observer import ObserverSettings
 from tests.amqp010 import recorded as amqp010
 from tests.capture import golden
@@ -29,7 +31,7 @@ from tests.pipeline.simulation import write_capture
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
-pytestmark = pytest.mark.once
+pytestmark = [pytest.mark.once, pytest.mark.both_engines]
 
 SETTINGS = ObserverSettings(messages=False, digests=True)
 
@@ -39,7 +41,7 @@ Place = tuple[str, str, int, int | None, int]
 
 def _rows(spark: SparkSession, path: Path, events: pa.Table) -> list[Any]:
     pq.write_table(events, path)
-    settled = settle(spark.read.parquet(str(path)), age_ns=0)
+    settled = settle(read_state(spark, str(path), EVENTS), age_ns=0)
     rows: list[Any] = settled.deliveries.collect()
     settled.release()
     return rows

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
     from pyspark.sql.types import StructType
 
-pytestmark = pytest.mark.once
+pytestmark = [pytest.mark.once, pytest.mark.both_engines]
 
 START = datetime(2026, 11, 23, 7, 58, tzinfo=UTC)
 Row = dict[str, Any]
@@ -159,14 +159,14 @@ def test_what_ends_later_is_added_to_what_was_counted(spark: SparkSession) -> No
         return sorted(map(str, frame.collect()))
 
     again = "date_trunc('hour', minute) = timestamp'2026-11-23 08:00:00'"
-    first = counted(messages, [], early).cache()
+    first = counted(messages, [], early).localCheckpoint()
     before = without_contents(first.where(again)).unionAll(first.where(f"not ({again})"))
     of_hour = [each for each in messages if each["time"].hour == 8]
     assert rows(counted(of_hour, late, ended, before=before)) == rows(counted(messages, late, [*early, *ended]))
     found = [(f"{row.date}", row.hour) for row in hours_of(_frame(spark, schema.CONNECTIONS, ended)).collect()]
     assert sorted(found) == [("2026-11-23", 7), ("2026-11-23", 8), ("2026-11-23", 9)]
     decades = [life("a clock that was wrong", datetime(1970, 1, 1, tzinfo=UTC), _ns(30))]
-    assert hours_of(_frame(spark, schema.CONNECTIONS, decades)).count() == MAX_LIFE_DAYS * 24 + 1
+    assert len(hours_of(_frame(spark, schema.CONNECTIONS, decades)).collect()) == MAX_LIFE_DAYS * 24 + 1
 
 
 def _ns(seconds: int) -> int:

@@ -6,7 +6,8 @@ import sys
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, NamedTuple
+from tempfile import TemporaryDirectory
+from typing import TYPE_CHECKING, Any, NamedTuple, cast
 
 from amqproxy.cli.failure import MISUSED, Failure
 from amqproxy.cli.pipeline.task_progress import TaskProgress
@@ -23,8 +24,8 @@ MAX_WARNINGS = 10
 """Maximum number of warnings about captures that a run prints."""
 
 
-class SparkFailed(Exception):
-    """Raised if Spark fails a job, with the reason."""
+class EngineFailed(Exception):
+    """Raised if Spark or DuckDB fails a job, with the reason."""
 
 
 class Driver(NamedTuple):
@@ -58,13 +59,21 @@ def driver(
             found = Found([], [], 0, 0)
             if captures is not None:
                 found = _find(command, ledger, captures, progress)
-            with session(progress, where, captures or ()) as spark:
+            with session(progress, where, captures or (), f"pipeline {command}") as spark:
                 yield Driver(spark, ledger, progress, found)
 
 
 @contextmanager
-def session(progress: TaskProgress, where: Where, captures: Sequence[str] = ()) -> Iterator[SparkSession]:
-    """Start Spark, or use the session of spark-submit, and stop it at the end."""
+def session(
+    progress: TaskProgress, where: Where, captures: Sequence[str] = (), command: str = "pipeline"
+) -> Iterator[SparkSession]:
+    """Start Spark, or use the session of spark-submit, and stop it at the end; or open one of DuckDB in its place."""
+    if where.engine == "duckdb":
+        if where.master is not None or where.ui:
+            raise Failure(f"{command}: --master and --ui are for Spark: leave them out with --engine duckdb", MISUSED)
+        with _duckdb_session() as opened:
+            yield opened
+        return
     progress.begin("starting Spark")
     from py4j.protocol import Py4JError
     from pyspark.errors import PySparkException
@@ -82,12 +91,28 @@ def session(progress: TaskProgress, where: Where, captures: Sequence[str] = ()) 
             progress.print(f"Spark's UI: {address}")
         yield spark
     except (PySparkException, Py4JError) as error:
-        raise SparkFailed(explained(error)) from None  # here, while Spark can still explain it
+        raise EngineFailed(explained(error)) from None  # here, while Spark can still explain it
     finally:
         if is_submitted:
             spark.stop()
         elif is_ours:
             sessions.stop(spark)
+
+
+@contextmanager
+def _duckdb_session() -> Iterator[SparkSession]:
+    import duckdb
+
+    from amqproxy.pipeline.duck import DuckSession
+
+    with TemporaryDirectory(prefix="amqproxy-pipeline-") as spill:
+        opened = DuckSession(spill=spill)
+        try:
+            yield cast("SparkSession", opened)  # it has the part of one that the jobs use
+        except duckdb.Error as error:
+            raise EngineFailed(next(iter(str(error).splitlines()), "")) from None
+        finally:
+            opened.close()
 
 
 @contextmanager
@@ -102,7 +127,7 @@ def errors(command: str, tables: str) -> Iterator[None]:
         raise Failure(f"{name}: {error}", MISUSED) from None
     try:
         yield
-    except (LedgerError, SparkUnavailable, SparkFailed, CaptureError) as error:
+    except (LedgerError, SparkUnavailable, EngineFailed, CaptureError) as error:
         raise Failure(f"{name}: {error}") from None
     except OSError as error:
         where = error.filename or tables

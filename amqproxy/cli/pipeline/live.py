@@ -20,6 +20,8 @@ def watch(captures: Sequence[str], where: Where, settings: Settings, *, interval
     """Ingest the closed files of one directory; raise `Failure`."""
     if len(captures) != 1:
         raise Failure("pipeline run --live: name the one directory that a recorder writes to", MISUSED)
+    if where.engine != "spark":
+        raise Failure("pipeline run --live: needs Spark: leave out --engine duckdb", MISUSED)
     if interval <= 0 or review <= 0:
         raise Failure("pipeline run --live: --interval and --review are numbers of seconds above 0", MISUSED)
     directory = Path(captures[0]).absolute()

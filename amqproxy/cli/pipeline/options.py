@@ -30,6 +30,10 @@ class Where:
             help="Where Spark runs: local[*], spark://HOST:PORT, k8s://…; by default here, or as given to spark-submit."
         ),
     ] = None
+    engine: Annotated[
+        Literal["spark", "duckdb"],
+        Parameter(help="Run the jobs on Spark, or on DuckDB in this process, which needs no Java and starts at once."),
+    ] = "spark"
     ui: Annotated[bool, Parameter(negative="", help="Start Spark's web UI, and print its address.")] = False
     json: Annotated[bool, Parameter(negative="", help="Print the results as JSON, one line per job.")] = False
 

@@ -10,6 +10,7 @@ from typing import Any
 
 from pyspark.sql import DataFrame
 
+from amqproxy.pipeline.duck import duck
 from amqproxy.pipeline.settle.carry import OPEN
 from amqproxy.pipeline.small_input import in_one_partition
 
@@ -66,7 +67,10 @@ class Batch:
     def release(self) -> None:
         """Free the shared results; no further query may use them."""
         for each in self._kept:
-            each._jdf.queryExecution().logical().rdd().unpersist(False)
+            if (found := duck(each)) is not None:
+                found.drop()
+            else:
+                each._jdf.queryExecution().logical().rdd().unpersist(False)
         self._kept.clear()
 
 

@@ -8,9 +8,13 @@ from collections.abc import Collection, Mapping
 from typing import TYPE_CHECKING, Any
 
 import msgspec
+from pyspark.sql.types import LongType, StringType, StructType
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
+
+
+_MARKS = StructType().add("virtual_host", StringType()).add("known_ns", LongType()).add("late_ns", LongType())
 
 
 class Watermark(msgspec.Struct, frozen=True, kw_only=True):
@@ -55,7 +59,7 @@ class Watermarks:
         self.is_behind = any(each.is_behind for each in found.values())
         self.known_ns, self.late_ns = "m.known_ns", "m.late_ns"
         rows = [(host, each.known_ns, each.late_ns) for host, each in found.items()]
-        self.tables["marks"] = spark.createDataFrame(rows, "virtual_host STRING, known_ns LONG, late_ns LONG")
+        self.tables["marks"] = spark.createDataFrame(rows, _MARKS)
 
     def join(self, alias: str) -> str:
         """Return the SQL join that provides `known_ns` and `late_ns` of the rows' virtual host."""

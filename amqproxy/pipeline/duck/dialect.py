@@ -1,0 +1,91 @@
+"""Translation of Spark's SQL to DuckDB's: by sqlglot, with replacements for the functions that it leaves."""
+
+from __future__ import annotations
+
+import re
+from functools import lru_cache
+
+import pyarrow as pa
+import pyarrow.compute
+from pyspark.sql.types import DataType, TimestampType
+from sqlglot import exp, parse_one
+
+_HINT = re.compile(r"/\*\+.*?\*/", re.DOTALL)
+
+MACROS = (
+    "timestamp_micros(micros) AS make_timestamptz(CAST(micros AS BIGINT))",
+    "timestamp_seconds(seconds) AS to_timestamp(CAST(seconds AS DOUBLE))",
+    "local_time(time, zone) AS timezone(zone, time)",
+    "log1p(value) AS ln(1 + value)",
+    "weekday_of(day) AS dayofweek(day) + 1",
+    "set_of(every) AS coalesce(list_distinct(every), [])",
+    "key_of(hash) AS CAST(hash >> 1 AS BIGINT)",
+    "deaths(headers) AS coalesce(list_sum(CAST(json_extract(headers, '$.x-death[*].count') AS BIGINT[])), 0)",
+)
+"""Functions of Spark that DuckDB lacks, and others that take the place of Spark's; `_replaced` puts them there."""
+
+_DEATHS = re.compile(
+    r"aggregate\(\s*from_json\(get_json_object\(headers, '\$\.x-death'\).*?each\.count\s*\)", re.DOTALL
+)
+
+
+def regexp_replaced(texts: pa.Array, patterns: pa.Array, replacements: pa.Array) -> pa.Array:
+    """Return each text with what its pattern matches replaced, where `$1` is the first group."""
+    if not len(texts):
+        return pa.array([], pa.string())
+    kinds = pa.chunked_array(texts).combine_chunks() if isinstance(texts, list) else texts
+    encoded = pa.compute.dictionary_encode(kinds)
+    encoded = encoded.combine_chunks() if isinstance(encoded, pa.ChunkedArray) else encoded
+    found = [
+        _replaced_in(each, patterns[0].as_py(), replacements[0].as_py()) for each in encoded.dictionary.to_pylist()
+    ]
+    return pa.array(found, pa.string()).take(encoded.indices)
+
+
+@lru_cache(65_536)
+def _replaced_in(text: str, pattern: str, replacement: str) -> str:
+    return re.sub(pattern, replacement.replace("$1", r"\1"), text, flags=re.ASCII)
+
+
+@lru_cache(512)
+def duckdb_text(text: str) -> str:
+    """Return a query of Spark's in DuckDB's dialect. Raises `sqlglot.errors.SqlglotError` if it cannot be parsed."""
+    tree = parse_one(_HINT.sub("", _DEATHS.sub("deaths(headers)", text)), read="spark")
+    for node in reversed(list(tree.walk())):  # what is within a function first
+        made = _replaced(node)
+        if made is not node:
+            node.replace(made)
+    return tree.sql(dialect="duckdb")
+
+
+def duckdb_type(kind: DataType) -> str:
+    """Return the DuckDB type of a column of Spark's."""
+    if isinstance(kind, TimestampType):
+        return "TIMESTAMPTZ"
+    return exp.DataType.build(kind.simpleString(), dialect="spark").sql(dialect="duckdb")
+
+
+def _replaced(node: exp.Expr) -> exp.Expr:
+    match node:
+        case exp.Select() if node.args.get("sort"):  # there is one partition
+            node.set("order", exp.Order(expressions=node.args["sort"].expressions))
+            node.set("sort", None)
+        case exp.Anonymous(this=str(name)) if name.lower() == "xxhash64":
+            return exp.func("key_of", exp.Anonymous(this="hash", expressions=node.expressions))
+        case exp.Format():
+            return exp.Anonymous(this="printf", expressions=[node.this, *node.expressions])
+        case exp.RegexpReplace():  # by Python: DuckDB's expressions look neither ahead nor back
+            return exp.Anonymous(
+                this="regexp_replaced", expressions=[node.this, node.expression, node.args["replacement"]]
+            )
+        case exp.ArrayUniqueAgg():
+            return exp.func("set_of", exp.Anonymous(this="list", expressions=[node.this]))
+        case exp.CountIf():
+            return exp.Filter(this=exp.Count(this=exp.Star()), expression=exp.Where(this=node.this))
+        case exp.ApproxQuantile():
+            return exp.Anonymous(this="quantile_disc", expressions=[node.this, node.args["quantile"]])
+        case exp.AtTimeZone():  # from_utc_timestamp
+            return exp.func("local_time", node.this.this, node.args["zone"])
+        case exp.DayOfWeek():  # from 1
+            return exp.func("weekday_of", node.this)
+    return node
