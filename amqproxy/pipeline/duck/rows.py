@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import suppress
 from typing import TYPE_CHECKING, Any, Protocol
 
 import pyarrow as pa
@@ -105,6 +106,8 @@ class DuckRows:
                 made += f', "{name}"'
                 kinds[name] = pa.field(name, pa.bool_())
         place = storage.place(path)
+        with suppress(FileNotFoundError):
+            place.files.delete_dir(place.path)
         parquet = ds.ParquetFileFormat()
         ds.write_dataset(
             self._made(f"SELECT {made} FROM {self.view}").batches(),
