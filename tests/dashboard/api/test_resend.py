@@ -94,7 +94,7 @@ def test_what_cannot_be_sent_is_refused(dashboard: Dashboard) -> None:
     client = dashboard("confirms")
     path = path_of(client)
     for edit, reason in (
-        ({"fields": {"key": "x"}}, "no field"),
+        ({"fields": {"key": "x"}}, "not a field"),
         ({"bdy": "x"}, "bdy"),
         ({"properties": {"prio": 1}}, "not a property"),
     ):

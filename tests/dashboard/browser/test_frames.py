@@ -137,6 +137,7 @@ def test_a_range_of_time_is_brushed(frames: Any) -> None:
     from playwright.sync_api import expect
 
     total = frames.get_by_role("grid", name="Frames")
+    expect(total).to_have_attribute("aria-rowcount", re.compile(r"\d{3}"))  # of the frames that the stage waits for
     before = int(total.get_attribute("aria-rowcount") or 0)
     over_time = frames.get_by_role("img", name="Rows over time")
     expect(over_time).to_have_attribute("aria-label", re.compile(r"\d+ rows from"))
