@@ -333,7 +333,7 @@ def _event(row: dict[str, Any]) -> TraceEvent | None:
                 )
             if row["method"] == "message.subscribe":
                 request = BasicConsume(queue=(msgspec.json.decode(row["arguments"] or b"{}")).get("queue") or "")
-            is_done = row["outcome"] == "answered" and not isinstance(request, QueueDeclare)  # of 0-10: without a reply
+            is_done = row["outcome"] == "answered" and not isinstance(request, QueueDeclare)  # some have no reply
             if request is not None and (is_done or row["outcome"] in ("sent", KEPT)):
                 return RequestSent(ts_ns=ts_ns, channel=channel, sender=sender, request=request)
     return None
