@@ -98,14 +98,14 @@ _KEPT = f"""
 
 def _carried(spark: SparkSession, ledger: Ledger, name: str, columns: StructType) -> DataFrame | None:
     path = ledger.carried("anomalies", name)
-    return None if path is None else read_state(spark, f"{ledger.path}/{path}", columns)
+    return None if path is None else read_state(spark, columns, f"{ledger.path}/{path}")
 
 
 def _carry(ledger: Ledger, name: str, rows: DataFrame, columns: StructType) -> DataFrame:
     """Write rows for the next search, and return them as written."""
     path = f"{ledger.path}/{ledger.carry(name)}"
     write_state(rows.coalesce(1), path, columns)
-    return read_state(rows.sparkSession, path, columns)
+    return read_state(rows.sparkSession, columns, path)
 
 
 def _hour(start: int) -> tuple[str, int]:

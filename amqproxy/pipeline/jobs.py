@@ -157,11 +157,10 @@ def _carry_state(spark: SparkSession, ledger: Ledger, carried: str | None, known
     `known` are the chains that were read, and those that have ended.
     """
     kind = StructType([TABLES["events"][name] for name in ("chain", "connection_id", "state")])
-    states = spark.createDataFrame([], kind)
-    for file in ledger.staged_apart("events"):
-        states = states.unionByName(read_state(spark, f"{ledger.path}/{file}", kind))
+    staged = [f"{ledger.path}/{file}" for file in ledger.staged_apart("events")]
+    states = read_state(spark, kind, *staged) if staged else spark.createDataFrame([], kind)
     if carried is not None:
-        before = read_state(spark, f"{ledger.path}/{carried}", kind)
+        before = read_state(spark, kind, f"{ledger.path}/{carried}")
         names = spark.createDataFrame(pa.table({"chain": pa.array(sorted(known), pa.string())}))
         others = spark.sql(
             "SELECT b.* FROM {before} b LEFT ANTI JOIN {names} n ON n.chain = b.chain", before=before, names=names
@@ -201,7 +200,7 @@ def settle(spark: SparkSession, ledger: Ledger, settings: Settings) -> Done:
     events = Tables.of(ledger).read(spark, "events", after=done).where(f"batch <= {through}")
     opened = None
     if carried is not None:
-        opened = read_state(spark, f"{ledger.path}/{carried}", OPEN)
+        opened = read_state(spark, OPEN, f"{ledger.path}/{carried}")
     settled = settled_of(events, opened, age_ns=settings.age_ns)
     for name in SETTLED:
         stage(ledger, name, getattr(settled, name), in_one_partition=settled.is_small)

@@ -115,12 +115,12 @@ def stage(
     writer.parquet(storage.spark_path(target))
 
 
-def read_state(spark: SparkSession, path: str, columns: StructType) -> DataFrame:
-    """Return the rows that a job has written with `write_state`, or a part of them."""
+def read_state(spark: SparkSession, columns: StructType, *paths: str) -> DataFrame:
+    """Return these columns of the rows that jobs have written with `write_state`, or staged in files."""
     if (session := duck(spark)) is not None:
-        rows: DataFrame = session.parquet(columns, [path])
+        rows: DataFrame = session.parquet(columns, paths)
         return rows
-    return spark.read.schema(columns).parquet(storage.spark_path(path))
+    return spark.read.schema(columns).parquet(*map(storage.spark_path, paths))
 
 
 def write_state(rows: DataFrame, path: str, columns: StructType) -> None:

@@ -11,10 +11,18 @@ from amqproxy.taps.note import NOTHING, Note
 from amqproxy.taps.protocol_error import AnyProtocolError
 from amqproxy.taps.trace.snapshot import ConnectionSnapshot
 
+UNKNOWN_JOINS = -1
+"""`Tap.joins` of a tap that has not been shown all frames of a session."""
+
 
 def present() -> int:
     """Return the time in nanoseconds since 1970: the clock of taps that are shown the traffic as it passes."""
     return time.time_ns()
+
+
+def offset_of(ts_ns: int) -> int:
+    """Return the nanoseconds to be added to times of `time.perf_counter` for those of a clock that is at `ts_ns`."""
+    return ts_ns - time.perf_counter_ns()
 
 
 class TappedSession(Protocol):

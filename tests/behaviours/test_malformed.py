@@ -349,7 +349,7 @@ AT_ONCE = 1.5
 """Seconds: much less than the three until a client is cut that is not understood, and than the 30 for its close-ok."""
 
 TRIES = 3
-"""Of these one has to be at once: a machine of tests stands still for seconds at times."""
+"""Tries, of which one has to end at once: a machine of tests stands still for seconds at times."""
 
 
 def refused(scene: Scene, data: bytes) -> Peer:

@@ -45,7 +45,7 @@ WITHOUT_EVENTS = {
     "What became of commands-A",
     "Would break on upgrade-A",
 }
-"""Of errors and uses that break, which the demo makes none of, and of rules, which the proxy of compose.yaml lacks."""
+"""Panels without data: the demo makes no errors and no uses that break, and the proxy of compose.yaml has no rules."""
 
 
 @pytest.fixture(scope="module")

@@ -1,4 +1,4 @@
-"""What a session of DuckDB does in Spark's place, beside what the tests of both engines show."""
+"""The session of DuckDB in Spark's place: writing, reading, types and text, beside the tests of both engines."""
 
 from __future__ import annotations
 

@@ -83,7 +83,7 @@ def _row(**values: Any) -> Row:
 
 def _table(spark: SparkSession, path: Path, rows: Sequence[Row]) -> DataFrame:
     pq.write_table(pa.Table.from_pylist(list(rows), SCHEMA), path)
-    return read_state(spark, str(path), EVENTS)
+    return read_state(spark, EVENTS, str(path))
 
 
 def _links(rows: Sequence[Any]) -> Links:

@@ -41,7 +41,7 @@ Place = tuple[str, str, int, int | None, int]
 
 def _rows(spark: SparkSession, path: Path, events: pa.Table) -> list[Any]:
     pq.write_table(events, path)
-    settled = settle(read_state(spark, str(path), EVENTS), age_ns=0)
+    settled = settle(read_state(spark, EVENTS, str(path)), age_ns=0)
     rows: list[Any] = settled.deliveries.collect()
     settled.release()
     return rows

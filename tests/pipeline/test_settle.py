@@ -71,7 +71,7 @@ def _events(path: Path, chain: str) -> pa.Table:
 
 def _written(spark: SparkSession, path: Path, tables: Iterable[pa.Table]) -> DataFrame:
     pq.write_table(pa.concat_tables(tables), path)
-    return read_state(spark, str(path), EVENTS)
+    return read_state(spark, EVENTS, str(path))
 
 
 def _oracle(events: pa.Table, window_ns: int) -> Oracle:
@@ -240,7 +240,7 @@ def test_batches_give_what_one_gives_wherever_they_are_divided(
         path = tmp_path / f"open-{number}"
         if number < 2:
             write_state(settled.open, str(path), OPEN)
-            carried = read_state(spark, str(path), OPEN)
+            carried = read_state(spark, OPEN, str(path))
         for name, rows in _tables(settled).items():
             found[name] += rows
     whole = _written(spark, tmp_path / "whole.parquet", [each for batch in batches for each in batch])

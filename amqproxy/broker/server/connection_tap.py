@@ -13,10 +13,9 @@ from amqproxy.broker.server.reading import ConnectionMeter
 from amqproxy.peer import CLIENT, SERVER, Peer
 from amqproxy.process.supervision import contained
 from amqproxy.taps.metrics import Metrics
-from amqproxy.taps.tap import Tap
+from amqproxy.taps.tap import UNKNOWN_JOINS, Tap
 
 _HEADER_BYTES = len(HEADER)
-_UNKNOWN_JOINS = -1
 
 
 class ConnectionTap:
@@ -39,7 +38,7 @@ class ConnectionTap:
         self._reading = FIRST.reading(metrics)
         self._metrics = metrics
         self._tap = tap
-        self._joins = _UNKNOWN_JOINS if tap is None else tap.joins
+        self._joins = UNKNOWN_JOINS if tap is None else tap.joins
         self.client: Callable[[], Any] | None = None
         """Function that returns the connection that serves the client, whose state taps are shown that join later."""
         self._has_failed = False
@@ -56,7 +55,7 @@ class ConnectionTap:
         """Show further traffic to another tap, or to none."""
         if not self._has_failed:
             self._tap = tap
-            self._joins = _UNKNOWN_JOINS
+            self._joins = UNKNOWN_JOINS
 
     def received(self, data: bytes) -> None:
         """Process bytes received from the client."""

@@ -2,18 +2,12 @@
 
 from __future__ import annotations
 
-import time
 from typing import Any
 
 from amqproxy.peer import Peer
 from amqproxy.taps.metrics import Metrics, code_label
 from amqproxy.taps.tap import Tap, TappedSession
 from amqproxy.taps.trace.snapshot import ConnectionSnapshot
-
-
-def offset_of(ts_ns: int) -> int:
-    """Return the nanoseconds to be added to times of `time.perf_counter`, of which `ts_ns` is the present one."""
-    return ts_ns - time.perf_counter_ns()
 
 
 class ConnectionMeter:

@@ -33,8 +33,7 @@ def regexp_replaced(texts: pa.Array, patterns: pa.Array, replacements: pa.Array)
     """Return each text with what its pattern matches replaced, where `$1` is the first group."""
     if not len(texts):
         return pa.array([], pa.string())
-    kinds = pa.chunked_array(texts).combine_chunks() if isinstance(texts, list) else texts
-    encoded = pa.compute.dictionary_encode(kinds)
+    encoded = pa.compute.dictionary_encode(texts)
     encoded = encoded.combine_chunks() if isinstance(encoded, pa.ChunkedArray) else encoded
     found = [
         _replaced_in(each, patterns[0].as_py(), replacements[0].as_py()) for each in encoded.dictionary.to_pylist()

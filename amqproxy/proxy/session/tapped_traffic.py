@@ -1,4 +1,4 @@
-"""What taps are shown of a session's traffic: its frames, its gaps, and its state for taps that join late."""
+"""Display of a session's traffic to taps: its frames, its gaps, and its state for taps that join late."""
 
 from __future__ import annotations
 
@@ -15,14 +15,11 @@ from amqproxy.proxy.session.relay import Relay
 from amqproxy.proxy.session.session_report import SessionReport
 from amqproxy.proxy.session.session_services import SessionServices
 from amqproxy.proxy.session.tap_budget import TapShare
-from amqproxy.taps.tap import Tap
+from amqproxy.taps.tap import UNKNOWN_JOINS, Tap, offset_of
 from amqproxy.taps.trace.snapshot import ChannelSnapshot, ConnectionSnapshot, RequestSnapshot
 
 CHANNELS_SHOWN_AT_ONCE = 1_000
 """Channels of a snapshot that is shown in the turn in which the last of them is read."""
-
-_UNKNOWN_JOINS = -1
-"""Joins of a tap that has not been shown all of a session's frames."""
 
 
 class TappedTraffic(DialectParts):
@@ -37,7 +34,7 @@ class TappedTraffic(DialectParts):
         self._services = services
         self._relays: tuple[Relay, ...] = ()
         self._drain: Farewell | None = None
-        self._joins = _UNKNOWN_JOINS
+        self._joins = UNKNOWN_JOINS
         self._state_read: trio.Event | None = None
         self._changes = 0
         self._tap_share = None if services.tap_budget is None else TapShare(services.tap_budget)
@@ -48,7 +45,7 @@ class TappedTraffic(DialectParts):
         """Start showing passing frames to the report's tap, or stop if it has none."""
         if self._tap_share is not None:
             self._tap_share.is_hidden = False
-        self._joins = _UNKNOWN_JOINS
+        self._joins = UNKNOWN_JOINS
         self._show_or_hide()
 
     def _show_or_hide(self) -> None:
@@ -85,7 +82,7 @@ class TappedTraffic(DialectParts):
         """Show the tap the state of the connection, unless anything but frames of the peers changes it meanwhile."""
         self._joins, changes = tap.joins, self._changes
         ts_ns, turns = time.time_ns(), self._services.state_turns
-        reading, requests = self._open_state(_offset_of(ts_ns))
+        reading, requests = self._open_state(offset_of(ts_ns))
         channels: list[ChannelSnapshot] = []
         encoded: list[bytes] = []
         end = time.perf_counter() + turns.quantum
@@ -109,7 +106,7 @@ class TappedTraffic(DialectParts):
         await self._services.state_turns.wait()
         if self._changes == changes:
             return True
-        self._joins = _UNKNOWN_JOINS
+        self._joins = UNKNOWN_JOINS
         return False
 
     @property
@@ -141,7 +138,7 @@ class TappedTraffic(DialectParts):
         share = self._tap_share
         if share is not None and share.is_hidden:
             share.is_hidden = False
-            self._joins = _UNKNOWN_JOINS
+            self._joins = UNKNOWN_JOINS
             self._report.note_gap(max(1, self._frames - share.frames_before))
 
     @property
@@ -171,7 +168,7 @@ class TappedTraffic(DialectParts):
         """
         if not self._has_state:
             return None
-        return self._snapshot_of(ts_ns, *self._open_state(_offset_of(ts_ns)))
+        return self._snapshot_of(ts_ns, *self._open_state(offset_of(ts_ns)))
 
     def _snapshot_of(
         self, ts_ns: int, channels: Iterable[ChannelSnapshot], requests: tuple[RequestSnapshot, ...]
@@ -190,8 +187,3 @@ class TappedTraffic(DialectParts):
             declarations=declarations,
             declarations_left_out=left_out,
         )
-
-
-def _offset_of(ts_ns: int) -> int:
-    """Return what to add to times of `time.perf_counter`, in nanoseconds, for those of a clock that is at `ts_ns`."""
-    return ts_ns - int(time.perf_counter() * 1e9)

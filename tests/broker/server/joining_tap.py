@@ -57,13 +57,13 @@ class JoiningTap(Audience):
 
     @property
     def claims(self) -> tuple[list[Claim], list[Claim]]:
-        """What both say of messages since the snapshot, all of which was seen."""
+        """Return the claims of both traces about messages since the snapshot, all of which were seen."""
         places = [place for place, each in enumerate(self.joined) if isinstance(each, StateRestored)]
         return claims(self.whole[self._known_from :]), claims(self.joined[places[-1] :])
 
 
 def claims(events: Sequence[TraceEvent]) -> list[Claim]:
-    """Return what events say of messages, without times, and without the numbers that nobody sends."""
+    """Return the claims of events about messages, without times, and without the numbers that nobody sends."""
     found: list[Claim] = []
     for each in events:
         match each:

@@ -15,7 +15,7 @@ READINESS = "/api/v1/sources/0/readiness"
 
 
 def test_uses_are_counted_as_far_as_they_are_reported(tmp_path: Path) -> None:
-    """Of twelve, the first and the tenth are."""
+    """Twelve declares are found at the first and the tenth."""
     made = Dialogue("shop")
     for _ in range(12):
         declare = QueueDeclare(queue="orders", durable=True, arguments=Table({"x-queue-version": 1}))

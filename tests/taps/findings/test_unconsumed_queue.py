@@ -310,7 +310,7 @@ def restored_consumer(queue: str | None = "q", **options: object) -> ChannelSnap
 
 
 def after_a_minute(together: Together, publisher: Member) -> list[str]:
-    """What is found a minute after a publish."""
+    """Return the findings of a minute after a publish."""
     publisher.client(BasicPublish(routing_key="q"))
     together.later(61)
     together.look()

@@ -10,13 +10,13 @@ from amqproxy.amqp010.frame_reader import FrameReader
 from amqproxy.amqp010.protocol_header import HEADER, NAME, SIZE
 from amqproxy.broker.amqp010.connection import Amqp010Connection
 from amqproxy.broker.server.amqp010.connection_meter import Amqp010ConnectionMeter
-from amqproxy.broker.server.reading import Reading, offset_of
+from amqproxy.broker.server.reading import Reading
 from amqproxy.peer import CLIENT, SERVER, Peer
 from amqproxy.taps.amqp010.chunk import Amqp010Chunk
 from amqproxy.taps.metering.amqp010.channel_snapshots import Amqp010ChannelSnapshots, SessionOnChannel
 from amqproxy.taps.metrics import Metrics
 from amqproxy.taps.record import json_mapping
-from amqproxy.taps.tap import Tap, TappedSession
+from amqproxy.taps.tap import Tap, TappedSession, offset_of
 from amqproxy.taps.trace.snapshot import ConnectionSnapshot, HandshakeSnapshot, known_text
 
 

@@ -8,11 +8,11 @@ from amqproxy.amqp091.transitions import ChannelState, ConnectionState
 from amqproxy.broker.amqp091.connection import Amqp091Connection
 from amqproxy.broker.server.amqp091.channel_snapshots import ServedChannelSnapshots
 from amqproxy.broker.server.amqp091.connection_meter import Amqp091ConnectionMeter
-from amqproxy.broker.server.reading import Reading, offset_of
+from amqproxy.broker.server.reading import Reading
 from amqproxy.peer import Peer
 from amqproxy.taps.metrics import Metrics
 from amqproxy.taps.record import json_mapping
-from amqproxy.taps.tap import Tap, TappedSession
+from amqproxy.taps.tap import Tap, TappedSession, offset_of
 from amqproxy.taps.trace.snapshot import ConnectionSnapshot, HandshakeSnapshot, known_text
 
 
