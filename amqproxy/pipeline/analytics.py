@@ -11,6 +11,9 @@ from typing import Any
 
 import pyarrow as pa
 
+from amqproxy.pipeline.questions import QUESTIONS
+from amqproxy.pipeline.questions.answer import rows_of_reader
+from amqproxy.pipeline.questions.span import Span as AskedSpan
 from amqproxy.pipeline.reading import Reader
 from amqproxy.pipeline.span import HOUR, Span, Subject
 
@@ -23,6 +26,8 @@ COUNTS = (
 """Counters of `rollup_minute`."""
 
 _WHO = dict.fromkeys(("connection_id", "connection", "user", "client", "virtual_host"), pa.utf8())
+_AT = {"ts_ns": pa.int64(), "time": TIME}
+_CHANNEL = {"channel": pa.int32(), "epoch": pa.int32()}
 
 ROLLUPS = pa.schema(
     {"time": TIME, "by": pa.utf8(), "name": pa.utf8(), "virtual_host": pa.utf8()} | dict.fromkeys(COUNTS, pa.int64())
@@ -30,20 +35,34 @@ ROLLUPS = pa.schema(
 
 MESSAGES = pa.schema(
     _WHO
-    | dict.fromkeys(("ts_ns", "size", "latency_ns"), pa.int64())
-    | dict.fromkeys(("exchange", "outcome"), pa.utf8())
+    | _AT
+    | _CHANNEL
+    | dict.fromkeys(("number", "size", "latency_ns"), pa.int64())
+    | dict.fromkeys(("exchange", "routing_key", "outcome", "route", "verdict", "expiration"), pa.utf8())
 )
 
 DELIVERIES = pa.schema(
     _WHO
-    | dict.fromkeys(("ts_ns", "size", "latency_ns", "transit_ns"), pa.int64())
-    | dict.fromkeys(("exchange", "queue", "outcome"), pa.utf8())
+    | _AT
+    | dict.fromkeys(("size", "latency_ns", "transit_ns", "published_number"), pa.int64())
+    | dict.fromkeys(("published_channel", "published_epoch"), pa.int32())
+    | dict.fromkeys(("redelivered", "requeue"), pa.bool_())
+    | dict.fromkeys(("exchange", "routing_key", "queue", "outcome", "published_connection_id"), pa.utf8())
+)
+
+REQUESTS = pa.schema(
+    _WHO | _AT | dict.fromkeys(("method", "queue", "exchange", "routing_key", "outcome", "reply_arguments"), pa.utf8())
+)
+
+CONNECTIONS = pa.schema(
+    _WHO
+    | {"time": TIME}
+    | dict.fromkeys(("opened_ns", "closed_ns", "latency_ns"), pa.int64())
+    | dict.fromkeys(("product", "version"), pa.utf8())
 )
 
 ERRORS = pa.schema(
-    _WHO
-    | {"ts_ns": pa.int64(), "channel": pa.int32(), "code": pa.int32()}
-    | dict.fromkeys(("kind", "text", "method"), pa.utf8())
+    _WHO | _AT | {"channel": pa.int32(), "code": pa.int32()} | dict.fromkeys(("kind", "text", "method"), pa.utf8())
 )
 
 FINDINGS = pa.schema(
@@ -67,6 +86,9 @@ TABLES = {
     "anomalies": ANOMALIES,
 }
 """Tables used, with the columns of each."""
+
+ASKED = TABLES | {"requests": REQUESTS, "connections": CONNECTIONS}
+"""Tables that the questions of `PANELS` read, with the columns of each."""
 
 
 LATENCIES = ("confirm", "ack", "transit")
@@ -236,6 +258,11 @@ class Analytics:
             span,
             limit=limit,
         )
+
+    def answer(self, name: str, span: Span, limit: int) -> list[dict[str, Any]]:
+        """Return the rows of the answer to one of the questions in `PANELS`, compared with the time just before."""
+        asked = AskedSpan(span.start_ns, span.end_ns, 2 * span.start_ns - span.end_ns)
+        return rows_of_reader(self._reader, QUESTIONS[name], asked, ASKED, limit=limit, virtual_host=span.virtual_host)
 
     def _ask(self, text: str, span: Span, **parameters: Any) -> list[dict[str, Any]]:
         asked = {name: schema for name, schema in TABLES.items() if f"FROM {name}" in text}

@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import re
 import threading
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from datetime import UTC, datetime
 from functools import cache
@@ -74,29 +74,33 @@ class Reader:
         parameters: Mapping[str, Any],
         start_ns: int | None = None,
         end_ns: int | None = None,
+        *,
+        whole: Collection[str] = (),
     ) -> list[dict[str, Any]]:
         """Return the rows of a query over these tables' columns, from the hours between two times; raise `Unreadable`.
 
-        The query itself must select the rows within the first and the last hour.
+        The tables `whole` are read from their beginning. The query itself must select the rows within the first and the
+        last hour.
         """
+        starts = {name: None if name in whole else start_ns for name in tables}
         try:
-            return self._query(text, tables, parameters, start_ns, end_ns)
+            return self._query(text, tables, parameters, starts, end_ns)
         except FileNotFoundError:  # compacted or rewritten meanwhile
             with _arrow_errors(self.path):
-                return self._query(text, tables, parameters, start_ns, end_ns)
+                return self._query(text, tables, parameters, starts, end_ns)
 
     def _query(
         self,
         text: str,
         tables: Mapping[str, pa.Schema],
         parameters: Mapping[str, Any],
-        start_ns: int | None,
+        starts: Mapping[str, int | None],
         end_ns: int | None,
     ) -> list[dict[str, Any]]:
         committed = self._committed()
         with duckdb.connect(":memory:", config=self._config) as database:
             for name, schema in tables.items():
-                files = [file for file in committed.get(name, ()) if _is_between(_hour_of(file), start_ns, end_ns)]
+                files = [file for file in committed.get(name, ()) if _is_between(_hour_of(file), starts[name], end_ns)]
                 with _arrow_errors(self.path):
                     database.register(name, self._dataset(name, files, schema))
             timer = threading.Timer(self._seconds, database.interrupt)

@@ -12,6 +12,7 @@ from __future__ import annotations
 import base64
 import hashlib
 import json
+import re
 import shlex
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from datetime import datetime
@@ -22,7 +23,7 @@ import msgspec
 
 from amqproxy.export.html_report import STYLE
 from amqproxy.export.shown_text import byte_count, duration, moment, number, shown
-from amqproxy.pipeline.questions import QUESTIONS
+from amqproxy.pipeline.questions import PANELS, QUESTIONS
 from amqproxy.pipeline.questions import text as answer_text
 from amqproxy.pipeline.questions.question import DAY, Question, Value
 from amqproxy.pipeline.questions.span import Span
@@ -38,6 +39,9 @@ BINS = 360
 
 ROWS = 20
 """Maximum number of rows of an answer."""
+
+MAX_ABOUT = 4000
+"""Maximum characters of a paragraph about an answer."""
 
 MINUTE_NS = 60 * 1_000_000_000
 
@@ -77,6 +81,7 @@ REPORTED = {
 """Queries of the report besides named questions."""
 
 NAMED: tuple[tuple[str, dict[str, Value]], ...] = (
+    *((name, {}) for name in PANELS),
     ("findings", {}),
     ("errors", {}),
     ("poison", {}),
@@ -108,6 +113,7 @@ class Plot(msgspec.Struct, frozen=True):
 STYLE_OF_PLOTS = """
 .plot{height:260px;margin-top:.3rem}.js-plotly-plot .plotly .modebar{opacity:.6}
 td.long{min-width:16rem}.wide td.mono{min-width:0}
+p.about{max-width:90ch;margin:.2rem 0 .5rem}
 td.time{white-space:nowrap;font-variant-numeric:tabular-nums}.ask{color:var(--soft);font-size:.85em}
 """
 
@@ -171,7 +177,8 @@ def report_page(ask: Ask, span: Span, tables: str) -> Iterator[str]:
         yield _table(f"by {by}", ask(question, {}))
     yield "</div>"
     for name, _ in NAMED:
-        yield f"<h2>{shown(QUESTIONS[name].title.capitalize())}</h2>{_table(f'ask {name}', answers[name])}"
+        yield f"<h2>{shown(QUESTIONS[name].title.capitalize())}</h2>{_about(QUESTIONS[name])}"
+        yield _table(f"ask {name}", answers[name])
     yield f'</main>\n<script type="application/json" id="plots">{_json(plots)}</script>\n<script>{library}</script>\n'
     yield f"<script>{SCRIPT}</script></body></html>\n"
 
@@ -314,6 +321,16 @@ def question_of(evidence: str | None) -> str:
     given = found.get("options") or {}
     options = "".join(f" --{name.replace('_', '-')} {shlex.quote(value)}" for name, value in given.items())
     return f"pipeline ask {found['ask']}{options} --start {found.get('start', '')} --last {found.get('last', '1h')}"
+
+
+def _about(question: Question) -> str:
+    """Return the explanation of an answer as paragraphs."""
+    paragraphs = question.about.strip().split("\n\n")[1:]
+    shown_paragraphs = (_CODE.sub(r"<code>\1</code>", shown(" ".join(each.split()), MAX_ABOUT)) for each in paragraphs)
+    return "".join(f'<p class="about soft">{each}</p>' for each in shown_paragraphs)
+
+
+_CODE = re.compile("`([^`]*)`")
 
 
 def _table(title: str, answer: pa.Table) -> str:

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from typing import Annotated, Any
+from collections.abc import Sequence
+from datetime import datetime
+from typing import Annotated, Any, Literal
 
 from fastapi import APIRouter, Depends, Query, Request
 from pydantic import BaseModel
@@ -169,6 +171,35 @@ class AnomalyRow(BaseModel):
     evidence: str | None
 
 
+class Column(BaseModel):
+    """A column of an answer; durations are in ns, times in ns since 1970."""
+
+    name: str
+    title: str
+    kind: Literal["text", "number", "time", "duration", "bytes", "share", "flag"]
+
+
+class PanelInfo(BaseModel):
+    """A question whose answer is shown as it is. `about` explains its columns."""
+
+    name: str
+    title: str
+    about: str
+
+
+class Panels(BaseModel):
+    panels: list[PanelInfo]
+
+
+class Answer(BaseModel):
+    """Rows of the answer to a question, each with a value for each column."""
+
+    asked: Asked
+    question: str
+    columns: list[Column]
+    rows: list[list[str | bool | int | float | None]]
+
+
 class Top(BaseModel):
     asked: Asked
     rows: list[TopRow]
@@ -295,6 +326,38 @@ async def show_capacity(tables: TablesOf, span: SpanOf, limit: Limit = 100) -> C
     return Capacity.model_validate(_answer(span, "rows", await tables.ask(lambda asked: asked.capacity(span, limit))))
 
 
-def _answer(span: Span, name: str, rows: list[dict[str, Any]]) -> dict[str, Any]:
+@router.get("/answers")
+async def show_panels() -> Panels:
+    """The questions of `answers/{question}`."""
+    from amqproxy.pipeline.questions import PANELS, QUESTIONS
+
+    return Panels(
+        panels=[
+            PanelInfo(name=name, title=QUESTIONS[name].title, about=QUESTIONS[name].about.strip()) for name in PANELS
+        ]
+    )
+
+
+@router.get("/answers/{question}")
+async def show_answer(tables: TablesOf, span: SpanOf, question: str, limit: Limit = 50) -> Answer:
+    """The answer to a question of `amqproxy pipeline ask`, compared with the time just before if it compares."""
+    from amqproxy.pipeline.questions import PANELS
+    from amqproxy.pipeline.questions.text import head, kind, utc
+
+    if question not in PANELS:
+        raise Problem(404, f"there is no answer {question!r}; there are {', '.join(PANELS)}")
+    rows = await tables.ask(lambda asked: asked.answer(question, span, limit))
+    names = list(rows[0]) if rows else []
+    kinds = {each: next((kind(each, row[each]) for row in rows if row[each] is not None), "text") for each in names}
+    columns = [{"name": each, "title": head(each), "kind": kinds[each]} for each in names]
+
+    def plain(value: Any) -> Any:
+        return round(utc(value).timestamp() * 1e6) * 1000 if isinstance(value, datetime) else value
+
+    values = [[plain(row[each]) for each in names] for row in rows]
+    return Answer.model_validate(_answer(span, "rows", values) | {"question": question, "columns": columns})
+
+
+def _answer(span: Span, name: str, rows: Sequence[Any]) -> dict[str, Any]:
     asked = {each: getattr(span, each) for each in span.__struct_fields__}
     return {"asked": asked, name: rows}

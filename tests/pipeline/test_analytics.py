@@ -6,7 +6,9 @@ from typing import Any
 
 import pytest
 
-from amqproxy.pipeline.analytics import Analytics
+from amqproxy.pipeline.analytics import ASKED, Analytics
+from amqproxy.pipeline.questions import PANELS, QUESTIONS
+from amqproxy.pipeline.questions.span import Span as AskedSpan
 from amqproxy.pipeline.reading import Reader
 from amqproxy.pipeline.span import Span, Step, Subject, TooManyPoints
 from tests.pipeline.known_tables import CONNECTION, HOUR, MINUTE, MS, START_NS, write_known_tables
@@ -97,6 +99,29 @@ def test_capacity_by_tenant(analytics: Analytics) -> None:
         for host, user, count in (("lab", "bob", 18), ("shop", "alice", 180))
         for volumes in [("published_bytes", "delivered_bytes")]
     ]
+
+
+@pytest.mark.parametrize("name", PANELS)
+def test_answers_are_those_of_ask(analytics: Analytics, name: str) -> None:
+    from amqproxy.pipeline.questions.answer import answer_of_reader
+
+    asked = AskedSpan(START_NS + HOUR, END_NS, START_NS - HOUR)
+    reader = analytics._reader
+    for limit in (1, 50):
+        ours = analytics.answer(name, Span.chosen(asked.start_ns, asked.end_ns, Step.HOUR), limit)
+        assert ours == answer_of_reader(reader, QUESTIONS[name], asked, limit=limit).to_pylist()
+    of_shop = analytics.answer(name, span(virtual_host="shop"), 50)
+    assert {row.get("virtual_host") for row in of_shop} <= {"shop"}
+    assert analytics.answer(name, span(virtual_host="no such"), 50) == []
+
+
+def test_columns_have_the_types_of_the_tables() -> None:
+    schema = pytest.importorskip("amqproxy.pipeline.schema")
+    from pyspark.sql.pandas.types import to_arrow_schema
+
+    for name, columns in ASKED.items():
+        declared = to_arrow_schema(schema.TABLES[name], timezone="UTC")
+        assert {each.name: each.type for each in columns} == {each: declared.field(each).type for each in columns.names}
 
 
 def test_a_step_suits_its_time_and_too_many_points_are_refused() -> None:

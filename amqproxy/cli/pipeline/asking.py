@@ -46,6 +46,9 @@ def ask(
     factor: str | None = None,
     least: str | None = None,
     times: str | None = None,
+    objective: str | None = None,
+    confirm_ms: str | None = None,
+    delivery_ms: str | None = None,
     message_id: str | None = None,
     digest: str | None = None,
     json: Annotated[bool, Parameter(negative="")] = False,
@@ -80,13 +83,19 @@ def ask(
     queue
         For queue-users: only this queue.
     by
-        For capacity: virtual-host or user.
+        For capacity: virtual-host or user; for dependencies: key or exchange; for objectives: queue or hour.
     factor
         For slower-consumers: minimum slowdown factor.
     least
         For slower-consumers: minimum acknowledgements in both spans; for large-messages: minimum bytes.
     times
         For poison: number of deliveries that makes a message poison.
+    objective
+        For objectives: percentage of messages that shall meet the objective, 99.9 by default.
+    confirm_ms
+        For objectives: milliseconds from publish to confirm.
+    delivery_ms
+        For objectives: milliseconds from publish to delivery.
     message_id
         For message: its property message_id.
     digest
@@ -111,7 +120,8 @@ def ask(
             print(f"  --{each.name.replace('_', '-')}  {each.help}")
         return
     options = {"exchange": exchange, "routing_key": routing_key, "queue": queue, "by": by, "factor": factor}
-    options |= {"least": least, "times": times, "message_id": message_id, "digest": digest}
+    options |= {"least": least, "times": times, "objective": objective, "confirm_ms": confirm_ms}
+    options |= {"delivery_ms": delivery_ms, "message_id": message_id, "digest": digest}
     given: dict[str, Value] = {key: value for key, value in options.items() if value is not None}
     try:
         question.values(given)

@@ -17,12 +17,16 @@ from amqproxy.pipeline.questions import (
     changes,
     churn,
     clients,
+    dependencies,
     errors,
+    failed_logins,
     findings,
     large_messages,
     message,
+    objectives,
     poison,
     publishers,
+    queue_depth,
     queue_users,
     redeliveries,
     slow_confirms,
@@ -38,9 +42,12 @@ from amqproxy.pipeline.questions.question import Option, Question, Table
 QUESTIONS: dict[str, Question] = {
     module.QUESTION.name: module.QUESTION
     for module in (
+        dependencies,
         publishers,
         queue_users,
+        queue_depth,
         unread_queues,
+        objectives,
         slower_consumers,
         slow_confirms,
         transit,
@@ -53,6 +60,7 @@ QUESTIONS: dict[str, Question] = {
         large_messages,
         message,
         errors,
+        failed_logins,
         findings,
         upgrade,
         churn,
@@ -61,4 +69,7 @@ QUESTIONS: dict[str, Question] = {
 }
 """All of them, in the order in which they are listed."""
 
-__all__ = ["QUESTIONS", "Option", "Question", "Table"]
+PANELS = ("dependencies", "objectives", "queue-depth", "failed-logins", "changes")
+"""Questions that the dashboard's Analytics and the report show besides their own figures."""
+
+__all__ = ["PANELS", "QUESTIONS", "Option", "Question", "Table"]

@@ -18,7 +18,11 @@ if TYPE_CHECKING:
 
 _PARAMETER = re.compile(r"(?<!:):([a-z_]+)")
 
-_LIKE_SPARK = {"approx_percentile(": "quantile_disc(", "unix_micros(": "epoch_us("}
+_LIKE_SPARK = {
+    "approx_percentile(": "quantile_disc(",
+    "timestamp_micros(": "make_timestamp(",
+    "unix_micros(": "epoch_us(",
+}
 """Spark functions with other names in DuckDB. Spark's percentiles are exact too, up to 10,000 values."""
 
 _NULLS = "SET default_null_order = 'nulls_first_on_asc_last_on_desc'"
@@ -67,11 +71,28 @@ def answer_of_reader(
 
     from amqproxy.pipeline.schema import TABLES
 
-    text, args = _query(question, span, given, limit, has_partitions=False)
     schemas = {each.name: to_arrow_schema(TABLES[each.name], timezone="UTC") for each in question.tables}
+    return pa.Table.from_pylist(rows_of_reader(reader, question, span, schemas, given, limit=limit))
+
+
+def rows_of_reader(
+    reader: Reader,
+    question: Question,
+    span: Span,
+    schemas: Mapping[str, pa.Schema],
+    given: Mapping[str, Value] | None = None,
+    *,
+    limit: int | None = None,
+    virtual_host: str | None = None,
+) -> list[dict[str, Any]]:
+    """Return the rows of the answer from the columns `schemas` of the tables on disk, without Spark; raise
+    `Unreadable`. With `virtual_host`, only rows of that one are taken from each table.
+    """
+    text, args = _query(question, span, given, limit, has_partitions=False, virtual_host=virtual_host)
+    whole = {each.name for each in question.tables if each.when == "all" or lasts(each.name)}
     start_ns = span.before_ns if question.is_comparing else span.start_ns
-    is_all = any(each.when == "all" or lasts(each.name) for each in question.tables)
-    return pa.Table.from_pylist(reader.query(text, schemas, args, None if is_all else start_ns, span.end_ns))
+    asked = {each.name: schemas[each.name] for each in question.tables}
+    return reader.query(text, asked, args, start_ns, span.end_ns, whole=whole)
 
 
 def _query(
@@ -81,12 +102,17 @@ def _query(
     limit: int | None,
     *,
     has_partitions: bool = True,
+    virtual_host: str | None = None,
 ) -> tuple[str, dict[str, Any]]:
     """Return the query in DuckDB's dialect, and its parameters."""
     args = _arguments(question, given, limit)
+    in_host = ""
+    if virtual_host is not None:
+        args["virtual_host"] = virtual_host
+        in_host = " AND virtual_host = $virtual_host"
     tables = {
         each.placeholder: f'(SELECT * FROM "{each.name}" WHERE '
-        f"{span.condition(each.name, each.when, has_partitions=has_partitions)})"
+        f"{span.condition(each.name, each.when, has_partitions=has_partitions)}{in_host})"
         for each in question.tables
     }
     text = _PARAMETER.sub(r"$\1", question.sql).format(**tables)

@@ -38,25 +38,43 @@ def table_lines(answer: pa.Table) -> Iterator[str]:
 
 def head(name: str) -> str:
     """Return the heading of a column: its name without the unit, which its values show."""
-    return name.removesuffix("_ns").replace("_", " ")
+    return name.removesuffix("_ns").removesuffix("_share").replace("_", " ")
+
+
+def kind(name: str, value: Any) -> str:
+    """Return how a value of the column `name` is shown: flag, time, duration, bytes, share, number or text."""
+    match value:
+        case bool():
+            return "flag"
+        case datetime():
+            return "time"
+        case int() | float() if name.endswith("_ns"):
+            return "duration"
+        case int() | float() if name == "bytes" or name.endswith("_bytes"):
+            return "bytes"
+        case float() if name == "share" or name.endswith("_share"):
+            return "share"
+        case int() | float():
+            return "number"
+    return "text"
 
 
 def shown(name: str, value: Any) -> str:
     """Format a value of the column `name` for people."""
-    match value:
-        case None:
-            return NOTHING
-        case bool():
+    if value is None:
+        return NOTHING
+    match kind(name, value):
+        case "flag":
             return "yes" if value else "no"
-        case datetime():
-            return _utc(value).isoformat(" ", "milliseconds").removesuffix("+00:00")
-        case int() | float() if name.endswith("_ns"):
+        case "time":
+            return utc(value).isoformat(" ", "milliseconds").removesuffix("+00:00")
+        case "duration":
             return f"-{duration(-value / 1e9)}" if value < 0 else duration(value / 1e9)
-        case int() | float() if name == "bytes" or name.endswith("_bytes"):
+        case "bytes":
             return byte_count(value)
-        case float() if name == "share":
+        case "share":
             return f"{value * 100:.3g} %"
-        case int() | float():
+        case "number":
             return number(value)
         case _:
             text = printable(str(value)) if value != "" else '""'
@@ -87,8 +105,9 @@ def _csv_line(cells: Sequence[Any]) -> str:
 
 
 def _plain(value: Any) -> Any:
-    return _utc(value).isoformat().replace("+00:00", "Z") if isinstance(value, datetime) else value
+    return utc(value).isoformat().replace("+00:00", "Z") if isinstance(value, datetime) else value
 
 
-def _utc(value: datetime) -> datetime:
+def utc(value: datetime) -> datetime:
+    """Return a time with its zone; one without a zone is UTC."""
     return value.replace(tzinfo=UTC) if value.tzinfo is None else value.astimezone(UTC)

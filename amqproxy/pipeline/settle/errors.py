@@ -5,6 +5,7 @@ from __future__ import annotations
 from pyspark.sql import DataFrame
 
 from amqproxy.capture.decode import CAPTURE_ENDS
+from amqproxy.peer import SERVER
 from amqproxy.pipeline.schema import ERRORS
 from amqproxy.pipeline.settle.batch import Batch
 from amqproxy.pipeline.settle.lives import WHO_FOUND
@@ -19,6 +20,8 @@ _KIND = f"""CASE
     WHEN type = 'connection' AND outcome = 'closed' AND {_IS_ERROR} THEN 'connection-closed'
     WHEN type = 'connection' AND outcome = 'closed' AND `by` IS NULL AND is_open AND text <> '{CAPTURE_ENDS}'
         THEN 'connection-cut'
+    WHEN type = 'connection' AND outcome = 'closed' AND `by` IS NULL AND is_open = false AND text LIKE '{SERVER} %'
+        THEN 'login-cut'
     WHEN type = 'return' THEN 'returned'
     WHEN type IN ('publishes-settled', 'deliveries-settled') AND is_unknown_tag THEN 'unknown-tag'
     WHEN type = 'publishes-settled' AND outcome = 'nacked' THEN 'nacked'

@@ -8,12 +8,13 @@ from typing import Any
 import pytest
 from starlette.testclient import TestClient
 
+from amqproxy.pipeline.questions import PANELS
 from tests.dashboard.conftest import Dashboard
 from tests.pipeline.known_tables import HOUR, MS, START_NS, write_known_tables
 
 pytestmark = pytest.mark.once
 
-PATHS = ("traffic", "latencies", "top", "clients", "errors", "findings", "anomalies", "capacity")
+PATHS = ("traffic", "latencies", "top", "clients", "errors", "findings", "anomalies", "capacity", "answers/objectives")
 
 
 def get(client: TestClient, path: str, status: int = 200, **parameters: Any) -> Any:
@@ -42,6 +43,28 @@ def test_known_numbers(dashboard: Dashboard, tmp_path: Path) -> None:
     assert [row["virtual_host"] for row in get(client, "/capacity")["rows"]] == ["lab", "shop"]
     part = get(client, "/capacity", start=START_NS + HOUR, end=START_NS + 2 * HOUR, virtual_host="shop")["rows"]
     assert [(row["published"], row["published_bytes"]) for row in part] == [(60, 6000)]
+
+
+def test_answers_have_columns_with_their_kinds(dashboard: Dashboard, tmp_path: Path) -> None:
+    write_known_tables(tmp_path)
+    client = dashboard(tables=str(tmp_path))
+    panels = get(client, "/answers")["panels"]
+    assert [each["name"] for each in panels] == list(PANELS)
+    assert panels[0]["title"] == "dependencies of services: publisher, exchange and key, queue, consumer"
+    for each in panels:
+        assert get(client, f"/answers/{each['name']}")["question"] == each["name"]
+    answer = get(client, "/answers/objectives", virtual_host="shop", limit=1)
+    kinds = {each["name"]: each["kind"] for each in answer["columns"]}
+    assert (kinds["what"], kinds["messages"], kinds["met_share"], kinds["worst_hour"]) == (
+        *("text", "number", "share", "time"),
+    )
+    [row] = answer["rows"]
+    found = dict(zip(kinds, row, strict=True))
+    assert (found["what"], found["messages"], found["missed"], found["worst_hour"]) == (
+        *("confirm", 180, 3, START_NS + 2 * HOUR),
+    )
+    assert [each["title"] for each in answer["columns"]][:2] == ["what", "exchange"]
+    assert "dependencies" in get(client, "/answers/everything", 404)["detail"]
 
 
 def test_without_tables(dashboard: Dashboard, tmp_path: Path) -> None:

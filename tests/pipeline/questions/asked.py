@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from datetime import UTC, datetime
 from typing import Any
 
 from amqproxy.pipeline.questions import QUESTIONS
@@ -65,7 +66,7 @@ MADE: dict[str, list[Row]] = {
     ],
     "requests": [
         request(NOW, "queue.declare", queue="asleep"),
-        request(NOW, "queue.declare", queue="orders"),
+        request(NOW, "queue.declare", queue="orders", reply_arguments='{"queue": "orders", "message_count": 7}'),
         request(BEFORE, "queue.bind", queue="asleep", exchange="orders", routing_key="copy"),
         row("requests", NOW, **MAIL, method="basic.consume", queue="orders", outcome="answered"),
         row("requests", BEFORE, **MAIL, method="basic.consume", queue="asleep", outcome="answered"),  # and then left
@@ -84,6 +85,9 @@ MADE: dict[str, list[Row]] = {
     "errors": [
         *(row("errors", NOW + each, **MAIL, kind="channel-closed", code=404, text="NOT_FOUND") for each in range(3)),
         row("errors", NOW, **SHOP, kind="returned", code=312, text="NO_ROUTE"),
+        *(row("errors", NOW + each, connection_id="c" * 16, connection=f"10.0.0.9:{each} → b:5672", user="guest",
+              kind="connection-closed", code=403, text="ACCESS_REFUSED") for each in range(2)),
+        row("errors", NOW, connection_id="d" * 16, connection="[::1]:9-[::1]:5672", kind="login-cut", text="cut"),
     ],
     "findings": [
         row("findings", NOW, **MAIL, kind="auto-ack", severity="warning", text="t", count=1, remedy="r"),
@@ -105,8 +109,46 @@ MADE: dict[str, list[Row]] = {
     ],
 }  # fmt: skip
 
+MIDNIGHT = datetime(2026, 11, 15, tzinfo=UTC).replace(tzinfo=None)
 DAYS = {"start_ns": NOW, "end_ns": END}
 ASKED: list[tuple[str, dict[str, Any], dict[str, int], list[dict[str, Any]]]] = [
+    ("dependencies", {}, {}, [
+        {"publisher": None, "exchange": "orders", "routing_key": "new", "queue": "orders", "consumer": "mail",
+         "published": None, "delivered": 23, "refused": 1, "per_second": 0.383, "p99_ns": 20 * MS},
+        {"publisher": None, "queue": "quick", "delivered": 20, "p99_ns": None},
+        {"publisher": "shop", "exchange": "", "routing_key": "unread", "queue": None, "published": 2, "delivered": 0},
+        {"publisher": "mail", "routing_key": "copy", "published": 1, "failed": 0, "delivered": 0},
+        {"publisher": "shop", "publisher_client": "shop-web", "queue": "orders", "consumer_client": "mailer",
+         "published": 31, "failed": 1, "delivered": 1, "refused": 1},
+        {"publisher": "shop", "exchange": "void", "published": 1, "failed": 1},
+    ]),
+    ("dependencies", {"by": "exchange"}, {}, [
+        {"publisher": None, "routing_key": None, "queue": "orders"}, {"queue": "quick"},
+        {"publisher": "shop", "exchange": "", "published": 2}, {"publisher": "mail", "exchange": "orders"},
+        {"publisher": "shop", "exchange": "orders", "delivered": 1}, {"exchange": "void"},
+    ]),
+    ("objectives", {}, {}, [
+        {"what": "confirm", "exchange": "orders", "queue": None, "hour": None, "messages": 31, "missed": 1,
+         "met_share": 0.967742, "budget_left_share": -31.2581, "burn_rate": 32.26, "last_burn_rate": 32.26,
+         "worst_burn_rate": 32.26, "worst_hour": MIDNIGHT},
+        {"what": "delivery", "queue": "orders", "messages": 21, "missed": 0, "met_share": 1.0, "budget_left_share": 1.0,
+         "burn_rate": 0.0, "worst_burn_rate": 0.0, "worst_hour": None},
+    ]),
+    ("objectives", {"objective": "50", "confirm_ms": "20", "delivery_ms": "14.5", "by": "hour"}, {}, [
+        {"what": "confirm", "hour": MIDNIGHT, "missed": 11, "budget_left_share": 0.2903},
+        {"what": "delivery", "messages": 21, "missed": 6, "burn_rate": 0.57, "budget_left_share": 0.4286},
+    ]),
+    ("queue-depth", {}, {}, [
+        {"queue": "asleep", "waiting": 31, "waiting_least": 31, "bytes": 3009, "oldest_age_ns": 4 * SECOND,
+         "unsettled": 0, "declared": None},
+        {"queue": "orders", "waiting": 30, "waiting_least": 9, "unsettled": 1, "delivered_unlinked": 21, "declared": 7},
+        {"queue": "quick", "waiting": 30, "waiting_least": 10, "unsettled": 0},
+        {"queue": "unread", "waiting": 2, "bytes": 100},
+    ]),
+    ("failed-logins", {}, {}, [
+        {"address": "10.0.0.9", "user": "guest", "code": 403, "text": "ACCESS_REFUSED", "times": 2, "opened": 0},
+        {"address": "[::1]", "user": None, "text": "cut", "times": 1},
+    ]),
     ("publishers", {"exchange": "orders"}, {}, [
         {"user": "shop", "client": "shop-web", "messages": 31, "bytes": 8000, "connections": 1, "nacked": 1},
         {"user": "mail", "messages": 1, "bytes": 9},
@@ -133,9 +175,12 @@ ASKED: list[tuple[str, dict[str, Any], dict[str, int], list[dict[str, Any]]]] = 
     ("transit", {}, {}, [{"exchange": "orders", "queue": "orders", "messages": 21, "median_ns": 10 * MS,
                           "p99_ns": 20 * MS, "longest_ns": 20 * MS}]),
     ("changes", {}, DAYS, [
+        {"what": "client version", "name": "bunny", "change": "new", "published_now": 1, "delivered_now": 44,
+         "errors_now": 3},
         {"what": "user", "name": "mail", "change": "new", "delivered_now": 10, "errors_now": 1},
         {"what": "queue", "name": "new", "change": "new", "delivered_before": 0, "delivered_now": 4},
         {"what": "user", "name": "gone", "change": "gone", "published_before": 1, "published_now": 0},
+        {"what": "client version", "name": "pika 1.3", "change": "changed", "published_before": 0, "published_now": 34},
         {"what": "user", "name": "shop", "change": "changed", "published_before": 2, "published_now": 10},
     ]),
     ("capacity", {"by": "user"}, {}, [
@@ -165,6 +210,8 @@ ASKED: list[tuple[str, dict[str, Any], dict[str, int], list[dict[str, Any]]]] = 
     ]),
     ("errors", {}, {}, [
         {"kind": "channel-closed", "code": 404, "user": "mail", "times": 3, "connections": 1},
+        {"kind": "connection-closed", "user": "guest", "times": 2},
+        {"kind": "login-cut", "times": 1},
         {"kind": "returned", "user": "shop", "times": 1},
     ]),
     ("findings", {}, {}, [

@@ -37,6 +37,11 @@ def test_a_table_for_a_person() -> None:
     ]
 
 
+def test_parts_are_shares_of_a_hundred() -> None:
+    answer = pa.Table.from_pylist([{"budget_left_share": -0.5, "burn_rate": 1.5, "is_late": True}])
+    assert list(table_lines(answer)) == ["budget left  burn rate  is late", "      -50 %        1.5  yes"]
+
+
 def test_json_has_plain_values() -> None:
     first, second = json_lines(ANSWER)
     assert first == (

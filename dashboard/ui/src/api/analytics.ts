@@ -82,6 +82,30 @@ export interface AnomalyRow {
   evidence: string | null
 }
 
+export type ColumnKind = 'text' | 'number' | 'time' | 'duration' | 'bytes' | 'share' | 'flag'
+
+export interface PanelInfo {
+  name: string
+  title: string
+  about: string
+}
+
+export interface AnswerColumn {
+  name: string
+  title: string
+  kind: ColumnKind
+}
+
+export type AnswerValue = string | number | boolean | null
+
+/** The answer to a question of `amqproxy pipeline ask`: a value a column in each row. */
+export interface AnswerTable {
+  asked: Asked
+  question: string
+  columns: AnswerColumn[]
+  rows: AnswerValue[][]
+}
+
 export interface Series<Point> {
   asked: Asked
   points: Point[]
