@@ -211,7 +211,9 @@ class Rewrite(Rule, Cacheable, Reversible, frozen=True, tag="rewrite"):
         command = context.command
         method: Method = command.method
         if isinstance(method, ConnectionTuneOk) and self.tune is not None:
-            close = self.tune.objection(method)
+            # An earlier rule may have raised the broker's frame_max, which the client did not ask for.
+            asked = command.frames[0].method if command.frames else method
+            close = self.tune.objection(asked)
             if close is not None:
                 return Verdict(command=None, close=close, is_final=True)
             return Verdict(command=with_changes(command, self.tune.answered(method)))

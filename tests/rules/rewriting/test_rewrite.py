@@ -33,7 +33,7 @@ from amqproxy.amqp091.wire import Field, Table
 from amqproxy.rules.context import Client
 from amqproxy.rules.rewriting.trace_context import is_valid
 from amqproxy.rules.verdict import Close, Stage
-from tests.rules.rewriting.rewrite_helpers import TENANT, rewrite
+from tests.rules.rewriting.rewrite_helpers import TENANT, evaluator_of, rewrite, to_broker, to_client
 from tests.rules.scene import Shelf, decided, from_client, from_server, left, memory, passes, rule
 
 # --- who and where
@@ -125,6 +125,17 @@ def test_limits_are_offered_smaller_and_held_to() -> None:
     verdict = decided(made, from_client(ConnectionTuneOk(9, 4096, 10)))
     assert (verdict.command, verdict.is_final) == (None, True)
     text = "NOT_ALLOWED - negotiated channel_max = 9 is higher than the maximum allowed value (8)"
+    assert verdict.close == Close(Scope.CONNECTION, 530, text)
+
+
+@pytest.mark.parametrize("order", [1, -1], ids=["as written", "the other way round"])
+def test_frames_raised_for_the_broker_are_not_held_against_the_client(order: int) -> None:
+    made = [rewrite("tune.least_frame_max = 8192", name="raise"), rewrite("tune.frame_max = 4096", name="limit")]
+    rules = evaluator_of(*made[::order])
+    assert to_client(rules, ConnectionTune(2047, 131_072, 60)).method == ConnectionTune(2047, 4096, 60)
+    assert to_broker(rules, ConnectionTuneOk(2047, 4096, 60)).method == ConnectionTuneOk(2047, 8192, 60)
+    verdict = rules.evaluate(from_client(ConnectionTuneOk(2047, 8192, 60)))
+    text = "NOT_ALLOWED - negotiated frame_max = 8192 is higher than the maximum allowed value (4096)"
     assert verdict.close == Close(Scope.CONNECTION, 530, text)
 
 
