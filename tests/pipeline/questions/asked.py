@@ -42,9 +42,9 @@ def minute(ts_ns: int, by: str, name: str, **values: Any) -> Row:
 
 LOST = {"digest": "d1", "message_id": "m1"}
 POISON = {**LOST, "outcome": "rejected", "requeue": False, "published_connection_id": A}
-QOS = "basic.qos is asked for by pika 1.3 (user shop): RabbitMQ 4.3 takes it for each consumer"
-MODE = "queue made by us is declared by bunny: RabbitMQ 4.3 ignores it"
-FRAMES = "frame_max 4096 is asked for by amqplib 0.10 (user mail): RabbitMQ 4.3 cuts it"
+QOS = 'basic.qos is asked for by "pika 1.3" (user "shop"): RabbitMQ 4.3 takes it for each consumer'
+MODE = 'queue made by us is declared by "bunny": RabbitMQ 4.3 ignores it'
+FRAMES = 'frame_max 4096 is asked for by "amqplib 0.10" (user "mail"): RabbitMQ 4.3 cuts it'
 MADE: dict[str, list[Row]] = {
     "messages": [
         *(message(NOW + each, number=each + 1, latency_ns=(each + 1) * MS) for each in range(30)),

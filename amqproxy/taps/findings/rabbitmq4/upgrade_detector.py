@@ -55,5 +55,5 @@ class UpgradeDetector(Detector):
             return OLDEST, OLDEST.name
         if properties.get("product") != "RabbitMQ":
             return None
-        version = str(properties.get("version", ""))[:32]
+        version = "".join(str(properties.get("version", ""))[:32].split())
         return profile_of(version), version

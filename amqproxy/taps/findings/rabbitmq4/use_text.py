@@ -12,14 +12,20 @@ MAX_LENGTH = 64
 
 UNKNOWN_CLIENT = "an unknown client"
 
-PATTERN = "(?s)^(.*) by (.*?)(?: [(]user (.*)[)])?: RabbitMQ ([^ ]+) (.*)$"
-"""Regular expression with a group for each part, as Python, Spark and DuckDB understand it alike."""
+PATTERN = '(?s)^(.*) by "([^"]*)"(?: [(]user "([^"]*)"[)])?: RabbitMQ ([^ ]+) (.*)$'
+"""Regular expression with a group for each part, as Python, Spark and DuckDB understand it alike.
+
+Only the use may contain quotes, so that a queue's name which looks like the rest of a text does not pass for it.
+"""
 
 _TEXT = re.compile(PATTERN)
 
 
 class UseText(NamedTuple):
-    """The parts of the text; `user` is None where the login was not seen, `version` the one that has the effect."""
+    """The parts of the text; `user` is None where the login was not seen, `version` the one that has the effect.
+
+    Double quotes in `client` and `user` are single ones in the text.
+    """
 
     use: str
     client: str
@@ -28,14 +34,18 @@ class UseText(NamedTuple):
     effect: str
 
     def __str__(self) -> str:
-        user = "" if self.user is None else f" (user {self.user})"
-        return f"{self.use} by {self.client}{user}: RabbitMQ {self.version} {self.effect}"
+        user = "" if self.user is None else f' (user "{_unquoted(self.user)}")'
+        return f'{self.use} by "{_unquoted(self.client)}"{user}: RabbitMQ {self.version} {self.effect}'
 
     @classmethod
     def parsed(cls, text: str) -> UseText | None:
         """Return the parts of a finding's text; `None` if it has none."""
         found = _TEXT.fullmatch(text)
         return None if found is None else cls(*found.groups())
+
+
+def _unquoted(name: str) -> str:
+    return name.replace('"', "'")
 
 
 def client_of(facts: HandshakeFacts) -> str:

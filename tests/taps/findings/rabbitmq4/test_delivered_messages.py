@@ -26,7 +26,7 @@ def returned(refusal: BasicNack | BasicReject, count: int, **arguments: Any) -> 
 def test_a_message_that_was_rejected_often() -> None:
     ((kind, text),) = returned(BasicReject(1, requeue=True), 10)
     assert kind == "delivery-limit"
-    assert text.startswith("a message of queue q was delivered 10 times or more by amqplib")
+    assert text.startswith('a message of queue q was delivered 10 times or more by "amqplib')
 
 
 @pytest.mark.parametrize(

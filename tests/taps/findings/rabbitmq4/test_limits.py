@@ -11,7 +11,8 @@ from tests.taps.findings.rabbitmq4.used import advice, connected
 @pytest.mark.parametrize(("frame_max", "is_found"), [(0, False), (4096, True), (8191, True), (8192, False)])
 def test_frame_max(frame_max: int, is_found: bool) -> None:
     texts = [
-        f"frame_max {frame_max} is asked for by amqplib 0.10.3 (user shop): RabbitMQ 4.3 cuts the connection below 8192"
+        f'frame_max {frame_max} is asked for by "amqplib 0.10.3" (user "shop"): RabbitMQ 4.3 cuts the connection below '
+        "8192"
     ]
     assert [text for _, text in advice(connected(frame_max=frame_max))] == (texts if is_found else [])
 

@@ -21,7 +21,7 @@ def test_a_large_message(monkeypatch: pytest.MonkeyPatch) -> None:
     inspected.client(BasicPublish(exchange="x", routing_key="k"), body=bytes(2001))
     ((kind, text),) = advice(inspected)
     assert kind == "message-size"
-    assert text.startswith("a message above 2000 bytes is published to exchange x by amqplib 0.10.3 (user shop)")
+    assert text.startswith('a message above 2000 bytes is published to exchange x by "amqplib 0.10.3" (user "shop")')
 
 
 @pytest.mark.parametrize(("deaths", "is_found"), [([{"count": 1}], True), ([], False), (None, False)])

@@ -10,7 +10,7 @@ from amqproxy.taps.findings.inspector import MAX_TEXTS
 from tests.taps.findings.inspected import agreed
 from tests.taps.findings.rabbitmq4.used import advice, connected, declare
 
-WHO = "by amqplib 0.10.3 (user shop)"
+WHO = 'by "amqplib 0.10.3" (user "shop")'
 
 
 def test_the_text_names_queue_client_user_and_effect() -> None:
@@ -59,7 +59,7 @@ def test_a_server_that_was_not_seen_counts_as_an_old_rabbitmq() -> None:
     inspected.client(QueueDeclare(queue="q"))
     inspected.server(QueueDeclareOk("q", 0, 0))
     ((_, text),) = advice(inspected)
-    assert text.startswith("queue q is declared neither durable nor exclusive by an unknown client: RabbitMQ 4.3 ")
+    assert text.startswith('queue q is declared neither durable nor exclusive by "an unknown client": RabbitMQ 4.3 ')
 
 
 def test_each_queue_is_counted_for_itself() -> None:

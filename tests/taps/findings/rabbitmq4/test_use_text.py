@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from amqproxy.rabbitmq.incompatibility import INCOMPATIBILITIES, Incompatibility
 from amqproxy.rabbitmq.profile import PROFILES
@@ -19,6 +21,19 @@ def test_its_parts_are_found_again(each: Incompatibility, user: str | None) -> N
         if effect is not None:
             text = UseText("queue made by us is declared", "amqplib 0.10.3", user, "4.3", effect.text)
             assert UseText.parsed(str(text)) == text
+
+
+DECOY = st.sampled_from(
+    [' by "', '"', " by ", ' (user "', " (user x)", '"): RabbitMQ 4.3 ', ": RabbitMQ 4.3 takes it", "\n", "q"]
+)
+NAME = st.lists(DECOY, max_size=6).map("".join)
+
+
+@given(use=NAME, client=NAME, user=st.none() | NAME)
+def test_no_name_passes_for_the_rest_of_the_text(use: str, client: str, user: str | None) -> None:
+    parsed = UseText.parsed(str(UseText(use, client, user, "4.3", "ignores it")))
+    unquoted = [None if each is None else each.replace('"', "'") for each in (client, user)]
+    assert parsed == (use, *unquoted, "4.3", "ignores it")
 
 
 def test_another_text_has_no_parts() -> None:
