@@ -133,22 +133,22 @@ def add_captures(uses: Uses, decoded: Iterable[Decoded]) -> int:
 def _add_tables(uses: Uses, path: str, last: str | None) -> None:
     """Add the uses in the tables of a pipeline."""
     from amqproxy.cli.pipeline.asking import asked_span, opened_tables
-    from amqproxy.readiness.uses import MAX_USES
+    from amqproxy.readiness.uses import MAX_USES, beyond
 
     try:
-        with opened_tables("readiness", path, limit=MAX_USES) as (reader, answers):
+        with opened_tables("readiness", path) as (reader, answers):
             from amqproxy.pipeline.ledger import contents
-            from amqproxy.pipeline.questions.upgrade import CONNECTIONS, QUESTION
+            from amqproxy.pipeline.questions.upgrade import CONNECTIONS
+            from amqproxy.pipeline.questions.upgrade import uses as question
 
             answer = answers(asked_span("readiness", reader, None, last=last))
             [seen] = answer(CONNECTIONS, {}).to_pylist()
             if not seen["connections"] or "findings" not in contents(path).through:
                 raise Failure(f"readiness: no connections and findings in {path}: run `amqproxy pipeline run`")
             uses.add_connections(seen["connections"], unknown=seen["unknown"])
-            for each in answer(QUESTION, {}).to_pylist():
-                uses.add(
-                    each["kind"], "traffic", each["use"], client=each["product"], user=each["user"], times=each["times"]
-                )
+            for each in answer(question(MAX_USES), {}).to_pylist():
+                use = each["use"] or beyond(MAX_USES)
+                uses.add(each["kind"], "traffic", use, client=each["product"], user=each["user"], times=each["times"])
     except Failure as failure:
         raise Failure(str(failure), MISUSED) from None
 

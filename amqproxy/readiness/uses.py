@@ -15,6 +15,11 @@ MAX_USES = 100_000
 """Default limit on the uses that are told apart; later ones are counted together, by kind and source."""
 
 
+def beyond(limit: int) -> str:
+    """Return the text in place of the uses that are counted together."""
+    return f"uses beyond the first {limit:,}"
+
+
 class Uses:
     """Collects uses, of which `limit` are told apart; `target` is the version to upgrade to, as an operator has it."""
 
@@ -34,7 +39,7 @@ class Uses:
             return
         if place not in self._times and len(self._times) >= self._limit:
             # a kind that is left out could be the only one that breaks
-            place = (kind, source, f"uses beyond the first {self._limit}", None, None)
+            place = (kind, source, beyond(self._limit), None, None)
         self._times[place] = self._times.get(place, 0) + times
 
     def add_finding(self, kind: str, text: str, times: int = 1) -> None:

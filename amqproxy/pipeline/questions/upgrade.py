@@ -49,6 +49,34 @@ ORDER BY CASE level {_RANK} END, kind, times DESC, use, user, client, virtual_ho
 """,
 )
 
+
+def uses(limit: int) -> Question:
+    """Return the question for the uses of all clients, each once.
+
+    Of those beyond the first `limit`, only the kinds and their counts are told: their `use` is NULL.
+    """
+    return Question(
+        name="upgrade-uses",
+        about="Uses that RabbitMQ's newest known version refuses, takes differently or has deprecated",
+        limit=limit + len(INCOMPATIBILITIES),
+        sql=f"""
+WITH seen AS (
+    SELECT f.kind, f.user, f.text, f.connection_id, coalesce(max(f.count), 1) AS times
+    FROM {{findings}} f WHERE f.kind IN ({_texts(INCOMPATIBILITIES)}) GROUP BY 1, 2, 3, 4
+), uses AS (
+    SELECT s.kind, s.user, {_part("client")} AS product, {_part("use")} AS use, sum(s.times) AS times
+    FROM seen s GROUP BY 1, 2, 3, 4
+), placed AS (
+    SELECT u.*, row_number() OVER (ORDER BY u.times DESC, u.kind, u.use, u.user, u.product) <= {limit} AS is_told
+    FROM uses u
+)
+SELECT p.kind, CASE WHEN p.is_told THEN p.user END AS user, CASE WHEN p.is_told THEN p.product END AS product,
+       CASE WHEN p.is_told THEN p.use END AS use, CAST(sum(p.times) AS BIGINT) AS times
+FROM placed p GROUP BY 1, 2, 3, 4 ORDER BY times DESC, 1, 4, 2, 3
+""",
+    )
+
+
 CONNECTIONS = Question(
     name="upgrade-connections",
     about="Connections that were seen, and those of them whose beginning was not",
