@@ -8,7 +8,6 @@ from typing import Any
 from amqproxy.amqp091.errors import PreconditionFailed
 from amqproxy.amqp091.properties import Properties
 from amqproxy.amqp091.wire import Table
-from amqproxy.broker.access import sasl
 from amqproxy.broker.access.permissions import Permission
 from amqproxy.broker.access.quotas import UserQuotas
 from amqproxy.broker.access.refused_logins import RefusedLogins
@@ -81,8 +80,7 @@ class Broker:
     ) -> None:
         self.node = node
         self.profile = profile
-        usual = [each for each in profile.mechanisms if each in sasl.USUAL]
-        self.mechanisms = tuple(usual if mechanisms is None else mechanisms)
+        self.mechanisms = profile.mechanisms if mechanisms is None else tuple(mechanisms)
         self._exchange_types = types_with(plugins, profile)
         self.channel_max = channel_max
         self.frame_max = frame_max

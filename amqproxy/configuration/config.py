@@ -423,11 +423,12 @@ class BrokerConfig(Strict, frozen=True):
     """A definitions.json to start with, as exported by RabbitMQ."""
     certificate_login: Literal["distinguished_name", "common_name"] = "distinguished_name"
     """The part of a client's certificate that names the user, for EXTERNAL: RabbitMQ's ssl_cert_login_from."""
-    auth_mechanisms: Annotated[tuple[Literal["PLAIN", "AMQPLAIN", "EXTERNAL"], ...], msgspec.Meta(min_length=1)] = (
-        "PLAIN",
-        "AMQPLAIN",
-    )
-    """Login mechanisms for clients. EXTERNAL, if listed, is offered to clients with a certificate."""
+    auth_mechanisms: (
+        Annotated[tuple[Literal["PLAIN", "AMQPLAIN", "ANONYMOUS", "EXTERNAL"], ...], msgspec.Meta(min_length=1)] | None
+    ) = None
+    """Login mechanisms for clients, by default those of the profile. EXTERNAL, if listed, is offered to clients with a
+    certificate; ANONYMOUS is login as guest with the password guest.
+    """
     profile: Literal["3.10", "4.0", "4.3"] = "4.3"
     """The RabbitMQ version whose behaviour the broker has: limits, refusals, texts, dead letters and the like."""
     deprecated_features: dict[str, bool] = {}

@@ -187,6 +187,20 @@ def test_bad_login_is_refused_where_the_client_understands(scene: Scene, mechani
     client.zero.expect_close(REFUSED_LOGIN.format(mechanism))
 
 
+def test_an_anonymous_client_is_guest(scene: Scene) -> None:
+    if "ANONYMOUS" not in scene.profile.mechanisms:
+        pytest.skip("it is not offered by default")
+    client = scene.bare()
+    assert b"ANONYMOUS" in client.greet().mechanisms.split()
+    client.start_ok(b"who I am", "ANONYMOUS")
+    client.zero.expect(ConnectionTune)
+    client.zero.send(ConnectionTuneOk(2047, 131072, 0))
+    client.zero.call(ConnectionOpen(VHOST))
+    channel = client.channel()
+    channel.publish("", channel.declare(scene.q, exclusive=True), user_id="guest")
+    assert channel.get(scene.q) is not None
+
+
 def test_unknown_vhost(scene: Scene) -> None:
     client = _tuned(scene)
     client.zero.send(ConnectionOpen("nowhere"))

@@ -115,6 +115,7 @@ class RabbitMQ:
             "auth_mechanisms.1": "PLAIN",
             "auth_mechanisms.2": "AMQPLAIN",
             "auth_mechanisms.3": "EXTERNAL",  # as soon as its plugin is enabled
+            "auth_mechanisms.4": "ANONYMOUS",  # from version 4.0 on
             "disk_free_limit.absolute": "1MB",
             "log.file.level": "info",
             "log.console": "false",

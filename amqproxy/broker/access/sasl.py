@@ -1,4 +1,4 @@
-"""RabbitMQ's SASL mechanisms: PLAIN, AMQPLAIN and EXTERNAL."""
+"""RabbitMQ's SASL mechanisms: PLAIN, AMQPLAIN, EXTERNAL and ANONYMOUS."""
 
 from __future__ import annotations
 
@@ -7,11 +7,10 @@ from collections.abc import Iterable
 from amqproxy.amqp091.errors import AccessRefused, CommandInvalid, ProtocolError, Scope
 from amqproxy.amqp091.wire import Table
 
-PLAIN, AMQPLAIN, EXTERNAL = "PLAIN", "AMQPLAIN", "EXTERNAL"
+PLAIN, AMQPLAIN, EXTERNAL, ANONYMOUS = "PLAIN", "AMQPLAIN", "EXTERNAL", "ANONYMOUS"
 
-
-USUAL = (PLAIN, AMQPLAIN)
-"""RabbitMQ's default mechanisms, unless its `auth_mechanisms` are set."""
+ANONYMOUS_LOGIN = ("guest", "guest")
+"""User and password of clients without credentials: RabbitMQ's anonymous_login_user and anonymous_login_pass."""
 
 
 def offered(mechanisms: Iterable[str], certificate_name: str | None) -> bytes:
@@ -22,12 +21,14 @@ def offered(mechanisms: Iterable[str], certificate_name: str | None) -> bytes:
 def check(mechanism: str, mechanisms: Iterable[str], certificate_name: str | None) -> None:
     """Raise 503, as RabbitMQ does, for a mechanism that is not available; with TLS, EXTERNAL is, and may fail later."""
     if mechanism not in mechanisms or (mechanism == EXTERNAL and certificate_name is None):
-        kind = "invalid" if mechanism in (PLAIN, AMQPLAIN, EXTERNAL) else "unknown"
+        kind = "invalid" if mechanism in (PLAIN, AMQPLAIN, EXTERNAL, ANONYMOUS) else "unknown"
         raise CommandInvalid(f"{kind} authentication mechanism '{mechanism}'")
 
 
 def credentials(mechanism: str, response: bytes) -> tuple[str, str]:
-    """Return user name and password from a PLAIN or AMQPLAIN response; raise a `ProtocolError` if it holds none."""
+    """Return user name and password for a response; raise a `ProtocolError` if it holds none."""
+    if mechanism == ANONYMOUS:
+        return ANONYMOUS_LOGIN
     if mechanism == PLAIN:
         parts = response.decode("utf-8", "surrogateescape").split("\0")
         if len(parts) == 3 and not parts[0]:

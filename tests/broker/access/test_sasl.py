@@ -4,7 +4,7 @@ import pytest
 
 from amqproxy.amqp091.errors import CommandInvalid, ProtocolError
 from amqproxy.amqp091.wire import Field, Table
-from amqproxy.broker.access.sasl import USUAL, check, credentials, offered
+from amqproxy.broker.access.sasl import check, credentials, offered
 
 
 def amqplain(**fields: object) -> bytes:
@@ -27,6 +27,8 @@ def amqplain(**fields: object) -> bytes:
         ("PLAIN", b"\0ann", None),
         ("PLAIN", b"as\0ann\0secret", None),
         ("PLAIN", b"\0ann\0sec\0ret", None),
+        ("ANONYMOUS", b"", ("guest", "guest")),
+        ("ANONYMOUS", b"trace information", ("guest", "guest")),
         ("EXTERNAL", b"", None),
         ("SCRAM", b"\0ann\0secret", None),
     ],
@@ -39,6 +41,7 @@ def test_credentials(mechanism: str, response: bytes, expected: tuple[str, str] 
         assert credentials(mechanism, response) == expected
 
 
+USUAL = ("PLAIN", "AMQPLAIN")
 ALL = ("PLAIN", "AMQPLAIN", "EXTERNAL")
 
 
@@ -66,6 +69,7 @@ def test_offered(mechanisms: tuple[str, ...], certificate: str | None, expected:
         ("EXTERNAL", ALL, "", ""),  # over TLS, and so the answer is that it has shown no certificate
         ("EXTERNAL", ALL, None, "invalid authentication mechanism 'EXTERNAL'"),
         ("EXTERNAL", USUAL, "CN=x", "invalid authentication mechanism 'EXTERNAL'"),
+        ("ANONYMOUS", ALL, None, "invalid authentication mechanism 'ANONYMOUS'"),
         ("SCRAM", ALL, "CN=x", "unknown authentication mechanism 'SCRAM'"),
     ],
 )
