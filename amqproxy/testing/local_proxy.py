@@ -15,7 +15,7 @@ import trio
 from trio.testing import wait_all_tasks_blocked
 
 from amqproxy.amqp091.transitions import CLIENT
-from amqproxy.configuration.config import Limits, RecordConfig, UpstreamConfig, join_address
+from amqproxy.configuration.config import ConfigError, Limits, RecordConfig, UpstreamConfig, join_address
 from amqproxy.control.hub import Hub
 from amqproxy.process.supervision import kept_up, supervised
 from amqproxy.process.trio_thread import TrioThread
@@ -29,7 +29,7 @@ from amqproxy.taps.findings.finding import Finding, Severity
 from amqproxy.taps.metrics import Metrics
 from amqproxy.testing.active_rules import ActiveRules, fault_rule, rules_of
 from amqproxy.testing.in_memory_recorder import InMemoryRecorder, Recording
-from amqproxy.testing.messages import Messages
+from amqproxy.testing.messages import Messages, criteria
 from amqproxy.testing.trace_text import finding_lines, last_lines, message_lines
 
 Answer = TypeVar("Answer")
@@ -108,7 +108,8 @@ class LocalProxy:
 
     def last_lines(self, streams: Collection[int] | None = None) -> str:
         """Return the latest messages and frames of the connections with these numbers, or of all, for people."""
-        return last_lines(self._recording(), streams)
+        recording = self._recording()
+        return last_lines(recording.messages, recording.frames, streams)
 
     def _settle(self) -> None:
         """Wait until the proxy has read its pending input, if it becomes idle soon."""
@@ -154,7 +155,7 @@ class LocalProxy:
     def _not_seen(
         self, found: Messages, expression: str, count: int, timeout: float, fields: Mapping[str, Any]
     ) -> AssertionError:
-        wanted = ", ".join([expression or "any message", *(f"{name}={value!r}" for name, value in fields.items())])
+        wanted = criteria(expression, fields)
         return self._failure(f"{len(found)} of {count} seen within {timeout:g} s: {wanted}", message_lines(found))
 
     # --- assertions
@@ -220,13 +221,20 @@ class LocalProxy:
 
     # --- what goes wrong
 
-    @contextmanager
-    def rules(self, *rules: str | Mapping[str, Any]) -> Iterator[None]:
+    def rules(self, *rules: str | Mapping[str, Any]) -> AbstractContextManager[None]:
         """Apply more rules within the block: each is a mapping, or a text with `[[rules]]` as in a TOML config file.
 
         They apply to open connections too. Raise `ConfigError`, or `ValueError`, if they are invalid.
         """
-        added = tuple(rule for each in rules for rule in rules_of(each))
+        __tracebackhide__ = True
+        try:
+            added = tuple(rule for each in rules for rule in rules_of(each))
+        except ConfigError as error:
+            raise error.with_traceback(None) from None  # the frames of the parser are of no interest in a test's report
+        return self._applied(added)
+
+    @contextmanager
+    def _applied(self, added: tuple[AnyRule, ...]) -> Iterator[None]:
         self._thread.call(lambda: self._apply(self._rules.add(added)))
         try:
             yield
@@ -239,6 +247,7 @@ class LocalProxy:
         with proxy.fault("latency", delay=0.2, to="client"):
         with proxy.fault("nack", match={"exchange": "orders"}, nth=3):
         """
+        __tracebackhide__ = True
         return self.rules(fault_rule(kind, next(self._numbers), settings))
 
     def cut(self) -> int:

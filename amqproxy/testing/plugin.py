@@ -38,6 +38,11 @@ def pytest_addoption(parser: pytest.Parser) -> None:
         metavar="DIR",
         help="record the traffic of each amqp_proxy, in a subdirectory of this one named for the test",
     )
+    parser.getgroup("amqproxy").addoption(
+        "--no-amqp-report",
+        action="store_true",
+        help="do not add the latest traffic to the reports of failed tests",
+    )
 
 
 def _address(text: str) -> str:
@@ -54,7 +59,8 @@ def pytest_runtest_makereport(
     """Add the latest traffic of a failed test's proxies to its report, unless the failure contains it already."""
     report = yield
     module = sys.modules.get("amqproxy.testing.local_proxy")
-    if module is not None and report.when == "call" and report.failed:
+    is_wanted = not item.config.getoption("--no-amqp-report")
+    if module is not None and report.when == "call" and report.failed and is_wanted:
         seen = set()
         shown = report.longreprtext
         for name, value in getattr(item, "funcargs", {}).items():

@@ -8,8 +8,8 @@ from amqproxy.taps.findings.finding import Finding
 from amqproxy.taps.findings.text import FindingLines
 from amqproxy.taps.message_record import MessageRecord
 from amqproxy.taps.message_text import message_line
+from amqproxy.taps.record import Record
 from amqproxy.taps.text import line
-from amqproxy.testing.in_memory_recorder import Recording
 
 MOST_CONNECTIONS = 5
 """Maximum number of connections shown, the newest."""
@@ -21,17 +21,17 @@ LONGEST_LINE = 400
 """Maximum length of a line in characters."""
 
 
-def last_lines(recording: Recording, streams: Collection[int] | None = None) -> str:
+def last_lines(
+    messages: Collection[MessageRecord], frames: Collection[Record], streams: Collection[int] | None = None
+) -> str:
     """Return the latest messages and frames of these connections, or of all; "" if there are none."""
-    names = {each.stream: each.connection for each in [*recording.frames, *recording.messages]}
+    names = {each.stream: each.connection for each in [*frames, *messages]}
     chosen = sorted(names if streams is None else names.keys() & set(streams))[-MOST_CONNECTIONS:]
     parts = []
     for stream in chosen:
-        messages = [message_line(each) for each in recording.messages if each.stream == stream]
-        frames = [line(each) for each in recording.frames if each.stream == stream]
         parts.append(f"connection #{stream}, {names[stream].replace('-', ' → ', 1)}")
-        parts += _section("last messages", messages)
-        parts += _section("last frames", frames)
+        parts += _section("last messages", [message_line(each) for each in messages if each.stream == stream])
+        parts += _section("last frames", [line(each) for each in frames if each.stream == stream])
     return "\n".join(parts)
 
 

@@ -183,6 +183,57 @@ def test_a_wrong_expression_is_shown_without_what_compiles_it(pytester: pytest.P
     output.no_fnmatch_line("*record_filter.py*")
 
 
+def test_the_only_message_or_a_failure_that_shows_what_was_recorded(pytester: pytest.Pytester) -> None:
+    pytester.makepyfile(f"""{PUBLISHER}
+    def test_one(amqp_proxy):
+        published(amqp_proxy.url, "orders")
+        assert amqp_proxy.messages.one("routing_key == 'orders'").outcome == "confirmed"
+
+    def test_none(amqp_proxy):
+        published(amqp_proxy.url, "orders")
+        amqp_proxy.messages.one("routing_key == 'invoices'", outcome="acked")
+
+    def test_several(amqp_proxy):
+        published(amqp_proxy.url, "orders", "orders")
+        amqp_proxy.messages.one("routing_key == 'orders'")
+
+    def test_silence(amqp_proxy):
+        amqp_proxy.messages.one()
+    """)
+    result = pytester.runpytest()
+    result.assert_outcomes(passed=1, failed=3)
+    result.stdout.fnmatch_lines(
+        [
+            "E *AssertionError: 0 messages instead of one: routing_key == 'invoices', outcome='acked'",
+            "E * publish * routing_key=orders 8 bytes * ⇒ confirmed*",
+            "E *AssertionError: 2 messages instead of one: routing_key == 'orders'",
+            "E *AssertionError: 0 messages instead of one: any message",
+            "E * nothing was recorded",
+        ]
+    )
+    result.stdout.no_fnmatch_line("*messages.py*")
+
+
+def test_rules_that_are_wrong_are_shown_without_what_reads_them(pytester: pytest.Pytester) -> None:
+    pytester.makepyfile("""
+    def test_rules(amqp_proxy):
+        with amqp_proxy.fault("no-such-fault"):
+            pass
+
+    def test_fields(amqp_proxy):
+        amqp_proxy.messages.where(colour="red")
+    """)
+    output = pytester.runpytest().stdout
+    output.fnmatch_lines(["E *ConfigError:*no-such-fault*", "E *TypeError: a record has no field 'colour'*"])
+    for name in ("local_proxy", "messages", "active_rules", "config_file"):
+        output.no_fnmatch_line(f"*{name}.py*")
+
+
+def test_the_report_can_be_switched_off(pytester: pytest.Pytester) -> None:
+    pytester.makepyfile("def test_silence(amqp_proxy):\n    assert False")
+    pytester.runpytest("--no-amqp-report").stdout.no_fnmatch_line("*AMQP through*")
+
+
 def test_a_passed_test_shows_nothing(pytester: pytest.Pytester) -> None:
     pytester.makepyfile(f"{PUBLISHER}\n    def test_orders(amqp_proxy):\n        published(amqp_proxy.url, 'orders')")
     pytester.runpytest("-rA").stdout.no_fnmatch_line("*AMQP through*")

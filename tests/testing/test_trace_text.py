@@ -5,8 +5,6 @@ from typing import Any
 from amqproxy.taps.findings.finding import Finding, Severity
 from amqproxy.taps.message_record import MessageRecord
 from amqproxy.taps.record import Record
-from amqproxy.testing.in_memory_recorder import Recording
-from amqproxy.testing.messages import Messages
 from amqproxy.testing.trace_text import (
     LONGEST_LINE,
     MOST_CONNECTIONS,
@@ -25,12 +23,8 @@ def frame(stream: int = 1) -> Record:
     return Record(ts_ns=0, stream=stream, connection="a:1-b:2", sender="client", channel=1, type="heartbeat")
 
 
-def recording(messages: list[MessageRecord], frames: list[Record]) -> Recording:
-    return Recording(Messages(messages), [], frames, 0)
-
-
 def test_the_last_messages_and_frames_of_each_connection() -> None:
-    text = last_lines(recording([message(1), message(2)] * MOST_LINES + [message(2)], [frame(2)]))
+    text = last_lines([message(1), message(2)] * MOST_LINES + [message(2)], [frame(2)])
     assert [line.strip() for line in text.splitlines() if "00:00:00" not in line] == [
         "connection #1, a:1 → b:2",
         "last messages:",
@@ -42,16 +36,16 @@ def test_the_last_messages_and_frames_of_each_connection() -> None:
 
 
 def test_some_connections() -> None:
-    found = recording([message(number) for number in range(20)], [])
-    assert [line for line in last_lines(found, {3, 99}).splitlines() if "connection" in line] == [
+    found = [message(number) for number in range(20)]
+    assert [line for line in last_lines(found, [], {3, 99}).splitlines() if "connection" in line] == [
         "connection #3, a:1 → b:2"
     ]
-    assert last_lines(found).count("connection #") == MOST_CONNECTIONS
-    assert "connection #19" in last_lines(found)
+    assert last_lines(found, []).count("connection #") == MOST_CONNECTIONS
+    assert "connection #19" in last_lines(found, [])
 
 
 def test_nothing() -> None:
-    assert last_lines(recording([], [])) == ""
+    assert last_lines([], []) == ""
 
 
 def test_the_first_of_many_messages() -> None:
