@@ -222,7 +222,15 @@ def test_the_example_of_a_route_leads_to_the_service() -> None:
 def test_helm_has_nothing_to_complain_of() -> None:
     found = helm.lint(str(CHART))
     assert not found["errors"]
-    assert [each["error"] for each in found["messages"]] == ["icon is recommended"]
+    assert not found["messages"]
+
+
+def test_a_stall_of_ten_seconds_takes_no_pod_out_of_its_service() -> None:
+    """Nor has it ended by then: that takes longer still."""
+    container = proxy(workload(rendered({}))["spec"]["template"]["spec"])
+    ready, alive = container["readinessProbe"], container["livenessProbe"]
+    assert 10 <= ready["periodSeconds"] * (ready["failureThreshold"] - 1) + ready["timeoutSeconds"] <= 20
+    assert alive["periodSeconds"] * (alive["failureThreshold"] - 1) >= 20
 
 
 def test_every_value_is_described() -> None:

@@ -108,10 +108,13 @@ livenessProbe:
   periodSeconds: 10
   timeoutSeconds: 5
   failureThreshold: 3
+# A stall of some seconds, of this process or its node, must not take every pod out of the service. A pod that ends is
+# taken out without the probe, when its deletion begins.
 readinessProbe:
   httpGet: {path: /readyz, port: metrics}
-  periodSeconds: 2
-  failureThreshold: 1
+  periodSeconds: 5
+  timeoutSeconds: 5
+  failureThreshold: 3
 {{- if and (ne .Values.mode "sidecar") .Values.drain.delaySeconds }}
 lifecycle:
   preStop:
