@@ -5,14 +5,13 @@ from __future__ import annotations
 import re
 from typing import TYPE_CHECKING, Any
 
-from amqproxy import __version__
-
 if TYPE_CHECKING:
     import cyclopts
     from cyclopts.help import HelpPanel
     from rich.console import Console, ConsoleOptions
 
-DOCS = f"https://github.com/amqproxy/amqproxy/blob/v{__version__}/docs"
+SITE = "https://amqproxy.github.io/amqproxy/"
+"""Address of the documentation. mkdocs.yml, alerts, chart and package metadata have it too; a test compares them."""
 
 EXIT_CODES = (
     "Exit codes: 0 success, 1 failure, 2 wrong usage or config, 130 ended by a second signal, "
@@ -33,11 +32,42 @@ EXAMPLES = {
     ),
     "completion": ("completion bash > /etc/bash_completion.d/amqproxy",),
     "config": ("config check amqproxy.toml", "config show amqproxy.toml", "config schema > schema.json"),
+    "config check": ("config check amqproxy.toml",),
+    "config schema": ("config schema > schema.json",),
+    "config show": ("config show", "config show amqproxy.toml"),
     "control": (
         "control connections --config amqproxy.toml",
         "control channels --socket /run/amqproxy/control.sock --json",
         "control close 17 --text 'maintenance' --config amqproxy.toml",
     ),
+    "control channels": ("control channels --session 17 --config amqproxy.toml",),
+    "control close": (
+        "control close 17 --text 'maintenance' --config amqproxy.toml",
+        "control close 17 --channel 1 --config amqproxy.toml",
+    ),
+    "control connections": ("control connections --config amqproxy.toml --json",),
+    "control consumers": ("control consumers --session 17 --config amqproxy.toml",),
+    "control held": ("control held --watch --config amqproxy.toml",),
+    "control pause": ("control pause 17 --channel 1 --config amqproxy.toml",),
+    "control release": (
+        "control release 17 3 --config amqproxy.toml",
+        "control release 17 3 --set routing_key=checked --config amqproxy.toml",
+        "control release 17 3 --refuse --with nack --config amqproxy.toml",
+    ),
+    "control reload": ("control reload --config amqproxy.toml",),
+    "control resume": ("control resume 17 --channel 1 --config amqproxy.toml",),
+    "control rules": ("control rules --config amqproxy.toml",),
+    "control rules-check": ("control rules-check new.toml --config amqproxy.toml",),
+    "control rules-end": ("control rules-end 'hold orders' --config amqproxy.toml",),
+    "control rules-enforce": ("control rules-enforce 'eu only' --config amqproxy.toml",),
+    "control rules-get": ("control rules-get --config amqproxy.toml > rules.toml",),
+    "control rules-remove": ("control rules-remove 'eu only' --config amqproxy.toml",),
+    "control rules-set": ("control rules-set new.toml --config amqproxy.toml",),
+    "control rules-shadow": ("control rules-shadow 'eu only' --config amqproxy.toml",),
+    "control sessions": ("control sessions --config amqproxy.toml",),
+    "control stats": ("control stats --config amqproxy.toml --json",),
+    "control topology": ("control topology --vhost / --deleted --config amqproxy.toml",),
+    "control transactions": ("control transactions --config amqproxy.toml",),
     "dashboard": ("dashboard --capture a.pcapng", "dashboard --connect /run/amqproxy/control.sock"),
     "decode": (
         "decode a.pcapng",
@@ -51,18 +81,47 @@ EXAMPLES = {
     ),
     "mock": ("mock a.pcapng --listen 127.0.0.1:5672",),
     "pipeline": ("pipeline run captures/ --tables tables", "pipeline ask slower-consumers --tables tables"),
+    "pipeline anomalies": ("pipeline anomalies --tables tables --zone Europe/Berlin",),
+    "pipeline ask": (
+        "pipeline ask",
+        "pipeline ask slower-consumers --tables tables --last 4w",
+        "pipeline ask changes --start 2026-11-20 --last 1d --before 2026-11-13",
+    ),
+    "pipeline compact": ("pipeline compact --tables tables",),
+    "pipeline findings": ("pipeline findings --tables tables",),
+    "pipeline ingest": ("pipeline ingest captures/ --tables tables --frames",),
+    "pipeline report": ("pipeline report --tables tables --to report.html",),
+    "pipeline rollup": ("pipeline rollup --tables tables",),
+    "pipeline run": (
+        "pipeline run captures/ --tables tables",
+        "pipeline run --live /var/lib/amqproxy --tables tables",
+    ),
+    "pipeline settle": ("pipeline settle --tables tables --age 0",),
     "readiness": (
         "readiness --target 4.3 captures/ --config rabbitmq.conf",
         "readiness a.pcapng --write-rules bridge.toml",
         "readiness --tables tables --last 4w",
     ),
     "record": ("record start --config amqproxy.toml", "record stop --config amqproxy.toml"),
+    "record start": (
+        "record start --config amqproxy.toml",
+        "record start captures/ --filter 'exchange == \"orders\"' --file-age 10m",
+    ),
+    "record status": ("record status --config amqproxy.toml --json",),
+    "record stop": ("record stop --config amqproxy.toml",),
     "replay": ("replay a.pcapng --to amqp://guest:guest@127.0.0.1:5672",),
     "rules": (
         "rules check amqproxy.toml",
         "rules explain amqproxy.toml --method queue.delete --queue orders",
         "rules test amqproxy.toml --capture a.pcapng",
     ),
+    "rules check": ("rules check amqproxy.toml --strict",),
+    "rules explain": (
+        "rules explain amqproxy.toml",
+        "rules explain amqproxy.toml --method queue.delete --queue orders",
+    ),
+    "rules suggest": ("rules suggest captures/ > access.toml", "rules suggest --tables tables"),
+    "rules test": ("rules test amqproxy.toml --capture a.pcapng",),
     "run": (
         "run --listen 127.0.0.1:5673 --upstream 127.0.0.1:5672 --messages",
         "run --upstream broker --dashboard",
@@ -78,8 +137,9 @@ EXAMPLES = {
     ),
     "top": ("top --config amqproxy.toml", "top --socket /run/amqproxy/control.sock --interval 5"),
     "verify": ("verify a.pcapng",),
+    "version": ("version",),
 }
-"""Example arguments by command; subcommands without their own show those of their group."""
+"""Example arguments by command."""
 
 PAGES = {
     "compare": ("captures",),
@@ -112,7 +172,7 @@ def add_epilogues(app: cyclopts.App) -> None:
             described = described[name]
         parts = ["Examples:\n" + "\n".join(f"  amqproxy {each}" for each in examples)]
         pages = PAGES.get(command.partition(" ")[0], ("tutorial", "faq"))
-        parts.append("Documentation:\n" + "\n".join(f"  {DOCS}/{page}.md" for page in pages))
+        parts.append("Documentation:\n" + "\n".join(f"  {SITE}{page}/" for page in pages))
         described.help_epilogue = "\n\n".join([*parts, EXIT_CODES])
 
 

@@ -1,6 +1,11 @@
 """Communication with systemd: inherited sockets, service states, and watchdog signals.
 
 See sd_listen_fds(3) and sd_notify(3). Without systemd there are no sockets, and notifying does nothing.
+
+No library does this for a process that must not block (November 2026): sdnotify, last released in 2017, and
+systemd-watchdog, which needs Python 3.12, send on a blocking socket, so that a manager that does not read would stop
+the relay; none of them takes sockets. systemd-python is only there as source that needs libsystemd's headers, and
+cysystemd brings a libsystemd of its own, 2.4 MB. sd_notify(3) has an example without a library, as here.
 """
 
 from __future__ import annotations

@@ -11,6 +11,7 @@
     verification    the frames of both engines side by side: every difference, also in their fields
                     (`field_comparison`)
 
-pyshark chooses programs and parameters; its packet objects are not used, because it creates only 145 packets a second.
+pyshark chooses programs and parameters; its packet objects are not used: from PDML they take five times as long as
+tshark's fields, and from JSON or EK they have one AMQP frame of each packet. docs/captures.md has the figures.
 Everything here needs tshark and the extra `captures`; `TsharkMissing` is raised if they are not installed.
 """

@@ -31,7 +31,12 @@ TOP = {
 }
 """Files at the top of the repository, and the pages that they are."""
 
+LOGO = "dashboard/ui/public/favicon.svg"
+
 REPOSITORY = "https://github.com/amqproxy/amqproxy/blob/main/"
+
+STABLE = re.compile(r"^\| ([^|]+?) \| ((?:`amqproxy\.[\w.]+` ?)+) ?\|$", re.MULTILINE)
+"""Rows of docs/python.md: a subject, and its stable names."""
 
 LINK = re.compile(r"(?<=\]\()(?!https?:|mailto:|#)([^)#\s]+)(#[^)\s]*)?(?=\))")
 
@@ -44,6 +49,9 @@ def on_files(files: Files, config: MkDocsConfig) -> Files:
     files.append(File.generated(config, "reference/rules.md", content=rules()))
     files.append(File.generated(config, "reference/json.md", content=json_objects()))
     files.append(File.generated(config, "reference/requests.md", content=requests()))
+    files.append(File.generated(config, "images/logo.svg", abs_src_path=str(ROOT / LOGO)))
+    if stable := files.get_file_from_path("python.md"):
+        files.append(File.generated(config, "reference/python.md", content=python_names(stable.content_string)))
     return files
 
 
@@ -148,6 +156,21 @@ def requests() -> str:
         (reference,), definitions = schema_components([struct])
         own = definitions[reference["$ref"].rpartition("/")[2]]
         lines += [f"## {tag}", "", _text(own), "", *_table(own, definitions, but={"request", "id"})]
+    return "\n".join(lines)
+
+
+def python_names(page: str) -> str:
+    """Directives of mkdocstrings for the names that the page about the Python API lists, by the rows of its table."""
+    lines = [
+        "# Python names",
+        "",
+        "The names that [the Python API](../python.md) lists as stable, from their signatures and docstrings.",
+        "",
+    ]
+    for subject, names in STABLE.findall(page):
+        lines += [f"## {subject[0].upper()}{subject[1:]}", ""]
+        for name in re.findall(r"`([\w.]+)`", names):
+            lines += [f"::: {name}", ""]
     return "\n".join(lines)
 
 

@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
+import re
 import shlex
 from pathlib import Path
 
 import pytest
-from cyclopts import App
 
 from amqproxy.cli.command import app
-from amqproxy.cli.help import DOCS, EXAMPLES, PAGES, shown_default
+from amqproxy.cli.help import EXAMPLES, SITE, shown_default
 from amqproxy.cli.printing import with_values_left_out
 from amqproxy.rules.matching.filters import Filter
 from tests.cli.command_tree import commands
@@ -31,13 +31,13 @@ def text(request: pytest.FixtureRequest, amqproxy: Amqproxy, monkeypatch: pytest
 
 def test_it_ends_with_examples_urls_and_exit_codes(text: str) -> None:
     epilogue = text.rpartition("╯")[2]
-    assert "\nExamples:\n  amqproxy " in epilogue
-    assert f"Documentation:\n  {DOCS}/" in epilogue
+    assert "\nExamples:\n  amqproxy " in epilogue  # its own: see below
+    assert f"Documentation:\n  {SITE}" in epilogue
     assert "Exit codes: 0 success" in epilogue
 
 
 def test_it_names_no_file_of_the_repository_and_no_default_that_says_nothing(text: str) -> None:
-    assert "docs/" not in text.replace(DOCS, "")
+    assert "docs/" not in text
     for nothing in ("False", "None", "[]"):
         assert f"[default: {nothing}]" not in " ".join(text.split())
 
@@ -60,14 +60,20 @@ def test_an_example_is_understood_and_fits(example: str) -> None:
         Filter(words[words.index("--filter") + 1])
 
 
-def test_each_page_exists() -> None:
-    for page in {page for pages in PAGES.values() for page in pages}:
+def test_its_urls_are_pages_of_the_site(text: str) -> None:
+    menu = (REPOSITORY / "mkdocs.yml").read_text().partition("\nnav:\n")[2]
+    urls = re.findall(r"https?://\S+", text.partition("Documentation:\n")[2])
+    assert urls
+    for url in urls:
+        page = url.removeprefix(SITE).removesuffix("/")
+        assert f"- {page}.md\n" in menu, url
         assert (REPOSITORY / "docs" / f"{page}.md").is_file()
 
 
-def test_each_command_has_an_example() -> None:
-    described: list[App | str] = [name for name in app if not name.startswith("-")]
-    assert [name for name in described if name not in EXAMPLES and name != "version"] == []
+def test_each_command_has_an_example_of_its_own() -> None:
+    named = [name for name, _ in commands(app)]
+    assert [name for name in named if name not in EXAMPLES] == []
+    assert [each for name in named for each in EXAMPLES[name] if not f"{each} ".startswith(f"{name} ")] == []
 
 
 @pytest.mark.parametrize(

@@ -228,14 +228,6 @@ def test_errors_about_what_rules_refer_to(script: str | None, what: str, tmp_pat
         load(tmp_path / "a.yaml")
 
 
-def test_what_the_readme_shows_is_a_config() -> None:
-    text = (Path(__file__).parents[2] / "README.md").read_text()
-    shown = [block.partition("```")[0] for block in text.split("```toml\n")[1:]]
-    assert shown
-    for block in shown:
-        parse(block, Path("a.toml"))
-
-
 def test_the_control_socket_is_looked_for_beside_the_config(tmp_path: Path) -> None:
     file = tmp_path / "config.toml"
     file.write_text('[control]\npath = "here"\n')

@@ -6,10 +6,11 @@
 - In a ```console``` block, what follows `$ ` is run by bash, and what follows that is what it prints: each line has to
   come, in this order, among others perhaps; `…` stands for any text. What runs on then is ended with Ctrl-C; with `&`
   at its end a command stays until the page ends, and must not fail until then; `# fails` says that its exit code is
-  not 0. A pipe fails with any of its commands.
+  not 0. A pipe fails with any of its commands. As in a terminal, lines may also come from commands that stay.
 - After `<!-- until Ctrl-C -->`, commands of a block may go on: each is ended once it has had the time to fail.
 - `<!-- first: COMMAND -->` is run by bash, unseen by readers; REPOSITORY is in its environment.
-- `pip install amqproxy[EXTRA]` is not run, which would ask PyPI; but the extras have to exist.
+- `pip install amqproxy[EXTRA]` is not run, which would ask PyPI; but the extras have to exist, and packages beside it
+  have to be installed.
 - Other blocks are to read; so is one after `<!-- only to read: why -->`.
 """
 
@@ -26,6 +27,7 @@ import time
 import tomllib
 from collections.abc import Iterator
 from contextlib import suppress
+from importlib.metadata import PackageNotFoundError, distribution
 from pathlib import Path
 from queue import Empty, SimpleQueue
 
@@ -43,7 +45,7 @@ ENDING = 10.0
 QUIET = 2.0
 """Seconds that a command which goes on is given to fail."""
 
-INSTALL = re.compile(r'pip install "?amqproxy(?:\[(?P<extras>[\w,-]+)\])?"?(?: +#.*)?')
+INSTALL = re.compile(r'pip install "?amqproxy(?:\[(?P<extras>[\w,-]+)\])?"?(?P<others>(?: [\w-]+)*)(?: +#.*)?')
 
 ROOT = Path(__file__).parent.parent.parent
 
@@ -53,6 +55,10 @@ BLOCK = re.compile(
     r'```(?P<kind>[a-z]+)(?: title="(?P<title>[^"]+)")?\n(?P<text>.*?)^ *```$)',
     re.MULTILINE | re.DOTALL,
 )
+
+
+Printed = tuple[subprocess.Popen[str], str | None]
+"""A line with the process that printed it; `None` at its end."""
 
 
 class Block(msgspec.Struct, frozen=True):
@@ -120,6 +126,8 @@ class Page:
     def __init__(self, directory: Path) -> None:
         self._directory = directory
         self._staying: list[tuple[Command, subprocess.Popen[str], list[str]]] = []
+        self._terminal: SimpleQueue[Printed] = SimpleQueue()
+        """Lines of all commands, in the order in which they came."""
 
     def do(self, block: Block) -> None:
         if block.title:
@@ -131,7 +139,7 @@ class Page:
         elif block.kind == "console":
             for command in commands(block):
                 if installed := INSTALL.fullmatch(command.text):
-                    _check_extras(installed["extras"], command)
+                    _check_packages(installed["extras"], installed["others"].split(), command)
                 else:
                     self._run(command, goes_on=block.goes_on)
 
@@ -156,45 +164,54 @@ class Page:
             text=True,
             start_new_session=True,
         )
-        lines: SimpleQueue[str | None] = SimpleQueue()
-        threading.Thread(target=_read, args=(process, lines), daemon=True).start()
         seen: list[str] = []
+        while not self._terminal.empty():
+            self._terminal.get()
+        threading.Thread(target=_read, args=(process, seen, self._terminal), daemon=True).start()
         wanted = [pattern(line) for line in command.output]
+        shown: list[str] = []
         until = time.monotonic() + (QUIET if goes_on and not wanted else TIMEOUT)
-        while wanted or not command.stays:
+        has_ended = False
+        while wanted or not (command.stays or has_ended):
             try:
-                line = lines.get(timeout=IDLE if command.output and not wanted else max(0.0, until - time.monotonic()))
+                source, line = self._terminal.get(timeout=max(0.0, until - time.monotonic()))
             except Empty:
-                if not wanted and command.output:
-                    _interrupt(process)
-                    return
                 _interrupt(process)
-                if goes_on and not wanted:
+                if not wanted and (command.output or goes_on):
                     return
-                raise PageFailed(_unlike(command, wanted, seen, "it goes on")) from None
-            if line is None:
-                break
-            seen.append(line)
-            if wanted and wanted[0].search(line):
-                del wanted[0]
+                raise PageFailed(_unlike(command, wanted, shown, "it goes on")) from None
+            if line is not None:
+                shown.append(line)
+                if wanted and wanted[0].search(line):
+                    del wanted[0]
+                if command.output and not wanted and (source is process or until > time.monotonic() + IDLE):
+                    until = time.monotonic() + IDLE
+            elif source is process:
+                has_ended = True
+                if command.stays or not self._staying or process.wait(ENDING):
+                    break
         if wanted:
             _interrupt(process)
-            raise PageFailed(_unlike(command, wanted, seen, "it ended"))
+            raise PageFailed(_unlike(command, wanted, shown, "it ended"))
         if command.stays:
             self._staying.append((command, process, seen))
             if not command.output:  # nothing says that it has begun
                 with suppress(subprocess.TimeoutExpired):
                     process.wait(QUIET)
-            threading.Thread(target=_keep, args=(lines, seen), daemon=True).start()
             self.check_staying()
         elif (code := process.wait(ENDING)) and "# fails" not in command.text:
             raise PageFailed(_failed(command, code, seen))
 
 
-def _check_extras(extras: str | None, command: Command) -> None:
+def _check_packages(extras: str | None, others: list[str], command: Command) -> None:
     known = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]["optional-dependencies"]
     if missing := set(extras.split(",") if extras else ()) - set(known):
         raise PageFailed(f"line {command.line}: no such extra: {', '.join(missing)}")
+    for other in others:
+        try:
+            distribution(other)
+        except PackageNotFoundError:
+            raise PageFailed(f"line {command.line}: not installed: {other}") from None
 
 
 def _failed(command: Command, code: int, seen: list[str]) -> str:
@@ -206,17 +223,13 @@ def _unlike(command: Command, wanted: list[re.Pattern[str]], seen: list[str], st
     return f"line {command.line}: {state} without {missing!r}: {command.text}\n" + "".join(seen)
 
 
-def _read(process: subprocess.Popen[str], lines: SimpleQueue[str | None]) -> None:
+def _read(process: subprocess.Popen[str], seen: list[str], terminal: SimpleQueue[Printed]) -> None:
     assert process.stdout is not None
     with process.stdout:
         for line in process.stdout:
-            lines.put(line)
-    lines.put(None)
-
-
-def _keep(lines: SimpleQueue[str | None], seen: list[str]) -> None:
-    while (line := lines.get()) is not None:
-        seen.append(line)
+            seen.append(line)
+            terminal.put((process, line))
+    terminal.put((process, None))
 
 
 def _interrupt(process: subprocess.Popen[str]) -> None:

@@ -100,6 +100,8 @@ def test_output_is_compared_by_words() -> None:
         ("<!-- first: test -e nowhere -->\n", "exit code 1"),
         ("<!-- until Ctrl-C -->\n```console\n$ exit 3\n```\n", "exit code 3"),
         ('```console\n$ pip install "amqproxy[none]"\n```\n', "no such extra: none"),
+        ("```console\n$ pip install amqproxy no-such-package\n```\n", "not installed: no-such-package"),
+        ("```console\n$ sleep 60 &\n$ exit 6\nit\n```\n", "without 'it'"),
     ],
 )
 def test_what_is_not_true_is_found(page: str, fault: str, tmp_path: Path) -> None:
@@ -115,4 +117,11 @@ def test_what_goes_on_is_ended(tmp_path: Path) -> None:
         "<!-- first: touch seen -->\n<!-- until Ctrl-C -->\n```console\n$ test -e seen && sleep 3600\n```\n"
         '```console\n$ pip install "amqproxy[dashboard]"   # and more\n```\n'
     )
+    do(file)
+
+
+def test_lines_of_commands_that_stay_are_seen_as_in_a_terminal(tmp_path: Path) -> None:
+    file = tmp_path / "page.md"
+    server = "echo up; until test -e asked; do sleep 0.1; done; echo answered; sleep 3600"
+    file.write_text(f"```console\n$ {server} &\nup\n$ echo asking; touch asked\nasking\nanswered\n```\n")
     do(file)

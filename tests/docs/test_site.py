@@ -3,22 +3,29 @@
 from __future__ import annotations
 
 import os
+import pkgutil
+import re
 import shutil
 import subprocess
 import sys
+import tomllib
 from pathlib import Path
 
 import pytest
+import yaml
 
-from tests.docs.pages import DOCS, ROOT
+from amqproxy.cli.help import SITE
+from tests.docs.pages import DOCS, EVERY, ROOT
 
 pytestmark = pytest.mark.once
 
+PYTHON_ROW = re.compile(r"^\| [^|]+ \| (`amqproxy\..+) \|$", re.MULTILINE)
 
 REFERENCE = {
     "rules": ("delivered_bytes", "limit_data", "shadow"),
     "json": ("delivery_tag", "../../schemas/frame.json"),
     "requests": ("rules-shadow", "broker-queues"),
+    "python": ("read_decoded", "wait_for_async", "serve_in_thread", "MessageRecord", "ControlClient"),
 }
 """Words that pages have which are made from the code."""
 
@@ -49,6 +56,29 @@ def test_the_site_builds_without_a_warning(tmp_path: Path) -> None:
     commands = (tmp_path / "reference" / "commands" / "index.html").read_text()
     assert "rules suggest" in commands
     assert "index.md" not in (tmp_path / "index.html").read_text()
+    assert (tmp_path / "images" / "logo.svg").is_file(), "the icon of the chart"
+
+
+def test_one_address_is_that_of_the_documentation() -> None:
+    """Of the site and its repository; tests of the help and of the alerts look at their own links."""
+    menu = (ROOT / "mkdocs.yml").read_text()
+    project = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]["urls"]
+    chart = yaml.safe_load((ROOT / "helm" / "amqproxy" / "Chart.yaml").read_text())
+    assert f"\nsite_url: {SITE}\n" in menu
+    assert f"\nrepo_url: {project['Repository']}\n" in menu
+    assert project["Documentation"] == chart["home"] == SITE
+    assert chart["icon"].startswith(SITE)
+    assert chart["sources"] == [project["Repository"]]
+    others = re.compile(r"https://[\w-]+\.github\.io/\w+/")
+    for page in EVERY:
+        assert set(others.findall(page.read_text())) <= {SITE}, page
+
+
+def test_stable_names_exist() -> None:
+    names = re.findall(r"`(amqproxy\.[\w.]+)`", "".join(PYTHON_ROW.findall((DOCS / "python.md").read_text())))
+    assert len(names) > 25
+    for name in names:
+        assert pkgutil.resolve_name(name) is not None
 
 
 def test_dead_links_and_forgotten_pages_are_warnings(tmp_path: Path) -> None:
@@ -59,6 +89,9 @@ def test_dead_links_and_forgotten_pages_are_warnings(tmp_path: Path) -> None:
     (tmp_path / "mkdocs.yml").write_text(f"{menu}nav:\n  - index.md\n  - faq.md\n")
     docs = tmp_path / "docs"
     shutil.copytree(DOCS / "site", docs / "site")
+    logo = tmp_path / "dashboard" / "ui" / "public" / "favicon.svg"
+    logo.parent.mkdir(parents=True)
+    logo.write_text("<svg/>")
     links = "[a](nowhere.md) [b](#nothing) [c](../monitoring/nothing.yml) ![d](images/nothing.png) [e](faq.md#nothing)"
     (docs / "faq.md").write_text(f"# Questions\n\n{links}\n")
     (docs / "forgotten.md").write_text("# Forgotten\n")

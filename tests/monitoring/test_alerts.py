@@ -7,6 +7,7 @@ from typing import Any
 import pytest
 import yaml
 
+from amqproxy.cli.help import SITE
 from monitoring.grafana import BREAKING
 from tests.monitoring.alert_rules import ALERTS, FOLDER, NAMES, ROOT
 from tests.monitoring.metrics_page import entries
@@ -51,7 +52,7 @@ def test_each_rule_has_a_runbook_in_the_order_of_the_file() -> None:
 
 def test_each_rule_names_its_runbook() -> None:
     for alert in ALERTS:
-        assert alert["annotations"]["runbook"] == f"docs/alerts.md#{alert['alert'].lower()}"
+        assert alert["annotations"]["runbook_url"] == f"{SITE}alerts/#{alert['alert'].lower()}"
 
 
 def test_runbooks_name_what_exists() -> None:

@@ -1,4 +1,4 @@
-"""The README's first rules, as they stand there: every queue is a quorum queue, whatever client declares it."""
+"""The rules of the how-to, as they stand there: every queue is a quorum queue, whatever client declares it."""
 
 from __future__ import annotations
 
@@ -21,15 +21,14 @@ from tests.real.rabbitmq import RabbitMQ
 
 pytestmark = [pytest.mark.real, pytest.mark.once]
 
-README = Path(__file__).parents[2] / "README.md"
+PAGE = Path(__file__).parents[2] / "docs" / "howto" / "force-quorum-queues.md"
 QUORUM = {"x-queue-type": "quorum"}
 
 
 def shown() -> list[dict[str, Any]]:
-    """The rules of the README's example."""
-    blocks = [block.partition("```")[0] for block in README.read_text().split("```toml\n")[1:]]
-    [rules] = [tomllib.loads(block)["rules"] for block in blocks if "every queue is a quorum queue" in block]
-    return rules  # type: ignore[no-any-return]
+    """The rules of the how-to."""
+    _, _, block = PAGE.read_text().partition('```toml title="quorum.toml"\n')
+    return tomllib.loads(block.partition("```")[0])["rules"]  # type: ignore[no-any-return]
 
 
 @pytest.fixture(scope="module")

@@ -1368,8 +1368,8 @@ async def test_who_keeps_little_is_not_refused_what_every_peer_must_take() -> No
 
 
 @pytest.mark.parametrize(("mechanism", "passes"), [("EXTERNAL", False), ("PLAIN", True)])
-async def test_the_rule_of_the_readme_lets_nobody_log_in_as_the_proxy(mechanism: str, *, passes: bool) -> None:
-    text = (Path(__file__).parents[3] / "README.md").read_text()
+async def test_the_rule_of_the_docs_lets_nobody_log_in_as_the_proxy(mechanism: str, *, passes: bool) -> None:
+    text = (Path(__file__).parents[3] / "docs" / "configuration.md").read_text()
     _, _, found = text.partition('[[rules]]\nname = "no login as the proxy"')
     keys = msgspec.toml.decode(found.partition("```")[0])
     refuse = msgspec.convert({"name": "as the proxy", **keys}, AnyRule)
