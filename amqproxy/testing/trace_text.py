@@ -25,7 +25,8 @@ def last_lines(
     messages: Collection[MessageRecord], frames: Collection[Record], streams: Collection[int] | None = None
 ) -> str:
     """Return the latest messages and frames of these connections, or of all; "" if there are none."""
-    names = {each.stream: each.connection for each in [*frames, *messages]}
+    names = {each.stream: each.connection for each in frames}
+    names |= {each.stream: each.connection for each in messages}
     chosen = sorted(names if streams is None else names.keys() & set(streams))[-MOST_CONNECTIONS:]
     parts = []
     for stream in chosen:
