@@ -16,22 +16,26 @@ MAX_ENTRIES = 30
 MAX_DEPTH = 8
 """Maximum nesting of objects and arrays."""
 
-_SECRET_NAMES = re.compile(
+SECRET_NAMES = re.compile(
     r"pass(word|wd|phrase|code)?|pwd|secret|token|api.?key|access.?key|private|credential|authori[sz]ation|^auth|bearer"
     r"|cookie|session|signature|card.?(number|no)?$|cvv|cvc|iban|ssn|^pin$|otp",
     re.IGNORECASE,
 )
 """Names that indicate a secret, wherever the word stands in the name."""
 
-_SECRET_TEXTS = re.compile(
+TOKENS = re.compile(
     r"\beyJ[\w-]{5,}\.[\w-]{5,}\.[\w-]*"  # a JSON web token
     r"|\b(?:bearer|basic|digest)\s+[\w+/=.~-]{8,}"  # as in the Authorization header
     r"|(?<=://)[^/\s:@]+:[^/\s@]+(?=@)"  # user and password in a URL
     r"|-----BEGIN [A-Z ]*PRIVATE KEY-----[\s\S]*"
-    r"|\bAKIA[0-9A-Z]{16}\b|\b(?:gh[pousr]|glpat|xox[abprs])[-_][\w-]{10,}"
-    r"|\b(?:\d[ -]?){12,18}\d\b",  # a card number
+    r"|\bAKIA[0-9A-Z]{16}\b|\b(?:gh[pousr]|glpat|xox[abprs])[-_][\w-]{10,}",
     re.IGNORECASE,
 )
+"""Texts that give access to something."""
+
+_CARD_NUMBER = r"\b(?:\d[ -]?){12,18}\d\b"
+
+_SECRET_TEXTS = re.compile(f"{TOKENS.pattern}|{_CARD_NUMBER}", re.IGNORECASE)
 
 
 def example_of(value: Any, depth: int = 0) -> Any:
@@ -40,7 +44,7 @@ def example_of(value: Any, depth: int = 0) -> Any:
         if depth >= MAX_DEPTH:
             return {}
         return {
-            name: MASKED if _SECRET_NAMES.search(name) and not _is_flag(each) else example_of(each, depth + 1)
+            name: MASKED if SECRET_NAMES.search(name) and not _is_flag(each) else example_of(each, depth + 1)
             for name, each in list(value.items())[:MAX_ENTRIES]
         }
     if isinstance(value, list):

@@ -7,12 +7,13 @@
     event_reading   the files of a chain → Arrow batches of `events`; needs no Spark: event_rows makes rows of the
                     trace's events, property_values of messages' properties, pending_rows batches with event_columns,
                     stamps what is settled within a batch
+                    body_fields, personal_data: fields of bodies, without their values
     frame_rows      the frames → Arrow batches of `frames`; needs no Spark
     frame_files     those → files of the table `frames`; needs no Spark
     frame_table     captures → the table `frames`, whose files Spark's tasks write themselves
     source          the data source `amqp`: captures → the tables `frames` and `events`
     client_property client properties, as SQL
-    settle          events → messages, deliveries, requests, connections, channels, errors
+    settle          events → messages, deliveries, requests, connections, channels, errors, fields
     rollup          those → `rollup_minute`
     findings        events → findings
     anomalies       hourly measures → anomalies; anomaly_history keeps the measures between searches

@@ -65,6 +65,10 @@ ERRORS = pa.schema(
     _WHO | _AT | {"channel": pa.int32(), "code": pa.int32()} | dict.fromkeys(("kind", "text", "method"), pa.utf8())
 )
 
+FIELDS = pa.schema(
+    _WHO | _AT | dict.fromkeys(("exchange", "queue", "path", "kind", "holds"), pa.utf8()) | {"count": pa.int64()}
+)
+
 FINDINGS = pa.schema(
     _WHO
     | {"ts_ns": pa.int64(), "channel": pa.int32(), "count": pa.int64()}
@@ -87,7 +91,7 @@ TABLES = {
 }
 """Tables used, with the columns of each."""
 
-ASKED = TABLES | {"requests": REQUESTS, "connections": CONNECTIONS}
+ASKED = TABLES | {"requests": REQUESTS, "connections": CONNECTIONS, "fields": FIELDS}
 """Tables that the questions of `PANELS` read, with the columns of each."""
 
 

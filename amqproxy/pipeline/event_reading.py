@@ -14,6 +14,7 @@ from amqproxy.capture.files import CaptureFile, Sources, files_of, name_of
 from amqproxy.capture.observed import Observers
 from amqproxy.capture.selection.selection import Selection
 from amqproxy.peer import CLIENT
+from amqproxy.pipeline.body_fields import MAX_BODY
 from amqproxy.pipeline.chain_reading import ChainReading
 from amqproxy.pipeline.event_rows import ConnectionRows, EventRows
 from amqproxy.pipeline.pending_rows import NO_CONNECTION, ROWS, ConnectionColumns
@@ -30,8 +31,8 @@ EVERYTHING = Selection()
 class EventReading:
     """Makes batches of `event_columns.SCHEMA` from the capture files of a chain, decoded by a `ChainReading`.
 
-    Events have the first `body` bytes of each body. `findings` are reported as by `decode --findings`, or not at all;
-    with `counts_findings`, each occurrence is reported.
+    Events have the first `body` bytes of each body. With `fields`, bodies are inspected for rows of type field.
+    `findings` are reported as by `decode --findings`, or not at all; with `counts_findings`, each occurrence is.
     """
 
     def __init__(
@@ -39,14 +40,20 @@ class EventReading:
         reading: ChainReading,
         *,
         body: int = 0,
+        fields: bool = False,
         findings: bool = True,
         counts_findings: bool = False,
         rows: int = ROWS,
     ) -> None:
-        self.rows = EventRows(reading.chain, rows=rows)
+        self.rows = EventRows(reading.chain, body=body, fields=fields, rows=rows)
         self._reading = reading
         settings = ObserverSettings(
-            messages=False, findings=findings, counts_findings=counts_findings, body=body, digests=True
+            messages=False,
+            findings=findings,
+            counts_findings=counts_findings,
+            body=body,
+            kept_body=MAX_BODY if fields else 0,
+            digests=True,
         )
         self._observers = Observers(settings, listener_of=self._listener)
         self._connections: dict[int, ConnectionRows] = {}

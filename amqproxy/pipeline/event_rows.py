@@ -5,9 +5,12 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
+import pyarrow as pa
+
 from amqproxy.amqp091.methods import BasicConsume, BasicGetOk
 from amqproxy.capture.decoded import SkippedBytes
 from amqproxy.peer import CLIENT
+from amqproxy.pipeline.body_fields import HOUR_NS, Field, Sampling, fields_of
 from amqproxy.pipeline.chain_reading import LostPart
 from amqproxy.pipeline.pending_rows import NO_CONNECTION, ROWS, ConnectionColumns, PendingRows
 from amqproxy.pipeline.property_values import PropertyValues
@@ -44,6 +47,9 @@ from amqproxy.taps.trace.snapshot import ConnectionSnapshot, HandshakeSnapshot
 RECORDED = "its state was recorded"
 """Text of a connection whose state is known from a snapshot."""
 
+MAX_FIELDS = 10_000
+"""Distinct fields of bodies in one batch, besides those of whole bodies."""
+
 KEPT = "kept"
 """Outcome of requests that a snapshot shows: they were carried out before."""
 
@@ -51,12 +57,13 @@ KEPT = "kept"
 class ConnectionRows:
     """Makes rows of the events of one connection, numbered by `seq`."""
 
-    __slots__ = ("seq", "sink", "skipped", "who")
+    __slots__ = ("sampling", "seq", "sink", "skipped", "who")
 
     def __init__(self, sink: EventRows, who: ConnectionColumns) -> None:
         self.sink = sink
         self.who = who
         self.seq = 0
+        self.sampling = Sampling()
         self.skipped: SkippedBytes | None = None
         """Unreadable bytes that the next events are about."""
 
@@ -81,9 +88,11 @@ class ConnectionRows:
 
 
 class EventRows(PendingRows):
-    """Makes rows of the events of a `chain`."""
+    """Makes rows of the events of a `chain`, with the first `body` bytes of bodies; with `fields`, of fields."""
 
-    def __init__(self, chain: str, *, rows: int = ROWS) -> None:
+    def __init__(self, chain: str, *, body: int | None = None, fields: bool = False, rows: int = ROWS) -> None:
+        self._body = body
+        self._has_fields = fields
         self.shows: Callable[[int, int | None], bool] | None = None
         """Test whether events of a time, on a channel, are selected; `None` selects all."""
         self._properties = PropertyValues()
@@ -95,12 +104,23 @@ class EventRows(PendingRows):
         self._deliveries = self._kinds["deliver"].rows
         self._publishes_settled = self._kinds["publishes-settled"].rows
         self._deliveries_settled = self._kinds["deliveries-settled"].rows
+        self._fields: dict[tuple[ConnectionColumns, int, str, str | None, Field], list[int]] = {}
+
+    def take(self) -> pa.RecordBatch:
+        for (who, _, exchange, queue, field), (ts_ns, count) in self._fields.items():
+            self.begin(who, NOTHING)
+            self._add(
+                "field",
+                *(ts_ns, None, None, None, "field", "client" if queue is None else "server", field.holds),
+                *(exchange, queue, field.path, field.kind, count),
+            )
+        return super().take()
 
     # --- contents
 
     def _content(self, event: MessagePublished | MessageDelivered | MessageReturned) -> tuple[Any, ...]:
         method = event.method
-        digest, body = event.digest, event.body
+        digest, body = event.digest, event.body[: self._body]
         properties = self._properties
         if event.properties is not properties.properties:
             properties.read(event.properties)
@@ -134,6 +154,8 @@ class EventRows(PendingRows):
                 *self._content(event),
             )
         )
+        if self._has_fields:
+            self._inspect(event, rows, None)
 
     def add_return(self, event: MessageReturned, rows: ConnectionRows, seq: int) -> None:
         """Add a basic.return."""
@@ -171,6 +193,21 @@ class EventRows(PendingRows):
                 *self._content(event),
             )
         )
+        if self._has_fields and event.queue is not None:
+            self._inspect(event, rows, event.queue)
+
+    def _inspect(self, event: MessagePublished | MessageDelivered, rows: ConnectionRows, queue: str | None) -> None:
+        """Count the fields of a body, if it is in the sample."""
+        exchange = event.method.exchange
+        if not rows.sampling.takes(event.ts_ns, exchange, queue):
+            return
+        for field in fields_of(event.body, event.size):
+            key = (rows.who, event.ts_ns // HOUR_NS, exchange, queue, field)
+            known = self._fields.get(key)
+            if known is not None:
+                known[1] += 1
+            elif len(self._fields) < MAX_FIELDS or field.path == "$":
+                self._fields[key] = [event.ts_ns, 1]
 
     # --- what becomes of it
 

@@ -1,7 +1,7 @@
 """Jobs of `amqproxy pipeline`: each processes new rows since its last run, and commits its results atomically.
 
     ingest     captures → events, and the state of open connections; frames, if requested
-    settle     events → messages, deliveries, requests, connections, channels, errors, and open requests
+    settle     events → messages, deliveries, requests, connections, channels, errors, fields, and open requests
     rollup     those → rollup_minute, hour by hour
     findings   events → findings
     anomalies  hours → anomalies
@@ -42,7 +42,7 @@ CHAIN_IDLE_NS = 7 * DAY_NS
 dropped.
 """
 
-SETTLED = ("messages", "deliveries", "requests", "connections", "channels", "errors")
+SETTLED = ("messages", "deliveries", "requests", "connections", "channels", "errors", "fields")
 """Tables made by settling."""
 
 CONTENTS = ("messages", "deliveries", "errors")
@@ -63,6 +63,8 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True):
     leg: str = "client"
     chains: str = "auto"
     body: int = 0
+    fields: bool = False
+    """Whether to make the table `fields`, for which bodies are inspected."""
     has_frames: bool = False
     """Whether to make the table `frames`, which is larger than all others together."""
     has_events: bool = True
@@ -123,6 +125,7 @@ def _stage_events(spark: SparkSession, ledger: Ledger, files: Sequence[str], set
     in_order = [file for file in files if file not in late]
     carried = ledger.carried("ingest", "state")
     options = {"table": "events", "leg": settings.leg, "chains": settings.chains, "body": str(settings.body)}
+    options |= {"fields": "true"} if settings.fields else {}
     events = []
     if in_order:
         state = {} if carried is None else {"state": f"{ledger.path}/{carried}"}

@@ -57,6 +57,7 @@ _KINDS = {
     "changed": ("text", "latency_ns"),
     "lost": ("text", "kind", "code", "offset", "lost"),
     "finding": ("kind", "severity", "text", "count", "why", "remedy", "evidence"),
+    "field": ("exchange", "queue", "text", "kind", "count"),
     "state": ("state",),
 }
 

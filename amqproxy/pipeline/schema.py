@@ -200,7 +200,7 @@ EVENTS = _table(
         "type",
         STRING,
         "publish, return, publishes-settled, deliver, get, deliveries-settled, request, connection, "
-        "channel, lost, finding or state",
+        "channel, lost, finding, field or state",
     ),
     ("sender", STRING, "client or server: who sent it"),
     ("outcome", STRING, "what became of it, or what happened: see docs/pipeline.md for each type"),
@@ -248,7 +248,7 @@ EVENTS = _table(
         "closed: client, server or proxy, whichever closed first; null for a connection that ended without a close",
     ),
     ("code", INT, "reply code"),
-    ("text", STRING, "reply text, reason, or what a finding found"),
+    ("text", STRING, "reply text, reason, what a finding found, or the path of a field"),
     ("is_open", BOOLEAN, "closed connection: whether it had been opened before"),
     ("session_name", STRING, "opened channel: of 0-10, the name of the session"),
     ("user", STRING, "opened connection: the user"),
@@ -261,9 +261,9 @@ EVENTS = _table(
     ("heartbeat", INT, "opened connection: heartbeat timeout, s, as agreed; 0 is off"),
     ("offset", LONG, "lost: where, in bytes of the file or of its direction"),
     ("lost", LONG, "lost: how many bytes, if that is known"),
-    ("kind", STRING, "finding: its kind, see docs/findings.md; lost: what was lost"),
+    ("kind", STRING, "finding: its kind, see docs/findings.md; lost: what was lost; field: the type of its value"),
     ("severity", STRING, "finding: info, warning or error"),
-    ("count", LONG, "finding: how often it has been seen on the connection"),
+    ("count", LONG, "finding: how often it has been seen on the connection; field: the messages that had it"),
     ("why", STRING, "finding: why it matters"),
     ("remedy", STRING, "finding: what to do"),
     ("evidence", STRING, "finding: the records that show it, JSON array"),
@@ -429,6 +429,30 @@ ERRORS = _table(
 )
 """One row per error or unreadable part."""
 
+FIELDS = _table(
+    *_WHO,
+    ("ts_ns", LONG, "when the first of the messages with it passed, ns since 1970"),
+    TIME_OF_IT,
+    _EXCHANGE,
+    ("queue", STRING, "the queue that the messages were delivered from; null if they were published"),
+    (
+        "path",
+        STRING,
+        "place in the body: $ is the whole, $.lines[].id a field of an array's items; * is a name that looks generated "
+        "or personal; … stands for places beyond the bounds",
+    ),
+    (
+        "kind",
+        STRING,
+        "type of the value: object, array, string, integer, number, boolean, null; of a body that is not JSON text, "
+        "binary or empty; or not inspected",
+    ),
+    ("holds", STRING, "personal data or secret that the value looks like; null in the row of the type alone"),
+    ("count", LONG, "messages that had it, of those inspected; counts of several rows add up"),
+    required=("chain",),
+)
+"""One row per field of bodies, hour, exchange or queue, and connection; only with the option fields."""
+
 
 def _percentiles(measure: str, what: str) -> tuple[_Column, ...]:
     return tuple(
@@ -505,6 +529,7 @@ TABLES: dict[str, StructType] = {
     "connections": CONNECTIONS,
     "channels": CHANNELS,
     "errors": ERRORS,
+    "fields": FIELDS,
     "rollup_minute": ROLLUP_MINUTE,
     "findings": FINDINGS,
     "anomalies": ANOMALIES,

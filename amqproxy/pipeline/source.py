@@ -75,6 +75,7 @@ class SourceOptions(msgspec.Struct, frozen=True, kw_only=True):
     chains: str = "auto"
     leg: str = "client"
     body: int = 0
+    fields: bool = False
     findings: str = "reported"
     start: str | None = None
     end: str | None = None
@@ -102,6 +103,8 @@ class SourceOptions(msgspec.Struct, frozen=True, kw_only=True):
                 _moment(text)
             except ValueError as error:
                 raise ValueError(f"option {name}: {error}") from None
+        if self.fields and self.table != "events":
+            raise ValueError("option fields is of the table events")
         if self.is_carrying:
             if self.table != "events":
                 raise ValueError("options state and carry are of the table events: frames need no state")
@@ -156,10 +159,11 @@ def options_of(given: Mapping[str, str]) -> SourceOptions:
             values[name] = int(values[name])
     if "columns" in values:
         values["columns"] = tuple(name.strip() for name in values["columns"].split(","))
-    if "carry" in values:
-        if values["carry"].lower() not in _BOOLEANS:
-            raise ValueError(f"option carry: {values['carry']!r} is not true or false")
-        values["carry"] = _BOOLEANS[values["carry"].lower()]
+    for name in ("carry", "fields"):
+        if name in values:
+            if values[name].lower() not in _BOOLEANS:
+                raise ValueError(f"option {name}: {values[name]!r} is not true or false")
+            values[name] = _BOOLEANS[values[name].lower()]
     paths = tuple(json.loads(given["paths"])) if given.get("paths") else ()
     paths += (given["path"],) if given.get("path") else ()
     if not paths:
@@ -283,6 +287,7 @@ def _events_of(part: CapturePart, options: SourceOptions, state: ChainState | No
         events = EventReading(
             reading,
             body=options.body,
+            fields=options.fields,
             findings=options.findings != "none",
             counts_findings=options.findings == "counted",
         )

@@ -19,7 +19,7 @@ from typing import Any
 
 from amqproxy.compiled._pure import is_compiled
 
-FORMAT = 7
+FORMAT = 8
 """Format number, to be raised with each change of the state."""
 
 _MODULES = (
@@ -34,6 +34,7 @@ _MODULES = (
     "amqproxy.capture.stream_events",
     "amqproxy.capture.unreadable_bytes",
     "amqproxy.peer",
+    "amqproxy.pipeline.body_fields",
     "amqproxy.pipeline.event_rows",
     "amqproxy.pipeline.pending_rows",
     "amqproxy.taps.amqp",

@@ -87,7 +87,8 @@ def ask(
     factor
         For slower-consumers: minimum slowdown factor.
     least
-        For slower-consumers: minimum acknowledgements in both spans; for large-messages: minimum bytes.
+        For slower-consumers: minimum acknowledgements in both spans; for large-messages: minimum bytes; for
+        schema-drift: minimum inspected messages of a day.
     times
         For poison: number of deliveries that makes a message poison.
     objective

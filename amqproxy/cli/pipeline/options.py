@@ -52,6 +52,13 @@ class How:
         Parameter(help="Captures that continue each other: by their names, all of a directory, or none."),
     ] = "auto"
     body: Annotated[int, Parameter(help="Keep the first N bytes of each body.")] = 0
+    fields: Annotated[
+        bool,
+        Parameter(
+            negative="",
+            help="Also inspect bodies, for schema-drift and personal-data: paths and types are kept, and no values.",
+        ),
+    ] = False
     frames: Annotated[
         bool, Parameter(negative="", help="Also make the table frames, which is larger than all others together.")
     ] = False
@@ -86,6 +93,7 @@ def settings_of(how: How = How(), age: str = DAY, zone: str = UTC, *, has_events
         leg=how.leg,
         chains=how.chains,
         body=how.body,
+        fields=how.fields,
         has_frames=how.frames,
         has_events=has_events,
         age_ns=age_of(age),

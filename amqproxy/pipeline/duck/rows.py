@@ -108,6 +108,7 @@ class DuckRows:
         place = storage.place(path)
         with suppress(FileNotFoundError):
             place.files.delete_dir(place.path)
+        place.files.create_dir(place.path)  # without rows there is no file, and a later run reads the directory
         parquet = ds.ParquetFileFormat()
         ds.write_dataset(
             self._made(f"SELECT {made} FROM {self.view}").batches(),

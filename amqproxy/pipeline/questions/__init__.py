@@ -24,11 +24,13 @@ from amqproxy.pipeline.questions import (
     large_messages,
     message,
     objectives,
+    personal_data,
     poison,
     publishers,
     queue_depth,
     queue_users,
     redeliveries,
+    schema_drift,
     slow_confirms,
     slower_consumers,
     transit,
@@ -63,13 +65,15 @@ QUESTIONS: dict[str, Question] = {
         failed_logins,
         findings,
         upgrade,
+        schema_drift,
+        personal_data,
         churn,
         clients,
     )
 }
 """All of them, in the order in which they are listed."""
 
-PANELS = ("dependencies", "objectives", "queue-depth", "failed-logins", "changes")
+PANELS = ("dependencies", "objectives", "queue-depth", "failed-logins", "changes", "schema-drift", "personal-data")
 """Questions that the dashboard's Analytics and the report show besides their own figures."""
 
 __all__ = ["PANELS", "QUESTIONS", "Option", "Question", "Table"]

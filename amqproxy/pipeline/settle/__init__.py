@@ -1,4 +1,4 @@
-"""Outcomes of events: trace events → messages, deliveries, requests, connections, channels, errors.
+"""Outcomes of events: trace events → messages, deliveries, requests, connections, channels, errors, fields.
 
     settle        the whole step: `settle(events, carried) → Settled`
     messages      publishes, with their outcomes
@@ -6,6 +6,7 @@
     journeys      the publish of each delivery, across connections
     requests      synchronous methods
     errors        errors and unreadable parts
+    fields        fields of message bodies
     lives         connections and channels, from start to end; and the owners of rows
     watermark     the time until which the traffic of several chains is known
     settlements   settled ranges → a row for each number

@@ -51,7 +51,8 @@ _SEEN = f"""
     FROM (
         SELECT chain, connection, connection_id, channel, epoch,
             max(protocol) AS protocol, min(ts_ns) AS first_ns, max(ts_ns) AS last_ns,
-            max(CASE WHEN type IN ('publishes-settled', 'deliveries-settled', 'return', 'finding', 'lost', 'state')
+            max(CASE WHEN type IN (
+                'publishes-settled', 'deliveries-settled', 'return', 'finding', 'field', 'lost', 'state')
                 THEN 0 ELSE 1 END) AS lives,
             count_if(type = 'publish') AS published,
             count_if(type IN ('deliver', 'get')) AS delivered,

@@ -11,6 +11,7 @@ from amqproxy.pipeline.settle.batch import Batch
 from amqproxy.pipeline.settle.carry import WINDOW_NS
 from amqproxy.pipeline.settle.deliveries import Deliveries
 from amqproxy.pipeline.settle.errors import errors
+from amqproxy.pipeline.settle.fields import fields
 from amqproxy.pipeline.settle.journeys import Journeys
 from amqproxy.pipeline.settle.lives import Lives
 from amqproxy.pipeline.settle.messages import Publishes
@@ -29,6 +30,7 @@ class Settled(msgspec.Struct, frozen=True):
     connections: DataFrame
     channels: DataFrame
     errors: DataFrame
+    fields: DataFrame
     open: DataFrame
     is_small: bool
     """Whether each of them is in one partition."""
@@ -77,6 +79,7 @@ def settle(
         connections=lives.connections(),
         channels=lives.channels(),
         errors=errors(batch, lives.who),
+        fields=fields(batch, lives.who),
         open=left,
         is_small=batch.is_small,
         release=batch.release,

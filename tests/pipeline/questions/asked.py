@@ -40,6 +40,10 @@ def minute(ts_ns: int, by: str, name: str, **values: Any) -> Row:
     return row("rollup_minute", ts_ns, by=by, name=name, virtual_host="/", **{**dict.fromkeys(counts, 0), **values})
 
 
+def field(ts_ns: int, path: str, kind: str, count: int, **values: Any) -> Row:
+    return row("fields", ts_ns, **{**SHOP, "exchange": "orders", "path": path, "kind": kind, "count": count, **values})
+
+
 LOST = {"digest": "d1", "message_id": "m1"}
 POISON = {**LOST, "outcome": "rejected", "requeue": False, "published_connection_id": A}
 QOS = 'basic.qos is asked for by "pika 1.3" (user "shop"): RabbitMQ 4.3 takes it for each consumer'
@@ -88,6 +92,25 @@ MADE: dict[str, list[Row]] = {
         *(row("errors", NOW + each, connection_id="c" * 16, connection=f"10.0.0.9:{each} → b:5672", user="guest",
               kind="connection-closed", code=403, text="ACCESS_REFUSED") for each in range(2)),
         row("errors", NOW, connection_id="d" * 16, connection="[::1]:9-[::1]:5672", kind="login-cut", text="cut"),
+    ],
+    "fields": [
+        field(NOW - 3 * DAY, "$", "object", 3),
+        field(NOW - 3 * DAY, "$.rare", "object", 3),
+        field(NOW - 2 * DAY, "$", "object", 40),
+        field(NOW - 2 * DAY, "$", "not inspected", 1000),
+        field(NOW - 2 * DAY, "$.id", "integer", 40),
+        field(NOW - 2 * DAY, "$.old", "string", 10),
+        field(NOW - 2 * DAY, "$.price", "integer", 40),
+        field(NOW - 2 * DAY, "$.same", "null", 10),
+        *(field(NOW + each, "$", "object", 25) for each in range(2)),
+        *(field(NOW, "$.id", kind, count) for kind, count in (("integer", 45), ("string", 5), ("null", 5))),
+        field(NOW, "$.new", "string", 50),
+        field(NOW, "$.new", "string", 50, holds="e-mail"),
+        field(NOW, "$.price", "integer", 30),
+        field(NOW, "$.price", "number", 20),
+        field(NOW, "$.same", "null", 10),
+        field(NOW, "$", "text", 1, queue="q"),
+        field(NOW, "$", "text", 1, queue="q", holds="token"),
     ],
     "findings": [
         row("findings", NOW, **MAIL, kind="auto-ack", severity="warning", text="t", count=1, remedy="r"),
@@ -148,6 +171,18 @@ ASKED: list[tuple[str, dict[str, Any], dict[str, int], list[dict[str, Any]]]] = 
     ("failed-logins", {}, {}, [
         {"address": "10.0.0.9", "user": "guest", "code": 403, "text": "ACCESS_REFUSED", "times": 2, "opened": 0},
         {"address": "[::1]", "user": None, "text": "cut", "times": 1},
+    ]),
+    ("schema-drift", {}, {}, [
+        {"day": MIDNIGHT, "exchange": "orders", "queue": None, "path": "$.id", "change": "type changed",
+         "before": "integer", "now": "string or integer", "before_share": 1.0, "now_share": 1.0},
+        {"path": "$.new", "change": "new", "before": None, "now": "string", "before_share": 0.0, "now_share": 1.0},
+        {"path": "$.old", "change": "gone", "before": "string", "now": None, "before_share": 0.25, "now_share": 0.0},
+        {"path": "$.price", "change": "type changed", "before": "integer", "now": "integer or number"},
+    ]),
+    ("schema-drift", {"least": "41"}, {}, []),
+    ("personal-data", {}, {}, [
+        {"exchange": "orders", "queue": None, "path": "$.new", "holds": "e-mail", "messages": 50, "share": 0.5376},
+        {"exchange": "orders", "queue": "q", "path": "$", "holds": "token", "messages": 1, "share": 1.0},
     ]),
     ("publishers", {"exchange": "orders"}, {}, [
         {"user": "shop", "client": "shop-web", "messages": 31, "bytes": 8000, "connections": 1, "nacked": 1},
