@@ -1,4 +1,4 @@
-"""The data pipeline: makes tables of captures, and answers questions on them, with Spark.
+"""The data pipeline: makes tables of captures, and answers questions on them, with DuckDB or Spark.
 
     schema          every table: its columns, their types, units and meaning
     chains          capture files → chains: which files continue each other
@@ -10,7 +10,7 @@
                     body_fields, personal_data: fields of bodies, without their values
     frame_rows      the frames → Arrow batches of `frames`; needs no Spark
     frame_files     those → files of the table `frames`; needs no Spark
-    frame_table     captures → the table `frames`, whose files Spark's tasks write themselves
+    frame_table     captures → the table `frames`, whose files the engine's tasks write themselves
     source          the data source `amqp`: captures → the tables `frames` and `events`
     client_property client properties, as SQL
     settle          events → messages, deliveries, requests, connections, channels, errors, fields
@@ -20,6 +20,7 @@
     questions       tables → answers, one file per question; `report` shows them
     session         the Spark session of all jobs
     duck            a session on DuckDB in its place, which runs the same SQL text
+    engine          the interface of both besides SQL: reading, writing, work on all cores
     small_input     small inputs, in one partition
     tables          tables on disk: formats, partitions, batches
     ledger          the captures that a directory of tables holds, each exactly once

@@ -1,4 +1,4 @@
-"""Captures → the table `frames`: Spark distributes them, and each of its tasks writes its own files."""
+"""Captures → the table `frames`: the engine distributes them, and each of its tasks writes its own files."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from pyspark.sql.types import StructType
 
 from amqproxy.pipeline import storage
 from amqproxy.pipeline.chains import chains
-from amqproxy.pipeline.duck import duck
+from amqproxy.pipeline.engine import engine_of
 from amqproxy.pipeline.frame_files import FrameFiles
 from amqproxy.pipeline.schema import FRAMES, STORED
 from amqproxy.pipeline.source import CapturePartition, SourceOptions, frames_of, partitions_of, parts_of
@@ -36,11 +36,7 @@ def stage_frames(spark: SparkSession, ledger: Ledger, files: Sequence[str], **op
     chosen = SourceOptions(paths=tuple(files), **options)
     partitions = partitions_of(parts_of(chains(files, chosen.chains), chosen))  # type: ignore[arg-type]
     root = storage.absolute(f"{ledger.path}/{ledger.staging('frames')}")  # executors have other working directories
-    write = partial(_write, chosen, root, ledger.next_batch)
-    if duck(spark) is not None:
-        written = list(write(partitions))
-    else:
-        written = spark.sparkContext.parallelize(partitions, len(partitions) or 1).mapPartitions(write).collect()
+    written = engine_of(spark).spread(partial(_write, chosen, root, ledger.next_batch), partitions)
     ledger.only_complete("frames", written)
 
 

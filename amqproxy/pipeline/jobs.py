@@ -19,10 +19,9 @@ import msgspec
 import pyarrow as pa
 from pyspark.sql.types import StructType
 
-from amqproxy.pipeline import source
 from amqproxy.pipeline.chain_reading import LostPart
 from amqproxy.pipeline.chains import Mode, chains
-from amqproxy.pipeline.duck import duck
+from amqproxy.pipeline.engine import engine_of
 from amqproxy.pipeline.frame_table import stage_frames
 from amqproxy.pipeline.ledger import Capture, Found, Ledger, present
 from amqproxy.pipeline.lost_parts import lost_parts
@@ -31,7 +30,7 @@ from amqproxy.pipeline.small_input import in_one_partition
 from amqproxy.pipeline.tables import Tables, batch_of, hour_of, read_state, stage, write_state
 
 if TYPE_CHECKING:
-    from pyspark.sql import DataFrame, SparkSession
+    from pyspark.sql import SparkSession
 
 SECOND_NS = 1_000_000_000
 _HOUR_NS = 3600 * SECOND_NS
@@ -121,6 +120,7 @@ def _made(settings: Settings) -> dict[str, bool]:
 
 
 def _stage_events(spark: SparkSession, ledger: Ledger, files: Sequence[str], settings: Settings) -> None:
+    engine = engine_of(spark)
     late = _late(ledger, files, settings.chains)
     in_order = [file for file in files if file not in late]
     carried = ledger.carried("ingest", "state")
@@ -129,21 +129,13 @@ def _stage_events(spark: SparkSession, ledger: Ledger, files: Sequence[str], set
     events = []
     if in_order:
         state = {} if carried is None else {"state": f"{ledger.path}/{carried}"}
-        events.append(_read(spark, in_order, **options, **state, carry="true"))
+        events.append(engine.captures(in_order, {**options, **state, "carry": "true"}))
     if late:
-        events.append(_read(spark, sorted(late), **{**options, "chains": "file"}))
+        events.append(engine.captures(sorted(late), {**options, "chains": "file"}))
     rows = events[0] if len(events) == 1 else events[0].unionByName(events[1])
     stage(ledger, "events", rows, apart="type = 'state'")
     read = {chain.name for chain in chains(in_order, _mode(settings.chains))}
     _carry_state(spark, ledger, carried, read | ended_chains(ledger.contents.captures.values(), settings.chains))
-
-
-def _read(spark: SparkSession, files: Sequence[str], **options: str) -> DataFrame:
-    if (session := duck(spark)) is not None:
-        rows: DataFrame = session.captures(files, options)
-        return rows
-    source.register(spark)
-    return spark.read.format(source.NAME).options(**options).load(list(files))
 
 
 def ended_chains(captures: Iterable[Capture], mode: str) -> set[str]:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from amqproxy.pipeline.duck import duck
+from amqproxy.pipeline.engine import engine_of
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
@@ -16,15 +16,9 @@ SMALL_BYTES = 4 * 1024 * 1024
 def in_one_partition(*tables: DataFrame) -> tuple[DataFrame, ...] | None:
     """Return these tables with one partition each; `None` if they exceed `SMALL_BYTES` together.
 
-    Without Spark there is only one.
+    An engine without partitions has sizes of 0.
     """
-    if all(duck(each) is not None for each in tables):
-        return tables
-    if sum(map(_bytes, tables)) > SMALL_BYTES:
+    size = sum(engine_of(each).size(each) for each in tables)
+    if size and size > SMALL_BYTES:
         return None
     return tuple(each.coalesce(1) for each in tables)
-
-
-def _bytes(table: DataFrame) -> int:
-    """Return Spark's estimate of the size of a table in bytes."""
-    return int(table._jdf.queryExecution().optimizedPlan().stats().sizeInBytes())

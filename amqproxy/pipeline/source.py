@@ -187,6 +187,11 @@ class CapturePartition(InputPartition):
 
     parts: tuple[CapturePart, ...]
 
+    @property
+    def size(self) -> int:
+        """Bytes of the files, or of this share of them."""
+        return sum(_size(file) // part.shares for part in self.parts for file in part.files)
+
 
 class CaptureSource(DataSource):
     """Data source of `spark.read.format("amqp")`."""
@@ -208,7 +213,7 @@ class CaptureReader(DataSourceReader):
     def __init__(self, options: SourceOptions) -> None:
         self._options = options
 
-    def partitions(self) -> Sequence[InputPartition]:
+    def partitions(self) -> list[CapturePartition]:
         options = self._options
         try:
             files = find(options.paths)

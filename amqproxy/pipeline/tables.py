@@ -12,8 +12,7 @@ from typing import TYPE_CHECKING
 
 from pyspark.sql.types import StructType
 
-from amqproxy.pipeline import storage
-from amqproxy.pipeline.duck import duck
+from amqproxy.pipeline.engine import engine_of
 from amqproxy.pipeline.ledger import Contents, Ledger, contents
 from amqproxy.pipeline.schema import STORED, TABLES, stored
 
@@ -74,12 +73,7 @@ class Tables:
         if not files:
             return spark.createDataFrame([], columns).where("false")  # which Spark knows to be small
         paths = [f"{self.path}/{file}" for file in files]
-        if (session := duck(spark)) is not None:
-            rows: DataFrame = session.parquet(columns, paths, has_partitions=True)
-            return rows
-        reader = spark.read.option("basePath", storage.spark_path(f"{self.path}/{name}"))
-        reader = reader.schema(columns) if name in TABLES else reader.option("mergeSchema", "true")
-        return reader.parquet(*map(storage.spark_path, paths))
+        return engine_of(spark).parquet(columns if name in TABLES else None, paths, f"{self.path}/{name}")
 
     def _contents(self) -> Contents:
         return contents(self.path) if self._known is None else self._known
@@ -108,27 +102,17 @@ def stage(
         f"SELECT {hint} * FROM (SELECT {columns} FROM {{rows}}) SORT BY {order}", rows=rows
     )
     target = f"{ledger.path}/{ledger.staging(name)}"
-    if (found := duck(whole_hours)) is not None:
-        found.write(target, stored(TABLES[name]), partitions)
-        return
-    writer = whole_hours.write.mode("overwrite").partitionBy(*partitions).option("compression", "zstd")
-    writer.parquet(storage.spark_path(target))
+    engine_of(rows).write(whole_hours, target, stored(TABLES[name]), partitions)
 
 
 def read_state(spark: SparkSession, columns: StructType, *paths: str) -> DataFrame:
     """Return these columns of the rows that jobs have written with `write_state`, or staged in files."""
-    if (session := duck(spark)) is not None:
-        rows: DataFrame = session.parquet(columns, paths)
-        return rows
-    return spark.read.schema(columns).parquet(*map(storage.spark_path, paths))
+    return engine_of(spark).parquet(columns, paths)
 
 
 def write_state(rows: DataFrame, path: str, columns: StructType) -> None:
     """Write the rows that a job carries to its next run."""
-    if (found := duck(rows)) is not None:
-        found.write(path, columns)
-    else:
-        rows.write.mode("overwrite").parquet(storage.spark_path(path))
+    engine_of(rows).write(rows, path, columns)
 
 
 def batch_of(file: str) -> int:

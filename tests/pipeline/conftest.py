@@ -52,13 +52,16 @@ def spark_session() -> Iterator[SparkSession]:
 
 
 @pytest.fixture(scope="session")
-def spark(request: pytest.FixtureRequest) -> object:
+def spark(request: pytest.FixtureRequest) -> Iterator[object]:
     """The session of all tests, or one of DuckDB in tests marked `both_engines`."""
     if getattr(request, "param", "spark") == "spark":
-        return request.getfixturevalue("spark_session")
+        yield request.getfixturevalue("spark_session")
+        return
     from amqproxy.pipeline.duck import DuckSession
 
-    return DuckSession()
+    opened = DuckSession()
+    yield opened
+    opened.close()
 
 
 def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:

@@ -91,6 +91,6 @@ def test_without_java_the_remedy_is_named(tmp_path: Path, amqproxy: Amqproxy, mo
     monkeypatch.delenv("JAVA_HOME", raising=False)
     capture = tmp_path / "a.pcapng"
     capture.write_bytes(b"")
-    ended = amqproxy("pipeline", "ingest", str(capture), "--tables", str(tmp_path / "tables"))
+    ended = amqproxy("pipeline", "ingest", str(capture), "--engine", "spark", "--tables", str(tmp_path / "tables"))
     assert ended.code == FAILED
     assert "apt-get install openjdk-17-jre-headless" in ended.err

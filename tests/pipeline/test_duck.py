@@ -30,16 +30,16 @@ def test_what_is_written_again_replaces_what_was(session: DuckSession, tmp_path:
     path = str(tmp_path / "rows")
     for hours in ([1, 2], [2]):
         rows = session.createDataFrame([(f"n{hour}", hour, 3) for hour in hours], COLUMNS)
-        rows.write(path, COLUMNS, ["hour"])
+        session.write(rows, path, COLUMNS, ["hour"])
     files = [each.relative_to(path).as_posix() for each in Path(path).rglob("*.parquet")]
     assert files == ["hour=2/part-0.parquet"]
-    found = session.parquet(COLUMNS, [f"{path}/{files[0]}"], has_partitions=True)
+    found = session.parquet(COLUMNS, [f"{path}/{files[0]}"], path)
     assert [tuple(row) for row in found.select("name", "hour", "count").collect()] == [("n2", 2, 3)]
 
 
 def test_a_column_that_is_missing_in_a_file_is_null(session: DuckSession, tmp_path: Path) -> None:
     less = StructType().add("name", StringType())
-    session.createDataFrame([("a",)], less).write(str(tmp_path / "rows"), less)
+    session.write(session.createDataFrame([("a",)], less), str(tmp_path / "rows"), less)
     assert [tuple(row) for row in session.parquet(COLUMNS, [str(tmp_path / "rows")]).collect()] == [("a", None, None)]
 
 

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable
+from contextlib import closing
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, cast
 
 import pytest
 
@@ -14,7 +15,10 @@ pytest.importorskip("pyspark")
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from amqproxy.pipeline import jobs
+from amqproxy.cli.pipeline import driver
+from amqproxy.pipeline import jobs, session
+from amqproxy.pipeline.duck import DuckSession
+from amqproxy.pipeline.duck import session as duck_session
 from amqproxy.pipeline.ledger import Capture, Ledger, contents
 from amqproxy.pipeline.tables import batch_of
 from tests.cli.outcome import Amqproxy
@@ -129,9 +133,7 @@ def test_an_hour_begins_where_it_begins() -> None:
     assert jobs._start_ns(("2026-11-24", 0)) == 1_795_478_400 * 1_000_000_000
 
 
-def test_the_command_says_what_was_done(
-    spark: SparkSession, tmp_path: Path, files: list[str], amqproxy: Amqproxy
-) -> None:
+def test_the_command_says_what_was_done(tmp_path: Path, files: list[str], amqproxy: Amqproxy) -> None:
     ended = amqproxy("pipeline", "ingest", *files, "--tables", str(tmp_path), "--json")
     assert (ended.code, ended.err) == (0, "")
     told = json.loads(ended.out)
@@ -142,9 +144,7 @@ def test_the_command_says_what_was_done(
     assert (again.code, again.out) == (0, f"ingest     nothing new: all {len(files)} captures are in already\n")
 
 
-def test_frames_alone_are_taken_in_by_the_command(
-    spark: SparkSession, tmp_path: Path, files: list[str], amqproxy: Amqproxy
-) -> None:
+def test_frames_alone_are_taken_in_by_the_command(tmp_path: Path, files: list[str], amqproxy: Amqproxy) -> None:
     cut = tmp_path / "cut.pcapng"
     cut.write_bytes(Path(files[0]).read_bytes()[:-1])
     arguments = (
@@ -183,6 +183,48 @@ def test_both_engines_make_the_same_tables(spark: SparkSession, tmp_path: Path, 
     assert set(one) >= {"events", "frames", "messages", "deliveries", "connections", "rollup_minute", "findings"}
     for name in other:
         assert one[name] == other[name], name
+
+
+def test_one_engine_continues_what_the_other_began(spark: SparkSession, tmp_path: Path, files: list[str]) -> None:
+    """Messages of the first half are delivered in the second: their keys are the same."""
+    with closing(DuckSession()) as opened:
+        duck = cast("SparkSession", opened)
+        work(duck, tmp_path / "one", files, counts=False)
+        work(duck, tmp_path / "two", files[:2], counts=False)
+        work(spark, tmp_path / "two", files[2:4], counts=False)
+        work(duck, tmp_path / "two", files[4:], counts=False)
+    one = tables(tmp_path / "one")
+    assert any(json.loads(row)["published_connection_id"] for row in one["deliveries"])
+    assert tables(tmp_path / "two") == one
+
+
+def test_processes_read_what_one_reads(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    found = []
+    for least in (duck_session.LEAST_BYTES, 0):
+        monkeypatch.setattr(duck_session, "LEAST_BYTES", least)
+        monkeypatch.setattr(duck_session, "cores", lambda: 2)
+        with closing(DuckSession()) as opened, Ledger(str(tmp_path / str(least))) as held:
+            settings = jobs.Settings(has_frames=True)
+            jobs.ingest(
+                cast("SparkSession", opened), held, held.find(map(str, CAPTURES.glob("*.pcapng"))).new, settings
+            )
+        found.append(tables(tmp_path / str(least)))
+    assert found[0] == found[1]
+    assert len(found[0]["frames"]) > 100
+
+
+def test_large_captures_are_for_spark(
+    tmp_path: Path, files: list[str], amqproxy: Amqproxy, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def refused(*_: object, **__: object) -> None:
+        raise session.SparkUnavailable("there is none")
+
+    monkeypatch.setattr(session, "session", refused)
+    monkeypatch.setattr(driver, "LARGE_BYTES", 1000)
+    given = ("pipeline", "ingest", *files, "--tables", str(tmp_path))
+    ended = amqproxy(*given)
+    assert (ended.code, "on Spark; --engine duckdb works without" in ended.err) == (1, True)
+    assert amqproxy(*given, "--engine", "duckdb").code == 0
 
 
 @pytest.mark.parametrize(

@@ -1,7 +1,7 @@
-"""`amqproxy pipeline`: makes tables of captures and answers questions about them, on Spark.
+"""`amqproxy pipeline`: makes tables of captures and answers questions about them, on DuckDB or Spark.
 
     options        the options of several jobs
-    driver         the session, the ledger, and errors in words
+    driver         the engine, the ledger, and errors in words
     task_progress  progress of a job, on a terminal
     live           `run --live`, until a signal
     asking         `ask` and `report`, which only read
@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from amqproxy.cli.pipeline.driver import Driver
     from amqproxy.pipeline.jobs import Done
 
-app = cyclopts.App(name="pipeline", help="Make tables of captures on Spark, and query them.")
+app = cyclopts.App(name="pipeline", help="Make tables of captures, and query them.")
 app.command(ask)
 app.command(report)
 

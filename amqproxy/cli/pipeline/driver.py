@@ -1,21 +1,22 @@
-"""Common parts of all command-line jobs: the Spark session, the ledger, and errors in words."""
+"""Common parts of all command-line jobs: the engine, the ledger, and errors in words."""
 
 from __future__ import annotations
 
+import os
 import sys
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
-from tempfile import TemporaryDirectory
 from typing import TYPE_CHECKING, Any, NamedTuple, cast
 
 from amqproxy.cli.failure import MISUSED, Failure
+from amqproxy.cli.pipeline.options import LARGE_BYTES
 from amqproxy.cli.pipeline.task_progress import TaskProgress
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
-    from amqproxy.cli.pipeline.options import Where
+    from amqproxy.cli.pipeline.options import Engine, Where
     from amqproxy.pipeline.jobs import Done
     from amqproxy.pipeline.ledger import Found, Ledger
 
@@ -41,10 +42,11 @@ class Driver(NamedTuple):
 def driver(
     command: str, where: Where, captures: Sequence[str] | None = None, *, is_new: bool = False
 ) -> Iterator[Driver]:
-    """Lock the tables, find the `captures` that they do not contain, and start Spark; raise `Failure`.
+    """Lock the tables, find the `captures` that they do not contain, and start the engine; raise `Failure`.
 
     A job without captures works on the existing tables.
     """
+    _check(command, where)
     with errors(command, where.tables), TaskProgress() as progress:
         from amqproxy.pipeline.ledger import Found, Ledger, contents
 
@@ -59,19 +61,38 @@ def driver(
             found = Found([], [], 0, 0)
             if captures is not None:
                 found = _find(command, ledger, captures, progress)
-            with session(progress, where, captures or (), f"pipeline {command}") as spark:
+            with session(progress, where, captures or (), _engine(where, found.new, progress)) as spark:
                 yield Driver(spark, ledger, progress, found)
 
 
+def _check(command: str, where: Where) -> None:
+    """Raise `Failure` if the options are for different engines."""
+    if where.engine == "duckdb" and (where.master is not None or where.ui):
+        raise Failure(
+            f"pipeline {command}: --master and --ui are for Spark: leave them out with --engine duckdb", MISUSED
+        )
+
+
+def _engine(where: Where, captures: Sequence[str], progress: TaskProgress) -> Engine:
+    """Return the engine of the options, or for a job of this size."""
+    if where.engine is not None:
+        return where.engine
+    if where.master is not None or where.ui or "PYSPARK_GATEWAY_PORT" in os.environ:  # which spark-submit sets
+        return "spark"
+    from amqproxy.pipeline import storage
+
+    size = sum(storage.state_of(each).size for each in captures)
+    if size <= LARGE_BYTES:
+        return "duckdb"
+    progress.print(f"amqproxy: {size / 10**9:,.0f} GB of new captures: on Spark; --engine duckdb works without")
+    return "spark"
+
+
 @contextmanager
-def session(
-    progress: TaskProgress, where: Where, captures: Sequence[str] = (), command: str = "pipeline"
-) -> Iterator[SparkSession]:
+def session(progress: TaskProgress, where: Where, captures: Sequence[str], engine: Engine) -> Iterator[SparkSession]:
     """Start Spark, or use the session of spark-submit, and stop it at the end; or open one of DuckDB in its place."""
-    if where.engine == "duckdb":
-        if where.master is not None or where.ui:
-            raise Failure(f"{command}: --master and --ui are for Spark: leave them out with --engine duckdb", MISUSED)
-        with _duckdb_session() as opened:
+    if engine == "duckdb":
+        with _duckdb_session(progress) as opened:
             yield opened
         return
     progress.begin("starting Spark")
@@ -100,19 +121,24 @@ def session(
 
 
 @contextmanager
-def _duckdb_session() -> Iterator[SparkSession]:
+def _duckdb_session(progress: TaskProgress) -> Iterator[SparkSession]:
+    from concurrent.futures.process import BrokenProcessPool
+
     import duckdb
 
     from amqproxy.pipeline.duck import DuckSession
 
-    with TemporaryDirectory(prefix="amqproxy-pipeline-") as spill:
-        opened = DuckSession(spill=spill)
-        try:
-            yield cast("SparkSession", opened)  # it has the part of one that the jobs use
-        except duckdb.Error as error:
-            raise EngineFailed(next(iter(str(error).splitlines()), "")) from None
-        finally:
-            opened.close()
+    opened = DuckSession()
+    try:
+        session = cast("SparkSession", opened)  # it has the part of one that the jobs use
+        progress.begin("", session)
+        yield session
+    except duckdb.Error as error:
+        raise EngineFailed(next(iter(str(error).splitlines()), "")) from None
+    except BrokenProcessPool:
+        raise EngineFailed("a process that read captures was killed, perhaps for lack of memory") from None
+    finally:
+        opened.close()
 
 
 @contextmanager

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -20,14 +21,14 @@ def watch(captures: Sequence[str], where: Where, settings: Settings, *, interval
     """Ingest the closed files of one directory; raise `Failure`."""
     if len(captures) != 1:
         raise Failure("pipeline run --live: name the one directory that a recorder writes to", MISUSED)
-    if where.engine != "spark":
+    if where.engine == "duckdb":
         raise Failure("pipeline run --live: needs Spark: leave out --engine duckdb", MISUSED)
     if interval <= 0 or review <= 0:
         raise Failure("pipeline run --live: --interval and --review are numbers of seconds above 0", MISUSED)
     directory = Path(captures[0]).absolute()
     if not directory.is_dir():
         raise Failure(f"pipeline run --live: {captures[0]} is not a directory")
-    with driver("run --live", where, None, is_new=True) as running:
+    with driver("run --live", replace(where, engine="spark"), None, is_new=True) as running:
         from amqproxy.pipeline.live import Live, Pace
 
         progress = running.progress

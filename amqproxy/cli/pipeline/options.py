@@ -16,24 +16,31 @@ TABLES = "tables"
 """Default directory of tables."""
 
 
+Engine = Literal["duckdb", "spark"]
+
+LARGE_BYTES = 20 * 10**9
+"""Size of new captures above which Spark is the default, in bytes."""
+
+
 @Parameter(name="*")
 @dataclass(frozen=True, kw_only=True)
 class Where:
-    """Location of the tables, Spark master, and output format."""
+    """Location of the tables, engine, and output format."""
 
     tables: Annotated[str, Parameter(help="The directory of the tables, or s3://BUCKET/PATH. Created if missing.")] = (
         TABLES
     )
     master: Annotated[
         str | None,
-        Parameter(
-            help="Where Spark runs: local[*], spark://HOST:PORT, k8s://…; by default here, or as given to spark-submit."
-        ),
+        Parameter(help="Run the jobs on Spark, there: local[*], spark://HOST:PORT, k8s://…"),
     ] = None
     engine: Annotated[
-        Literal["spark", "duckdb"],
-        Parameter(help="Run the jobs on Spark, or on DuckDB in this process, which needs no Java and starts at once."),
-    ] = "spark"
+        Engine | None,
+        Parameter(
+            help="What runs the jobs. By default DuckDB, in this process, without Java; Spark with --master, --ui or "
+            f"--live, or for more than {LARGE_BYTES // 10**9} GB of new captures."
+        ),
+    ] = None
     ui: Annotated[bool, Parameter(negative="", help="Start Spark's web UI, and print its address.")] = False
     json: Annotated[bool, Parameter(negative="", help="Print the results as JSON, one line per job.")] = False
 

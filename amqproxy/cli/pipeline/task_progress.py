@@ -20,7 +20,7 @@ WIDTH = 24
 
 
 class TaskProgress:
-    """Shows the running job and the number of finished Spark tasks on standard error, if that is a terminal."""
+    """Shows the running job and the number of its finished tasks on standard error, if that is a terminal."""
 
     def __init__(self) -> None:
         self._what = ""
@@ -43,7 +43,7 @@ class TaskProgress:
         self._clear()
 
     def begin(self, what: str, spark: SparkSession | None = None) -> None:
-        """Set the description of the current work, and its Spark session."""
+        """Set the description of the current work, and the session that does it."""
         with self._lock:
             self._what = what
             self._spark = spark or self._spark
@@ -68,14 +68,12 @@ class TaskProgress:
         what, spark = self._what, self._spark
         if spark is None:
             return f"{what} …"
-        done = total = 0
-        with suppress(Exception):  # the session may end meanwhile
-            tracker = spark.sparkContext.statusTracker()
-            for stage in tracker.getActiveStageIds():
-                if (info := tracker.getStageInfo(stage)) is not None:
-                    done, total = done + info.numCompletedTasks, total + info.numTasks
-        if not total:
+        from amqproxy.pipeline.engine import engine_of
+
+        found = engine_of(spark).progress()
+        if found is None:
             return f"{what} …"
+        done, total = found
         filled = done * WIDTH // total
         return f"{what}  {'━' * filled}{'╌' * (WIDTH - filled)}  {done} of {total} tasks"
 

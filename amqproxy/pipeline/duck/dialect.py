@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import json
 import re
 from functools import lru_cache
+from typing import Any
 
 import pyarrow as pa
 import pyarrow.compute
@@ -19,14 +21,8 @@ MACROS = (
     "log1p(value) AS ln(1 + value)",
     "weekday_of(day) AS dayofweek(day) + 1",
     "set_of(every) AS coalesce(list_distinct(every), [])",
-    "key_of(hash) AS CAST(hash >> 1 AS BIGINT)",
-    "deaths(headers) AS coalesce(list_sum(CAST(json_extract(headers, '$.x-death[*].count') AS BIGINT[])), 0)",
 )
 """Functions of Spark that DuckDB lacks, and others that take the place of Spark's; `_replaced` puts them there."""
-
-_DEATHS = re.compile(
-    r"aggregate\(\s*from_json\(get_json_object\(headers, '\$\.x-death'\).*?each\.count\s*\)", re.DOTALL
-)
 
 
 def regexp_replaced(texts: pa.Array, patterns: pa.Array, replacements: pa.Array) -> pa.Array:
@@ -49,7 +45,7 @@ def _replaced_in(text: str, pattern: str, replacement: str) -> str:
 @lru_cache(512)
 def duckdb_text(text: str) -> str:
     """Return a query of Spark's in DuckDB's dialect. Raises `sqlglot.errors.SqlglotError` if it cannot be parsed."""
-    tree = parse_one(_HINT.sub("", _DEATHS.sub("deaths(headers)", text)), read="spark")
+    tree = parse_one(_HINT.sub("", text), read="spark")
     for node in reversed(list(tree.walk())):  # what is within a function first
         made = _replaced(node)
         if made is not node:
@@ -64,13 +60,23 @@ def duckdb_type(kind: DataType) -> str:
     return exp.DataType.build(kind.simpleString(), dialect="spark").sql(dialect="duckdb")
 
 
+def _json_structure(kind: exp.DataType) -> Any:
+    """Return a type as DuckDB's `from_json` has it: a value of JSON that contains the names of types."""
+    if kind.is_type("array"):
+        return [_json_structure(kind.expressions[0])]
+    if kind.is_type("struct"):
+        return {each.name: _json_structure(each.args["kind"]) for each in kind.expressions}
+    return kind.sql(dialect="duckdb")
+
+
 def _replaced(node: exp.Expr) -> exp.Expr:
     match node:
         case exp.Select() if node.args.get("sort"):  # there is one partition
             node.set("order", exp.Order(expressions=node.args["sort"].expressions))
             node.set("sort", None)
-        case exp.Anonymous(this=str(name)) if name.lower() == "xxhash64":
-            return exp.func("key_of", exp.Anonymous(this="hash", expressions=node.expressions))
+        case exp.FromJson():
+            columns = exp.DataType.build(node.expression.name, dialect="spark")
+            node.set("expression", exp.Literal.string(json.dumps(_json_structure(columns))))
         case exp.Format():
             return exp.Anonymous(this="printf", expressions=[node.this, *node.expressions])
         case exp.RegexpReplace():  # by Python: DuckDB's expressions look neither ahead nor back

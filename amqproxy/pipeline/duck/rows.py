@@ -2,17 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Sequence
-from contextlib import suppress
+from collections.abc import Callable, Iterable, Iterator
 from typing import TYPE_CHECKING, Any, Protocol
 
 import pyarrow as pa
-import pyarrow.dataset as ds
 from pyspark.sql import Row
-from pyspark.sql.pandas.types import to_arrow_schema
-
-from amqproxy.pipeline import storage
-from amqproxy.pipeline.duck.dialect import duckdb_type
 
 if TYPE_CHECKING:
     import duckdb
@@ -20,9 +14,6 @@ if TYPE_CHECKING:
 
 BATCH_ROWS = 65_536
 """Rows that are handed over at a time."""
-
-MAX_PARTITIONS = 1_000_000
-"""Maximum of hours that are written at a time."""
 
 
 class Session(Protocol):
@@ -52,10 +43,6 @@ class DuckRows:
     def __init__(self, session: Session, view: str) -> None:
         self.sparkSession = session
         self.view = view
-
-    def drop(self) -> None:
-        """Free the rows of `localCheckpoint`."""
-        self.sparkSession.database.execute(f"DROP TABLE {self.view} CASCADE")
 
     @property
     def columns(self) -> list[str]:
@@ -93,35 +80,6 @@ class DuckRows:
     def localCheckpoint(self) -> DuckRows:  # noqa: N802
         """Compute the rows now, once."""
         return self.sparkSession.kept(self)
-
-    def write(self, path: str, columns: StructType, partitions: Sequence[str] = ()) -> None:
-        """Write these columns as Parquet below `path`, which is replaced, a directory for each value of `partitions`.
-
-        The order of the rows stays.
-        """
-        made = ", ".join(f'CAST("{each.name}" AS {duckdb_type(each.dataType)}) AS "{each.name}"' for each in columns)
-        kinds = {each.name: each for each in to_arrow_schema(columns, timezone="UTC")}
-        for name in partitions:
-            if name not in kinds:
-                made += f', "{name}"'
-                kinds[name] = pa.field(name, pa.bool_())
-        place = storage.place(path)
-        with suppress(FileNotFoundError):
-            place.files.delete_dir(place.path)
-        place.files.create_dir(place.path)  # without rows there is no file, and a later run reads the directory
-        parquet = ds.ParquetFileFormat()
-        ds.write_dataset(
-            self._made(f"SELECT {made} FROM {self.view}").batches(),
-            place.path,
-            schema=pa.schema(kinds.values()),
-            filesystem=place.files,
-            format=parquet,
-            file_options=parquet.make_write_options(compression="zstd"),
-            partitioning=ds.partitioning(pa.schema([kinds[each] for each in partitions]), flavor="hive"),
-            existing_data_behavior="overwrite_or_ignore",
-            max_partitions=MAX_PARTITIONS,
-            use_threads=False,
-        )
 
     def toArrow(self) -> pa.Table:  # noqa: N802
         return self.sparkSession.database.sql(f"SELECT * FROM {self.view}").to_arrow_table()

@@ -4,35 +4,52 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import suppress
+from functools import partial
+from pathlib import Path
 from string import Formatter
+from tempfile import TemporaryDirectory
 from typing import Any
+from uuid import uuid4
 
 import duckdb
 import pyarrow as pa
 import pyarrow.dataset as ds
+import pyarrow.parquet as pq
 from duckdb.func import FunctionNullHandling, PythonUDFType
 from pyspark.sql.pandas.types import to_arrow_schema
 from pyspark.sql.types import StructType
 
 from amqproxy.pipeline import storage
-from amqproxy.pipeline.duck.dialect import MACROS, duckdb_text, regexp_replaced
+from amqproxy.pipeline.duck.dialect import MACROS, duckdb_text, duckdb_type, regexp_replaced
+from amqproxy.pipeline.duck.processes import cores, spread
 from amqproxy.pipeline.duck.rows import DuckRows
-from amqproxy.pipeline.source import CaptureReader, options_of
+from amqproxy.pipeline.duck.xxhash64 import xxhash64
+from amqproxy.pipeline.engine import Work
+from amqproxy.pipeline.source import CapturePartition, CaptureReader, SourceOptions, options_of
 
 _PLACE = re.compile(r"__(\w+?)__")
 
+LEAST_BYTES = 16 * 1024 * 1024
+"""Size of captures from which several processes read them: each takes a second to start."""
+
+MAX_PARTITIONS = 1_000_000
+"""Maximum of hours that are written at a time."""
+
 
 class DuckSession:
-    """A database in memory, with views and tables of numbered names.
+    """A database in memory, with views and tables of numbered names; an `Engine` of the jobs.
 
-    It takes at most four fifths of the machine's memory; the rest goes to the directory `spill`.
+    It takes at most four fifths of the machine's memory; the rest goes to a temporary directory.
     """
 
-    def __init__(self, *, spill: str | None = None) -> None:
-        config: dict[str, Any] = {"autoinstall_known_extensions": False}
-        if spill is not None:
-            config["temp_directory"] = spill
+    def __init__(self) -> None:
+        self._directory = TemporaryDirectory(prefix="amqproxy-pipeline-")
+        config: dict[str, Any] = {
+            "autoinstall_known_extensions": False,
+            "temp_directory": f"{self._directory.name}/spilled",
+        }
         self.database = duckdb.connect(":memory:", config=config)
         self.database.execute("SET TimeZone = 'UTC'")
         for macro in MACROS:
@@ -46,11 +63,21 @@ class DuckSession:
             type=PythonUDFType.ARROW,
             null_handling=FunctionNullHandling.SPECIAL,
         )
+        self.database.create_function(
+            "xxhash64",
+            xxhash64,
+            None,
+            duckdb.sqltype("BIGINT"),
+            type=PythonUDFType.ARROW,
+            null_handling=FunctionNullHandling.SPECIAL,
+        )
         self._made = 0
+        self._progress: tuple[int, int] | None = None
 
     def close(self) -> None:
         """Drop everything."""
         self.database.close()
+        self._directory.cleanup()
 
     def sql(self, text: str, **tables: Any) -> DuckRows:
         """Return the rows of a query in Spark's dialect, in which `{name}` is one of the tables, or a number."""
@@ -93,12 +120,10 @@ class DuckSession:
         named = [dict(zip(schema.names, each, strict=True)) for each in rows]
         return self.table(pa.Table.from_pylist(named, to_arrow_schema(schema, timezone="UTC")))
 
-    def parquet(self, columns: StructType, paths: Sequence[str], *, has_partitions: bool = False) -> DuckRows:
-        """Return the rows of Parquet files, or of a directory of them; a missing column is null.
+    # --- as an engine of the jobs
 
-        If it `has_partitions`, directories such as `hour=7` are columns.
-        """
-        schema = to_arrow_schema(columns, timezone="UTC")
+    def parquet(self, columns: StructType | None, paths: Sequence[str], table: str | None = None) -> DuckRows:
+        schema = None if columns is None else to_arrow_schema(columns, timezone="UTC")
         places = [storage.place(each) for each in paths]
         where = [each.path for each in places]
         return self.table(
@@ -107,25 +132,90 @@ class DuckSession:
                 schema=schema,
                 format="parquet",
                 filesystem=places[0].files,
-                partitioning=ds.HivePartitioning(schema) if has_partitions else None,
+                partitioning=None if table is None else ds.partitioning(flavor="hive", schema=schema),
             )
         )
 
     def captures(self, files: Sequence[str], options: Mapping[str, str]) -> DuckRows:
-        """Return the rows of captures; `options` are those of the data source."""
         chosen = options_of({**options, "paths": json.dumps(list(files))})
-        reader = CaptureReader(chosen)
-        batches = (batch for partition in reader.partitions() for batch in reader.read(partition))
-        schema = to_arrow_schema(chosen.schema, timezone="UTC")
-        name = self._name()
-        self.database.register(f"{name}_read", pa.RecordBatchReader.from_batches(schema, batches))
-        self.database.execute(f"CREATE TEMP TABLE {name} AS SELECT * FROM {name}_read")
-        self.database.unregister(f"{name}_read")
-        return DuckRows(self, name)
+        tasks = CaptureReader(chosen).partitions()
+        directory = f"{self._directory.name}/{self._name()}"
+        Path(directory).mkdir()
+        read = self.spread(partial(_read, chosen, directory), tasks)
+        if not read:
+            return self.empty(chosen.schema)
+        return self.table(ds.dataset(read, to_arrow_schema(chosen.schema, timezone="UTC"), format="ipc"))
+
+    def write(self, rows: DuckRows, path: str, columns: StructType, partitions: Sequence[str] = ()) -> None:
+        made = ", ".join(f'CAST("{each.name}" AS {duckdb_type(each.dataType)}) AS "{each.name}"' for each in columns)
+        kinds = {each.name: each for each in to_arrow_schema(columns, timezone="UTC")}
+        for name in partitions:
+            if name not in kinds:
+                made += f', "{name}"'
+                kinds[name] = pa.field(name, pa.bool_())
+        place, schema = storage.place(path), pa.schema(kinds.values())
+        with suppress(FileNotFoundError):
+            place.files.delete_dir(place.path)
+        batches = self.made(f"SELECT {made} FROM {rows.view}").batches()
+        if not partitions:  # there is a file even without rows
+            if not storage.is_remote(path):
+                place.files.create_dir(place.path)
+            target = f"{place.path}/part-0.parquet"
+            with pq.ParquetWriter(target, schema, compression="zstd", filesystem=place.files) as file:
+                for batch in batches:
+                    file.write_batch(batch.cast(schema))
+            return
+        parquet = ds.ParquetFileFormat()
+        ds.write_dataset(
+            batches,
+            place.path,
+            schema=schema,
+            filesystem=place.files,
+            format=parquet,
+            file_options=parquet.make_write_options(compression="zstd"),
+            partitioning=ds.partitioning(pa.schema([kinds[each] for each in partitions]), flavor="hive"),
+            existing_data_behavior="overwrite_or_ignore",
+            max_partitions=MAX_PARTITIONS,
+            use_threads=False,
+        )
+
+    def spread(self, work: Work, tasks: Sequence[CapturePartition]) -> list[str]:
+        processes = min(cores(), len(tasks))
+        if processes < 2 or sum(each.size for each in tasks) < LEAST_BYTES:
+            return list(work(tasks))
+        found: list[str] = []
+        self._progress = 0, len(tasks)
+        try:
+            for number, files in enumerate(spread(work, tasks, processes), 1):
+                self._progress = number, len(tasks)
+                found += files
+        finally:
+            self._progress = None
+        return found
+
+    def progress(self) -> tuple[int, int] | None:
+        return self._progress
+
+    def size(self, rows: DuckRows) -> int:
+        return 0
+
+    def free(self, rows: DuckRows) -> None:
+        self.database.execute(f"DROP TABLE {rows.view} CASCADE")
 
     def _name(self) -> str:
         self._made += 1
         return f"rows_{self._made}"
+
+
+def _read(options: SourceOptions, directory: str, partitions: Iterable[CapturePartition]) -> Iterator[str]:
+    """Yield the file with the rows of each partition."""
+    schema = to_arrow_schema(options.schema, timezone="UTC")
+    for partition in partitions:
+        path = f"{directory}/{uuid4().hex}.arrow"
+        with pa.ipc.new_file(path, schema, options=pa.ipc.IpcWriteOptions(compression="lz4")) as file:
+            for batch in CaptureReader(options).read(partition):
+                file.write_batch(batch.cast(schema))
+        yield path
 
 
 def _text(value: Any) -> str:

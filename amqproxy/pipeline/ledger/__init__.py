@@ -8,6 +8,7 @@ atomically:
     <table>/date=…/hour=…/batch-N-….parquet; batch-M-again-N-….parquet if all its rows are of batches up to M
     _pipeline/commits/N.json      commits the files to the table, and removes the files that it lists
     _pipeline/carry/N/            state of the batch for the next: open messages, state of connections
+    <table>/_symlink_format_manifest/manifest   the committed files, for other readers
     _pipeline/snapshots/N.json    all commits up to N in one file, from time to time
 
 If a driver dies, the next one deletes the uncommitted files, and begins the batch again.
@@ -15,6 +16,7 @@ If a driver dies, the next one deletes the uncommitted files, and begins the bat
     ledger    the driver's view, batch by batch
     commits   committed batches, and their combined content
     captures  captures as they were when they were ingested
+    manifests the committed files of each table, for other readers
     lock      one driver at a time
     files     the files, on a disk or in a bucket
     errors    errors of a directory of tables

@@ -13,6 +13,7 @@ from amqproxy.pipeline.ledger.captures import capture_of, has_changed
 from amqproxy.pipeline.ledger.commits import Commit, Contents, read_contents
 from amqproxy.pipeline.ledger.files import PRIVATE, TableFiles
 from amqproxy.pipeline.ledger.lock import DriverLock
+from amqproxy.pipeline.ledger.manifests import write_manifests
 
 TOGETHER, APART = "is_apart=false", "is_apart=true"
 """Directories of staged files, if some rows are for another purpose."""
@@ -151,6 +152,7 @@ class Ledger:
         place.write(f"{PRIVATE}/commits/{batch:08}.json", msgspec.json.encode(commit))
         before = {path for each in self.contents.carried.values() for path in each.values()}
         self.contents.add(commit)
+        write_manifests(place, self.contents, [*commit.files, *(file.partition("/")[0] for file in commit.removed)])
         self._complete.clear()
         after = {path for each in self.contents.carried.values() for path in each.values()}
         self._sweep(batch, commit.removed, before - after)
@@ -197,6 +199,7 @@ class Ledger:
                         for file in files:
                             place.delete(file)
             place.delete(f"{PRIVATE}/pending/{name}")
+        write_manifests(place, contents, contents.files)
         for file in contents.removed:
             place.delete(file)
         place.delete_directory(f"{PRIVATE}/staging")

@@ -10,7 +10,7 @@ from typing import Any
 
 from pyspark.sql import DataFrame
 
-from amqproxy.pipeline.duck import duck
+from amqproxy.pipeline.engine import engine_of
 from amqproxy.pipeline.settle.carry import OPEN
 from amqproxy.pipeline.small_input import in_one_partition
 
@@ -67,10 +67,7 @@ class Batch:
     def release(self) -> None:
         """Free the shared results; no further query may use them."""
         for each in self._kept:
-            if (found := duck(each)) is not None:
-                found.drop()
-            else:
-                each._jdf.queryExecution().logical().rdd().unpersist(False)
+            engine_of(each).free(each)
         self._kept.clear()
 
 

@@ -23,8 +23,10 @@ _REDELIVERY_COUNT = """coalesce(
         THEN try_cast(get_json_object(headers, '$.x-delivery-count') AS BIGINT) END,
     CASE WHEN contains(headers, '"x-death"')
         THEN aggregate(
-            from_json(get_json_object(headers, '$.x-death'), 'array<struct<count: bigint>>'),
-            0L, (total, each) -> total + each.count
+            transform(
+                from_json(get_json_object(headers, '$.x-death'), 'array<struct<count: bigint>>'), each -> each.count
+            ),
+            0L, (total, deaths) -> total + deaths
         ) END,
     CASE WHEN redelivered THEN greatest(coalesce(redelivery_count, 1L), 1L) ELSE 0L END
 )"""

@@ -10,6 +10,7 @@ import pytest
 
 from amqproxy.pipeline.ledger import PRIVATE, Ledger, committed_files, contents, ledger
 from amqproxy.pipeline.ledger.files import TableFiles
+from amqproxy.pipeline.ledger.manifests import MANIFEST
 
 pytestmark = pytest.mark.once
 
@@ -41,6 +42,12 @@ def on_disk(path: Path) -> list[str]:
     """What a notebook finds that knows nothing of commits."""
     files = path.rglob("*.parquet")
     return sorted(file.read_text() for file in files if PRIVATE not in file.relative_to(path).parts)
+
+
+def listed(path: Path, table: str) -> list[str]:
+    """What a reader of the table's manifest finds."""
+    manifest = path / table / MANIFEST
+    return sorted(Path(each).read_text() for each in manifest.read_text().splitlines()) if manifest.exists() else []
 
 
 def job(path: Path, captures: Path) -> None:
@@ -121,9 +128,11 @@ def test_whichever_write_is_the_last_the_next_driver_ends_with_the_same(
         writes(number)
         with pytest.raises(PowerCut):
             job(path, captures)
+        assert "".join(listed(path, "messages")).replace("+", "") in ("", "a", "ab", "abc"), "each row once"
         writes(1 << 30)
         job(path, captures)
         assert result(path) == expected, f"the power was cut at write {number}"
+        assert [listed(path, name) for name in ("messages", "errors")] == [*expected[:2]]  # type: ignore[index]
 
 
 def test_two_runs_and_one_run_give_the_same(tmp_path: Path, captures: Path) -> None:
