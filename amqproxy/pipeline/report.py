@@ -40,6 +40,9 @@ BINS = 360
 ROWS = 20
 """Maximum number of rows of an answer."""
 
+MAX_WORD = 40
+"""Characters up to which a word is not broken, so that a column of short names stays readable."""
+
 MAX_ABOUT = 4000
 """Maximum characters of a paragraph about an answer."""
 
@@ -114,6 +117,7 @@ STYLE_OF_PLOTS = """
 .plot{height:260px;margin-top:.3rem}.js-plotly-plot .plotly .modebar{opacity:.6}
 td.long{min-width:16rem}.wide td.mono{min-width:0}
 p.about{max-width:90ch;margin:.2rem 0 .5rem}
+td.word{overflow-wrap:normal}
 td.time{white-space:nowrap;font-variant-numeric:tabular-nums}.ask{color:var(--soft);font-size:.85em}
 """
 
@@ -357,4 +361,6 @@ def _cell(name: str, value: Any, is_number: bool) -> str:
     if isinstance(value, datetime):
         return f'<td class="time">{text.partition(".")[0]}</td>'
     style = "n" if is_number else "long" if name in ("text", "example", "remedy") else "mono"
+    if style == "mono" and isinstance(value, str) and len(value) <= MAX_WORD:
+        style = "mono word"
     return f'<td class="{style}">{text}</td>'

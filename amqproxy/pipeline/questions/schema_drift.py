@@ -2,8 +2,8 @@
 
 For each exchange, as published, and each queue, as delivered: each day (UTC) is compared with the last day before on
 which at least `--least` bodies were inspected, as on the day itself. `path` is the place of the field, `$` the body as
-a whole: text and binary are bodies that are not JSON. `before` and `now` are the types, `before_share` and `now_share`
-the parts of the inspected messages that had the field. Latest day first.
+a whole: text and binary are bodies that are not JSON. `type_before` and `type_now` are the types, `had_before_share`
+and `had_now_share` the parts of the inspected messages that had the field. Latest day first.
 
 It needs the table fields, which `pipeline run --fields` makes: of the first 100 messages of each hour, exchange or
 queue and connection, and of one in 100 others, with bodies of up to 64 KiB. Others may have had a rare field.
@@ -55,7 +55,7 @@ WITH days AS (
 SELECT timestamp_micros(c.day_us) AS day, c.exchange AS exchange, c.queue AS queue, c.virtual_host AS virtual_host,
        c.path AS path,
        CASE WHEN c.before IS NULL THEN 'new' WHEN c.now IS NULL THEN 'gone' ELSE 'type changed' END AS change,
-       c.before AS before, c.now AS now, c.before_share AS before_share, c.now_share AS now_share
+       c.before AS type_before, c.now AS type_now, c.before_share AS had_before_share, c.now_share AS had_now_share
 FROM compared c WHERE c.before IS DISTINCT FROM c.now
 ORDER BY day DESC, exchange, queue, virtual_host, path
 """,

@@ -73,7 +73,7 @@ def shown(name: str, value: Any) -> str:
         case "bytes":
             return byte_count(value)
         case "share":
-            return f"{value * 100:.3g} %"
+            return f"{round(value * 100, 3):,.12g} %"
         case "number":
             return number(value)
         case _:

@@ -71,6 +71,12 @@ def test_known_numbers_for_everybody(known: TablesDashboard, page: WatchedPage) 
         re.compile(r"channel-closed 404.*3 times", re.S)
     )
     expect(window.get_by_role("region", name="Capacity").get_by_role("row").nth(2)).to_contain_text("17.6 KiB")
+    answers = window.get_by_role("region", name="Answers")
+    expect(answers.get_by_role("row").nth(1)).to_contain_text(re.compile(r"alice\s*alice's client\s*orders"))
+    for name in ("Queue depth", "Failed logins", "Changes", "Schema drift", "Personal data", "Objectives"):
+        answers.get_by_role("button", name=name).click()
+    expect(answers.get_by_role("row").nth(1)).to_contain_text(re.compile(r"confirm\s*orders.*180\s*3\s*98.333 %", re.S))
+    assert "ask=objectives" in window.url
     assert page.violations() == []
     window.emulate_media(color_scheme="dark", reduced_motion="reduce")
     window.set_viewport_size(NARROW)

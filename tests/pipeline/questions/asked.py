@@ -174,10 +174,10 @@ ASKED: list[tuple[str, dict[str, Any], dict[str, int], list[dict[str, Any]]]] = 
     ]),
     ("schema-drift", {}, {}, [
         {"day": MIDNIGHT, "exchange": "orders", "queue": None, "path": "$.id", "change": "type changed",
-         "before": "integer", "now": "string or integer", "before_share": 1.0, "now_share": 1.0},
-        {"path": "$.new", "change": "new", "before": None, "now": "string", "before_share": 0.0, "now_share": 1.0},
-        {"path": "$.old", "change": "gone", "before": "string", "now": None, "before_share": 0.25, "now_share": 0.0},
-        {"path": "$.price", "change": "type changed", "before": "integer", "now": "integer or number"},
+         "type_before": "integer", "type_now": "string or integer", "had_before_share": 1.0, "had_now_share": 1.0},
+        {"path": "$.new", "change": "new", "type_before": None, "type_now": "string", "had_before_share": 0.0},
+        {"path": "$.old", "change": "gone", "type_before": "string", "type_now": None, "had_before_share": 0.25},
+        {"path": "$.price", "change": "type changed", "type_before": "integer", "type_now": "integer or number"},
     ]),
     ("schema-drift", {"least": "41"}, {}, []),
     ("personal-data", {}, {}, [

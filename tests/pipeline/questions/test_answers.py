@@ -12,6 +12,7 @@ import duckdb
 
 from amqproxy.pipeline.questions import QUESTIONS
 from amqproxy.pipeline.questions.answer import answer_of_duckdb
+from amqproxy.pipeline.questions.text import head
 from amqproxy.pipeline.questions.upgrade import uses
 from tests.pipeline.questions.asked import ASKED, span_of, tables
 from tests.pipeline.rows import arrow_of
@@ -38,6 +39,8 @@ def test_the_answer_is_what_happened(
     rows = answer_of_duckdb(connection, QUESTIONS[name], span_of(name, times), options).to_pylist()
     shown = [{key: row[key] for key in wanted} for row, wanted in zip(rows, expected, strict=False)]
     assert (shown, len(rows)) == (expected, len(expected))
+    titles = [head(each) for row in rows[:1] for each in row]
+    assert len(set(titles)) == len(titles), "a table tells columns apart by their titles"
 
 
 @pytest.mark.parametrize("limit", [1, 3])

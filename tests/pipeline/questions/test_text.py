@@ -38,8 +38,11 @@ def test_a_table_for_a_person() -> None:
 
 
 def test_parts_are_shares_of_a_hundred() -> None:
-    answer = pa.Table.from_pylist([{"budget_left_share": -0.5, "burn_rate": 1.5, "is_late": True}])
-    assert list(table_lines(answer)) == ["budget left  burn rate  is late", "      -50 %        1.5  yes"]
+    shares = [-18.444444, 0.99954, 1.0]
+    answer = pa.Table.from_pylist([{"budget_left_share": each, "burn_rate": 1.5, "is_late": True} for each in shares])
+    assert [line.partition("%")[0].strip() for line in table_lines(answer)] == [
+        *("budget left  burn rate  is late", "-1,844.444", "99.954", "100"),
+    ]
 
 
 def test_json_has_plain_values() -> None:
