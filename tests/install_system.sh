@@ -10,12 +10,13 @@ PYTHON=${PYTHON:-python3}
 PATH=$PATH:/usr/local/sbin:/usr/sbin:/sbin # where Debian keeps servers, and a user's PATH does not look
 [ $# -gt 0 ] || set -- rabbitmq-server haproxy tshark jq amqp-specs gcc libc6-dev python3-dev amqp-tools prometheus \
     chromium-headless-shell python3-qpid-proton iproute2 openjdk-17-jdk-headless \
-    php-cli php-amqplib php-amqp php-symfony-amqp-messenger elixir
+    php-cli php-amqplib php-amqp php-symfony-amqp-messenger elixir groff-base zsh fish
 
 is_there() {
     case $1 in
     amqp-tools) command -v amqp-publish ;;
     amqp-specs) test -d /usr/share/amqp/specs ;;
+    groff-base) command -v groff ;;
     iproute2) command -v ip ;;
     libc6-dev) test -f /usr/include/stdio.h ;;
     openjdk-*-jdk-headless) command -v javac ;;

@@ -10,7 +10,7 @@ from amqproxy.cli.compare import compare
 from amqproxy.cli.dashboard import dashboard
 from amqproxy.cli.decode import decode
 from amqproxy.cli.export import export
-from amqproxy.cli.help import HelpFormatter, add_epilogues, shown_default
+from amqproxy.cli.help import HelpFormatter, add_epilogues, command_reference, shown_default
 from amqproxy.cli.mock import mock
 from amqproxy.cli.readiness import readiness
 from amqproxy.cli.replay import replay
@@ -46,6 +46,13 @@ def completion(shell: Literal["bash", "zsh", "fish"], /) -> None:
     print(app.generate_completion(shell=shell))
 
 
+def man() -> None:
+    """Print the manual page, with all commands and options, e.g. for `amqproxy man | man -l -`."""
+    from amqproxy.cli.man_page import man_page
+
+    print(man_page(command_reference(app)), end="")
+
+
 for each in (config, rules, control, record, broker, pipeline):
     app.command(each.app)
 COMMANDS = (
@@ -64,6 +71,7 @@ COMMANDS = (
     verify,
     version,
     completion,
+    man,
 )
 for function in COMMANDS:
     app.command(function)

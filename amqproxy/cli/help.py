@@ -79,6 +79,7 @@ EXAMPLES = {
         "export a.pcapng --to frames.parquet",
         "export a.pcapng --to orders.pcapng --filter 'exchange == \"orders\"'",
     ),
+    "man": ("man > ~/.local/share/man/man1/amqproxy.1",),
     "mock": ("mock a.pcapng --listen 127.0.0.1:5672",),
     "pipeline": ("pipeline run captures/ --tables tables", "pipeline ask slower-consumers --tables tables"),
     "pipeline anomalies": ("pipeline anomalies --tables tables --zone Europe/Berlin",),
@@ -174,6 +175,13 @@ def add_epilogues(app: cyclopts.App) -> None:
         pages = PAGES.get(command.partition(" ")[0], ("tutorial", "faq"))
         parts.append("Documentation:\n" + "\n".join(f"  {SITE}{page}/" for page in pages))
         described.help_epilogue = "\n\n".join([*parts, EXIT_CODES])
+
+
+def command_reference(app: cyclopts.App) -> str:
+    """Return all commands, arguments and options as Markdown, with the defaults that `--help` shows."""
+    text = app.generate_docs(output_format="markdown", recursive=True)
+    text = text.replace(" -m amqproxy", "")  # in the usage of `python -m amqproxy`
+    return re.sub(r" \*\[default: (?:False|None|\(\)|\[\])\]\*", "", text)
 
 
 def shown_default(value: Any) -> str | None:

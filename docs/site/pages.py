@@ -19,6 +19,7 @@ from mkdocs.structure.pages import Page
 from msgspec.json import schema_components
 
 from amqproxy.cli.command import app
+from amqproxy.cli.help import command_reference
 from amqproxy.configuration.config import schema
 from amqproxy.control.request import AnyRequest
 
@@ -76,8 +77,7 @@ def on_page_markdown(markdown: str, page: Page, files: Files, **_: Any) -> str:
 
 def commands() -> str:
     """All subcommands and options, as their help has them."""
-    text = app.generate_docs(output_format="markdown", recursive=True)
-    return text.replace("# amqproxy\n", "# Commands\n", 1)
+    return command_reference(app).replace("# amqproxy\n", "# Commands\n", 1)
 
 
 def configuration() -> str:

@@ -44,6 +44,12 @@ install -D -m 644 -t "$root/lib/systemd/system" packaging/systemd/amqproxy.servi
 install -D -m 644 packaging/deb/amqproxy.toml "$root/etc/amqproxy/amqproxy.toml"
 install -D -m 644 -t "$root/usr/share/doc/amqproxy" README.md CHANGELOG.md SECURITY.md
 install -D -m 644 LICENSE "$root/usr/share/doc/amqproxy/copyright"
+amqproxy() { "$home/bin/python" -I -c "from amqproxy.cli import main; main()" "$@"; }
+share=$root/usr/share
+amqproxy man | gzip -9n | install -D -m 644 /dev/stdin "$share/man/man1/amqproxy.1.gz"
+amqproxy completion bash | install -D -m 644 /dev/stdin "$share/bash-completion/completions/amqproxy"
+amqproxy completion zsh | install -D -m 644 /dev/stdin "$share/zsh/vendor-completions/_amqproxy"
+amqproxy completion fish | install -D -m 644 /dev/stdin "$share/fish/vendor_completions.d/amqproxy.fish"
 
 mkdir "$root/DEBIAN"
 echo /etc/amqproxy/amqproxy.toml >"$root/DEBIAN/conffiles"

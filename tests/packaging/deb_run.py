@@ -80,6 +80,8 @@ def run(base: FreshDebian, deb: Path, directory: Path) -> None:
     assert version.endswith("(compiled)"), version
     watch.say(f"installed: {version}, {deb.stat().st_size / 1e6:.1f} MB")
 
+    shipped = "man/man1/amqproxy.1.gz bash-completion/completions/amqproxy zsh/vendor-completions/_amqproxy"
+    debian.run(f"cd /usr/share && zgrep -q decode {shipped} fish/vendor_completions.d/amqproxy.fish")
     verified = debian.run("systemd-analyze verify /lib/systemd/system/amqproxy.*")
     assert "amqproxy" not in verified, verified
     security = f"systemd-analyze security --offline=true --threshold={EXPOSURE * 10:.0f} amqproxy.service"
