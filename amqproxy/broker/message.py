@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
+from operator import attrgetter
+
 import msgspec
 
 from amqproxy.amqp091.properties import NO_PROPERTIES, PROPERTIES, ContentHeader, Properties
@@ -140,9 +143,18 @@ def published(exchange: str, routing_key: str, header: bytes, body: bytes, prope
 
 
 def header_with(message: Message, *added: Field) -> bytes:
-    """Return the message's content header with header fields added or replaced."""
+    """Return the message's content header with header fields added or replaced, and all of them sorted by name."""
     properties = message.properties
     names = [each.name for each in added]
     fields = [each for each in properties.headers.fields if each.name not in names] if properties.headers else []
-    properties = msgspec.structs.replace(properties, headers=Table([*fields, *added]))
+    fields = sorted([*fields, *added], key=attrgetter("name"))
+    properties = msgspec.structs.replace(properties, headers=Table(fields))
     return ContentHeader(len(message.body), properties).encode()
+
+
+def sorted_fields(fields: Iterable[Field]) -> list[Field]:
+    """Return the fields sorted by name, as RabbitMQ 4 keeps them: of those with the same name, the first."""
+    first: dict[str, Field] = {}
+    for each in fields:
+        first.setdefault(each.name, each)
+    return [first[name] for name in sorted(first)]

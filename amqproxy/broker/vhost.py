@@ -133,7 +133,7 @@ class VirtualHost:
         self.description = ""
         self.tags: list[str] = []
         self.metadata: dict[str, Any] = {}
-        """Metadata of definitions that has no effect here, such as the default queue type."""
+        """Metadata of definitions, such as the default queue type; the rest has no effect."""
         self.limits: dict[str, int] = {}
         self.is_traced = False
         self.generation = 0
@@ -311,6 +311,15 @@ class VirtualHost:
             raise PreconditionFailed(
                 f"cannot declare queue '{name}': queue limit in vhost '{self.name}' ({limit}) is reached"
             )
+
+    def with_default_type(self, arguments: Table, *, durable: bool, exclusive: bool, auto_delete: bool) -> Table:
+        """Return the arguments of a client's declare, with the default queue type if they name none."""
+        usual = self.metadata.get("default_queue_type")
+        if usual not in queue_types.QUEUE_TYPES or "x-queue-type" in arguments:
+            return arguments
+        if not durable or exclusive or auto_delete:
+            return arguments
+        return Table([*arguments.fields, Field("x-queue-type", "S", usual)])
 
     def declare_queue(
         self,

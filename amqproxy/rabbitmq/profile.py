@@ -47,6 +47,8 @@ class Profile:
     """Whether a delivery_mode other than 1 and 2 is refused with 406."""
     rewrites_expiration: bool = False
     """Whether consumers see the number of an expiration as RabbitMQ prints it: 60000 for 0060000."""
+    sorts_headers: bool = False
+    """Whether consumers see headers sorted by name, of those with the same name only the first."""
     knows_basic_credit: bool = True
     """Whether basic.credit is a method; if not, it is COMMAND_INVALID (503)."""
     exchange_type_fault: Literal["connection 503", "channel 406"] = "connection 503"
@@ -156,6 +158,7 @@ _V4_0 = replace(
     message_size=16_777_216,
     checks_delivery_mode=False,
     rewrites_expiration=True,
+    sorts_headers=True,
     knows_basic_credit=False,
     exchange_type_fault="channel 406",
     exchange_types=("x-local-random",),

@@ -8,9 +8,9 @@ import pytest
 
 from amqproxy.amqp091.methods import BasicGet, BasicGetOk, BasicPublish, BasicReturn, QueueDelete
 from amqproxy.amqp091.properties import ContentHeader
-from amqproxy.amqp091.wire import Item
+from amqproxy.amqp091.wire import Field, Item, Table
 from amqproxy.rabbitmq.profile import Profile
-from tests.behaviours.client import Channel, frame, plain
+from tests.behaviours.client import Channel, frame, plain, until
 from tests.behaviours.scene import Scene
 
 pytestmark = pytest.mark.real
@@ -106,6 +106,27 @@ def test_get_ok_counts_what_is_left(ch: Channel, q: str) -> None:
 
 
 # ----------------------------------------------------------------------------------------------------- mandatory
+
+
+@pytest.mark.parametrize("queue_type", ["classic", "quorum"])
+@pytest.mark.parametrize("times", [1, 2])
+def test_the_order_of_headers(scene: Scene, ch: Channel, queue_type: str, times: int) -> None:
+    """Messages with equal headers are alike. RabbitMQ 3 sorts those to which it adds one."""
+    queue = ch.declare(scene.q, durable=True, arguments={"x-queue-type": queue_type})
+    scene.stack.callback(lambda: scene.channel().call(QueueDelete(queue=queue)))
+    inner = Table([Field("z", "S", "inner"), Field("a", "S", "inner")])
+    sent = [Field("z", "F", inner), Field("a", "S", "1"), Field("B", "t", True), Field("a", "I", 2)]
+    for _ in range(times):
+        ch.publish("", queue, headers=Table(sent), message_id="m")
+    expected = [sent[2], sent[1], sent[0]] if scene.profile.sorts_headers else sent
+    if queue_type == "quorum" and not scene.profile.sorts_headers:
+        expected = [sent[2], sent[1], sent[3], sent[0]]
+    for _ in range(times):
+        got = until(lambda: ch.get(queue), "the message")
+        found = [field for field in got.properties.headers.fields if field.name != "x-delivery-count"]
+        assert [(field.name, field.type, field.value) for field in found] == [
+            (field.name, field.type, field.value) for field in expected
+        ]
 
 
 @pytest.mark.parametrize("exchange", ["", "amq.direct", "amq.fanout", "amq.topic", "amq.headers"])

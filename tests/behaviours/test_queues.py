@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+
 import pytest
 
 from amqproxy.amqp091.methods import (
@@ -11,6 +13,7 @@ from amqproxy.amqp091.methods import (
     BasicReturn,
     QueueBind,
     QueueDeclare,
+    QueueDeclareOk,
     QueueDelete,
     QueuePurge,
     QueueUnbind,
@@ -52,6 +55,38 @@ def test_declared_again_alike(scene: Scene, ch: Channel, flags: dict[str, bool],
 def test_classic_by_name_is_classic_by_default(scene: Scene, ch: Channel) -> None:
     ch.declare(scene.q, exclusive=True)
     ch.declare(scene.q, exclusive=True, arguments={"x-queue-type": "classic"})
+
+
+TYPED = "typed"
+
+
+@pytest.fixture
+def typed(scene: Scene) -> Iterator[Channel]:
+    """A channel of a virtual host in which queues are quorum queues unless they ask for another type."""
+    scene.broker.define(
+        vhosts=[{"name": TYPED, "metadata": {"default_queue_type": "quorum"}}],
+        permissions=[{"user": "guest", "vhost": TYPED, "configure": ".*", "write": ".*", "read": ".*"}],
+    )
+    yield scene.channel(vhost=TYPED)
+    scene.broker.forget(vhosts=[TYPED])
+
+
+def test_the_default_type_of_a_virtual_host(typed: Channel) -> None:
+    """It is that of queues which a quorum queue can be; one that is declared again has to have it, too."""
+    for flags in ({"durable": True}, {}, {"exclusive": True}, {"durable": True, "auto_delete": True}):
+        queue = typed.declare("-".join(["q", *flags]), **flags)
+        again = typed.client.channel()
+        again.send(QueueDeclare(queue=queue, arguments=Table({"x-queue-type": "quorum"}), **flags))
+        if flags == {"durable": True}:
+            again.expect(QueueDeclareOk)
+        else:
+            assert " 406 " in again.refusal()
+    typed.declare("classic", durable=True, arguments={"x-queue-type": "classic"})
+    typed.send(QueueDeclare(queue="classic", durable=True))
+    typed.expect_close(
+        f"channel 406 queue.declare PRECONDITION_FAILED - inequivalent arg 'x-queue-type' for queue 'classic' in "
+        f"vhost '{TYPED}': received 'quorum' but current is 'classic'"
+    )
 
 
 def test_server_names(ch: Channel) -> None:

@@ -73,6 +73,16 @@ def test_returns_are_counted(scene: Scene, ch: Channel, quorum: str, how: str) -
     assert acquired == ([None, 1, 2] if scene.profile.counts_acquisitions else [None] * 3)
 
 
+def test_counts_stand_among_sorted_headers(scene: Scene, ch: Channel, quorum: str) -> None:
+    publish(ch, quorum, b"1", headers={"z": 1, "a": 2})
+    ch.reject(got(ch, quorum), requeue=True)
+    names = list(got(ch, quorum).headers)
+    if scene.profile.counts_acquisitions:
+        assert names == ["a", "x-acquired-count", "x-delivery-count", "z"]
+    else:
+        assert names == ["a", "x-delivery-count", "z"]
+
+
 def test_delivery_limit(scene: Scene, ch: Channel) -> None:
     """A message may be returned so many times, and is dropped when it is returned once more."""
     queue = make(scene, x_delivery_limit=2)

@@ -298,7 +298,12 @@ class BrokerChannel:
                 durable=method.durable,
                 exclusive=method.exclusive,
                 auto_delete=method.auto_delete,
-                arguments=method.arguments,
+                arguments=self.vhost.with_default_type(
+                    method.arguments,
+                    durable=method.durable,
+                    exclusive=method.exclusive,
+                    auto_delete=method.auto_delete,
+                ),
                 now=now,
             )
         if queue.exclusive_to is self.connection:

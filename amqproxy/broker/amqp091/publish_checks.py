@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from itertools import pairwise
 from typing import TYPE_CHECKING
 
 import msgspec
@@ -13,7 +14,7 @@ from amqproxy.amqp091.properties import Properties
 from amqproxy.amqp091.wire import Array, Table
 from amqproxy.broker.amqp091 import argument_checks
 from amqproxy.broker.arguments import TYPE_NAMES, field
-from amqproxy.broker.message import MAX_EXPIRATION
+from amqproxy.broker.message import MAX_EXPIRATION, sorted_fields
 
 if TYPE_CHECKING:
     from amqproxy.broker.access.users import User
@@ -49,7 +50,11 @@ def checked(properties: Properties, user: User, profile: Profile) -> Properties:
         raise PreconditionFailed(f"invalid message: {{delivery_mode_unknown,{properties.delivery_mode}}}")
     expiration = properties.expiration
     if expiration is not None and profile.rewrites_expiration and expiration != str(int(expiration)):
-        return msgspec.structs.replace(properties, expiration=str(int(expiration)))
+        properties = msgspec.structs.replace(properties, expiration=str(int(expiration)))
+    if profile.sorts_headers and properties.headers is not None:
+        fields = properties.headers.fields
+        if any(one.name >= other.name for one, other in pairwise(fields)):
+            properties = msgspec.structs.replace(properties, headers=Table(sorted_fields(fields)))
     return properties
 
 

@@ -262,6 +262,7 @@ class Publisher:
             properties = NO_PROPERTIES
         else:
             properties = publish_checks.checked(properties, self.user, vhost.profile)
+            is_own = properties.user_id is not None or properties.reply_to == direct_reply_to.NAME
             if properties.reply_to == direct_reply_to.NAME:
                 if self.channel.reply_tag is None:
                     raise PreconditionFailed("fast reply consumer does not exist")
@@ -273,8 +274,9 @@ class Publisher:
                 if "BCC" in headers:
                     properties = publish_checks.without_bcc(properties)
             if properties is not message.properties:
-                return Message.made(route.exchange_name, route.routing_key, properties, body, keys)
-            if keys or properties.user_id is not None:
+                message = Message.made(route.exchange_name, route.routing_key, properties, body, keys)
+                header = message.header
+            if keys or is_own:
                 message.more_keys = keys
                 return message
         self._header, self._properties = header, properties

@@ -62,6 +62,10 @@ GLOBAL_PARAMETERS = frozenset({"cluster_name", "cluster_tags", "internal_cluster
 """Global parameters that only describe the cluster."""
 
 
+VHOST_METADATA = frozenset({"default_queue_type", "description", "tags"})
+"""Metadata of virtual hosts that has an effect, or is a note for people."""
+
+
 def has_effect(argument: str) -> bool:
     """Whether a queue with this argument differs from one without, or whether it is a note for people."""
     return argument in QUEUE_ARGUMENTS or not argument.startswith("x-")
@@ -88,10 +92,8 @@ def ineffective(section: str, entry: Entry) -> Iterator[str]:
             yield from _unknown("limit", entry.get("limits"), USER_LIMITS)
         case "vhosts":
             yield from _unknown("limit", entry.get("limits"), VHOST_LIMITS)
-            usual = entry.get("default_queue_type") or "classic"
-            metadata = {"default_queue_type": usual, **(entry.get("metadata") or {})}
-            for name, value in metadata.items():
-                if name not in ("description", "tags") and value not in ("classic", "undefined", False, None):
+            for name, value in (entry.get("metadata") or {}).items():
+                if name not in VHOST_METADATA and value not in (False, None):
                     yield f"metadata {name} = {value!r}"
 
 

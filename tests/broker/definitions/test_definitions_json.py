@@ -273,10 +273,7 @@ def test_a_queue_declared_by_definition_is_a_clients_own() -> None:
             {"vhosts": [{"name": "v", "metadata": {"protected_from_deletion": True, "default_queue_type": "classic"}}]},
             "vhosts[0]: no effect: metadata protected_from_deletion = True",
         ),
-        (
-            {"vhosts": [{"name": "v", "default_queue_type": "quorum"}]},
-            "vhosts[0]: no effect: metadata default_queue_type = 'quorum'",
-        ),
+        ({"vhosts": [{"name": "v", "default_queue_type": "quorum"}]}, None),
         (
             {"policies": [{"vhost": "/", "name": "p", "pattern": ".*", "definition": {"consumer-timeout": 1}}]},
             "policies[0]: no effect: policy setting 'consumer-timeout'",
