@@ -57,6 +57,8 @@ class Profile:
     """Exchange types beside AMQP's, without plugins."""
     names_operation: bool = False
     """Whether a 403 names the operation: configure access to queue 'q' …"""
+    checks_passive: bool = False
+    """Whether a passive declare needs some permission for the name; without any, it is refused with 403."""
     shows_queue_type: bool = False
     """Whether each queue has x-queue-type among its arguments, where exports and refusals show it."""
     ignores_queue_mode: bool = False
@@ -197,6 +199,7 @@ _V4_3 = replace(
     announced_max=536_870_912,
     refuses_long_bodies=True,
     exchange_types=("x-local-random", "x-modulus-hash"),
+    checks_passive=True,
     ignores_queue_mode=True,
     quorum_consumer_timeout=True,
     queue_versions=(2,),

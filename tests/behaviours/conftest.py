@@ -10,6 +10,7 @@ from typing import Any
 import pytest
 
 from amqproxy.rabbitmq.profile import NEWEST, PROFILES, Profile
+from amqproxy.rabbitmq.unreached import UNREACHED
 from tests.behaviours.client import Channel
 from tests.behaviours.own_target import OwnTarget
 from tests.behaviours.rabbitmq_target import RabbitMQTarget
@@ -34,7 +35,7 @@ DEFINITIONS = {
 def pytest_configure(config: pytest.Config) -> None:
     config.addinivalue_line("markers", "unsupported_on_rabbitmq(why, *versions): what RabbitMQ cannot do")
     config.addinivalue_line("markers", "needs_feature(name): a deprecated feature, which later versions deny")
-    config.addinivalue_line("markers", "unreached(why, *versions): what our profile of these versions does not do")
+    config.addinivalue_line("markers", "unreached(name): what our profiles do not do, by amqproxy.rabbitmq.unreached")
 
 
 def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
@@ -142,11 +143,15 @@ def broker_can(request: pytest.FixtureRequest) -> None:
     for mark in request.node.iter_markers("needs_feature"):
         if not PROFILES[version].permits(mark.args[0]):
             pytest.skip(f"RabbitMQ {version} denies {mark.args[0]}; see test_versions.py")
-    name = "unsupported_on_rabbitmq" if product == "rabbitmq" else "unreached"
-    for mark in request.node.iter_markers(name):
-        why, *versions = mark.args
-        if not versions or version in versions:
-            pytest.skip(f"{product} {version} cannot: {why}")
+    if product == "rabbitmq":
+        for mark in request.node.iter_markers("unsupported_on_rabbitmq"):
+            why, *versions = mark.args
+            if not versions or version in versions:
+                pytest.skip(f"RabbitMQ {version} cannot: {why}")
+    else:
+        for mark in request.node.iter_markers("unreached"):
+            if version in UNREACHED[mark.args[0]].versions:
+                pytest.skip(f"{mark.args[0]}: {UNREACHED[mark.args[0]].ours}")
 
 
 @pytest.fixture(autouse=True)

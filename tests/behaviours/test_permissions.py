@@ -15,11 +15,13 @@ from amqproxy.amqp091.methods import (
     ConnectionTuneOk,
     ExchangeBind,
     ExchangeDeclare,
+    ExchangeDeclareOk,
     ExchangeDelete,
     ExchangeUnbind,
     Method,
     QueueBind,
     QueueDeclare,
+    QueueDeclareOk,
     QueueDelete,
     QueuePurge,
     QueueUnbind,
@@ -192,6 +194,28 @@ def test_an_empty_pattern_permits_nothing(furnished: None, scene: Scene, method:
     ch = user(scene, "nobody")
     ch.send(method)
     expect_refusal(scene, ch, method.name, what, "nobody")
+
+
+@pytest.mark.parametrize(
+    ("declare", "what"),
+    [
+        (QueueDeclare(queue="c-q", passive=True), "queue 'c-q'"),
+        (QueueDeclare(queue="nil", passive=True), "queue 'nil'"),
+        (ExchangeDeclare(exchange="amq.direct", passive=True), "exchange 'amq.direct'"),
+    ],
+    ids=["queue", "no queue", "exchange"],
+)
+def test_a_passive_declare_needs_some_permission(
+    furnished: None, scene: Scene, declare: QueueDeclare | ExchangeDeclare, what: str
+) -> None:
+    ch = user(scene, "nobody")
+    ch.send(declare)
+    if scene.profile.checks_passive:
+        expect_refusal(scene, ch, declare.name, what, "nobody")
+    elif what == "queue 'nil'":
+        ch.expect_close(f"channel 404 queue.declare NOT_FOUND - no queue 'nil' in vhost '{VHOST}'")
+    else:
+        ch.wait_for(QueueDeclareOk, ExchangeDeclareOk)
 
 
 def test_without_permissions_for_a_queue_its_absence_is_not_revealed(furnished: None, scene: Scene) -> None:

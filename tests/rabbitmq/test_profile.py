@@ -6,6 +6,7 @@ from pathlib import Path
 import pytest
 
 from amqproxy.rabbitmq.profile import NEWEST, OLDEST, PROFILES, behaviours
+from amqproxy.rabbitmq.unreached import UNREACHED
 
 PAGE = Path(__file__).parents[2] / "docs" / "rabbitmq-versions.md"
 START = "| behaviour |"
@@ -31,12 +32,24 @@ def table() -> str:
     return "\n".join(rows) + "\n"
 
 
+def unreached() -> str:
+    rows = ["| RabbitMQ | does | the broker | because |", "| --- | --- | --- | --- |"]
+    for each in UNREACHED.values():
+        rows.append(f"| {', '.join(each.versions)} | {each.rabbitmq} | {each.ours} | {each.why} |")
+    return "\n".join(["", "The broker does not do these:", "", *rows, ""])
+
+
 def test_the_page_shows_the_table() -> None:
     """With UPDATE_PAGES=1, the page is written."""
     head, _, _ = PAGE.read_text().partition(START)
     if os.environ.get("UPDATE_PAGES"):
-        PAGE.write_text(head + table())
-    assert PAGE.read_text() == head + table()
+        PAGE.write_text(head + table() + unreached())
+    assert PAGE.read_text() == head + table() + unreached()
+
+
+def test_little_is_not_reached() -> None:
+    assert len(UNREACHED) <= 10
+    assert {version for each in UNREACHED.values() for version in each.versions} <= set(PROFILES)
 
 
 def test_each_behaviour_is_described_and_differs() -> None:

@@ -206,10 +206,17 @@ class BrokerChannel:
     def _check(self, operation: str, kind: str, name: str) -> None:
         self.user.check(self.vhost.name, operation, kind, name)
 
+    def _check_passive(self, kind: str, name: str) -> None:
+        """Raise 403, as RabbitMQ from 4.3 on, without any permission for a name."""
+        is_known = any(self.user.may(self.vhost.name, each, name) for each in (CONFIGURE, WRITE, READ))
+        if self.vhost.profile.checks_passive and not is_known:
+            self._check(CONFIGURE, kind, name)
+
     def _exchange_declare(self, method: ExchangeDeclare, now: float) -> None:
         name = stripped(method.exchange)
         if method.passive:
             check_not_default(name)
+            self._check_passive("exchange", name)
             self.vhost.exchange(name)
         else:
             self.vhost.check_exchange_type(method.type)
@@ -279,6 +286,7 @@ class BrokerChannel:
             self._reply(method, QueueDeclareOk(name, 0, 1))
             return
         if method.passive:
+            self._check_passive("queue", name)
             queue = self.vhost.queue(name, self.connection)
             queue.touch(now)
         else:

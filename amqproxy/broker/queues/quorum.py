@@ -12,7 +12,7 @@ from amqproxy.amqp091.errors import NotImplementedByServer, ResourceLocked
 from amqproxy.amqp091.wire import Field
 from amqproxy.broker.message import Message, header_with
 from amqproxy.broker.queues.at_least_once import SEND_AGAIN_AFTER, DeadLetter, PendingDeadLetters
-from amqproxy.broker.queues.backlog import MOST_PEEKED, NEVER, Backlog, SeenPositions
+from amqproxy.broker.queues.backlog import FLAGS, MOST_PEEKED, NEVER, Backlog, SeenPositions
 from amqproxy.broker.queues.consumer import ConsumedQueue, Consumer, QueueEntry
 from amqproxy.broker.queues.durable_backlog import DurableBacklog
 from amqproxy.broker.queues.paged_bodies import page_in, page_out_bodies, whole
@@ -28,6 +28,12 @@ if TYPE_CHECKING:
 
 PREFETCH = 2000
 """Maximum prefetch of a consumer, also of one without a prefetch."""
+
+TWO_LEVELS = 2
+"""Priority levels of RabbitMQ 4.0, which delivers two high messages for each normal one; here, its queues have none."""
+
+USUAL_PRIORITY = 4
+"""Priority of a message without one."""
 
 REASONS = ("rejected", "expired", "delivery_limit", "maxlen")
 """Reasons why a quorum queue drops a message. The order is part of the format on the disk."""
@@ -202,14 +208,20 @@ class DurableRequeueFirst(RequeueOrder, DurableBacklog):
 class QuorumQueue(Queue):
     type: ClassVar[str] = "quorum"
     _successor_waits: ClassVar[bool] = False
-    __slots__ = ("_is_full", "_keeps_letters", "_letters")
+    __slots__ = ("_is_full", "_keeps_letters", "_letters", "_returns")
     _backlogs: list[tuple[int, RequeueFirst | DurableRequeueFirst]]  # type: ignore[assignment]
 
     def __init__(self, *arguments: Any, **options: Any) -> None:
         self._is_full = False
         self._letters = PendingDeadLetters()
         self._keeps_letters = False
+        self._returns: deque[Backlog] = deque()
+        """The backlogs of returned messages, in the order in which those came back, if there are priorities."""
         super().__init__(*arguments, **options)
+        levels = self._profile.quorum_priorities
+        if levels > TWO_LEVELS and self._storage is None:
+            self._max_priority, self._usual_priority = levels - 1, USUAL_PRIORITY
+            self._backlogs = [(each, self._new_backlog(each)) for each in (USUAL_PRIORITY, 0)]
 
     def _new_backlog(self, priority: int) -> RequeueFirst | DurableRequeueFirst:
         if self._storage is None:
@@ -302,6 +314,28 @@ class QuorumQueue(Queue):
             entries = (letter.entry for letter in self._letters if letter.entry.paged_body is None)
             freed += page_out_bodies(entries, page_store, most - freed)
         return freed
+
+    # --- priorities: returned messages come before all others, in the order in which they came back
+
+    def _put_back(self, entry: QueueEntry) -> None:
+        super()._put_back(entry)
+        if self._max_priority:
+            message = entry.message
+            self._returns.append(self._backlog_for(message, message.header[FLAGS]))
+
+    def _first_backlog(self) -> Backlog:
+        return self._returns.popleft() if self._returns else super()._first_backlog()
+
+    def _head_expires_at(self) -> float:
+        return self._returns[0].expires_at if self._returns else super()._head_expires_at()
+
+    def purge(self) -> int:
+        self._returns.clear()
+        return super().purge()
+
+    def discard(self) -> None:
+        self._returns.clear()
+        super().discard()
 
     # --- differences from a classic queue
 
