@@ -39,11 +39,17 @@ MAX_COMMENTS = 100
 CAPTURE_ENDS = "the capture ends"
 """Reason for the end of a stream that has not ended by itself."""
 
+FORGOTTEN = "there were too many streams at once, and it was forgotten"
+"""Reason for the end of a stream that goes on unread."""
+
+PORTS_REUSED = "another connection has the same ports"
+"""Reason for the end of a stream whose own end is not in the capture."""
+
 _REASONS = {
     StreamEnd.FIN: "closed without connection.close",  # prefixed with the end that closed first
     StreamEnd.RST: "reset the connection",
-    StreamEnd.REUSED: "another connection has the same ports",
-    StreamEnd.FORGOTTEN: "there were too many streams at once, and it was forgotten",
+    StreamEnd.REUSED: PORTS_REUSED,
+    StreamEnd.FORGOTTEN: FORGOTTEN,
     StreamEnd.END: CAPTURE_ENDS,
 }
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
+from datetime import UTC, datetime
 from hashlib import blake2b
 from pathlib import Path
 
@@ -23,7 +24,8 @@ _ID_BYTES = 8
 class LostPart(msgspec.Struct, frozen=True):
     """An unreadable part of a file, at `offset` if it is at one place; `ts_ns` is the time of the last packet before.
 
-    `kind` is "file" if the rest of the file was not read, else the kind of a `CaptureWarning`.
+    `kind` is "file" if the rest of the file was not read, "clock" for a time without packets, or in which the clock was
+    set, of `length_ns` before `ts_ns`, else the kind of a `CaptureWarning`.
     """
 
     file: str | None
@@ -31,6 +33,17 @@ class LostPart(msgspec.Struct, frozen=True):
     text: str
     offset: int | None
     ts_ns: int | None
+    length_ns: int | None = None
+
+
+GAP_NS = 7 * 86_400_000_000_000
+"""Time between two packets of a chain from which it counts as not recorded, or as a jump of the clock."""
+
+BACK_NS = 3600 * 1_000_000_000
+"""Time by which the clock has gone back within a file from which it is reported."""
+
+MAX_JUMPS = 100
+"""Maximum number of reported jumps of a chain's clock in one run."""
 
 
 class ChainReading:
@@ -54,6 +67,8 @@ class ChainReading:
         self._is_first_share = share is None or share.number == 0
         self._ids: dict[int, str] = {}
         self._ended: list[int] = []
+        self._latest_ns = 0
+        self._jumps_left = MAX_JUMPS if share is None else 0  # a share does not see all packets
         warn = self._warn
         engine = None if engine_of is None else engine_of(warn)
         self._reading = CaptureReading(chain, warn, leg=leg, engine=engine, share=share)
@@ -66,8 +81,13 @@ class ChainReading:
         reading, ids = self._reading, self._ids
         for file in files:
             self.file = name_of(file.source)
+            is_first = True
             try:
                 for each in reading.decoded(file):
+                    passed_ns = reading.last_ns - self._latest_ns
+                    if passed_ns > GAP_NS or passed_ns < -BACK_NS:
+                        self._note_jump(passed_ns, may_be_back=not is_first)
+                    self._latest_ns, is_first = reading.last_ns, False
                     if each.stream not in ids:
                         self._begin(each)
                     elif isinstance(each, StreamEnded):
@@ -84,11 +104,11 @@ class ChainReading:
     def state(self) -> bytes:
         """Return the state from which another run continues with the next files."""
         self.forget_ended()
-        return dumped((self._reading, self._ids), self.written_by, self._outer)
+        return dumped((self._reading, self._ids, self._latest_ns), self.written_by, self._outer)
 
     def resume(self, state: bytes) -> None:
         """Continue from the state of another reading of the chain; raise `Unreadable`."""
-        self._reading, self._ids = loaded(state, self.written_by, self._outer)
+        self._reading, self._ids, self._latest_ns = loaded(state, self.written_by, self._outer)
 
     def connection_id(self, stream: int) -> str:
         """Return the identifier of a connection, 16 hex digits.
@@ -124,6 +144,19 @@ class ChainReading:
         """Note that the state of another run cannot be used."""
         self._note("state", f"what an earlier run carried over is not read, so that connections are joined: {why}", -1)
 
+    def _note_jump(self, passed_ns: int, *, may_be_back: bool) -> None:
+        """Note a time without packets, or a jump of the clock, by the last packet; files may overlap in time."""
+        before_ns, now_ns = self._latest_ns, self._reading.last_ns
+        if not before_ns or not self._jumps_left or (passed_ns < 0 and not may_be_back):
+            return
+        self._jumps_left -= 1
+        if passed_ns < 0:
+            text = f"the clock went back by {_length(-passed_ns)}, from {_utc(before_ns)} to {_utc(now_ns)}"
+        else:
+            text = f"nothing was recorded for {_length(passed_ns)}, or the clock jumped: from {_utc(before_ns)} to "
+            text += _utc(now_ns)
+        self.lost.append(LostPart(self.file, "clock", text, None, now_ns, passed_ns))
+
     def _warn(self, warning: CaptureWarning) -> None:
         if warning.kind is not WarningKind.IGNORED:
             self._note(str(warning.kind), warning.text, warning.offset)
@@ -132,6 +165,20 @@ class ChainReading:
         if self._is_first_share:
             ts_ns = self._reading.last_ns or _written_ns(self.file)
             self.lost.append(LostPart(self.file, kind, text, offset if offset >= 0 else None, ts_ns))
+
+
+def _length(ns: int) -> str:
+    """Return a duration in days, or in hours below two days."""
+    days = ns / 86_400_000_000_000
+    return f"{days:,.0f} days" if days >= 2 else f"{days * 24:.1f} hours"
+
+
+def _utc(ns: int) -> str:
+    """Return a time in seconds since 1970 as text."""
+    try:
+        return f"{datetime.fromtimestamp(ns // 1_000_000_000, UTC):%Y-%m-%d %H:%M:%S} UTC"
+    except (ValueError, OverflowError, OSError):  # beyond the year 9999
+        return f"{ns // 1_000_000_000} s"
 
 
 def _written_ns(file: str | None) -> int | None:

@@ -44,6 +44,8 @@ from amqproxy.taps.trace.events import (
 )
 from amqproxy.taps.trace.snapshot import ConnectionSnapshot, HandshakeSnapshot
 
+NO_HANDSHAKE = HandshakeSnapshot()
+
 RECORDED = "its state was recorded"
 """Text of a connection whose state is known from a snapshot."""
 
@@ -300,11 +302,12 @@ class EventRows(PendingRows):
         self._add_handshake(head, event)
 
     def _add_handshake(self, head: tuple[Any, ...], known: ConnectionOpened | HandshakeSnapshot) -> None:
+        self._add("opened", *head, *self._handshake(known))
+
+    def _handshake(self, known: ConnectionOpened | HandshakeSnapshot) -> tuple[Any, ...]:
         peers = _json(known.client_properties), _json(known.server_properties)
         self._bytes += sum(len(each or b"") for each in peers)
-        self._add(
-            "opened",
-            *head,
+        return (
             *(known.user, known.virtual_host, known.mechanism),
             *peers,
             *(known.channel_max, known.frame_max, known.heartbeat),
@@ -312,13 +315,16 @@ class EventRows(PendingRows):
 
     def add_closed(self, event: ConnectionClosed | ChannelClosed, rows: ConnectionRows, seq: int) -> None:
         """Add a connection.close, the end without it, or a channel.close."""
-        type = "channel" if isinstance(event, ChannelClosed) else "connection"
+        if isinstance(event, ChannelClosed):
+            type, is_open, known = "channel", None, NO_HANDSHAKE
+        else:
+            type, is_open, known = "connection", event.is_open, event.handshake or NO_HANDSHAKE
         sender = None if event.by is None else str(event.by)
         self._add(
             "closed",
             *(event.ts_ns, seq, event.channel, event.epoch, type, sender, "closed"),
-            *(closer(event), event.code, event.text, event.method, _arguments(event.cause)),
-            None if isinstance(event, ChannelClosed) else event.is_open,
+            *(closer(event), event.code, event.text, event.method, _arguments(event.cause), is_open),
+            *self._handshake(known),
         )
 
     def add_channel_opened(self, event: ChannelOpened, rows: ConnectionRows, seq: int) -> None:
@@ -362,7 +368,7 @@ class EventRows(PendingRows):
         if skipped is not None and skipped.reason == event.reason:
             details = ("bytes", skipped.code, skipped.offset, skipped.lost)
         head = (event.ts_ns, seq, event.channel, event.epoch, "lost", str(event.sender), "unknown")
-        self._add("lost", *head, event.reason, *details)
+        self._add("lost", *head, event.reason, *details, None)
 
     def add_restored(self, event: StateRestored, rows: ConnectionRows, seq: int) -> None:
         """Add a connection whose state is known from a snapshot, with the consumers and declarations that it had."""
@@ -385,7 +391,7 @@ class EventRows(PendingRows):
         self.file = part.file
         self.begin(NO_CONNECTION, NOTHING)
         head = (part.ts_ns, None, None, None, "lost", None, "unknown")
-        self._add("lost", *head, part.text, part.kind, None, part.offset, None)
+        self._add("lost", *head, part.text, part.kind, None, part.offset, None, part.length_ns)
 
     def add_finding(self, finding: Finding, seq: int | None) -> None:
         """Add a finding."""

@@ -17,20 +17,20 @@ from typing import TYPE_CHECKING
 
 import msgspec
 import pyarrow as pa
-from pyspark.sql.types import StructType
+from pyspark.sql.types import LongType, StringType, StructType
 
 from amqproxy.pipeline.chain_reading import LostPart
 from amqproxy.pipeline.chains import Mode, chains
 from amqproxy.pipeline.engine import engine_of
 from amqproxy.pipeline.frame_table import stage_frames
-from amqproxy.pipeline.ledger import Capture, Found, Ledger, present
+from amqproxy.pipeline.ledger import Capture, Found, Ledger, is_open_file, present
 from amqproxy.pipeline.lost_parts import lost_parts
 from amqproxy.pipeline.schema import TABLES
 from amqproxy.pipeline.small_input import in_one_partition
 from amqproxy.pipeline.tables import Tables, batch_of, hour_of, read_state, stage, write_state
 
 if TYPE_CHECKING:
-    from pyspark.sql import SparkSession
+    from pyspark.sql import DataFrame, SparkSession
 
 SECOND_NS = 1_000_000_000
 _HOUR_NS = 3600 * SECOND_NS
@@ -43,6 +43,22 @@ dropped.
 
 SETTLED = ("messages", "deliveries", "requests", "connections", "channels", "errors", "fields")
 """Tables made by settling."""
+
+COUNTED, GAPS = "counted-1", "gaps-1"
+"""Names of the state that `rollup` carries: the open connections that it has counted, and the gaps in chains."""
+
+COUNTED_LIVES = StructType(
+    [
+        TABLES["connections"][name]
+        for name in ("chain", "connection_id", "connection", "user", "virtual_host", "time", "closed_ns")
+    ]
+)
+
+GAPS_OF_CHAINS = StructType().add("chain", StringType()).add("from_ns", LongType()).add("to_ns", LongType())
+"""Times for which nothing was recorded of a chain, or in which its clock jumped."""
+
+LASTING = ("connections", "channels")
+"""Tables with rows for what is open: each batch of `settle` replaces them."""
 
 CONTENTS = ("messages", "deliveries", "errors")
 """Tables from which all minutes of an hour are counted."""
@@ -196,12 +212,30 @@ def settle(spark: SparkSession, ledger: Ledger, settings: Settings) -> Done:
     opened = None
     if carried is not None:
         opened = read_state(spark, OPEN, f"{ledger.path}/{carried}")
-    settled = settled_of(events, opened, age_ns=settings.age_ns)
+    over = ended_chains(ledger.contents.captures.values(), settings.chains)
+    settled = settled_of(events, opened, age_ns=settings.age_ns, over=over)
     for name in SETTLED:
         stage(ledger, name, getattr(settled, name), in_one_partition=settled.is_small)
+    for name in LASTING:
+        stage(ledger, name, getattr(settled, f"open_{name}"), in_one_partition=settled.is_small, is_open=True)
+    newest = _newest_open(ledger, settled.open_connections)
     write_state(settled.open, f"{ledger.path}/{ledger.carry('open')}", OPEN)
     settled.release()
-    return _commit(ledger, "settle", SETTLED, through=through, carried=["open"])
+    replaced = [file for name in LASTING for file in ledger.open_files(name)]
+    return _commit(ledger, "settle", SETTLED, removed=replaced, through=through, carried=["open"], newest_open=newest)
+
+
+def _newest_open(ledger: Ledger, connections: DataFrame) -> dict[str, int]:
+    """Return the last batch in which any open connection of an hour was new, for the hours in which this one has none.
+
+    Its rows are written again in each batch; readers of new rows would otherwise take all of them as new.
+    """
+    rows = connections.sparkSession.sql(
+        "SELECT DISTINCT to_date(time) AS date, hour(time) AS hour FROM {rows} WHERE is_new", rows=connections
+    ).collect()
+    new = {(row.date.isoformat(), row.hour) for row in rows}
+    files = ledger.open_files("connections")
+    return {file.rpartition("/")[0]: batch_of(file) for file in files if hour_of(file) not in new}
 
 
 # --- results of the settled tables
@@ -210,30 +244,65 @@ def settle(spark: SparkSession, ledger: Ledger, settings: Settings) -> Done:
 def rollup(spark: SparkSession, ledger: Ledger) -> Done:
     """Count the minutes again in the hours with new messages, deliveries or errors.
 
-    Counts are added to all hours in which a newly ended connection was open.
+    Connections are added to the minutes for which they have not been counted.
     """
     from amqproxy.pipeline.rollup import hours_of, rollup_minute, without_contents
 
-    counted = _touched(ledger, "rollup", CONTENTS)
-    if not counted and not _touched(ledger, "rollup", ("connections",)):
-        return Done(job="rollup")
+    recounted = _touched(ledger, "rollup", CONTENTS)
     tables = Tables.of(ledger)
-    ended = tables.read(spark, "connections", after=ledger.contents.through.get("rollup", 0))
-    lived = {(row.date.isoformat(), row.hour) for row in hours_of(ended).collect()}
-    replaced = [file for file in tables.files("rollup_minute") if hour_of(file) in counted | lived]
-    again = [file for file in replaced if hour_of(file) in counted]
+    opened = ledger.open_files("connections")
+    lives, before_lives = _lives(spark, ledger)
+    gaps = _gaps(spark, ledger)
+    lived = {(row.date.isoformat(), row.hour) for row in hours_of(lives, before_lives, gaps).collect()}
+    if not recounted and not lived:
+        return Done(job="rollup")
+    replaced = [file for file in tables.files("rollup_minute") if hour_of(file) in recounted | lived]
+    again = [file for file in replaced if hour_of(file) in recounted]
     before = without_contents(tables.read_files(spark, "rollup_minute", again)) if again else None
-    if kept := [file for file in replaced if hour_of(file) not in counted]:
+    if kept := [file for file in replaced if hour_of(file) not in recounted]:
         others = tables.read_files(spark, "rollup_minute", kept).select(*TABLES["rollup_minute"].names)
         before = others if before is None else before.unionAll(others)
-    given = [*(tables.read(spark, name, hours=counted) for name in CONTENTS), ended]
+    given = [*(tables.read(spark, name, hours=recounted) for name in CONTENTS), lives]
     if before is not None:
         given.append(before)
     small = in_one_partition(*given)
-    messages, deliveries, errors, ended, *more = small or given
-    rows = rollup_minute(messages, deliveries, ended, errors, before=more[0] if more else None)
+    messages, deliveries, errors, lives, *more = small or given
+    rows = rollup_minute(
+        messages, deliveries, lives, errors, before=more[0] if more else None, counted=before_lives, gaps=gaps
+    )
     stage(ledger, "rollup_minute", rows, in_one_partition=small is not None)
-    return _commit(ledger, "rollup", ["rollup_minute"], removed=replaced, through=ledger.contents.batch)
+    kept_lives = tables.read_files(spark, "connections", opened).select(*COUNTED_LIVES.names)
+    write_state(kept_lives.coalesce(1), f"{ledger.path}/{ledger.carry(COUNTED)}", COUNTED_LIVES)
+    carried, through = [COUNTED, GAPS], ledger.contents.batch
+    return _commit(ledger, "rollup", ["rollup_minute"], removed=replaced, through=through, carried=carried)
+
+
+def _lives(spark: SparkSession, ledger: Ledger) -> tuple[DataFrame, DataFrame | None]:
+    """Return the connections to be counted: the newly ended, and the open; and those that were counted while open."""
+    tables = Tables.of(ledger)
+    done = ledger.contents.through.get("rollup", 0)
+    files = [file for file in tables.files("connections") if is_open_file(file) or batch_of(file) > done]
+    lives = tables.read_files(spark, "connections", files).where(f"batch > {done}")
+    path = ledger.carried("rollup", COUNTED)
+    return lives, None if path is None else read_state(spark, COUNTED_LIVES, f"{ledger.path}/{path}")
+
+
+def _gaps(spark: SparkSession, ledger: Ledger) -> DataFrame:
+    """Return the gaps in chains, of the new events and of those before, as carried to the next run."""
+    done = ledger.contents.through.get("rollup", 0)
+    events = Tables.of(ledger).read(spark, "events", after=done)
+    gaps = spark.sql(_NEW_GAPS, events=events)
+    if (path := ledger.carried("rollup", GAPS)) is not None:
+        gaps = gaps.unionByName(read_state(spark, GAPS_OF_CHAINS, f"{ledger.path}/{path}"))
+    carried = f"{ledger.path}/{ledger.carry(GAPS)}"
+    write_state(gaps.coalesce(1), carried, GAPS_OF_CHAINS)
+    return read_state(spark, GAPS_OF_CHAINS, carried)
+
+
+_NEW_GAPS = """
+    SELECT chain, ts_ns - latency_ns AS from_ns, ts_ns AS to_ns
+    FROM {events} WHERE type = 'lost' AND kind = 'clock' AND latency_ns > 0
+"""
 
 
 def anomalies(spark: SparkSession, ledger: Ledger, settings: Settings) -> Done:
@@ -284,6 +353,8 @@ def compact(spark: SparkSession, ledger: Ledger, names: Iterable[str] | None = N
     for name in tables.names() if names is None else names:
         by_hour: dict[tuple[str, int], list[str]] = {}
         for file in tables.files(name):
+            if is_open_file(file):
+                continue
             by_hour.setdefault(hour_of(file), []).append(file)
         small = [file for files in by_hour.values() for file in _small(ledger, files)]
         if small:
@@ -329,9 +400,17 @@ def _commit(
     through: int = 0,
     carried: Iterable[str] = (),
     newest: Mapping[str, int] | None = None,
+    newest_open: Mapping[str, int] | None = None,
 ) -> Done:
     commit = ledger.commit(
-        job, tables, captures=captures, removed=removed, through=through, carried=carried, newest=newest
+        job,
+        tables,
+        captures=captures,
+        removed=removed,
+        through=through,
+        carried=carried,
+        newest=newest,
+        newest_open=newest_open,
     )
     rows = {name: sum(map(ledger.rows, files)) for name, files in commit.files.items()}
     return Done(job=job, batch=commit.batch, rows=rows, captures=len(captures), removed=len(removed))

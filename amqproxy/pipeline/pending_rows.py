@@ -25,6 +25,10 @@ _HEAD = ("ts_ns", "seq", "channel", "epoch", "type", "sender", "outcome")
 """First columns of every row, after its place in the batch, its connection, its file and its note."""
 _BEFORE_HEAD = 4
 
+_HANDSHAKE = (
+    *("user", "virtual_host", "mechanism", "client_properties", "server_properties"),
+    *("channel_max", "frame_max", "heartbeat"),
+)
 _CONTENT = ("exchange", "routing_key", "size", "digest", "body", *PROPERTY_COLUMNS)
 
 
@@ -48,14 +52,11 @@ _KINDS = {
         *("method", "arguments", "reply", "reply_arguments", "latency_ns", "queue", "exchange", "routing_key"),
         "consumer_tag",
     ),
-    "opened": (
-        *("text", "latency_ns", "is_certain", "user", "virtual_host", "mechanism"),
-        *("client_properties", "server_properties", "channel_max", "frame_max", "heartbeat"),
-    ),
-    "closed": ("by", "code", "text", "method", "arguments", "is_open"),
+    "opened": ("text", "latency_ns", "is_certain", *_HANDSHAKE),
+    "closed": ("by", "code", "text", "method", "arguments", "is_open", *_HANDSHAKE),
     "channel-opened": ("session_name", "latency_ns"),
     "changed": ("text", "latency_ns"),
-    "lost": ("text", "kind", "code", "offset", "lost"),
+    "lost": ("text", "kind", "code", "offset", "lost", "latency_ns"),
     "finding": ("kind", "severity", "text", "count", "why", "remedy", "evidence"),
     "field": ("exchange", "queue", "text", "kind", "count"),
     "state": ("state",),

@@ -1,8 +1,9 @@
 """Counters per minute: by connection, exchange, queue and user, and in total.
 
 The minute is that of the publish or the delivery, even if its outcome is known later: a minute with newly settled
-messages is counted again from all rows in the tables, whichever batches they came in. A newly ended connection is added
-to the existing counts of all its minutes. Percentiles come from a histogram with `WIDTH`: at most 1 % off the exact
+messages is counted again from all rows in the tables, whichever batches they came in. A connection is added to the
+existing counts of its minutes, an open one up to the end of its chain, where the next count continues.
+Percentiles come from a histogram with `WIDTH`: at most 1 % off the exact
 value, and independent of the division of rows; maxima are exact.
 """
 
@@ -31,7 +32,7 @@ _BY = ("connection", "exchange", "queue", "user")
 
 
 MAX_LIFE_DAYS = 366
-"""Maximum number of days for which a connection is counted, since one of its times may be wrong by decades."""
+"""Maximum number of days for which a connection is counted at once, since a time may be wrong by decades."""
 
 
 def rollup_minute(
@@ -41,14 +42,19 @@ def rollup_minute(
     errors: DataFrame,
     *,
     before: DataFrame | None = None,
+    counted: DataFrame | None = None,
+    gaps: DataFrame | None = None,
 ) -> DataFrame:
     """Return a row for each minute and active connection, exchange, queue and user: `ROLLUP_MINUTE`.
 
     Rows without an exchange, queue or user count only for the other groupings. `before` are earlier counts of these
-    minutes, from other rows: it has latencies only for minutes in which these rows have none.
+    minutes, from other rows: it has latencies only for minutes in which these rows have none. `counted` are earlier
+    rows of `connections` that `before` counts. A connection does not count within the `gaps` of its chain, `from_ns` to
+    `to_ns`, for which nothing was recorded.
     """
     spark = messages.sparkSession
-    sums = spark.sql(_SUMS, messages=messages, deliveries=deliveries, connections=connections, errors=errors)
+    spans = _spans(connections, counted, gaps)
+    sums = spark.sql(_SUMS, messages=messages, deliveries=deliveries, spans=spans, errors=errors)
     rows = spark.sql(_WITH_PERCENTILES, sums=sums)
     return rows if before is None else spark.sql(_ADDED, rows=rows, before=before)
 
@@ -58,9 +64,25 @@ def without_contents(rows: DataFrame) -> DataFrame:
     return rows.sparkSession.sql(_OPEN_ALONE, rows=rows)
 
 
-def hours_of(connections: DataFrame) -> DataFrame:
-    """Return the hours in which connections were open: `date`, `hour`."""
-    return connections.sparkSession.sql(_HOURS, connections=connections)
+def hours_of(connections: DataFrame, counted: DataFrame | None = None, gaps: DataFrame | None = None) -> DataFrame:
+    """Return the hours whose counts change by these connections: `date`, `hour`."""
+    return connections.sparkSession.sql(_HOURS, spans=_spans(connections, counted, gaps))
+
+
+def _spans(connections: DataFrame, counted: DataFrame | None, gaps: DataFrame | None) -> DataFrame:
+    """Return the minutes from `first_minute` to `last_minute` in which a connection counts `times`.
+
+    That is once, or -1 times where it was `counted` before with another owner or beginning.
+    """
+    spark = connections.sparkSession
+    now = spark.sql(_LIVES, connections=connections)
+    if counted is None:
+        spans = spark.sql(_FIRST_SPANS, now=now)
+    else:
+        spans = spark.sql(_MORE_SPANS, now=now, before=spark.sql(_LIVES, connections=counted))
+    if gaps is not None:
+        spans = spark.sql(_WITHOUT_GAPS, spans=spans, gaps=spark.sql(_GAPS, gaps=gaps))
+    return spark.sql(_BOUNDED, spans=spans)
 
 
 _NO_TEXT, _NO_LONG = "CAST(NULL AS STRING)", "CAST(NULL AS BIGINT)"
@@ -77,17 +99,68 @@ def _rows(table: str, minute: str, attributes: str, given: Mapping[str, str]) ->
 
 _MINUTE = "date_trunc('minute', time)"
 
-_END = "greatest(time, coalesce(timestamp_micros(closed_ns DIV 1000), time))"
-_BEGIN = f"greatest(time, {_END} - interval {MAX_LIFE_DAYS} days)"
-"""A connection that has not ended, or whose clock went backwards, counts in its first minute."""
+_LIVES = """
+    SELECT chain, connection_id, connection, `user`, virtual_host, date_trunc('minute', time) AS first_minute,
+        date_trunc('minute', greatest(time, coalesce(timestamp_micros(closed_ns DIV 1000), time))) AS last_minute
+    FROM {connections} WHERE time IS NOT NULL
+"""
+"""A connection whose end is not known, or whose clock went backwards, counts in its first minute."""
 
-_HOURS = f"""
+_OF_LIFE = ("chain", "connection_id", "connection", "user", "virtual_host")
+_LIFE = ", ".join(f"`{name}`" for name in _OF_LIFE)
+_FIRST_SPANS = "SELECT *, 1L AS times FROM {now}"
+_GOES_ON = " AND ".join(
+    ("b.first_minute = n.first_minute", "b.last_minute <= n.last_minute", *(f"b.`{x}` <=> n.`{x}`" for x in _OF_LIFE))
+)
+_MORE_SPANS = f"""
+    WITH matched AS (
+        SELECT n.*, b.last_minute AS counted_minute, coalesce({_GOES_ON}, false) AS goes_on
+        FROM {{now}} n LEFT JOIN {{before}} b ON b.connection_id = n.connection_id
+    )
+    SELECT {_LIFE}, CASE WHEN goes_on THEN counted_minute + interval 1 minute ELSE first_minute END AS first_minute,
+        last_minute, 1L AS times
+    FROM matched WHERE NOT goes_on OR counted_minute < last_minute
+    UNION ALL
+    SELECT {", ".join(f"b.`{name}`" for name in _OF_LIFE)}, b.first_minute, b.last_minute, -1L
+    FROM {{before}} b JOIN (SELECT connection_id FROM matched WHERE NOT goes_on) o ON o.connection_id = b.connection_id
+"""
+
+_EDGES = "PARTITION BY s.connection_id, s.first_minute, s.times ORDER BY"
+_IN = "g.chain = s.chain AND g.last_minute > s.first_minute AND g.first_minute < s.last_minute"
+_WITHOUT_GAPS = f"""
+    WITH edges AS (
+        SELECT s.*, g.first_minute AS gap_first, g.last_minute AS gap_last
+        FROM {{spans}} s JOIN {{gaps}} g ON {_IN}
+        UNION ALL SELECT s.*, NULL, NULL FROM {{spans}} s
+    )
+    SELECT * FROM (
+        SELECT {", ".join(f"s.`{name}`" for name in _OF_LIFE)}, s.times,
+            coalesce(s.gap_last, s.first_minute) AS first_minute,
+            coalesce(lead(s.gap_first) OVER ({_EDGES} s.gap_first NULLS FIRST), s.last_minute) AS last_minute
+        FROM edges s
+    ) WHERE first_minute <= last_minute
+"""
+"""The parts of spans before, between and after the gaps in them."""
+
+_GAPS = """
+    SELECT DISTINCT chain, date_trunc('minute', timestamp_micros(from_ns DIV 1000)) AS first_minute,
+        date_trunc('minute', timestamp_micros(to_ns DIV 1000)) AS last_minute
+    FROM {gaps}
+"""
+
+_BOUNDED = f"""
+    SELECT {_LIFE}, times, last_minute,
+        greatest(first_minute, last_minute - interval {MAX_LIFE_DAYS} days) AS first_minute
+    FROM {{spans}}
+"""
+
+_HOURS = """
     SELECT to_date(start) AS date, hour(start) AS hour
     FROM (
         SELECT DISTINCT explode(
-            sequence(date_trunc('hour', {_BEGIN}), date_trunc('hour', {_END}), interval 1 hour)
+            sequence(date_trunc('hour', first_minute), date_trunc('hour', last_minute), interval 1 hour)
         ) AS start
-        FROM {{connections}}
+        FROM {spans}
     )
 """
 
@@ -122,10 +195,10 @@ _ALL = " UNION ALL ".join(
             },
         ),
         _rows(
-            "connections",
-            f"explode(sequence(date_trunc('minute', {_BEGIN}), date_trunc('minute', {_END}), interval 1 minute))",
+            "spans",
+            "explode(sequence(first_minute, last_minute, interval 1 minute))",
             "connection user virtual_host",
-            {"open": "1"},
+            {"open": "times"},
         ),
         _rows("errors", _MINUTE, "connection user virtual_host", {"errors": "1"}),
     )
@@ -214,6 +287,7 @@ _ADDED = f"""
         FROM (SELECT {_NAMES} FROM {{rows}} UNION ALL SELECT {_NAMES} FROM {{before}})
         GROUP BY minute, `by`, name, virtual_host
     )
+    WHERE {" OR ".join(f"{name} > 0" for name in _COUNTS)}
 """
 
 _RECOUNTED = dict.fromkeys(_LATENCIES, _NO_LONG) | {name: "0L" for name in _COUNTS if name != "open"}

@@ -66,7 +66,7 @@ _CONNECTION_ID: _Column = (
     STRING,
     "16 hex digits: the connection, the same in all files of a chain and in every run",
 )
-_CONNECTION: _Column = ("connection", STRING, "both ends, the client's first: address:port → address:port")
+_CONNECTION: _Column = ("connection", STRING, "both ends, the client's first: address:port-address:port")
 _LEG: _Column = ("leg", STRING, "client or upstream, in recordings of the proxy")
 _PROTOCOL: _Column = ("protocol", STRING, "0-9-1 or 0-10")
 _CHANNEL: _Column = ("channel", INT, "number of the channel; null or 0 for the connection's own")
@@ -389,6 +389,11 @@ CONNECTIONS = _table(
     ("published", LONG, "messages published"),
     ("delivered", LONG, "messages delivered"),
     ("bytes", LONG, "bodies of both, bytes"),
+    (
+        "knows_consumers",
+        BOOLEAN,
+        "whether all its consumers are known: from its start, or from a snapshot, with no byte lost since",
+    ),
     required=("chain",),
 )
 """One row per connection."""

@@ -80,12 +80,19 @@ class Tables:
 
 
 def stage(
-    ledger: Ledger, name: str, rows: DataFrame, *, apart: str | None = None, in_one_partition: bool = False
+    ledger: Ledger,
+    name: str,
+    rows: DataFrame,
+    *,
+    apart: str | None = None,
+    in_one_partition: bool = False,
+    is_open: bool = False,
 ) -> None:
     """Write the rows of a table for the ledger's next batch; they stay invisible until that is committed.
 
     Each row goes to the hour of its `time`. Rows with a `batch` keep it. Rows for which `apart`, an SQL expression,
-    holds do not become part of the table: `Ledger.staged_apart` returns their files.
+    holds do not become part of the table: `Ledger.staged_apart` returns their files. With `is_open`, the rows are in
+    files of their own, which the next batch replaces.
     """
     batch = "batch" if "batch" in rows.columns else f"{ledger.next_batch}L"
     seconds = "coalesce(time, timestamp_seconds(0))"
@@ -101,7 +108,7 @@ def stage(
     whole_hours = rows.sparkSession.sql(
         f"SELECT {hint} * FROM (SELECT {columns} FROM {{rows}}) SORT BY {order}", rows=rows
     )
-    target = f"{ledger.path}/{ledger.staging(name)}"
+    target = f"{ledger.path}/{ledger.staging_open(name) if is_open else ledger.staging(name)}"
     engine_of(rows).write(whole_hours, target, stored(TABLES[name]), partitions)
 
 

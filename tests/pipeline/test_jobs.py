@@ -19,9 +19,10 @@ from amqproxy.cli.pipeline import driver
 from amqproxy.pipeline import jobs, session
 from amqproxy.pipeline.duck import DuckSession
 from amqproxy.pipeline.duck import session as duck_session
-from amqproxy.pipeline.ledger import Capture, Ledger, contents
+from amqproxy.pipeline.ledger import Capture, Ledger
 from amqproxy.pipeline.tables import batch_of
 from tests.cli.outcome import Amqproxy
+from tests.pipeline.made_tables import rows, tables, work
 from tests.pipeline.rotated import entries_of, recorded
 
 if TYPE_CHECKING:
@@ -30,7 +31,6 @@ if TYPE_CHECKING:
 pytestmark = pytest.mark.once
 
 CAPTURES = Path(__file__).parents[2] / "captures"
-SETTINGS = jobs.Settings(age_ns=None)
 
 
 @pytest.fixture(scope="module")
@@ -40,28 +40,8 @@ def files(tmp_path_factory: pytest.TempPathFactory) -> list[str]:
     return recorded(tmp_path_factory.mktemp("recorder") / "all", entries, is_rotated=True)
 
 
-def rows(path: Path, name: str) -> list[str]:
-    """A table, but for which batch wrote a row; and each row in the hour of its directory."""
-    found: list[str] = []
-    for file in contents(str(path)).files.get(name, []):
-        for row in pq.ParquetFile(path / file).read().to_pylist():
-            row.pop("batch")
-            found.append(json.dumps({**row, "at": file.rpartition("/")[0]}, default=str, sort_keys=True))
-    return sorted(found)
-
-
-def tables(path: Path) -> dict[str, list[str]]:
-    return {name: rows(path, name) for name in sorted(contents(str(path)).files)}
-
-
 class PowerCut(BaseException):
     """Nothing that comes after it is done."""
-
-
-def work(spark: SparkSession, path: Path, files: list[str], *, counts: bool = True) -> list[jobs.Done]:
-    with Ledger(str(path)) as held:
-        done = [jobs.ingest(spark, held, held.find(files).new, SETTINGS), jobs.settle(spark, held, SETTINGS)]
-        return [*done, jobs.rollup(spark, held)] if counts else done
 
 
 @pytest.mark.both_engines

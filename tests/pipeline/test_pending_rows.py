@@ -19,7 +19,7 @@ def test_rows_are_in_the_order_in_which_they_were_added() -> None:
     rows.begin(one, NOTHING)
     rows._add("changed", 1, 0, 1, 1, "channel", None, "opened", None, None)
     rows.begin(other, Note(verdict="dropped", rules=("r",)))
-    rows._add("lost", 2_500, 0, None, None, "lost", None, "unknown", "text", "bytes", None, 7, None)
+    rows._add("lost", 2_500, 0, None, None, "lost", None, "unknown", "text", "bytes", None, 7, None, None)
     assert not rows.is_full
     rows.file = "second"
     rows.begin(one, NOTHING)

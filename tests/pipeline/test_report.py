@@ -87,6 +87,7 @@ def test_nothing_in_a_message_can_inject_markup() -> None:
 
 def test_its_figures_are_those_of_the_tables() -> None:
     rows = tables()
+    rows["rollup_minute"] = [each for each in rows["rollup_minute"] if each["by"] != "all"]
     minutes = [END - DAY + each * 60 * 10**9 for each in (0, 1, 600)]
     rows["rollup_minute"] += [
         row("rollup_minute", each, by="all", published=600, published_bytes=6000, delivered=300, delivered_bytes=1,

@@ -17,7 +17,7 @@ import pyarrow as pa
 import pyarrow.compute
 import pyarrow.parquet as pq
 
-from amqproxy.capture.decode import read_decoded
+from amqproxy.capture.decode import FORGOTTEN, read_decoded
 from amqproxy.capture.files import read_packets
 from amqproxy.capture.observed import observed
 from amqproxy.pipeline import schema, small_input
@@ -33,7 +33,8 @@ from amqproxy.taps.message_record import MessageRecord
 from amqproxy.taps.observer import ObserverSettings
 from tests.amqp010 import recorded as amqp010
 from tests.capture import golden, shared_captures
-from tests.capture.building import pcap
+from tests.capture.building import ACK, RST, ethernet, ipv4, pcap, pcapng, tcp
+from tests.pipeline.rotated import entries_of
 from tests.pipeline.settle_oracle import Oracle
 from tests.pipeline.simulation import Truth, write_capture
 
@@ -303,6 +304,93 @@ def test_a_connection_that_one_end_has_cut_is_an_error_and_one_that_outlasts_the
         ended[row["connection_id"]] for row in found["channels"]
     ]
     assert all(row.get("closed_by") is None for row in found["channels"])
+
+
+def test_a_connection_that_was_joined_is_cut_and_one_whose_end_was_not_seen_is_not(
+    spark: SparkSession, tmp_path: Path
+) -> None:
+    whole = [(each.ts_ns, each.data) for each in read_packets(golden.FOLDER / "server-reset.pcapng")]
+    joined = tmp_path / "joined.pcap"
+    joined.write_bytes(pcap(whole[len(whole) // 2 :]))
+    events = pa.concat_tables([_events(joined, "joined"), _events(golden.FOLDER / "server-reset.pcapng", "forgotten")])
+    place = events.schema.get_field_index("text")
+    is_end = pa.compute.and_(
+        pa.compute.equal(events.column("chain"), "forgotten"), pa.compute.equal(events.column("outcome"), "closed")
+    )
+    texts = pa.compute.if_else(is_end, pa.scalar(FORGOTTEN), events.column("text"))
+    events = events.set_column(place, events.schema.field(place), texts)
+    found = _tables(settle(_written(spark, tmp_path / "events.parquet", [events]), age_ns=0))
+    assert [(row["chain"], row["kind"]) for row in found["errors"] if row["kind"] != "lost"] == [
+        ("joined", "connection-cut")
+    ]
+    assert {row["chain"]: row["is_open"] for row in found["connections"]} == {"joined": False, "forgotten": True}
+
+
+UNCONFIRMED = 16
+"""Frames of the capture up to its first publish, which is not confirmed yet."""
+
+
+@pytest.mark.parametrize("by", ["client", "server"])
+def test_what_was_published_on_a_cut_connection_is_open(spark: SparkSession, tmp_path: Path, by: str) -> None:
+    path = tmp_path / "cut.pcapng"
+    path.write_bytes(_cut_by(by))
+    found = _tables(settle(_written(spark, tmp_path / "events.parquet", [_events(path, "cut")]), age_ns=0))
+    assert [(row["outcome"], row.get("latency_ns")) for row in found["messages"]] == [("open", None)]
+    cut = {"text": f"{by} reset the connection", "user": "guest", "virtual_host": "/"}
+    assert [{name: row[name] for name in cut} for row in found["errors"]] == [cut]
+    (connection,) = found["connections"]
+    assert (connection["closed_by"], connection["is_open"]) == (by, False)
+    assert [row["closed_ns"] for row in found["channels"]] == [connection["closed_ns"]]
+
+
+def _cut_by(by: str) -> bytes:
+    """A capture of a connection whose only publish is not confirmed when an end resets it."""
+    ports = {"client": (40_000, 5672), "server": (5672, 40_000)}
+    hosts = {"client": ("10.0.0.1", "10.0.0.2"), "server": ("10.0.0.2", "10.0.0.1")}
+    sent = {"client": 1, "server": 1}
+    packets = []
+
+    def send(ts_ns: int, sender: str, data: bytes, flags: int = ACK) -> None:
+        (source, target), (host, other) = ports[sender], hosts[sender]
+        segment = tcp(data, source=source, target=target, seq=sent[sender], flags=flags)
+        packets.append((ts_ns, ethernet(ipv4(segment, source=host, target=other))))
+        sent[sender] += len(data)
+
+    for entry in list(entries_of(golden.FOLDER / "confirms.pcapng"))[:UNCONFIRMED]:
+        send(entry.ts_ns, str(entry.sender), entry.data)
+    send(entry.ts_ns + 1_000_000, by, b"", RST | ACK)
+    return pcapng(packets)
+
+
+# --- what is known of clients
+
+
+def test_a_login_that_was_refused_has_its_user(spark: SparkSession, tmp_path: Path) -> None:
+    events = _events(golden.FOLDER / "login-refused.pcapng", "refused")
+    found = _tables(settle(_written(spark, tmp_path / "events.parquet", [events]), age_ns=0))
+    assert [(row["user"], row["mechanism"], row["product"], row["code"]) for row in found["connections"]] == [
+        ("guest", "PLAIN", "Pika Python Client Library", 403)
+    ]
+    assert [(row["kind"], row["user"]) for row in found["errors"]] == [("connection-closed", "guest")]
+
+
+@pytest.mark.parametrize("is_divided", [False, True])
+def test_consumers_are_known_from_the_start_unless_bytes_are_lost(
+    spark: SparkSession, tmp_path: Path, is_divided: bool
+) -> None:
+    names = {"consume-large": True, "consume-large.joined-midway": False, "consume-large.dropped": False}
+    events = pa.concat_tables(_events(golden.FOLDER / f"{name}.pcapng", name) for name in names)
+    carried = None
+    if is_divided:
+        last = pa.compute.equal(events.column("outcome"), "closed")
+        settled = settle(_written(spark, tmp_path / "first.parquet", [events.filter(pa.compute.invert(last))]))
+        open_rows = settled.open_connections.toArrow().to_pylist()
+        assert {row["chain"]: row["knows_consumers"] for row in open_rows} == names
+        write_state(settled.open, str(tmp_path / "open"), OPEN)
+        settled.release()
+        carried, events = read_state(spark, OPEN, str(tmp_path / "open")), events.filter(last)
+    found = _tables(settle(_written(spark, tmp_path / "events.parquet", [events]), carried, age_ns=0))
+    assert {row["chain"]: row["knows_consumers"] for row in found["connections"]} == names
 
 
 # --- what decode --messages finds

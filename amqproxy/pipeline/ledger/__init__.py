@@ -5,7 +5,8 @@ atomically:
 
     _pipeline/staging/N/          files that Spark is writing
     _pipeline/pending/N.json      files that are about to get their names
-    <table>/date=…/hour=…/batch-N-….parquet; batch-M-again-N-….parquet if all its rows are of batches up to M
+    <table>/date=…/hour=…/batch-N-….parquet; batch-M-again-N-….parquet if all its rows are of batches up to M;
+                                  batch-M-open-N-….parquet has open connections or channels, until the next batch
     _pipeline/commits/N.json      commits the files to the table, and removes the files that it lists
     _pipeline/carry/N/            state of the batch for the next: open messages, state of connections
     <table>/_symlink_format_manifest/manifest   the committed files, for other readers
@@ -26,7 +27,7 @@ from amqproxy.pipeline.ledger.captures import Capture, present
 from amqproxy.pipeline.ledger.commits import Commit, CommittedFiles, Contents, committed_files, contents
 from amqproxy.pipeline.ledger.errors import LedgerError, Occupied
 from amqproxy.pipeline.ledger.files import PRIVATE
-from amqproxy.pipeline.ledger.ledger import Found, Ledger
+from amqproxy.pipeline.ledger.ledger import Found, Ledger, is_open_file
 
 __all__ = [
     "PRIVATE",
@@ -40,5 +41,6 @@ __all__ = [
     "Occupied",
     "committed_files",
     "contents",
+    "is_open_file",
     "present",
 ]

@@ -18,8 +18,17 @@ from amqproxy.pipeline.ledger.manifests import write_manifests
 TOGETHER, APART = "is_apart=false", "is_apart=true"
 """Directories of staged files, if some rows are for another purpose."""
 
+OPEN_MARK = "-open-"
+"""Part of the name of a file whose rows a later batch replaces, between the last batch in which any of them was new,
+and the batch that wrote the file."""
+
 SNAPSHOT_EVERY = 64
 """Number of commits after which all are combined in one file."""
+
+
+def is_open_file(file: str) -> bool:
+    """Whether a later batch replaces the rows of a table's file."""
+    return OPEN_MARK in file.rpartition("/")[2]
 
 
 class Found(msgspec.Struct, frozen=True):
@@ -90,6 +99,14 @@ class Ledger:
         """Return the staging directory of the next batch, relative to the directory of the tables."""
         return f"{PRIVATE}/staging/{self.next_batch}/{table}"
 
+    def staging_open(self, table: str) -> str:
+        """Return the staging directory of the next batch for rows of the table that a later batch replaces."""
+        return f"{PRIVATE}/staging/{self.next_batch}/{table}.open"
+
+    def open_files(self, table: str) -> list[str]:
+        """Return the committed files of a table whose rows a later batch replaces."""
+        return [file for file in self.contents.files.get(table, []) if is_open_file(file)]
+
     def staged_apart(self, table: str) -> list[str]:
         """Return the staged files with rows that are not of the table itself."""
         return [file for file in self._place.files_below(f"{self.staging(table)}/{APART}") if file.endswith(".parquet")]
@@ -125,14 +142,18 @@ class Ledger:
         through: int = 0,
         carried: Iterable[str] = (),
         newest: Mapping[str, int] | None = None,
+        newest_open: Mapping[str, int] | None = None,
     ) -> Commit:
         """Add the staged files to `tables` and remove the files `removed`, atomically.
 
         `newest` is for rewritten rows of earlier batches: for each of these directories, such as
-        `messages/date=2026-11-23/hour=7`, the last batch of any of their rows.
+        `messages/date=2026-11-23/hour=7`, the last batch of any of their rows. `newest_open` has the last batch in
+        which any of the open rows was new.
         """
         batch, place = self.next_batch, self._place
-        moves = {table: self._moves(table, newest or {}) for table in tables}
+        moves = {
+            table: [*self._moves(table, newest or {}), *self._open_moves(table, newest_open or {})] for table in tables
+        }
         commit = Commit(
             batch=batch,
             job=job,
@@ -176,6 +197,17 @@ class Ledger:
             if directory in newest:
                 written = f"{newest[directory]:08}-again-{written}"
             pairs.append((file, f"{directory}/batch-{written}"))
+        return pairs
+
+    def _open_moves(self, table: str, newest: Mapping[str, int]) -> list[tuple[str, str]]:
+        """Return each staged file with rows that a later batch replaces, with its name in the table."""
+        staged = self.staging_open(table)
+        pairs = []
+        for number, file in enumerate(self._place.files_below(staged)):
+            directory = f"{table}/{file.removeprefix(f'{staged}/').rpartition('/')[0]}"
+            if file.endswith(".parquet"):
+                written = f"{newest.get(directory, self.next_batch):08}{OPEN_MARK}{self.next_batch:08}-{number}"
+                pairs.append((file, f"{directory}/batch-{written}.zstd.parquet"))
         return pairs
 
     def _sweep(self, batch: int, removed: Iterable[str], uncarried: Iterable[str]) -> None:

@@ -1,8 +1,8 @@
 """Users that open the most connections, and their duration.
 
 Connections that were open in the requested span, by user and client program: their number, duration, messages per
-connection, and how many ended in an error. Many short connections with a message or two each cost broker and client
-more than the messages themselves.
+connection, and how many ended in an error. The duration of one that is still open counts so far. Many short connections
+with a message or two each cost broker and client more than the messages themselves.
 """
 
 from amqproxy.pipeline.questions.question import Question

@@ -1,7 +1,8 @@
 """Users of each queue, and their operations.
 
-Each user and client program that consumed from a queue, got from it, declared, bound, purged or deleted it, or
-published to it by name (through the default exchange): how often, and the last time. `--queue` narrows it to one queue.
+Each user and client program that consumed from a queue, got from it or found it empty, declared, bound, purged or
+deleted it, or published to it by name (through the default exchange): how often, and the last time. `--queue` narrows
+it to one queue.
 Messages that reach a queue through bindings are not shown: the broker routes them, and no client names the queue.
 """
 
@@ -17,6 +18,9 @@ WITH used AS (
     SELECT d.virtual_host, d.queue, CASE WHEN d.kind = 'get' THEN 'get' ELSE 'consume' END AS act, d.user, d.client,
            count(*) AS times, max(d.time) AS last
     FROM {deliveries} d GROUP BY 1, 2, 3, 4, 5
+    UNION ALL
+    SELECT r.virtual_host, r.queue, 'get of an empty queue', r.user, r.client, count(*), max(r.time)
+    FROM {requests} r WHERE r.method = 'basic.get' AND r.reply = 'basic.get-empty' GROUP BY 1, 2, 3, 4, 5
     UNION ALL
     SELECT m.virtual_host, m.routing_key, 'publish', m.user, m.client, count(*), max(m.time)
     FROM {messages} m WHERE m.exchange = '' GROUP BY 1, 2, 3, 4, 5

@@ -17,9 +17,6 @@ WINDOW_NS = 600 * SECOND_NS
 LINGER_NS = 600 * SECOND_NS
 """Time for which ended objects are remembered, since late events may follow."""
 
-IDLE_NS = 86_400 * SECOND_NS
-"""Time for which a connection without events is remembered."""
-
 CONNECTION, CHANNEL, PUBLISHED, SEEN = "connection-so-far", "channel-so-far", "published-content", "seen-content"
 """Types of carried rows, besides those of `events`."""
 
@@ -33,7 +30,8 @@ _EXTRA = (
     _column("opened_ns", LONG, "when it was opened, ns since 1970"),
     _column("closed_ns", LONG, "when it was closed, ns since 1970"),
     _column("last_ns", LONG, "when it was last seen, ns since 1970"),
-    _column("is_written", BOOLEAN, "whether its row has been written"),
+    _column("is_written", BOOLEAN, "whether its last row has been written"),
+    _column("knows_consumers", BOOLEAN, "connection: whether all its consumers are known"),
     _column("mode", STRING, "channel: confirm, tx, dtx, or null"),
     _column("prefetch", INT, "channel: the last prefetch_count"),
     _column("prefetch_seq", LONG, "channel: the event that set it"),

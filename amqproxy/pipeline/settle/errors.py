@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from pyspark.sql import DataFrame
 
-from amqproxy.capture.decode import CAPTURE_ENDS
+from amqproxy.capture.decode import CAPTURE_ENDS, FORGOTTEN, PORTS_REUSED
 from amqproxy.peer import SERVER
 from amqproxy.pipeline.schema import ERRORS
 from amqproxy.pipeline.settle.batch import Batch
@@ -15,11 +15,14 @@ NORMAL_CODES = (0, 200)
 
 _IS_ERROR = f"coalesce(code, 0) NOT IN {NORMAL_CODES}"
 
+UNSEEN_ENDS = (CAPTURE_ENDS, FORGOTTEN, PORTS_REUSED)
+"""Texts of connections whose end is not in the capture: a peer may have cut them or not."""
+
 _KIND = f"""CASE
     WHEN type = 'channel' AND outcome = 'closed' AND {_IS_ERROR} THEN 'channel-closed'
     WHEN type = 'connection' AND outcome = 'closed' AND {_IS_ERROR} THEN 'connection-closed'
-    WHEN type = 'connection' AND outcome = 'closed' AND `by` IS NULL AND is_open AND text <> '{CAPTURE_ENDS}'
-        THEN 'connection-cut'
+    WHEN type = 'connection' AND outcome = 'closed' AND `by` IS NULL AND coalesce(is_open, true)
+        AND text NOT IN {UNSEEN_ENDS} THEN 'connection-cut'
     WHEN type = 'connection' AND outcome = 'closed' AND `by` IS NULL AND is_open = false AND text LIKE '{SERVER} %'
         THEN 'login-cut'
     WHEN type = 'return' THEN 'returned'

@@ -1,22 +1,25 @@
 """Connections and channels, from start to end, with their traffic; and the owners of rows.
 
-Facts about each are collected batch by batch; its row is written when it has ended. Traffic after its end, before the
-other peer has seen that, is not counted.
+Facts about each are collected batch by batch. Each batch has a row for what is open, which replaces that of the batch
+before; the row of the batch in which it has ended is the last. Traffic after its end, before the other peer has seen
+that, is not counted.
 """
 
 from __future__ import annotations
 
-from typing import NamedTuple
+from collections.abc import Collection, Mapping
+from typing import Any, NamedTuple
 
+import pyarrow as pa
 from pyspark.sql import DataFrame
 
-from amqproxy.capture.decode import CAPTURE_ENDS
+from amqproxy.capture.decode import CAPTURE_ENDS, FORGOTTEN
 from amqproxy.linking.taking_part import NOT_TAKEN
 from amqproxy.peer import CLIENT, SERVER
 from amqproxy.pipeline.client_property import CLIENT_NAME, client_property
 from amqproxy.pipeline.schema import CHANNELS, CONNECTIONS
 from amqproxy.pipeline.settle.batch import Batch
-from amqproxy.pipeline.settle.carry import CHANNEL, CONNECTION, IDLE_NS, LINGER_NS
+from amqproxy.pipeline.settle.carry import CHANNEL, CONNECTION, LINGER_NS
 from amqproxy.pipeline.settle.settlements import columns, spans_left
 from amqproxy.pipeline.settle.watermark import Watermark, Watermarks, watermark
 from amqproxy.taps.findings.ends import MISSED
@@ -33,14 +36,14 @@ _CLOSE = ("closed_ns", "by", "code", "text", "method")
 _COUNTS = ("published", "delivered", "bytes")
 
 _HORIZONS = """
-    SELECT chain, max(last_ns) AS horizon_ns, max(before_ns) AS before_ns
+    SELECT chain, max(last_ns) AS horizon_ns, max(before_ns) AS before_ns, max(is_in_batch) AS is_in_batch
     FROM (
-        SELECT chain, last_ns, CAST(NULL AS BIGINT) AS before_ns FROM {seen}
-        UNION ALL SELECT chain, last_ns, last_ns FROM {carried}
+        SELECT chain, last_ns, CAST(NULL AS BIGINT) AS before_ns, true AS is_in_batch FROM {seen}
+        UNION ALL SELECT chain, last_ns, last_ns, false FROM {carried}
     )
     GROUP BY chain
 """
-"""Latest time in each chain, and the latest before this batch."""
+"""Latest time in each chain, the latest before this batch, and whether the batch has any of its events."""
 
 # --- what passed
 
@@ -120,8 +123,8 @@ _MERGED = f"""
     coalesce(max(is_written), false) AS is_written, min_by(close, close_order) AS close,
     {", ".join(f"coalesce(sum({name}), 0L) AS {name}" for name in _COUNTS)}
 """
-_OUTLASTS = f"coalesce(f.close.`by` IS NULL AND f.close.text = '{CAPTURE_ENDS}', false)"
-"""Whether a connection was open when its capture ended."""
+_OUTLASTS = f"coalesce(f.close.`by` IS NULL AND f.close.text IN ('{CAPTURE_ENDS}', '{FORGOTTEN}'), false)"
+"""Whether a connection was open when its capture, or its reading, ended."""
 
 _CLOSED_BY = f"""coalesce(`by`, CASE
     WHEN text LIKE '%{MISSED}%' THEN '{PROXY}'
@@ -129,32 +132,53 @@ _CLOSED_BY = f"""coalesce(`by`, CASE
     WHEN text LIKE '{SERVER} %' THEN '{SERVER}' END)"""
 """Peer that closed or cut a connection: the text of an end without connection.close begins with the peer."""
 
+_KNOWS_CONSUMERS = """CASE
+    WHEN type = 'lost' THEN false
+    WHEN outcome = 'opened' THEN true
+    WHEN outcome = 'joined' THEN coalesce(is_certain, false)
+END"""
+"""Whether all consumers of a connection are known after an event that decides it."""
+
+_IS_NEW = "CASE WHEN outcome IN ('opened', 'joined') THEN true END"
+
 _CONNECTIONS = f"""
     SELECT {{hint}} f.*, {columns(_CLOSE, "f.close")}, {_OUTLASTS} AS outlasts,
-        s.horizon_ns, s.before_ns, {CLIENT_NAME} AS client
+        s.horizon_ns, s.before_ns, {CLIENT_NAME} AS client, {{is_over}} AS is_over
     FROM (
         SELECT connection_id, {_MERGED}, max(protocol) AS protocol, min(end_seq) AS end_seq,
+            coalesce(max(is_new), true) AS is_new,
+            coalesce(max_by(knows_consumers, known_seq), true) AS knows_consumers,
             {", ".join(f"first(`{name}`, true) AS `{name}`" for name in _HANDSHAKE)}
         FROM (
             SELECT chain, connection, connection_id, first_ns, NULL AS opened_ns, last_ns, NULL AS is_written,
                 {_NO_CLOSE}, {", ".join(f"all_{name} AS {name}" for name in _COUNTS)}, protocol, end_seq,
+                NULL AS is_new, NULL AS knows_consumers, NULL AS known_seq,
                 {", ".join(f"NULL AS `{name}`" for name in _HANDSHAKE)}
             FROM {{counts}} WHERE connection_id IS NOT NULL
             UNION ALL
             SELECT chain, connection, connection_id, NULL, CASE WHEN outcome = 'opened' THEN ts_ns END, NULL, NULL,
                 {_CLOSE_EVENT}, CASE WHEN outcome = 'closed' THEN seq END, NULL, NULL, NULL, NULL, NULL,
-                {", ".join(f"CASE WHEN outcome <> 'closed' THEN `{name}` END" for name in _HANDSHAKE)}
-            FROM {{events}} WHERE type = 'connection' AND outcome IN ('opened', 'joined', 'closed')
+                {_IS_NEW}, {_KNOWS_CONSUMERS}, CASE WHEN outcome <> 'closed' THEN seq END,
+                {columns(_HANDSHAKE)}
+            FROM {{events}}
+            WHERE type = 'connection' AND outcome IN ('opened', 'joined', 'closed')
+                OR type = 'lost' AND connection_id IS NOT NULL
             UNION ALL
             SELECT chain, connection, connection_id, first_ns, opened_ns, last_ns, is_written,
                 {_CLOSED}, CASE WHEN closed_ns IS NOT NULL THEN -1L END, published, delivered, bytes, protocol, NULL,
-                {columns(_HANDSHAKE)}
+                false, knows_consumers, -1L, {columns(_HANDSHAKE)}
             FROM {{carried}} WHERE type = '{CONNECTION}'
         )
         GROUP BY connection_id
     ) f
-    LEFT JOIN ({_HORIZONS}) s ON s.chain = f.chain
+    LEFT JOIN ({_HORIZONS}) s ON s.chain = f.chain {{over}}
 """
+
+_OVER = {
+    "{is_over}": "coalesce(o.chain IS NOT NULL AND NOT s.is_in_batch, false)",
+    "{over}": "LEFT JOIN {over} o ON o.chain = f.chain",
+}
+_NONE_OVER = {"{is_over}": "false", "{over}": ""}
 
 _IS_OF_CHANNEL = "(channel > 0 OR epoch > 0)"
 """Whether it is not the connection's own channel; a session may be on channel 0."""
@@ -162,7 +186,7 @@ _IS_OF_CHANNEL = "(channel > 0 OR epoch > 0)"
 _CHANNELS = f"""
     SELECT {{hint}} f.*, {columns(("by", "code", "text", "method"), "f.close")},
         coalesce(f.close.closed_ns, w.closed_ns) AS closed_ns, greatest(f.last_ns, w.last_ns) AS end_ns,
-        w.`user`, w.client, w.virtual_host, s.horizon_ns
+        w.`user`, w.client, w.virtual_host, w.horizon_ns, w.is_over
     FROM (
         SELECT connection_id, channel, epoch, {_MERGED}, first(mode, true) AS mode,
             first(session_name, true) AS session_name,
@@ -195,7 +219,6 @@ _CHANNELS = f"""
         GROUP BY connection_id, channel, epoch
     ) f
     LEFT JOIN {{connections}} w ON w.connection_id = f.connection_id
-    LEFT JOIN ({_HORIZONS}) s ON s.chain = f.chain
 """
 
 # --- until when they are known
@@ -216,9 +239,12 @@ _SETTLED = {
     **{name: client_property(name) for name in ("product", "platform")},
     "version": client_property("version", "qpid.client_version"),
 }
+_SETTLED_CONNECTION = _SETTLED | {"closed_ns": "coalesce(closed_ns, horizon_ns)"}
+"""An open connection is known to be open until the end of what its chain has."""
+
 _FROM_CONNECTIONS = (
     *("chain", "connection_id", "connection", "protocol", "first_ns", "opened_ns", "last_ns"),
-    *(*_COUNTS, *_HANDSHAKE, *_CLOSE),
+    *(*_COUNTS, *_HANDSHAKE, *_CLOSE, "knows_consumers"),
 )
 _FROM_CHANNELS = (
     *("chain", "connection_id", "connection", "channel", "epoch", "first_ns", "opened_ns", *_COUNTS, *_CLOSE),
@@ -244,11 +270,11 @@ class Sizes(NamedTuple):
 class Lives:
     """The connections and channels of a batch, and earlier ones that had not ended.
 
-    The last batch writes all of them, ended or not. `window_ns` is the lag behind the others up to which a chain counts
-    as live.
+    Those of the last batch, and of chains `over` without any events in it, have ended even if no end was seen.
+    `window_ns` is the lag behind the others up to which a chain counts as live.
     """
 
-    def __init__(self, batch: Batch, window_ns: int) -> None:
+    def __init__(self, batch: Batch, window_ns: int, over: Collection[str] = ()) -> None:
         self._batch = batch
         seen = batch.kept(batch.sql(_SEEN))
         counted = batch.sql(_SIZES, seen=seen).first()
@@ -260,22 +286,28 @@ class Lives:
         counts = batch.sql(_WITHOUT_LATE if has_late else _ALL_IN_TIME, seen=seen)
         if has_late:
             counts = batch.kept(counts)
-        self._connections = batch.kept(batch.sql(_CONNECTIONS, seen=seen, counts=counts))
-        self._channels = batch.sql(_CHANNELS, seen=seen, counts=counts, connections=self._connections)
+        text, tables = _CONNECTIONS, dict[str, Any](seen=seen, counts=counts)
+        for place, part in (_OVER if over else _NONE_OVER).items():
+            text = text.replace(place, part)
+        if over:
+            tables["over"] = batch.events.sparkSession.createDataFrame(pa.table({"chain": sorted(over)}))
+        self._connections = batch.kept(batch.sql(text, **tables))
+        self._channels = batch.sql(_CHANNELS, counts=counts, connections=self._connections)
         if not batch.is_last:
             self._channels = batch.kept(self._channels)
         self.watermarks = Watermarks(batch.events.sparkSession, self._found(chains, window_ns))
         """Time until which the traffic of each virtual host is known."""
-        found = columns(("connection_id", *WHO_FOUND, "end_seq", "horizon_ns"), "c")
+        found = columns(("connection_id", *WHO_FOUND, "end_seq"), "c")
         marks = self.watermarks
         self.who = batch.sql(
-            f"""SELECT /*+ BROADCAST(m) */ {found}, {marks.known_ns} AS known_ns, {marks.late_ns} AS late_ns
+            f"""SELECT /*+ BROADCAST(m) */ {found}, CASE WHEN NOT c.is_over THEN c.horizon_ns END AS horizon_ns,
+                {marks.known_ns} AS known_ns, {marks.late_ns} AS late_ns
                 FROM {{connections}} c {marks.join("c")}""",
             connections=self._connections,
             **marks.tables,
         )
-        """One row per connection: its owner, the event that closed it, if any, the end of its chain, and the
-        watermark of its virtual host.
+        """One row per connection: its owner, the event that closed it, if any, the end of its chain, null if that is
+        over, and the watermark of its virtual host.
         """
 
     def _found(
@@ -290,38 +322,48 @@ class Lives:
 
     def connections(self) -> DataFrame:
         """Return a row for each ended connection: `schema.CONNECTIONS`."""
-        return self._settled(self._connections, CONNECTIONS.fieldNames(), "last_ns")
+        return self._settled(self._connections, CONNECTIONS.fieldNames(), _SETTLED_CONNECTION)
 
     def channels(self) -> DataFrame:
         """Return a row for each ended channel: `schema.CHANNELS`."""
-        return self._settled(self._channels, CHANNELS.fieldNames(), "end_ns")
+        return self._settled(self._channels, CHANNELS.fieldNames(), _SETTLED)
+
+    def open_connections(self) -> DataFrame:
+        """Return a row for each open connection, as `connections` does, with `is_new`: whether this batch has its
+        beginning.
+        """
+        names = [*CONNECTIONS.fieldNames(), "is_new"]
+        return self._settled(self._connections, names, _SETTLED_CONNECTION, has_ended=False)
+
+    def open_channels(self) -> DataFrame:
+        """Return a row for each open channel, as `channels` does."""
+        return self._settled(self._channels, CHANNELS.fieldNames(), _SETTLED, has_ended=False)
 
     def open(self) -> list[DataFrame]:
         """Return the rows for the next batch, with columns of `carry.OPEN`."""
         return [
-            self._open(self._connections, CONNECTION, columns(_FROM_CONNECTIONS), "last_ns"),
-            self._open(self._channels, CHANNEL, f"{columns(_FROM_CHANNELS)}, end_ns AS last_ns", "end_ns"),
+            self._open(self._connections, CONNECTION, columns(_FROM_CONNECTIONS)),
+            self._open(self._channels, CHANNEL, f"{columns(_FROM_CHANNELS)}, end_ns AS last_ns"),
         ]
 
-    def _settled(self, rows: DataFrame, names: list[str], last_ns: str) -> DataFrame:
-        found = ", ".join(f"{_SETTLED.get(name, f'`{name}`')} AS `{name}`" for name in names)
-        return self._batch.sql(
-            f"SELECT {found} FROM {{rows}} WHERE NOT is_written AND {self._has_ended(last_ns)}", rows=rows
-        )
+    def _settled(
+        self, rows: DataFrame, names: list[str], given: Mapping[str, str], *, has_ended: bool = True
+    ) -> DataFrame:
+        found = ", ".join(f"{given.get(name, f'`{name}`')} AS `{name}`" for name in names)
+        condition = f"NOT is_written AND {self._has_ended}" if has_ended else f"NOT {self._has_ended}"
+        return self._batch.sql(f"SELECT {found} FROM {{rows}} WHERE {condition}", rows=rows)
 
-    def _open(self, rows: DataFrame, kind: str, names: str, last_ns: str) -> DataFrame:
-        has_ended = self._has_ended(last_ns)
+    def _open(self, rows: DataFrame, kind: str, names: str) -> DataFrame:
         lingers = f"coalesce(horizon_ns - closed_ns <= {LINGER_NS}, false)"
         return self._batch.sql(
-            f"""SELECT '{kind}' AS type, {has_ended} AS is_written, {names} FROM {{rows}}
-                WHERE CASE WHEN {has_ended} THEN {lingers} ELSE true END""",
+            f"""SELECT '{kind}' AS type, {self._has_ended} AS is_written, {names} FROM {{rows}}
+                WHERE CASE WHEN {self._has_ended} THEN {lingers} ELSE true END""",
             rows=rows,
         )
 
-    def _has_ended(self, last_ns: str) -> str:
-        if self._batch.is_last:
-            return "true"
-        return f"(closed_ns IS NOT NULL OR coalesce(horizon_ns - {last_ns} > {IDLE_NS}, false))"
+    @property
+    def _has_ended(self) -> str:
+        return "true" if self._batch.is_last else "(closed_ns IS NOT NULL OR is_over)"
 
 
 def _known(time_ns: int | None) -> list[int]:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Collection
 
 import msgspec
 from pyspark.sql import DataFrame
@@ -31,6 +31,10 @@ class Settled(msgspec.Struct, frozen=True):
     channels: DataFrame
     errors: DataFrame
     fields: DataFrame
+    open_connections: DataFrame
+    """Connections that have not ended, as in `connections`, with `is_new`: the next batch replaces these rows."""
+    open_channels: DataFrame
+    """Channels that have not ended, as in `channels`: the next batch replaces these rows."""
     open: DataFrame
     is_small: bool
     """Whether each of them is in one partition."""
@@ -43,15 +47,17 @@ def settle(
     *,
     age_ns: int | None = None,
     window_ns: int = WINDOW_NS,
+    over: Collection[str] = (),
 ) -> Settled:
     """Determine the outcomes of `events` (`schema.EVENTS`) and of `carried`, the `open` rows of the batch before.
 
     Each message, request, connection … is a row of the one batch in which its outcome becomes known. Those that have
     been open for `age_ns` at the end of their chain are given up with the outcome `unknown`. With 0, nothing follows,
-    and `open` is empty. `window_ns` is the maximum time between a publish and a delivery linked to it.
+    and `open` is empty. `window_ns` is the maximum time between a publish and a delivery linked to it. Nothing follows
+    in the chains `over`, unless this batch has events of them.
     """
     batch = Batch(events, carried, is_last=age_ns == 0)
-    lives = Lives(batch, window_ns)
+    lives = Lives(batch, window_ns, over)
     sizes = lives.sizes
     publishes = Publishes(batch, lives.who, few=batch.is_few(max(sizes.lives, sizes.publishes)), age_ns=age_ns)
     journeys = Journeys(
@@ -80,6 +86,8 @@ def settle(
         channels=lives.channels(),
         errors=errors(batch, lives.who),
         fields=fields(batch, lives.who),
+        open_connections=lives.open_connections(),
+        open_channels=lives.open_channels(),
         open=left,
         is_small=batch.is_small,
         release=batch.release,

@@ -247,7 +247,7 @@ class ConnectionTrace(ABC, Generic[F, C]):
         self._end_open(ts_ns)
         if not self._is_closed:
             self._is_closed = True
-            self._events.append(ConnectionClosed(ts_ns, by=None, code=0, text=reason, is_open=self._is_open))
+            self._append_closed(ts_ns, None, 0, reason)
         return self._queue.take()
 
     # --- frames
@@ -364,6 +364,21 @@ class ConnectionTrace(ABC, Generic[F, C]):
         if self._is_closed:
             return  # closes of both peers crossed: the first one counts
         self._is_closed = True
+        self._append_closed(ts_ns, sender, code, text, method, cause)
+
+    def _append_closed(
+        self,
+        ts_ns: int,
+        by: Peer | None,
+        code: int,
+        text: str,
+        method: str | None = None,
+        cause: Method | None = None,
+    ) -> None:
+        is_open = self._is_open
+        handshake = self.facts.snapshot() if is_open is False else None
         self._events.append(
-            ConnectionClosed(ts_ns, by=sender, code=code, text=text, method=method, cause=cause, is_open=self._is_open)
+            ConnectionClosed(
+                ts_ns, by=by, code=code, text=text, method=method, cause=cause, is_open=is_open, handshake=handshake
+            )
         )

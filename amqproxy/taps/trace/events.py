@@ -30,7 +30,7 @@ from amqproxy.amqp091.properties import Properties
 from amqproxy.peer import Peer
 from amqproxy.taps.amqp010.transfers import TransferDelivery, TransferProperties, TransferPublish, TransferReturn
 from amqproxy.taps.trace.open_tags import Span
-from amqproxy.taps.trace.snapshot import ConnectionSnapshot
+from amqproxy.taps.trace.snapshot import ConnectionSnapshot, HandshakeSnapshot
 
 Method: TypeAlias = Amqp091Method | Amqp010Method
 """A method, command or control of either protocol."""
@@ -140,7 +140,8 @@ class ConnectionClosed(EventBase, frozen=True, kw_only=True):
 
     `method` is the method that the close names as its cause, `cause` that method with its arguments, if it is certain
     which one it was. `is_open` is whether the connection had been opened before, `is_by_proxy` whether the proxy has
-    closed it in the name of that peer.
+    closed it in the name of that peer. `handshake` has the facts of a connection that was not opened: of a login that
+    was refused, the user.
     """
 
     by: Peer | None
@@ -150,6 +151,7 @@ class ConnectionClosed(EventBase, frozen=True, kw_only=True):
     cause: Method | None = None
     is_open: bool | None = None
     is_by_proxy: bool = False
+    handshake: HandshakeSnapshot | None = None
 
 
 class ChannelOpened(ChannelEventBase, frozen=True, kw_only=True):

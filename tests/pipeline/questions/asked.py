@@ -35,7 +35,7 @@ def request(ts_ns: int, method: str, **values: Any) -> Row:
     return row("requests", ts_ns, **{**SHOP, "method": method, "outcome": "answered", **values})
 
 
-def minute(ts_ns: int, by: str, name: str, **values: Any) -> Row:
+def minute(ts_ns: int, by: str, name: str | None, **values: Any) -> Row:
     counts = ("published", "published_bytes", "delivered", "delivered_bytes", "errors")
     return row("rollup_minute", ts_ns, by=by, name=name, virtual_host="/", **{**dict.fromkeys(counts, 0), **values})
 
@@ -74,17 +74,21 @@ MADE: dict[str, list[Row]] = {
         request(BEFORE, "queue.bind", queue="asleep", exchange="orders", routing_key="copy"),
         row("requests", NOW, **MAIL, method="basic.consume", queue="orders", outcome="answered"),
         row("requests", BEFORE, **MAIL, method="basic.consume", queue="asleep", outcome="answered"),  # and then left
-        *(request(NOW, "queue.declare", queue=queue) for queue in ("kept", "subscribed")),
+        *(request(NOW, "queue.declare", queue=queue) for queue in ("kept", "subscribed", "polled")),
+        request(NOW, "basic.get", queue="polled", reply="basic.get-empty"),
+        request(NOW, "queue.declare", queue="hidden", virtual_host="joined"),  # where a client may consume unseen
         request(BEFORE, "basic.consume", queue="kept", outcome="kept"),  # of a client that is still there
         request(NOW, "message.subscribe", queue="subscribed"),
         request(NOW, "queue.declare", queue="abandoned", outcome="kept"),
     ],
     "connections": [
         row("connections", NOW, **SHOP, closed_ns=NOW + SECOND, code=200, published=3, delivered=0, product="pika",
-            version="1.3", platform="Python", mechanism="PLAIN", heartbeat=60, protocol="0-9-1"),
+            version="1.3", platform="Python", mechanism="PLAIN", heartbeat=60, protocol="0-9-1", knows_consumers=True),
         row("connections", BEFORE, **SHOP, published=5, delivered=0, is_open=True, product="pika", version="1.2",
             platform="Python", mechanism="PLAIN", heartbeat=0, protocol="0-9-1"),
         row("connections", BEFORE, **MAIL, closed_ns=BEFORE + 1, published=0, delivered=0, product="bunny"),
+        row("connections", BEFORE, connection_id="c" * 16, virtual_host="joined", closed_ns=NOW, published=0,
+            delivered=0, is_open=True, knows_consumers=False),
     ],
     "errors": [
         *(row("errors", NOW + each, **MAIL, kind="channel-closed", code=404, text="NOT_FOUND") for each in range(3)),
@@ -129,6 +133,8 @@ MADE: dict[str, list[Row]] = {
         minute(NOW - DAY, "exchange", "orders", published=10),
         minute(NOW - DAY, "user", "shop", published=2, published_bytes=200),
         minute(NOW - DAY, "user", "gone", published=1),
+        minute(NOW, "all", None, published=15, published_bytes=1500, delivered=10, delivered_bytes=3000),
+        minute(NOW - DAY, "all", None, published=3, published_bytes=200),
     ],
 }  # fmt: skip
 
@@ -137,7 +143,7 @@ DAYS = {"start_ns": NOW, "end_ns": END}
 ASKED: list[tuple[str, dict[str, Any], dict[str, int], list[dict[str, Any]]]] = [
     ("dependencies", {}, {}, [
         {"publisher": None, "exchange": "orders", "routing_key": "new", "queue": "orders", "consumer": "mail",
-         "published": None, "delivered": 23, "refused": 1, "per_second": 0.383, "p99_ns": 20 * MS},
+         "published": None, "delivered": 23, "refused": 1, "per_second": 0.192, "p99_ns": 20 * MS},
         {"publisher": None, "queue": "quick", "delivered": 20, "p99_ns": None},
         {"publisher": "shop", "exchange": "", "routing_key": "unread", "queue": None, "published": 2, "delivered": 0},
         {"publisher": "mail", "routing_key": "copy", "published": 1, "failed": 0, "delivered": 0},
@@ -189,6 +195,10 @@ ASKED: list[tuple[str, dict[str, Any], dict[str, int], list[dict[str, Any]]]] = 
         {"user": "mail", "messages": 1, "bytes": 9},
     ]),
     ("publishers", {"exchange": "", "routing_key": "unread"}, {}, [{"user": "shop", "messages": 2, "bytes": 100}]),
+    ("queue-users", {"queue": "polled"}, {}, [
+        {"queue": "polled", "act": "declare", "user": "shop", "times": 1},
+        {"act": "get of an empty queue", "user": "shop", "times": 1},
+    ]),
     ("queue-users", {"queue": "orders"}, {}, [
         {"queue": "orders", "act": "consume", "user": "mail", "times": 24},
         {"act": "declare", "user": "shop", "times": 1},
@@ -219,11 +229,12 @@ ASKED: list[tuple[str, dict[str, Any], dict[str, int], list[dict[str, Any]]]] = 
         {"what": "user", "name": "shop", "change": "changed", "published_before": 2, "published_now": 10},
     ]),
     ("capacity", {"by": "user"}, {}, [
-        {"user": "mail", "virtual_host": "/", "delivered": 10, "bytes": 3000, "share": 0.7143},
-        {"user": "shop", "published": 12, "published_bytes": 1200, "bytes": 1200, "share": 0.2857},
+        {"user": "mail", "virtual_host": "/", "delivered": 10, "bytes": 3000, "share": 0.6383},
+        {"user": "shop", "published": 12, "published_bytes": 1200, "bytes": 1200, "share": 0.2553},
+        {"user": None, "virtual_host": "/", "published": 5, "delivered": 0, "bytes": 500, "share": 0.1064},
         {"user": "gone", "published": 1, "bytes": 0},
     ]),
-    ("capacity", {}, {}, [{"virtual_host": "/", "user": None, "published": 13, "delivered": 10, "bytes": 4200}]),
+    ("capacity", {}, {}, [{"virtual_host": "/", "user": None, "published": 18, "delivered": 10, "bytes": 4700}]),
     ("poison", {}, {}, [
         {"publisher": None, "queue": "orders", "consumer": "mail", "refused": 0, "most_deliveries": 3, "example": "d2"},
         {"publisher": "shop", "publisher_client": "shop-web", "refused": 1, "messages": 1, "example": "d1"},
@@ -263,8 +274,12 @@ ASKED: list[tuple[str, dict[str, Any], dict[str, int], list[dict[str, Any]]]] = 
         {"level": "changes", "kind": "rabbitmq4-queue-mode", "product": "bunny", "use": "queue made by us is declared",
          "times": 1, "rule": False},
     ]),
-    ("churn", {}, {}, [{"user": "shop", "connections": 2, "median_lifetime_ns": SECOND, "messages_each": 4.0}]),
+    ("churn", {}, {}, [
+        {"user": "shop", "connections": 2, "median_lifetime_ns": SECOND, "messages_each": 4.0},
+        {"user": None, "virtual_host": "joined", "connections": 1, "median_lifetime_ns": NOW - BEFORE},
+    ]),
     ("clients", {}, {}, [
+        {"protocol": None, "product": None, "user": None, "connections": 1},
         {"protocol": "0-9-1", "product": "pika", "version": "1.2", "connections": 1, "least_heartbeat": 0},
         {"protocol": "0-9-1", "product": "pika", "version": "1.3", "user": "shop", "least_heartbeat": 60},
     ]),

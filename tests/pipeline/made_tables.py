@@ -1,0 +1,37 @@
+"""Tables that jobs make of captures, as sorted texts, to compare one run with several."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import pyarrow.parquet as pq
+
+from amqproxy.pipeline import jobs
+from amqproxy.pipeline.ledger import Ledger, contents
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+SETTINGS = jobs.Settings(age_ns=None)
+
+
+def rows(path: Path, name: str) -> list[str]:
+    """A table, but for which batch wrote a row; and each row in the hour of its directory."""
+    found: list[str] = []
+    for file in contents(str(path)).files.get(name, []):
+        for row in pq.ParquetFile(path / file).read().to_pylist():
+            row.pop("batch")
+            found.append(json.dumps({**row, "at": file.rpartition("/")[0]}, default=str, sort_keys=True))
+    return sorted(found)
+
+
+def tables(path: Path) -> dict[str, list[str]]:
+    return {name: rows(path, name) for name in sorted(contents(str(path)).files)}
+
+
+def work(spark: SparkSession, path: Path, files: list[str], *, counts: bool = True) -> list[jobs.Done]:
+    with Ledger(str(path)) as held:
+        done = [jobs.ingest(spark, held, held.find(files).new, SETTINGS), jobs.settle(spark, held, SETTINGS)]
+        return [*done, jobs.rollup(spark, held)] if counts else done
