@@ -29,6 +29,12 @@ def test_examples_are_executed() -> None:
     assert left_out == []
 
 
+def test_the_readme_is_short_and_has_no_command_that_readers_do_not_see() -> None:
+    page = (ROOT / "README.md").read_bytes()
+    assert len(page) <= 9_000
+    assert not any(block["first"] for block in BLOCK.finditer(page.decode()))
+
+
 CONFIGS = [
     pytest.param(
         block["text"], page in RULES, id=f"{page.stem}-{page.read_text().count(chr(10), 0, block.start()) + 1}"
