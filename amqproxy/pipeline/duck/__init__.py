@@ -1,6 +1,7 @@
 """The pipeline's jobs on DuckDB, in this process: the same SQL text as on Spark, without a JVM.
 
-    dialect   Spark's SQL → DuckDB's
+    dialect   Spark's SQL → DuckDB's; translations keeps the results
+    functions what DuckDB's SQL lacks
     session   `DuckSession`, in place of a `SparkSession`
     rows      `DuckRows`, in place of a `DataFrame`
     xxhash64  Spark's hash, so that both engines have the same keys

@@ -4,45 +4,13 @@ from __future__ import annotations
 
 import json
 import re
-from functools import lru_cache
 from typing import Any
 
-import pyarrow as pa
-import pyarrow.compute
-from pyspark.sql.types import DataType, TimestampType
 from sqlglot import exp, parse_one
 
 _HINT = re.compile(r"/\*\+.*?\*/", re.DOTALL)
 
-MACROS = (
-    "timestamp_micros(micros) AS make_timestamptz(CAST(micros AS BIGINT))",
-    "timestamp_seconds(seconds) AS to_timestamp(CAST(seconds AS DOUBLE))",
-    "local_time(time, zone) AS timezone(zone, time)",
-    "log1p(value) AS ln(1 + value)",
-    "weekday_of(day) AS dayofweek(day) + 1",
-    "set_of(every) AS coalesce(list_distinct(every), [])",
-)
-"""Functions of Spark that DuckDB lacks, and others that take the place of Spark's; `_replaced` puts them there."""
 
-
-def regexp_replaced(texts: pa.Array, patterns: pa.Array, replacements: pa.Array) -> pa.Array:
-    """Return each text with what its pattern matches replaced, where `$1` is the first group."""
-    if not len(texts):
-        return pa.array([], pa.string())
-    encoded = pa.compute.dictionary_encode(texts)
-    encoded = encoded.combine_chunks() if isinstance(encoded, pa.ChunkedArray) else encoded
-    found = [
-        _replaced_in(each, patterns[0].as_py(), replacements[0].as_py()) for each in encoded.dictionary.to_pylist()
-    ]
-    return pa.array(found, pa.string()).take(encoded.indices)
-
-
-@lru_cache(65_536)
-def _replaced_in(text: str, pattern: str, replacement: str) -> str:
-    return re.sub(pattern, replacement.replace("$1", r"\1"), text, flags=re.ASCII)
-
-
-@lru_cache(512)
 def duckdb_text(text: str) -> str:
     """Return a query of Spark's in DuckDB's dialect. Raises `sqlglot.errors.SqlglotError` if it cannot be parsed."""
     tree = parse_one(_HINT.sub("", text), read="spark")
@@ -51,13 +19,6 @@ def duckdb_text(text: str) -> str:
         if made is not node:
             node.replace(made)
     return tree.sql(dialect="duckdb")
-
-
-def duckdb_type(kind: DataType) -> str:
-    """Return the DuckDB type of a column of Spark's."""
-    if isinstance(kind, TimestampType):
-        return "TIMESTAMPTZ"
-    return exp.DataType.build(kind.simpleString(), dialect="spark").sql(dialect="duckdb")
 
 
 def _json_structure(kind: exp.DataType) -> Any:

@@ -17,19 +17,19 @@ import duckdb
 import pyarrow as pa
 import pyarrow.dataset as ds
 import pyarrow.parquet as pq
-from duckdb.func import FunctionNullHandling, PythonUDFType
 from pyspark.sql.pandas.types import to_arrow_schema
-from pyspark.sql.types import StructType
+from pyspark.sql.types import ArrayType, DataType, StructType, TimestampType
 
 from amqproxy.pipeline import storage
-from amqproxy.pipeline.duck.dialect import MACROS, duckdb_text, duckdb_type, regexp_replaced
+from amqproxy.pipeline.duck.functions import create_functions
 from amqproxy.pipeline.duck.processes import cores, spread
 from amqproxy.pipeline.duck.rows import DuckRows
-from amqproxy.pipeline.duck.xxhash64 import xxhash64
+from amqproxy.pipeline.duck.translations import Translations
 from amqproxy.pipeline.engine import Work
 from amqproxy.pipeline.source import CapturePartition, CaptureReader, SourceOptions, options_of
 
 _PLACE = re.compile(r"__(\w+?)__")
+_SUM = re.compile(r"\b(?:list_)?sum\(", re.IGNORECASE)
 
 LEAST_BYTES = 16 * 1024 * 1024
 """Size of captures from which several processes read them: each takes a second to start."""
@@ -52,43 +52,29 @@ class DuckSession:
         }
         self.database = duckdb.connect(":memory:", config=config)
         self.database.execute("SET TimeZone = 'UTC'")
-        for macro in MACROS:
-            self.database.execute(f"CREATE TEMP MACRO {macro}")
-        text = duckdb.sqltype("VARCHAR")
-        self.database.create_function(
-            "regexp_replaced",
-            regexp_replaced,
-            [text, text, text],
-            text,
-            type=PythonUDFType.ARROW,
-            null_handling=FunctionNullHandling.SPECIAL,
-        )
-        self.database.create_function(
-            "xxhash64",
-            xxhash64,
-            None,
-            duckdb.sqltype("BIGINT"),
-            type=PythonUDFType.ARROW,
-            null_handling=FunctionNullHandling.SPECIAL,
-        )
+        create_functions(self.database)
+        self._translations = Translations()
         self._made = 0
         self._progress: tuple[int, int] | None = None
 
     def close(self) -> None:
         """Drop everything."""
+        self._translations.keep()
         self.database.close()
         self._directory.cleanup()
 
     def sql(self, text: str, **tables: Any) -> DuckRows:
         """Return the rows of a query in Spark's dialect, in which `{name}` is one of the tables, or a number."""
         places = {name: f"__{name}__" for _, name, _, _ in Formatter().parse(text) if name}
-        query = duckdb_text(text.format(**places))
+        query = self._translations.of(text.format(**places))
         return self.made(_PLACE.sub(lambda found: _text(tables[found[1]]), query))
 
     def made(self, query: str) -> DuckRows:
         """Return the rows of a query in DuckDB's dialect; sums of integers have 64 bits, as Spark's."""
         name = self._name()
         self.database.execute(f"CREATE TEMP VIEW {name} AS {query}")
+        if _SUM.search(query) is None:  # to ask for the types costs as much again
+            return DuckRows(self, name)
         described = self.database.execute(f"SELECT * FROM {name} LIMIT 0").description
         wide = [each[0] for each in described if each[1] == "HUGEINT"]
         if not wide:
@@ -147,7 +133,7 @@ class DuckSession:
         return self.table(ds.dataset(read, to_arrow_schema(chosen.schema, timezone="UTC"), format="ipc"))
 
     def write(self, rows: DuckRows, path: str, columns: StructType, partitions: Sequence[str] = ()) -> None:
-        made = ", ".join(f'CAST("{each.name}" AS {duckdb_type(each.dataType)}) AS "{each.name}"' for each in columns)
+        made = ", ".join(f'CAST("{each.name}" AS {_type(each.dataType)}) AS "{each.name}"' for each in columns)
         kinds = {each.name: each for each in to_arrow_schema(columns, timezone="UTC")}
         for name in partitions:
             if name not in kinds:
@@ -216,6 +202,19 @@ def _read(options: SourceOptions, directory: str, partitions: Iterable[CapturePa
             for batch in CaptureReader(options).read(partition):
                 file.write_batch(batch.cast(schema))
         yield path
+
+
+def _type(kind: DataType) -> str:
+    """Return the DuckDB type of a column."""
+    match kind:
+        case TimestampType():
+            return "TIMESTAMPTZ"
+        case ArrayType():
+            return f"{_type(kind.elementType)}[]"
+        case StructType():
+            fields = (f'"{each.name}" {_type(each.dataType)}' for each in kind.fields)
+            return f"STRUCT({', '.join(fields)})"
+    return kind.simpleString()
 
 
 def _text(value: Any) -> str:

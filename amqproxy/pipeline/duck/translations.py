@@ -1,0 +1,68 @@
+"""Translated queries, kept from one process to the next: to translate those of all jobs takes most of a second.
+
+They are in a file of the user's cache directory. One that is damaged, or cannot be written, is as good as none.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+from contextlib import suppress
+from hashlib import blake2b
+from importlib.metadata import version
+from pathlib import Path
+
+import msgspec
+
+MOST = 512
+"""Maximum number of queries that are kept; those of this process come first."""
+
+_NUMBER = re.compile(r"(?<![\w.])\d{10,}L?(?!\w)")
+_PLACE = re.compile(r"__number_(\d+)__")
+
+
+class Translations:
+    """Queries in DuckDB's dialect, by their texts in Spark's, in which large numbers such as times do not matter."""
+
+    def __init__(self, path: Path | None = None) -> None:
+        self._path = cache_directory() / f"queries-{_fingerprint()}.json" if path is None else path
+        self._kept: dict[str, str] = {}
+        self._used: dict[str, str] = {}
+        with suppress(OSError, msgspec.DecodeError):
+            self._kept = msgspec.json.decode(self._path.read_bytes(), type=dict[str, str])
+
+    def of(self, text: str) -> str:
+        """Return a query of Spark's in DuckDB's dialect."""
+        numbers = [each.rstrip("L") for each in _NUMBER.findall(text)]
+        places = iter(range(len(numbers)))
+        general = _NUMBER.sub(lambda _: f"__number_{next(places)}__", text)
+        found = self._used.get(general) or self._kept.get(general)
+        if found is None:
+            from amqproxy.pipeline.duck.dialect import duckdb_text
+
+            found = duckdb_text(general)
+        self._used[general] = found
+        return _PLACE.sub(lambda place: numbers[int(place[1])], found)
+
+    def keep(self) -> None:
+        """Write the file, if it lacks any query of this process."""
+        if self._used.keys() <= self._kept.keys():
+            return
+        others = {text: found for text, found in self._kept.items() if text not in self._used}
+        kept = dict([*self._used.items(), *others.items()][:MOST])
+        temporary = self._path.with_suffix(f".{os.getpid()}")
+        with suppress(OSError):
+            self._path.parent.mkdir(parents=True, exist_ok=True)
+            temporary.write_bytes(msgspec.json.encode(kept))
+            temporary.replace(self._path)
+
+
+def cache_directory() -> Path:
+    """Return the directory of the user's caches that is ours."""
+    return Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "amqproxy"
+
+
+def _fingerprint() -> str:
+    """Return a digest of the translator."""
+    parts = Path(__file__).with_name("dialect.py").read_bytes(), version("sqlglot").encode()
+    return blake2b(b"\n".join(parts), digest_size=6).hexdigest()
