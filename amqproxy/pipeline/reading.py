@@ -29,6 +29,9 @@ MAX_FILES = 50_000
 """Maximum number of files that a query reads."""
 
 
+NULL_ORDER = "nulls_first_on_asc_last_on_desc"
+"""Place of nulls in an order, as Spark has them."""
+
 _HOUR = re.compile(r"/date=([0-9-]+)/hour=(\d+)/")
 
 
@@ -52,6 +55,7 @@ class Reader:
         self._config: dict[str, str | bool | int | float | list[str]] = {
             "memory_limit": memory,
             "threads": threads,
+            "default_null_order": NULL_ORDER,
             "enable_external_access": False,
             "autoload_known_extensions": False,
             "autoinstall_known_extensions": False,

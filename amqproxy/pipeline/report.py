@@ -181,7 +181,7 @@ def report_page(ask: Ask, span: Span, tables: str) -> Iterator[str]:
         yield _table(f"by {by}", ask(question, {}))
     yield "</div>"
     for name, _ in NAMED:
-        yield f"<h2>{shown(QUESTIONS[name].title.capitalize())}</h2>{_about(QUESTIONS[name])}"
+        yield f"<h2>{shown(_capital(QUESTIONS[name].title))}</h2>{_about(QUESTIONS[name])}"
         yield _table(f"ask {name}", answers[name])
     yield f'</main>\n<script type="application/json" id="plots">{_json(plots)}</script>\n<script>{library}</script>\n'
     yield f"<script>{SCRIPT}</script></body></html>\n"
@@ -325,6 +325,10 @@ def question_of(evidence: str | None) -> str:
     given = found.get("options") or {}
     options = "".join(f" --{name.replace('_', '-')} {shlex.quote(value)}" for name, value in given.items())
     return f"pipeline ask {found['ask']}{options} --start {found.get('start', '')} --last {found.get('last', '1h')}"
+
+
+def _capital(title: str) -> str:
+    return title[:1].upper() + title[1:]
 
 
 def _about(question: Question) -> str:
