@@ -29,6 +29,7 @@ from grafana_foundation_sdk.models.dashboard import (
     VariableRefresh,
 )
 
+from amqproxy.cli.help import SITE
 from amqproxy.rabbitmq.incompatibility import Level, kinds_of
 from amqproxy.rabbitmq.profile import NEWEST, PROFILES
 from amqproxy.taps.findings.inspector import DETECTORS
@@ -215,7 +216,7 @@ HEALTH = (
     ),
     Figure(
         "Alerts that fire",
-        "Alerts of monitoring/alerts.yml that fire; docs/alerts.md has a runbook for each.",
+        f"Alerts of monitoring/alerts.yml that fire; {SITE}alerts/ has a runbook for each.",
         (Query('count by (alertname) (ALERTS{alertname=~"Amqproxy.*", alertstate="firing"})', "{{alertname}}"),),
         red_from=1,
     ),

@@ -144,23 +144,27 @@ EXAMPLES = {
 
 PAGES = {
     "compare": ("captures",),
+    "completion": ("install",),
+    "config": ("configuration", "rules"),
     "control": ("control",),
     "dashboard": ("dashboard",),
     "decode": ("captures", "messages", "findings", "rules"),
     "export": ("captures", "messages", "rules"),
+    "man": ("install",),
     "mock": ("captures",),
     "pipeline": ("pipeline", "findings"),
     "readiness": ("upgrade", "findings", "rules"),
     "record": ("captures", "rules"),
     "replay": ("captures", "rules"),
     "rules": ("rules",),
-    "run": ("tutorial", "rules", "messages", "findings", "captures", "dashboard"),
-    "broker": ("tutorial", "messages", "findings", "captures", "dashboard"),
+    "run": ("tutorial", "configuration", "rules", "messages", "findings", "captures", "dashboard"),
+    "broker": ("broker", "messages", "findings", "captures", "dashboard"),
     "shrink": ("captures",),
     "sniff": ("captures", "messages", "findings", "rules"),
     "tail": ("control", "messages", "findings", "rules"),
     "top": ("control",),
     "verify": ("captures",),
+    "version": ("install",),
 }
 """Pages of the documentation by command."""
 
