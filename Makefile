@@ -82,8 +82,10 @@ test-compiled: compile
 
 # The first run has tested RabbitMQ by itself, our broker as the older versions, and what is marked `once`: here they are the same. So
 # are examples of properties, of which a fifth shows what differs with the form and the Python; `make check` draws other ones, all of
-# them, for the plain form.
+# them, for the plain form. Clients and proxies meet RabbitMQ 4.3, if it can be had; in the first run, that of the system.
 test-plain: $(SYSTEM_VENV)/.test
+	export RABBITMQ=4.3; \
+	tests/rabbitmq_release.sh sid 4.3 >/dev/null || { unset RABBITMQ; echo "amqproxy: tests meet the system's RabbitMQ" >&2; }; \
 	AMQPROXY_PURE=1 BEHAVIOURS_OF=amqproxy-4.3 $(SYSTEM_VENV)/bin/python -m pytest $(PARALLEL) --hypothesis-profile fewer -m 'not soak and not suites and not once' --ignore tests/pipeline --ignore tests/helm $(PYTEST) $(PLAIN)
 
 test-rabbitmq4: system $(NODE_MODULES) $(VENV)/.test ## all tests with real peers on RabbitMQ 4.3; VERSION=4.0 for that one

@@ -42,5 +42,6 @@ def test_the_plain_run_does_not_test_rabbitmq_by_itself() -> None:
 
 
 def test_real_clients_meet_the_version_that_is_asked_for() -> None:
+    assert "RABBITMQ=4.3;" in dry_run("test-plain")
     assert "RABBITMQ=4.3 " in dry_run("test-rabbitmq4")
     assert "RABBITMQ=4.0 " in dry_run("test-rabbitmq4", "VERSION=4.0")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from itertools import pairwise
 from typing import Any
 
 import pytest
@@ -245,6 +246,19 @@ def test_deaths_in_a_row_of_queues(scene: Scene, ch: Channel) -> None:
 
 
 # --------------------------------------------------------------------------------------------------------- whereto
+
+
+def test_the_order_of_many_deaths(scene: Scene, ch: Channel) -> None:
+    """RabbitMQ 3 reverses the earlier ones with each death, since it merges them."""
+    queues = [scene.name(f"row{number}") for number in range(5)]
+    ch.declare(queues[-1], exclusive=True)
+    for queue, following in pairwise(queues):
+        letters = {"x-dead-letter-exchange": "", "x-dead-letter-routing-key": following}
+        ch.declare(queue, exclusive=True, arguments={"x-max-length": 0, **letters})
+    ch.publish("", queues[0])
+    letter = until(lambda: ch.get(queues[-1]), "the dead letter")
+    places = [queues.index(death["queue"]) for death in letter.headers["x-death"]]
+    assert places == ([3, 1, 0, 2] if scene.profile.reads_deaths else [3, 2, 1, 0])
 
 
 def test_no_such_exchange(ch: Channel) -> None:

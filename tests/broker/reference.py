@@ -41,7 +41,8 @@ class Message:
     def died(self, queue: str, reason: str) -> tuple[tuple[str, str, int], ...]:
         """Its deaths with one more."""
         count = sum(n for q, r, n in self.deaths if (q, r) == (queue, reason))
-        others = tuple(death for death in self.deaths if death[:2] != (queue, reason))
+        # RabbitMQ 3.10 reverses those before it: see tests/behaviours/test_dead_letters.py
+        others = tuple(death for death in reversed(self.deaths) if death[:2] != (queue, reason))
         return ((queue, reason, count + 1), *others)
 
 

@@ -133,7 +133,7 @@ def _with_death(
     is_first = not any(field.name == "x-death" for field in fields)
     older: Table | None = None
     others: list[Item] = []
-    for item in _merged(_items(fields)):
+    for item in _merged(_items(fields)) if profile.reads_deaths else _items(fields):
         if older is None and _kind(item) == (queue.name, reason):
             older = item.value
         else:
