@@ -423,7 +423,11 @@ ERRORS = _table(
     TS_NS,
     TIME_OF_IT,
     _CHANNEL,
-    ("kind", STRING, "channel-closed, connection-closed, returned, nacked, refused, lost, unknown-tag …"),
+    (
+        "kind",
+        STRING,
+        "channel-closed, connection-closed, login-refused, returned, nacked, refused, lost, unknown-tag …",
+    ),
     ("code", INT, "reply code"),
     ("text", STRING, "reply text, or what happened"),
     ("method", STRING, "the method it is about"),

@@ -371,7 +371,7 @@ def test_a_login_that_was_refused_has_its_user(spark: SparkSession, tmp_path: Pa
     assert [(row["user"], row["mechanism"], row["product"], row["code"]) for row in found["connections"]] == [
         ("guest", "PLAIN", "Pika Python Client Library", 403)
     ]
-    assert [(row["kind"], row["user"]) for row in found["errors"]] == [("connection-closed", "guest")]
+    assert [(row["kind"], row["user"]) for row in found["errors"]] == [("login-refused", "guest")]
 
 
 @pytest.mark.parametrize("is_divided", [False, True])

@@ -17,9 +17,7 @@ QUESTION = Question(
     sql=f"""
 WITH failed AS (
     SELECT {_ADDRESS.format("e")} AS address, e.user, e.client, e.virtual_host, e.code, e.text, e.time
-    FROM {{errors}} e
-    WHERE e.kind = 'login-cut' OR e.kind = 'connection-closed' AND e.code IN (403, 530)
-          AND (e.method IS NULL OR e.method LIKE 'connection.%')
+    FROM {{errors}} e WHERE e.kind IN ('login-refused', 'login-cut')
 ), opened AS (
     SELECT {_ADDRESS.format("c")} AS address, count(*) AS connections
     FROM {{connections}} c WHERE c.latency_ns IS NOT NULL GROUP BY 1

@@ -20,6 +20,8 @@ UNSEEN_ENDS = (CAPTURE_ENDS, FORGOTTEN, PORTS_REUSED)
 
 _KIND = f"""CASE
     WHEN type = 'channel' AND outcome = 'closed' AND {_IS_ERROR} THEN 'channel-closed'
+    WHEN type = 'connection' AND outcome = 'closed' AND {_IS_ERROR} AND is_open = false AND `by` = '{SERVER}'
+        THEN 'login-refused'
     WHEN type = 'connection' AND outcome = 'closed' AND {_IS_ERROR} THEN 'connection-closed'
     WHEN type = 'connection' AND outcome = 'closed' AND `by` IS NULL AND coalesce(is_open, true)
         AND text NOT IN {UNSEEN_ENDS} THEN 'connection-cut'

@@ -94,7 +94,7 @@ MADE: dict[str, list[Row]] = {
         *(row("errors", NOW + each, **MAIL, kind="channel-closed", code=404, text="NOT_FOUND") for each in range(3)),
         row("errors", NOW, **SHOP, kind="returned", code=312, text="NO_ROUTE"),
         *(row("errors", NOW + each, connection_id="c" * 16, connection=f"10.0.0.9:{each} → b:5672", user="guest",
-              kind="connection-closed", code=403, text="ACCESS_REFUSED") for each in range(2)),
+              kind="login-refused", code=403, text="ACCESS_REFUSED") for each in range(2)),
         row("errors", NOW, connection_id="d" * 16, connection="[::1]:9-[::1]:5672", kind="login-cut", text="cut"),
     ],
     "fields": [
@@ -256,7 +256,7 @@ ASKED: list[tuple[str, dict[str, Any], dict[str, int], list[dict[str, Any]]]] = 
     ]),
     ("errors", {}, {}, [
         {"kind": "channel-closed", "code": 404, "user": "mail", "times": 3, "connections": 1},
-        {"kind": "connection-closed", "user": "guest", "times": 2},
+        {"kind": "login-refused", "user": "guest", "times": 2},
         {"kind": "login-cut", "times": 1},
         {"kind": "returned", "user": "shop", "times": 1},
     ]),

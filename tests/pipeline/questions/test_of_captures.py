@@ -19,6 +19,7 @@ from amqproxy.amqp091.methods import (
     ConfirmSelectOk,
 )
 from amqproxy.amqp091.properties import Properties
+from amqproxy.capture.amqp091.decoded_frames import Amqp091DecodedFrames
 from amqproxy.pipeline import jobs
 from amqproxy.pipeline.duck import DuckSession
 from amqproxy.pipeline.ledger import Ledger
@@ -27,8 +28,9 @@ from amqproxy.pipeline.questions.answer import answer_of_reader
 from amqproxy.pipeline.questions.span import span
 from amqproxy.pipeline.reading import Reader
 from tests.capture import golden
+from tests.capture.building import ACK, FIN, ethernet, ipv4, pcapng, tcp
 from tests.export.dialogue import START_NS, Dialogue
-from tests.pipeline.captures_by_hand import capture_of, later
+from tests.pipeline.captures_by_hand import capture_of, later, packets_of
 
 pytestmark = pytest.mark.once
 
@@ -58,11 +60,29 @@ def consumer() -> Dialogue:
     return made
 
 
+def cut_login() -> list[tuple[int, bytes]]:
+    """A client says who it is, and the server ends the connection without a word."""
+    made = Dialogue("eve", stream=2, address="10.0.0.66")
+    made.decoded = made.decoded[:3]
+    sent = {"client": 8, "server": 0}
+    for each in made.decoded:
+        if isinstance(each, Amqp091DecodedFrames):
+            sent[each.sender] += sum(len(frame.raw) for frame in each.frames)
+    ends = [("10.0.0.2", 5672, "server"), ("10.0.0.66", 40002, "client")]
+    packets = packets_of(made)
+    for (source, port, sender), (target, target_port, _) in (ends, ends[::-1]):
+        end = tcp(source=port, target=target_port, seq=1 + sent[sender], flags=ACK | FIN)
+        packets.append((made._now, ethernet(ipv4(end, source=source, target=target))))
+    return packets
+
+
 @pytest.fixture(scope="module")
 def tables(tmp_path_factory: pytest.TempPathFactory) -> Reader:
     path = tmp_path_factory.mktemp("answered")
     (path / "traffic.pcapng").write_bytes(capture_of(publisher(), consumer()))
-    captures = [str(path / "traffic.pcapng"), str(golden.FOLDER / "login-refused.pcapng")]
+    (path / "cut.pcapng").write_bytes(pcapng(cut_login()))
+    captures = [str(path / each) for each in ("traffic.pcapng", "cut.pcapng")]
+    captures.append(str(golden.FOLDER / "login-refused.pcapng"))
     session = cast("Any", DuckSession())
     with Ledger(str(path / "tables")) as ledger:
         jobs.run(session, ledger, captures, jobs.Settings(age_ns=0, fields=True))
@@ -115,5 +135,7 @@ def test_failed_logins(tables: Reader) -> None:
     known = tables.span(["errors"])
     assert known is not None
     [row] = asked(tables, "failed-logins", start_ns=known[1] - HOUR)
-    assert (row["address"], row["code"], row["times"], row["opened"]) == ("127.0.0.1", 403, 1, 0)
+    assert (row["address"], row["user"], row["code"], row["times"], row["opened"]) == ("127.0.0.1", "guest", 403, 1, 0)
     assert row["text"].startswith("ACCESS_REFUSED")
+    [row] = asked(tables, "failed-logins")
+    assert (row["address"], row["user"], row["text"]) == ("10.0.0.66", "eve", "server closed without connection.close")
