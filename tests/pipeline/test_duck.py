@@ -43,6 +43,14 @@ def test_a_column_that_is_missing_in_a_file_is_null(session: DuckSession, tmp_pa
     assert [tuple(row) for row in session.parquet(COLUMNS, [str(tmp_path / "rows")]).collect()] == [("a", None, None)]
 
 
+def test_a_directory_may_have_any_name_and_no_file(session: DuckSession, tmp_path: Path) -> None:
+    path = tmp_path / "it's [1] * ?"
+    path.mkdir()
+    assert session.parquet(COLUMNS, [str(path)]).collect() == []
+    session.write(session.createDataFrame([("a", 1, 2)], COLUMNS), str(path), COLUMNS)
+    assert session.parquet(COLUMNS, [str(path)]).collect() == [("a", 1, 2)]
+
+
 def test_sums_have_64_bits(session: DuckSession, tmp_path: Path) -> None:
     rows = session.createDataFrame([("a", 1, 2**62), ("b", 2, 1)], COLUMNS)
     total = session.sql("SELECT sum(count) AS total FROM {rows}", rows=rows)

@@ -29,6 +29,7 @@ from amqproxy.pipeline.engine import Work
 from amqproxy.pipeline.source import CapturePartition, CaptureReader, SourceOptions, options_of
 
 _PLACE = re.compile(r"__(\w+?)__")
+_PATTERNS = re.compile(r"[*?\[]")
 _SUM = re.compile(r"\b(?:list_)?sum\(", re.IGNORECASE)
 
 LEAST_BYTES = 16 * 1024 * 1024
@@ -109,6 +110,24 @@ class DuckSession:
     # --- as an engine of the jobs
 
     def parquet(self, columns: StructType | None, paths: Sequence[str], table: str | None = None) -> DuckRows:
+        if storage.is_remote(paths[0]):
+            return self._by_arrow(columns, paths, table)
+        files = [str(file) for path in map(Path, paths) for file in _files_of(path)]
+        if not files:
+            assert columns is not None
+            return self.empty(columns)
+        listed = ", ".join(map(_file, files))
+        has_partitions = str(table is not None).lower()
+        read = f"read_parquet([{listed}], union_by_name = true, hive_partitioning = {has_partitions})"
+        if columns is None:
+            return self.made(f"SELECT * FROM {read}")
+        found = {each[0] for each in self.database.execute(f"SELECT * FROM {read} LIMIT 0").description}
+        values = {each.name: f'"{each.name}"' if each.name in found else "NULL" for each in columns}
+        chosen = ", ".join(f'CAST({values[each.name]} AS {_type(each.dataType)}) AS "{each.name}"' for each in columns)
+        return self.made(f"SELECT {chosen} FROM {read}")
+
+    def _by_arrow(self, columns: StructType | None, paths: Sequence[str], table: str | None) -> DuckRows:
+        """Return columns of files in a bucket, which DuckDB would need an extension for."""
         schema = None if columns is None else to_arrow_schema(columns, timezone="UTC")
         places = [storage.place(each) for each in paths]
         where = [each.path for each in places]
@@ -202,6 +221,17 @@ def _read(options: SourceOptions, directory: str, partitions: Iterable[CapturePa
             for batch in CaptureReader(options).read(partition):
                 file.write_batch(batch.cast(schema))
         yield path
+
+
+def _files_of(path: Path) -> Iterable[Path]:
+    """Return the Parquet files in a directory, or the file."""
+    return sorted(path.rglob("*.parquet")) if path.is_dir() else (path,)
+
+
+def _file(path: str) -> str:
+    """Return the path of a file as text of SQL that is not read as a pattern."""
+    text = _PATTERNS.sub(r"[\g<0>]", path).replace("'", "''")
+    return f"'{text}'"
 
 
 def _type(kind: DataType) -> str:
