@@ -45,7 +45,7 @@ BREATHER = 0.1
 COUNT_INTERVAL = 1.0
 """Seconds between two flushes of the rules' hit counts."""
 
-SESSIONS_A_TURN = 50
+SESSIONS_A_TURN = 20
 """Sessions handled in one turn of the loop when all sessions are."""
 
 CLOSE_RESERVE = 1.0

@@ -16,6 +16,7 @@ from amqproxy.app.interpreter import (
     EVERY,
     SWITCH_INTERVAL,
     do_seldom,
+    YoungCollection,
     keep_pauses_short,
 )
 from amqproxy.configuration.config import BrokerConfig, Config, ListenerConfig
@@ -58,7 +59,7 @@ async def test_what_is_free_is_given_back(
 ) -> None:
     """A broker's memory, with many gaps, is not gone over: that takes long."""
     done: list[str] = []
-    monkeypatch.setattr(gc, "collect", lambda: done.append("looked"))
+    monkeypatch.setattr(gc, "collect", lambda *young: young or done.append("looked"))
     monkeypatch.setattr(module, "give_back", lambda: done.append("given back"))
     async with trio.open_nursery() as nursery:
         keep_pauses_short(nursery, has_messages=has_messages)
@@ -66,6 +67,23 @@ async def test_what_is_free_is_given_back(
         await trio.sleep(1.5 * EVERY)
         nursery.cancel_scope.cancel()
     assert sorted(done) == (["looked"] if has_messages else ["given back", "looked"])
+
+
+def test_new_objects_do_not_accumulate_while_older_ones_are_freed(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The interpreter does not count them then: it compares its threshold with new objects less freed ones."""
+    now = [1.0]
+    monkeypatch.setattr(module.time, "monotonic", lambda: now[0])
+    older: list[list[int]] = [[] for _ in range(200_000)]
+    collection = YoungCollection()
+    gc.collect()
+    most = 0
+    for place in range(len(older)):
+        older[place] = [place]  # one is new, and one freed
+        if place % 1_000 == 0:
+            now[0] += module.YOUNG_EVERY
+            most = max(most, len(gc.get_objects(generation=0)))
+            collection.before_io_wait(0.0)
+    assert most < 20_000
 
 
 def seldom() -> int:
