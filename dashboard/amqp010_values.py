@@ -24,8 +24,8 @@ from amqproxy.amqp010.wire import (
     List,
     width_of,
 )
+from amqproxy.dashboard.field import MAX_ENTRIES, Field, filter_for, inner_path, rest_of_entries, shown
 from amqproxy.taps.amqp010.record import plain
-from dashboard.field import MAX_ENTRIES, Field, filter_for, inner_path, rest_of_entries, shown
 
 _MAP, _LIST, _ARRAY, _STRUCT32, _BIT = (CODES[name] for name in ("map", "list", "array", "struct32", "bit"))
 _UNFILTERED = frozenset(CODES[name] for name in ("datetime", "char", "char-utf32"))

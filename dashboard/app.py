@@ -11,7 +11,7 @@ from contextlib import asynccontextmanager
 from fastapi import FastAPI
 
 from amqproxy import __version__
-from dashboard.api import (
+from amqproxy.dashboard.api import (
     actions,
     analytics,
     broker,
@@ -30,21 +30,21 @@ from dashboard.api import (
     session,
     topology,
 )
-from dashboard.api import sources as sources_api
-from dashboard.api_page import serve_api_page
-from dashboard.auth import LoginCheck, Logins
-from dashboard.body_reader import BodyReader
-from dashboard.collecting import keep_collections_short
-from dashboard.comparisons import Comparisons
-from dashboard.headers import HeaderChecks
-from dashboard.pages import serve_pages
-from dashboard.peers import Peers
-from dashboard.problem import PROBLEMS, Containment, handle_problems
-from dashboard.replays import Replays
-from dashboard.request_limits import RequestLimits
-from dashboard.settings import Settings
-from dashboard.sources import Sources
-from dashboard.table_queries import TableQueries
+from amqproxy.dashboard.api import sources as sources_api
+from amqproxy.dashboard.api_page import serve_api_page
+from amqproxy.dashboard.auth import LoginCheck, Logins
+from amqproxy.dashboard.body_reader import BodyReader
+from amqproxy.dashboard.collecting import keep_collections_short
+from amqproxy.dashboard.comparisons import Comparisons
+from amqproxy.dashboard.headers import HeaderChecks
+from amqproxy.dashboard.pages import serve_pages
+from amqproxy.dashboard.peers import Peers
+from amqproxy.dashboard.problem import PROBLEMS, Containment, handle_problems
+from amqproxy.dashboard.replays import Replays
+from amqproxy.dashboard.request_limits import RequestLimits
+from amqproxy.dashboard.settings import Settings
+from amqproxy.dashboard.sources import Sources
+from amqproxy.dashboard.table_queries import TableQueries
 
 PREFIX = "/api/v1"
 

@@ -13,10 +13,10 @@ from starlette.datastructures import Headers
 from starlette.requests import cookie_parser
 from starlette.types import ASGIApp, Receive, Scope, Send
 
-from dashboard.client_network import network_of
-from dashboard.problem import problem_response
-from dashboard.request_limits import OPEN_PATHS
-from dashboard.settings import Settings
+from amqproxy.dashboard.client_network import network_of
+from amqproxy.dashboard.problem import problem_response
+from amqproxy.dashboard.request_limits import OPEN_PATHS
+from amqproxy.dashboard.settings import Settings
 
 COOKIE = "amqproxy-dashboard"
 """Name of the login cookie; the port follows, since a host shares one set of cookies among all its ports."""

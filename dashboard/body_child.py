@@ -12,7 +12,7 @@ from typing import BinaryIO
 
 import msgspec
 
-from dashboard.body_views import BodyView, Form, NotInForm, body_view
+from amqproxy.dashboard.body_views import BodyView, Form, NotInForm, body_view
 
 MAX_MEMORY = 1 << 30
 """Limit on the address space in bytes (`RLIMIT_AS`): a decoder that needs more fails."""

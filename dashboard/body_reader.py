@@ -10,8 +10,8 @@ from contextlib import suppress
 
 import msgspec
 
-from dashboard.body_child import LENGTH, BodyOutcome, BodyTask
-from dashboard.body_views import COMPILE_SECONDS, BodyView, NotInForm, body_view
+from amqproxy.dashboard.body_child import LENGTH, BodyOutcome, BodyTask
+from amqproxy.dashboard.body_views import COMPILE_SECONDS, BodyView, NotInForm, body_view
 
 MAX_PROCESSES = 2
 """Maximum number of bodies that are decoded concurrently."""
@@ -105,7 +105,7 @@ class BodyReader:
             if process.returncode is None:
                 return process, False
         process = await asyncio.create_subprocess_exec(
-            *(sys.executable, "-P", "-m", "dashboard.body_child"),
+            *(sys.executable, "-P", "-m", "amqproxy.dashboard.body_child"),
             stdin=asyncio.subprocess.PIPE,
             stdout=asyncio.subprocess.PIPE,
             stderr=asyncio.subprocess.DEVNULL,  # a decoder's messages are text of a hostile client

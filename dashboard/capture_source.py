@@ -10,7 +10,7 @@ from pathlib import Path
 from amqproxy.capture.decode import BOTH_LEGS, read_decoded
 from amqproxy.capture.decoded import Decoded, is_upstream_only
 from amqproxy.capture.warnings import CaptureError
-from dashboard.source import Source, SourceState
+from amqproxy.dashboard.source import Source, SourceState
 
 PACKETS_AT_A_TIME = 256
 """Packets that the thread decodes before the event loop takes them."""

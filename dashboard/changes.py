@@ -6,7 +6,7 @@ from collections.abc import Iterator, Mapping, Sequence
 
 import msgspec
 
-from dashboard.minutes import MINUTE_NS, Minute, Minutes, Name, NameKind, Seen
+from amqproxy.dashboard.minutes import MINUTE_NS, Minute, Minutes, Name, NameKind, Seen
 
 SPAN = 5
 """Minutes that are compared with each other."""

@@ -17,9 +17,9 @@ from typing import Any
 import msgspec
 
 from amqproxy.configuration.config import LogConfig
+from amqproxy.dashboard.server import SHUTDOWN_SECONDS, serve
+from amqproxy.dashboard.settings import Settings
 from amqproxy.process import log
-from dashboard.server import SHUTDOWN_SECONDS, serve
-from dashboard.settings import Settings
 
 
 class Task(msgspec.Struct, frozen=True):

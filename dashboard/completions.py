@@ -10,9 +10,9 @@ from typing import Any
 import msgspec
 
 from amqproxy.conversion.client_name import given_name
+from amqproxy.dashboard.connections import SeenConnection
+from amqproxy.dashboard.message_ring import MessageRow
 from amqproxy.rules.matching.attributes import NAMES
-from dashboard.connections import SeenConnection
-from dashboard.message_ring import MessageRow
 
 SECONDS = 0.2
 """Seconds for which rows are looked at, the newest first."""

@@ -11,8 +11,8 @@ from typing import Any
 import msgspec
 
 from amqproxy.control.client_name import client_name
-from dashboard.connections import SeenConnection
-from dashboard.party import host_of
+from amqproxy.dashboard.connections import SeenConnection
+from amqproxy.dashboard.party import host_of
 
 REFRESH = 1.0
 """Seconds for which the list is shared by all readers before the proxy is asked again."""

@@ -16,6 +16,8 @@ from amqproxy.amqp091.transitions import CLIENT, SERVER, Peer
 from amqproxy.capture.amqp010.decoded_frames import Amqp010DecodedFrames
 from amqproxy.capture.amqp091.decoded_frames import Amqp091DecodedFrames
 from amqproxy.capture.decoded import Decoded, DecodedFrames, StreamEnded
+from amqproxy.dashboard.party import Party, party_of
+from amqproxy.dashboard.shortening import shortened
 from amqproxy.rules.amqp010.client_info import updated_amqp010_client
 from amqproxy.rules.client_info import learned_client
 from amqproxy.rules.context import Client
@@ -33,8 +35,6 @@ from amqproxy.taps.trace.events import (
     TraceEvent,
     closer,
 )
-from dashboard.party import Party, party_of
-from dashboard.shortening import shortened
 
 _INTRODUCING = frozenset({ConnectionStartOk.index, ConnectionSecureOk.index, ConnectionOpen.index})
 

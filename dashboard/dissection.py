@@ -16,8 +16,8 @@ from amqproxy.amqp091.methods import BY_INDEX, spec_name
 from amqproxy.amqp091.properties import Properties
 from amqproxy.amqp091.wire import MAX_TABLE_DEPTH, Table
 from amqproxy.capture.amqp091.secrets import masked
+from amqproxy.dashboard.field import MAX_ENTRIES, MAX_TEXT, Field, filter_for, inner_path, rest_of_entries, shown
 from amqproxy.taps.record import MASK, TYPES, excerpt, json_value
-from dashboard.field import MAX_ENTRIES, MAX_TEXT, Field, filter_for, inner_path, rest_of_entries, shown
 
 _TYPE_NAMES = {
     "o": "octet",

@@ -10,8 +10,8 @@ from amqproxy.amqp091.properties import NO_PROPERTIES, Properties
 from amqproxy.amqp091.transitions import CLIENT
 from amqproxy.conversion.amqp010.message_views import properties_view, transfer_view
 from amqproxy.conversion.amqp010.method_views import method_view
+from amqproxy.dashboard.message_ring import Content
 from amqproxy.taps.amqp010.transfers import TransferBase, TransferDelivery, TransferProperties
-from dashboard.message_ring import Content
 
 
 class EquivalentCommand(NamedTuple):

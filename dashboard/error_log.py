@@ -7,12 +7,12 @@ from collections.abc import Iterable, Iterator
 
 import msgspec
 
+from amqproxy.dashboard.flows import shown
+from amqproxy.dashboard.party import Party
 from amqproxy.taps.message_record import MessageRecord
 from amqproxy.taps.message_recorder import NORMAL_CODES
 from amqproxy.taps.trace.equivalents import equivalent
 from amqproxy.taps.trace.events import ChannelClosed, ConnectionClosed, TraceEvent, closer
-from dashboard.flows import shown
-from dashboard.party import Party
 
 MAX_ERRORS = 1_000
 """Maximum number of errors; of more, the newest are kept."""

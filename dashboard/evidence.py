@@ -11,9 +11,9 @@ from amqproxy.amqp010.frame import CONTROL
 from amqproxy.amqp010.frame import Frame as Amqp010Frame
 from amqproxy.amqp091.frame import Frame
 from amqproxy.capture.decoded import DecodedFrames
-from dashboard.ring import Ring
-from dashboard.ring_entry import RingEntry
-from dashboard.row_writer import RowWriter
+from amqproxy.dashboard.ring import Ring
+from amqproxy.dashboard.ring_entry import RingEntry
+from amqproxy.dashboard.row_writer import RowWriter
 
 MOST_ENTRIES = 500
 """Packets before a frame in which the method of its content is searched."""

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from dashboard.message_ring import MessageRow
-from dashboard.selection import Place
+from amqproxy.dashboard.message_ring import MessageRow
+from amqproxy.dashboard.selection import Place
 
 KIND = "kind:"
 

@@ -9,14 +9,14 @@ from typing import Any, Literal, NamedTuple, TypeAlias
 
 import msgspec
 
+from amqproxy.dashboard.latency_counts import LatencyCounts
+from amqproxy.dashboard.minutes import Minutes, Name, client_of
+from amqproxy.dashboard.observed_seconds import SECOND, ObservedSeconds, RecentCounts, Window
+from amqproxy.dashboard.party import Party
 from amqproxy.taps.message_record import MessageRecord
 from amqproxy.taps.record import json_value
 from amqproxy.taps.topology.observed_topology import DIRECT_REPLY_TO
 from amqproxy.taps.trace.events import MessageDelivered, MessagePublished, TraceEvent
-from dashboard.latency_counts import LatencyCounts
-from dashboard.minutes import Minutes, Name, client_of
-from dashboard.observed_seconds import SECOND, ObservedSeconds, RecentCounts, Window
-from dashboard.party import Party
 
 MAX_FLOWS = 5_000
 """Maximum number of flows; beyond it, those without a message for longest are forgotten."""

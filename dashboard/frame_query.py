@@ -8,12 +8,12 @@ from collections.abc import Callable, Iterator, Sequence
 from typing import NamedTuple
 
 from amqproxy.capture.decoded import DecodedFrames
-from dashboard.frame_selection import FrameSelection
-from dashboard.list_query import ListQuery
-from dashboard.ring import Ring
-from dashboard.ring_entry import RingEntry
-from dashboard.row_writer import RowWriter
-from dashboard.selected import Selected, narrowed
+from amqproxy.dashboard.frame_selection import FrameSelection
+from amqproxy.dashboard.list_query import ListQuery
+from amqproxy.dashboard.ring import Ring
+from amqproxy.dashboard.ring_entry import RingEntry
+from amqproxy.dashboard.row_writer import RowWriter
+from amqproxy.dashboard.selected import Selected, narrowed
 
 LOOK_AHEAD = 4096
 """Entries after the last requested row in which its command may be completed."""

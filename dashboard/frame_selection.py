@@ -13,15 +13,15 @@ from amqproxy.amqp091.transitions import Peer
 from amqproxy.capture.amqp010.decoded_frames import Amqp010DecodedFrames
 from amqproxy.capture.amqp091.decoded_frames import Amqp091DecodedFrames
 from amqproxy.capture.decoded import Decoded, DecodedFrames, SkippedBytes, StreamEnded
+from amqproxy.dashboard.missing_frames import MissingFrames
+from amqproxy.dashboard.ring_entry import RingEntry
+from amqproxy.dashboard.selected import Selected, narrowed
+from amqproxy.dashboard.selection import ClientOf, Place, Selection, named_client
 from amqproxy.rules.amqp010.assembly_filter import AssemblyFilter
 from amqproxy.rules.context import Client
 from amqproxy.rules.engine.frame_filter import FrameFilter
 from amqproxy.rules.matching.filters import Filter
 from amqproxy.rules.verdict import Stage
-from dashboard.missing_frames import MissingFrames
-from dashboard.ring_entry import RingEntry
-from dashboard.selected import Selected, narrowed
-from dashboard.selection import ClientOf, Place, Selection, named_client
 
 MAX_STREAMS = 20_000
 """Maximum number of connections whose incomplete commands a selection follows; beyond it all are forgotten."""

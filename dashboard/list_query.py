@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import msgspec
 
-from dashboard.selection import Place
+from amqproxy.dashboard.selection import Place
 
 
 class ListQuery(msgspec.Struct, frozen=True, kw_only=True):

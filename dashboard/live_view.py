@@ -8,15 +8,15 @@ from typing import NamedTuple, Protocol
 
 import msgspec
 
+from amqproxy.dashboard.finding_selection import FindingSelection
+from amqproxy.dashboard.frame_selection import FrameSelection
+from amqproxy.dashboard.message_ring import MessageRing
+from amqproxy.dashboard.message_selection import MessageSelection
+from amqproxy.dashboard.ring import Ring
+from amqproxy.dashboard.ring_entry import RingEntry
+from amqproxy.dashboard.row_writer import RowWriter
+from amqproxy.dashboard.shared_rows import SharedRows
 from amqproxy.taps.record import encoded
-from dashboard.finding_selection import FindingSelection
-from dashboard.frame_selection import FrameSelection
-from dashboard.message_ring import MessageRing
-from dashboard.message_selection import MessageSelection
-from dashboard.ring import Ring
-from dashboard.ring_entry import RingEntry
-from dashboard.row_writer import RowWriter
-from dashboard.shared_rows import SharedRows
 
 MAX_BATCH_ROWS = 2000
 

@@ -5,11 +5,11 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Iterable
 
-from dashboard.finding_selection import FindingSelection
-from dashboard.frame_query import MAX_PAGE_BYTES, SEARCH_SECONDS, Page
-from dashboard.list_query import ListQuery
-from dashboard.message_ring import MessageRow
-from dashboard.message_selection import MessageSelection
+from amqproxy.dashboard.finding_selection import FindingSelection
+from amqproxy.dashboard.frame_query import MAX_PAGE_BYTES, SEARCH_SECONDS, Page
+from amqproxy.dashboard.list_query import ListQuery
+from amqproxy.dashboard.message_ring import MessageRow
+from amqproxy.dashboard.message_selection import MessageSelection
 
 CHECKED = 256
 """Rows that are examined between two checks of the clock."""

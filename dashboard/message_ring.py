@@ -10,6 +10,7 @@ import msgspec
 
 from amqproxy.amqp091.properties import NO_PROPERTIES
 from amqproxy.amqp091.transitions import CLIENT, SERVER, Peer
+from amqproxy.dashboard.missing_frames import MissingFrames
 from amqproxy.taps.findings.finding import Finding
 from amqproxy.taps.message_record import MessageRecord
 from amqproxy.taps.record import encoded
@@ -23,7 +24,6 @@ from amqproxy.taps.trace.events import (
     RequestSent,
     RequestUnanswered,
 )
-from dashboard.missing_frames import MissingFrames
 
 MAX_ROWS = 200_000
 """Maximum number of rows in a ring."""

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
+from amqproxy.dashboard.message_ring import GAP, MessageRow
+from amqproxy.dashboard.selection import Selection
 from amqproxy.rules.message_filter import MessageFilter
 from amqproxy.taps.message_recorder import NORMAL_CODES
-from dashboard.message_ring import GAP, MessageRow
-from dashboard.selection import Selection
 
 
 class MessageSelection(Selection):

@@ -6,8 +6,8 @@ from collections import Counter, OrderedDict
 from collections.abc import Iterable, Iterator, Mapping
 from typing import Any, Literal, NamedTuple, TypeAlias
 
-from dashboard.latency_counts import LatencyCounts
-from dashboard.party import Party
+from amqproxy.dashboard.latency_counts import LatencyCounts
+from amqproxy.dashboard.party import Party
 
 MINUTE_NS = 60_000_000_000
 

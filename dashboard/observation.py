@@ -20,6 +20,17 @@ from amqproxy.capture.decoded import (
 )
 from amqproxy.capture.observed import Observers
 from amqproxy.capture.unreadable_bytes import MISSING
+from amqproxy.dashboard.activity import Activity
+from amqproxy.dashboard.connections import Connections, size_of
+from amqproxy.dashboard.error_log import ErrorLog
+from amqproxy.dashboard.flows import Arrival, Flows
+from amqproxy.dashboard.frame_numbers import FrameNumbers
+from amqproxy.dashboard.message_lives import MessageLives
+from amqproxy.dashboard.message_ring import CONTENT_COST, Content, MessageRing
+from amqproxy.dashboard.minutes import MINUTE_NS, Minutes, Name, client_of
+from amqproxy.dashboard.missing_frames import MissingFrames
+from amqproxy.dashboard.ring_entry import RingEntry
+from amqproxy.dashboard.traced_topology import TracedTopology
 from amqproxy.linking.message_life import Publish
 from amqproxy.rabbitmq.profile import NEWEST, PROFILES
 from amqproxy.readiness.uses import Uses
@@ -39,17 +50,6 @@ from amqproxy.taps.trace.events import (
     RequestUnanswered,
     TraceEvent,
 )
-from dashboard.activity import Activity
-from dashboard.connections import Connections, size_of
-from dashboard.error_log import ErrorLog
-from dashboard.flows import Arrival, Flows
-from dashboard.frame_numbers import FrameNumbers
-from dashboard.message_lives import MessageLives
-from dashboard.message_ring import CONTENT_COST, Content, MessageRing
-from dashboard.minutes import MINUTE_NS, Minutes, Name, client_of
-from dashboard.missing_frames import MissingFrames
-from dashboard.ring_entry import RingEntry
-from dashboard.traced_topology import TracedTopology
 
 KEPT_BODY = 256 * 1024
 """Maximum size of the part of a message's body that is kept, in bytes."""

@@ -9,7 +9,7 @@ from pathlib import Path
 from fastapi import FastAPI, Request, Response
 from fastapi.responses import FileResponse, PlainTextResponse
 
-from dashboard.problem import Problem
+from amqproxy.dashboard.problem import Problem
 
 STATIC = Path(__file__).parent / "static"
 

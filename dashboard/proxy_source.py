@@ -15,14 +15,14 @@ import msgspec
 from amqproxy.capture.packet_decoder import PacketDecoder
 from amqproxy.capture.warnings import CaptureError
 from amqproxy.control import AsyncControlClient, RequestError
+from amqproxy.dashboard.feed_pace import FeedPace
+from amqproxy.dashboard.missing_frames import MissingFrames
+from amqproxy.dashboard.proxy_requests import ProxyRequests
+from amqproxy.dashboard.proxy_sample import proxy_sample
+from amqproxy.dashboard.source import Source, SourceState
 from amqproxy.process.supervision import contained, describe
 from amqproxy.taps.findings.finding import Finding
 from amqproxy.top.samples import Sample
-from dashboard.feed_pace import FeedPace
-from dashboard.missing_frames import MissingFrames
-from dashboard.proxy_requests import ProxyRequests
-from dashboard.proxy_sample import proxy_sample
-from dashboard.source import Source, SourceState
 
 CREDIT = 4
 """Batches that a proxy may send before the dashboard has decoded the earlier ones."""

@@ -19,11 +19,11 @@ from amqproxy.amqp091.methods import (
 )
 from amqproxy.amqp091.properties import Properties
 from amqproxy.amqp091.wire import Array, Table
+from amqproxy.dashboard.equivalent_command import equivalent_command
+from amqproxy.dashboard.message_ring import FINDING, Content, MessageRow
 from amqproxy.taps.amqp010.transfers import TransferBase
 from amqproxy.taps.message_record import MessageRecord
 from amqproxy.taps.trace.equivalents import equivalent
-from dashboard.equivalent_command import equivalent_command
-from dashboard.message_ring import FINDING, Content, MessageRow
 
 _decode = msgspec.json.Decoder(MessageRecord).decode
 

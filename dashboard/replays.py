@@ -13,9 +13,9 @@ from urllib.parse import quote
 
 import msgspec
 
+from amqproxy.dashboard.replay_child import LAST_SECONDS
 from amqproxy.process.supervision import contained, describe
 from amqproxy.replay.target import Target, parse_target
-from dashboard.replay_child import LAST_SECONDS
 
 MAX_RUNNING = 2
 """Maximum number of concurrent replays."""
@@ -171,7 +171,7 @@ class Replay:
 
     async def _run(self) -> None:
         process = await asyncio.create_subprocess_exec(
-            *(sys.executable, "-P", "-u", "-m", "dashboard.replay_child"),
+            *(sys.executable, "-P", "-u", "-m", "amqproxy.dashboard.replay_child"),
             stdin=asyncio.subprocess.PIPE,
             stdout=asyncio.subprocess.PIPE,
             stderr=asyncio.subprocess.PIPE,

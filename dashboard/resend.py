@@ -30,11 +30,11 @@ from amqproxy.amqp091.protocol_header import HEADER
 from amqproxy.amqp091.transitions import CLIENT, SERVER, Peer
 from amqproxy.amqp091.wire import Table
 from amqproxy.control.message_patch import MessagePatch
+from amqproxy.dashboard.equivalent_command import equivalent_command
+from amqproxy.dashboard.message_ring import Content
 from amqproxy.replay.traffic_capture import pcapng_of
 from amqproxy.replay.traffic_log import TrafficLog
 from amqproxy.rules.context import Client, CommandContext
-from dashboard.equivalent_command import equivalent_command
-from dashboard.message_ring import Content
 
 FRAME_MAX = 131_072
 """The recorded frame_max; a replay splits bodies as its own broker demands."""

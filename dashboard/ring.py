@@ -9,9 +9,9 @@ from collections.abc import Callable
 import msgspec
 
 from amqproxy.capture.decoded import Decoded, DecodedFrames, DecodedProtocolHeader, SkippedBytes, StreamEnded
+from amqproxy.dashboard.missing_frames import MissingFrames
+from amqproxy.dashboard.ring_entry import RingEntry
 from amqproxy.taps.dialects import chunk_of
-from dashboard.missing_frames import MissingFrames
-from dashboard.ring_entry import RingEntry
 
 MAX_ROWS = 2_000_000
 """Maximum number of rows in a ring."""

@@ -5,8 +5,8 @@ from __future__ import annotations
 import msgspec
 
 from amqproxy.capture.decoded import Decoded, DecodedFrames
+from amqproxy.dashboard.missing_frames import MissingFrames
 from amqproxy.taps.dialects import chunk_of
-from dashboard.missing_frames import MissingFrames
 
 
 class RingEntry(msgspec.Struct, frozen=True, gc=False):

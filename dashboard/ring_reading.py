@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Sequence
 
 from amqproxy.capture.decoded import Decoded, StreamEnded
-from dashboard.frame_selection import FrameSelection
-from dashboard.list_query import ListQuery
-from dashboard.missing_frames import MissingFrames
-from dashboard.ring_entry import RingEntry
+from amqproxy.dashboard.frame_selection import FrameSelection
+from amqproxy.dashboard.list_query import ListQuery
+from amqproxy.dashboard.missing_frames import MissingFrames
+from amqproxy.dashboard.ring_entry import RingEntry
 
 
 def selected(entries: Iterable[RingEntry], selection: FrameSelection, query: ListQuery) -> Iterator[Decoded]:

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 from amqproxy.capture.decoded import Decoded
 from amqproxy.capture.json_lines import JSONLines
-from dashboard.missing_frames import MissingFrames
+from amqproxy.dashboard.missing_frames import MissingFrames
 
 ROW_BODY = 200
 """Maximum size of a frame's body in its row, in bytes."""

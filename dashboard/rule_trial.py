@@ -13,12 +13,12 @@ from typing import Any
 import msgspec
 
 from amqproxy.capture.decoded import Decoded
+from amqproxy.dashboard.frame_selection import FrameSelection
+from amqproxy.dashboard.list_query import ListQuery
+from amqproxy.dashboard.problem import Problem
+from amqproxy.dashboard.ring_entry import RingEntry
+from amqproxy.dashboard.ring_reading import selected
 from amqproxy.export.packets import ExportedPackets
-from dashboard.frame_selection import FrameSelection
-from dashboard.list_query import ListQuery
-from dashboard.problem import Problem
-from dashboard.ring_entry import RingEntry
-from dashboard.ring_reading import selected
 
 MAX_FRAMES = 1_000_000
 """Maximum number of frames that rules are tried on."""

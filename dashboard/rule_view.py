@@ -12,10 +12,10 @@ from amqproxy.amqp010.methods import Method as Amqp010Method
 from amqproxy.amqp091.errors import ProtocolError as Amqp091ProtocolError
 from amqproxy.amqp091.methods import Method
 from amqproxy.conversion.amqp010.command_view import command_view
+from amqproxy.dashboard.equivalent_command import equivalent_command
+from amqproxy.dashboard.message_ring import Content
 from amqproxy.peer import Peer
 from amqproxy.taps.amqp010.transfers import TransferBase
-from dashboard.equivalent_command import equivalent_command
-from dashboard.message_ring import Content
 
 _NAMES = ("exchange", "routing_key", "queue")
 

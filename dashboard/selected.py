@@ -8,7 +8,7 @@ from typing import NamedTuple, TypeAlias
 from amqproxy.amqp010.frame import Frame as Amqp010Frame
 from amqproxy.amqp091.frame import Frame
 from amqproxy.capture.decoded import Decoded, DecodedFrames
-from dashboard.missing_frames import MissingFrames
+from amqproxy.dashboard.missing_frames import MissingFrames
 
 AnyFrame: TypeAlias = Frame | Amqp010Frame
 

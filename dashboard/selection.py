@@ -7,9 +7,9 @@ from typing import Protocol
 
 import msgspec
 
+from amqproxy.dashboard.viewer_filter import viewer_filter
 from amqproxy.rules.context import Client
 from amqproxy.rules.matching.filters import Filter
-from dashboard.viewer_filter import viewer_filter
 
 
 class OnConnection(Protocol):

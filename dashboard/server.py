@@ -10,12 +10,12 @@ from contextlib import suppress
 
 import uvicorn
 
+from amqproxy.dashboard import server_log
+from amqproxy.dashboard.app import create_app
+from amqproxy.dashboard.peers import Peers
+from amqproxy.dashboard.protocols import protocols
+from amqproxy.dashboard.settings import Settings
 from amqproxy.process.log import logger
-from dashboard import server_log
-from dashboard.app import create_app
-from dashboard.peers import Peers
-from dashboard.protocols import protocols
-from dashboard.settings import Settings
 
 MAX_REQUEST_HEADERS = 64 * 1024
 

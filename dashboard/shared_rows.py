@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from dashboard.ring_entry import RingEntry
-from dashboard.row_writer import RowWriter
+from amqproxy.dashboard.ring_entry import RingEntry
+from amqproxy.dashboard.row_writer import RowWriter
 
 MAX_SHARED_ROWS = 8_192
 """Maximum number of rows that are kept; live views of all browsers read the same newest rows."""

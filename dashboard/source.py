@@ -14,13 +14,13 @@ import msgspec
 
 from amqproxy.capture.decoded import Decoded, DecodedFrames, SkippedBytes
 from amqproxy.capture.unreadable_bytes import MISSING
-from dashboard.connection_table import ConnectionTable
-from dashboard.frame_batches import batches
-from dashboard.marks import Marks
-from dashboard.observation import Observation
-from dashboard.proxy_requests import ProxyRequests
-from dashboard.ring import Ring
-from dashboard.shared_rows import SharedRows
+from amqproxy.dashboard.connection_table import ConnectionTable
+from amqproxy.dashboard.frame_batches import batches
+from amqproxy.dashboard.marks import Marks
+from amqproxy.dashboard.observation import Observation
+from amqproxy.dashboard.proxy_requests import ProxyRequests
+from amqproxy.dashboard.ring import Ring
+from amqproxy.dashboard.shared_rows import SharedRows
 
 SLICE_SECONDS = 0.005
 """Seconds for which traffic is taken before the event loop has its turn."""

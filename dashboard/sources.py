@@ -7,11 +7,11 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
+from amqproxy.dashboard.capture_source import CaptureSource
+from amqproxy.dashboard.proxy_source import ProxySource
+from amqproxy.dashboard.settings import Settings
+from amqproxy.dashboard.source import OnSample, Source
 from amqproxy.process.supervision import contained, describe
-from dashboard.capture_source import CaptureSource
-from dashboard.proxy_source import ProxySource
-from dashboard.settings import Settings
-from dashboard.source import OnSample, Source
 
 MAX_SOURCES = 64
 """Maximum number of open proxies and captures."""

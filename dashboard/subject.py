@@ -9,13 +9,13 @@ from typing import Any, Literal, TypeAlias
 
 import msgspec
 
-from dashboard.connections import Connections
-from dashboard.error_log import ErrorLog, SeenError
-from dashboard.flows import Flow, FlowKey, FlowRow, Flows
-from dashboard.latency_counts import LatencyCounts
-from dashboard.message_ring import MessageRing
-from dashboard.observed_seconds import Window
-from dashboard.party import Party, host_of
+from amqproxy.dashboard.connections import Connections
+from amqproxy.dashboard.error_log import ErrorLog, SeenError
+from amqproxy.dashboard.flows import Flow, FlowKey, FlowRow, Flows
+from amqproxy.dashboard.latency_counts import LatencyCounts
+from amqproxy.dashboard.message_ring import MessageRing
+from amqproxy.dashboard.observed_seconds import Window
+from amqproxy.dashboard.party import Party, host_of
 
 SubjectKind: TypeAlias = Literal["client", "user", "exchange", "queue"]
 

@@ -6,7 +6,7 @@ import asyncio
 from collections.abc import Callable
 from typing import TYPE_CHECKING, TypeVar
 
-from dashboard.problem import Problem
+from amqproxy.dashboard.problem import Problem
 
 if TYPE_CHECKING:
     from amqproxy.pipeline.analytics import Analytics

@@ -14,6 +14,8 @@ from msgspec.structs import replace
 from amqproxy.amqp010.methods import Method as Amqp010Method
 from amqproxy.amqp091.methods import BasicConsume, BasicConsumeOk, Method, QueueDeclare, QueueDeclareOk
 from amqproxy.conversion.amqp010.method_views import method_view
+from amqproxy.dashboard.flows import shown
+from amqproxy.dashboard.party import Party
 from amqproxy.peer import CLIENT
 from amqproxy.taps.record import json_value
 from amqproxy.taps.topology.observed_objects import Actor, Observation
@@ -21,8 +23,6 @@ from amqproxy.taps.topology.observed_topology import DIRECT_REPLY_TO, ObservedTo
 from amqproxy.taps.trace.amqp091.declarations import declarations
 from amqproxy.taps.trace.events import RequestAnswered, RequestSent, StateRestored, TraceEvent
 from amqproxy.taps.trace.snapshot import ConnectionSnapshot
-from dashboard.flows import shown
-from dashboard.party import Party
 
 MAX_CONSUMERS = 10_000
 """Maximum number of consumers; of more, the newest are kept."""

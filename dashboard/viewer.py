@@ -14,18 +14,18 @@ from typing import Annotated, Any, Literal, TypeAlias
 import msgspec
 from starlette.websockets import WebSocket, WebSocketDisconnect, WebSocketState
 
+from amqproxy.dashboard.finding_selection import FindingSelection
+from amqproxy.dashboard.frame_selection import FrameSelection
+from amqproxy.dashboard.live_view import MAX_CREDIT, FrameView, MessageView, View
+from amqproxy.dashboard.message_selection import MessageSelection
+from amqproxy.dashboard.selection import Place
+from amqproxy.dashboard.source import Source
+from amqproxy.dashboard.sources import Sources
+from amqproxy.dashboard.viewer_filter import viewer_filter
 from amqproxy.process.log import logger
 from amqproxy.process.supervision import describe
 from amqproxy.rules.matching.tokens import TextError
 from amqproxy.taps.record import encoded
-from dashboard.finding_selection import FindingSelection
-from dashboard.frame_selection import FrameSelection
-from dashboard.live_view import MAX_CREDIT, FrameView, MessageView, View
-from dashboard.message_selection import MessageSelection
-from dashboard.selection import Place
-from dashboard.source import Source
-from dashboard.sources import Sources
-from dashboard.viewer_filter import viewer_filter
 
 PACE = 0.05
 """Seconds between two rounds of batches."""

@@ -12,11 +12,11 @@ from collections import Counter
 from collections.abc import Callable
 from math import prod
 
+from amqproxy.dashboard.word_filter import WordFilter, words_of
 from amqproxy.rules.matching.expressions import MACROS, TOKEN
 from amqproxy.rules.matching.filters import Filter, compiled
 from amqproxy.rules.matching.tokens import TextError, Token, tokens_of
 from amqproxy.rules.matching.watched_filter import WatchedFilter
-from dashboard.word_filter import WordFilter, words_of
 
 MOST = {
     "sum": (16, "sums"),  # each concatenation copies the text

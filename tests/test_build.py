@@ -237,14 +237,14 @@ def test_wheel_and_sdist_have_the_page_and_the_sdist_what_it_is_built_from(page:
         archive.extraction_filter = getattr(tarfile, "data_filter", None)  # before 3.11.4 there is none
         archive.extractall(project / "unpacked")
     built = {"dashboard/static/index.html", "dashboard/static/assets/index-1.js"}
-    assert built | {"dashboard/ui/index.html", "dashboard/ui/package-lock.json"} <= names
+    assert built | {"dashboard/__init__.py", "dashboard/ui/index.html", "dashboard/ui/package-lock.json"} <= names
     assert not [name for name in names if "node_modules" in name]
 
     (unpacked,) = (project / "unpacked").iterdir()
     _, members = wheel(unpacked, AMQPROXY_COMPILE="0")  # where there is no Vite
-    assert built <= set(members)
-    assert "dashboard/static/.sources" not in members
-    assert not [member for member in members if member.startswith("dashboard/ui")]
+    assert {f"amqproxy/{each}" for each in built} <= set(members), "in a package of its own it would hide a user's"
+    assert not [member for member in members if "/static/.sources" in member or "/ui/" in member]
+    assert not [member for member in members if member.startswith("dashboard")]
 
 
 def test_node_is_asked_for_only_where_there_is_a_page_to_be_built(page: Path, project: Path) -> None:

@@ -24,7 +24,7 @@ from amqproxy.configuration.resources import ConfigResources
 from amqproxy.process.log import logger
 from amqproxy.process.supervision import supervised
 
-COMMAND = (sys.executable, "-P", "-m", "dashboard.child")
+COMMAND = (sys.executable, "-P", "-m", "amqproxy.dashboard.child")
 """`-P`: not from the current directory, where another `dashboard` may be"""
 
 LEAST_PAUSE = 1.0

@@ -93,8 +93,8 @@ def dashboard(
     for path in capture:
         if not path.exists():
             raise Failure(f"dashboard: --capture {path}: no such file or directory", MISUSED)
-    from dashboard.server import Unsafe, serve
-    from dashboard.settings import Settings
+    from amqproxy.dashboard.server import Unsafe, serve
+    from amqproxy.dashboard.settings import Settings
 
     address, port = split_address(wanted.listen)
     shown = Settings(

@@ -8,10 +8,10 @@ from fastapi import APIRouter, Query, Response
 from fastapi import Path as PathParameter
 from pydantic import BaseModel, ConfigDict, Field
 
-from dashboard.api.connections import SessionOf
-from dashboard.api.control import ActorOf, asked
-from dashboard.api.dependencies import MAX_INTEGER, SourceOf
-from dashboard.api.responses import json_response
+from amqproxy.dashboard.api.connections import SessionOf
+from amqproxy.dashboard.api.control import ActorOf, asked
+from amqproxy.dashboard.api.dependencies import MAX_INTEGER, SourceOf
+from amqproxy.dashboard.api.responses import json_response
 
 router = APIRouter(tags=["actions"])
 

@@ -9,9 +9,9 @@ from typing import Annotated, Any, Literal
 from fastapi import APIRouter, Depends, Query, Request
 from pydantic import BaseModel
 
+from amqproxy.dashboard.problem import Problem
+from amqproxy.dashboard.table_queries import TableQueries
 from amqproxy.pipeline.span import HOUR, Span, Step, Subject, TooManyPoints
-from dashboard.problem import Problem
-from dashboard.table_queries import TableQueries
 
 router = APIRouter(prefix="/analytics", tags=["analytics"])
 

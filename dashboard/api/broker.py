@@ -6,9 +6,9 @@ from typing import Annotated
 
 from fastapi import APIRouter, Query, Response
 
-from dashboard.api.control import asked
-from dashboard.api.dependencies import SourceOf
-from dashboard.api.responses import json_response
+from amqproxy.dashboard.api.control import asked
+from amqproxy.dashboard.api.dependencies import SourceOf
+from amqproxy.dashboard.api.responses import json_response
 
 router = APIRouter(tags=["broker"])
 

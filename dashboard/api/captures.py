@@ -14,18 +14,18 @@ from pydantic import Field
 
 from amqproxy.capture.files import PARTIAL, captures_in
 from amqproxy.capture.warnings import CaptureError
+from amqproxy.dashboard.api.actions import Body
+from amqproxy.dashboard.api.control import ActorOf, asked, can
+from amqproxy.dashboard.api.dependencies import MAX_INTEGER, SourcesOf
+from amqproxy.dashboard.api.responses import json_response
+from amqproxy.dashboard.comparisons import ComparisonFailed, Comparisons, TooManyComparisons
+from amqproxy.dashboard.problem import Problem
+from amqproxy.dashboard.replays import MAX_DIFFERENCES, Replay, ReplayPlan, Replays, TooManyReplays
+from amqproxy.dashboard.source import Source
+from amqproxy.dashboard.sources import Sources, TooManySources
 from amqproxy.recording.recording_directory import reason_of
 from amqproxy.recording.recording_name import NameRefused, rename
 from amqproxy.replay.target import TargetError
-from dashboard.api.actions import Body
-from dashboard.api.control import ActorOf, asked, can
-from dashboard.api.dependencies import MAX_INTEGER, SourcesOf
-from dashboard.api.responses import json_response
-from dashboard.comparisons import ComparisonFailed, Comparisons, TooManyComparisons
-from dashboard.problem import Problem
-from dashboard.replays import MAX_DIFFERENCES, Replay, ReplayPlan, Replays, TooManyReplays
-from dashboard.source import Source
-from dashboard.sources import Sources, TooManySources
 
 router = APIRouter(tags=["captures"])
 

@@ -11,14 +11,14 @@ from fastapi import APIRouter, Query, Response
 from fastapi import Path as PathParameter
 
 from amqproxy.control.client_name import client_name
-from dashboard.api.control import asked, can, entries_of
-from dashboard.api.dependencies import MAX_INTEGER, SourceOf
-from dashboard.api.responses import json_response
-from dashboard.connection_table import connection_row
-from dashboard.connections import SeenConnection
-from dashboard.problem import Problem
-from dashboard.source import Source
-from dashboard.subject import MOST_ROWS
+from amqproxy.dashboard.api.control import asked, can, entries_of
+from amqproxy.dashboard.api.dependencies import MAX_INTEGER, SourceOf
+from amqproxy.dashboard.api.responses import json_response
+from amqproxy.dashboard.connection_table import connection_row
+from amqproxy.dashboard.connections import SeenConnection
+from amqproxy.dashboard.problem import Problem
+from amqproxy.dashboard.source import Source
+from amqproxy.dashboard.subject import MOST_ROWS
 
 router = APIRouter(tags=["connections"])
 

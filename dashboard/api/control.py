@@ -7,9 +7,9 @@ from typing import Annotated, Any
 from fastapi import Depends, Request
 
 from amqproxy.control import RequestError
+from amqproxy.dashboard.problem import Problem
+from amqproxy.dashboard.source import Source
 from amqproxy.process.log import logger
-from dashboard.problem import Problem
-from dashboard.source import Source
 
 _STATUS = {
     "unreachable": 503,

@@ -7,9 +7,9 @@ from typing import Annotated
 from fastapi import Depends, Request
 from fastapi import Path as PathParameter
 
-from dashboard.problem import Problem
-from dashboard.source import Source
-from dashboard.sources import Sources
+from amqproxy.dashboard.problem import Problem
+from amqproxy.dashboard.source import Source
+from amqproxy.dashboard.sources import Sources
 
 MAX_INTEGER = 2**53
 """Bound on integers that JavaScript represents exactly."""

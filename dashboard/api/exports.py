@@ -12,26 +12,26 @@ from fastapi.responses import StreamingResponse
 from starlette.types import Receive, Scope, Send
 
 from amqproxy.capture.decoded import Decoded
+from amqproxy.dashboard.api.dependencies import MAX_INTEGER, SourceOf
+from amqproxy.dashboard.api.queries import ListQueryOf, frame_selection, message_selection
+from amqproxy.dashboard.equivalent_command import equivalent_command
+from amqproxy.dashboard.finding_selection import FindingSelection
+from amqproxy.dashboard.frame_query import entries_for
+from amqproxy.dashboard.list_query import ListQuery
+from amqproxy.dashboard.message_ring import MessageRow
+from amqproxy.dashboard.message_selection import MessageSelection
+from amqproxy.dashboard.problem import Problem
+from amqproxy.dashboard.pytest_export import pytest_of
+from amqproxy.dashboard.ring_reading import selected, selected_rows
+from amqproxy.dashboard.row_writer import RowWriter
+from amqproxy.dashboard.rule_export import rule_of
+from amqproxy.dashboard.source import Source
 from amqproxy.export.columns import columns
 from amqproxy.export.packets import ExportedPackets
 from amqproxy.taps.findings.finding import Finding
 from amqproxy.taps.message_record import MessageRecord
 from amqproxy.taps.record import Record
 from amqproxy.views.columns import Columns, header_line, separated_lines
-from dashboard.api.dependencies import MAX_INTEGER, SourceOf
-from dashboard.api.queries import ListQueryOf, frame_selection, message_selection
-from dashboard.equivalent_command import equivalent_command
-from dashboard.finding_selection import FindingSelection
-from dashboard.frame_query import entries_for
-from dashboard.list_query import ListQuery
-from dashboard.message_ring import MessageRow
-from dashboard.message_selection import MessageSelection
-from dashboard.problem import Problem
-from dashboard.pytest_export import pytest_of
-from dashboard.ring_reading import selected, selected_rows
-from dashboard.row_writer import RowWriter
-from dashboard.rule_export import rule_of
-from dashboard.source import Source
 
 router = APIRouter(tags=["exports"])
 

@@ -12,18 +12,18 @@ from amqproxy.capture.amqp010.decoded_frames import Amqp010DecodedFrames
 from amqproxy.capture.amqp091.decoded_frames import Amqp091DecodedFrames
 from amqproxy.capture.decoded import DecodedProtocolHeader, SkippedBytes
 from amqproxy.capture.dialects import masked_rubbish
+from amqproxy.dashboard.amqp010_dissection import amqp010_dissected
+from amqproxy.dashboard.api.dependencies import SeqOf, SourceOf
+from amqproxy.dashboard.api.queries import ListQueryOf, frame_selection
+from amqproxy.dashboard.api.responses import json_response, page_response
+from amqproxy.dashboard.dissection import dissected
+from amqproxy.dashboard.field import Field
+from amqproxy.dashboard.frame_query import entries_for, find
+from amqproxy.dashboard.problem import Problem
+from amqproxy.dashboard.ring_entry import RingEntry
+from amqproxy.dashboard.row_writer import RowWriter
+from amqproxy.dashboard.rule_view import frame_rule_view
 from amqproxy.taps.record import encoded
-from dashboard.amqp010_dissection import amqp010_dissected
-from dashboard.api.dependencies import SeqOf, SourceOf
-from dashboard.api.queries import ListQueryOf, frame_selection
-from dashboard.api.responses import json_response, page_response
-from dashboard.dissection import dissected
-from dashboard.field import Field
-from dashboard.frame_query import entries_for, find
-from dashboard.problem import Problem
-from dashboard.ring_entry import RingEntry
-from dashboard.row_writer import RowWriter
-from dashboard.rule_view import frame_rule_view
 
 router = APIRouter(tags=["frames"])
 

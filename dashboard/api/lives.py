@@ -7,16 +7,16 @@ from typing import Annotated
 
 from fastapi import APIRouter, Query, Response
 
+from amqproxy.dashboard.api.dependencies import SeqOf, SourceOf
+from amqproxy.dashboard.api.messages import row_of
+from amqproxy.dashboard.api.queries import time_ns
+from amqproxy.dashboard.api.responses import json_response
+from amqproxy.dashboard.message_lives import found_in_time
+from amqproxy.dashboard.message_ring import MessageRow
+from amqproxy.dashboard.source import Source
 from amqproxy.linking.life_history import LifeSearch
 from amqproxy.linking.life_record import LifeRecord
 from amqproxy.taps.record import encoded
-from dashboard.api.dependencies import SeqOf, SourceOf
-from dashboard.api.messages import row_of
-from dashboard.api.queries import time_ns
-from dashboard.api.responses import json_response
-from dashboard.message_lives import found_in_time
-from dashboard.message_ring import MessageRow
-from dashboard.source import Source
 
 router = APIRouter(tags=["messages"])
 

@@ -7,13 +7,13 @@ from typing import Annotated
 from fastapi import APIRouter, Response
 from pydantic import Field
 
-from dashboard.api.actions import Body
-from dashboard.api.control import ActorOf
-from dashboard.api.dependencies import SeqOf, SourceOf
-from dashboard.api.responses import json_response
-from dashboard.marks import MAX_TEXT, TooManyMarks
-from dashboard.problem import Problem
-from dashboard.source import Source
+from amqproxy.dashboard.api.actions import Body
+from amqproxy.dashboard.api.control import ActorOf
+from amqproxy.dashboard.api.dependencies import SeqOf, SourceOf
+from amqproxy.dashboard.api.responses import json_response
+from amqproxy.dashboard.marks import MAX_TEXT, TooManyMarks
+from amqproxy.dashboard.problem import Problem
+from amqproxy.dashboard.source import Source
 
 router = APIRouter(tags=["frames"])
 

@@ -10,22 +10,22 @@ from fastapi import APIRouter, Depends, Query, Request, Response
 from pydantic import BaseModel, ConfigDict
 from pydantic import Field as PydanticField
 
+from amqproxy.dashboard.api.dependencies import SeqOf, SourceOf
+from amqproxy.dashboard.api.queries import ListQueryOf, message_selection
+from amqproxy.dashboard.api.responses import json_response, page_response
+from amqproxy.dashboard.body_child import BodyTask
+from amqproxy.dashboard.body_reader import BodyReader, TooManyBodies
+from amqproxy.dashboard.body_views import Form, NotInForm
+from amqproxy.dashboard.completions import fields, seen_values
+from amqproxy.dashboard.evidence import packets_of, shown_finding
+from amqproxy.dashboard.finding_selection import FindingSelection
+from amqproxy.dashboard.message_query import find_messages
+from amqproxy.dashboard.message_ring import Content, MessageRing, MessageRow
+from amqproxy.dashboard.problem import Problem
+from amqproxy.dashboard.rule_view import message_rule_view
+from amqproxy.dashboard.source import Source
 from amqproxy.taps.dialects import method_arguments
 from amqproxy.taps.record import encoded, json_mapping
-from dashboard.api.dependencies import SeqOf, SourceOf
-from dashboard.api.queries import ListQueryOf, message_selection
-from dashboard.api.responses import json_response, page_response
-from dashboard.body_child import BodyTask
-from dashboard.body_reader import BodyReader, TooManyBodies
-from dashboard.body_views import Form, NotInForm
-from dashboard.completions import fields, seen_values
-from dashboard.evidence import packets_of, shown_finding
-from dashboard.finding_selection import FindingSelection
-from dashboard.message_query import find_messages
-from dashboard.message_ring import Content, MessageRing, MessageRow
-from dashboard.problem import Problem
-from dashboard.rule_view import message_rule_view
-from dashboard.source import Source
 
 router = APIRouter(tags=["messages"])
 

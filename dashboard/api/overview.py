@@ -9,11 +9,11 @@ from typing import Annotated
 
 from fastapi import APIRouter, Query, Response
 
+from amqproxy.dashboard.api.dependencies import SourceOf
+from amqproxy.dashboard.api.responses import json_response
+from amqproxy.dashboard.changes import changes
 from amqproxy.taps.findings.finding import Finding
 from amqproxy.taps.metrics import LATENCY_BUCKETS
-from dashboard.api.dependencies import SourceOf
-from dashboard.api.responses import json_response
-from dashboard.changes import changes
 
 router = APIRouter(tags=["overview"])
 

@@ -7,14 +7,14 @@ from typing import Annotated
 from fastapi import Depends, Query
 
 from amqproxy.capture.selection.time_window import moment
+from amqproxy.dashboard.api.dependencies import MAX_INTEGER, SourceOf
+from amqproxy.dashboard.frame_selection import FrameSelection
+from amqproxy.dashboard.list_query import ListQuery
+from amqproxy.dashboard.message_selection import MessageSelection
+from amqproxy.dashboard.problem import Problem
+from amqproxy.dashboard.selection import Place
+from amqproxy.dashboard.source import Source
 from amqproxy.rules.matching.tokens import TextError
-from dashboard.api.dependencies import MAX_INTEGER, SourceOf
-from dashboard.frame_selection import FrameSelection
-from dashboard.list_query import ListQuery
-from dashboard.message_selection import MessageSelection
-from dashboard.problem import Problem
-from dashboard.selection import Place
-from dashboard.source import Source
 
 MAX_ROWS = 10_000
 """Maximum number of rows in one response."""

@@ -14,20 +14,20 @@ from pydantic import Field
 from amqproxy.amqp091.commands import Command
 from amqproxy.configuration.config_file import explained
 from amqproxy.control.message_patch import MessagePatch
+from amqproxy.dashboard.amqp010_resend import amqp010_conversation, edited_transfer, transfer_of
+from amqproxy.dashboard.api.actions import Body
+from amqproxy.dashboard.api.captures import ReplaysOf
+from amqproxy.dashboard.api.control import ActorOf
+from amqproxy.dashboard.api.dependencies import SeqOf, SourceOf
+from amqproxy.dashboard.api.messages import content_of, row_of
+from amqproxy.dashboard.api.responses import json_response
+from amqproxy.dashboard.problem import Problem
+from amqproxy.dashboard.replays import Replay, ReplayPlan, TooManyReplays
+from amqproxy.dashboard.resend import conversation, edited, publish_of, write_conversation
+from amqproxy.dashboard.source import Source
 from amqproxy.replay.target import TargetError
 from amqproxy.taps.dialects import method_arguments
 from amqproxy.taps.record import json_mapping
-from dashboard.amqp010_resend import amqp010_conversation, edited_transfer, transfer_of
-from dashboard.api.actions import Body
-from dashboard.api.captures import ReplaysOf
-from dashboard.api.control import ActorOf
-from dashboard.api.dependencies import SeqOf, SourceOf
-from dashboard.api.messages import content_of, row_of
-from dashboard.api.responses import json_response
-from dashboard.problem import Problem
-from dashboard.replays import Replay, ReplayPlan, TooManyReplays
-from dashboard.resend import conversation, edited, publish_of, write_conversation
-from dashboard.source import Source
 
 router = APIRouter(tags=["messages"])
 

@@ -6,9 +6,9 @@ from typing import Any
 
 from fastapi import Response
 
+from amqproxy.dashboard.frame_query import Page
+from amqproxy.dashboard.row_writer import joined
 from amqproxy.taps.record import encoded
-from dashboard.frame_query import Page
-from dashboard.row_writer import joined
 
 
 def json_response(data: bytes | Any, status: int = 200) -> Response:

@@ -10,15 +10,15 @@ from fastapi import APIRouter, Response
 from fastapi import Path as PathParameter
 from pydantic import Field
 
-from dashboard.api.actions import Body
-from dashboard.api.control import ActorOf, asked, entries_of
-from dashboard.api.dependencies import SourceOf
-from dashboard.api.queries import ListQueryOf, frame_selection
-from dashboard.api.responses import json_response
-from dashboard.frame_query import entries_for
-from dashboard.problem import Problem
-from dashboard.rule_trial import try_rules
-from dashboard.rule_vocabulary import rule_vocabulary
+from amqproxy.dashboard.api.actions import Body
+from amqproxy.dashboard.api.control import ActorOf, asked, entries_of
+from amqproxy.dashboard.api.dependencies import SourceOf
+from amqproxy.dashboard.api.queries import ListQueryOf, frame_selection
+from amqproxy.dashboard.api.responses import json_response
+from amqproxy.dashboard.frame_query import entries_for
+from amqproxy.dashboard.problem import Problem
+from amqproxy.dashboard.rule_trial import try_rules
+from amqproxy.dashboard.rule_vocabulary import rule_vocabulary
 
 router = APIRouter(tags=["rules"])
 

@@ -10,14 +10,14 @@ from typing import Annotated, Literal
 import msgspec
 from fastapi import APIRouter, Query, Response
 
+from amqproxy.dashboard.api.dependencies import SourceOf
+from amqproxy.dashboard.api.queries import ListQueryOf, frame_selection
+from amqproxy.dashboard.api.responses import json_response
+from amqproxy.dashboard.frame_query import entries_for
+from amqproxy.dashboard.ring_entry import RingEntry
+from amqproxy.dashboard.ring_reading import selected
+from amqproxy.dashboard.sequence import ladder_json, ladder_of
 from amqproxy.views.ladder_svg import ladder_svg
-from dashboard.api.dependencies import SourceOf
-from dashboard.api.queries import ListQueryOf, frame_selection
-from dashboard.api.responses import json_response
-from dashboard.frame_query import entries_for
-from dashboard.ring_entry import RingEntry
-from dashboard.ring_reading import selected
-from dashboard.sequence import ladder_json, ladder_of
 
 router = APIRouter(tags=["sequence"])
 

@@ -7,9 +7,9 @@ from typing import Annotated
 from fastapi import APIRouter, Request, Response
 from pydantic import BaseModel, ConfigDict, Field
 
+from amqproxy.dashboard.auth import LOGIN_SECONDS, Logins, TooManyFailures, cookie_name, cookie_of
+from amqproxy.dashboard.problem import Problem
 from amqproxy.process.log import logger
-from dashboard.auth import LOGIN_SECONDS, Logins, TooManyFailures, cookie_name, cookie_of
-from dashboard.problem import Problem
 
 router = APIRouter(tags=["session"])
 

@@ -7,8 +7,8 @@ from typing import Literal
 from fastapi import APIRouter
 from pydantic import BaseModel
 
-from dashboard.api.dependencies import SourcesOf
-from dashboard.source import SourceState
+from amqproxy.dashboard.api.dependencies import SourcesOf
+from amqproxy.dashboard.source import SourceState
 
 router = APIRouter(tags=["sources"])
 

@@ -9,15 +9,15 @@ from typing import Annotated, Any
 import msgspec
 from fastapi import APIRouter, Query, Response
 
-from dashboard.api.connections import known_connections, open_connections
-from dashboard.api.control import asked, entries_of
-from dashboard.api.dependencies import SourceOf
-from dashboard.api.responses import json_response
-from dashboard.connection_table import connection_row
-from dashboard.observed_seconds import Window
-from dashboard.problem import Problem
-from dashboard.source import Source
-from dashboard.subject import (
+from amqproxy.dashboard.api.connections import known_connections, open_connections
+from amqproxy.dashboard.api.control import asked, entries_of
+from amqproxy.dashboard.api.dependencies import SourceOf
+from amqproxy.dashboard.api.responses import json_response
+from amqproxy.dashboard.connection_table import connection_row
+from amqproxy.dashboard.observed_seconds import Window
+from amqproxy.dashboard.problem import Problem
+from amqproxy.dashboard.source import Source
+from amqproxy.dashboard.subject import (
     MOST,
     Subject,
     SubjectKind,

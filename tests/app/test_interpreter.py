@@ -15,8 +15,8 @@ from amqproxy.app.interpreter import (
     COLLECT_AFTER,
     EVERY,
     SWITCH_INTERVAL,
-    do_seldom,
     YoungCollection,
+    do_seldom,
     keep_pauses_short,
 )
 from amqproxy.configuration.config import BrokerConfig, Config, ListenerConfig

@@ -11,8 +11,8 @@ from amqproxy.capture.packet_comment import session_comment
 from amqproxy.capture.selection.session_legs import SessionLegs
 from amqproxy.capture.session_numbers import SessionNumbers
 from amqproxy.capture.stream_events import Opened
+from amqproxy.dashboard.capture_source import CaptureSource
 from amqproxy.taps.leg_number import UPSTREAM, shown_number
-from dashboard.capture_source import CaptureSource
 from tests.views.recorded import recording
 
 ENDS = (Endpoint(b"\0\0\0\1", 1), Endpoint(b"\0\0\0\2", 2))

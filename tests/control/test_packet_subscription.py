@@ -27,11 +27,11 @@ from amqproxy.control.packet_subscription import EVENT_BYTES, PacketSubscription
 from amqproxy.control.record_subscription import RecordSubscription
 from amqproxy.control.request import Subscribe
 from amqproxy.control.tap_ring import TapRing
+from amqproxy.dashboard.capture_source import one_leg
 from amqproxy.taps.amqp091.chunk import Amqp091Chunk
 from amqproxy.taps.metrics import Metrics
 from amqproxy.taps.note import NOTHING, Note
 from amqproxy.taps.trace.snapshot import ConnectionSnapshot
-from dashboard.capture_source import one_leg
 from tests.capture.records import read_records
 from tests.example_count import example_count
 from tests.taps.sessions import Session

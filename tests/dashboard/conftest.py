@@ -10,8 +10,8 @@ from pathlib import Path
 import pytest
 from starlette.testclient import TestClient
 
-from dashboard.app import create_app
-from dashboard.settings import Settings
+from amqproxy.dashboard.app import create_app
+from amqproxy.dashboard.settings import Settings
 from tests.amqp010.recorded import FOLDER
 
 CAPTURES = Path(__file__).parents[2] / "captures"

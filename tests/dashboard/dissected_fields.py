@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from dashboard.field import SAFE_INTEGER, Field
+from amqproxy.dashboard.field import SAFE_INTEGER, Field
 
 
 def check_tiling(fields: list[Field] | tuple[Field, ...], start: int, end: int) -> None:

@@ -13,14 +13,14 @@ from amqproxy.amqp010.frame import COMMAND, FIRST_FRAME, HEADER, LAST_FRAME, Fra
 from amqproxy.amqp010.methods import Method
 from amqproxy.amqp010.properties import DeliveryProperties, Header, MessageProperties, ReplyTo
 from amqproxy.amqp010.wire import Map
+from amqproxy.dashboard.amqp010_dissection import amqp010_dissected
+from amqproxy.dashboard.field import Field
 from amqproxy.peer import CLIENT
 from amqproxy.rules.amqp010.assembly_filter import AssemblyFilter
 from amqproxy.rules.context import Client
 from amqproxy.rules.matching.filters import compiled
 from amqproxy.taps.amqp010.record import arguments, plain
 from amqproxy.taps.record import MASK, encoded
-from dashboard.amqp010_dissection import amqp010_dissected
-from dashboard.field import Field
 from tests.amqp010.samples import HEARTBEAT, split
 from tests.amqp010.strategies import headers, methods
 from tests.dashboard.dissected_fields import as_shown, check_tiling, filters_in

@@ -8,9 +8,9 @@ from hypothesis import HealthCheck, given, settings
 
 from amqproxy.amqp010.structs import Struct
 from amqproxy.amqp010.wire import CODES, Array, Entry, Item, List, Map, UnknownStruct, encode_value
+from amqproxy.dashboard.amqp010_values import coded_struct, type_name, value_field
+from amqproxy.dashboard.field import MAX_ENTRIES, Field
 from amqproxy.taps.amqp010.record import plain
-from dashboard.amqp010_values import coded_struct, type_name, value_field
-from dashboard.field import MAX_ENTRIES, Field
 from tests.amqp010.strategies import items, structs
 from tests.dashboard.dissected_fields import as_shown, check_tiling
 from tests.example_count import example_count

@@ -8,7 +8,7 @@ import pytest
 import schemathesis
 from hypothesis import HealthCheck, given, settings
 
-from dashboard.settings import Settings
+from amqproxy.dashboard.settings import Settings
 from tests.dashboard.conftest import CAPTURES, client_of
 from tests.pipeline.known_tables import write_known_tables
 

@@ -11,9 +11,9 @@ from starlette.testclient import TestClient
 from starlette.websockets import WebSocketDisconnect
 from structlog.testing import capture_logs
 
-from dashboard import auth, pages
-from dashboard.pages import serve_pages
-from dashboard.settings import Settings
+from amqproxy.dashboard import auth, pages
+from amqproxy.dashboard.pages import serve_pages
+from amqproxy.dashboard.settings import Settings
 from tests.dashboard.conftest import Dashboard
 
 pytestmark = pytest.mark.once
@@ -100,7 +100,7 @@ def test_what_fails_unexpectedly_reveals_nothing(dashboard: Dashboard, monkeypat
     def fail(*_: object, **__: object) -> None:
         raise RuntimeError("secret of the innards")
 
-    monkeypatch.setattr("dashboard.sources.Sources.describe", fail)
+    monkeypatch.setattr("amqproxy.dashboard.sources.Sources.describe", fail)
     with capture_logs() as logs:
         response = client.get(SOURCES)
     assert response.status_code == 500

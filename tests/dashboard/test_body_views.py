@@ -14,7 +14,7 @@ import zstandard
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from dashboard.body_views import FORMS, MAX_UNPACKED, NotInForm, body_view
+from amqproxy.dashboard.body_views import FORMS, MAX_UNPACKED, NotInForm, body_view
 from tests.example_count import example_count
 
 pytestmark = pytest.mark.once

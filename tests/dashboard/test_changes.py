@@ -9,9 +9,9 @@ from pathlib import Path
 
 import pytest
 
-from dashboard.capture_source import CaptureSource
-from dashboard.changes import Changes, changes
-from dashboard.minutes import MINUTE_NS, Minutes, Name
+from amqproxy.dashboard.capture_source import CaptureSource
+from amqproxy.dashboard.changes import Changes, changes
+from amqproxy.dashboard.minutes import MINUTE_NS, Minutes, Name
 from tests.dashboard.two_hours import MINUTES, START_NS, write_two_hours
 
 pytestmark = pytest.mark.once
@@ -100,8 +100,8 @@ def test_what_was_not_seen_is_not_gone_and_has_no_rate() -> None:
 
 
 def test_minutes_and_names_are_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("dashboard.minutes.MAX_MINUTES", 10)
-    monkeypatch.setattr("dashboard.minutes.MAX_NAMES", 5)
+    monkeypatch.setattr("amqproxy.dashboard.minutes.MAX_MINUTES", 10)
+    monkeypatch.setattr("amqproxy.dashboard.minutes.MAX_NAMES", 5)
     minutes = Minutes()
     for minute in range(100):
         minutes.count([Name("queue", str(each), "/") for each in range(20)], minute * MINUTE_NS)
@@ -112,8 +112,8 @@ def test_minutes_and_names_are_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
 
 @pytest.mark.parametrize(("seen", "counted"), [(20_000, 20), (20, 1_000)])
 def test_of_too_many_names_none_is_new_or_gone(monkeypatch: pytest.MonkeyPatch, seen: int, counted: int) -> None:
-    monkeypatch.setattr("dashboard.minutes.MAX_SEEN", seen)
-    monkeypatch.setattr("dashboard.minutes.MAX_NAMES", counted)
+    monkeypatch.setattr("amqproxy.dashboard.minutes.MAX_SEEN", seen)
+    monkeypatch.setattr("amqproxy.dashboard.minutes.MAX_NAMES", counted)
     minutes, queues = Minutes(), [Name("queue", str(each), "/") for each in range(30)]
     for minute in (16, 17, 79, 80):
         for name in random.Random(minute).sample(queues, 30):

@@ -8,8 +8,8 @@ from pathlib import Path
 import msgspec
 import pytest
 
-from dashboard import comparisons
-from dashboard.comparisons import ComparisonFailed, Comparisons, TooManyComparisons
+from amqproxy.dashboard import comparisons
+from amqproxy.dashboard.comparisons import ComparisonFailed, Comparisons, TooManyComparisons
 from tests.dashboard.conftest import capture_of
 
 pytestmark = pytest.mark.once

@@ -7,11 +7,11 @@ import itertools
 import msgspec
 import pytest
 
+from amqproxy.dashboard.completions import MAX_LENGTH, MAX_VALUES, fields, seen_values
+from amqproxy.dashboard.connections import SeenConnection
+from amqproxy.dashboard.message_ring import MessageRing, MessageRow
 from amqproxy.rules.matching.attributes import NAMES
 from amqproxy.taps.message_record import MessageRecord
-from dashboard.completions import MAX_LENGTH, MAX_VALUES, fields, seen_values
-from dashboard.connections import SeenConnection
-from dashboard.message_ring import MessageRing, MessageRow
 from tests.dashboard.conftest import Dashboard
 
 pytestmark = pytest.mark.once

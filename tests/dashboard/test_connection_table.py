@@ -6,9 +6,9 @@ from typing import Any
 
 import pytest
 
-from dashboard import connection_table as module
-from dashboard.connection_table import COUNTED, ConnectionRow, ConnectionTable, connection_row
-from dashboard.connections import SeenConnection
+from amqproxy.dashboard import connection_table as module
+from amqproxy.dashboard.connection_table import COUNTED, ConnectionRow, ConnectionTable, connection_row
+from amqproxy.dashboard.connections import SeenConnection
 
 pytestmark = pytest.mark.once
 

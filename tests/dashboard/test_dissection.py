@@ -13,12 +13,12 @@ from amqproxy.amqp091.methods import BY_INDEX, BY_NAME, BasicPublish, Connection
 from amqproxy.amqp091.properties import ContentHeader, Properties
 from amqproxy.amqp091.transitions import CLIENT
 from amqproxy.amqp091.wire import MAX_TABLE_DEPTH, Table
+from amqproxy.dashboard.dissection import dissected
+from amqproxy.dashboard.field import MAX_ENTRIES, Field
 from amqproxy.rules.context import Client
 from amqproxy.rules.engine.frame_filter import FrameFilter
 from amqproxy.rules.matching.filters import compiled
 from amqproxy.taps.record import MASK, arguments, encoded, json_mapping
-from dashboard.dissection import dissected
-from dashboard.field import MAX_ENTRIES, Field
 from tests.amqp091.strategies import headers, methods, methods_of, mutated
 from tests.dashboard.dissected_fields import as_shown, check_tiling, filters_in
 from tests.example_count import example_count

@@ -6,10 +6,10 @@ from amqproxy.amqp010.commands import ExecutionSync, MessageTransfer, QueueDecla
 from amqproxy.amqp010.properties import DeliveryProperties, Header, MessageProperties
 from amqproxy.amqp091 import methods
 from amqproxy.amqp091.properties import Properties
+from amqproxy.dashboard.equivalent_command import EquivalentCommand, equivalent_command
+from amqproxy.dashboard.message_ring import Content
 from amqproxy.peer import CLIENT, SERVER
 from amqproxy.taps.amqp010.transfers import TransferDelivery, TransferProperties, TransferPublish, TransferReturn
-from dashboard.equivalent_command import EquivalentCommand, equivalent_command
-from dashboard.message_ring import Content
 
 HEADER = Header((DeliveryProperties(routing_key="k"), MessageProperties(content_type="text/plain")))
 PUBLISH = TransferPublish.of(MessageTransfer("orders"), HEADER)

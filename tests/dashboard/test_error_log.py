@@ -6,12 +6,12 @@ import pytest
 
 from amqproxy.amqp010 import commands
 from amqproxy.amqp091.methods import QueueDeclare
+from amqproxy.dashboard import error_log as module
+from amqproxy.dashboard.error_log import ErrorLog
+from amqproxy.dashboard.party import Party
 from amqproxy.peer import CLIENT, SERVER
 from amqproxy.taps.message_record import MessageRecord
 from amqproxy.taps.trace.events import ChannelClosed, ConnectionClosed
-from dashboard import error_log as module
-from dashboard.error_log import ErrorLog
-from dashboard.party import Party
 
 pytestmark = pytest.mark.once
 

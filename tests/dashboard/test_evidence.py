@@ -12,8 +12,8 @@ from amqproxy.amqp010.controls import SessionCompleted
 from amqproxy.amqp010.properties import DeliveryProperties, Header
 from amqproxy.amqp010.sequence import SequenceSet
 from amqproxy.capture.amqp010.decoded_frames import Amqp010DecodedFrames
-from dashboard.evidence import packets_of, shown_finding
-from dashboard.ring import Ring
+from amqproxy.dashboard.evidence import packets_of, shown_finding
+from amqproxy.dashboard.ring import Ring
 from tests.dashboard.conftest import Dashboard
 from tests.taps.trace.amqp010.traced import frames_of
 

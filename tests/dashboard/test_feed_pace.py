@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from dashboard.feed_pace import (
+from amqproxy.dashboard.feed_pace import (
     BURST,
     FRESH,
     LATE,

@@ -6,7 +6,15 @@ from typing import Any
 
 import pytest
 
-from dashboard.field import MAX_FILTER_TEXT, MAX_TEXT, SAFE_INTEGER, filter_for, inner_path, rest_of_entries, shown
+from amqproxy.dashboard.field import (
+    MAX_FILTER_TEXT,
+    MAX_TEXT,
+    SAFE_INTEGER,
+    filter_for,
+    inner_path,
+    rest_of_entries,
+    shown,
+)
 
 
 @pytest.mark.parametrize(

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import pytest
 
+from amqproxy.dashboard.finding_selection import FindingSelection
+from amqproxy.dashboard.message_ring import MessageRing
+from amqproxy.dashboard.selection import Place
 from amqproxy.taps.findings.finding import Finding, Severity
-from dashboard.finding_selection import FindingSelection
-from dashboard.message_ring import MessageRing
-from dashboard.selection import Place
 
 pytestmark = pytest.mark.once
 

@@ -6,13 +6,13 @@ import pytest
 
 from amqproxy.amqp091.methods import BasicDeliver, BasicPublish
 from amqproxy.amqp091.properties import Properties
+from amqproxy.dashboard import flows as module
+from amqproxy.dashboard.flows import DIRECT_REPLY_TO, Arrival, FlowRow, Flows, shown
+from amqproxy.dashboard.observed_seconds import SECOND
+from amqproxy.dashboard.party import Party
+from amqproxy.dashboard.subject import flow_lists
 from amqproxy.taps.message_record import MessageRecord
 from amqproxy.taps.trace.events import MessageDelivered, MessagePublished
-from dashboard import flows as module
-from dashboard.flows import DIRECT_REPLY_TO, Arrival, FlowRow, Flows, shown
-from dashboard.observed_seconds import SECOND
-from dashboard.party import Party
-from dashboard.subject import flow_lists
 
 pytestmark = pytest.mark.once
 

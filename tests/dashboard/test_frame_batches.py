@@ -12,10 +12,10 @@ from amqproxy.amqp091.frame import HEARTBEAT_FRAME, Frame
 from amqproxy.capture.amqp010.decoded_frames import Amqp010DecodedFrames
 from amqproxy.capture.amqp091.decoded_frames import Amqp091DecodedFrames
 from amqproxy.capture.decoded import Decoded, DecodedFrames, StreamEnded
+from amqproxy.dashboard.frame_batches import MAX_FRAMES, batches
 from amqproxy.taps.amqp010.chunk import Amqp010Chunk
 from amqproxy.taps.amqp091.chunk import Amqp091Chunk
 from amqproxy.taps.note import Note
-from dashboard.frame_batches import MAX_FRAMES, batches
 from tests.amqp010.samples import TRANSFER_FRAMES
 
 COUNT = 3 * MAX_FRAMES + 6

@@ -8,7 +8,7 @@ import pytest
 
 from amqproxy.amqp091.frame import HEARTBEAT, METHOD, Frame, encode_method, every_frame
 from amqproxy.amqp091.methods import ChannelOpen
-from dashboard.frame_numbers import FrameNumbers
+from amqproxy.dashboard.frame_numbers import FrameNumbers
 from tests.dashboard.conftest import CAPTURES, Dashboard
 
 pytestmark = pytest.mark.once

@@ -18,16 +18,16 @@ from amqproxy.amqp010.sequence import SequenceSet
 from amqproxy.amqp091.methods import BasicAck, BasicPublish
 from amqproxy.capture.amqp010.decoded_frames import Amqp010DecodedFrames
 from amqproxy.capture.amqp091.decoded_frames import Amqp091DecodedFrames
+from amqproxy.dashboard import frame_query
+from amqproxy.dashboard.frame_query import Page, entries_for, find
+from amqproxy.dashboard.frame_selection import FrameSelection
+from amqproxy.dashboard.list_query import ListQuery
+from amqproxy.dashboard.message_query import CHECKED, find_messages
+from amqproxy.dashboard.message_ring import MessageRow
+from amqproxy.dashboard.message_selection import MessageSelection
+from amqproxy.dashboard.ring import Ring
 from amqproxy.taps.amqp010.chunk import Amqp010Chunk
 from amqproxy.taps.amqp091.chunk import Amqp091Chunk
-from dashboard import frame_query
-from dashboard.frame_query import Page, entries_for, find
-from dashboard.frame_selection import FrameSelection
-from dashboard.list_query import ListQuery
-from dashboard.message_query import CHECKED, find_messages
-from dashboard.message_ring import MessageRow
-from dashboard.message_selection import MessageSelection
-from dashboard.ring import Ring
 from tests.amqp010.samples import split
 from tests.example_count import example_count
 from tests.taps.trace.traced import frames_of

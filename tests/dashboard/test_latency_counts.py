@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from dashboard.latency_counts import LAST, LatencyCounts
+from amqproxy.dashboard.latency_counts import LAST, LatencyCounts
 
 pytestmark = pytest.mark.once
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from dashboard.marks import MAX_MARKS, MAX_TEXT, Marks, TooManyMarks
+from amqproxy.dashboard.marks import MAX_MARKS, MAX_TEXT, Marks, TooManyMarks
 
 pytestmark = pytest.mark.once
 

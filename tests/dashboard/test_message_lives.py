@@ -5,10 +5,10 @@ from __future__ import annotations
 from itertools import chain, repeat
 
 from amqproxy.amqp091.properties import Properties
+from amqproxy.dashboard.message_lives import MessageLives, found_in_time
 from amqproxy.linking.life_history import LifeSearch
 from amqproxy.taps.note import NOTHING
 from amqproxy.taps.trace.events import Settlement
-from dashboard.message_lives import MessageLives, found_in_time
 from tests.linking.events import delivered, delivery_settled, opened, published
 
 COUNT = 500

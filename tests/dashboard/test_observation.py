@@ -14,12 +14,12 @@ from amqproxy.capture.decode import read_decoded
 from amqproxy.capture.decoded import DecodedFrames, SkippedBytes
 from amqproxy.capture.observed import Observers, observed
 from amqproxy.capture.unreadable_bytes import MISSING
+from amqproxy.dashboard.capture_source import CaptureSource
+from amqproxy.dashboard.message_selection import MessageSelection
+from amqproxy.dashboard.observation import Observation
+from amqproxy.dashboard.ring_entry import RingEntry
 from amqproxy.taps.message_record import MessageRecord
 from amqproxy.taps.observer import ObserverSettings
-from dashboard.capture_source import CaptureSource
-from dashboard.message_selection import MessageSelection
-from dashboard.observation import Observation
-from dashboard.ring_entry import RingEntry
 from tests.amqp010.recorded import FOLDER
 
 CAPTURES = Path(__file__).parents[2] / "captures"

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from dashboard.observed_seconds import LATE, SECOND, SPAN, ObservedSeconds, RecentCounts
+from amqproxy.dashboard.observed_seconds import LATE, SECOND, SPAN, ObservedSeconds, RecentCounts
 
 pytestmark = pytest.mark.once
 

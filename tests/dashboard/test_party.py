@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from dashboard.party import Party, host_of, party_of
+from amqproxy.dashboard.party import Party, host_of, party_of
 
 pytestmark = pytest.mark.once
 

@@ -12,8 +12,8 @@ from urllib.request import urlopen
 import pytest
 import uvicorn
 
-from dashboard import peers, protocols, server
-from dashboard.settings import Settings
+from amqproxy.dashboard import peers, protocols, server
+from amqproxy.dashboard.settings import Settings
 from tests.dashboard.conftest import CAPTURES
 from tests.real.poll import until
 

@@ -6,8 +6,8 @@ from typing import Any
 
 import pytest
 
+from amqproxy.dashboard.proxy_sample import proxy_sample
 from amqproxy.top.samples import Sample
-from dashboard.proxy_sample import proxy_sample
 
 pytestmark = pytest.mark.once
 

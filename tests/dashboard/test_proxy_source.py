@@ -16,24 +16,24 @@ from structlog.testing import capture_logs
 from amqproxy.amqp091.methods import BasicAck
 from amqproxy.capture.unreadable_bytes import MISSING
 from amqproxy.control import RequestError
+from amqproxy.dashboard import feed_pace, proxy_source
+from amqproxy.dashboard.api import captures
+from amqproxy.dashboard.feed_pace import FRESH
+from amqproxy.dashboard.frame_query import find
+from amqproxy.dashboard.frame_selection import FrameSelection
+from amqproxy.dashboard.list_query import ListQuery
+from amqproxy.dashboard.message_query import find_messages
+from amqproxy.dashboard.message_selection import MessageSelection
+from amqproxy.dashboard.missing_frames import MissingFrames
+from amqproxy.dashboard.proxy_requests import ProxyRequests
+from amqproxy.dashboard.proxy_source import ProxySource
+from amqproxy.dashboard.ring_reading import selected
+from amqproxy.dashboard.selection import Place
+from amqproxy.dashboard.settings import Settings
+from amqproxy.dashboard.source import SourceState
+from amqproxy.dashboard.sources import Sources
 from amqproxy.taps.observer import Observer
 from amqproxy.taps.record import encoded
-from dashboard import feed_pace, proxy_source
-from dashboard.api import captures
-from dashboard.feed_pace import FRESH
-from dashboard.frame_query import find
-from dashboard.frame_selection import FrameSelection
-from dashboard.list_query import ListQuery
-from dashboard.message_query import find_messages
-from dashboard.message_selection import MessageSelection
-from dashboard.missing_frames import MissingFrames
-from dashboard.proxy_requests import ProxyRequests
-from dashboard.proxy_source import ProxySource
-from dashboard.ring_reading import selected
-from dashboard.selection import Place
-from dashboard.settings import Settings
-from dashboard.source import SourceState
-from dashboard.sources import Sources
 from tests.dashboard.conftest import CAPTURES
 from tests.dashboard.fake_proxy import HELLO, OPEN, FakeProxy
 

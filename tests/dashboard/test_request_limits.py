@@ -9,8 +9,8 @@ from typing import Any
 import pytest
 from starlette.testclient import TestClient
 
-from dashboard import request_limits
-from dashboard.request_limits import AT_ONCE, MAX_WAITING, OPEN_BODY, RequestLimits
+from amqproxy.dashboard import request_limits
+from amqproxy.dashboard.request_limits import AT_ONCE, MAX_WAITING, OPEN_BODY, RequestLimits
 from tests.dashboard.conftest import Dashboard
 
 pytestmark = pytest.mark.once

@@ -14,8 +14,8 @@ from amqproxy.amqp091.wire import Table
 from amqproxy.capture.amqp091.decoded_frames import Amqp091DecodedFrames
 from amqproxy.capture.decode import read_decoded
 from amqproxy.control.message_patch import MessagePatch
-from dashboard.message_ring import Content
-from dashboard.resend import FRAME_MAX, conversation, edited, publish_of, write_conversation
+from amqproxy.dashboard.message_ring import Content
+from amqproxy.dashboard.resend import FRAME_MAX, conversation, edited, publish_of, write_conversation
 
 pytestmark = pytest.mark.once
 

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import pytest
 
+from amqproxy.dashboard.message_ring import MessageRing
+from amqproxy.dashboard.missing_frames import MissingFrames
+from amqproxy.dashboard.ring import Ring
 from amqproxy.taps.message_record import MessageRecord
-from dashboard.message_ring import MessageRing
-from dashboard.missing_frames import MissingFrames
-from dashboard.ring import Ring
 
 pytestmark = pytest.mark.once
 

@@ -6,8 +6,8 @@ import yaml
 
 from amqproxy.amqp091.methods import BasicPublish
 from amqproxy.amqp091.properties import Properties
+from amqproxy.dashboard.rule_export import rule_of
 from amqproxy.rules.matching.filters import compiled
-from dashboard.rule_export import rule_of
 
 
 @pytest.mark.parametrize(

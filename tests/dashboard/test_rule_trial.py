@@ -6,12 +6,12 @@ import asyncio
 
 import pytest
 
-from dashboard.capture_source import CaptureSource
-from dashboard.frame_query import entries_for
-from dashboard.frame_selection import FrameSelection
-from dashboard.list_query import ListQuery
-from dashboard.problem import Problem
-from dashboard.rule_trial import try_rules
+from amqproxy.dashboard.capture_source import CaptureSource
+from amqproxy.dashboard.frame_query import entries_for
+from amqproxy.dashboard.frame_selection import FrameSelection
+from amqproxy.dashboard.list_query import ListQuery
+from amqproxy.dashboard.problem import Problem
+from amqproxy.dashboard.rule_trial import try_rules
 from tests.dashboard.conftest import capture_of
 
 pytestmark = pytest.mark.once

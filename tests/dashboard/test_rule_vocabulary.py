@@ -5,8 +5,8 @@ from __future__ import annotations
 import msgspec
 import pytest
 
+from amqproxy.dashboard.rule_vocabulary import RuleVocabulary, rule_vocabulary
 from amqproxy.rules.actions import AnyRule
-from dashboard.rule_vocabulary import RuleVocabulary, rule_vocabulary
 from tests.dashboard.conftest import Dashboard
 
 pytestmark = pytest.mark.once

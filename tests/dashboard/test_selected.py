@@ -8,8 +8,8 @@ from amqproxy.amqp091.frame import HEARTBEAT_FRAME, every_frame
 from amqproxy.capture.amqp010.decoded_frames import Amqp010DecodedFrames
 from amqproxy.capture.amqp091.decoded_frames import Amqp091DecodedFrames
 from amqproxy.capture.decoded import DecodedFrames
+from amqproxy.dashboard.selected import narrowed
 from amqproxy.taps.amqp010.chunk import Amqp010Chunk
-from dashboard.selected import narrowed
 from tests.amqp010.samples import TRANSFER
 
 CHUNK = Amqp010Chunk(TRANSFER * 2, 0, [4, 4, 4, 5, 5, 5])

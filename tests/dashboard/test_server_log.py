@@ -7,7 +7,7 @@ import logging
 import pytest
 from structlog.testing import capture_logs
 
-from dashboard.server_log import MOST_LINES, SPAN_SECONDS, ServerLog
+from amqproxy.dashboard.server_log import MOST_LINES, SPAN_SECONDS, ServerLog
 
 pytestmark = pytest.mark.once
 

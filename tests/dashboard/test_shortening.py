@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from dashboard.shortening import MAX_ENTRIES, MAX_TEXT, MAX_VALUES, shortened
+from amqproxy.dashboard.shortening import MAX_ENTRIES, MAX_TEXT, MAX_VALUES, shortened
 
 pytestmark = pytest.mark.once
 

@@ -7,8 +7,8 @@ import time
 
 import pytest
 
-from dashboard import source
-from dashboard.missing_frames import MissingFrames
+from amqproxy.dashboard import source
+from amqproxy.dashboard.missing_frames import MissingFrames
 
 pytestmark = pytest.mark.once
 

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import pytest
 
-from dashboard.flows import FlowKey
-from dashboard.party import Party
-from dashboard.subject import Subject, consumer_party
+from amqproxy.dashboard.flows import FlowKey
+from amqproxy.dashboard.party import Party
+from amqproxy.dashboard.subject import Subject, consumer_party
 
 pytestmark = pytest.mark.once
 

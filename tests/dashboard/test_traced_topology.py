@@ -20,6 +20,10 @@ from amqproxy.amqp091.methods import (
     QueueDelete,
     QueueDeleteOk,
 )
+from amqproxy.dashboard import traced_topology as module
+from amqproxy.dashboard.capture_source import CaptureSource
+from amqproxy.dashboard.party import Party
+from amqproxy.dashboard.traced_topology import TracedTopology
 from amqproxy.peer import CLIENT
 from amqproxy.taps.trace.amqp091.connection_trace import Trace
 from amqproxy.taps.trace.events import RequestAnswered, RequestSent
@@ -29,10 +33,6 @@ from amqproxy.taps.trace.snapshot import (
     ConsumerSnapshot,
     DeclarationSnapshot,
 )
-from dashboard import traced_topology as module
-from dashboard.capture_source import CaptureSource
-from dashboard.party import Party
-from dashboard.traced_topology import TracedTopology
 from tests.dashboard.conftest import capture_of
 
 pytestmark = pytest.mark.once

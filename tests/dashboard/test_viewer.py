@@ -12,15 +12,15 @@ from starlette.websockets import WebSocketDisconnect
 
 from amqproxy.amqp091.frame import HEARTBEAT_FRAME
 from amqproxy.capture.amqp091.decoded_frames import Amqp091DecodedFrames
+from amqproxy.dashboard import live_view, viewer
+from amqproxy.dashboard.api import live as live_api
+from amqproxy.dashboard.frame_selection import FrameSelection
+from amqproxy.dashboard.live_view import MAX_BATCH_ROWS, AgeLimit, FrameView
+from amqproxy.dashboard.ring import Ring
+from amqproxy.dashboard.row_writer import RowWriter
+from amqproxy.dashboard.shared_rows import SharedRows
+from amqproxy.dashboard.viewer import MAX_VIEWS
 from amqproxy.taps.amqp091.chunk import Amqp091Chunk
-from dashboard import live_view, viewer
-from dashboard.api import live as live_api
-from dashboard.frame_selection import FrameSelection
-from dashboard.live_view import MAX_BATCH_ROWS, AgeLimit, FrameView
-from dashboard.ring import Ring
-from dashboard.row_writer import RowWriter
-from dashboard.shared_rows import SharedRows
-from dashboard.viewer import MAX_VIEWS
 from tests.dashboard.conftest import Dashboard
 
 LIVE = "ws://127.0.0.1:8672/api/v1/live"

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
+from amqproxy.dashboard.viewer_filter import viewer_filter
 from amqproxy.rules.matching.tokens import TextError
-from dashboard.viewer_filter import viewer_filter
 
 pytestmark = pytest.mark.once
 

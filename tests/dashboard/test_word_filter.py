@@ -7,9 +7,9 @@ import pytest
 from amqproxy.amqp091.methods import BasicPublish, QueueDeclare
 from amqproxy.amqp091.properties import Properties
 from amqproxy.amqp091.wire import Table
+from amqproxy.dashboard.viewer_filter import viewer_filter
+from amqproxy.dashboard.word_filter import MAX_WORDS, WordFilter, words_of
 from amqproxy.rules.matching.tokens import TextError
-from dashboard.viewer_filter import viewer_filter
-from dashboard.word_filter import MAX_WORDS, WordFilter, words_of
 from tests.dashboard.conftest import Dashboard
 from tests.rules.scene import from_client
 

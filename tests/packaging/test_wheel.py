@@ -78,22 +78,23 @@ def installed(built: Built, packages: Path, tmp_path_factory: pytest.TempPathFac
 def test_a_wheel_has_what_runs_and_nothing_else(built: Built) -> None:
     members = set(zipfile.ZipFile(built.wheel).namelist())
     about = f"amqproxy-{__version__}.dist-info"
-    assert {name.partition("/")[0] for name in members} == {"amqproxy", "dashboard", about}
+    assert {name.partition("/")[0] for name in members} == {"amqproxy", about}
     assert {
         "amqproxy/py.typed",
-        "dashboard/static/index.html",
-        "dashboard/static/licenses.json",
+        "amqproxy/dashboard/static/index.html",
+        "amqproxy/dashboard/static/licenses.json",
         f"{about}/entry_points.txt",
         f"{about}/licenses/LICENSE",
         f"{about}/sboms/amqproxy.cdx.json",
     } <= members
-    assert any(name.startswith("dashboard/static/assets/") for name in members)
-    kinds = {Path(name).suffix for name in members if not name.startswith(("dashboard/static/", about))}
+    assert any(name.startswith("amqproxy/dashboard/static/assets/") for name in members)
+    kinds = {Path(name).suffix for name in members if not name.startswith(("amqproxy/dashboard/static/", about))}
     assert kinds == {".py", ".pyi", ".typed"} | ({".so"} if FORM == "compiled" else set())
-    assert not [name for name in members if "/tests/" in name or name.startswith("dashboard/ui/")]
-    sources = {str(path.relative_to(ROOT)) for top in ("amqproxy", "dashboard") for path in (ROOT / top).rglob("*.py")}
-    assert {name for name in members if name.endswith(".py")} == {
-        each for each in sources if "node_modules" not in each
+    assert not [name for name in members if "/tests/" in name or name.startswith("amqproxy/dashboard/ui/")]
+    sources = {str(path.relative_to(ROOT)) for path in (ROOT / "amqproxy").rglob("*.py")}
+    dashboard = {f"amqproxy/{path.relative_to(ROOT)}" for path in (ROOT / "dashboard").rglob("*.py")}
+    assert {name for name in members if name.endswith(".py")} == sources | {
+        each for each in dashboard if "node_modules" not in each
     }
 
 
@@ -104,7 +105,7 @@ def test_an_sdist_has_all_that_a_wheel_is_built_from(built: Built) -> None:
     known = subprocess.run(
         ["git", "ls-files"], cwd=ROOT, capture_output=True, text=True, check=True
     ).stdout.splitlines()
-    assert not {each for each in known if not each.startswith((".ci/", "captures/"))} - names, (
+    assert not {each for each in known if not each.startswith((".ci/", "captures/", "amqproxy/dashboard"))} - names, (
         "pyproject.toml names all"
     )
     assert {"dashboard/static/index.html", "dashboard/static/.sources"} <= names, "installing would need Node.js"
@@ -141,7 +142,7 @@ def test_the_bill_of_a_wheel_is_valid_and_names_what_is_in_it(built: Built) -> N
     assert found["metadata"]["component"]["purl"] == f"pkg:pypi/amqproxy@{__version__}"
     parts = {part["purl"]: part for part in found["components"]}
     with zipfile.ZipFile(built.wheel) as archive:
-        bundled = json.loads(archive.read("dashboard/static/licenses.json"))
+        bundled = json.loads(archive.read("amqproxy/dashboard/static/licenses.json"))
     assert {"svelte", "uplot", "@dagrejs/dagre"} <= {each["name"] for each in bundled}
     assert all("ermission is hereby granted" in each["text"] for each in bundled), "licenses that ask for their text"
     npm = {f"pkg:npm/{each['name'].replace('@', '%40')}@{each['version']}" for each in bundled}
@@ -159,8 +160,15 @@ def test_the_command_of_a_wheel(installed: CleanEnvironment) -> None:
     assert installed.run("amqproxy", "version").stdout == f"amqproxy {__version__} ({FORM})\n"
     help_text = installed.run("amqproxy", "--help").stdout
     assert all(command in help_text for command in ("run", "broker", "decode", "dashboard", "pipeline"))
-    where = installed.run("python", "-c", "import amqproxy, dashboard; print(amqproxy.__file__, dashboard.__file__)")
-    assert all(path.startswith(str(installed.directory)) for path in where.stdout.split())
+    where = installed.run("python", "-c", "import amqproxy, amqproxy.dashboard; print(amqproxy.dashboard.__file__)")
+    assert where.stdout.startswith(str(installed.directory))
+
+
+def test_a_user_may_have_a_package_named_dashboard(installed: CleanEnvironment) -> None:
+    (installed.directory / "dashboard").mkdir()
+    (installed.directory / "dashboard" / "__init__.py").write_text("OWNER = 'a user'\n")
+    run = "import amqproxy.dashboard.server, dashboard; print(dashboard.OWNER)"
+    assert installed.run("python", "-c", run).stdout == "a user\n"
 
 
 @pytest.fixture
@@ -188,7 +196,7 @@ def test_an_sdist_installs_without_a_compiler_as_plain_sources(installed: CleanE
     assert "amqproxy: built without compiled modules (there is no C compiler: /nowhere/cc)" in said
     assert "nodejs" not in said
     assert "Cython" not in said
-    assert (place / "dashboard" / "static" / "index.html").is_file()
+    assert (place / "amqproxy" / "dashboard" / "static" / "index.html").is_file()
     run = "import sys; sys.path.insert(0, sys.argv.pop(1)); import amqproxy.cli as cli; print(cli.__file__); cli.main()"
     path, version = installed.run("python", "-c", run, place, "version").stdout.splitlines()
     assert path.startswith(str(place))

@@ -14,8 +14,8 @@ import msgspec
 from amqproxy.capture.packet_decoder import PacketDecoder
 from amqproxy.control.control_client import ControlClient
 from amqproxy.control.request_error import RequestError
-from dashboard.observation import Observation
-from dashboard.ring_entry import RingEntry
+from amqproxy.dashboard.observation import Observation
+from amqproxy.dashboard.ring_entry import RingEntry
 
 
 class Reader(Thread):

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from dashboard.settings import Settings
+from amqproxy.dashboard.settings import Settings
 from tests.dashboard.conftest import Dashboard, capture_of, client_of
 
 pytestmark = pytest.mark.once

@@ -7,9 +7,9 @@ from pathlib import Path
 
 import pytest
 
-from dashboard.api.connections import described
-from dashboard.capture_source import CaptureSource
-from dashboard.connections import SeenConnection
+from amqproxy.dashboard.api.connections import described
+from amqproxy.dashboard.capture_source import CaptureSource
+from amqproxy.dashboard.connections import SeenConnection
 from tests.amqp010.recorded import FOLDER
 
 CAPTURES = Path(__file__).parents[3] / "captures"

@@ -13,8 +13,8 @@ import pytest
 import yaml
 
 from amqproxy.configuration.config_file import load
-from dashboard.api.exports import MAX_EXPORTS, Exports
-from dashboard.problem import Problem
+from amqproxy.dashboard.api.exports import MAX_EXPORTS, Exports
+from amqproxy.dashboard.problem import Problem
 from tests.capture.records import read_records
 from tests.dashboard.conftest import CAPTURES, Dashboard
 

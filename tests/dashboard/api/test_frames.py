@@ -11,9 +11,9 @@ import pytest
 
 from amqproxy.capture.decode import read_decoded
 from amqproxy.capture.decoded import records_of
-from dashboard.api import frames, messages
-from dashboard.field import Field
-from dashboard.row_writer import ROW_BODY
+from amqproxy.dashboard.api import frames, messages
+from amqproxy.dashboard.field import Field
+from amqproxy.dashboard.row_writer import ROW_BODY
 from tests.dashboard.conftest import CAPTURES, Dashboard, capture_of
 from tests.dashboard.dissected_fields import check_tiling
 

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 from starlette.testclient import TestClient
 
-from dashboard.settings import Settings
+from amqproxy.dashboard.settings import Settings
 from tests.dashboard.conftest import Dashboard, client_of
 from tests.real.require import require
 

@@ -6,7 +6,7 @@ from pathlib import Path
 
 from amqproxy.amqp091.methods import QueueDeclare, QueueDeclareOk
 from amqproxy.amqp091.wire import Table
-from dashboard.settings import Settings
+from amqproxy.dashboard.settings import Settings
 from tests.dashboard.conftest import Dashboard, client_of
 from tests.export.dialogue import Dialogue
 from tests.pipeline.captures_by_hand import capture_of

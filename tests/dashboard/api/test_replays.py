@@ -12,8 +12,8 @@ import pytest
 from starlette.testclient import TestClient
 from structlog.testing import capture_logs
 
+from amqproxy.dashboard import replays
 from amqproxy.testing.local_broker import LocalBroker
-from dashboard import replays
 from tests.cli.process import silent_broker
 from tests.dashboard.conftest import CAPTURES, Dashboard
 
@@ -89,7 +89,7 @@ def test_no_list_of_processes_and_no_log_has_the_password(dashboard: Dashboard) 
         assert started["to"] == f"amqp://guest@{address}/test"
         assert is_greeted.wait(30)
         processes = subprocess.run(["ps", "-eo", "args"], capture_output=True, text=True, check=True).stdout
-        assert "dashboard.replay_child" in processes
+        assert "amqproxy.dashboard.replay_child" in processes
         found = client.delete(f"{REPLAYS}/{started['id']}").json()
     assert found["state"] == "ended"
     assert [(each["action"], each["outcome"]) for each in logs if each["event"] == "dashboard action"] == [

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 from starlette.testclient import TestClient
 
-from dashboard.api import sequence
+from amqproxy.dashboard.api import sequence
 from tests.dashboard.conftest import Dashboard
 
 pytestmark = pytest.mark.once

@@ -59,7 +59,7 @@ class Stage(Program):
     @property
     def server(self) -> psutil.Process:
         """The process of the dashboard."""
-        [child] = [each for each in self.psutil.children() if "dashboard.child" in each.cmdline()]
+        [child] = [each for each in self.psutil.children() if "amqproxy.dashboard.child" in each.cmdline()]
         return child
 
 
