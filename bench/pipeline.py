@@ -11,6 +11,7 @@ import shutil
 import tempfile
 import time
 from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -21,7 +22,9 @@ from bench.peers import program
 from bench.report import SUBJECT, Goal, Missing, Row, in_turns, progress
 
 if TYPE_CHECKING:
-    from pyspark.sql import SparkSession
+    from pyspark.sql import DataFrame, SparkSession
+
+    from amqproxy.pipeline.settle import Settled
 
 MESSAGES = 200_000
 CAPTURE_BYTES = 270_000_000
@@ -191,13 +194,30 @@ def _write_events(path: Path, frames: int) -> int:
 
 
 def _settle(spark: SparkSession, path: Path) -> None:
-    """Compute all columns of all tables."""
+    """Compute all columns of all tables, and the links of deliveries."""
     from amqproxy.pipeline.settle import settle
 
     settled = settle(spark.read.parquet(str(path)), age_ns=0)
-    for name in TABLES:
-        getattr(settled, name).write.format("noop").mode("overwrite").save()
+    with _linked(settled) as deliveries:
+        for name in TABLES:
+            rows = deliveries if name == "deliveries" else getattr(settled, name)
+            rows.write.format("noop").mode("overwrite").save()
     settled.release()
+
+
+@contextmanager
+def _linked(settled: Settled) -> Iterator[DataFrame]:
+    """Return the deliveries with their links, which are made of tables on disk."""
+    from amqproxy.pipeline.links import link
+
+    spark = settled.messages.sparkSession
+    with tempfile.TemporaryDirectory() as directory:
+        for name in ("messages", "deliveries"):
+            getattr(settled, name).write.parquet(f"{directory}/{name}")
+        messages, deliveries = (spark.read.parquet(f"{directory}/{name}") for name in ("messages", "deliveries"))
+        linked = link(messages, deliveries)
+        yield linked.apply(deliveries)
+        linked.release()
 
 
 def _pair(spark: SparkSession, path: Path) -> float:
@@ -218,7 +238,8 @@ def _check(spark: SparkSession, database: Any, path: Path) -> None:
     from amqproxy.pipeline.settle import settle
 
     settled = settle(spark.read.parquet(str(path)), age_ns=0)
-    counted = settled.deliveries.agg(sf.count("*"), sf.sum("latency_ns"), sf.sum("transit_ns")).first()
+    with _linked(settled) as deliveries:
+        counted = deliveries.agg(sf.count("*"), sf.sum("latency_ns"), sf.sum("transit_ns")).first()
     settled.release()
     (found,) = database.sql("SELECT count(*), sum(latency_ns), sum(transit_ns) FROM deliveries").fetchall()
     if counted is None or tuple(counted) != tuple(map(int, found)):

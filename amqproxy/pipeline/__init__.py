@@ -14,6 +14,9 @@
     source          the data source `amqp`: captures → the tables `frames` and `events`
     client_property client properties, as SQL
     settle          events → messages, deliveries, requests, connections, channels, errors, fields
+    links           messages, deliveries → the publish of each delivery, and the clocks of hosts
+    redelivery_count  number of earlier deliveries, as SQL
+    kept_tables     results that several queries of a job read
     rollup          those → `rollup_minute`
     findings        events → findings
     anomalies       hourly measures → anomalies; anomaly_history keeps the measures between searches

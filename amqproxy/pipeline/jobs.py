@@ -2,6 +2,7 @@
 
     ingest     captures → events, and the state of open connections; frames, if requested
     settle     events → messages, deliveries, requests, connections, channels, errors, fields, and open requests
+    link       messages, deliveries → deliveries with their publishes, clocks
     rollup     those → rollup_minute, hour by hour
     findings   events → findings
     anomalies  hours → anomalies
@@ -13,6 +14,7 @@ A killed job is started again by the next run, since it committed nothing. Two r
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from datetime import UTC, datetime
 from typing import TYPE_CHECKING
 
 import msgspec
@@ -60,6 +62,9 @@ GAPS_OF_CHAINS = StructType().add("chain", StringType()).add("from_ns", LongType
 LASTING = ("connections", "channels")
 """Tables with rows for what is open: each batch of `settle` replaces them."""
 
+LINKED = ("messages", "deliveries")
+"""Tables from which deliveries are linked."""
+
 CONTENTS = ("messages", "deliveries", "errors")
 """Tables from which all minutes of an hour are counted."""
 
@@ -86,6 +91,8 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True):
     """Whether to make the table `events`, the source of all others."""
     age_ns: int | None = DAY_NS
     """Age at which open requests become `unknown`; 0: at once, since no captures follow."""
+    window_ns: int = 600 * SECOND_NS
+    """Time after which equal contents without a unique message_id are counted anew."""
     zone: str = "UTC"
     """Time zone of the traffic, such as Europe/Berlin, in which hours of working days are compared."""
 
@@ -241,6 +248,42 @@ def _newest_open(ledger: Ledger, connections: DataFrame) -> dict[str, int]:
 # --- results of the settled tables
 
 
+def link(spark: SparkSession, ledger: Ledger, settings: Settings) -> Done:
+    """Link the deliveries of all contents that new rows may change, in whichever batch and hour they are."""
+    from amqproxy.pipeline.links import link as linked_of
+    from amqproxy.pipeline.links.pairs import REACH_NS
+
+    hours = _touched(ledger, "link", LINKED)
+    if not hours:
+        return Done(job="link")
+    done = ledger.contents.through.get("link", 0)
+    tables = Tables.of(ledger)
+    first, last = _start_ns(min(hours)) - REACH_NS, _start_ns(max(hours)) + REACH_NS
+    found = {name: {hour_of(file) for file in tables.files(name)} for name in (*LINKED, "clocks")}
+    near = {name: {hour for hour in of if first <= _start_ns(hour) <= last} for name, of in found.items()}
+    rows = {name: tables.read(spark, name, hours=of) for name, of in near.items()}
+    is_all_new = all(batch_of(file) > done for name in LINKED for file in tables.files(name))
+    linked = linked_of(
+        rows["messages"],
+        rows["deliveries"],
+        rows["clocks"] if near["clocks"] else None,
+        after=None if is_all_new else done,
+        window_ns=settings.window_ns,
+    )
+    changed = {"deliveries": linked.hours, "clocks": linked.clock_hours}
+    replaced: dict[str, list[str]] = {}
+    for name, of in changed.items():
+        again = {hour for hour in near[name] if _start_ns(hour) // _HOUR_NS in of}
+        replaced[name] = [file for file in tables.files(name) if hour_of(file) in again]
+    if replaced["deliveries"]:
+        stage(ledger, "deliveries", linked.apply(tables.read_files(spark, "deliveries", replaced["deliveries"])))
+    if linked.clock_hours:
+        stage(ledger, "clocks", linked.clocks(linked.clock_hours), in_one_partition=True)
+    linked.release()
+    removed = [file for files in replaced.values() for file in files]
+    return _commit(ledger, "link", ["deliveries", "clocks"], removed=removed, through=ledger.next_batch)
+
+
 def rollup(spark: SparkSession, ledger: Ledger) -> Done:
     """Count the minutes again in the hours with new messages, deliveries or errors.
 
@@ -385,8 +428,6 @@ def _touched(ledger: Ledger, job: str, names: Iterable[str]) -> Hours:
 
 
 def _start_ns(hour: tuple[str, int]) -> int:
-    from datetime import UTC, datetime
-
     return int(datetime.fromisoformat(f"{hour[0]}T{hour[1]:02}:00:00").replace(tzinfo=UTC).timestamp()) * SECOND_NS
 
 
@@ -430,6 +471,7 @@ def run(
     jobs: dict[str, Callable[[], Done]] = {
         "ingest": lambda: ingest(spark, ledger, files, settings),
         "settle": lambda: settle(spark, ledger, settings),
+        "link": lambda: link(spark, ledger, settings),
         "rollup": lambda: rollup(spark, ledger),
         "findings": lambda: findings(spark, ledger),
         "anomalies": lambda: anomalies(spark, ledger, settings),

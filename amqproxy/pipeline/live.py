@@ -38,7 +38,7 @@ class Pace(msgspec.Struct, frozen=True, kw_only=True):
     files: int = 64
     """Maximum number of files in a batch."""
     review: float = 600
-    """Between two searches for findings and anomalies, and two compactions."""
+    """Between two linkings, two searches for findings and anomalies, and two compactions."""
 
 
 OnBatch = Callable[[int, list[Done]], None]
@@ -66,7 +66,7 @@ class Live:
         self._stopped.set()
 
     def run(self) -> None:
-        """Run until `stop`, then search for findings and anomalies once more; raise the error of a failed batch."""
+        """Run until `stop`, then link and search for findings and anomalies once more; raise a failed batch's error."""
         query = self._start()
         try:
             while query.isActive and not self._stopped.wait(0.2):
@@ -133,6 +133,8 @@ class Live:
     def _review(self) -> list[Done]:
         self._reviewed = time.monotonic()
         return [
+            jobs.link(self._spark, self._ledger, self._settings),
+            jobs.rollup(self._spark, self._ledger),
             jobs.findings(self._spark, self._ledger),
             jobs.anomalies(self._spark, self._ledger, self._settings),
             jobs.compact(self._spark, self._ledger),

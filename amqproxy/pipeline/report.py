@@ -91,6 +91,8 @@ NAMED: tuple[tuple[str, dict[str, Value]], ...] = (
     ("unread-queues", {}),
     ("slower-consumers", {}),
     ("slow-confirms", {}),
+    ("transit", {}),
+    ("clocks", {}),
     ("capacity", {"by": "user"}),
 )
 """Named questions of the report, each with its heading."""

@@ -287,6 +287,7 @@ MESSAGES = _table(
     ("message_id", STRING, "property message_id"),
     ("correlation_id", STRING, "property correlation_id"),
     ("content_type", STRING, "property content_type: MIME type of the body"),
+    ("content_encoding", STRING, "property content_encoding: MIME encoding of the body"),
     ("delivery_mode", INT, "property delivery_mode: 2 is persistent, 1 transient"),
     ("priority", INT, "property priority: 0 to 255"),
     ("expiration", STRING, "property expiration: ms, as text"),
@@ -324,6 +325,11 @@ DELIVERIES = _table(
     _ROUTING_KEY,
     _SIZE,
     ("message_id", STRING, "property message_id"),
+    ("correlation_id", STRING, "property correlation_id"),
+    ("content_type", STRING, "property content_type: MIME type of the body"),
+    ("content_encoding", STRING, "property content_encoding: MIME encoding of the body"),
+    ("message_type", STRING, "property type"),
+    ("app_id", STRING, "property app_id"),
     _DIGEST,
     ("headers", STRING, "property headers: the table, JSON object"),
     _ALL_PROPERTIES,
@@ -331,15 +337,27 @@ DELIVERIES = _table(
     ("requeue", BOOLEAN, "of one that was refused: whether the queue gets it back"),
     ("settled_ns", LONG, "when that was known, ns since 1970"),
     ("latency_ns", LONG, "from delivery to outcome, ns"),
+    ("published_chain", STRING, "the publish that it came from: its chain"),
     ("published_connection_id", STRING, "the publish that it came from: its connection"),
     ("published_channel", INT, "the publish that it came from: its channel"),
     ("published_epoch", INT, "the publish that it came from: its channel's epoch"),
     ("published_number", LONG, "the publish that it came from: its number"),
     ("published_ns", LONG, "the publish that it came from: when, ns since 1970"),
-    ("transit_ns", LONG, "from publish to delivery, ns"),
+    ("published_among", LONG, "how many equal messages that is one of, told apart by order; 1 is sure"),
+    ("transit_ns", LONG, "from publish to delivery, ns, by clocks that are corrected as the table clocks says"),
     required=("chain",),
 )
 """One row per basic.deliver and basic.get-ok with a known outcome."""
+
+CLOCKS = _table(
+    ("hour_start", TIME, "the hour, UTC"),
+    ("time", TIME, "the same: what the partition is made of"),
+    ("chain", STRING, "the capture files of a host"),
+    ("offset_ns", LONG, "by how many ns its clock was ahead; 0 where no message contradicts that it was right"),
+    ("pairs", LONG, "messages that were published there and delivered in another chain, or the other way round"),
+    required=("chain",),
+)
+"""One row per hour and chain with messages to or from another chain: its clock."""
 
 REQUESTS = _table(
     *_WHO,
@@ -534,6 +552,7 @@ TABLES: dict[str, StructType] = {
     "events": EVENTS,
     "messages": MESSAGES,
     "deliveries": DELIVERIES,
+    "clocks": CLOCKS,
     "requests": REQUESTS,
     "connections": CONNECTIONS,
     "channels": CHANNELS,

@@ -34,4 +34,5 @@ def tables(path: Path) -> dict[str, list[str]]:
 def work(spark: SparkSession, path: Path, files: list[str], *, counts: bool = True) -> list[jobs.Done]:
     with Ledger(str(path)) as held:
         done = [jobs.ingest(spark, held, held.find(files).new, SETTINGS), jobs.settle(spark, held, SETTINGS)]
+        done.append(jobs.link(spark, held, SETTINGS))
         return [*done, jobs.rollup(spark, held)] if counts else done

@@ -9,6 +9,8 @@ from typing import Any
 Row = dict[str, Any]
 
 RETURN_NS = 10_000_000_000
+REACH_NS = 31 * 86_400_000_000_000
+SKEW_NS = 3_600_000_000_000
 
 CONTENT = (
     *("exchange", "routing_key", "content_type", "content_encoding", "correlation_id", "message_type", "app_id"),
@@ -126,6 +128,11 @@ class Oracle:
             self.link_alike(rows)
 
     def link_alike(self, rows: list[Row]) -> None:
+        publishes = [row for row in rows if row["rank"] == 0]
+        firsts = Counter(_queue(row) for row in rows if row["rank"] == 1 and not row["redelivered"])
+        if len(publishes) == 1 and (rows[0]["message_id"] or max(firsts.values(), default=0) <= 1):
+            self.link_single(rows, publishes[0])
+            return
         published: list[Row] = []
         first: Counter[Any] = Counter()
         again: Counter[Any] = Counter()
@@ -135,7 +142,7 @@ class Oracle:
                     published, first, again = [], Counter(), Counter()
                 published.append(row)
                 continue
-            queue = row["queue"] or (row["connection_id"], row["channel"], row["consumer_tag"])
+            queue = _queue(row)
             again[queue] += row["redelivered"]
             row["redelivery_count"] = again[queue] if row["redelivered"] else 0
             place = 1 if len(published) == 1 else None
@@ -149,7 +156,19 @@ class Oracle:
             alike = row.get("alike", [])
             if row["rank"] == 1 and alike and row["place"] <= len(alike):
                 publish = alike[row["place"] - 1]
-                if 0 <= row["ts_ns"] - publish["ts_ns"] <= self.window_ns:
+                window_ns = REACH_NS if len(publishes) == 1 else self.window_ns
+                if 0 <= row["ts_ns"] - publish["ts_ns"] <= window_ns:
+                    row["publish"] = publish
+
+    def link_single(self, rows: list[Row], publish: Row) -> None:
+        """The only publish is that of all deliveries, also of those before it by another host's clock."""
+        again: Counter[Any] = Counter()
+        for row in rows:
+            if row["rank"] == 1:
+                again[_queue(row)] += row["redelivered"]
+                row["redelivery_count"] = again[_queue(row)] if row["redelivered"] else 0
+                skew_ns = 0 if row["chain"] == publish["chain"] else SKEW_NS
+                if -skew_ns <= row["ts_ns"] - publish["ts_ns"] <= REACH_NS:
                     row["publish"] = publish
 
     def content(self, row: Row) -> tuple[Any, ...] | None:
@@ -164,6 +183,10 @@ class Oracle:
         """Whether a publish has reached no queue."""
         is_returned = (*_key(row, row["number"]),) in self.returned
         return is_returned or row["outcome"] in ("nacked", "rolled back") or row["verdict"] in ("refused", "dropped")
+
+
+def _queue(row: Row) -> Any:
+    return row["queue"] or (row["connection_id"], row["channel"], row["consumer_tag"])
 
 
 def _key(row: Row, number: int | None) -> tuple[Any, ...]:

@@ -22,7 +22,7 @@ from tests.real.require import missing, require, require_module
 # Some start Spark ten times, or read ten thousand files: an hour on a machine that is busy otherwise.
 pytestmark = [pytest.mark.once, pytest.mark.soak, pytest.mark.real, pytest.mark.timeout(3600)]
 
-JOBS = ("settle", "rollup", "findings", "anomalies", "compact")
+JOBS = ("settle", "link", "rollup", "findings", "anomalies", "compact")
 CAPTURES = [str(golden.FOLDER / f"{name}.pcapng") for name in ("confirms", "publish-get-ack", "transactions")]
 
 

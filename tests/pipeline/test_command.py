@@ -15,7 +15,7 @@ pytest.importorskip("pyspark")
 
 pytestmark = pytest.mark.once
 
-JOBS = ("ingest", "settle", "rollup", "findings", "anomalies", "compact", "run")
+JOBS = ("ingest", "settle", "link", "rollup", "findings", "anomalies", "compact", "run")
 
 
 @pytest.mark.parametrize("job", JOBS)
@@ -26,7 +26,7 @@ def test_each_job_has_help(job: str, amqproxy: Amqproxy) -> None:
     assert "--tables" in ended.out
 
 
-@pytest.mark.parametrize("job", ["settle", "rollup", "findings", "anomalies", "compact"])
+@pytest.mark.parametrize("job", ["settle", "link", "rollup", "findings", "anomalies", "compact"])
 def test_without_tables_the_way_to_them_is_named(job: str, tmp_path: Path, amqproxy: Amqproxy) -> None:
     ended = amqproxy("pipeline", job, "--tables", str(tmp_path / "none"))
     assert ended.code == FAILED

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from pathlib import Path
+from types import SimpleNamespace
 from typing import TYPE_CHECKING, Any
 
 import pytest
@@ -26,6 +27,7 @@ from amqproxy.taps.observer import ObserverSettings
 from tests.amqp010 import recorded as amqp010
 from tests.capture import golden
 from tests.pipeline.event_frames import events_of
+from tests.pipeline.linked_tables import LinkedTables
 from tests.pipeline.simulation import write_capture
 
 if TYPE_CHECKING:
@@ -42,9 +44,10 @@ Place = tuple[str, str, int, int | None, int]
 def _rows(spark: SparkSession, path: Path, events: pa.Table) -> list[Any]:
     pq.write_table(events, path)
     settled = settle(read_state(spark, EVENTS, str(path)), age_ns=0)
-    rows: list[Any] = settled.deliveries.collect()
+    linked = LinkedTables(spark)
+    linked.add(settled)
     settled.release()
-    return rows
+    return [SimpleNamespace(**row) for row in linked.deliveries.to_pylist()]
 
 
 def _linked(path: Path) -> dict[Place, tuple[Delivery, MessageLife]]:

@@ -34,6 +34,7 @@ from amqproxy.taps.observer import ObserverSettings
 from tests.amqp010 import recorded as amqp010
 from tests.capture import golden, shared_captures
 from tests.capture.building import ACK, RST, ethernet, ipv4, pcap, pcapng, tcp
+from tests.pipeline.linked_tables import LinkedTables
 from tests.pipeline.rotated import entries_of
 from tests.pipeline.settle_oracle import Oracle
 from tests.pipeline.simulation import Truth, write_capture
@@ -56,12 +57,16 @@ Row = dict[str, Any]
 NAMES = ("messages", "deliveries", "requests", "connections", "channels", "errors")
 
 
-def _tables(settled: Settled) -> dict[str, list[Row]]:
-    """The rows of all tables."""
+def _tables(settled: Settled, linked: LinkedTables | None = None) -> dict[str, list[Row]]:
+    """The rows of all tables; with `linked`, deliveries are those of all batches so far, linked."""
+    if linked is not None:
+        linked.add(settled)
     found = {}
     for name in NAMES:
-        rows = getattr(settled, name).toArrow().to_pylist()
-        found[name] = [{name: value for name, value in row.items() if value is not None} for row in rows]
+        rows = getattr(settled, name).toArrow()
+        if linked is not None and name == "deliveries":
+            rows = linked.deliveries.drop_columns("batch")
+        found[name] = [{name: value for name, value in row.items() if value is not None} for row in rows.to_pylist()]
     settled.release()
     return found
 
@@ -191,11 +196,11 @@ def _true_end(close: Row | None) -> tuple[Any, ...]:
 def test_it_equals_the_truth_and_a_plain_loop(spark: SparkSession, tmp_path: Path) -> None:
     truths = write_capture(tmp_path / "made.pcapng", range(40, 43), steps=1000, connections=6)
     events = _events(tmp_path / "made.pcapng", "made")
-    settled = settle(_written(spark, tmp_path / "events.parquet", [events]), age_ns=0, window_ns=WINDOW_NS)
+    settled = settle(_written(spark, tmp_path / "events.parquet", [events]), age_ns=0)
     for name in NAMES:
         assert _types(getattr(settled, name)) == _types(spark.createDataFrame([], schema.TABLES[name]))
     assert _types(settled.open) == _types(spark.createDataFrame([], OPEN))
-    tables = _tables(settled)
+    tables = _tables(settled, LinkedTables(spark, WINDOW_NS))
     _check_truth(tables, truths)
     _check_oracle(tables, [_oracle(events, WINDOW_NS)])
     outcomes = Counter(row["outcome"] for name in ("messages", "deliveries") for row in tables[name])
@@ -233,22 +238,23 @@ def test_batches_give_what_one_gives_wherever_they_are_divided(
         for batch, rows in zip(batches, (events[:first], events[first:second], events[second:]), strict=True):
             batch.append(_stamped(rows))
     found: dict[str, list[Row]] = defaultdict(list)
+    linked = LinkedTables(spark, SHORT_NS)
     carried = None
     for number, batch in enumerate(batches):
         monkeypatch.setattr(small_input, "SMALL_BYTES", small if number == 0 else -1)
         events = _written(spark, tmp_path / f"batch-{number}.parquet", batch)
-        settled = settle(events, carried, age_ns=0 if number == 2 else None, window_ns=SHORT_NS)
+        settled = settle(events, carried, age_ns=0 if number == 2 else None)
         path = tmp_path / f"open-{number}"
         if number < 2:
             write_state(settled.open, str(path), OPEN)
             carried = read_state(spark, OPEN, str(path))
-        for name, rows in _tables(settled).items():
-            found[name] += rows
+        for name, rows in _tables(settled, linked).items():
+            found[name] = rows if name == "deliveries" else found[name] + rows
     whole = _written(spark, tmp_path / "whole.parquet", [each for batch in batches for each in batch])
     monkeypatch.setattr(settle_batch, "FEW", -1)
-    settled = settle(whole, age_ns=0, window_ns=SHORT_NS)
+    settled = settle(whole, age_ns=0)
     assert settled.is_small is isinstance(spark, DuckSession)
-    for name, rows in _tables(settled).items():
+    for name, rows in _tables(settled, LinkedTables(spark, SHORT_NS)).items():
         assert _counted(found[name]) == _counted(rows), name
     _check_oracle(found, oracles)
 

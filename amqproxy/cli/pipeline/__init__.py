@@ -18,7 +18,7 @@ import cyclopts
 from cyclopts import Parameter
 
 from amqproxy.cli.pipeline.asking import ask, report
-from amqproxy.cli.pipeline.options import DAY, UTC, Age, How, Where, Zone, settings_of
+from amqproxy.cli.pipeline.options import DAY, UTC, WINDOW, Age, How, Where, Window, Zone, settings_of
 
 if TYPE_CHECKING:
     from types import ModuleType
@@ -74,6 +74,16 @@ def settle(*, where: Where = Where(), age: Age = DAY) -> None:  # noqa: B008
 
 
 @app.command
+def link(*, where: Where = Where(), window: Window = WINDOW) -> None:  # noqa: B008
+    """Find the publish of each delivery, across captures and hosts, and how far the clocks of hosts differ.
+
+    Deliveries of earlier runs are linked, too, if their publish came later.
+    """
+    settings = settings_of(window=window)
+    _work("link", where, lambda jobs, running: jobs.link(running.spark, running.ledger, settings))
+
+
+@app.command
 def rollup(*, where: Where = Where()) -> None:  # noqa: B008
     """Count each minute of the hours with new rows: the table rollup_minute."""
     _work("rollup", where, lambda jobs, running: jobs.rollup(running.spark, running.ledger))
@@ -104,12 +114,13 @@ def run(
     where: Where = Where(),  # noqa: B008
     how: How = How(),  # noqa: B008
     age: Age = DAY,
+    window: Window = WINDOW,
     zone: Zone = UTC,
     live: Annotated[bool, Parameter(negative="")] = False,
     interval: float = 10,
     review: float = 600,
 ) -> None:
-    """Run all jobs on new captures: ingest, settle, rollup, findings and anomalies.
+    """Run all jobs on new captures: ingest, settle, link, rollup, findings and anomalies.
 
     With --live it continues with the files that a recorder writes into a directory, until Ctrl-C or SIGTERM: a batch
     of closed files at a time, each exactly once, even if the process was killed in between.
@@ -123,11 +134,12 @@ def run(
     interval
         Live: seconds between two checks for new files.
     review
-        Live: seconds between two searches for findings and anomalies, after which small files are merged.
+        Live: seconds between two times of linking deliveries, and of searching for findings and anomalies, after
+        which small files are merged.
     """
     from amqproxy.cli.pipeline.driver import driver, report
 
-    settings = settings_of(how, age, zone)
+    settings = settings_of(how, age, zone, window=window)
     if live:
         from amqproxy.cli.pipeline.live import watch
 

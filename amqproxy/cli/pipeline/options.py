@@ -81,11 +81,23 @@ Age = Annotated[
 DAY = "1d"
 
 
+Window = Annotated[
+    str,
+    Parameter(
+        help="Tell equal messages apart by their order, counted anew when none was published for this time. Messages "
+        "with an id of their own are linked however long they wait."
+    ),
+]
+WINDOW = "10m"
+
+
 Zone = Annotated[str, Parameter(help="Time zone of the traffic, such as Europe/Berlin, in which hours are compared.")]
 UTC = "UTC"
 
 
-def settings_of(how: How = How(), age: str = DAY, zone: str = UTC, *, has_events: bool = True) -> Settings:
+def settings_of(
+    how: How = How(), age: str = DAY, zone: str = UTC, *, window: str = WINDOW, has_events: bool = True
+) -> Settings:
     """Return the settings of the jobs; raise `Failure`."""
     try:
         from amqproxy.pipeline.jobs import Settings
@@ -104,6 +116,7 @@ def settings_of(how: How = How(), age: str = DAY, zone: str = UTC, *, has_events
         has_frames=how.frames,
         has_events=has_events,
         age_ns=age_of(age),
+        window_ns=window_of(window),
         zone=zone_of(zone),
     )
 
@@ -116,6 +129,16 @@ def zone_of(name: str) -> str:
         return ZoneInfo(name).key
     except (ValueError, OSError, LookupError):
         raise Failure(f"pipeline: --zone: {name!r} is not a time zone: write UTC, or Europe/Berlin", MISUSED) from None
+
+
+def window_of(text: str) -> int:
+    """Return the nanoseconds of a duration; raise `Failure`."""
+    from amqproxy.pipeline.questions.span import SECOND, seconds_of
+
+    try:
+        return seconds_of(text) * SECOND
+    except ValueError as error:
+        raise Failure(f"pipeline: --window: {error}", MISUSED) from None
 
 
 def age_of(text: str) -> int:

@@ -13,7 +13,7 @@ _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 _DURATION = re.compile(r"(\d+(?:\.\d+)?)\s*(s|min|m|h|d|w)", re.ASCII)
 _UNITS = {"s": 1, "m": 60, "min": 60, "h": 3600, "d": 86_400, "w": 7 * 86_400}
 
-_BY_TIME = ("rollup_minute", "anomalies")
+_BY_TIME = ("rollup_minute", "anomalies", "clocks")
 """Tables whose rows have only `time`."""
 
 _LONG = {"connections": "opened_ns", "channels": "opened_ns"}

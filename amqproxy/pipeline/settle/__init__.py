@@ -2,13 +2,11 @@
 
     settle        the whole step: `settle(events, carried) → Settled`
     messages      publishes, with their outcomes
-    deliveries    deliveries, with their outcomes, and the publishes that they came from
-    journeys      the publish of each delivery, across connections
+    deliveries    deliveries, with their outcomes
     requests      synchronous methods
     errors        errors and unreadable parts
     fields        fields of message bodies
     lives         connections and channels, from start to end; and the owners of rows
-    watermark     the time until which the traffic of several chains is known
     settlements   settled ranges → a row for each number
     batch         the events of a batch as SQL tables, and shared results
     carry         open rows, passed to the next batch

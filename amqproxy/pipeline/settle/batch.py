@@ -10,7 +10,7 @@ from typing import Any
 
 from pyspark.sql import DataFrame
 
-from amqproxy.pipeline.engine import engine_of
+from amqproxy.pipeline.kept_tables import KeptTables
 from amqproxy.pipeline.settle.carry import OPEN
 from amqproxy.pipeline.small_input import in_one_partition
 
@@ -33,7 +33,7 @@ class Batch:
         self.is_small = small is not None
         self.events, self.carried = small or (events, carried)
         self.is_last = is_last
-        self._kept: list[DataFrame] = []
+        self._kept = KeptTables()
 
     def is_few(self, rows: int) -> bool:
         """Whether so few rows may be broadcast in each table."""
@@ -49,13 +49,8 @@ class Batch:
         return self._spark.sql(text.replace("{hint}", hint), events=self.events, carried=self.carried, **tables)
 
     def kept(self, table: DataFrame) -> DataFrame:
-        """Compute a table now, once, and drop its plan, so that plans based on it stay short.
-
-        It is not persisted: `SparkSession.sql` drops its view of a table, and the cache with it.
-        """
-        kept = table.localCheckpoint()
-        self._kept.append(kept)
-        return kept
+        """Compute a table now, once: see `KeptTables`."""
+        return self._kept.keep(table)
 
     def shared(self, table: DataFrame, *, is_cheap: bool = False) -> DataFrame:
         """Compute a table of all messages once if several results need it: settled rows and open rows.
@@ -66,9 +61,7 @@ class Batch:
 
     def release(self) -> None:
         """Free the shared results; no further query may use them."""
-        for each in self._kept:
-            engine_of(each).free(each)
-        self._kept.clear()
+        self._kept.release()
 
 
 _ONE_PARTITION = "/*+ SHUFFLE_HASH(w, r, s) */"

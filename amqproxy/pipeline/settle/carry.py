@@ -1,4 +1,4 @@
-"""Rows that a batch carries to the next: open messages, and facts about connections, channels and contents."""
+"""Rows that a batch carries to the next: open messages, and facts about connections and channels."""
 
 from __future__ import annotations
 
@@ -11,13 +11,10 @@ SECOND_NS = 1_000_000_000
 RETURN_NS = 10 * SECOND_NS
 """Maximum delay of the basic.return of a publish without confirms."""
 
-WINDOW_NS = 600 * SECOND_NS
-"""Default maximum time between a publish and a delivery linked to it."""
-
 LINGER_NS = 600 * SECOND_NS
 """Time for which ended objects are remembered, since late events may follow."""
 
-CONNECTION, CHANNEL, PUBLISHED, SEEN = "connection-so-far", "channel-so-far", "published-content", "seen-content"
+CONNECTION, CHANNEL = "connection-so-far", "channel-so-far"
 """Types of carried rows, besides those of `events`."""
 
 
@@ -38,17 +35,7 @@ _EXTRA = (
     _column("published", LONG, "messages published so far"),
     _column("delivered", LONG, "messages delivered so far"),
     _column("bytes", LONG, "bodies of both so far, bytes"),
-    _column("content_key", LONG, "content: what it is recognised by"),
-    _column("queue_key", LONG, "content: the queue that it was delivered from"),
-    _column("occurrence", LONG, "content: which of those that are alike; or how many of them were delivered"),
-    _column("seen", LONG, "content: how often it was delivered from the queue, redeliveries included"),
-    _column("redelivery_count", LONG, "delivery: how often it was delivered before"),
-    _column("published_connection_id", STRING, "delivery: the publish that it came from: its connection"),
-    _column("published_channel", INT, "delivery: the publish that it came from: its channel"),
-    _column("published_epoch", INT, "delivery: the publish that it came from: its channel's epoch"),
-    _column("published_number", LONG, "delivery: the publish that it came from: its number"),
-    _column("published_ns", LONG, "delivery: the publish that it came from: when, ns since 1970"),
 )
 
 OPEN = StructType([*(field for field in EVENTS.fields if field.name != "state"), *_EXTRA])
-"""One row per carried object: unchanged events, and facts about connections and contents."""
+"""One row per carried object: unchanged events, and facts about connections and channels."""

@@ -14,14 +14,12 @@ import pyarrow as pa
 from pyspark.sql import DataFrame
 
 from amqproxy.capture.decode import CAPTURE_ENDS, FORGOTTEN
-from amqproxy.linking.taking_part import NOT_TAKEN
 from amqproxy.peer import CLIENT, SERVER
 from amqproxy.pipeline.client_property import CLIENT_NAME, client_property
 from amqproxy.pipeline.schema import CHANNELS, CONNECTIONS
 from amqproxy.pipeline.settle.batch import Batch
 from amqproxy.pipeline.settle.carry import CHANNEL, CONNECTION, LINGER_NS
 from amqproxy.pipeline.settle.settlements import columns, spans_left
-from amqproxy.pipeline.settle.watermark import Watermark, Watermarks, watermark
 from amqproxy.taps.findings.ends import MISSED
 from amqproxy.taps.trace.events import PROXY
 
@@ -36,18 +34,15 @@ _CLOSE = ("closed_ns", "by", "code", "text", "method")
 _COUNTS = ("published", "delivered", "bytes")
 
 _HORIZONS = """
-    SELECT chain, max(last_ns) AS horizon_ns, max(before_ns) AS before_ns, max(is_in_batch) AS is_in_batch
+    SELECT chain, max(last_ns) AS horizon_ns, max(is_in_batch) AS is_in_batch
     FROM (
-        SELECT chain, last_ns, CAST(NULL AS BIGINT) AS before_ns, true AS is_in_batch FROM {seen}
-        UNION ALL SELECT chain, last_ns, last_ns, false FROM {carried}
+        SELECT chain, last_ns, true AS is_in_batch FROM {seen} UNION ALL SELECT chain, last_ns, false FROM {carried}
     )
     GROUP BY chain
 """
-"""Latest time in each chain, the latest before this batch, and whether the batch has any of its events."""
+"""Latest time in each chain, and whether the batch has any of its events."""
 
 # --- what passed
-
-_NOT_TAKEN = ", ".join(f"'{each}'" for each in sorted(NOT_TAKEN))
 
 _SEEN = f"""
     SELECT *, min(end_seq) OVER (PARTITION BY connection_id) AS connection_end_seq
@@ -64,8 +59,6 @@ _SEEN = f"""
             min(CASE WHEN type = 'connection' AND outcome = 'closed' THEN seq END) AS end_seq,
             max(CASE WHEN type IN ('publish', 'deliver', 'get') THEN seq END) AS content_seq,
             count_if(type = 'return') AS returned,
-            coalesce(sum(size(spans)) FILTER (WHERE type = 'publishes-settled' AND outcome IN ({_NOT_TAKEN})), 0L)
-                AS not_taken,
             {spans_left("publishes-settled")} AS publishes_left, {spans_left("deliveries-settled")} AS deliveries_left
         FROM {{events}}
         GROUP BY chain, connection, connection_id, channel, epoch
@@ -77,10 +70,8 @@ _IS_LATE = "content_seq > least(close_seq, connection_end_seq)"
 """Whether there was content after the end."""
 
 _SIZES = f"""
-    SELECT count_if({_IS_LATE}) AS late, count(*) AS lives, coalesce(sum(published + delivered), 0L) AS contents,
-        coalesce(sum(publishes_left + returned), 0L) AS publishes, coalesce(sum(returned + not_taken), 0L) AS voids,
-        coalesce(sum(deliveries_left), 0L) AS deliveries,
-        (SELECT struct(count(*), max(horizon_ns), max(before_ns)) FROM ({_HORIZONS})) AS chains
+    SELECT count_if({_IS_LATE}) AS late, count(*) AS lives,
+        coalesce(sum(publishes_left + returned), 0L) AS publishes, coalesce(sum(deliveries_left), 0L) AS deliveries
     FROM {{seen}}
 """
 
@@ -143,7 +134,7 @@ _IS_NEW = "CASE WHEN outcome IN ('opened', 'joined') THEN true END"
 
 _CONNECTIONS = f"""
     SELECT {{hint}} f.*, {columns(_CLOSE, "f.close")}, {_OUTLASTS} AS outlasts,
-        s.horizon_ns, s.before_ns, {CLIENT_NAME} AS client, {{is_over}} AS is_over
+        s.horizon_ns, {CLIENT_NAME} AS client, {{is_over}} AS is_over
     FROM (
         SELECT connection_id, {_MERGED}, max(protocol) AS protocol, min(end_seq) AS end_seq,
             coalesce(max(is_new), true) AS is_new,
@@ -221,13 +212,6 @@ _CHANNELS = f"""
     LEFT JOIN {{connections}} w ON w.connection_id = f.connection_id
 """
 
-# --- until when they are known
-
-_OF_HOSTS = """
-    SELECT virtual_host, collect_set(horizon_ns) AS horizons, collect_set(before_ns) AS before
-    FROM {connections} GROUP BY virtual_host
-"""
-
 # --- the tables
 
 _OPENED_NS = "coalesce(opened_ns, first_ns)"
@@ -257,12 +241,8 @@ class Sizes(NamedTuple):
 
     lives: int
     """Approximate number of channels."""
-    contents: int
-    """Publishes and deliveries."""
     publishes: int
     """Settled publishes, as spans, and returns."""
-    voids: int
-    """Publishes that have reached no queue, as spans."""
     deliveries: int
     """Settled deliveries, as spans."""
 
@@ -271,16 +251,14 @@ class Lives:
     """The connections and channels of a batch, and earlier ones that had not ended.
 
     Those of the last batch, and of chains `over` without any events in it, have ended even if no end was seen.
-    `window_ns` is the lag behind the others up to which a chain counts as live.
     """
 
-    def __init__(self, batch: Batch, window_ns: int, over: Collection[str] = ()) -> None:
+    def __init__(self, batch: Batch, over: Collection[str] = ()) -> None:
         self._batch = batch
         seen = batch.kept(batch.sql(_SEEN))
         counted = batch.sql(_SIZES, seen=seen).first()
         assert counted is not None
         sizes = counted.asDict()
-        chains = sizes.pop("chains")
         has_late = sizes.pop("late") > 0  # rare: events are searched only if there are any
         self.sizes = Sizes(**sizes)
         counts = batch.sql(_WITHOUT_LATE if has_late else _ALL_IN_TIME, seen=seen)
@@ -295,30 +273,14 @@ class Lives:
         self._channels = batch.sql(_CHANNELS, counts=counts, connections=self._connections)
         if not batch.is_last:
             self._channels = batch.kept(self._channels)
-        self.watermarks = Watermarks(batch.events.sparkSession, self._found(chains, window_ns))
-        """Time until which the traffic of each virtual host is known."""
-        found = columns(("connection_id", *WHO_FOUND, "end_seq"), "c")
-        marks = self.watermarks
+        found = columns(("connection_id", *WHO_FOUND, "end_seq"))
         self.who = batch.sql(
-            f"""SELECT /*+ BROADCAST(m) */ {found}, CASE WHEN NOT c.is_over THEN c.horizon_ns END AS horizon_ns,
-                {marks.known_ns} AS known_ns, {marks.late_ns} AS late_ns
-                FROM {{connections}} c {marks.join("c")}""",
+            f"SELECT {found}, CASE WHEN NOT is_over THEN horizon_ns END AS horizon_ns FROM {{connections}}",
             connections=self._connections,
-            **marks.tables,
         )
         """One row per connection: its owner, the event that closed it, if any, the end of its chain, null if that is
-        over, and the watermark of its virtual host.
+        over.
         """
-
-    def _found(
-        self, chains: tuple[int, int | None, int | None], window_ns: int
-    ) -> Watermark | dict[str | None, Watermark]:
-        """Return the watermark of these chains; if there are several, one per virtual host."""
-        count, horizon_ns, before_ns = chains
-        if count < 2:
-            return watermark(_known(horizon_ns), _known(before_ns), window_ns)
-        rows = self._batch.sql(_OF_HOSTS, connections=self._connections).collect()
-        return {row.virtual_host: watermark(row.horizons, row.before, window_ns) for row in rows}
 
     def connections(self) -> DataFrame:
         """Return a row for each ended connection: `schema.CONNECTIONS`."""
@@ -364,7 +326,3 @@ class Lives:
     @property
     def _has_ended(self) -> str:
         return "true" if self._batch.is_last else "(closed_ns IS NOT NULL OR is_over)"
-
-
-def _known(time_ns: int | None) -> list[int]:
-    return [] if time_ns is None else [time_ns]

@@ -8,11 +8,9 @@ import msgspec
 from pyspark.sql import DataFrame
 
 from amqproxy.pipeline.settle.batch import Batch
-from amqproxy.pipeline.settle.carry import WINDOW_NS
 from amqproxy.pipeline.settle.deliveries import Deliveries
 from amqproxy.pipeline.settle.errors import errors
 from amqproxy.pipeline.settle.fields import fields
-from amqproxy.pipeline.settle.journeys import Journeys
 from amqproxy.pipeline.settle.lives import Lives
 from amqproxy.pipeline.settle.messages import Publishes
 from amqproxy.pipeline.settle.requests import requests
@@ -46,35 +44,23 @@ def settle(
     carried: DataFrame | None = None,
     *,
     age_ns: int | None = None,
-    window_ns: int = WINDOW_NS,
     over: Collection[str] = (),
 ) -> Settled:
     """Determine the outcomes of `events` (`schema.EVENTS`) and of `carried`, the `open` rows of the batch before.
 
     Each message, request, connection … is a row of the one batch in which its outcome becomes known. Those that have
     been open for `age_ns` at the end of their chain are given up with the outcome `unknown`. With 0, nothing follows,
-    and `open` is empty. `window_ns` is the maximum time between a publish and a delivery linked to it. Nothing follows
-    in the chains `over`, unless this batch has events of them.
+    and `open` is empty. Nothing follows in the chains `over`, unless this batch has events of them. Deliveries have no
+    links: see `links`.
     """
     batch = Batch(events, carried, is_last=age_ns == 0)
-    lives = Lives(batch, window_ns, over)
+    lives = Lives(batch, over)
     sizes = lives.sizes
     publishes = Publishes(batch, lives.who, few=batch.is_few(max(sizes.lives, sizes.publishes)), age_ns=age_ns)
-    journeys = Journeys(
-        batch,
-        lives.who,
-        lives.watermarks,
-        few=batch.is_few(sizes.lives),
-        contents=sizes.contents,
-        voids=sizes.voids,
-        window_ns=window_ns,
-    )
-    deliveries = Deliveries(
-        batch, lives.who, journeys, few=batch.is_few(max(sizes.lives, sizes.deliveries)), age_ns=age_ns
-    )
+    deliveries = Deliveries(batch, lives.who, few=batch.is_few(max(sizes.lives, sizes.deliveries)), age_ns=age_ns)
     left = batch.nothing
     if not batch.is_last:
-        for rows in (publishes.open(), deliveries.open(), *lives.open(), *journeys.open()):
+        for rows in (publishes.open(), deliveries.open(), *lives.open()):
             left = left.unionByName(rows, allowMissingColumns=True)
     if batch.is_small:
         left = left.coalesce(1)

@@ -60,13 +60,20 @@ MADE: dict[str, list[Row]] = {
         message(BEFORE, number=1),  # not last week
     ],
     "deliveries": [
-        *(delivery(NOW + each, latency_ns=40 * MS, transit_ns=each * MS) for each in range(21)),
+        *(delivery(NOW + each, latency_ns=40 * MS, transit_ns=each * MS, published_ns=NOW + each - (each - 3) * MS,
+                   published_among=1 + each % 2) for each in range(21)),
         *(delivery(BEFORE + each, latency_ns=10 * MS) for each in range(20)),
         *(delivery(each + start, queue="quick", latency_ns=MS) for start in (NOW, BEFORE) for each in range(20)),
         delivery(NOW + 2 * SECOND, published_channel=1, published_epoch=1, published_number=31, **POISON),
         delivery(NOW + 3 * SECOND, redelivered=True, redelivery_count=1, outcome="nacked", requeue=True),
         delivery(NOW + 4 * SECOND, redelivered=True, redelivery_count=2, outcome="open", digest="d2"),
         delivery(BEFORE, queue="asleep"),
+    ],
+    "clocks": [
+        row("clocks", NOW, chain="a", offset_ns=0, pairs=7),
+        row("clocks", NOW, chain="b", offset_ns=-2 * SECOND, pairs=7),
+        row("clocks", NOW + 3600 * SECOND, chain="b", offset_ns=0, pairs=3),
+        row("clocks", BEFORE, chain="a", offset_ns=SECOND, pairs=1),
     ],
     "requests": [
         request(NOW, "queue.declare", queue="asleep"),
@@ -218,7 +225,12 @@ ASKED: list[tuple[str, dict[str, Any], dict[str, int], list[dict[str, Any]]]] = 
         *({"latency_ns": each * MS, "number": each} for each in range(30, 11, -1)),
     ]),
     ("transit", {}, {}, [{"exchange": "orders", "queue": "orders", "messages": 21, "median_ns": 10 * MS,
-                          "p99_ns": 20 * MS, "longest_ns": 20 * MS}]),
+                          "p99_ns": 20 * MS, "longest_ns": 20 * MS, "most_corrected_ns": 3 * MS, "unsure": 10}]),
+    ("clocks", {}, {}, [
+        {"chain": "b", "least_ahead_ns": -2 * SECOND, "most_ahead_ns": 0, "hours_corrected": 1, "hours": 2,
+         "messages": 10},
+        {"chain": "a", "least_ahead_ns": 0, "most_ahead_ns": 0, "hours_corrected": 0, "hours": 1, "messages": 7},
+    ]),
     ("changes", {}, DAYS, [
         {"what": "client version", "name": "bunny", "change": "new", "published_now": 1, "delivered_now": 44,
          "errors_now": 3},
