@@ -3,14 +3,15 @@
 A simulation is what a seed makes of it: connections with channels that publish with confirms, in transactions or
 without, that consume, get, acknowledge one or several, refuse, requeue and recover; that are closed and opened again,
 cut, or lose bytes; with contents of several channels interleaved. All of it goes through one broker, whose queues
-deliver in order, so that messages cross connections. `Simulation.run` writes a pcapng file and gathers the truth.
+deliver in order, so that messages cross connections. Connections are recorded on hosts, each with a clock and files of
+its own. `Simulation.run` writes them and gathers the truth.
 """
 
 from __future__ import annotations
 
 import random
 from collections import deque
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
 from typing import BinaryIO, Literal
 
@@ -64,6 +65,7 @@ from amqproxy.capture.endpoints import Endpoint
 from amqproxy.capture.synthetic_tcp import CLIENT, SERVER, SyntheticTCP
 
 START_NS = 1_700_000_000_000_000_000
+PAUSE_NS = 1_500_000_000_000
 FRAME_MAX = 4096
 """Small, so that some bodies have several frames."""
 USERS = ("ann", "bob", "eve")
@@ -122,8 +124,10 @@ class Message(msgspec.Struct):
 
 
 class Truth(msgspec.Struct):
-    """All that happened."""
+    """All that happened; times are those of the clocks of hosts."""
 
+    ahead_ns: dict[str, int] = {}
+    """How far the clock of each connection's host is ahead."""
     published: list[Published] = []
     delivered: list[Delivered] = []
     frames: int = 0
@@ -145,9 +149,46 @@ class _Channel:
         self.queue = ""
 
 
+class Host:
+    """Records some of the connections, by a clock that is `ahead_ns`, in files of `packets` each, as tcpdump does.
+
+    The first `missed` packets passed before it began.
+    """
+
+    def __init__(self, file: BinaryIO | Path, *, ahead_ns: int = 0, packets: int = 1 << 60, missed: int = 0) -> None:
+        self.ahead_ns = ahead_ns
+        self.files: list[Path] = []
+        self._path = file if isinstance(file, Path) else None
+        self._file = None if isinstance(file, Path) else file
+        self._packets, self._missed, self._count = packets, missed, 0
+
+    def write(self, packet: bytes) -> None:
+        self._missed -= 1
+        if self._missed >= 0:
+            return
+        if self._path is not None and self._count % self._packets == 0:
+            self.close()
+            self.files.append(self._path.with_name(f"{self._path.name}{len(self.files) or ''}"))
+            self._file = self.files[-1].open("wb")
+            begin(self._file)
+        assert self._file is not None
+        self._file.write(packet)
+        self._count += 1
+
+    def close(self) -> None:
+        if self._file is not None:
+            self._file.close()
+
+
+def begin(file: BinaryIO) -> None:
+    """Write what a pcapng file begins with."""
+    file.write(pcapng_writer.section_header(program="tests"))
+    file.write(pcapng_writer.interface_description("made up", "tests.pipeline.simulation"))
+
+
 class _Connection:
-    def __init__(self, simulation: Simulation, number: int) -> None:
-        self.simulation = simulation
+    def __init__(self, host: Host, number: int) -> None:
+        self.host = host
         ends = Endpoint(bytes((10, 0, number >> 8 & 255, number & 255)), 40_000 + number % 20_000), _SERVER
         self.name = f"{ends[0]}-{ends[1]}"
         self.tcp = SyntheticTCP(*ends, number * 7919)
@@ -162,15 +203,13 @@ ROLES = ("confirm", "confirm", "plain", "tx", "consumer", "consumer", "no-ack", 
 
 
 class Simulation:
-    """Some connections and `steps` of what clients do, decided by `seed`, written to `file`."""
+    """Some connections and `steps` of what clients do, decided by `seed`, recorded by `hosts`, one after the other."""
 
-    def __init__(
-        self, seed: int, file: BinaryIO, *, first: int = 0, connections: int = 4, start_ns: int = START_NS
-    ) -> None:
+    def __init__(self, seed: int, *hosts: Host, first: int = 0, connections: int = 4, start_ns: int = START_NS) -> None:
         self.random = random.Random(seed)
-        self.file = file
+        self.hosts = hosts
         self.now_ns = start_ns
-        self.truth = Truth([], [])
+        self.truth = Truth()
         self.first = self.next = first
         self.most = connections
         self.prefix = f"{first}."
@@ -179,9 +218,14 @@ class Simulation:
         self.options = [pcapng_writer.packet_options(side) for side in (pcapng_writer.INBOUND, pcapng_writer.OUTBOUND)]
         self.count = 0
 
-    def run(self, steps: int) -> Truth:
-        """Make so many steps, and end half of the connections in order; the others are cut."""
-        for _ in range(steps):
+    def run(self, steps: int, *, pauses: Sequence[int] = ()) -> Truth:
+        """Make so many steps, and end half of the connections in order; the others are cut.
+
+        Before the steps `pauses` nothing happens for `PAUSE_NS`.
+        """
+        for step in range(steps):
+            if step in pauses:
+                self.now_ns += PAUSE_NS
             while len(self.connections) < self.most:
                 self.connect()
             connection = self.random.choice(self.connections)
@@ -198,12 +242,12 @@ class Simulation:
 
     def write(self, connection: _Connection, packets: list[tuple[int, bytes]], data: bytes = b"") -> None:
         for side, header in packets:
-            pieces = pcapng_writer.packet(0, self.now_ns, header, data, 0, self.options[side])
-            self.file.write(b"".join(pieces))
+            now_ns = self.now_ns + connection.host.ahead_ns
+            connection.host.write(b"".join(pcapng_writer.packet(0, now_ns, header, data, 0, self.options[side])))
 
     def send(self, connection: _Connection, side: int, *frames: bytes) -> int:
-        """One packet; its time."""
-        now = self.tick()
+        """One packet; its time by the host's clock."""
+        now = self.tick() + connection.host.ahead_ns
         data = b"".join(frames)
         self.truth.frames += sum(map(_count_frames, frames))
         self.write(connection, [(side, connection.tcp.data(side, len(data)))], data)
@@ -217,7 +261,8 @@ class Simulation:
     # --- connections and channels
 
     def connect(self) -> None:
-        connection = _Connection(self, self.next)
+        connection = _Connection(self.hosts[self.next % len(self.hosts)], self.next)
+        self.truth.ahead_ns[connection.name] = connection.host.ahead_ns
         self.next += 1
         self.truth.connections += 1
         self.tick()
@@ -528,12 +573,11 @@ def write_capture(path: Path, seeds: range, *, steps: int, connections: int = 4)
     """One capture with a simulation of each seed, one behind the other; what is true of each."""
     found = []
     with path.open("wb") as file:
-        file.write(pcapng_writer.section_header(program="tests"))
-        file.write(pcapng_writer.interface_description("made up", "tests.pipeline.simulation"))
+        begin(file)
         start_ns = START_NS
         first = 0
         for seed in seeds:
-            simulation = Simulation(seed, file, first=first, connections=connections, start_ns=start_ns)
+            simulation = Simulation(seed, Host(file), first=first, connections=connections, start_ns=start_ns)
             found.append(simulation.run(steps))
             start_ns, first = simulation.now_ns + 1_000_000, simulation.next
     return found
