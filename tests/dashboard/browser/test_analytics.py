@@ -72,7 +72,11 @@ def test_known_numbers_for_everybody(known: TablesDashboard, page: WatchedPage) 
     )
     expect(window.get_by_role("region", name="Capacity").get_by_role("row").nth(2)).to_contain_text("17.6 KiB")
     answers = window.get_by_role("region", name="Answers")
-    expect(answers.get_by_role("row").nth(1)).to_contain_text(re.compile(r"alice\s*alice's client\s*orders"))
+    expect(answers.get_by_role("row").nth(2)).to_contain_text(re.compile(r"alice\s*alice's client\s*orders"))
+    answers.get_by_role("button", name="As a map").click()
+    expect(answers.get_by_role("button", name="queue orders.new")).to_be_visible()
+    assert "as=map" in window.url
+    assert page.violations() == []
     for name in ("Queue depth", "Failed logins", "Changes", "Schema drift", "Personal data", "Objectives"):
         answers.get_by_role("button", name=name).click()
     expect(answers.get_by_role("row").nth(1)).to_contain_text(re.compile(r"confirm\s*orders.*180\s*3\s*98.333 %", re.S))
