@@ -6,11 +6,28 @@ import json
 from typing import Any
 
 import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
 
-from amqproxy.pipeline.body_fields import EVERY, HOUR_NS, MAX_BODY, MAX_COUNTED, MAX_VALUES, Field, Sampling, fields_of
+from amqproxy.pipeline.body_fields import (
+    EVERY,
+    HOUR_NS,
+    MAX_BODY,
+    MAX_COUNTED,
+    MAX_VALUES,
+    REST,
+    Field,
+    Sampling,
+    fields_of,
+)
+from tests.example_count import example_count
 
 pytestmark = pytest.mark.once
 
+JSON = st.recursive(
+    st.none() | st.booleans() | st.integers() | st.floats(allow_nan=False, allow_infinity=False) | st.text(),
+    lambda inner: st.lists(inner) | st.dictionaries(st.text(), inner),
+)
 UUID = "550e8400-e29b-41d4-a716-446655440000"
 
 
@@ -64,6 +81,16 @@ def found(value: Any) -> dict[str, str]:
 )  # fmt: skip
 def test_fields(body: Any, expected: dict[str, str]) -> None:
     assert found(body) == expected
+
+
+@settings(max_examples=example_count(100), deadline=None)
+@given(JSON | st.binary(max_size=200))
+def test_any_body_has_one_kind_and_few_fields(value: Any) -> None:
+    body = value if isinstance(value, bytes) else json.dumps(value).encode()
+    fields = fields_of(body, len(body))
+    assert sum(path == "$" and holds is None for path, _, holds in fields) == 1
+    assert len(fields) <= 2 * len(body) + 1
+    assert all(path == REST or path[0] == "$" for path, _, _ in fields)
 
 
 def test_what_is_beyond_a_bound_is_said_to_be_there() -> None:
