@@ -142,6 +142,22 @@ def test_a_tag_is_the_version_that_is_written_down(tmp_path: Path, tag: str, cod
     assert run(step("version", "The tag")["run"], tmp_path, tag).returncode == code
 
 
+def test_the_site_is_deployed_as_it_is_tested() -> None:
+    """By a job that may write nothing but that, from what a build without rights has made."""
+    workflow: dict[str, Any] = yaml.safe_load((WORKFLOWS / "docs.yml").read_text())
+    build, deploy = workflow["jobs"]["build"], workflow["jobs"]["deploy"]
+    assert workflow["permissions"] == {"contents": "read"}
+    assert "permissions" not in build
+    assert deploy["permissions"] == {"pages": "write", "id-token": "write"}
+    assert [list(step) for step in deploy["steps"]] == [["id", "uses"]]
+    assert [step["run"] for step in build["steps"] if "run" in step] == [
+        'pip install --editable ".[docs]"',
+        "mkdocs build --strict",
+    ]
+    menu = (WORKFLOWS.parents[1] / "mkdocs.yml").read_text()
+    assert f"\nsite_dir: {build['steps'][-1]['with']['path']}\n" in menu
+
+
 def test_what_is_audited_is_what_users_install() -> None:
     """All extras but those for work on the project; where PyPI does not answer, the audit fails."""
     script = (WORKFLOWS.parents[1] / "packaging" / "audit.sh").read_text()
