@@ -4,7 +4,6 @@
     functions what DuckDB's SQL lacks
     session   `DuckSession`, in place of a `SparkSession`
     rows      `DuckRows`, in place of a `DataFrame`
-    xxhash64  Spark's hash, so that both engines have the same keys
     processes work spread over the cores
 
 Both classes have the part of Spark's interface that the jobs use, and a session is an `Engine`: so a job does not know

@@ -10,8 +10,6 @@ import pyarrow as pa
 import pyarrow.compute
 from duckdb.func import FunctionNullHandling, PythonUDFType
 
-from amqproxy.pipeline.duck.xxhash64 import xxhash64
-
 if TYPE_CHECKING:
     from duckdb import DuckDBPyConnection
 
@@ -22,6 +20,7 @@ _MACROS = (
     "log1p(value) AS ln(1 + value)",
     "weekday_of(day) AS dayofweek(day) + 1",
     "set_of(every) AS coalesce(list_distinct(every), [])",
+    "key_of(hash) AS CAST(hash >> 1 AS BIGINT)",
 )
 
 
@@ -29,12 +28,15 @@ def create_functions(database: DuckDBPyConnection) -> None:
     """Create the functions in a database."""
     for macro in _MACROS:
         database.execute(f"CREATE TEMP MACRO {macro}")
-    text, long = database.sqltype("VARCHAR"), database.sqltype("BIGINT")
-    arrow, with_nulls = PythonUDFType.ARROW, FunctionNullHandling.SPECIAL
+    text = database.sqltype("VARCHAR")
     database.create_function(
-        "regexp_replaced", regexp_replaced, [text, text, text], text, type=arrow, null_handling=with_nulls
+        "regexp_replaced",
+        regexp_replaced,
+        [text, text, text],
+        text,
+        type=PythonUDFType.ARROW,
+        null_handling=FunctionNullHandling.SPECIAL,
     )
-    database.create_function("xxhash64", xxhash64, None, long, type=arrow, null_handling=with_nulls)
 
 
 def regexp_replaced(texts: pa.Array, patterns: pa.Array, replacements: pa.Array) -> pa.Array:
