@@ -1,21 +1,23 @@
 """`run --live`: Structured Streaming over the directory of a recorder, a batch of closed files at a time.
 
-Spark's checkpoint holds the files of an epoch; the ledger holds the committed captures. So a completed batch is not
-repeated, and an interrupted one is done again over its partial output: each row exists exactly once. Nothing is kept in
-memory between batches: open requests and the state of connections are on the disk.
+Spark's checkpoint holds the names that began an epoch; the ledger holds the committed captures. So a completed batch is
+not repeated, and an interrupted one is done again over its partial output: each row exists exactly once. Nothing is
+kept in memory between batches: open requests and the state of connections are on the disk.
 """
 
 from __future__ import annotations
 
 import threading
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING
-from urllib.parse import unquote, urlsplit
 
 import msgspec
 
+from amqproxy.capture.files import PARTIAL
+from amqproxy.capture.warnings import CaptureError
 from amqproxy.pipeline import jobs, storage
+from amqproxy.pipeline.chains import COMPRESSED, capture_name, chains, find
 from amqproxy.pipeline.jobs import Done, Settings
 from amqproxy.pipeline.ledger import PRIVATE, Ledger
 
@@ -26,8 +28,8 @@ if TYPE_CHECKING:
 BINARY_FILE = "path STRING, modificationTime TIMESTAMP, length LONG, content BINARY"
 """Columns of Spark's format binaryFile, which a stream must name."""
 
-CLOSED = "*.{pcapng,pcap,cap,pcapng.zst,pcap.zst,pcapng.gz,pcap.gz,pcapng.lz4,pcap.lz4}"
-"""Names of complete captures, which recorders rename at the end."""
+CAPTURES = "*.{pcapng,pcap,cap}*"
+"""Names of captures, as a pattern of Hadoop's: also `x.pcap1` of tcpdump, and `x.pcapng.zst`."""
 
 
 class Pace(msgspec.Struct, frozen=True, kw_only=True):
@@ -44,12 +46,22 @@ class Pace(msgspec.Struct, frozen=True, kw_only=True):
 OnBatch = Callable[[int, list[Done]], None]
 """Called with the results of an epoch."""
 
+OnChanged = Callable[[str], None]
+"""Called once for each capture that has changed since it was ingested."""
+
 
 class Live:
     """Ingests the files that a recorder closes, until `stop` is called, from any thread or a signal handler."""
 
     def __init__(
-        self, spark: SparkSession, ledger: Ledger, directory: str, settings: Settings, pace: Pace, on_batch: OnBatch
+        self,
+        spark: SparkSession,
+        ledger: Ledger,
+        directory: str,
+        settings: Settings,
+        pace: Pace,
+        on_batch: OnBatch,
+        on_changed: OnChanged,
     ) -> None:
         self._spark = spark
         self._ledger = ledger
@@ -57,6 +69,8 @@ class Live:
         self._settings = settings
         self._pace = pace
         self._on_batch = on_batch
+        self._on_changed = on_changed
+        self._changed: set[str] = set()
         self._stopped = threading.Event()
         self._reviewed = time.monotonic()
         self._failure: BaseException | None = None
@@ -87,7 +101,7 @@ class Live:
         files = (
             self._spark.readStream.format("binaryFile")
             .schema(BINARY_FILE)
-            .option("pathGlobFilter", CLOSED)
+            .option("pathGlobFilter", CAPTURES)
             .option("maxFilesPerTrigger", self._pace.files)
             .option("maxFileAge", "3650d")  # late files count too
             .load(storage.spark_path(self._directory))
@@ -112,17 +126,24 @@ class Live:
 
     def _batch(self, rows: DataFrame, epoch: int) -> None:
         try:
-            self._take(rows, epoch)
+            self._take(epoch)
         except BaseException as error:
             self._failure = error  # Spark would only pass on its text
             raise
 
-    def _take(self, rows: DataFrame, epoch: int) -> None:
+    def _take(self, epoch: int) -> None:
         # An interrupted epoch is repeated: captures that the ledger has are not new, the others are still to be
-        # ingested.
-        found = self._ledger.find(sorted(_local(row.path) for row in rows.collect()))
+        # ingested. An epoch has as many new names; what these close may be other files.
+        files = _captures_in(self._directory)
+        found = self._ledger.find(files)
+        closed = closed_captures(files)
+        new = [file for file in found.new if file in closed][: self._pace.files]
+        for file in found.changed:
+            if file not in self._changed:
+                self._changed.add(file)
+                self._on_changed(file)
         done = [
-            jobs.ingest(self._spark, self._ledger, found.new, self._settings),
+            jobs.ingest(self._spark, self._ledger, new, self._settings),
             jobs.settle(self._spark, self._ledger, self._settings),
             jobs.rollup(self._spark, self._ledger),
         ]
@@ -141,6 +162,30 @@ class Live:
         ]
 
 
-def _local(path: str) -> str:
-    """Return a path as in the ledger; Spark's paths are URLs."""
-    return unquote(urlsplit(path).path) if path.startswith("file:") else path
+def _captures_in(directory: str) -> list[str]:
+    """Return the captures of a directory in the order of their names."""
+    try:
+        return find(directory)
+    except CaptureError:  # there are none
+        return []
+
+
+def closed_captures(files: Sequence[str]) -> frozenset[str]:
+    """Return the captures that their writers have closed.
+
+    This proxy's recorder renames them then; tcpdump and dumpcap write the latest file of a ring.
+    """
+    written = set()
+    for chain in chains(files):
+        is_ring = len(chain.files) > 1 or capture_name(chain.files[0]) != chain.name
+        latest = max(chain.files, key=_modified_ns)
+        if is_ring and not chain.is_recording and not latest.endswith(COMPRESSED):
+            written.add(latest)
+    return frozenset(file for file in files if file not in written and not file.endswith(PARTIAL))
+
+
+def _modified_ns(file: str) -> int:
+    try:
+        return storage.state_of(file).modified_ns
+    except OSError:  # removed or compressed meanwhile
+        return 0

@@ -42,6 +42,9 @@ NO_JAVA = (
     "elsewhere set JAVA_HOME to where one is installed"
 )
 
+_MAKING = "-XX:ArchiveClassesAtExit"
+"""JVM option that writes an archive."""
+
 _DYNAMIC_ARCHIVE = bytes.fromhex("a8ab0bf0")
 """Magic number of an archive on a little-endian machine; the JVM writes it last, so that an incomplete one lacks it."""
 
@@ -51,8 +54,11 @@ _DUMP_LIMIT = 600
 MEMORY = "SPARK_DRIVER_MEMORY"
 """Spark's variable for the memory of its JVM, such as 8g; the default is a quarter of the machine's memory."""
 
-_END_LIMIT = 3
-"""Time limit for the end of a JVM, in seconds."""
+_END_LIMIT = 5.0
+"""Time limit in seconds for the end of a JVM, after which it is killed."""
+
+_ARCHIVE_LIMIT = 60.0
+"""The same of a JVM that writes the archive at its end."""
 
 
 class SparkUnavailable(Exception):
@@ -81,6 +87,8 @@ def session(
     if SparkContext._gateway is not None or is_submitted():
         return SparkSession.builder.config(conf=settings).getOrCreate()
     gateway, notices = _started(settings)
+    makes_archive = _MAKING in (settings.get("spark.driver.extraJavaOptions") or "")
+    gateway.end_limit = _ARCHIVE_LIMIT if makes_archive else _END_LIMIT
     try:
         spark = SparkSession(SparkContext(gateway=gateway, conf=settings))
     except Py4JJavaError as error:
@@ -98,15 +106,18 @@ def stop(spark: SparkSession) -> None:
 
 
 def _end_jvm() -> None:
+    """End the JVM of this process, and wait for its end: in a container, nothing outlives this process."""
     gateway = SparkContext._gateway
     if gateway is None or (process := getattr(gateway, "proc", None)) is None:
         return
     gateway.shutdown()
     process.stdin.close()  # ends the JVM, perhaps after it has written the archive
     SparkContext._gateway = SparkContext._jvm = None
-    reaper = threading.Thread(target=process.wait, name="spark-ended", daemon=True)
-    reaper.start()
-    reaper.join(_END_LIMIT)
+    try:
+        process.wait(gateway.end_limit)
+    except subprocess.TimeoutExpired:
+        process.kill()
+        process.wait()
 
 
 def is_running() -> bool:
@@ -216,7 +227,7 @@ def _archive_options() -> list[str]:
         claim.touch(exist_ok=False)  # one process writes it: it costs seconds and 170 MB
     except OSError:
         return []
-    return [f"-XX:ArchiveClassesAtExit={archive}", *quiet]
+    return [f"{_MAKING}={archive}", *quiet]
 
 
 def _has_configuration_files() -> bool:

@@ -7,6 +7,7 @@ import sys
 from collections.abc import Sequence
 from functools import partial
 from pathlib import Path
+from types import SimpleNamespace
 from typing import TYPE_CHECKING
 
 import pytest
@@ -151,3 +152,17 @@ def test_beside_configuration_files_no_archive_is_written(
 def test_without_pyspark_the_extra_is_named() -> None:
     code = "import sys; sys.modules['pyspark'] = None; import amqproxy.pipeline.session"
     assert "pip install 'amqproxy[pipeline]'" in python(code).stderr
+
+
+def test_no_jvm_outlives_its_session(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The first JVM of a user writes an archive of its classes when it ends."""
+    require_module("pyspark", package="'amqproxy[pipeline]'")
+    from amqproxy.pipeline import session
+
+    lasting = subprocess.Popen([sys.executable, "-c", "import time; time.sleep(600)"], stdin=subprocess.PIPE)
+    gateway = SimpleNamespace(proc=lasting, shutdown=lambda: None, end_limit=0.01)
+    monkeypatch.setattr(session.SparkContext, "_gateway", gateway)
+    monkeypatch.setattr(session.SparkContext, "_jvm", None)
+    session._end_jvm()
+    assert lasting.returncode is not None
+    assert session.SparkContext._gateway is None

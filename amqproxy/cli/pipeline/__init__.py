@@ -2,7 +2,7 @@
 
     options        the options of several jobs
     driver         the engine, the ledger, and errors in words
-    task_progress  progress of a job, on a terminal
+    task_progress  progress of a job
     live           `run --live`, until a signal
     asking         `ask` and `report`, which only read
 

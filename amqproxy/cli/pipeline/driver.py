@@ -117,6 +117,7 @@ def session(progress: TaskProgress, where: Where, captures: Sequence[str], engin
         if is_submitted:
             spark.stop()
         elif is_ours:
+            progress.begin("ending Spark")
             sessions.stop(spark)
 
 
@@ -197,10 +198,7 @@ def _find(command: str, ledger: Ledger, captures: Sequence[str], progress: TaskP
 
     found = new_captures(ledger, captures)
     for file in found.changed:
-        progress.print(
-            f"amqproxy: {file} has changed since it was ingested: its new content is left out. "
-            "Ingest it into other tables, or under another name"
-        )
+        progress.print(changed(file))
     if not found.new and not found.known:
         reason = f"{found.partial} still being written" if found.partial else "there are none"
         raise Failure(f"pipeline {command}: no captures in {', '.join(captures)}: {reason}")
@@ -209,6 +207,14 @@ def _find(command: str, ledger: Ledger, captures: Sequence[str], progress: TaskP
             with Path(file).open("rb"):
                 pass  # reported by name, before any work is done
     return found
+
+
+def changed(file: str) -> str:
+    """Return the warning about a capture that has changed since it was ingested."""
+    return (
+        f"amqproxy: {file} has changed since it was ingested: its new content is left out. "
+        "Ingest it into other tables, or under another name"
+    )
 
 
 def report(done: Sequence[Done], *, json: bool, found: Found | None = None) -> None:

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from amqproxy.cli.failure import INTERRUPTED, MISUSED, Failure
-from amqproxy.cli.pipeline.driver import driver, report, sentence, warnings
+from amqproxy.cli.pipeline.driver import changed, driver, report, sentence, warnings
 from amqproxy.cli.pipeline.options import Where
 from amqproxy.cli.signals import on_signals
 
@@ -41,7 +41,7 @@ def watch(captures: Sequence[str], where: Where, settings: Settings, *, interval
                 for line in (line for each in done for line in warnings(each)):
                     progress.print(line)
 
-        progress.begin(f"watching {captures[0]}")
+        progress.begin(f"watching {captures[0]}", is_waiting=True)
         progress.print(f"amqproxy: watching {captures[0]}; the tables are in {where.tables}; Ctrl-C ends")
         live = Live(
             running.spark,
@@ -50,6 +50,7 @@ def watch(captures: Sequence[str], where: Where, settings: Settings, *, interval
             settings,
             Pace(interval=interval, review=review),
             on_batch,
+            lambda file: progress.print(changed(file)),
         )
         with on_signals(live.stop, _exit):  # the first ends it after the current batch
             live.run()
