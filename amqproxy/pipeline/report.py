@@ -142,7 +142,7 @@ function draw() {
       paper_bgcolor: "rgba(0,0,0,0)", plot_bgcolor: "rgba(0,0,0,0)", hovermode: "x unified",
       hoverlabel: {bgcolor: colour("card"), bordercolor: colour("rule"), font: {color: colour("fg")}},
       margin: {l: 48, r: 12, t: 8, b: 24}, showlegend: true, legend: {orientation: "h", y: 1.16, x: 0},
-      xaxis: {...axis, type: "date"},
+      xaxis: {...axis, type: "date", title: {text: "UTC", standoff: 6}},
       yaxis: {...axis, rangemode: "tozero", title: {text: plot.unit}, exponentformat: "SI"},
     }, {responsive: true, displaylogo: false, modeBarButtonsToRemove: ["lasso2d", "select2d", "sendDataToCloud"]});
   });
@@ -243,9 +243,14 @@ _COUNTS = ("published", "delivered", "published_bytes", "delivered_bytes", "erro
 
 
 def _plots(timeline: Sequence[Mapping[str, Any]], span: Span) -> list[Plot]:
-    """Return the plots over time, in at most `BINS` bins of whole minutes; a bin without rows has no value."""
-    width = max(1, -(-(span.end_ns - span.start_ns) // MINUTE_NS // BINS)) * MINUTE_NS
-    first = span.start_ns // width
+    """Return the plots over the recorded part of the span, in at most `BINS` bins of whole minutes.
+
+    A bin without rows has no value.
+    """
+    minutes = [each["minute_us"] * 1000 // MINUTE_NS for each in timeline]
+    recorded = max(minutes) - min(minutes) + 1 if minutes else 1
+    width = -(-recorded // BINS) * MINUTE_NS
+    first = min(minutes) * MINUTE_NS // width if minutes else span.start_ns // width
     bins: dict[int, list[Mapping[str, Any]]] = {}
     for each in timeline:
         bins.setdefault(each["minute_us"] * 1000 // width - first, []).append(each)
@@ -267,13 +272,13 @@ def _plots(timeline: Sequence[Mapping[str, Any]], span: Span) -> list[Plot]:
     return [
         Plot(
             "Messages",
-            "/s",
+            "messages/s",
             times,
             [Series("published", 0, rate("published")), Series("delivered", 1, rate("delivered"))],
         ),
         Plot(
             "Bodies",
-            "B/s",
+            "bytes/s",
             times,
             [Series("published", 0, rate("published_bytes")), Series("delivered", 1, rate("delivered_bytes"))],
         ),

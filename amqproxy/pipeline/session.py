@@ -58,7 +58,7 @@ _END_LIMIT = 5.0
 """Time limit in seconds for the end of a JVM, after which it is killed."""
 
 _ARCHIVE_LIMIT = 60.0
-"""The same of a JVM that writes the archive at its end."""
+"""Time limit in seconds for a JVM that writes the archive at its end."""
 
 
 class SparkUnavailable(Exception):

@@ -114,6 +114,18 @@ def test_its_figures_are_those_of_the_tables() -> None:
     assert "NO_ROUTE" in text
 
 
+def test_the_plots_show_what_was_recorded_of_the_week_minute_by_minute() -> None:
+    rows = tables()
+    counts = {"published_bytes": 0, "delivered": 0, "delivered_bytes": 0, "errors": 0}
+    rows["rollup_minute"] = [
+        row("rollup_minute", END - DAY + n * 60 * 10**9, by="all", published=60 * n, **counts) for n in range(10)
+    ]
+    plots = json.loads(next(script for attributes, script in scripts(page(rows)) if "json" in attributes))
+    assert plots[0]["unit"] == "messages/s"
+    assert plots[0]["series"][0]["values"] == [*range(10), None]
+    assert plots[0]["times"][0] == (END - DAY) / 1e6
+
+
 def test_a_report_of_nothing_says_so() -> None:
     text = page({name: [] for name in tables()})
     assert text.count('<p class="none">none</p>') >= 8
