@@ -36,7 +36,8 @@ PAGE := dashboard/static/index.html
 PAGE_SOURCES := $(shell find dashboard/ui -name node_modules -prune -o -type f -print)
 DEMO := $(or $(wildcard $(VENV)/.test),$(VENV)/.demo)
 
-# Sections of the bench, all if empty: `make bench ONLY='relay rules'`; large-capture, of 2 GB, and pipeline-scale have to be named.
+# Sections of the bench, all if empty: `make bench ONLY='relay rules'`; large-capture, of 2 GB, has to be named.
+# PIPELINE_FRAMES='1000000 5000000' are the sizes of the section pipeline.
 ONLY ?=
 
 .DEFAULT_GOAL := help

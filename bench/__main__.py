@@ -54,7 +54,7 @@ SECTIONS = {
     ),
     "scale": scale.measure,
 }
-NAMED_ONLY = {"large-capture": captures.measure_large, "pipeline-scale": pipeline.measure_scale}
+NAMED_ONLY = {"large-capture": captures.measure_large}
 """Sections that take much time or space, and run only if they are named."""
 
 
