@@ -52,6 +52,15 @@ def test_the_other_driver_is_named(tmp_path: Path, amqproxy: Amqproxy) -> None:
     assert f"amqproxy: pipeline ingest: {tmp_path} is written by process " in ended.err
 
 
+def test_temporary_files_lie_beside_the_tables_and_are_gone_after_a_kill(tmp_path: Path) -> None:
+    with Ledger(str(tmp_path)) as ledger:
+        assert ledger.scratch is not None
+        (Path(ledger.scratch) / "spilled").write_text("")  # and the driver is killed
+        assert Path(ledger.scratch).is_relative_to(tmp_path)
+    with Ledger(str(tmp_path)):
+        assert list(tmp_path.rglob("spilled")) == []
+
+
 def test_nothing_to_read_is_told_before_spark_is_started(
     tmp_path: Path, amqproxy: Amqproxy, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -61,7 +61,8 @@ def driver(
             found = Found([], [], 0, 0)
             if captures is not None:
                 found = _find(command, ledger, captures, progress)
-            with session(progress, where, captures or (), _engine(where, found.new, progress)) as spark:
+            engine = _engine(where, found.new, progress)
+            with session(progress, where, captures or (), engine, ledger.scratch) as spark:
                 yield Driver(spark, ledger, progress, found)
 
 
@@ -89,10 +90,15 @@ def _engine(where: Where, captures: Sequence[str], progress: TaskProgress) -> En
 
 
 @contextmanager
-def session(progress: TaskProgress, where: Where, captures: Sequence[str], engine: Engine) -> Iterator[SparkSession]:
-    """Start Spark, or use the session of spark-submit, and stop it at the end; or open one of DuckDB in its place."""
+def session(
+    progress: TaskProgress, where: Where, captures: Sequence[str], engine: Engine, scratch: str | None
+) -> Iterator[SparkSession]:
+    """Start Spark, or use the session of spark-submit, and stop it at the end; or open one of DuckDB in its place.
+
+    `scratch` is where DuckDB has temporary files.
+    """
     if engine == "duckdb":
-        with _duckdb_session(progress) as opened:
+        with _duckdb_session(progress, scratch) as opened:
             yield opened
         return
     progress.begin("starting Spark")
@@ -122,14 +128,14 @@ def session(progress: TaskProgress, where: Where, captures: Sequence[str], engin
 
 
 @contextmanager
-def _duckdb_session(progress: TaskProgress) -> Iterator[SparkSession]:
+def _duckdb_session(progress: TaskProgress, scratch: str | None) -> Iterator[SparkSession]:
     from concurrent.futures.process import BrokenProcessPool
 
     import duckdb
 
     from amqproxy.pipeline.duck import DuckSession
 
-    opened = DuckSession()
+    opened = DuckSession(scratch)
     try:
         session = cast("SparkSession", opened)  # it has the part of one that the jobs use
         progress.begin("", session)

@@ -42,11 +42,12 @@ MAX_PARTITIONS = 1_000_000
 class DuckSession:
     """A database in memory, with views and tables of numbered names; an `Engine` of the jobs.
 
-    It takes at most four fifths of the machine's memory; the rest goes to a temporary directory.
+    It takes at most four fifths of the machine's memory; the rest goes to a temporary directory, in `directory` if that
+    is given.
     """
 
-    def __init__(self) -> None:
-        self._directory = TemporaryDirectory(prefix="amqproxy-pipeline-")
+    def __init__(self, directory: str | None = None) -> None:
+        self._directory = TemporaryDirectory(prefix="amqproxy-pipeline-", dir=directory)
         config: dict[str, Any] = {
             "autoinstall_known_extensions": False,
             "temp_directory": f"{self._directory.name}/spilled",

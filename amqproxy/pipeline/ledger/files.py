@@ -29,6 +29,12 @@ class TableFiles:
         except OSError as error:
             raise LedgerError(f"{self.root} cannot be a directory of tables: {reason(error)}") from None
 
+    def make_directory(self, path: str) -> str:
+        """Make a directory on a disk, and return its absolute path."""
+        made = Path(self._absolute(path))
+        made.mkdir(parents=True, exist_ok=True)
+        return str(made)
+
     def names(self, directory: str) -> list[str]:
         """Return the names in a directory, sorted."""
         from pyarrow.fs import FileSelector

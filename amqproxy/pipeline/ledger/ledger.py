@@ -8,6 +8,7 @@ from datetime import UTC, datetime
 
 import msgspec
 
+from amqproxy.pipeline import storage
 from amqproxy.pipeline.chains import capture_name
 from amqproxy.pipeline.ledger.captures import capture_of, has_changed
 from amqproxy.pipeline.ledger.commits import Commit, Contents, read_contents
@@ -94,6 +95,11 @@ class Ledger:
     def next_batch(self) -> int:
         """Return the number of the next batch."""
         return self.contents.batch + 1
+
+    @property
+    def scratch(self) -> str | None:
+        """Return a directory for temporary files, which the next driver deletes; `None` in a bucket."""
+        return None if storage.is_remote(self.path) else self._place.make_directory(f"{PRIVATE}/staging/scratch")
 
     def staging(self, table: str) -> str:
         """Return the staging directory of the next batch, relative to the directory of the tables."""
