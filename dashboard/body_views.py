@@ -13,6 +13,7 @@ import tempfile
 import zlib
 from collections.abc import Callable
 from decimal import Decimal
+from importlib import import_module
 from pathlib import Path
 from typing import Any, Literal, TypeAlias, get_args
 
@@ -182,8 +183,7 @@ def _protobuf(body: bytes, schema: str, message: str) -> str:
 
 
 def _avro(body: bytes, schema: str, message: str) -> str:
-    import fastavro
-
+    fastavro = _of_extra("fastavro")
     if body.startswith(_AVRO_FILE):
         records = []
         for record in fastavro.reader(io.BytesIO(body)):
@@ -312,11 +312,12 @@ def _varint(data: bytes, at: int) -> tuple[int, int]:
 
 
 def _protobuf_by_schema(body: bytes, schema: str, message: str) -> str:
+    compiled = _compiled(schema)
     from google.protobuf import descriptor_pb2, descriptor_pool, json_format, message_factory
     from google.protobuf.message import DecodeError
 
     pool = descriptor_pool.DescriptorPool()
-    files = descriptor_pb2.FileDescriptorSet.FromString(_compiled(schema))
+    files = descriptor_pb2.FileDescriptorSet.FromString(compiled)
     names: list[str] = []
     for each in files.file:
         pool.Add(each)
@@ -340,10 +341,17 @@ def _protobuf_by_schema(body: bytes, schema: str, message: str) -> str:
 _PROTO = "schema.proto"
 
 
+def _of_extra(package: str) -> Any:
+    """Import a package of the extra `amqproxy[bodies]`; raise `NotInForm` with the remedy if it is not installed."""
+    try:
+        return import_module(package)
+    except ImportError:
+        raise NotInForm(f"this needs {package}: pip install 'amqproxy[bodies]'") from None
+
+
 def _compiled(schema: str) -> bytes:
     """Compile a .proto file, which may import those that come with Protobuf, to a serialized `FileDescriptorSet`."""
-    import grpc_tools
-
+    grpc_tools = _of_extra("grpc_tools")
     with tempfile.TemporaryDirectory(prefix="amqproxy-proto-") as directory:
         output = Path(directory) / "out"
         (Path(directory) / _PROTO).write_text(schema)

@@ -7,7 +7,7 @@
 set -euo pipefail
 cd "$(dirname "$0")/../.."
 PYTHON=${PYTHON:-/usr/bin/python3}
-EXTRAS=captures,dashboard
+EXTRAS=bodies,captures,dashboard
 
 say() { printf 'amqproxy: %s\n' "$*" >&2; }
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import gzip
 import io
 import json
+import sys
 import zlib
 
 import fastavro
@@ -14,7 +15,7 @@ import zstandard
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from amqproxy.dashboard.body_views import FORMS, MAX_UNPACKED, NotInForm, body_view
+from amqproxy.dashboard.body_views import FORMS, MAX_UNPACKED, Form, NotInForm, body_view
 from tests.example_count import example_count
 
 pytestmark = pytest.mark.once
@@ -51,6 +52,17 @@ def test_a_form_that_fits_is_found(body: bytes, options: dict[str, str], form: s
     assert (view.form, view.unpacked, view.is_cut) == (form, unpacked, False)
     if form in ("json", "msgpack"):
         assert json.loads(view.text) == VALUE
+
+
+@pytest.mark.parametrize(("form", "schema"), [("avro", SCHEMA), ("protobuf", PROTO)])
+def test_without_their_packages_forms_say_what_to_install(
+    monkeypatch: pytest.MonkeyPatch, form: Form, schema: str
+) -> None:
+    for package in ("fastavro", "grpc_tools", "google.protobuf"):
+        monkeypatch.setitem(sys.modules, package, None)
+    with pytest.raises(NotInForm, match=r"pip install 'amqproxy\[bodies\]'"):
+        body_view(b"\0\x0e", form, schema=schema)
+    assert body_view(b"\0\x0e", content_type="avro/binary").form == "hex"
 
 
 def test_avro_takes_a_schema_with_or_without_a_registry() -> None:
