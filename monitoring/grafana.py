@@ -512,7 +512,7 @@ FINDINGS = (
     ),
     Panel(
         "By kind",
-        "docs/findings.md says of each kind why it matters and what to do; `amqproxy tail --findings` names the "
+        f"{SITE}findings/ says of each kind why it matters and what to do; `amqproxy tail --findings` names the "
         "connections.",
         (top(rate("amqproxy_findings_total", by="kind")),),
         unit="cps",
@@ -520,7 +520,7 @@ FINDINGS = (
     Panel(
         "Would break on upgrade",
         "Uses that RabbitMQ " + NEWEST + " refuses, or with which it loses messages, since the proxy was started. "
-        "docs/upgrade.md says how to list the clients and what to change. See the alert AmqproxyUpgradeBreaks.",
+        f"{SITE}upgrade/ says how to list the clients and what to change. See the alert AmqproxyUpgradeBreaks.",
         (total("amqproxy_findings_total", by="kind", where=f'kind=~"{BREAKING}"'),),
     ),
 )
