@@ -9,6 +9,8 @@ from collections.abc import Callable
 
 import trio
 
+from amqproxy.compiled import _pure
+from amqproxy.process.log import logger
 from amqproxy.process.malloc_trim import give_back
 
 COLLECT_AFTER = (5_000, 1_000_000, 1_000_000)
@@ -50,10 +52,13 @@ class YoungCollection(trio.abc.Instrument):
 def keep_pauses_short(nursery: trio.Nursery, *, has_messages: bool) -> None:
     """Set the interpreter up for serving many connections, once everything is loaded.
 
-    Automatic collections look only at new objects; existing objects are never checked again, and all others seldom, in
-    a task of `nursery`. Free memory is then returned to the system, unless the process `has_messages`: traversing the
-    gaps between many messages takes long, and a broker itself returns the memory of messages that it pages out.
+    Warn if the plain form runs though nobody has asked for it. Automatic collections look only at new objects; existing
+    objects are never checked again, and all others seldom, in a task of `nursery`. Free memory is then returned to the
+    system, unless the process `has_messages`: traversing the gaps between many messages takes long, and a broker itself
+    returns the memory of messages that it pages out.
     """
+    if _pure.is_slow():
+        logger().warning("running plain sources", reason=_pure.SLOW)
     gc.collect()
     gc.freeze()
     gc.set_threshold(*COLLECT_AFTER)

@@ -33,6 +33,18 @@ def is_compiled(module: str = "amqproxy.amqp091.frame_reader") -> bool:
     return spec is not None and (spec.origin or "").endswith(tuple(EXTENSION_SUFFIXES))
 
 
+SLOW = (
+    "many times slower than the compiled form: install a C compiler and Python's headers "
+    "(apt-get install gcc libc6-dev python3-dev), then pip install --force-reinstall --no-cache-dir amqproxy"
+)
+"""Description of the plain form, with the remedy."""
+
+
+def is_slow() -> bool:
+    """Whether the plain form runs though nobody has asked for it."""
+    return not is_asked_for() and not is_compiled()
+
+
 def compiled_sibling(source: Path) -> Path | None:
     """The compiled module beside `source` that this interpreter would load, if there is one."""
     candidates = (source.with_suffix(suffix) for suffix in EXTENSION_SUFFIXES)

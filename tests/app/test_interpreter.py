@@ -19,6 +19,7 @@ from amqproxy.app.interpreter import (
     do_seldom,
     keep_pauses_short,
 )
+from amqproxy.compiled import _pure
 from amqproxy.configuration.config import BrokerConfig, Config, ListenerConfig
 
 ANYWHERE = ListenerConfig(address="127.0.0.1:0")
@@ -67,6 +68,18 @@ async def test_what_is_free_is_given_back(
         await trio.sleep(1.5 * EVERY)
         nursery.cancel_scope.cancel()
     assert sorted(done) == (["looked"] if has_messages else ["given back", "looked"])
+
+
+@pytest.mark.parametrize("is_slow", [False, True])
+async def test_the_plain_form_is_a_warning_where_nobody_has_asked_for_it(
+    monkeypatch: pytest.MonkeyPatch, interpreter: list[tuple[object, ...]], *, is_slow: bool
+) -> None:
+    monkeypatch.setattr(_pure, "is_slow", lambda: is_slow)
+    with capture_logs() as log:
+        async with trio.open_nursery() as nursery:
+            keep_pauses_short(nursery, has_messages=True)
+            nursery.cancel_scope.cancel()
+    assert [each["event"] for each in log] == (["running plain sources"] if is_slow else [])
 
 
 def test_new_objects_do_not_accumulate_while_older_ones_are_freed(monkeypatch: pytest.MonkeyPatch) -> None:

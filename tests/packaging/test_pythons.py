@@ -65,7 +65,8 @@ def test_it_is_installed_and_used(version: str, wheel: Path, tmp_path: Path) -> 
     installed = CleanEnvironment(tmp_path, None, python(version))
     installed.install("-q", "--only-binary", ":all:", f"{wheel}[pytest]", "pika")
     assert installed.run("python", "-c", "import sys; print(*sys.version_info[:2], sep='.')").stdout.strip() == version
-    assert installed.run("amqproxy", "version").stdout == f"amqproxy {__version__} (plain)\n"
+    said = installed.run("amqproxy", "version").stdout
+    assert said.startswith(f"amqproxy {__version__} (plain)\nThe plain form is many times slower than the compiled")
     with serving(installed) as addresses:
         publish(installed, addresses["listening"])
     try_plugin(installed, tmp_path)
