@@ -58,6 +58,7 @@ async def list_rules(source: SourceOf) -> Response:
             "rules": counted.get("rules"),
             "config": config["rules"],
             "temporary": config.get("temporary", []),
+            "bridge": config.get("bridge", []),
             "source": config.get("source"),
             "text": text,
         }

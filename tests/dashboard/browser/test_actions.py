@@ -260,6 +260,22 @@ def test_rules_are_written_tried_applied_and_put_in_shadow(stage: Stage, window:
         noted(stage, action, outcome="done")
 
 
+def test_the_rules_of_a_bridge_are_listed_and_stay(page: WatchedPage, tmp_path: Path) -> None:
+    from playwright.sync_api import expect
+
+    own = Stage(tmp_path, rules=RULES[:1], upstream={"address": "127.0.0.1:1", "bridge": "rabbitmq-4"})
+    try:
+        page.goto(own.url + "rules")
+        listed = page.page.get_by_role("group", name="Rules in force").locator("tbody tr")
+        row = listed.filter(has_text="rabbitmq4-queue-version")
+        expect(row).to_contain_text("of the bridge")
+        expect(row.get_by_role("button")).to_have_count(0)
+        expect(listed.filter(has_text=RULES[0]["name"]).get_by_role("button", name="Delete")).to_be_visible()
+        assert page.violations() == []
+    finally:
+        own.kill()
+
+
 def test_rules_are_completed(stage: Stage, window: Any, page: WatchedPage) -> None:
     from playwright.sync_api import expect
 

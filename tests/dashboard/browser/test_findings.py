@@ -101,6 +101,10 @@ def test_readiness_for_an_upgrade(stage: Stage, page: WatchedPage) -> None:
     expect(use).to_contain_text("Pika")
     expect(window.get_by_text("Ready for RabbitMQ 4.3")).to_be_visible()
     expect(window.get_by_role("button", name="Copy the rules that bridge it")).to_be_visible()
+    shown = window.get_by_text('name = "rabbitmq4-transient-queue"')
+    expect(shown).to_be_hidden()
+    window.locator("summary", has_text="The rules that bridge it").click()
+    expect(shown).to_be_visible()
     assert page.violations() == []
     use.get_by_role("button", name="rabbitmq4-transient-queue").click()
     expect(rows(window).first).to_contain_text("rabbitmq4-transient-queue")
