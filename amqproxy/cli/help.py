@@ -91,6 +91,7 @@ EXAMPLES = {
     "pipeline compact": ("pipeline compact --tables tables",),
     "pipeline findings": ("pipeline findings --tables tables",),
     "pipeline ingest": ("pipeline ingest captures/ --tables tables --frames",),
+    "pipeline link": ("pipeline link --tables tables",),
     "pipeline report": ("pipeline report --tables tables --to report.html",),
     "pipeline rollup": ("pipeline rollup --tables tables",),
     "pipeline run": (
