@@ -26,8 +26,8 @@ from amqproxy.capture.files import PARTIAL, captures_in
 from amqproxy.capture.warnings import CaptureError
 from amqproxy.pipeline import storage
 
-Mode: TypeAlias = Literal["auto", "directory", "file"]
-"""Chains by file names, one per directory, or one per file."""
+Mode: TypeAlias = Literal["auto", "directory", "file", "one"]
+"""Chains by file names, one per directory, one per file, or one of all files, with the name of the first."""
 
 COMPRESSED = (".zst", ".gz", ".lz4")
 """Suffixes of compressed captures."""
@@ -105,6 +105,9 @@ def _find_remote(pattern: str) -> list[str]:
 
 def chains(files: Iterable[str], mode: Mode = "auto") -> list[Chain]:
     """Return the chains of files by their names, each with its files in order."""
+    if mode == "one":
+        ordered = tuple(sorted(files, key=_order))
+        return [Chain(capture_name(ordered[0]), ordered)] if ordered else []
     found: dict[tuple[str, bool], list[str]] = {}
     for file in files:
         found.setdefault(_chain_of(file, mode), []).append(file)

@@ -118,7 +118,8 @@ class Done(msgspec.Struct, frozen=True, kw_only=True):
 def ingest(spark: SparkSession, ledger: Ledger, files: Sequence[str], settings: Settings) -> Done:
     """Ingest captures that the ledger reports as new.
 
-    Captures that are older than the part of their chain already read are late: each is read by itself.
+    Captures that are older than the part of their chain already read are late: those that continue each other are read
+    as a chain of their own.
     """
     if not files:
         return Done(job="ingest")
@@ -145,7 +146,7 @@ def _made(settings: Settings) -> dict[str, bool]:
 def _stage_events(spark: SparkSession, ledger: Ledger, files: Sequence[str], settings: Settings) -> None:
     engine = engine_of(spark)
     late = _late(ledger, files, settings.chains)
-    in_order = [file for file in files if file not in late]
+    in_order = [file for file in files if not any(file in each for each in late)]
     carried = ledger.carried("ingest", "state")
     options = {"table": "events", "leg": settings.leg, "chains": settings.chains, "body": str(settings.body)}
     options |= {"fields": "true"} if settings.fields else {}
@@ -153,9 +154,10 @@ def _stage_events(spark: SparkSession, ledger: Ledger, files: Sequence[str], set
     if in_order:
         state = {} if carried is None else {"state": f"{ledger.path}/{carried}"}
         events.append(engine.captures(in_order, {**options, **state, "carry": "true"}))
-    if late:
-        events.append(engine.captures(sorted(late), {**options, "chains": "file"}))
-    rows = events[0] if len(events) == 1 else events[0].unionByName(events[1])
+    events += [engine.captures(each, {**options, "chains": "one"}) for each in late]
+    rows = events[0]
+    for more in events[1:]:
+        rows = rows.unionByName(more)
     stage(ledger, "events", rows, apart="type = 'state'")
     read = {chain.name for chain in chains(in_order, _mode(settings.chains))}
     _carry_state(spark, ledger, carried, read | ended_chains(ledger.contents.captures.values(), settings.chains))
@@ -187,14 +189,22 @@ def _carry_state(spark: SparkSession, ledger: Ledger, carried: str | None, known
     write_state(states.coalesce(1), f"{ledger.path}/{ledger.carry('state')}", kind)
 
 
-def _late(ledger: Ledger, files: Sequence[str], mode: str) -> set[str]:
-    """Return files that precede an already ingested file of their chain."""
+def _late(ledger: Ledger, files: Sequence[str], mode: str) -> list[list[str]]:
+    """Return the late files, each list of those of a chain that continue each other."""
     known = {capture.path for capture in ledger.contents.captures.values()}
-    late: set[str] = set()
+    late: list[list[str]] = []
     for chain in chains([*known, *files], _mode(mode)):
         last = max((place for place, file in enumerate(chain.files) if file in known), default=-1)
-        late.update(file for place, file in enumerate(chain.files) if place < last and file not in known)
-    return late & set(files)
+        is_going_on = False
+        for file in chain.files[: max(last, 0)]:
+            if file in known:
+                is_going_on = False
+                continue
+            if not is_going_on:
+                late.append([])
+            late[-1].append(file)
+            is_going_on = True
+    return late
 
 
 def _mode(text: str) -> Mode:

@@ -136,7 +136,7 @@ _TABLES = {"frames": FRAMES, "events": EVENTS}
 _CHOICES = {
     "table": tuple(_TABLES),
     "leg": ("client", "upstream", "both"),
-    "chains": ("auto", "directory", "file"),
+    "chains": ("auto", "directory", "file", "one"),
     "findings": ("reported", "counted", "none"),
 }
 

@@ -56,3 +56,9 @@ def test_files_are_found_once_whatever_they_are_called(tmp_path: Path) -> None:
     assert find(str(tmp_path / "gone.pcap")) == [str(tmp_path / "gone.pcap")]
     with pytest.raises(CaptureError, match="no file matches"):
         find(str(tmp_path / "nothing*.pcap"))
+
+
+def test_all_files_may_be_one_chain_with_the_name_of_the_first() -> None:
+    (chain,) = chains(["/x/b.pcap10", "/x/b.pcap2.gz", "/x/a.pcapng"], "one")
+    assert (chain.name, chain.files) == ("/x/a.pcapng", ("/x/a.pcapng", "/x/b.pcap2.gz", "/x/b.pcap10"))
+    assert chains([], "one") == []

@@ -69,6 +69,25 @@ def test_one_run_and_two_with_a_cut_between_give_the_same(
     assert rows(two, "events") == one["events"]
 
 
+@pytest.mark.both_engines
+def test_late_files_that_continue_each_other_are_read_as_one(
+    spark: SparkSession, tmp_path: Path, files: list[str]
+) -> None:
+    """Each has a frame; a message that was got and acknowledged is in several."""
+    work(spark, tmp_path / "one", files, counts=False)
+    acked = [row["ts_ns"] for row in map(json.loads, rows(tmp_path / "one", "deliveries")) if row["outcome"] == "acked"]
+    late = tmp_path / "late"
+    work(spark, late, [*files[:LATE], files[-1]], counts=False)
+    work(spark, late, files, counts=False)
+    found = {row["ts_ns"]: row["outcome"] for row in map(json.loads, rows(late, "deliveries"))}
+    assert acked
+    assert {each: found.get(each) for each in acked} == dict.fromkeys(acked, "acked")
+
+
+LATE = 10
+"""Files before those that are late."""
+
+
 def cut_at(monkeypatch: pytest.MonkeyPatch, table: str, time: int) -> None:
     original: Callable[..., None] = jobs.stage
     left = [time]
