@@ -23,25 +23,25 @@ def measure(rounds: int, scale: float) -> Iterator[Row | str]:
     try:
         with rabbitmq() as node, contenders(node.port, with_threads=False) as (proxies, missing):
             yield from missing
-            yield from _measure(proxies, rounds, scale)
+            yield from _measure(f"In front of {node.name}", proxies, rounds, scale)
     except Missing as lack:
         yield str(lack)
 
 
-def _measure(proxies: list[Proxy], rounds: int, scale: float) -> Iterator[Row]:
+def _measure(section: str, proxies: list[Proxy], rounds: int, scale: float) -> Iterator[Row]:
     count = int(MESSAGES * scale)
     progress("rabbitmq: publish and consume")
     jobs = {proxy.name: partial(throughput, proxy, count) for proxy in proxies}
     for job in jobs.values():
         job()
     figures = in_turns(jobs, rounds)
-    yield Row("In front of RabbitMQ", "publish and consume", "1000/s", figures, ("no proxy",), GOAL)
+    yield Row(section, "publish and consume", "1000/s", figures, ("no proxy",), GOAL)
     progress("rabbitmq: round trips to a confirm")
     times = max(200, int(2000 * scale))
     trips = in_turns({proxy.name: partial(round_trip, proxy, times) for proxy in proxies}, rounds)
-    yield Row("In front of RabbitMQ", "publish to confirm, median", "µs", trips)
+    yield Row(section, "publish to confirm, median", "µs", trips)
     added = latency.added(trips)
-    yield Row("In front of RabbitMQ", "added median", "µs", added, goal=ADDED_GOAL, less_is_better=True)
+    yield Row(section, "added median", "µs", added, goal=ADDED_GOAL, less_is_better=True)
 
 
 def throughput(proxy: Proxy, count: int) -> float:
