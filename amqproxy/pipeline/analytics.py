@@ -37,7 +37,7 @@ MESSAGES = pa.schema(
     _WHO
     | _AT
     | _CHANNEL
-    | dict.fromkeys(("number", "size", "latency_ns"), pa.int64())
+    | dict.fromkeys(("number", "confirm_tag", "size", "latency_ns"), pa.int64())
     | dict.fromkeys(("exchange", "routing_key", "outcome", "route", "verdict", "expiration"), pa.utf8())
 )
 

@@ -130,6 +130,8 @@ class Truth(msgspec.Struct):
     """How far the clock of each connection's host is ahead."""
     published: list[Published] = []
     delivered: list[Delivered] = []
+    waiting: dict[str, int] = {}
+    """What each queue holds at the end."""
     frames: int = 0
     connections: int = 0
     channels: int = 0
@@ -232,6 +234,7 @@ class Simulation:
             self.step(connection)
         for connection in list(self.connections):
             self.random.choice((self.close, self.cut))(connection)
+        self.truth.waiting = {name: len(queue) for name, queue in self.queues.items()}
         return self.truth
 
     # --- packets

@@ -38,6 +38,8 @@ HOUR = 3_600_000 * MS
 STEPS = 600
 ERROR_NS = 500 * MS
 """Maximum error of a clock: as long as the fastest of the few messages between two hosts takes."""
+ALIKE = 5
+"""Messages in a queue that may be taken for others that are alike."""
 WINDOW_NS = HOUR
 """Longer than messages wait."""
 
@@ -181,7 +183,28 @@ def check_answers(path: Path, truth: Truth) -> None:
     assert sums(ask(path, "redeliveries"), "queue", "redelivered") == redelivered
     assert sums(ask(path, "redeliveries"), "queue", "deliveries") == delivered
     assert max(row["longest_ns"] for row in ask(path, "transit")) > PAUSE_NS
+    edges = ask(path, "dependencies")
+    assert sums(edges, "queue", "delivered") == delivered
+    assert sums(edges, "queue", "refused") == Counter(each.queue for each in not_acked)
+    failed = Counter(each.exchange for each in truth.published if each.is_returned or each.outcome == "nacked")
+    sent = {(row["publisher"], row["exchange"], row["routing_key"]): row for row in edges if row["published"]}.values()
+    assert sums(sent, "exchange", "published") == Counter(each.exchange for each in truth.published)
+    assert sums(sent, "exchange", "failed") == failed
+    settled = [each for each in truth.published if each.outcome in ("confirmed", "nacked")]
+    late = [each for each in settled if each.outcome == "nacked" or (each.latency_ns or 0) > 20 * MS]
+    confirms = [row for row in ask(path, "objectives", confirm_ms=20.0) if row["what"] == "confirm"]
+    assert sums(confirms, "exchange", "messages") == Counter(each.exchange for each in settled)
+    assert sums(confirms, "exchange", "missed") == Counter(each.exchange for each in late)
+    check_depths(ask(path, "queue-depth"), truth)
     assert sums(ask(path, "clients"), "product", "connections") == {"made up": truth.connections}
+
+
+def check_depths(rows: list[Row], truth: Truth) -> None:
+    """Bounds of each queue's depth hold, but for a few of the messages that are alike."""
+    assert {row["queue"] for row in rows} == set(truth.waiting)
+    for row in rows:
+        depth = truth.waiting[row["queue"]]
+        assert row["waiting_least"] - ALIKE <= depth <= row["waiting"] + row["unsettled"] + ALIKE, (row, depth)
 
 
 def ask(path: Path, name: str, **options: Any) -> list[Row]:

@@ -4,7 +4,8 @@
 exact routing key of a binding, or along a route on which it got messages before) and were not delivered from it until
 the end of the span, or were requeued since. `oldest_age_ns` is the age of the oldest of them then. `delivered_unlinked`
 counts first deliveries from the queue whose publish is unknown: some of the waiting messages may be among them, so that
-at least `waiting_least` are waiting. `unsettled` deliveries were not acknowledged until the end of the recording.
+at least `waiting_least` are waiting. `unsettled` counts messages whose last delivery was not seen to be settled: their
+consumer has them, or the queue again, if the channel has ended.
 `declared` is the number of ready messages in the broker's last answer to queue.declare, at `declared_at`.
 
 Unknown are messages from before the span, those that came by patterns of topics or by headers, and those that the
@@ -33,7 +34,8 @@ WITH routes AS (
     FROM (SELECT max(m.ts_ns) AS ts_ns FROM {messages} m UNION ALL SELECT max(d.ts_ns) FROM {deliveries} d) e
 ), taken AS (
     SELECT d.virtual_host, d.queue, d.published_connection_id, d.published_channel, d.published_epoch,
-           d.published_number, max_by(coalesce(d.requeue, FALSE), d.ts_ns) AS is_back
+           d.published_number, max_by(coalesce(d.requeue, FALSE), d.ts_ns) AS is_back,
+           max_by(d.outcome IN ('open', 'unknown'), d.ts_ns) AS is_unsettled
     FROM {deliveries} d WHERE d.published_connection_id IS NOT NULL GROUP BY 1, 2, 3, 4, 5, 6
 ), waiting AS (
     SELECT r.virtual_host, r.queue, count(*) AS messages, CAST(sum(m.size) AS BIGINT) AS bytes,
@@ -45,14 +47,23 @@ WITH routes AS (
     LEFT JOIN taken t ON t.published_connection_id = m.connection_id AND t.published_channel = m.channel
          AND t.published_epoch = m.epoch AND t.published_number = m.number AND t.queue = r.queue
     WHERE m.route IS NULL AND m.outcome NOT IN ('nacked', 'rolled back')
+          AND NOT (m.outcome = 'open' AND m.confirm_tag IS NULL)
           AND coalesce(m.verdict, '') NOT IN ('refused', 'dropped')
           AND (p.ts_ns IS NULL OR m.ts_ns > p.ts_ns) AND (t.queue IS NULL OR t.is_back)
           AND coalesce(m.ts_ns + 1000000 * TRY_CAST(m.expiration AS BIGINT) >= (SELECT max(e.ts_ns) FROM ends e), TRUE)
     GROUP BY 1, 2
 ), delivered AS (
-    SELECT d.virtual_host, d.queue, count(*) FILTER (WHERE d.outcome = 'open') AS unsettled,
-           count(*) FILTER (WHERE d.published_connection_id IS NULL AND NOT d.redelivered) AS unlinked
-    FROM {deliveries} d WHERE d.queue <> '' GROUP BY 1, 2
+    SELECT e.virtual_host, e.queue, CAST(sum(e.unsettled) AS BIGINT) AS unsettled,
+           CAST(sum(e.unlinked) AS BIGINT) AS unlinked
+    FROM (
+        SELECT t.virtual_host, t.queue, count(*) FILTER (WHERE t.is_unsettled) AS unsettled, 0 AS unlinked
+        FROM taken t GROUP BY 1, 2
+        UNION ALL
+        SELECT d.virtual_host, d.queue, count(*) FILTER (WHERE d.outcome IN ('open', 'unknown')),
+               count(*) FILTER (WHERE NOT d.redelivered)
+        FROM {deliveries} d WHERE d.published_connection_id IS NULL GROUP BY 1, 2
+    ) e
+    WHERE e.queue <> '' GROUP BY 1, 2
 ), declared AS (
     SELECT r.virtual_host, r.queue, max(r.time) AS last,
            max_by(TRY_CAST(regexp_extract(r.reply_arguments, '"message_count": *([0-9]+)', 1) AS BIGINT), r.ts_ns)
