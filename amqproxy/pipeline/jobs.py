@@ -153,7 +153,7 @@ def _stage_events(spark: SparkSession, ledger: Ledger, files: Sequence[str], set
     events = []
     if in_order:
         state = {} if carried is None else {"state": f"{ledger.path}/{carried}"}
-        events.append(engine.captures(in_order, {**options, **state, "carry": "true"}))
+        events.append(engine.captures(in_order, {**options, **state, "carry": "true", "shares": "auto"}))
     events += [engine.captures(each, {**options, "chains": "one"}) for each in late]
     rows = events[0]
     for more in events[1:]:

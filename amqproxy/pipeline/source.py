@@ -34,14 +34,23 @@ from amqproxy.pipeline.chains import COMPRESSED, Chain, capture_name, chains, fi
 from amqproxy.pipeline.event_reading import EventReading
 from amqproxy.pipeline.frame_rows import frame_batches
 from amqproxy.pipeline.schema import EVENTS, FRAMES
+from amqproxy.pipeline.trace_state import shares_of
 
 if TYPE_CHECKING:
     import pyarrow as pa
+    from pyarrow import dataset
     from pyspark.sql import SparkSession
 
 NAME = "amqp"
 
 MAX_SHARES = 64
+
+AUTO = 0
+"""Number of shares for `SHARES` of each chain that is large when it is first read; later runs read as many."""
+
+SHARES = 4
+SHARED_BYTES = 32 * 1024 * 1024
+"""Size of a chain from which it is shared; each share reads all of it, which costs 1 % of decoding it."""
 
 PARTITION_BYTES = 128 * 1024 * 1024
 """Approximate size up to which small files are combined into a partition, in bytes."""
@@ -93,7 +102,7 @@ class SourceOptions(msgspec.Struct, frozen=True, kw_only=True):
         if unknown or len(set(self.columns)) < len(self.columns):
             what = f"{self.table} has no {', '.join(unknown)}" if unknown else "each only once"
             raise ValueError(f"option columns: {what}")
-        if not 1 <= self.shares <= MAX_SHARES:
+        if not 1 <= self.shares <= MAX_SHARES and not (self.shares == AUTO and self.is_carrying):
             raise ValueError(f"option shares: {self.shares} is not from 1 to {MAX_SHARES}")
         if self.body < 0:
             raise ValueError(f"option body: {self.body} is not a number of bytes")
@@ -152,6 +161,8 @@ def options_of(given: Mapping[str, str]) -> SourceOptions:
     if unknown:
         known = ", ".join(name for name in SourceOptions.__struct_fields__ if name != "paths")
         raise ValueError(f"unknown option {unknown[0]}; there are {known}")
+    if values.get("shares") == "auto":
+        values["shares"] = str(AUTO)
     for name in ("body", "shares"):
         if name in values and not values[name].isdecimal():
             raise ValueError(f"option {name}: {values[name]!r} is not a number")
@@ -236,14 +247,19 @@ class CaptureReader(DataSourceReader):
 def parts_of(found: Sequence[Chain], options: SourceOptions) -> list[CapturePart]:
     """Return the parts of chains that can be read independently."""
     parts = []
+    carried = carried_shares(options.state) if options.shares == AUTO and options.state is not None else {}
     for chain in found:
         units = [chain.files]
+        shares = options.shares or carried.get(chain.name) or _shares(chain, options)
         if options.table == "frames" and chain.is_recording:  # its files begin with whole frames
             units = [(file,) for file in chain.files]
-        parts += [
-            CapturePart(chain.name, files, share, options.shares) for files in units for share in range(options.shares)
-        ]
+        parts += [CapturePart(chain.name, files, share, shares) for files in units for share in range(shares)]
     return parts
+
+
+def _shares(chain: Chain, options: SourceOptions) -> int:
+    """Return the number of shares of a chain that is read for the first time."""
+    return SHARES if options.leg != "both" and sum(map(_size, chain.files)) >= SHARED_BYTES else 1
 
 
 def partitions_of(parts: Sequence[CapturePart]) -> list[CapturePartition]:
@@ -331,6 +347,32 @@ def states_of(path: str, names: Collection[str]) -> States:
     They are read at once, since there may be ten thousand chains with little state each.
     """
     from pyarrow import dataset
+
+    kept = _state_rows(path)
+    if kept is None:
+        return {}
+    is_wanted = dataset.field("chain").isin(list(names)) & dataset.field("state").is_valid()
+    rows = kept.to_table(columns=["chain", "connection_id", "state"], filter=is_wanted)
+    found: States = {}
+    for chain, name, state in zip(*(rows.column(each).to_pylist() for each in rows.column_names), strict=True):
+        found.setdefault(chain, {}).setdefault(name, []).append(state)
+    return found
+
+
+def carried_shares(path: str) -> dict[str, int]:
+    """Return the number of shares that each chain was read in, according to its state from an earlier run."""
+    found = {}
+    kept = _state_rows(path)
+    for rows in () if kept is None else kept.to_batches(columns=["chain", "state"]):
+        for chain, state in zip(rows.column(0).to_pylist(), rows.column(1), strict=True):
+            if chain not in found and state.is_valid:
+                found[chain] = shares_of(state.as_buffer().to_pybytes())
+    return found
+
+
+def _state_rows(path: str) -> dataset.Dataset | None:
+    """Return the rows of the Parquet files at a path; `None` if there are no files."""
+    from pyarrow import dataset
     from pyarrow.fs import FileSelector, FileType
 
     where = storage.place(path)
@@ -339,15 +381,8 @@ def states_of(path: str, names: Collection[str]) -> States:
         there = where.files.get_file_info(FileSelector(where.path, recursive=True))
     files = [each.path for each in there if each.type == FileType.File and each.path.endswith(".parquet")]
     if not files:
-        return {}
-    is_wanted = dataset.field("chain").isin(list(names)) & dataset.field("state").is_valid()
-    rows = dataset.dataset(files, format="parquet", filesystem=where.files, partitioning="hive").to_table(
-        columns=["chain", "connection_id", "state"], filter=is_wanted
-    )
-    found: States = {}
-    for chain, name, state in zip(*(rows.column(each).to_pylist() for each in rows.column_names), strict=True):
-        found.setdefault(chain, {}).setdefault(name, []).append(state)
-    return found
+        return None
+    return dataset.dataset(files, format="parquet", filesystem=where.files, partitioning="hive")
 
 
 def _engine(stack: ExitStack, keylog: str | None, notify: OnWarning) -> SecondEngine:

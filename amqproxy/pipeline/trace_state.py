@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import io
 import pickle
+import re
 import sys
 from collections.abc import Mapping
 from functools import cache
@@ -65,6 +66,7 @@ _OTHERS = frozenset(
         ("uuid", "UUID"),
     )
 )
+_SHARES = re.compile(rb" share \d+/(\d+)$")
 _METHODS = frozenset(("_inspect", "_is_early", "_missing"))
 """Bound methods that may occur in states."""
 
@@ -79,6 +81,12 @@ def written_by(share: str) -> bytes:
     form = "compiled" if is_compiled("amqproxy.capture.decode") else "plain"
     python = ".".join(map(str, sys.version_info[:2]))
     return f"amqproxy {version('amqproxy')} state {FORMAT} {form} Python {python} share {share}\n".encode()
+
+
+def shares_of(state: bytes) -> int:
+    """Return the number of shares of a state's chain, 1 if it is not a state."""
+    found = _SHARES.search(state.partition(b"\n")[0])
+    return int(found[1]) if found else 1
 
 
 def dumped(value: object, head: bytes, outer: Mapping[str, object]) -> bytes:

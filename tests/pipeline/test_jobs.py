@@ -16,10 +16,11 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from amqproxy.cli.pipeline import driver
-from amqproxy.pipeline import jobs, session
+from amqproxy.pipeline import jobs, session, source
+from amqproxy.pipeline.chains import chains
 from amqproxy.pipeline.duck import DuckSession
 from amqproxy.pipeline.duck import session as duck_session
-from amqproxy.pipeline.ledger import Capture, Ledger
+from amqproxy.pipeline.ledger import Capture, Ledger, contents
 from amqproxy.pipeline.tables import batch_of
 from tests.cli.outcome import Amqproxy
 from tests.pipeline.made_tables import rows, tables, work
@@ -213,6 +214,22 @@ def test_processes_read_what_one_reads(tmp_path: Path, monkeypatch: pytest.Monke
         found.append(tables(tmp_path / str(least)))
     assert found[0] == found[1]
     assert len(found[0]["frames"]) > 100
+
+
+def test_a_large_chain_is_shared_from_its_first_run_on(
+    tmp_path: Path, files: list[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    half = len(files) // 2
+    with closing(DuckSession()) as opened:
+        duck = cast("SparkSession", opened)
+        work(duck, tmp_path / "one", files, counts=False)
+        monkeypatch.setattr(source, "SHARED_BYTES", 0)
+        work(duck, tmp_path / "shared", files[:half], counts=False)
+        monkeypatch.undo()
+        state = contents(str(tmp_path / "shared")).carried["ingest"]["state"]
+        assert source.carried_shares(f"{tmp_path}/shared/{state}") == {chain.name: 4 for chain in chains(files, "auto")}
+        work(duck, tmp_path / "shared", files[half:], counts=False)
+    assert tables(tmp_path / "shared") == tables(tmp_path / "one")
 
 
 def test_large_captures_are_for_spark(
