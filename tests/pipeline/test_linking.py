@@ -130,36 +130,52 @@ def _host(connection: str) -> dict[str, Any]:
 
 
 def _settled_deliveries(spark: SparkSession, path: Path, events: list[dict[str, Any]]) -> list[Any]:
-    rows = [*map(_host, ("pub", "del")), *events]
+    rows = [*map(_host, sorted({row["connection_id"] for row in events})), *events]
     found = _rows(spark, path, pa.Table.from_pylist(rows, SCHEMA))
     return sorted(found, key=lambda row: row.ts_ns)
 
 
-@pytest.mark.parametrize(
-    "void",
-    [
-        [{"outcome": "rolled back", "settled_ns": 2}],
-        [{"outcome": "nacked", "settled_ns": 2}],
-        [{"verdict": "refused", "awaits": False}],
-        [{}, {"type": "return", "ts_ns": 2, "code": 312}],
-        [{}, {"type": "publishes-settled", "ts_ns": 2, "outcome": "rolled back"}],
-    ],
-    ids=["rolled back", "nacked", "refused", "returned", "settled elsewhere"],
-)
-def test_a_publish_that_reached_no_queue_is_not_linked(
-    spark: SparkSession, tmp_path: Path, void: list[dict[str, Any]]
-) -> None:
+VOIDS: dict[str, list[dict[str, Any]]] = {
+    "rolled back": [{"outcome": "rolled back", "settled_ns": 2}],
+    "nacked": [{"outcome": "nacked", "settled_ns": 2}],
+    "refused": [{"verdict": "refused", "awaits": False}],
+    "returned": [{}, {"type": "return", "ts_ns": 2, "code": 312}],
+    "settled elsewhere": [{}, {"type": "publishes-settled", "ts_ns": 2, "outcome": "rolled back"}],
+}
+
+
+def test_a_publish_that_reached_no_queue_is_not_linked(spark: SparkSession, tmp_path: Path) -> None:
     """An alike one a minute later is: its transit is 3, and not a minute."""
     span = {"first": 1, "last": 1, "ts_ns": 1, "consumer_tag": None}
-    events = [_event(1, "publish", 1) | void[0]]
-    for other in void[1:]:
-        events.append(_event(2, "publish", 1) | {"spans": [span], "spans_before": [span]} | other | {"seq": 2})
-    events += [
-        _event(60_000, "publish", 2, outcome="confirmed", settled_ns=60_001),
-        _event(60_003, "deliver", 1, outcome="acked", settled_ns=60_004),
-    ]
-    (row,) = _settled_deliveries(spark, tmp_path / "events.parquet", events)
-    assert (row.published_number, row.transit_ns) == (2, 3)
+    events = []
+    for name, void in VOIDS.items():
+        published = {"connection_id": f"pub {name}", "digest": name}
+        events.append(_event(1, "publish", 1) | published | void[0])
+        for other in void[1:]:
+            spans = {"spans": [span], "spans_before": [span]}
+            events.append(_event(2, "publish", 1) | published | spans | other | {"seq": 2})
+        events += [
+            _event(60_000, "publish", 2, outcome="confirmed", settled_ns=60_001) | published,
+            _event(60_003, "deliver", 1, outcome="acked", settled_ns=60_004)
+            | {"connection_id": f"del {name}", "digest": name},
+        ]
+    rows = _settled_deliveries(spark, tmp_path / "events.parquet", events)
+    assert {row.digest: (row.published_number, row.transit_ns) for row in rows} == dict.fromkeys(VOIDS, (2, 3))
+
+
+def test_messages_of_other_virtual_hosts_are_others(spark: SparkSession, tmp_path: Path) -> None:
+    """A shovel moved one with its message_id; one connection was joined in its middle: its host is not known."""
+    hosts = {"pub a": "a", "pub b": "b", "del a": "a", "del b": "b", "pub c": "c"}
+    rows = [_host(name) | {"virtual_host": host} for name, host in hosts.items()]
+    moved = {"message_id": "moved", "outcome": "acked", "settled_ns": 99}
+    for ts_ns, host in ((10, "a"), (20, "b")):
+        rows.append(_event(ts_ns, "publish", 1, connection_id=f"pub {host}", message_id="moved", awaits=False))
+        rows.append(_event(ts_ns + 5, "deliver", 1, connection_id=f"del {host}", **moved))
+    rows.append(_event(30, "publish", 1, connection_id="pub c", message_id="joined", awaits=False))
+    rows.append(_event(31, "deliver", 1, connection_id="joined", message_id="joined", outcome="acked", settled_ns=99))
+    rows.append(_event(41, "deliver", 2, connection_id="del a", message_id="joined", outcome="acked", settled_ns=99))
+    found = _rows(spark, tmp_path / "events.parquet", pa.Table.from_pylist(rows, SCHEMA))
+    assert {row.ts_ns: row.published_ns for row in found} == {15: 10, 25: 20, 31: 30, 41: None}
 
 
 def test_redeliveries_of_alike_contents_are_not_counted_as_deliveries(spark: SparkSession, tmp_path: Path) -> None:

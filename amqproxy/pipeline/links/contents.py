@@ -27,7 +27,7 @@ _COLUMNS = {"type": "message_type"}
 
 
 def _hash_of(fields: tuple[str, ...]) -> str:
-    return f"xxhash64(virtual_host, {', '.join(_COLUMNS.get(name, name) for name in fields)})"
+    return f"xxhash64({', '.join(_COLUMNS.get(name, name) for name in fields)})"
 
 
 _KEY = f"""CASE
@@ -49,7 +49,7 @@ _TAKES_PART = f"""(
 """Whether a publish may have reached a queue."""
 
 PUBLISHED = f"""
-    SELECT {_KEY} AS content_key, {_HAS_ID} AS has_id, 0 AS rank, chain, {", ".join(IDENTITY)},
+    SELECT {_KEY} AS content_key, {_HAS_ID} AS has_id, virtual_host, 0 AS rank, chain, {", ".join(IDENTITY)},
         {HOUR} AS hour, CAST(NULL AS BIGINT) AS queue_key, 0L AS is_first, 0L AS seen,
         {
     ", ".join(
@@ -61,7 +61,7 @@ PUBLISHED = f"""
 """
 
 DELIVERED = f"""
-    SELECT {_KEY} AS content_key, {_HAS_ID} AS has_id, 1 AS rank, chain,
+    SELECT {_KEY} AS content_key, {_HAS_ID} AS has_id, virtual_host, 1 AS rank, chain,
         connection_id, channel, epoch, delivery_tag AS number, ts_ns, {HOUR} AS hour,
         xxhash64(virtual_host, coalesce(queue, concat_ws(' ', connection_id, channel, consumer_tag))) AS queue_key,
         CASE WHEN redelivered THEN 0L ELSE 1L END AS is_first, 1L AS seen,

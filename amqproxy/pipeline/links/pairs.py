@@ -21,7 +21,7 @@ SKEW_NS = 3600 * 1_000_000_000
 KEYS = f"""
     SELECT content_key, count_if(rank = 0) AS publishes,
         count_if(rank <> 0) > coalesce(bit_count(bit_or(shiftleft(1L, CAST(queue_key & 31 AS INT)))), 0) AS is_repeated,
-        min_by(struct(chain, {", ".join(IDENTITY)}), CASE WHEN rank = 0 THEN ts_ns END) AS publish
+        min_by(struct(chain, {", ".join(IDENTITY)}, virtual_host), CASE WHEN rank = 0 THEN ts_ns END) AS publish
     FROM {{contents}} GROUP BY content_key
 """
 """Each content, with its publish if it is the only one.
@@ -32,42 +32,49 @@ few contents too many are `is_repeated`, and evaluated by order, with the same r
 
 _IS_ALIKE = "(k.publishes > 1 OR k.is_repeated)"
 
-_FITS = f"""(d.ts_ns - d.publish.ts_ns <= {REACH_NS}
+_IS_IN_HOST = "coalesce(d.virtual_host = d.publish.virtual_host, true)"
+"""Whether both are in one virtual host; that of a connection that was joined in its middle is not known."""
+
+_FITS = f"""({_IS_IN_HOST} AND d.ts_ns - d.publish.ts_ns <= {REACH_NS}
     AND d.ts_ns - d.publish.ts_ns >= CASE WHEN d.chain = d.publish.chain THEN 0L ELSE -{SKEW_NS}L END)"""
 """Whether the times of a delivery and the only publish of its content fit, by the clocks of both hosts."""
 
 _ORDER = "at_ns, rank, connection_id, channel, epoch, number"
-_SO_FAR = f"(PARTITION BY content_key ORDER BY {_ORDER} ROWS UNBOUNDED PRECEDING)"
+_SO_FAR = f"(PARTITION BY content_key, host ORDER BY {_ORDER} ROWS UNBOUNDED PRECEDING)"
 
 _COUNTED = f"""
     SELECT *, `all` - base AS published, sum(is_first) OVER of_queue AS delivered, sum(seen) OVER of_queue AS so_far,
-        sum(CASE WHEN rank = 0 THEN 1L ELSE 0L END) OVER (PARTITION BY content_key, base) AS among
+        sum(CASE WHEN rank = 0 THEN 1L ELSE 0L END) OVER (PARTITION BY content_key, host, base) AS among
     FROM (
         SELECT *, CASE WHEN is_single THEN 0L ELSE coalesce(
             max(CASE WHEN rank = 0 AND coalesce(at_ns - before_ns > {{window_ns}}, true) THEN `all` - 1 END)
                 OVER {_SO_FAR}, -1L) END AS base
         FROM (
-            SELECT *, publishes = 1 AND (has_id OR max(firsts) OVER (PARTITION BY content_key) <= 1) AS is_single,
+            SELECT *, publishes = 1 AND (has_id OR max(firsts) OVER (PARTITION BY content_key, host) <= 1) AS is_single,
                 sum(CASE WHEN rank = 0 THEN 1L ELSE 0L END) OVER {_SO_FAR} AS `all`,
                 max(CASE WHEN rank = 0 THEN at_ns END) OVER (
-                    PARTITION BY content_key ORDER BY {_ORDER} ROWS BETWEEN UNBOUNDED PRECEDING AND 1 PRECEDING
+                    PARTITION BY content_key, host ORDER BY {_ORDER} ROWS BETWEEN UNBOUNDED PRECEDING AND 1 PRECEDING
                 ) AS before_ns
             FROM (
-                SELECT /*+ BROADCAST(o) */ d.*, k.publishes, {{at_ns}} AS at_ns,
-                    sum(d.is_first) OVER (PARTITION BY d.content_key, d.queue_key) AS firsts
-                FROM {{contents}} d JOIN {{keys}} k ON k.content_key = d.content_key {{clocks_of_rows}}
-                WHERE {_IS_ALIKE}
+                SELECT *, sum(is_first) OVER (PARTITION BY content_key, queue_key) AS firsts,
+                    sum(CASE WHEN rank = 0 THEN 1L ELSE 0L END) OVER (PARTITION BY content_key, host) AS publishes
+                FROM (
+                    SELECT /*+ BROADCAST(o) */ d.*, {{at_ns}} AS at_ns,
+                        CASE WHEN k.publishes > 1 THEN d.virtual_host END AS host
+                    FROM {{contents}} d JOIN {{keys}} k ON k.content_key = d.content_key {{clocks_of_rows}}
+                    WHERE {_IS_ALIKE}
+                )
             )
         )
     )
-    WINDOW of_queue AS (PARTITION BY content_key, base, queue_key ORDER BY {_ORDER} ROWS UNBOUNDED PRECEDING)
+    WINDOW of_queue AS (PARTITION BY content_key, host, base, queue_key ORDER BY {_ORDER} ROWS UNBOUNDED PRECEDING)
 """
 """Alike contents, with `base`, the number of publishes before counting restarted, and their index since then."""
 
 _PLACE = """CASE WHEN rank = 0 THEN published WHEN is_single THEN 1L WHEN is_first = 1 THEN delivered
     WHEN published = 1 THEN 1L END"""
 
-_IS_IN_ORDER = f"""d.place IS NOT NULL AND d.at_ns - d.publish.at_ns BETWEEN 0
+_IS_IN_ORDER = f"""d.place IS NOT NULL AND {_IS_IN_HOST} AND d.at_ns - d.publish.at_ns BETWEEN 0
     AND CASE WHEN d.publishes = 1 THEN {REACH_NS} ELSE {{window_ns}} END"""
 
 _DELIVERY = ", ".join(f"d.{name}" for name in ("chain", "hour", *IDENTITY))
@@ -94,8 +101,8 @@ PAIRS = f"""
     )
 }, d.so_far - d.delivered AS redelivered_before, {_WAS}
     FROM (
-        SELECT *, first(CASE WHEN rank = 0 THEN struct(chain, {", ".join(IDENTITY)}, at_ns) END)
-            OVER (PARTITION BY content_key, base, place ORDER BY rank) AS publish
+        SELECT *, first(CASE WHEN rank = 0 THEN struct(chain, {", ".join(IDENTITY)}, virtual_host, at_ns) END)
+            OVER (PARTITION BY content_key, host, base, place ORDER BY rank) AS publish
         FROM (SELECT *, {_PLACE} AS place FROM ({_COUNTED}))
     ) d
     WHERE d.rank <> 0
