@@ -100,7 +100,7 @@ SETTLED = ("messages", "deliveries", "requests", "connections", "channels", "err
 
 def test_tables_and_answers_are_the_truth_in_one_batch_and_in_five(spark: SparkSession, tmp_path: Path) -> None:
     """By Spark, in two: it takes seconds for any batch."""
-    seeds, batches = (range(3), 5) if isinstance(spark, DuckSession) else (range(1), 2)
+    seeds, batches = (range(2), 5) if isinstance(spark, DuckSession) else (range(1), 2)
     for seed in seeds:
         directory = tmp_path / str(seed)
         (directory / "captures").mkdir(parents=True)
