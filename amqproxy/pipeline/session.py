@@ -19,6 +19,7 @@ from pathlib import Path
 from typing import IO, Any
 
 from amqproxy.pipeline import shipping
+from amqproxy.pipeline.cache_directory import cache_directory
 
 try:
     import pyspark
@@ -213,9 +214,10 @@ def _quarter_of_memory() -> int:
 def _archive_options() -> list[str]:
     """Return the JVM options that use the archive, or write it at the end; empty if neither is possible."""
     program = java()
-    if program is None or _has_configuration_files():
+    directory = cache_directory()
+    if program is None or directory is None or _has_configuration_files():
         return []
-    archive = _cache_directory() / f"spark-{_fingerprint(program)}.jsa"
+    archive = directory / f"spark-{_fingerprint(program)}.jsa"
     quiet = ["-Xlog:cds=off", "-Xlog:cds+dynamic=off", "-Xshare:auto"]
     if _is_complete(archive):
         return [f"-XX:SharedArchiveFile={archive}", *quiet]
@@ -247,10 +249,6 @@ def _is_complete(archive: Path) -> bool:
             return file.read(4) == _DYNAMIC_ARCHIVE
     except OSError:
         return False
-
-
-def _cache_directory() -> Path:
-    return Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "amqproxy"
 
 
 def _fingerprint(program: Path) -> str:

@@ -68,3 +68,11 @@ def test_those_of_this_process_are_kept_first(tmp_path: Path, monkeypatch: pytes
             some.of(text)
         some.keep()
     assert set(Translations(path)._kept) == {"SELECT 2", "SELECT 3"}
+
+
+def test_who_has_no_home_has_no_cache(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delenv("XDG_CACHE_HOME", raising=False)
+    monkeypatch.setattr(Path, "home", classmethod(lambda cls: (_ for _ in ()).throw(RuntimeError("no home"))))
+    found = Translations()
+    assert found.of("SELECT 3") == "SELECT 3"
+    found.keep()

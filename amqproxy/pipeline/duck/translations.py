@@ -14,6 +14,8 @@ from pathlib import Path
 
 import msgspec
 
+from amqproxy.pipeline.cache_directory import cache_directory
+
 MOST = 512
 """Maximum number of queries that are kept; those of this process come first."""
 
@@ -25,11 +27,15 @@ class Translations:
     """Queries in DuckDB's dialect, by their texts in Spark's, in which large numbers such as times do not matter."""
 
     def __init__(self, path: Path | None = None) -> None:
-        self._path = cache_directory() / f"queries-{_fingerprint()}.json" if path is None else path
+        directory = cache_directory()
+        if path is None and directory is not None:
+            path = directory / f"queries-{_fingerprint()}.json"
+        self._path = path
         self._kept: dict[str, str] = {}
         self._used: dict[str, str] = {}
-        with suppress(OSError, msgspec.DecodeError):
-            self._kept = msgspec.json.decode(self._path.read_bytes(), type=dict[str, str])
+        if path is not None:
+            with suppress(OSError, msgspec.DecodeError):
+                self._kept = msgspec.json.decode(path.read_bytes(), type=dict[str, str])
 
     def of(self, text: str) -> str:
         """Return a query of Spark's in DuckDB's dialect."""
@@ -46,7 +52,7 @@ class Translations:
 
     def keep(self) -> None:
         """Write the file, if it lacks any query of this process."""
-        if self._used.keys() <= self._kept.keys():
+        if self._path is None or self._used.keys() <= self._kept.keys():
             return
         others = {text: found for text, found in self._kept.items() if text not in self._used}
         kept = dict([*self._used.items(), *others.items()][:MOST])
@@ -55,11 +61,6 @@ class Translations:
             self._path.parent.mkdir(parents=True, exist_ok=True)
             temporary.write_bytes(msgspec.json.encode(kept))
             temporary.replace(self._path)
-
-
-def cache_directory() -> Path:
-    """Return the directory of the user's caches that is ours."""
-    return Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "amqproxy"
 
 
 def _fingerprint() -> str:
