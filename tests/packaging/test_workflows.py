@@ -175,3 +175,13 @@ def test_wheels_and_images_have_bills_of_materials() -> None:
     assert (build["with"]["sbom"], build["with"]["provenance"]) == (True, "mode=max")
     (attest,) = [each for each in RELEASE["jobs"]["pypi"]["steps"] if "attest-sbom" in each.get("uses", "")]
     assert attest["with"]["sbom-path"].endswith(".cdx.json")
+
+
+def test_what_an_owner_sets_up_is_written_down() -> None:
+    """An environment that GitHub does not know is made without protection."""
+    text = (WORKFLOWS.parents[1] / "packaging" / "RELEASE.md").read_text()
+    for path in WORKFLOWS.glob("*.yml"):
+        for job in yaml.safe_load(path.read_text())["jobs"].values():
+            environment = job.get("environment")
+            name = environment["name"] if isinstance(environment, dict) else environment
+            assert name is None or f"`{name}`" in text, path.name
