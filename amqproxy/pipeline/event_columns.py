@@ -121,10 +121,11 @@ def array_of(values: Sequence[Any], kind: pa.DataType) -> pa.Array:
     try:
         return pa.array(values, kind)
     except (UnicodeError, OverflowError, pa.ArrowInvalid):
-        return pa.array([_fitting(each) for each in values], kind)
+        return pa.array([fitting(each) for each in values], kind)
 
 
-def _fitting(value: Any) -> Any:
+def fitting(value: Any) -> Any:
+    """Return a value of a column: null for a number out of range, and escaped for invalid UTF-8."""
     if isinstance(value, str):
         return value.encode("utf-8", "surrogateescape").decode("utf-8", "backslashreplace")
     if isinstance(value, int) and not isinstance(value, bool) and not -_MOST <= value <= _MOST:

@@ -14,6 +14,7 @@ from amqproxy.capture.files import CaptureFile
 from amqproxy.capture.selection.selection import Selection
 from amqproxy.capture.share import Share
 from amqproxy.pipeline.chain_reading import ChainReading, LostPart
+from amqproxy.pipeline.event_columns import fitting
 
 _ALWAYS = ("type", "chain", "file", "row")
 _OWN = ("chain", "connection_id", "file", "row")
@@ -145,13 +146,14 @@ def _lost(reading: ChainReading, row: int, schema: pa.Schema) -> pa.RecordBatch:
 
 
 def _row(part: LostPart, chain: str, row: int) -> dict[str, object]:
+    ts_ns: int | None = fitting(part.ts_ns)
     return {
         "type": "error",
         "chain": chain,
         "file": part.file or "",
         "row": row,
-        "ts_ns": part.ts_ns,
-        "time": None if part.ts_ns is None else part.ts_ns // 1000,
+        "ts_ns": ts_ns,
+        "time": None if ts_ns is None else ts_ns // 1000,
         "reason": part.text,
         "offset": part.offset,
     }

@@ -248,7 +248,8 @@ def _newest_open(ledger: Ledger, connections: DataFrame) -> dict[str, int]:
     Its rows are written again in each batch; readers of new rows would otherwise take all of them as new.
     """
     rows = connections.sparkSession.sql(
-        "SELECT DISTINCT to_date(time) AS date, hour(time) AS hour FROM {rows} WHERE is_new", rows=connections
+        "SELECT DISTINCT to_date(time) AS date, hour(time) AS hour FROM {rows} WHERE is_new AND time IS NOT NULL",
+        rows=connections,
     ).collect()
     new = {(row.date.isoformat(), row.hour) for row in rows}
     files = ledger.open_files("connections")

@@ -40,6 +40,8 @@ def _replaced(node: exp.Expr) -> exp.Expr:
         case exp.FromJson():
             columns = exp.DataType.build(node.expression.name, dialect="spark")
             node.set("expression", exp.Literal.string(json.dumps(_json_structure(columns))))
+            text = node.this  # a header may be other text, for which Spark returns null
+            node.set("this", exp.Case().when(exp.func("json_valid", text.copy()), text.copy()))
         case exp.Format():
             return exp.Anonymous(this="printf", expressions=[node.this, *node.expressions])
         case exp.RegexpReplace():  # by Python: DuckDB's expressions look neither ahead nor back

@@ -15,6 +15,9 @@ _PARAMETER = re.compile(r"(?<!:):([a-z_]+)")
 DAY = 86_400
 """Seconds of a day."""
 
+MOST = 10**12
+"""Bound of the numbers of options, which queries multiply."""
+
 
 class Option(msgspec.Struct, frozen=True):
     """An option of a question: a parameter of the query. Without a default, it must be given if `is_required`.
@@ -101,9 +104,12 @@ def _value(question: str, option: Option, given: Value) -> Value:
         raise ValueError(f"{shown} must be one of {', '.join(option.choices)}, not {given!r}")
     if isinstance(option.default, (int, float)) and isinstance(given, str):
         try:
-            return type(option.default)(given)
+            number = type(option.default)(given)
         except ValueError:
             raise ValueError(f"{shown} must be a number, not {given!r}") from None
+        if not abs(number) < MOST:  # nor is NaN
+            raise ValueError(f"{shown} must be a number below {MOST}, not {given!r}")
+        return number
     return given
 
 

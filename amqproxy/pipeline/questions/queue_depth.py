@@ -50,7 +50,8 @@ WITH routes AS (
           AND NOT (m.outcome = 'open' AND m.confirm_tag IS NULL)
           AND coalesce(m.verdict, '') NOT IN ('refused', 'dropped')
           AND (p.ts_ns IS NULL OR m.ts_ns > p.ts_ns) AND (t.queue IS NULL OR t.is_back)
-          AND coalesce(m.ts_ns + 1000000 * TRY_CAST(m.expiration AS BIGINT) >= (SELECT max(e.ts_ns) FROM ends e), TRUE)
+          AND coalesce(TRY_CAST(m.expiration AS BIGINT) >= ((SELECT max(e.ts_ns) FROM ends e) - m.ts_ns) / 1000000,
+                       TRUE)
     GROUP BY 1, 2
 ), delivered AS (
     SELECT e.virtual_host, e.queue, CAST(sum(e.unsettled) AS BIGINT) AS unsettled,

@@ -20,6 +20,6 @@ SELECT d.exchange AS exchange, d.queue AS queue, d.virtual_host AS virtual_host,
 FROM {deliveries} d
 WHERE d.transit_ns IS NOT NULL
 GROUP BY d.exchange, d.queue, d.virtual_host
-ORDER BY p99_ns DESC, exchange, queue
+ORDER BY p99_ns DESC, exchange, queue, virtual_host
 """,
 )

@@ -37,6 +37,8 @@ def test_a_question_knows_its_tables() -> None:
         ("transit", {"queue": "q"}, "transit has no option --queue; it has no options"),
         ("capacity", {"by": "team"}, "--by must be one of virtual-host, user, not 'team'"),
         ("poison", {"times": "often"}, "--times must be a number, not 'often'"),
+        ("poison", {"times": "9" * 20}, f"--times must be a number below 1000000000000, not '{'9' * 20}'"),
+        ("objectives", {"objective": "nan"}, "--objective must be a number below 1000000000000, not 'nan'"),
         ("message", {}, "message needs --message-id or --digest"),
     ],
 )
