@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Iterable, Mapping
 from contextlib import suppress
 from datetime import UTC, datetime
@@ -77,15 +78,16 @@ class Ledger:
     def find(self, files: Iterable[str]) -> Found:
         """Classify files as new, changed, known or partial."""
         new, changed, known, partial = [], [], 0, 0
+        ingested = {_direct(name): seen for name, seen in self.contents.captures.items()}
         for file in files:
-            seen = self.contents.captures.get(capture_name(file))
+            seen = ingested.get(_direct(capture_name(file)))
             if file.endswith(".partial"):
                 partial += 1
             elif seen is None:
                 new.append(file)
             else:
                 known += 1
-                if seen.path == file and has_changed(file, seen):
+                if _direct(seen.path) == _direct(file) and has_changed(file, seen):
                     changed.append(file)
         return Found(new, changed, known, partial)
 
@@ -256,3 +258,8 @@ class Ledger:
         for name in place.names(f"{PRIVATE}/commits"):
             if older and name <= older[-1]:
                 place.delete(f"{PRIVATE}/commits/{name}")
+
+
+def _direct(path: str) -> str:
+    """Return the path of a capture without `..`, so that one is the same however it was named."""
+    return os.path.realpath(path) if "/../" in path and not storage.is_remote(path) else path
