@@ -162,7 +162,7 @@ def test_what_is_being_written_is_not_taken_and_what_changed_is_told(tmp_path: P
         (captures / "c.pcapng").rename(captures / "c.pcapng.zst")  # compressed since
         last = held.find(sorted(map(str, captures.iterdir())))
         assert (last.new, last.changed) == ([], [str(captures / "b.pcapng")])
-        named = [str(captures / "x" / ".." / each.name) for each in captures.iterdir()]
+        named = [str(captures / ".." / captures.name / each.name) for each in captures.iterdir()]
         assert len(held.find(named).changed) == 1
         assert held.find(named).new == [], "named in another way"
 
