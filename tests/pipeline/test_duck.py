@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -11,7 +12,7 @@ pytest.importorskip("pyspark")
 
 from pyspark.sql.types import IntegerType, LongType, StringType, StructType
 
-from amqproxy.pipeline.duck import DuckSession
+from amqproxy.pipeline.duck import DuckSession, processes
 from amqproxy.pipeline.generated_names import pattern
 
 pytestmark = pytest.mark.once
@@ -72,3 +73,15 @@ def test_braces_and_names_in_text_are_left_alone(session: DuckSession) -> None:
         "SELECT name, hour + {more} AS later FROM {rows} WHERE name LIKE '{{rows}}%'", rows=rows, more=1
     )
     assert found.collect() == [("{rows} __rows__", 8)]
+
+
+def test_captures_are_read_without_locks_to_share(monkeypatch: pytest.MonkeyPatch) -> None:
+    def refused(*_: Any) -> None:
+        raise FileNotFoundError(2, "No such file or directory")
+
+    monkeypatch.setattr(processes, "ProcessPoolExecutor", refused)
+    tasks: list[Any] = ["a", "b"]
+    assert list(processes.spread(lambda given: (f"{each}.arrow" for each in given), tasks, 2)) == [
+        ["a.arrow"],
+        ["b.arrow"],
+    ]

@@ -26,11 +26,17 @@ def cores() -> int:
 def spread(work: Work, tasks: Sequence[CapturePartition], processes: int) -> Iterator[list[str]]:
     """Yield the files of each task in order, which one of these processes works on.
 
+    Where processes can share no lock, this one does the work.
+
     Raise the error of a task; `BrokenProcessPool` if a process ends early, as for lack of memory.
     """
     context = get_context("forkserver")
     context.set_forkserver_preload(["amqproxy.pipeline.source", "amqproxy.pipeline.frame_files"])
-    pool = ProcessPoolExecutor(processes, context, _begin)
+    try:
+        pool = ProcessPoolExecutor(processes, context, _begin)
+    except OSError:  # /dev/shm, where its locks are, is missing, full or read-only
+        yield from map(partial(_files, work), tasks)
+        return
     try:
         yield from pool.map(partial(_files, work), tasks)
         pool.shutdown()
