@@ -34,7 +34,7 @@ def test_the_examples(
         shutil.copytree(tmp_path / capture, tmp_path / day)
     monkeypatch.setattr(session, "session", lambda: spark)
     page = PLACE.sub(f'"{tmp_path}/', (ROOT / "docs" / "pipeline.md").read_text())  # Spark has a directory of its own
-    reading, carrying, settling = BLOCK.findall(page)
+    reading, carrying, settling, linking = BLOCK.findall(page)
     names: dict[str, Any] = {}
 
     exec(reading, names)
@@ -50,3 +50,6 @@ def test_the_examples(
         events.write.parquet(str(tmp_path / "events" / str(number)))
     exec(settling, names)
     assert names["second"].messages.count() > 0
+
+    exec(linking, names)
+    assert names["deliveries"].columns == names["first"].deliveries.columns
