@@ -18,6 +18,7 @@ import msgspec
 
 from amqproxy.export.payload_schema import is_generated
 from amqproxy.pipeline.personal_data import held_by, named
+from amqproxy.pipeline.span import HOUR
 
 MAX_BODY = 64 * 1024
 """Bytes of the largest body that is inspected."""
@@ -36,8 +37,6 @@ EVERY = 100
 
 MAX_COUNTED = 1000
 """Exchanges and queues of a connection whose messages are counted."""
-
-HOUR_NS = 3600 * 1_000_000_000
 
 REST = "…"
 """Path of the values beyond a bound."""
@@ -65,7 +64,7 @@ class Sampling:
 
     def takes(self, ts_ns: int, exchange: str, queue: str | None) -> bool:
         """Count a message; return whether it is inspected."""
-        hour = ts_ns // HOUR_NS
+        hour = ts_ns // HOUR
         if hour != self._hour or len(self._counts) >= MAX_COUNTED:
             self._hour = hour
             self._counts.clear()

@@ -10,10 +10,11 @@ import pyarrow as pa
 from amqproxy.amqp091.methods import BasicConsume, BasicGetOk
 from amqproxy.capture.decoded import SkippedBytes
 from amqproxy.peer import CLIENT
-from amqproxy.pipeline.body_fields import HOUR_NS, Field, Sampling, fields_of
+from amqproxy.pipeline.body_fields import Field, Sampling, fields_of
 from amqproxy.pipeline.chain_reading import LostPart
 from amqproxy.pipeline.pending_rows import NO_CONNECTION, ROWS, ConnectionColumns, PendingRows
 from amqproxy.pipeline.property_values import PropertyValues
+from amqproxy.pipeline.span import HOUR
 from amqproxy.taps.dialects import answered_name, method_arguments
 from amqproxy.taps.findings.finding import Finding
 from amqproxy.taps.note import NOTHING, Note
@@ -204,7 +205,7 @@ class EventRows(PendingRows):
         if not rows.sampling.takes(event.ts_ns, exchange, queue):
             return
         for field in fields_of(event.body, event.size):
-            key = (rows.who, event.ts_ns // HOUR_NS, exchange, queue, field)
+            key = (rows.who, event.ts_ns // HOUR, exchange, queue, field)
             known = self._fields.get(key)
             if known is not None:
                 known[1] += 1

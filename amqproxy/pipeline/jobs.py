@@ -26,17 +26,17 @@ from amqproxy.pipeline.chains import Mode, chains
 from amqproxy.pipeline.engine import engine_of
 from amqproxy.pipeline.frame_table import stage_frames
 from amqproxy.pipeline.ledger import Capture, Found, Ledger, is_open_file, present
+from amqproxy.pipeline.links.linking import WINDOW_NS
 from amqproxy.pipeline.lost_parts import lost_parts
 from amqproxy.pipeline.schema import TABLES
 from amqproxy.pipeline.small_input import in_one_partition
+from amqproxy.pipeline.span import HOUR, SECOND
 from amqproxy.pipeline.tables import Tables, batch_of, hour_of, read_state, stage, write_state
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
-SECOND_NS = 1_000_000_000
-_HOUR_NS = 3600 * SECOND_NS
-DAY_NS = 24 * _HOUR_NS
+DAY_NS = 24 * HOUR
 
 CHAIN_IDLE_NS = 7 * DAY_NS
 """Age of a chain's last file, compared with the newest capture, from which the chain has ended and its state is
@@ -91,7 +91,7 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True):
     """Whether to make the table `events`, the source of all others."""
     age_ns: int | None = DAY_NS
     """Age at which open requests become `unknown`; 0: at once, since no captures follow."""
-    window_ns: int = 600 * SECOND_NS
+    window_ns: int = WINDOW_NS
     """Time after which equal contents without a unique message_id are counted anew."""
     zone: str = "UTC"
     """Time zone of the traffic, such as Europe/Berlin, in which hours of working days are compared."""
@@ -284,7 +284,7 @@ def link(spark: SparkSession, ledger: Ledger, settings: Settings) -> Done:
     changed = {"deliveries": linked.hours, "clocks": linked.clock_hours}
     replaced: dict[str, list[str]] = {}
     for name, of in changed.items():
-        again = {hour for hour in near[name] if _start_ns(hour) // _HOUR_NS in of}
+        again = {hour for hour in near[name] if _start_ns(hour) // HOUR in of}
         replaced[name] = [file for file in tables.files(name) if hour_of(file) in again]
     if replaced["deliveries"]:
         stage(ledger, "deliveries", linked.apply(tables.read_files(spark, "deliveries", replaced["deliveries"])))
@@ -370,7 +370,7 @@ def anomalies(spark: SparkSession, ledger: Ledger, settings: Settings) -> Done:
     tables = Tables.of(ledger)
     first = min(hours)
     judged = found.AnomalySettings(zone=settings.zone)
-    starts = [_start_ns(hour) // SECOND_NS for hour in sorted(hours)]
+    starts = [_start_ns(hour) // SECOND for hour in sorted(hours)]
     measured, recorded = history(spark, ledger, starts, judged)
     rows = found.anomalies(measured, recorded, start_ns=_start_ns(first), settings=judged)
     stage(ledger, "anomalies", rows)
@@ -439,7 +439,7 @@ def _touched(ledger: Ledger, job: str, names: Iterable[str]) -> Hours:
 
 
 def _start_ns(hour: tuple[str, int]) -> int:
-    return int(datetime.fromisoformat(f"{hour[0]}T{hour[1]:02}:00:00").replace(tzinfo=UTC).timestamp()) * SECOND_NS
+    return int(datetime.fromisoformat(f"{hour[0]}T{hour[1]:02}:00:00").replace(tzinfo=UTC).timestamp()) * SECOND
 
 
 def _commit(

@@ -10,10 +10,10 @@ from pyspark.sql.pandas.types import to_arrow_schema
 from pyspark.sql.types import StructType
 
 from amqproxy.pipeline.links import link
-from amqproxy.pipeline.links.contents import HOUR_NS
 from amqproxy.pipeline.links.linking import WINDOW_NS
 from amqproxy.pipeline.schema import CLOCKS, DELIVERIES, MESSAGES, STORED
 from amqproxy.pipeline.settle import Settled
+from amqproxy.pipeline.span import HOUR
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -70,4 +70,4 @@ def _empty(kind: StructType) -> pa.Table:
 
 
 def _is_in_hours(rows: pa.Table, hours: frozenset[int]) -> pa.Array:
-    return pc.is_in(pc.divide(rows.column("ts_ns"), HOUR_NS), pa.array(hours, pa.int64()))
+    return pc.is_in(pc.divide(rows.column("ts_ns"), HOUR), pa.array(hours, pa.int64()))

@@ -11,7 +11,6 @@ from hypothesis import strategies as st
 
 from amqproxy.pipeline.body_fields import (
     EVERY,
-    HOUR_NS,
     MAX_BODY,
     MAX_COUNTED,
     MAX_VALUES,
@@ -20,6 +19,7 @@ from amqproxy.pipeline.body_fields import (
     Sampling,
     fields_of,
 )
+from amqproxy.pipeline.span import HOUR
 from tests.example_count import example_count
 
 pytestmark = pytest.mark.once
@@ -126,7 +126,7 @@ def test_a_sample_of_each_hour_is_taken() -> None:
     taken = [each for each in range(1, 1001) if sampling.takes(each, "orders", None)]
     assert taken == [*range(1, EVERY + 1), *range(2 * EVERY, 1001, EVERY)]
     assert sampling.takes(1, "orders", "q"), "each queue has its own"
-    assert sampling.takes(HOUR_NS, "orders", None), "and each hour"
+    assert sampling.takes(HOUR, "orders", None), "and each hour"
     for each in range(3 * MAX_COUNTED):
-        sampling.takes(HOUR_NS, f"reply.{each}", None)
+        sampling.takes(HOUR, f"reply.{each}", None)
     assert len(sampling._counts) <= MAX_COUNTED

@@ -7,10 +7,9 @@ from __future__ import annotations
 
 from amqproxy.linking.message_key import CONTENT_FIELDS, ID_FIELDS
 from amqproxy.linking.taking_part import NOT_FORWARDED, NOT_TAKEN, RETURNED
+from amqproxy.pipeline.span import HOUR
 
-HOUR_NS = 3600 * 1_000_000_000
-
-HOUR = f"(ts_ns DIV {HOUR_NS})"
+HOUR_OF_ROW = f"(ts_ns DIV {HOUR})"
 """The hour of a row, in hours since 1970."""
 
 IDENTITY = ("connection_id", "channel", "epoch", "number", "ts_ns")
@@ -50,7 +49,7 @@ _TAKES_PART = f"""(
 
 PUBLISHED = f"""
     SELECT {_KEY} AS content_key, {_HAS_ID} AS has_id, virtual_host, 0 AS rank, chain, {", ".join(IDENTITY)},
-        {HOUR} AS hour, CAST(NULL AS BIGINT) AS queue_key, 0L AS is_first, 0L AS seen,
+        {HOUR_OF_ROW} AS hour, CAST(NULL AS BIGINT) AS queue_key, 0L AS is_first, 0L AS seen,
         {
     ", ".join(
         f"CAST(NULL AS {kind}) AS {name}"
@@ -62,7 +61,7 @@ PUBLISHED = f"""
 
 DELIVERED = f"""
     SELECT {_KEY} AS content_key, {_HAS_ID} AS has_id, virtual_host, 1 AS rank, chain,
-        connection_id, channel, epoch, delivery_tag AS number, ts_ns, {HOUR} AS hour,
+        connection_id, channel, epoch, delivery_tag AS number, ts_ns, {HOUR_OF_ROW} AS hour,
         xxhash64(virtual_host, coalesce(queue, concat_ws(' ', connection_id, channel, consumer_tag))) AS queue_key,
         CASE WHEN redelivered THEN 0L ELSE 1L END AS is_first, 1L AS seen,
         {", ".join(REFERENCE)}, redelivery_count

@@ -11,16 +11,17 @@ from pyspark.sql.types import LongType, StringType, StructType
 
 from amqproxy.pipeline.kept_tables import KeptTables
 from amqproxy.pipeline.links.clocks import Clock, Evidence, clocks
-from amqproxy.pipeline.links.contents import CONTENTS, HOUR, IDENTITY, REFERENCE
+from amqproxy.pipeline.links.contents import CONTENTS, HOUR_OF_ROW, IDENTITY, REFERENCE
 from amqproxy.pipeline.links.pairs import KEYS, PAIRS
 from amqproxy.pipeline.redelivery_count import redelivery_count
 from amqproxy.pipeline.schema import DELIVERIES
 from amqproxy.pipeline.small_input import in_one_partition
+from amqproxy.pipeline.span import SECOND
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
-WINDOW_NS = 600 * 1_000_000_000
+WINDOW_NS = 600 * SECOND
 """Default time after which equal contents are counted anew."""
 
 ISOLATED_NS = 50_000_000
@@ -61,9 +62,9 @@ _PAIRS_NOW = f"""
     SELECT hour, published_chain, chain, ts_ns - published_ns AS transit_ns FROM {{links}} WHERE {_IS_EVIDENCE}
 """
 _PAIRS_BEFORE = f"""
-    SELECT {HOUR} AS hour, published_chain, chain, ts_ns - published_ns AS transit_ns
+    SELECT {HOUR_OF_ROW} AS hour, published_chain, chain, ts_ns - published_ns AS transit_ns
     FROM {{deliveries}} d LEFT ANTI JOIN {{links}} l ON {_SAME_DELIVERY}
-    WHERE {_IS_EVIDENCE} AND {HOUR} IN (SELECT DISTINCT hour FROM {{links}})
+    WHERE {_IS_EVIDENCE} AND {HOUR_OF_ROW} IN (SELECT DISTINCT hour FROM {{links}})
 """
 _EVIDENCE = f"""
     SELECT hour, published_chain, chain, min(transit_ns) AS least_ns, max(pairs) AS pairs
@@ -101,7 +102,7 @@ _APPLIED = f"""
         SELECT /*+ BROADCAST(o, p) */ f.*, f.ts_ns - f.published_ns - CASE WHEN f.published_chain IS NULL THEN 0L
             ELSE coalesce(o.offset_ns, 0L) - coalesce(p.offset_ns, 0L) END AS transit
         FROM (
-            SELECT {_OWN}{{own_more}}, {HOUR.replace("ts_ns", "d.ts_ns")} AS of_hour,
+            SELECT {_OWN}{{own_more}}, {HOUR_OF_ROW.replace("ts_ns", "d.ts_ns")} AS of_hour,
                 {", ".join(f"{given} AS {name}" for name, given in _GIVEN.items())}
             FROM {{deliveries}} d LEFT JOIN {{links}} l ON {_SAME_DELIVERY}
         ) f
@@ -199,7 +200,7 @@ def link(
                 shifted.add(hour)
             by_hour[hour] = now[hour]
     if shifted:
-        more = is_new and f"{is_new} OR {HOUR} IN ({', '.join(map(str, sorted(shifted)))})"
+        more = is_new and f"{is_new} OR {HOUR_OF_ROW} IN ({', '.join(map(str, sorted(shifted)))})"
         links, hours = _evaluated(step, more, by_hour)
     offsets = step.table_of(_not_zero(by_hour))
 
