@@ -25,7 +25,7 @@ from amqproxy.process.log import logger
 from amqproxy.process.supervision import supervised
 
 COMMAND = (sys.executable, "-P", "-m", "amqproxy.dashboard.child")
-"""`-P`: not from the current directory, where another `dashboard` may be"""
+"""`-P`: not from the current directory, where another `amqproxy` may be"""
 
 LEAST_PAUSE = 1.0
 """Seconds before a restart; doubled each time that it soon ends again."""

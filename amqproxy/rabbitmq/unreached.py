@@ -7,7 +7,7 @@ from typing import NamedTuple
 
 
 class Unreached(NamedTuple):
-    """What RabbitMQ of these versions does, what the broker does in its place, and why."""
+    """A behaviour of these versions of RabbitMQ, the behaviour of the broker in its place, and the reason."""
 
     versions: tuple[str, ...]
     rabbitmq: str

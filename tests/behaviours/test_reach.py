@@ -1,4 +1,4 @@
-"""How many questions the suite asks, and of which brokers."""
+"""Number of questions of the suite, and the brokers of which they are asked."""
 
 from __future__ import annotations
 

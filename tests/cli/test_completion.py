@@ -14,7 +14,7 @@ from tests.real.poll import until
 from tests.real.require import require
 
 LINES = [("deco\t", "decode"), ("control conn\t", "control connections"), ("decode --mess\t", "decode --messages")]
-"""What is typed after the name of the command, and what becomes of it."""
+"""Text typed after the name of the command, and its completion."""
 
 LOADED = {
     "bash": "source {script}\n",

@@ -60,7 +60,7 @@ def test_the_site_builds_without_a_warning(tmp_path: Path) -> None:
 
 
 def test_one_address_is_that_of_the_documentation() -> None:
-    """Of the site and its repository; tests of the help and of the alerts look at their own links."""
+    """The site and the repository have one address each; other tests compare those in the help and in alerts."""
     menu = (ROOT / "mkdocs.yml").read_text()
     project = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]["urls"]
     chart = yaml.safe_load((ROOT / "helm" / "amqproxy" / "Chart.yaml").read_text())

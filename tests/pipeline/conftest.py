@@ -53,7 +53,7 @@ def spark_session() -> Iterator[SparkSession]:
 
 @pytest.fixture(scope="session")
 def spark(request: pytest.FixtureRequest) -> Iterator[object]:
-    """The session of all tests, or one of DuckDB in tests marked `both_engines`."""
+    """The session of all tests, or one of DuckDB in tests marked `both_engines` or `on_duckdb`."""
     if getattr(request, "param", "spark") == "spark":
         yield request.getfixturevalue("spark_session")
         return
@@ -65,8 +65,12 @@ def spark(request: pytest.FixtureRequest) -> Iterator[object]:
 
 
 def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
-    if metafunc.definition.get_closest_marker("both_engines") is not None and "spark" in metafunc.fixturenames:
+    if "spark" not in metafunc.fixturenames:
+        return
+    if metafunc.definition.get_closest_marker("both_engines") is not None:
         metafunc.parametrize("spark", ["duckdb", "spark"], indirect=True, scope="session")
+    elif metafunc.definition.get_closest_marker("on_duckdb") is not None:
+        metafunc.parametrize("spark", ["duckdb"], indirect=True, scope="session")
 
 
 @pytest.fixture

@@ -127,11 +127,11 @@ class Truth(msgspec.Struct):
     """All that happened; times are those of the clocks of hosts."""
 
     ahead_ns: dict[str, int] = {}
-    """How far the clock of each connection's host is ahead."""
+    """Nanoseconds by which the clock of each connection's host is ahead."""
     published: list[Published] = []
     delivered: list[Delivered] = []
     waiting: dict[str, int] = {}
-    """What each queue holds at the end."""
+    """Number of messages in each queue at the end."""
     frames: int = 0
     connections: int = 0
     channels: int = 0

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 from collections import Counter
-from collections.abc import Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -15,7 +14,6 @@ pytest.importorskip("pyspark")
 from amqproxy.amqp091.methods import BasicConsume, BasicConsumeOk, BasicDeliver
 from amqproxy.pipeline import jobs
 from amqproxy.pipeline.body_fields import MAX_BODY
-from amqproxy.pipeline.duck import DuckSession
 from amqproxy.pipeline.ledger import Ledger
 from amqproxy.pipeline.source import options_of
 from amqproxy.pipeline.tables import Tables
@@ -55,13 +53,6 @@ def dialogue() -> Dialogue:
     for body in HOSTILE:
         made.publish("shop", "hostile", body)
     return made.publish("shop", "orders", ORDERS[0])
-
-
-@pytest.fixture
-def duckdb_session() -> Iterator[DuckSession]:
-    session = DuckSession()
-    yield session
-    session.close()
 
 
 def counted(rows: list[Any]) -> Counter[tuple[Any, ...]]:
@@ -115,25 +106,27 @@ def test_fields_of_bodies_are_counted_and_values_are_not_kept(spark: SparkSessio
     assert sum(count for key, count in found.items() if key[2] == "$" and key[4] is None) == 13
 
 
-def test_two_runs_count_as_one(duckdb_session: Any, tmp_path: Path) -> None:
+@pytest.mark.on_duckdb
+def test_two_runs_count_as_one(spark: SparkSession, tmp_path: Path) -> None:
     whole = tmp_path / NAME.format(0)
     whole.write_bytes(capture_of(dialogue()))
     packets = packets_of(dialogue())
     parts = [tmp_path / NAME.format(each) for each in (1, 2)]
     for part, some in zip(parts, (packets[:-5], packets[-5:]), strict=True):
         part.write_bytes(pcapng(some))
-    found = made(duckdb_session, tmp_path / "one", [str(whole)])
-    assert made(duckdb_session, tmp_path / "two", [str(each) for each in parts]) == found
+    found = made(spark, tmp_path / "one", [str(whole)])
+    assert made(spark, tmp_path / "two", [str(each) for each in parts]) == found
 
 
-def test_without_the_option_nothing_is_inspected(duckdb_session: Any, tmp_path: Path) -> None:
+@pytest.mark.on_duckdb
+def test_without_the_option_nothing_is_inspected(spark: SparkSession, tmp_path: Path) -> None:
     (tmp_path / "a.pcapng").write_bytes(capture_of(dialogue()))
     settings = jobs.Settings(age_ns=0, body=4)
     with Ledger(str(tmp_path / "tables")) as held:
-        jobs.ingest(duckdb_session, held, held.find([str(tmp_path / "a.pcapng")]).new, settings)
-        jobs.settle(duckdb_session, held, settings)
+        jobs.ingest(spark, held, held.find([str(tmp_path / "a.pcapng")]).new, settings)
+        jobs.settle(spark, held, settings)
         assert "fields" not in held.contents.files
-    assert made(duckdb_session, tmp_path / "both", [str(tmp_path / "a.pcapng")], body=2)
+    assert made(spark, tmp_path / "both", [str(tmp_path / "a.pcapng")], body=2)
 
 
 def test_the_option_is_of_events() -> None:

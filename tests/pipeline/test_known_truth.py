@@ -48,7 +48,7 @@ Row = dict[str, Any]
 
 
 def recorded(directory: Path, seed: int) -> tuple[Truth, list[Host]]:
-    """What seven hosts record; most of their clocks are right."""
+    """Recordings of seven hosts, most of whose clocks are right."""
     chosen = random.Random(seed)
     ahead = [0, 0, 0, 0, *(chosen.choice((-1, 1)) * chosen.randint(2_000 * MS, 60_000 * MS) for _ in range(3))]
     chosen.shuffle(ahead)

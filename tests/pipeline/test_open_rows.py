@@ -24,9 +24,6 @@ if TYPE_CHECKING:
 
 pytestmark = pytest.mark.once
 
-on_duckdb = pytest.mark.parametrize("spark", ["duckdb"], indirect=True)
-"""The text of the queries is the same for Spark, which takes a minute or two for each of these tests."""
-
 CAPTURES = Path(__file__).parents[2] / "captures"
 APART_NS = 7 * 60 * 1_000_000_000
 """Between two frames, so that a connection lives for some hours."""
@@ -74,7 +71,7 @@ def test_many_batches_give_the_rows_of_one_run_after_each(
     assert len(rows(many, "channels")) == 2
 
 
-@on_duckdb
+@pytest.mark.on_duckdb
 def test_an_open_connection_counts_in_each_minute_up_to_the_end_of_the_recording(
     spark: SparkSession, tmp_path: Path, files: list[str]
 ) -> None:
@@ -89,7 +86,7 @@ def test_an_open_connection_counts_in_each_minute_up_to_the_end_of_the_recording
     assert {row["open"] for row in minutes} == {1}
 
 
-@on_duckdb
+@pytest.mark.on_duckdb
 def test_rows_that_are_only_written_again_are_not_new_nor_put_together_with_others(
     spark: SparkSession, tmp_path: Path, files: list[str]
 ) -> None:
@@ -103,7 +100,7 @@ def test_rows_that_are_only_written_again_are_not_new_nor_put_together_with_othe
         assert held.contents.files["connections"] == [name]
 
 
-@on_duckdb
+@pytest.mark.on_duckdb
 def test_a_chain_that_is_over_leaves_nothing_open(
     spark: SparkSession, tmp_path: Path, files: list[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -120,7 +117,7 @@ def test_a_chain_that_is_over_leaves_nothing_open(
 # --- a clock that jumps
 
 
-@on_duckdb
+@pytest.mark.on_duckdb
 @pytest.mark.parametrize("is_rotated", [False, True])
 def test_a_clock_that_jumps_is_told_and_nothing_is_counted_between(
     spark: SparkSession, tmp_path: Path, is_rotated: bool
@@ -147,7 +144,7 @@ def test_a_clock_that_jumps_is_told_and_nothing_is_counted_between(
     assert {row["open"] for row in minutes} == {1}
 
 
-@on_duckdb
+@pytest.mark.on_duckdb
 def test_a_connection_that_is_silent_for_days_is_open(spark: SparkSession, tmp_path: Path) -> None:
     entries = list(entries_of(CAPTURES / "publish-get-ack.pcapng"))
     days_ns = 6 * jobs.DAY_NS

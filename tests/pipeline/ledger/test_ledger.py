@@ -45,7 +45,7 @@ def on_disk(path: Path) -> list[str]:
 
 
 def listed(path: Path, table: str) -> list[str]:
-    """What a reader of the table's manifest finds."""
+    """Return the texts of the files in the table's manifest."""
     manifest = path / table / MANIFEST
     return sorted(Path(each).read_text() for each in manifest.read_text().splitlines()) if manifest.exists() else []
 

@@ -16,7 +16,7 @@ SECOND = 1000 * MS
 
 
 def evidence(ahead: Mapping[str, int], least: Mapping[tuple[str, str], int]) -> Iterator[Evidence]:
-    """What recorders see whose clocks are `ahead`; `least` are the true smallest transit times."""
+    """Return the evidence of recorders whose clocks are `ahead`; `least` are the true smallest transit times."""
     for (published, delivered), transit_ns in least.items():
         yield Evidence(7, published, delivered, transit_ns + ahead[delivered] - ahead[published], 10)
 
@@ -61,7 +61,7 @@ def test_hours_are_apart() -> None:
 
 @pytest.mark.parametrize("seed", range(20))
 def test_no_message_is_delivered_before_its_publish_by_corrected_clocks(seed: int) -> None:
-    """Of some hosts, some of which exchange messages, in one direction or in both."""
+    """Clocks of some hosts, some of which exchange messages, in one direction or in both."""
     chosen = random.Random(seed)
     hosts = [f"host-{number}" for number in range(chosen.randint(2, 9))]
     ahead = {host: chosen.choice((0, 0, chosen.randint(-9 * SECOND, 9 * SECOND))) for host in hosts}
