@@ -8,6 +8,7 @@ import trio
 
 from amqproxy.rules.faults.delay_line import DelayLine, DirectionEnd, SendNow, WaitUntil
 from amqproxy.rules.verdict import Impairment
+from amqproxy.sockets.tls_socket import TlsSocket
 from amqproxy.sockets.transport import Address, Transport, TransportBroken
 
 MOST_HELD = 1024 * 1024
@@ -40,6 +41,10 @@ class FaultyTransport:
     @property
     def received(self) -> int:
         return self._transport.received
+
+    @property
+    def tls(self) -> TlsSocket | None:
+        return self._transport.tls
 
     @property
     def is_listening(self) -> bool:

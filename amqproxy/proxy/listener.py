@@ -30,7 +30,8 @@ from amqproxy.proxy.upstream import Dialer
 from amqproxy.pump.pumps import Pumps
 from amqproxy.rules.context import Client
 from amqproxy.rules.engine.evaluator import RuleSet
-from amqproxy.sockets.transport import SocketTransport, StreamTransport, Transport, plain_socket
+from amqproxy.sockets.tls_socket import secured
+from amqproxy.sockets.transport import SocketTransport, Transport, plain_socket
 from amqproxy.taps.metrics import Metrics
 from amqproxy.taps.tap import Tap
 from amqproxy.taps.topology.observed_topology import ObservedTopology
@@ -277,12 +278,9 @@ class ProxyServer:
         if isinstance(dial, Dialer):
             dial = dial.on_behalf_of(remote[:2], local[:2])
         with ExitStack() as stack:
-            transport: Transport
-            if opened.tls is None:
-                sock = stack.enter_context(plain_socket(stream))
-                transport = SocketTransport(sock)
-            else:
-                transport = StreamTransport(trio.SSLStream(stream, opened.tls, server_side=True))
+            sock = stack.enter_context(plain_socket(stream))
+            if opened.tls is not None:
+                sock = stack.enter_context(secured(sock, opened.tls, server_side=True))
             number = next(self._numbers)
             client = Client(
                 session=number,
@@ -293,7 +291,7 @@ class ProxyServer:
             )
             session = Session(
                 number,
-                transport,
+                SocketTransport(sock),
                 name,
                 dial,
                 self._services,

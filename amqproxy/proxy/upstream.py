@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import ssl
 from collections.abc import Awaitable, Callable
 from functools import partial
 
@@ -10,9 +9,9 @@ import trio
 
 from amqproxy.configuration.config import UpstreamConfig, split_address
 from amqproxy.sockets.proxy_protocol import Address, header
-from amqproxy.sockets.strict_verification import strict_refusal
 from amqproxy.sockets.tls import client_context
-from amqproxy.sockets.transport import SocketTransport, StreamTransport, Transport, plain_socket
+from amqproxy.sockets.tls_socket import secured
+from amqproxy.sockets.transport import SocketTransport, Transport, TransportBroken, plain_socket
 
 
 class Unreachable(Exception):
@@ -64,11 +63,8 @@ class Dialer:
                 return await self._open(ends)
         except trio.TooSlowError:
             raise Unreachable("timeout", f"{self.address} did not accept within {self._timeout:g} s") from None
-        except (trio.BrokenResourceError, ssl.SSLError) as error:
-            cause = error.__cause__ or error
-            if self._tls is None:
-                raise Unreachable("unreachable", f"{self.address} hung up: {cause}") from None
-            raise Unreachable("tls", f"{self.address} failed the TLS handshake: {cause}") from None
+        except trio.BrokenResourceError as error:
+            raise Unreachable("unreachable", f"{self.address} hung up: {error.__cause__ or error}") from None
         except OSError as error:
             kind, why = _explained(error)
             raise Unreachable(kind, f"{self.address} {why}") from None
@@ -83,21 +79,15 @@ class Dialer:
                 await stream.send_all(header(*(ends or own)))
             if self._tls is None:
                 return SocketTransport(plain_socket(stream))
-            secured = trio.SSLStream(stream, self._tls, server_hostname=self._server_name)
-            await self._shake_hands(secured, self._tls)
+            transport = SocketTransport(secured(plain_socket(stream), self._tls, server_hostname=self._server_name))
         except BaseException:
             await trio.aclose_forcefully(stream)
             raise
-        return StreamTransport(secured)
-
-    async def _shake_hands(self, secured: trio.SSLStream[trio.SocketStream], tls: ssl.SSLContext) -> None:
         try:
-            await secured.do_handshake()
-        except trio.BrokenResourceError as error:
-            refusal = strict_refusal(error.__cause__ or error, secured._ssl_object, tls)
-            if refusal:
-                raise Unreachable("tls", f"{self.address} failed the TLS handshake: {refusal}") from None
-            raise
+            await transport.secure()
+        except TransportBroken as error:
+            raise Unreachable("tls", f"{self.address} failed the TLS handshake: {error}") from None
+        return transport
 
 
 def _explained(error: OSError) -> tuple[str, str]:

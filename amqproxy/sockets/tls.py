@@ -3,12 +3,10 @@
 from __future__ import annotations
 
 import ssl
-from contextlib import suppress
 from weakref import WeakKeyDictionary
 
-import trio
-
 from amqproxy.configuration.config import ClientTLS, ConfigError, ServerTLS
+from amqproxy.sockets.tls_socket import TlsSocket
 
 
 def server_context(tls: ServerTLS) -> ssl.SSLContext:
@@ -41,39 +39,15 @@ def files_of(context: ssl.SSLContext) -> tuple[str, ...]:
 _files: WeakKeyDictionary[ssl.SSLContext, ServerTLS] = WeakKeyDictionary()
 _renewed: WeakKeyDictionary[ssl.SSLContext, ssl.SSLContext] = WeakKeyDictionary()
 """Replacement of each context whose files were reloaded."""
-_asked: WeakKeyDictionary[ssl.SSLObject, str] = WeakKeyDictionary()
 
 
-def _store_server_name(connection: ssl.SSLObject, name: str | None, context: ssl.SSLContext) -> None:
+def _store_server_name(connection: ssl.SSLSocket | ssl.SSLObject, name: str | None, context: ssl.SSLContext) -> None:
     """Store the requested server name; called in each handshake, even if the client requests none."""
-    _asked[connection] = name or ""
+    if isinstance(connection, TlsSocket):
+        connection.requested_name = name or ""
     renewed = _renewed.get(context)
     if renewed is not None:
         connection.context = renewed
-
-
-def asked_name(stream: trio.SSLStream[trio.SocketStream]) -> str:
-    """Return the server name that the client of a `server_context` requested in its handshake; "" for none."""
-    return _asked.get(stream._ssl_object, "")  # trio offers no other access to the callback's argument
-
-
-def has_greeted(stream: trio.SSLStream[trio.SocketStream]) -> bool:
-    """Whether the client of a `server_context` has sent its ClientHello."""
-    return stream._ssl_object in _asked
-
-
-def make_freeable(stream: trio.SSLStream[trio.SocketStream]) -> None:
-    """Break the reference cycle of a closed stream, so that its 45 KiB of OpenSSL memory are freed with its last
-    reference.
-
-    trio's stream refers to itself through its handshake function; otherwise only the garbage collector would free it.
-    """
-    with suppress(AttributeError):  # other trio versions may lack it
-        stream._handshook._afn = _refuse
-
-
-async def _refuse(*_: object) -> None:
-    raise trio.ClosedResourceError
 
 
 def client_context(tls: ClientTLS) -> ssl.SSLContext:
@@ -97,7 +71,11 @@ def _context(purpose: ssl.Purpose, tls: ServerTLS | ClientTLS) -> ssl.SSLContext
     Strict verification refuses authorities without keyUsage, as many companies have; RabbitMQ and HAProxy accept them.
     Any certificate in the file of authorities is trusted, even an intermediate one, as in curl and Go.
     """
-    return verifying_alike(ssl.create_default_context(purpose), is_strict=tls.strict)
+    context = verifying_alike(ssl.create_default_context(purpose), is_strict=tls.strict)
+    # A handshake in the middle of a connection would stop a pump. Many clients close without close_notify, and an AMQP
+    # connection that is cut off is noticed without it.
+    context.options |= ssl.OP_NO_RENEGOTIATION | ssl.OP_IGNORE_UNEXPECTED_EOF
+    return context
 
 
 def verifying_alike(context: ssl.SSLContext, *, is_strict: bool = False) -> ssl.SSLContext:

@@ -1,12 +1,13 @@
-"""Byte transport to one peer, over a plain socket or a trio stream (TLS).
+"""Byte transport to one peer, over a socket, with or without TLS.
 
-A plain socket is read and written directly, and waited for only when it would block: that is what keeps a proxy close
-to a TCP proxy. All errors of a broken connection are one, `TransportBroken`.
+The socket is read and written directly, and waited for only when it would block: that is what keeps a proxy close to a
+TCP proxy. All errors of a broken connection are one, `TransportBroken`.
 """
 
 from __future__ import annotations
 
 import errno
+import math
 import os
 import select
 import socket
@@ -19,9 +20,8 @@ from typing import Protocol
 import trio
 
 from amqproxy.process.exception_frames import release_frames
-from amqproxy.sockets.certificate import distinguished_name
 from amqproxy.sockets.strict_verification import strict_refusal
-from amqproxy.sockets.tls import asked_name, has_greeted, make_freeable
+from amqproxy.sockets.tls_socket import CLOSED, TlsSocket
 
 LEAST_READ = 16 * 1024
 MOST_READ = 256 * 1024
@@ -30,18 +30,12 @@ MOST_READ = 256 * 1024
 MOST_PIECES = 1024
 """Maximum number of pieces that the system accepts at once."""
 
-MOST_AT_ONCE = 64 * 1024
-"""Maximum bytes of pieces that are sent over TLS together."""
-
 TURN = 8
 """Number of consecutive reads without waiting, after which other tasks get their turn."""
 
 
-_BYTES_ACKED, _BYTES_ACKED_AT = struct.Struct("=Q"), 120
-"""Field of Linux's `struct tcp_info`: the number of bytes that the peer's system has acknowledged."""
-
-CLOSED = (ssl.SSLEOFError, ssl.SSLZeroReturnError)
-"""Exceptions for a peer that closed without close_notify, as many do: the second up to Python 3.11.2."""
+END = -1
+"""In place of an errno in `SocketTransport.take_back`: the peer has closed its half."""
 
 _AT_ONCE = struct.pack("ii", 1, 0)
 """SO_LINGER of 0: closing the socket sends a reset."""
@@ -51,10 +45,6 @@ HUNG_UP = getattr(select, "POLLRDHUP", 0)
 """Event by which Linux reports a peer that has closed its half; other systems report only a broken connection
 without reading.
 """
-
-GONE = (trio.BrokenResourceError, trio.ClosedResourceError, ssl.SSLError, OSError)
-"""Exceptions of a trio stream whose peer is gone, or that another task has closed."""
-
 
 Address = tuple[str, int]
 """A host and a port."""
@@ -77,6 +67,10 @@ class Transport(Protocol):
 
     @property
     def received(self) -> int: ...
+
+    @property
+    def tls(self) -> TlsSocket | None:
+        """The socket, if it is one over TLS."""
 
     @property
     def is_listening(self) -> bool: ...
@@ -121,7 +115,7 @@ class Transport(Protocol):
         """Return the local address and the peer's; `None` if it has none, or is closed."""
 
     async def send_eof(self) -> None:
-        """Close the local half."""
+        """Close the local half; over TLS, bytes of the peer that are not read yet may be lost."""
 
     async def aclose(self) -> None:
         """Close both halves at once; tasks that wait on them get `TransportBroken`."""
@@ -131,7 +125,7 @@ class Transport(Protocol):
 
 
 class SocketTransport:
-    """A connected, non-blocking TCP or Unix socket.
+    """A connected, non-blocking TCP or Unix socket, which may be a `TlsSocket`.
 
     `most_read` and `turn` replace MOST_READ and TURN, where processing a byte costs more than forwarding it.
 
@@ -178,6 +172,33 @@ class SocketTransport:
         """The socket itself, for another transport that replaces this one."""
         return self._socket
 
+    @property
+    def tls(self) -> TlsSocket | None:
+        return self._socket if isinstance(self._socket, TlsSocket) else None
+
+    async def secure(self, timeout: float = math.inf) -> None:
+        """Complete the TLS handshake, if there is one, within `timeout` seconds; close the socket if that fails.
+
+        Raise `TransportBroken` then.
+        """
+        tls = self.tls
+        if tls is None:
+            return
+        why = "closed by the peer"
+        try:
+            with trio.move_on_after(timeout) as scope:
+                if await shake_hands(tls):
+                    return
+            if scope.cancelled_caught:
+                why = "timeout"
+        except TransportBroken as error:
+            why = str(error)
+        except BaseException:
+            self._close()
+            raise
+        self._close()
+        raise TransportBroken(why)
+
     def lend(self) -> int | None:
         """Lend the socket's descriptor, to receive and send with until `take_back`.
 
@@ -201,11 +222,11 @@ class SocketTransport:
     def take_back(self, unread: bytes, unsent: bytes, error: int = 0, *, is_held_up: bool = False) -> None:
         """Take the socket back, with the received data that was not used, and the data that is still to be sent.
 
-        `error` is the errno of a failed read. `is_held_up` if nothing is received until another peer has accepted the
-        earlier data.
+        `error` is the errno of a failed read, or `END`. `is_held_up` if nothing is received until another peer has
+        accepted the earlier data.
         """
         self.is_listening = not unread and not is_held_up
-        self._was_drained = True
+        self._was_drained = self.tls is None  # OpenSSL may hold bytes that the system no longer has
         if unread or error:
             self._left = unread, error
         if unsent:
@@ -218,6 +239,8 @@ class SocketTransport:
         if unread:
             self._left = (b"", error) if error else None
             return unread
+        if error == END:
+            return b""
         raise TransportBroken(_reason(OSError(error, os.strerror(error))))
 
     async def receive(self) -> bytes:
@@ -345,6 +368,9 @@ class SocketTransport:
                 raise TransportBroken(_reason(error)) from None
 
     async def aclose(self) -> None:
+        self._close()
+
+    def _close(self) -> None:
         if self._socket.fileno() >= 0:
             trio.lowlevel.notify_closing(self._socket)
             self._socket.close()
@@ -361,6 +387,31 @@ class SocketTransport:
             self._was_drained = False  # as in `aclose`
 
 
+async def shake_hands(sock: TlsSocket) -> bool:
+    """Complete a TLS handshake; return false if the peer has closed before its end.
+
+    Raise `TransportBroken` if it fails. Cancelled, it can be continued.
+    """
+    try:
+        while True:
+            try:
+                sock.do_handshake()
+            except ssl.SSLWantReadError:
+                await trio.lowlevel.wait_readable(sock)
+            except ssl.SSLWantWriteError:
+                await trio.lowlevel.wait_writable(sock)
+            else:
+                return True
+    except (*CLOSED, ssl.SSLSyscallError, ConnectionError):
+        return False
+    except (trio.ClosedResourceError, OSError, ValueError) as error:
+        refusal = strict_refusal(error, sock, sock.context) or _reason(error)
+        release_frames(error)
+        with suppress(OSError):  # closing with unread bytes sends a reset, which would overtake OpenSSL's alert
+            socket.socket.recv(sock, MOST_READ)
+        raise TransportBroken(refusal) from None
+
+
 def reset(sock: socket.socket) -> None:
     """Close a socket at once: unsent bytes are lost, and the peer gets a reset."""
     with suppress(OSError):
@@ -368,145 +419,7 @@ def reset(sock: socket.socket) -> None:
     sock.close()
 
 
-class StreamTransport:
-    """Any trio stream, usually TLS. TLS cannot close one half: `send_eof` closes both."""
-
-    __slots__ = ("_is_torn", "_lock", "_stream", "is_listening", "received")
-
-    def __init__(self, stream: trio.abc.Stream) -> None:
-        self.received = 0
-        self.is_listening = False
-        self._stream = stream
-        self._lock = trio.Lock()
-        self._is_torn = False
-
-    @property
-    def is_sending(self) -> bool:
-        return self._lock.locked()
-
-    @property
-    def progress(self) -> int:
-        """Number of bytes acknowledged by the peer's system, since TLS does not report its progress."""
-        below = self._below
-        if isinstance(below, trio.SocketStream) and below.socket.family in (socket.AF_INET, socket.AF_INET6):
-            with suppress(OSError):
-                found = below.socket.getsockopt(
-                    socket.IPPROTO_TCP, socket.TCP_INFO, _BYTES_ACKED_AT + _BYTES_ACKED.size
-                )
-                return int(_BYTES_ACKED.unpack_from(found, _BYTES_ACKED_AT)[0])
-        return 0
-
-    @property
-    def _below(self) -> trio.abc.Stream:
-        """The stream below TLS, or the stream itself."""
-        return self._stream.transport_stream if isinstance(self._stream, trio.SSLStream) else self._stream
-
-    async def handshake(self) -> bool:
-        """Finish the TLS handshake, if it is TLS; return `False` if the peer has closed; raise `TransportBroken` on
-        failure.
-        """
-        if isinstance(self._stream, trio.SSLStream):
-            try:
-                await self._stream.do_handshake()
-            except GONE as error:
-                if isinstance(error.__cause__, (*CLOSED, ssl.SSLSyscallError, ConnectionError)):
-                    return False
-                connection = self._stream._ssl_object
-                refusal = strict_refusal(error.__cause__ or error, connection, connection.context)
-                if refusal:
-                    release_frames(error)
-                    raise TransportBroken(refusal) from None
-                raise _broken(error) from None
-        return True
-
-    @property
-    def tls_subject(self) -> str:
-        """Subject of the peer's certificate, as RFC 4514 writes it; "" without one, or before the handshake."""
-        if not isinstance(self._stream, trio.SSLStream):
-            return ""
-        try:
-            return distinguished_name(self._stream.getpeercert() or {}) or ""
-        except trio.NeedHandshakeError:
-            return ""
-
-    @property
-    def tls_server_name(self) -> str:
-        """Server name that the peer requested, once a `server_context` has received it."""
-        return asked_name(self._stream) if isinstance(self._stream, trio.SSLStream) else ""
-
-    @property
-    def has_tls_greeting(self) -> bool:
-        """Whether the peer has begun a TLS handshake with a `server_context`."""
-        return isinstance(self._stream, trio.SSLStream) and has_greeted(self._stream)
-
-    async def receive(self) -> bytes:
-        self.is_listening = True
-        try:
-            data = bytes(await self._stream.receive_some(MOST_READ))
-        except GONE as error:
-            if isinstance(error.__cause__, CLOSED):
-                return b""
-            raise _broken(error) from None
-        self.is_listening = False
-        self.received += len(data)
-        return data
-
-    async def send(self, data: bytes | memoryview) -> None:
-        async with self._lock:
-            if self._is_torn:
-                raise TransportBroken("a cancelled send left incomplete data")
-            self._is_torn = True
-            try:
-                await self._stream.send_all(data)
-            except GONE as error:
-                raise _broken(error) from None
-            self._is_torn = False
-
-    def send_now(self, data: bytes | memoryview) -> int:
-        return 0
-
-    def send_pieces_now(self, pieces: Sequence[bytes | memoryview]) -> int:
-        return 0
-
-    async def send_some(self, pieces: Sequence[bytes | memoryview]) -> int:
-        some = bytearray()
-        for piece in pieces:
-            some += piece[: MOST_AT_ONCE - len(some)]
-            if len(some) == MOST_AT_ONCE:
-                break
-        await self.send(bytes(some))
-        return len(some)
-
-    def has_hung_up(self) -> bool:
-        below = self._stream.transport_stream if isinstance(self._stream, trio.SSLStream) else self._stream
-        return isinstance(below, trio.SocketStream) and _has_hung_up(below.socket)
-
-    def ends(self) -> tuple[Address, Address] | None:
-        below = self._below
-        return _ends(below.socket) if isinstance(below, trio.SocketStream) else None
-
-    async def send_eof(self) -> None:
-        async with self._lock:
-            try:
-                await self._stream.aclose()
-            except GONE as error:
-                raise _broken(error) from None
-
-    async def aclose(self) -> None:
-        with suppress(*GONE):
-            await trio.aclose_forcefully(self._stream)
-        if isinstance(self._stream, trio.SSLStream):
-            make_freeable(self._stream)
-
-    async def reset(self) -> None:
-        below = self._below
-        if isinstance(below, trio.SocketStream) and below.socket.fileno() >= 0:
-            with suppress(OSError):
-                below.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, _AT_ONCE)
-        await self.aclose()
-
-
-def _ends(sock: socket.socket | trio.socket.SocketType) -> tuple[Address, Address] | None:
+def _ends(sock: socket.socket) -> tuple[Address, Address] | None:
     try:
         if sock.family not in (socket.AF_INET, socket.AF_INET6):
             return None
@@ -516,7 +429,7 @@ def _ends(sock: socket.socket | trio.socket.SocketType) -> tuple[Address, Addres
     return (own[0], own[1]), (peer[0], peer[1])
 
 
-def _has_hung_up(sock: socket.socket | trio.socket.SocketType) -> bool:
+def _has_hung_up(sock: socket.socket) -> bool:
     if sock.fileno() < 0:
         return True
     poll = select.poll()
@@ -529,13 +442,6 @@ def plain_socket(stream: trio.SocketStream) -> socket.socket:
     sock = socket.socket(fileno=stream.socket.detach())
     sock.setblocking(False)
     return sock
-
-
-def _broken(error: BaseException) -> TransportBroken:
-    """Convert an exception of a trio stream to the one error of all transports."""
-    cause = error.__cause__ or error
-    release_frames(error)
-    return TransportBroken(_reason(cause))
 
 
 def _reason(error: BaseException) -> str:

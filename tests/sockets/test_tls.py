@@ -15,7 +15,8 @@ from cryptography.hazmat.primitives.serialization import (
 
 from amqproxy.configuration.config import ClientTLS, ConfigError, ServerTLS
 from amqproxy.sockets.tls import client_context, server_context
-from amqproxy.sockets.transport import StreamTransport, TransportBroken
+from amqproxy.sockets.tls_socket import TlsSocket, secured
+from amqproxy.sockets.transport import SocketTransport, TransportBroken
 from tests.proxy.stage import connected
 from tests.sockets.certificate_files import Files
 
@@ -25,11 +26,26 @@ def files(tmp_path_factory: pytest.TempPathFactory) -> Files:
     return Files(tmp_path_factory.mktemp("tls"))
 
 
+def transports(
+    server: ssl.SSLContext, client: ssl.SSLContext, name: str = "localhost"
+) -> tuple[SocketTransport, SocketTransport]:
+    """A server's end and a client's, before their handshake."""
+    ends = connected(tcp=True)
+    ours = SocketTransport(secured(ends[0], server, server_side=True))
+    return ours, SocketTransport(secured(ends[1], client, server_hostname=name))
+
+
+async def shaken(ours: SocketTransport, theirs: SocketTransport) -> None:
+    """Complete the handshake of both ends."""
+    with trio.fail_after(5):
+        async with trio.open_nursery() as nursery:
+            nursery.start_soon(ours.secure)
+            nursery.start_soon(theirs.secure)
+
+
 async def talk(server: ssl.SSLContext, client: ssl.SSLContext, name: str = "localhost") -> bytes:
     """What a server receives from a client over TLS."""
-    ends = [trio.SocketStream(trio.socket.from_stdlib_socket(end)) for end in connected(tcp=True)]
-    ours = StreamTransport(trio.SSLStream(ends[0], server, server_side=True))
-    theirs = StreamTransport(trio.SSLStream(ends[1], client, server_hostname=name))
+    ours, theirs = transports(server, client, name)
     received = b""
     try:
         async with trio.open_nursery() as nursery:
@@ -37,12 +53,14 @@ async def talk(server: ssl.SSLContext, client: ssl.SSLContext, name: str = "loca
             @nursery.start_soon
             async def greet() -> None:
                 try:
+                    await theirs.secure()
                     await theirs.send(b"hello")
                     await theirs.send_eof()
                 except TransportBroken:
                     await theirs.aclose()
 
             with trio.fail_after(5):
+                await ours.secure()
                 while data := await ours.receive():
                     received += data
     finally:
@@ -61,16 +79,16 @@ async def test_a_closed_connection_does_not_wait_for_the_garbage_collector(files
     server = server_context(ServerTLS(certificate=files.server, key=files.server_key))
     client = client_context(ClientTLS(ca=files.ca))
 
-    def streams() -> int:
-        return sum(isinstance(each, trio.SSLStream) for each in gc.get_objects())
+    def sockets() -> int:
+        return sum(isinstance(each, TlsSocket) for each in gc.get_objects())
 
     gc.collect()
     gc.disable()
     try:
-        before = streams()
+        before = sockets()
         assert await talk(server, client) == b"hello"
         await trio.lowlevel.checkpoint()  # trio keeps what it cancelled last
-        assert streams() == before
+        assert sockets() == before
     finally:
         gc.enable()
 
@@ -79,13 +97,12 @@ async def test_what_was_closed_before_its_handshake_has_none(files: Files) -> No
     server = server_context(ServerTLS(certificate=files.server, key=files.server_key))
     end, other = connected(tcp=True)
     other.close()
-    stream = trio.SSLStream(trio.SocketStream(trio.socket.from_stdlib_socket(end)), server, server_side=True)
-    transport = StreamTransport(stream)
+    transport = SocketTransport(secured(end, server, server_side=True))
     await transport.aclose()
     with pytest.raises(TransportBroken, match="closed here"):
         await transport.receive()
     with pytest.raises(TransportBroken, match="closed here"):
-        await transport.handshake()
+        await transport.secure()
 
 
 async def test_a_broker_whose_certificate_is_not_trusted(files: Files) -> None:
@@ -127,16 +144,15 @@ def test_an_optional_certificate_without_an_authority() -> None:
 async def test_no_session_tickets_are_sent(files: Files) -> None:
     """Java's NIO client does not expect any bytes between the handshake and connection.start."""
     server = server_context(ServerTLS(certificate=files.server, key=files.server_key))
-    ends = [trio.SocketStream(trio.socket.from_stdlib_socket(end)) for end in connected(tcp=True)]
-    ours = StreamTransport(trio.SSLStream(ends[0], server, server_side=True))
-    inner = trio.SSLStream(ends[1], client_context(ClientTLS(ca=files.ca)), server_hostname="localhost")
-    theirs = StreamTransport(inner)
-    async with trio.open_nursery() as nursery:
-        nursery.start_soon(ours.send, b"hello")
-        with trio.fail_after(5):
-            assert await theirs.receive() == b"hello"
-    assert inner.version() == "TLSv1.3"
-    assert not inner.session.has_ticket
+    ours, theirs = transports(server, client_context(ClientTLS(ca=files.ca)))
+    await shaken(ours, theirs)
+    await ours.send(b"hello")
+    with trio.fail_after(5):
+        assert await theirs.receive() == b"hello"
+    assert theirs.tls is not None
+    assert theirs.tls.version() == "TLSv1.3"
+    assert theirs.tls.session is not None
+    assert not theirs.tls.session.has_ticket
     for end in (ours, theirs):
         await end.aclose()
 
@@ -170,15 +186,11 @@ def test_an_encrypted_key_asks_for_no_password(files: Files, tmp_path: Path) -> 
 async def test_what_a_client_sends_about_itself_in_the_handshake(files: Files) -> None:
     server = server_context(ServerTLS(certificate=files.server, key=files.server_key, client_ca=files.ca))
     client = client_context(ClientTLS(ca=files.ca, certificate=files.client, key=files.client_key))
-    ends = [trio.SocketStream(trio.socket.from_stdlib_socket(end)) for end in connected(tcp=True)]
-    ours = StreamTransport(trio.SSLStream(ends[0], server, server_side=True))
-    theirs = StreamTransport(trio.SSLStream(ends[1], client, server_hostname="localhost"))
-    assert (ours.tls_subject, ours.tls_server_name) == ("", "")
-    async with trio.open_nursery() as nursery:
-        nursery.start_soon(theirs.send, b"hello")
-        with trio.fail_after(5):
-            assert await ours.receive() == b"hello"
-    assert ours.tls_server_name == "localhost"
-    assert ours.tls_subject.startswith("OU=Testing cert")
+    ours, theirs = transports(server, client)
+    assert ours.tls is not None
+    assert (ours.tls.subject, ours.tls.requested_name) == ("", None)
+    await shaken(ours, theirs)
+    assert ours.tls.requested_name == "localhost"
+    assert ours.tls.subject.startswith("OU=Testing cert")
     for end in (ours, theirs):
         await end.aclose()

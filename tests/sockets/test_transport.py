@@ -1,8 +1,7 @@
-"""Bytes over a plain socket and over a trio stream: what holds for both, and what differs."""
+"""Bytes over a plain socket and over TLS."""
 
 import errno
 import socket
-import ssl
 import struct
 from collections.abc import Callable
 from contextlib import suppress
@@ -11,7 +10,7 @@ import pytest
 import trio
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from trio.testing import memory_stream_pair, wait_all_tasks_blocked
+from trio.testing import wait_all_tasks_blocked
 
 from amqproxy.sockets.transport import (
     LEAST_READ,
@@ -19,12 +18,12 @@ from amqproxy.sockets.transport import (
     MOST_READ,
     TURN,
     SocketTransport,
-    StreamTransport,
     Transport,
     TransportBroken,
 )
 from tests.example_count import example_count
 from tests.proxy.stage import connected
+from tests.sockets.tls_pair import tls_pair
 
 
 def over_sockets() -> tuple[Transport, Transport]:
@@ -32,13 +31,18 @@ def over_sockets() -> tuple[Transport, Transport]:
     return SocketTransport(one), SocketTransport(other)
 
 
-def over_streams() -> tuple[Transport, Transport]:
-    one, other = memory_stream_pair()
-    return StreamTransport(one), StreamTransport(other)
+def over_tcp() -> tuple[Transport, Transport]:
+    one, other = connected(tcp=True)
+    return SocketTransport(one), SocketTransport(other)
+
+
+def over_tls() -> tuple[Transport, Transport]:
+    one, other = tls_pair()
+    return SocketTransport(one), SocketTransport(other)
 
 
 Pair = Callable[[], tuple[Transport, Transport]]
-each_kind = pytest.mark.parametrize("pair", [over_sockets, over_streams])
+each_kind = pytest.mark.parametrize("pair", [over_sockets, over_tls])
 
 
 async def received_by(transport: Transport) -> bytes:
@@ -110,13 +114,7 @@ async def test_a_peer_that_is_gone(pair: Pair) -> None:
     await ours.aclose()
 
 
-def over_tcp_streams() -> tuple[Transport, Transport]:
-    """As TLS is: a trio stream over TCP."""
-    one, other = (trio.SocketStream(trio.socket.from_stdlib_socket(end)) for end in connected(tcp=True))
-    return StreamTransport(one), StreamTransport(other)
-
-
-@pytest.mark.parametrize("pair", [over_sockets, over_tcp_streams])
+@pytest.mark.parametrize("pair", [over_sockets, over_tcp, over_tls])
 async def test_who_waits_to_send_sees_whether_the_peer_takes_anything(pair: Pair) -> None:
     ours, theirs = pair()
     assert not ours.is_sending
@@ -136,49 +134,10 @@ async def test_who_waits_to_send_sees_whether_the_peer_takes_anything(pair: Pair
         await end.aclose()
 
 
-# ------------------------------------------------------------------------------------------------ a stream
+# -------------------------------------------------------------------------------- slow readers, and the end
 
 
-class Gone(trio.abc.Stream):
-    """A stream of which every method finds out that it is over."""
-
-    def __init__(self, error: BaseException) -> None:
-        self._error = error
-
-    async def send_all(self, data: bytes | bytearray | memoryview) -> None:
-        raise self._error
-
-    async def wait_send_all_might_not_block(self) -> None:
-        raise self._error
-
-    async def receive_some(self, max_bytes: int | None = None) -> bytes:
-        raise self._error
-
-    async def aclose(self) -> None:
-        raise self._error
-
-
-@pytest.mark.parametrize(
-    "error",
-    [trio.BrokenResourceError(), trio.ClosedResourceError("this socket was closed"), ssl.SSLError("bad"), OSError()],
-)
-async def test_a_stream_that_is_over_is_broken_whatever_is_asked_of_it(error: BaseException) -> None:
-    """As TLS is where the client has closed it, or another task has in the meantime."""
-    transport = StreamTransport(Gone(error))
-    with pytest.raises(TransportBroken):
-        await transport.receive()
-    with pytest.raises(TransportBroken):
-        await transport.send(b"x")
-    with pytest.raises(TransportBroken):
-        await transport.send_eof()
-    await transport.aclose()
-    await transport.reset()
-
-
-# ------------------------------------------------------------------------------------------- a plain socket
-
-
-async def fill(transport: SocketTransport, marked: bytes) -> trio.CancelScope:
+async def fill(transport: Transport, marked: bytes) -> trio.CancelScope:
     """Send `marked`, over and over, until the socket takes no more; the scope of the send that waits."""
     while True:
         with trio.move_on_after(0.05) as scope:
@@ -187,16 +146,17 @@ async def fill(transport: SocketTransport, marked: bytes) -> trio.CancelScope:
             return scope
 
 
+@each_kind
 @settings(max_examples=example_count(25), deadline=None)
 @given(
     sizes=st.lists(st.integers(0, 300_000), min_size=1, max_size=30),
     tasks=st.integers(1, 3),
 )
-def test_nothing_is_torn_or_lost_however_slow_the_reader(sizes: list[int], tasks: int) -> None:
+def test_nothing_is_torn_or_lost_however_slow_the_reader(pair: Pair, sizes: list[int], tasks: int) -> None:
     """Each task sends its own byte only; what one call was given arrives in one piece."""
 
     async def check() -> None:
-        ours, theirs = over_sockets()
+        ours, theirs = pair()
         pieces: list[bytes] = []
 
         async def talk(octet: bytes) -> None:
@@ -225,9 +185,9 @@ def test_nothing_is_torn_or_lost_however_slow_the_reader(sizes: list[int], tasks
     trio.run(check)
 
 
-async def test_what_a_cancelled_send_left_goes_before_the_next() -> None:
-    end, other = connected()
-    ours, theirs = SocketTransport(end), SocketTransport(other)
+@each_kind
+async def test_what_a_cancelled_send_left_goes_before_the_next(pair: Pair) -> None:
+    ours, theirs = pair()
     frame = b"<" + bytes(100_000) + b">"
     await fill(ours, frame)
     async with trio.open_nursery() as nursery:
@@ -245,8 +205,9 @@ async def test_what_a_cancelled_send_left_goes_before_the_next() -> None:
         await transport.aclose()
 
 
-async def test_a_sender_that_waits_for_its_turn_may_be_cancelled() -> None:
-    ours, theirs = over_sockets()
+@each_kind
+async def test_a_sender_that_waits_for_its_turn_may_be_cancelled(pair: Pair) -> None:
+    ours, theirs = pair()
     async with trio.open_nursery() as nursery:
         nursery.start_soon(ours.send, bytes(1_000_000))
         await wait_all_tasks_blocked()
@@ -261,8 +222,9 @@ async def test_a_sender_that_waits_for_its_turn_may_be_cancelled() -> None:
         await end.aclose()
 
 
-async def test_the_end_comes_after_what_waits() -> None:
-    ours, theirs = over_sockets()
+@each_kind
+async def test_the_end_comes_after_what_waits(pair: Pair) -> None:
+    ours, theirs = pair()
     async with trio.open_nursery() as nursery:
         nursery.start_soon(ours.send, bytes(1_000_000))
         await wait_all_tasks_blocked()
@@ -272,8 +234,9 @@ async def test_the_end_comes_after_what_waits() -> None:
         await end.aclose()
 
 
-async def test_closing_wakes_who_waits_to_send() -> None:
-    ours, theirs = over_sockets()
+@each_kind
+async def test_closing_wakes_who_waits_to_send(pair: Pair) -> None:
+    ours, theirs = pair()
     async with trio.open_nursery() as nursery:
 
         @nursery.start_soon
@@ -308,24 +271,9 @@ async def test_a_reset_of_ours() -> None:
     await theirs.aclose()
 
 
-async def test_a_reset_under_tls_or_over_a_trio_stream() -> None:
-    end, other = connected(tcp=True)
-    trio_socket = trio.socket.from_stdlib_socket(end)
-    ours, theirs = StreamTransport(trio.SocketStream(trio_socket)), SocketTransport(other)
-    await ours.reset()
-    await ours.reset()
-    with pytest.raises(TransportBroken, match="reset by the peer"):
-        await theirs.receive()
-    await theirs.aclose()
-    one, _ = memory_stream_pair()
-    in_memory = StreamTransport(one)
-    await in_memory.reset()
-    with pytest.raises(TransportBroken):
-        await in_memory.send(b"x")
-
-
-async def test_reads_grow_with_what_there_is_and_shrink_again() -> None:
-    ours, theirs = over_sockets()
+@each_kind
+async def test_reads_grow_with_what_there_is_and_shrink_again(pair: Pair) -> None:
+    ours, theirs = pair()
     async with trio.open_nursery() as nursery:
         nursery.start_soon(ours.send, bytes(4_000_000))
         left, largest = 4_000_000, 0
@@ -380,33 +328,12 @@ async def test_a_descriptor_used_again_is_not_mistaken_for_the_old() -> None:
         await end.aclose()
 
 
-# --------------------------------------------------------------------------------------------- a trio stream
-
-
-async def test_a_cancelled_send_leaves_a_stream_torn() -> None:
-    class Stuck(trio.abc.Stream):
-        async def send_all(self, data: bytes | bytearray | memoryview) -> None:
-            await trio.sleep_forever()
-
-        async def wait_send_all_might_not_block(self) -> None: ...
-
-        async def receive_some(self, max_bytes: int | None = None) -> bytes:
-            return b""
-
-        async def aclose(self) -> None: ...
-
-    ours = StreamTransport(Stuck())
-    with trio.move_on_after(0.01):
-        await ours.send(b"half a fra")
-    with pytest.raises(TransportBroken, match="left incomplete data"):
-        await ours.send(b"me")
-
-
 # -------------------------------------------------------------------------------------------- without waiting
 
 
-async def test_what_goes_without_waiting() -> None:
-    ours, theirs = over_sockets()
+@each_kind
+async def test_what_goes_without_waiting(pair: Pair) -> None:
+    ours, theirs = pair()
     assert ours.send_now(b"abc") == 3
     assert await theirs.receive() == b"abc"
     most = bytes(10_000_000)
@@ -425,8 +352,9 @@ async def test_what_goes_without_waiting() -> None:
         ours.send_now(b"x")
 
 
-async def test_pieces_go_without_waiting_too() -> None:
-    ours, theirs = over_sockets()
+@each_kind
+async def test_pieces_go_without_waiting_too(pair: Pair) -> None:
+    ours, theirs = pair()
     assert ours.send_pieces_now([b"ab", b"", b"cde"]) == 5
     assert await theirs.receive() == b"abcde"
     assert ours.send_pieces_now([b"x"] * (MOST_PIECES + 1)) == MOST_PIECES, "the system takes no more at once"
@@ -467,12 +395,6 @@ async def test_some_of_the_pieces_are_sent_once_the_peer_takes_any(pair: Pair) -
     await ours.aclose()
     with pytest.raises(TransportBroken):
         await ours.send_some([b"x"])
-
-
-async def test_a_stream_does_not_know() -> None:
-    ours, _ = over_streams()
-    assert ours.send_now(b"x") == 0
-    assert ours.send_pieces_now([b"x"]) == 0
 
 
 async def test_a_socket_that_is_lent_comes_back_with_what_was_left() -> None:
@@ -529,8 +451,9 @@ async def test_an_error_that_the_borrower_met_with_is_raised_after_what_came_bef
     await transport.aclose()
 
 
-async def test_reads_are_short_until_more_may_be_read() -> None:
-    ours, theirs = over_sockets()
+@each_kind
+async def test_reads_are_short_until_more_may_be_read(pair: Pair) -> None:
+    ours, theirs = pair()
     assert isinstance(theirs, SocketTransport)
     async with trio.open_nursery() as nursery:
         nursery.start_soon(ours.send, bytes(8_000_000))

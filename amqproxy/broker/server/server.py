@@ -25,7 +25,8 @@ from amqproxy.configuration.config import join_address
 from amqproxy.process.log import logger
 from amqproxy.process.supervision import contained, kept_up, report, supervised
 from amqproxy.sockets.certificate import Naming, distinguished_name
-from amqproxy.sockets.transport import SocketTransport, StreamTransport, Transport, plain_socket
+from amqproxy.sockets.tls_socket import secured
+from amqproxy.sockets.transport import SocketTransport, Transport, TransportBroken, plain_socket
 from amqproxy.taps.metrics import Metrics
 from amqproxy.taps.tap import Tap
 
@@ -215,18 +216,15 @@ class BrokerServer:
         if context is None:
             await self.serve(_transport(plain_socket(stream)), is_loopback=is_loopback, name=name)
             return
-        secured = trio.SSLStream(stream, context, server_side=True)
+        tls = secured(plain_socket(stream), context, server_side=True)
+        transport = _transport(tls)
         try:
-            with trio.fail_after(TLS_HANDSHAKE_TIME):
-                await secured.do_handshake()
-        except (trio.BrokenResourceError, trio.TooSlowError) as error:
-            reason = str(error.__cause__ or error) or "timeout"
-            self._log.write("warning", "TLS handshake failed", remote[0], client=name, reason=reason)
-            await trio.aclose_forcefully(secured)
+            await transport.secure(TLS_HANDSHAKE_TIME)
+        except TransportBroken as error:
+            self._log.write("warning", "TLS handshake failed", remote[0], client=name, reason=str(error))
             return
-        certificate = secured.getpeercert()
+        certificate = tls.getpeercert()
         certificate_name = (self._naming(certificate) if certificate else None) or ""
-        transport = StreamTransport(secured)
         await self.serve(transport, is_loopback=is_loopback, name=name, certificate_name=certificate_name)
 
 

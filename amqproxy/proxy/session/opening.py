@@ -11,7 +11,7 @@ import trio
 from amqproxy.amqp091.protocol_header import HEADER, NAME, OPAQUE, recognise
 from amqproxy.proxy.session.session_report import SessionEnd
 from amqproxy.rules.context import Client
-from amqproxy.sockets.transport import StreamTransport, Transport, TransportBroken
+from amqproxy.sockets.transport import Transport, TransportBroken, shake_hands
 
 HEADER_SIZE = len(HEADER)
 
@@ -85,22 +85,24 @@ async def turn_away(transport: Transport, header: bytes, timeout: float) -> None
 
 def with_tls(client: Client, transport: Transport) -> Client:
     """Return the client with the subject and server name of its TLS handshake, if there was one."""
-    if not isinstance(transport, StreamTransport):
+    tls = transport.tls
+    if tls is None:
         return client
-    return msgspec.structs.replace(client, tls_subject=transport.tls_subject, sni=transport.tls_server_name)
+    return msgspec.structs.replace(client, tls_subject=tls.subject, sni=tls.requested_name or "")
 
 
 async def _finish_tls_handshake(transport: Transport, timeout: float) -> SessionEnd | None:
     """Await a client's TLS handshake within its own timeout; return the session's end if it fails."""
-    if not isinstance(transport, StreamTransport):
+    tls = transport.tls
+    if tls is None:
         return None
     try:
         with trio.fail_after(timeout):
-            if await transport.handshake():
+            if await shake_hands(tls):
                 return None
         return SessionEnd("client", 0, "closed before the end of the TLS handshake", is_abnormal=False, is_probe=True)
     except trio.TooSlowError:
-        is_probe = not transport.has_tls_greeting  # health checks and idle pools of balancers send none
+        is_probe = tls.requested_name is None  # health checks and idle pools of balancers send none
         return SessionEnd("proxy", 0, f"no TLS handshake within {timeout:g} s", is_probe=is_probe)
     except TransportBroken as error:
         return SessionEnd("client", 0, f"TLS handshake failed: {error}")

@@ -214,7 +214,8 @@ class Ownership:
             self._pumps.takes_more
             and self._is_steady()
             and all(
-                type(leg.transport) is SocketTransport and not leg.transport.is_sending for leg in self._legs.values()
+                type(leg.transport) is SocketTransport and leg.transport.tls is None and not leg.transport.is_sending
+                for leg in self._legs.values()
             )
         )
 

@@ -13,6 +13,7 @@ import msgspec
 import trio
 
 from amqproxy.peer import CLIENT, SERVER, SILENCE
+from amqproxy.proxy.session.opening import with_tls
 from amqproxy.proxy.session.ownership import Handover
 from amqproxy.proxy.session.packed_leg import PackedLeg
 from amqproxy.proxy.session.session_parts import SessionParts
@@ -175,8 +176,8 @@ class ParkedSession:
     def _new_parts(self, services: SessionServices, number: int, name: str) -> SessionParts[Traffic]:
         """Rebuild the session's parts as of now; the transports are lent to the pump while it has the connection."""
         packed, places = self._unpacked()
-        client = _client(packed, number)
         transports = [SocketTransport(each) for each in self._sockets]
+        client = with_tls(_client(packed, number), transports[0])
         parts: SessionParts[Traffic] = SessionParts(services, number, name, transports[0], client)
         parts.life.state = SessionState.RELAYING
         parts.connect(transports[1])

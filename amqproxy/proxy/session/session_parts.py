@@ -15,7 +15,7 @@ from amqproxy.proxy.session.session_report import SessionReport
 from amqproxy.proxy.session.session_services import SessionServices
 from amqproxy.proxy.session.session_state import SessionLife
 from amqproxy.rules.context import Client
-from amqproxy.sockets.transport import StreamTransport, Transport
+from amqproxy.sockets.transport import Transport
 from amqproxy.taps.tap import Tap
 
 _NO_LEGS: Mapping[Peer, Leg[Any]] = {}
@@ -55,7 +55,7 @@ class SessionParts(Generic[T]):
         self.transports: dict[Peer, Transport] = {CLIENT: transport}
         self.known = client
         self.report = SessionReport(
-            number, name, services.metrics, tap, services.rule_log, is_tls=isinstance(transport, StreamTransport)
+            number, name, services.metrics, tap, services.rule_log, is_tls=transport.tls is not None
         )
         self.closing = Closing(self.transports, self.report)
         self.share = MemoryShare(services.memory)

@@ -17,7 +17,8 @@ from amqproxy.replay.mocking.dialects import DIALECTS, AnyMock, AnyScript
 from amqproxy.replay.mocking.mock_connection import MockSettings
 from amqproxy.replay.mocking.mock_report import MockedConnection
 from amqproxy.replay.names import SharedNames
-from amqproxy.sockets.transport import SocketTransport, StreamTransport, Transport, TransportBroken, plain_socket
+from amqproxy.sockets.tls_socket import secured
+from amqproxy.sockets.transport import SocketTransport, Transport, TransportBroken, plain_socket
 
 MAX_CLIENTS = 10_000
 """Concurrent clients; further connections are closed at once."""
@@ -100,19 +101,13 @@ class MockServer:
             except OSError:  # the client has already left
                 await trio.aclose_forcefully(stream)
                 return
-            transport: Transport
-            if context is None:
-                transport = SocketTransport(plain_socket(stream))
-            else:
-                secured = trio.SSLStream(stream, context, server_side=True)
-                try:
-                    with trio.fail_after(TLS_HANDSHAKE_TIME):
-                        await secured.do_handshake()
-                except (trio.BrokenResourceError, trio.TooSlowError) as error:
-                    logger().warning("TLS handshake failed", client=name, reason=str(error.__cause__ or error))
-                    await trio.aclose_forcefully(secured)
-                    return
-                transport = StreamTransport(secured)
+            sock = plain_socket(stream)
+            transport = SocketTransport(sock if context is None else secured(sock, context, server_side=True))
+            try:
+                await transport.secure(TLS_HANDSHAKE_TIME)
+            except TransportBroken as error:
+                logger().warning("TLS handshake failed", client=name, reason=str(error))
+                return
             await _Client(transport, name, self).run()
         finally:
             self._clients -= 1

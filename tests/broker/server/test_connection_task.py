@@ -40,9 +40,11 @@ from amqproxy.broker.server.connection_task import BLOCKED_LOOK, STALLED_TIME, C
 from amqproxy.broker.server.dialects import FIRST
 from amqproxy.broker.server.send_scheduler import SendScheduler
 from amqproxy.broker.server.timer_task import TimerTask
-from amqproxy.sockets.transport import SocketTransport, StreamTransport, Transport
+from amqproxy.sockets.transport import SocketTransport, Transport
 from tests.broker.client import Client, noted
 from tests.broker.server.handshake import OPENING, opening
+from tests.proxy.stage import connected
+from tests.sockets.whole_transport import WholeTransport
 
 GOODBYE = encode_method(0, ConnectionClose(200, "bye"))
 
@@ -200,8 +202,9 @@ async def test_after_close_ok_the_client_closes_the_socket(autojump_clock: Clock
         if kind == "socket":
             client, connection_task = await home.client()
         else:
-            client, theirs = trio.testing.memory_stream_pair()  # type: ignore[assignment]
-            connection_task = home.serve(StreamTransport(theirs))
+            end, other = connected()
+            client = home.over(end)
+            connection_task = home.serve(WholeTransport(other))
             await client.send_all(OPENING)
         await client.send_all(GOODBYE)
         assert (await hush(client)).endswith(encode_method(0, ConnectionCloseOk()))

@@ -23,10 +23,10 @@ from amqproxy.pump import pumps as pumps_module
 from amqproxy.pump.pumps import IDLE_AFTER, may_be_idle
 from amqproxy.rules.bridge import bridge_rules
 from amqproxy.rules.engine.evaluator import RuleSet
-from amqproxy.sockets.transport import StreamTransport
 from tests.proxy import stage as staging
 from tests.proxy.recording_tap import Audience
 from tests.proxy.stage import OPEN, Stage, staged
+from tests.sockets.whole_transport import WholeTransport
 from tests.transcripts.words import octets
 
 pytestmark = pytest.mark.skipif(not may_be_idle(), reason="an idle pump needs epoll")
@@ -196,11 +196,8 @@ async def test_what_comes_back_soon_is_kept_later(autojump_clock: MockClock, mon
         await become_idle(stage, 2 * IDLE_AFTER + 0.01)
 
 
-async def test_what_is_no_socket_stays(autojump_clock: MockClock) -> None:
-    def over_stream(end: socket.socket) -> StreamTransport:
-        return StreamTransport(trio.SocketStream(trio.socket.from_stdlib_socket(end)))
-
-    async with staged(OPEN, transport=over_stream) as stage:
+async def test_a_session_whose_socket_is_not_lent_stays(autojump_clock: MockClock) -> None:
+    async with staged(OPEN, transport=WholeTransport) as stage:
         await trio.sleep(100)
         assert not stage.session.is_parked
         assert stage.session.owner is Owner.RELAYS

@@ -18,6 +18,8 @@ HEADER_0_8 = b"AMQP\x01\x01\x08\x00"
 class Chunks:
     """A transport from which these chunks come; None breaks it."""
 
+    tls = None
+
     def __init__(self, *chunks: bytes | None) -> None:
         self._chunks = list(chunks)
 

@@ -39,7 +39,8 @@ from amqproxy.rules.observing.hold import Hold
 from amqproxy.rules.observing.log import Log
 from amqproxy.rules.verdict import Close, Verdict
 from amqproxy.sockets.tls import server_context
-from amqproxy.sockets.transport import SocketTransport, StreamTransport, Transport
+from amqproxy.sockets.tls_socket import secured
+from amqproxy.sockets.transport import SocketTransport, Transport
 from amqproxy.taps.note import NOTHING, Note
 from amqproxy.taps.tap import TappedSession
 from tests.example_count import example_count
@@ -47,6 +48,7 @@ from tests.proxy import stage as staging
 from tests.proxy.recording_tap import Audience
 from tests.proxy.stage import HANDSHAKE, OPEN, staged
 from tests.sockets.certificate_files import Files
+from tests.sockets.whole_transport import WholeTransport
 from tests.transcripts.words import method, octets
 
 LIMITS = Limits(close_timeout=5.0, handshake_timeout=15.0)
@@ -73,12 +75,7 @@ def rules(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> No
 # ------------------------------------------------------------------------------------------- what passes
 
 
-def over_streams(end: socket.socket) -> Transport:
-    """As TLS is: no half can be closed alone."""
-    return StreamTransport(trio.SocketStream(trio.socket.from_stdlib_socket(end)))
-
-
-each_transport = pytest.mark.parametrize("transport", [SocketTransport, over_streams])
+each_transport = pytest.mark.parametrize("transport", [SocketTransport, WholeTransport])
 
 
 @each_transport
@@ -247,8 +244,7 @@ async def test_a_tls_client_that_does_not_shake_hands(
     context = server_context(ServerTLS(certificate=files.server, key=files.server_key))
 
     def over_tls(end: socket.socket) -> Transport:
-        stream = trio.SocketStream(trio.socket.from_stdlib_socket(end))
-        return StreamTransport(trio.SSLStream(stream, context, server_side=True))
+        return SocketTransport(secured(end, context, server_side=True))
 
     hello_from, to = ssl.MemoryBIO(), ssl.MemoryBIO()
     with suppress(ssl.SSLWantReadError):
