@@ -39,8 +39,8 @@ def broker(
 ) -> None:
     """Run the integrated AMQP broker until SIGTERM or Ctrl-C.
 
-    Flags override [broker] in the config file. Limits, mechanisms, several listeners and
-    [control] are in the file only. SIGHUP reloads the certificates.
+    Flags override variables such as AMQPROXY_BROKER__DATA, and these [broker] in the config file. Limits,
+    mechanisms, several listeners and [control] are in the file and in variables only. SIGHUP reloads the certificates.
 
     Parameters
     ----------
@@ -61,12 +61,11 @@ def broker(
     from amqproxy import app as root
     from amqproxy.app import preflight
     from amqproxy.cli.flags import errors_with_line, merged, merged_broker
-    from amqproxy.configuration.config import Config
     from amqproxy.configuration.config_file import load
     from amqproxy.process import log
 
     shown = print_settings("broker", printed)
-    given = load(config) if config else Config()
+    given = load(config)
     settings = merged(given, None, None, metrics, log_format, log_level, record, dashboard)
     files = {"certificate": tls_cert, "key": tls_key, "client_ca": tls_client_ca}
     tls = {name: str(file) for name, file in files.items() if file}

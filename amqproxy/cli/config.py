@@ -16,43 +16,43 @@ app = cyclopts.App(name="config", help="Check, show and describe config files.")
 
 @app.command
 def check(*files: Path) -> None:
-    """Check config files and the files that they name, and report the errors of the first wrong one.
+    """Check config files, the AMQPROXY_… variables, and the files that they name; report the first error.
 
     Warns of settings that work but are probably unintended.
 
     Parameters
     ----------
     files
-        .toml, .yaml or .yml files.
+        .toml, .yaml or .yml files; without one, the variables of the environment alone.
     """
-    if not files:
-        raise Failure("config check: name a file", MISUSED)
     from amqproxy.app import preflight
     from amqproxy.cli.flags import errors_with_line
-    from amqproxy.configuration.config_file import load
+    from amqproxy.configuration.config_file import load, sources
 
-    for file in files:
+    if not (files or sources(None)):
+        raise Failure("config check: name a file, or set a variable such as AMQPROXY_LISTEN", MISUSED)
+    for file in files or (None,):
+        name = file or "environment"
         with errors_with_line(file):
             config = load(file)
             preflight.check(config)
         for each in preflight.find_warnings(config):
-            print(f"{file}: warning: {each}", file=sys.stderr)
-        print_error(f"{file}: fine")
+            print(f"{name}: warning: {each}", file=sys.stderr)
+        print_error(f"{name}: fine")
 
 
 @app.command
 def show(file: Path | None = None, /) -> None:
-    """Print the whole config, defaults included, as YAML.
+    """Print the whole config, defaults included, as YAML, with the file and line or the variable that set a value.
 
     Parameters
     ----------
     file
-        A config file; without one, the defaults.
+        A config file; without one, the defaults, and what AMQPROXY_… variables set.
     """
-    from amqproxy.configuration.config import Config
-    from amqproxy.configuration.config_file import dump, load
+    from amqproxy.configuration.config_file import dump, load, sources
 
-    sys.stdout.write(dump(load(file) if file else Config()))
+    sys.stdout.write(dump(load(file), sources(file)))
 
 
 @app.command(name="schema")

@@ -28,11 +28,11 @@ SECRETS = {"token_file", "token_env", "password_file", "password_env"}
 
 @contextmanager
 def errors_with_line(config: Path | None) -> Iterator[None]:
-    """Add the config file and the key's line to preflight errors."""
+    """Add the config file and the key's line, or the variable that set it, to preflight errors."""
     try:
         yield
     except preflight.PreflightError as fault:
-        raise ConfigError(str(fault) if config is None else located(str(fault), config)) from None
+        raise ConfigError(located(str(fault), config)) from None
 
 
 def merged(

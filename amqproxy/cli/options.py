@@ -20,7 +20,7 @@ Played = Annotated[
 ]
 
 # A running proxy.
-Socket = Annotated[Path | None, Parameter(help="The proxy's control socket.")]
+Socket = Annotated[Path | None, Parameter(help="The proxy's control socket, or in AMQPROXY_CONTROL.")]
 SocketConfig = Annotated[Path | None, Parameter(help="The config file that names the socket.")]
 Json = Annotated[Flag, Parameter(help="Print one JSON object per line for each, instead of text.")]
 
@@ -77,7 +77,12 @@ LogFormat = Annotated[Literal["text", "json"] | None, Parameter(help="Format of 
 LogLevel = Annotated[
     Literal["debug", "info", "warning", "error"] | None, Parameter(help="Lowest level of events to log [info].")
 ]
-ConfigFile = Annotated[Path | None, Parameter(help="A .toml, .yaml or .yml file; see `amqproxy config show`.")]
+ConfigFile = Annotated[
+    Path | None,
+    Parameter(
+        help="A .toml, .yaml or .yml file; see `amqproxy config show`. Each key has a variable, too: AMQPROXY_LISTEN …"
+    ),
+]
 
 
 @Parameter(name="*")

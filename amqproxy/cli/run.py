@@ -3,10 +3,14 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from amqproxy.cli.failure import Failure
 from amqproxy.cli.options import ConfigFile, Dashboard, LogFormat, LogLevel, Metrics, Printed, Record
 from amqproxy.cli.printing import print_settings
+
+if TYPE_CHECKING:
+    from amqproxy.configuration.config import Config
 
 
 def run(
@@ -23,8 +27,8 @@ def run(
 ) -> None:
     """Run the proxy between clients and a broker until SIGTERM or Ctrl-C, and then drain.
 
-    Flags override the config file. TLS, limits, rules and several listeners are in the file only. SIGHUP reloads
-    the file's rules, and the certificates.
+    Flags override variables such as AMQPROXY_LISTEN, and these the config file. TLS, limits, rules and several
+    listeners are in the file and in variables only. SIGHUP reloads the file's rules, and the certificates.
 
     Parameters
     ----------
@@ -38,15 +42,13 @@ def run(
     from amqproxy import app as root
     from amqproxy.app import preflight
     from amqproxy.cli.flags import errors_with_line, merged
-    from amqproxy.configuration.config import Config
     from amqproxy.configuration.config_file import load
     from amqproxy.process import log
 
     shown = print_settings("run", printed)
 
     def read() -> Config:
-        given = load(config) if config else Config()
-        return merged(given, listen, upstream, metrics, log_format, log_level, record, dashboard)
+        return merged(load(config), listen, upstream, metrics, log_format, log_level, record, dashboard)
 
     settings = read()
     with errors_with_line(config):

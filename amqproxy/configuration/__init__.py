@@ -1,6 +1,7 @@
 """The configuration file: read, checked, and converted to types.
 
 - `config` has the types with their bounds and their JSON Schema; `config_file` reads a file into them.
+- `environment` derives the variables that set keys, and applies them.
 - `config_document` parses TOML, YAML and JSON within bounds; `quantities` converts texts such as "200ms" to numbers.
 - `resources` loads the files, variables and functions that rules name.
 - `hints` suggests the intended key or action; `source_lines` finds the line of a key, for errors.

@@ -1,10 +1,11 @@
-"""The config file, TOML or YAML. Unknown keys and wrong types are refused, with the path to the key."""
+"""The config file, TOML or YAML, and the environment. Unknown keys and wrong types are refused, with the key's path."""
 
 from __future__ import annotations
 
 import math
+import os
 import re
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -21,21 +22,48 @@ from amqproxy.configuration.config import (
     UpstreamConfig,
 )
 from amqproxy.configuration.config_document import MAX_DEPTH, DocumentError, loaded_toml, loaded_yaml, too_deep
+from amqproxy.configuration.environment import WrongVariable, variable_at, with_environment
 from amqproxy.configuration.hints import hint
 from amqproxy.configuration.quantities import numbered
 from amqproxy.configuration.resources import ConfigResources
-from amqproxy.configuration.source_lines import line_of, path_of
+from amqproxy.configuration.source_lines import Path as KeyPath
+from amqproxy.configuration.source_lines import line_at, line_of, lines_of, path_of, with_comments
 from amqproxy.rules.actions import AnyRule
 
+_NO_FILE = Path("environment")
+"""Name, in errors, of what is not in a file."""
 
-def load(path: Path) -> Config:
-    """Return the config in a .toml, .yaml or .yml file; raise `ConfigError` if it is invalid."""
+_NO_VARIABLES: Mapping[KeyPath, str] = {}
+
+
+def load(path: Path | None, environment: Mapping[str, str] = os.environ) -> Config:
+    """Return the config in a .toml, .yaml or .yml file, if there is one, with the keys that `environment` sets.
+
+    Raise `ConfigError` if it is invalid.
+    """
+    text, data = _read(path)
+    path = path or _NO_FILE
+    data, variables = _with_environment(data, environment)
+    return _resolved(_placed(_converted(data, text, path, variables), path.parent), text, path, variables=variables)
+
+
+def _read(path: Path | None) -> tuple[str, Any]:
+    """Return the text and the data of a file."""
+    if path is None:
+        return "", {}
     try:
         text = path.read_text(encoding="utf-8")
     except (OSError, UnicodeDecodeError) as error:
         reason = error.strerror if isinstance(error, OSError) else error
         raise ConfigError(f"{path}: cannot be read: {reason}") from None
-    return read(text, path)
+    return text, _loaded(text, path)
+
+
+def _with_environment(data: Any, environment: Mapping[str, str]) -> tuple[Any, dict[KeyPath, str]]:
+    try:
+        return with_environment(Config, data, environment)
+    except WrongVariable as error:
+        raise ConfigError(str(error)) from None
 
 
 def read(text: str, path: Path) -> Config:
@@ -82,7 +110,13 @@ def _rules_of(
     return _resolved(_converted(data, text, path), text, path, directory).rules
 
 
-def _resolved(config: Config, text: str, path: Path, directory: Path | None = None) -> Config:
+def _resolved(
+    config: Config,
+    text: str,
+    path: Path,
+    directory: Path | None = None,
+    variables: Mapping[KeyPath, str] = _NO_VARIABLES,
+) -> Config:
     """Return the config with the values that its rules read from files in `directory`, variables and functions."""
     data = {"rules": [{"name": rule.name} for rule in config.rules]}
     resources = ConfigResources(path.parent if directory is None else directory)
@@ -91,11 +125,11 @@ def _resolved(config: Config, text: str, path: Path, directory: Path | None = No
         try:
             rules.append(rule.resolved(resources))
         except ValueError as error:
-            raise ConfigError(_placed_fault(f"rules[{place}]: {error}", text, path, data)) from None
+            raise ConfigError(_placed_fault(f"rules[{place}]: {error}", text, path, data, variables)) from None
     try:
         return msgspec.structs.replace(config, rules=tuple(rules))
     except ValueError as error:
-        raise ConfigError(_placed_fault(str(error).lstrip("."), text, path, data)) from None
+        raise ConfigError(_placed_fault(str(error).lstrip("."), text, path, data, variables)) from None
 
 
 def _placed(config: Config, directory: Path) -> Config:
@@ -171,15 +205,16 @@ def _loaded(text: str, path: Path) -> Any:
     raise ConfigError(f"{path}: the name must end in .toml, .yaml or .yml")
 
 
-def _converted(data: Any, text: str, path: Path) -> Config:
+def _converted(data: Any, text: str, path: Path, variables: Mapping[KeyPath, str] = _NO_VARIABLES) -> Config:
     try:
         _check_values(data, "")
         data = numbered(Config, data)
         config = msgspec.convert(data, Config)
     except msgspec.ValidationError as error:
-        raise ConfigError(_placed_fault(_named(explained(error, Config, data), data), text, path, data)) from None
+        fault = _named(explained(error, Config, data), data)
+        raise ConfigError(_placed_fault(fault, text, path, data, variables)) from None
     except ValueError as error:
-        raise ConfigError(_placed_fault(str(error).lstrip("."), text, path, data)) from None
+        raise ConfigError(_placed_fault(str(error).lstrip("."), text, path, data, variables)) from None
     if not config.listen:
         raise ConfigError(f"{path}: listen: at least one [[listen]] is needed")
     return config
@@ -203,31 +238,60 @@ _RULE = re.compile(r"rules\[(\d+)\][^:\s]*")
 _PLACE = re.compile(r"[A-Za-z_][\w-]*(\.[\w-]+|\[\d+\])*(?=: )")
 
 
-def _placed_fault(fault: str, text: str, path: Path, data: Any) -> str:
-    """Add the file to an error, and for a rule its line and name."""
+def _placed_fault(
+    fault: str, text: str, path: Path, data: Any, variables: Mapping[KeyPath, str] = _NO_VARIABLES
+) -> str:
+    """Add the variable or the file to an error, and for a rule its line and name."""
     if len(fault) > _MAX_FAULT:  # it repeats content of the file
         fault = f"{fault[:_MAX_FAULT]}…"
     found = _RULE.match(fault)
-    if found is None:
-        place = _PLACE.match(fault)
-        line = line_of(text, path_of(place[0]), is_toml=path.suffix == ".toml") if place is not None else None
-        return f"{path}:{line}: {fault}" if line else f"{path}: {fault}"
-    line = line_of(text, path_of(found[0]), is_toml=path.suffix == ".toml")
-    try:
-        name = data["rules"][int(found[1])]["name"]
-    except (LookupError, TypeError):
-        name = ""
-    named = f"rule '{name}', " if name and isinstance(name, str) else ""
+    place = found or _PLACE.match(fault)
+    steps = () if place is None else path_of(place[0])
+    variable = variable_at(steps, variables)
+    if variable:
+        return f"{variable}: {fault}"
+    line = line_of(text, steps, is_toml=path.suffix == ".toml") if steps else None
+    named = ""
+    if found is not None:
+        try:
+            name = data["rules"][int(found[1])]["name"]
+        except (LookupError, TypeError):
+            name = ""
+        named = f"rule '{name}', " if name and isinstance(name, str) else ""
     return f"{path}:{line}: {named}{fault}" if line else f"{path}: {named}{fault}"
 
 
-def located(fault: str, path: Path) -> str:
-    """Add the file and line to an error that begins with a key."""
+def located(fault: str, path: Path | None, environment: Mapping[str, str] = os.environ) -> str:
+    """Add the variable, or the file and line, to an error that begins with a key."""
     try:
-        text = path.read_text(encoding="utf-8")
-    except (OSError, UnicodeDecodeError):
+        text, data = _read(path)
+        _, variables = _with_environment(data, environment)
+    except ConfigError:
         return f"{path}: {fault}"
-    return _placed_fault(fault, text, path, {})
+    shown = _placed_fault(fault, text, path or _NO_FILE, {}, variables)
+    return fault if path is None and not variables else shown
+
+
+def sources(path: Path | None, environment: Mapping[str, str] = os.environ) -> dict[KeyPath, str]:
+    """Return, for each value of the config that is not a default, its variable, or its file and line."""
+    text, data = _read(path)
+    data, variables = _with_environment(data, environment)
+    lines = lines_of(text, is_toml=path is not None and path.suffix == ".toml")
+    found = {}
+    for place in _leaves(data, ()):
+        found[place] = variable_at(place, variables) or f"{path}:{line_at(place, lines)}"
+    return found
+
+
+def _leaves(data: Any, path: KeyPath) -> Iterator[KeyPath]:
+    """Yield the paths of all values that contain no others."""
+    items = data.items() if isinstance(data, dict) else enumerate(data) if isinstance(data, list) else ()
+    is_leaf = True
+    for key, value in items:
+        is_leaf = False
+        yield from _leaves(value, (*path, key))
+    if is_leaf and path:
+        yield path
 
 
 def _check_values(data: Any, place: str, depth: int = 0) -> None:
@@ -266,6 +330,6 @@ def explained(error: msgspec.ValidationError, kind: type | None = None, data: An
     return f"{path}: {what}" if path else what
 
 
-def dump(config: Config) -> str:
-    """Return the whole config, including defaults, as YAML."""
-    return yaml.safe_dump(msgspec.to_builtins(config), sort_keys=False)
+def dump(config: Config, sources: Mapping[KeyPath, str] = _NO_VARIABLES) -> str:
+    """Return the whole config, including defaults, as YAML, with the sources of values as comments."""
+    return with_comments(yaml.safe_dump(msgspec.to_builtins(config), sort_keys=False), sources)

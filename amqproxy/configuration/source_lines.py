@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 import tomllib
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from typing import Any
 
 import yaml
@@ -25,11 +25,40 @@ def path_of(place: str) -> Path:
 
 def line_of(text: str, path: Path, *, is_toml: bool) -> int | None:
     """Return the line, from 1 on, of the key at `path`, or of the nearest enclosing one; `None` if there is none."""
-    lines = dict(_of_toml(text)) if is_toml else dict(_of_yaml(text))
-    for length in range(len(path), 0, -1):
-        if path[:length] in lines:
-            return lines[path[:length]]
-    return None
+    return line_at(path, lines_of(text, is_toml=is_toml))
+
+
+def lines_of(text: str, *, is_toml: bool) -> dict[Path, int]:
+    """Return the lines, from 1 on, of keys by their paths."""
+    return dict(_of_toml(text)) if is_toml else dict(_of_yaml(text))
+
+
+def line_at(path: Path, lines: Mapping[Path, int]) -> int | None:
+    """Return the line of the key at `path`, or of the nearest enclosing one, among `lines`."""
+    return next((lines[path[:size]] for size in range(len(path), 0, -1) if path[:size] in lines), None)
+
+
+def with_comments(text: str, comments: Mapping[Path, str]) -> str:
+    """Return YAML with comments behind the values at these paths; values of several lines get none."""
+    root = composed_yaml(text) if comments else None
+    if root is None:
+        return text
+    lines = text.split("\n")
+    for path, node in _scalars(root, ()):
+        if path in comments and node.start_mark.line == node.end_mark.line:
+            lines[node.start_mark.line] += f"  # {comments[path]}"
+    return "\n".join(lines)
+
+
+def _scalars(node: yaml.Node, path: Path) -> Iterator[tuple[Path, yaml.Node]]:
+    if isinstance(node, yaml.MappingNode):
+        for key, value in node.value:
+            yield from _scalars(value, (*path, str(key.value)))
+    elif isinstance(node, yaml.SequenceNode):
+        for number, value in enumerate(node.value):
+            yield from _scalars(value, (*path, number))
+    if not node.value or isinstance(node, yaml.ScalarNode):
+        yield path, node
 
 
 def _of_yaml(text: str) -> Iterator[tuple[Path, int]]:

@@ -8,7 +8,7 @@ from __future__ import annotations
 import inspect
 import json
 import re
-from collections.abc import Container, Iterator
+from collections.abc import Container, Iterator, Mapping
 from pathlib import Path
 from posixpath import normpath, relpath
 from typing import Any, get_args
@@ -20,7 +20,8 @@ from msgspec.json import schema_components
 
 from amqproxy.cli.command import app
 from amqproxy.cli.help import command_reference
-from amqproxy.configuration.config import schema
+from amqproxy.configuration.config import Config, schema
+from amqproxy.configuration.environment import variables_of
 from amqproxy.control.request import AnyRequest
 
 ROOT = Path(__file__).parent.parent.parent
@@ -86,13 +87,17 @@ def configuration() -> str:
     lines = [
         "# Configuration",
         "",
-        "`amqproxy config schema` prints this as JSON Schema, `config show` with defaults as a file.",
+        "`amqproxy config schema` prints this as JSON Schema, `config show` with defaults as a file. In the "
+        "names of [variables](../configuration.md#environment-variables), 0 is any place in a list, and NAME any name.",
         "",
     ]
+    variables = {key: variable for variable, key in variables_of(Config)}
     for path, name in _sections(definitions, "Config", "", set()):
         struct = definitions[name]
         lines += [f"## {path or 'The top level'}", "", _cell(struct.get("description", "")), ""]
-        lines += _table(struct, definitions)
+        prefix = path.strip("[]`")
+        of_keys = {key: variables.get(f"{prefix}.{key}".lstrip("."), "") for key in struct["properties"]}
+        lines += _table(struct, definitions, variables=of_keys)
     return "\n".join(lines)
 
 
@@ -175,19 +180,28 @@ def python_names(page: str) -> str:
 
 
 def _table(
-    struct: dict[str, Any], definitions: dict[str, Any], *, only: Container[str] | None = None, but: Container[str] = ()
+    struct: dict[str, Any],
+    definitions: dict[str, Any],
+    *,
+    only: Container[str] | None = None,
+    but: Container[str] = (),
+    variables: Mapping[str, str] | None = None,
 ) -> list[str]:
-    """The keys of a struct: all, or `only` some, or all `but` some."""
+    """The keys of a struct: all, or `only` some, or all `but` some; with their variables in the environment."""
     keys = {
         key: value for key, value in struct["properties"].items() if (only is None or key in only) and key not in but
     }
     if not keys:
         return []
     has_meaning = any("description" in value for value in keys.values())
-    lines = ["| key | type | default |" + " meaning |" * has_meaning, "| --- | --- | --- |" + " --- |" * has_meaning]
+    if variables:
+        has_meaning = True
+    meaning = " meaning, and variable |" if variables else " meaning |"
+    lines = ["| key | type | default |" + meaning * has_meaning, "| --- | --- | --- |" + " --- |" * has_meaning]
     for key, value in keys.items():
         default = "" if key in struct.get("required", ()) else f"`{_shown(value.get('default'))}`"
-        meaning = f" {_cell(value.get('description', ''))} |" if has_meaning else ""
+        variable = f" `{variables[key]}`" if variables else ""
+        meaning = f" {_cell(value.get('description', ''))}{variable} |" if has_meaning else ""
         lines.append(f"| `{key}` | {_kind(value, definitions)} | {default} |{meaning}")
     return [*lines, ""]
 

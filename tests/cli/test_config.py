@@ -4,10 +4,11 @@ from pathlib import Path
 
 import jsonschema
 import msgspec
+import pytest
 import trustme
 import yaml
 
-from amqproxy.cli.failure import MISUSED
+from amqproxy.cli.failure import FAILED, MISUSED
 from amqproxy.configuration.config import Config
 from amqproxy.configuration.config_file import load, parse
 from tests.cli.outcome import Amqproxy
@@ -65,3 +66,39 @@ def test_config_show_is_a_config_file_that_the_schema_takes(amqproxy: Amqproxy, 
     schema = msgspec.json.decode(amqproxy("config", "schema").out)
     for text in (shown, again):
         jsonschema.validate(yaml.safe_load(text), schema)
+
+
+def test_variables_are_checked_and_shown(amqproxy: Amqproxy, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    code, _, err = amqproxy("config", "check")
+    assert (code, err) == (
+        MISUSED,
+        "amqproxy: config check: name a file, or set a variable such as AMQPROXY_LISTEN\n",
+    )
+    monkeypatch.setenv("AMQPROXY_LIMITS__CONNECTIONS", "5")
+    file = tmp_path / "some.yaml"
+    file.write_text("limits:\n  memory: 1MiB\n")
+    shown = amqproxy("config", "show", str(file)).out
+    assert "  connections: 5  # AMQPROXY_LIMITS__CONNECTIONS\n" in shown
+    assert f"  memory: 1048576  # {file}:2\n" in shown
+    assert amqproxy("config", "check") == (0, "", "environment: fine\n")
+    monkeypatch.setenv("AMQPROXY_CONTROL", str(tmp_path / "none" / "amqproxy.sock"))
+    code, _, err = amqproxy("config", "check", str(file))
+    assert code == MISUSED
+    assert err.startswith("amqproxy: AMQPROXY_CONTROL: control.path: ")
+
+
+def test_the_command_line_comes_before_variables(amqproxy: Amqproxy, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("AMQPROXY_LISTEN", "127.0.0.1:1")
+    monkeypatch.setenv("AMQPROXY_UPSTREAM", "127.0.0.1:2")
+    code, _, err = amqproxy("run", "--upstream", "127.0.0.1:1")
+    assert code == MISUSED
+    assert "127.0.0.1:1, which is a listener of this proxy" in err
+
+
+def test_the_control_socket_may_be_named_by_a_variable(
+    amqproxy: Amqproxy, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("AMQPROXY_CONTROL", str(tmp_path / "amqproxy.sock"))
+    code, _, err = amqproxy("control", "stats")
+    assert code == FAILED
+    assert str(tmp_path / "amqproxy.sock") in err

@@ -17,6 +17,7 @@ DONE = [
             "arrow",
             "broker",
             "captures",
+            "configuration",
             "control",
             "findings",
             "install",
