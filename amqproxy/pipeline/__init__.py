@@ -10,6 +10,7 @@
                     body_fields, personal_data: fields of bodies, without their values
     frame_rows      the frames → Arrow batches of `frames`; needs no Spark
     frame_files     those → files of the table `frames`; needs no Spark
+    late_captures   which captures are older than the part of their chain in the tables
     frame_table     captures → the table `frames`, whose files the engine's tasks write themselves
     source          the data source `amqp`: captures → the tables `frames` and `events`
     client_property client properties, as SQL

@@ -18,23 +18,35 @@ from datetime import UTC, datetime
 from typing import TYPE_CHECKING
 
 import msgspec
-import pyarrow as pa
 from pyspark.sql.types import LongType, StringType, StructType
 
 from amqproxy.pipeline.chain_reading import LostPart
 from amqproxy.pipeline.chains import Mode, chains
 from amqproxy.pipeline.engine import engine_of
 from amqproxy.pipeline.frame_table import stage_frames
+from amqproxy.pipeline.late_captures import LateCaptures, late_captures, rows_about
 from amqproxy.pipeline.ledger import Capture, Found, Ledger, is_open_file, present
 from amqproxy.pipeline.links.linking import WINDOW_NS
 from amqproxy.pipeline.lost_parts import lost_parts
 from amqproxy.pipeline.schema import TABLES
 from amqproxy.pipeline.small_input import in_one_partition
 from amqproxy.pipeline.span import HOUR, SECOND
-from amqproxy.pipeline.tables import Tables, batch_of, hour_of, read_state, stage, write_state
+from amqproxy.pipeline.tables import (
+    Tables,
+    batch_of,
+    hour_of,
+    only_chains,
+    read_state,
+    stage,
+    stage_again,
+    without_chains,
+    write_state,
+)
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
+
+    from amqproxy.pipeline.rollup import Replaced
 
 DAY_NS = 24 * HOUR
 
@@ -48,6 +60,9 @@ SETTLED = ("messages", "deliveries", "requests", "connections", "channels", "err
 
 COUNTED, GAPS = "counted-1", "gaps-1"
 """Names of the state that `rollup` carries: the open connections that it has counted, and the gaps in chains."""
+
+UNCOUNTED = "uncounted-1"
+"""Name of the state that `settle` carries: connections that `rollup` has counted, and that were replaced since."""
 
 COUNTED_LIVES = StructType(
     [
@@ -110,6 +125,8 @@ class Done(msgspec.Struct, frozen=True, kw_only=True):
     """Number of replaced files."""
     lost: list[LostPart] = []
     """Unreadable parts of the captures."""
+    again: list[str] = []
+    """Chains that were read again, since some of the captures were late."""
 
 
 # --- ingest
@@ -118,24 +135,35 @@ class Done(msgspec.Struct, frozen=True, kw_only=True):
 def ingest(spark: SparkSession, ledger: Ledger, files: Sequence[str], settings: Settings) -> Done:
     """Ingest captures that the ledger reports as new.
 
-    Captures that are older than the part of their chain already read are late: those that continue each other are read
-    as a chain of their own.
+    A chain of which some are late is read again from its first file, and replaces its rows: see `late_captures`.
     """
     if not files:
         return Done(job="ingest")
+    removed: list[str] = []
     for _ in range(_TRIES):
         files = [present(file) for file in files]
+        late = late_captures(ledger, files, _mode(settings.chains)) if settings.has_events else LateCaptures([], [])
         if settings.has_events:
-            _stage_events(spark, ledger, files, settings)
+            removed = _stage_events(spark, ledger, files, late, settings)
         if settings.has_frames:
             stage_frames(spark, ledger, files, leg=settings.leg, chains=settings.chains, body=settings.body)
-        if all(present(file) == file for file in files):
+        if all(present(file) == file for file in [*files, *late.files]):
             break  # else some may have been compressed before they were opened
     carried = ["state"] if settings.has_events else []
     tables = [name for name, is_made in _made(settings).items() if is_made]
-    done = _commit(ledger, "ingest", tables, captures=files, carried=carried, through=ledger.next_batch)
+    done = _commit(
+        ledger,
+        "ingest",
+        tables,
+        captures=files,
+        removed=removed,
+        carried=carried,
+        again=late.replaced,
+        through=ledger.next_batch,
+    )
     added = [file for file in ledger.contents.files.get(tables[0], []) if batch_of(file) == done.batch]
-    return msgspec.structs.replace(done, lost=lost_parts(ledger.path, added, tables[0]))
+    lost = lost_parts(ledger.path, added, tables[0], batch=ledger.contents.batch)
+    return msgspec.structs.replace(done, lost=lost, again=[chain.name for chain in late.again])
 
 
 def _made(settings: Settings) -> dict[str, bool]:
@@ -143,24 +171,33 @@ def _made(settings: Settings) -> dict[str, bool]:
     return {"events": settings.has_events, "frames": settings.has_frames}
 
 
-def _stage_events(spark: SparkSession, ledger: Ledger, files: Sequence[str], settings: Settings) -> None:
+def _stage_events(
+    spark: SparkSession, ledger: Ledger, files: Sequence[str], late: LateCaptures, settings: Settings
+) -> list[str]:
+    """Stage the events of captures; return the files that they replace."""
     engine = engine_of(spark)
-    late = _late(ledger, files, settings.chains)
-    in_order = [file for file in files if not any(file in each for each in late)]
+    not_in_order = {file for each in late.apart for file in each.files} | set(late.files)
+    in_order = [file for file in files if file not in not_in_order]
     carried = ledger.carried("ingest", "state")
     options = {"table": "events", "leg": settings.leg, "chains": settings.chains, "body": str(settings.body)}
     options |= {"fields": "true"} if settings.fields else {}
+    carrying = {**options, "carry": "true", "shares": "auto"}
     events = []
     if in_order:
         state = {} if carried is None else {"state": f"{ledger.path}/{carried}"}
-        events.append(engine.captures(in_order, {**options, **state, "carry": "true", "shares": "auto"}))
-    events += [engine.captures(each, {**options, "chains": "one"}) for each in late]
+        events.append(engine.captures(in_order, carrying | state))
+    if late.again:
+        events.append(engine.captures(late.files, carrying))
+    if late.apart:
+        events += [engine.captures(each.files, {**options, "chains": "one"}) for each in late.apart]
+        events.append(spark.createDataFrame(rows_about(late.apart), TABLES["events"]))
     rows = events[0]
     for more in events[1:]:
         rows = rows.unionByName(more)
-    stage(ledger, "events", rows, apart="type = 'state'")
-    read = {chain.name for chain in chains(in_order, _mode(settings.chains))}
+    removed = stage_again(ledger, "events", rows, late.replaced, apart="type = 'state'")
+    read = {chain.name for chain in chains(in_order, _mode(settings.chains))} | late.replaced
     _carry_state(spark, ledger, carried, read | ended_chains(ledger.contents.captures.values(), settings.chains))
+    return removed
 
 
 def ended_chains(captures: Iterable[Capture], mode: str) -> set[str]:
@@ -181,30 +218,8 @@ def _carry_state(spark: SparkSession, ledger: Ledger, carried: str | None, known
     states = read_state(spark, kind, *staged) if staged else spark.createDataFrame([], kind)
     if carried is not None:
         before = read_state(spark, kind, f"{ledger.path}/{carried}")
-        names = spark.createDataFrame(pa.table({"chain": pa.array(sorted(known), pa.string())}))
-        others = spark.sql(
-            "SELECT b.* FROM {before} b LEFT ANTI JOIN {names} n ON n.chain = b.chain", before=before, names=names
-        )
-        states = states.unionByName(others)
+        states = states.unionByName(without_chains(before, known))
     write_state(states.coalesce(1), f"{ledger.path}/{ledger.carry('state')}", kind)
-
-
-def _late(ledger: Ledger, files: Sequence[str], mode: str) -> list[list[str]]:
-    """Return the late files, each list of those of a chain that continue each other."""
-    known = {capture.path for capture in ledger.contents.captures.values()}
-    late: list[list[str]] = []
-    for chain in chains([*known, *files], _mode(mode)):
-        last = max((place for place, file in enumerate(chain.files) if file in known), default=-1)
-        is_going_on = False
-        for file in chain.files[: max(last, 0)]:
-            if file in known:
-                is_going_on = False
-                continue
-            if not is_going_on:
-                late.append([])
-            late[-1].append(file)
-            is_going_on = True
-    return late
 
 
 def _mode(text: str) -> Mode:
@@ -216,7 +231,10 @@ def _mode(text: str) -> Mode:
 
 
 def settle(spark: SparkSession, ledger: Ledger, settings: Settings) -> Done:
-    """Determine the outcomes of new events, and of earlier open requests."""
+    """Determine the outcomes of new events, and of earlier open requests.
+
+    Rows of chains that were read again are replaced.
+    """
     from amqproxy.pipeline.settle import OPEN
     from amqproxy.pipeline.settle import settle as settled_of
 
@@ -229,17 +247,52 @@ def settle(spark: SparkSession, ledger: Ledger, settings: Settings) -> Done:
     opened = None
     if carried is not None:
         opened = read_state(spark, OPEN, f"{ledger.path}/{carried}")
+    again = ledger.read_again("ingest", after=done)
+    if again and opened is not None:
+        opened = without_chains(opened, again)
     over = ended_chains(ledger.contents.captures.values(), settings.chains)
     settled = settled_of(events, opened, age_ns=settings.age_ns, over=over)
+    removed = [file for name in LASTING for file in ledger.open_files(name)]
     for name in SETTLED:
-        stage(ledger, name, getattr(settled, name), in_one_partition=settled.is_small)
+        removed += stage_again(ledger, name, getattr(settled, name), again, in_one_partition=settled.is_small)
     for name in LASTING:
         stage(ledger, name, getattr(settled, f"open_{name}"), in_one_partition=settled.is_small, is_open=True)
     newest = _newest_open(ledger, settled.open_connections)
     write_state(settled.open, f"{ledger.path}/{ledger.carry('open')}", OPEN)
     settled.release()
-    replaced = [file for name in LASTING for file in ledger.open_files(name)]
-    return _commit(ledger, "settle", SETTLED, removed=replaced, through=through, carried=["open"], newest_open=newest)
+    carried_now = ["open", *_carry_uncounted(spark, ledger, again)]
+    return _commit(
+        ledger,
+        "settle",
+        SETTLED,
+        removed=removed,
+        through=through,
+        carried=carried_now,
+        again=again,
+        newest_open=newest,
+    )
+
+
+def _carry_uncounted(spark: SparkSession, ledger: Ledger, again: Collection[str]) -> list[str]:
+    """Carry the replaced rows of ended connections that `rollup` has counted; return the names of the state."""
+    done = ledger.contents.through.get("rollup", 0)
+    rows = _uncounted(spark, ledger)
+    if files := Tables.of(ledger).files_with("connections", again):
+        replaced = only_chains(Tables.of(ledger).read_files(spark, "connections", files), again)
+        counted = replaced.where(f"batch <= {done}").select(*COUNTED_LIVES.names)
+        rows = counted if rows is None else rows.unionByName(counted)
+    if rows is None:
+        return []
+    write_state(rows.coalesce(1), f"{ledger.path}/{ledger.carry(UNCOUNTED)}", COUNTED_LIVES)
+    return [UNCOUNTED]
+
+
+def _uncounted(spark: SparkSession, ledger: Ledger) -> DataFrame | None:
+    """Return the replaced connections that `rollup` has counted, and not yet taken back."""
+    path = ledger.carried("settle", UNCOUNTED)
+    if path is None or int(path.split("/")[2]) <= ledger.contents.through.get("rollup", 0):
+        return None
+    return read_state(spark, COUNTED_LIVES, f"{ledger.path}/{path}")
 
 
 def _newest_open(ledger: Ledger, connections: DataFrame) -> dict[str, int]:
@@ -280,6 +333,7 @@ def link(spark: SparkSession, ledger: Ledger, settings: Settings) -> Done:
         rows["clocks"] if near["clocks"] else None,
         after=None if is_all_new else done,
         window_ns=settings.window_ns,
+        replaced=ledger.read_again("settle", after=done),
     )
     changed = {"deliveries": linked.hours, "clocks": linked.clock_hours}
     replaced: dict[str, list[str]] = {}
@@ -305,9 +359,11 @@ def rollup(spark: SparkSession, ledger: Ledger) -> Done:
     recounted = _touched(ledger, "rollup", CONTENTS)
     tables = Tables.of(ledger)
     opened = ledger.open_files("connections")
+    replaced_lives = _replaced(spark, ledger)
     lives, before_lives = _lives(spark, ledger)
     gaps = _gaps(spark, ledger)
-    lived = {(row.date.isoformat(), row.hour) for row in hours_of(lives, before_lives, gaps).collect()}
+    found = hours_of(lives, before_lives, gaps, replaced_lives).collect()
+    lived = {(row.date.isoformat(), row.hour) for row in found}
     if not recounted and not lived:
         return Done(job="rollup")
     replaced = [file for file in tables.files("rollup_minute") if hour_of(file) in recounted | lived]
@@ -322,7 +378,14 @@ def rollup(spark: SparkSession, ledger: Ledger) -> Done:
     small = in_one_partition(*given)
     messages, deliveries, errors, lives, *more = small or given
     rows = rollup_minute(
-        messages, deliveries, lives, errors, before=more[0] if more else None, counted=before_lives, gaps=gaps
+        messages,
+        deliveries,
+        lives,
+        errors,
+        before=more[0] if more else None,
+        counted=before_lives,
+        gaps=gaps,
+        replaced=replaced_lives,
     )
     stage(ledger, "rollup_minute", rows, in_one_partition=small is not None)
     kept_lives = tables.read_files(spark, "connections", opened).select(*COUNTED_LIVES.names)
@@ -337,17 +400,44 @@ def _lives(spark: SparkSession, ledger: Ledger) -> tuple[DataFrame, DataFrame | 
     done = ledger.contents.through.get("rollup", 0)
     files = [file for file in tables.files("connections") if is_open_file(file) or batch_of(file) > done]
     lives = tables.read_files(spark, "connections", files).where(f"batch > {done}")
-    path = ledger.carried("rollup", COUNTED)
-    return lives, None if path is None else read_state(spark, COUNTED_LIVES, f"{ledger.path}/{path}")
+    counted = _carried(spark, ledger, COUNTED, COUNTED_LIVES)
+    again = ledger.read_again("settle", after=done)
+    return lives, without_chains(counted, again) if again and counted is not None else counted
+
+
+def _replaced(spark: SparkSession, ledger: Ledger) -> Replaced | None:
+    """Return the connections that were counted, and have been replaced since, with the gaps that were known then."""
+    from amqproxy.pipeline.rollup import Replaced
+
+    again = ledger.read_again("settle", after=ledger.contents.through.get("rollup", 0))
+    lives = _uncounted(spark, ledger)
+    if again and (opened := _carried(spark, ledger, COUNTED, COUNTED_LIVES)) is not None:
+        opened = only_chains(opened, again)
+        lives = opened if lives is None else lives.unionByName(opened)
+    return None if lives is None else Replaced(lives, _carried(spark, ledger, GAPS, GAPS_OF_CHAINS))
+
+
+def _carried(spark: SparkSession, ledger: Ledger, name: str, columns: StructType) -> DataFrame | None:
+    """Return what `rollup` has carried."""
+    path = ledger.carried("rollup", name)
+    return None if path is None else read_state(spark, columns, f"{ledger.path}/{path}")
 
 
 def _gaps(spark: SparkSession, ledger: Ledger) -> DataFrame:
-    """Return the gaps in chains, of the new events and of those before, as carried to the next run."""
-    done = ledger.contents.through.get("rollup", 0)
-    events = Tables.of(ledger).read(spark, "events", after=done)
-    gaps = spark.sql(_NEW_GAPS, events=events)
-    if (path := ledger.carried("rollup", GAPS)) is not None:
-        gaps = gaps.unionByName(read_state(spark, GAPS_OF_CHAINS, f"{ledger.path}/{path}"))
+    """Return the gaps in chains, of the new events and of those before, as carried to the next run.
+
+    Those of a chain that was read again are replaced when its connections are, and not between.
+    """
+    done, settled = (ledger.contents.through.get(job, 0) for job in ("rollup", "settle"))
+    tables = Tables.of(ledger)
+    gaps = spark.sql(_NEW_GAPS, events=tables.read(spark, "events", after=done))
+    again = ledger.read_again("settle", after=done)
+    if unsettled := ledger.read_again("ingest", after=settled) | again:
+        gaps = without_chains(gaps, unsettled)
+    if again:
+        gaps = gaps.unionByName(spark.sql(_NEW_GAPS, events=only_chains(tables.read(spark, "events"), again)))
+    if (before := _carried(spark, ledger, GAPS, GAPS_OF_CHAINS)) is not None:
+        gaps = gaps.unionByName(without_chains(before, again) if again else before)
     carried = f"{ledger.path}/{ledger.carry(GAPS)}"
     write_state(gaps.coalesce(1), carried, GAPS_OF_CHAINS)
     return read_state(spark, GAPS_OF_CHAINS, carried)
@@ -435,7 +525,10 @@ def _touched(ledger: Ledger, job: str, names: Iterable[str]) -> Hours:
     """Return the hours with new rows since the job's last run."""
     done = ledger.contents.through.get(job, 0)
     tables = Tables.of(ledger)
-    return {hour_of(file) for name in names for file in tables.files(name) if batch_of(file) > done}
+    emptied = {hour for hour, batch in ledger.contents.emptied.items() if batch > done}
+    return {hour_of(file) for name in names for file in tables.files(name) if batch_of(file) > done} | {
+        hour_of(f"{hour}/") for hour in emptied if hour.startswith(tuple(f"{name}/" for name in names))
+    }
 
 
 def _start_ns(hour: tuple[str, int]) -> int:
@@ -451,6 +544,7 @@ def _commit(
     removed: Sequence[str] = (),
     through: int = 0,
     carried: Iterable[str] = (),
+    again: Iterable[str] = (),
     newest: Mapping[str, int] | None = None,
     newest_open: Mapping[str, int] | None = None,
 ) -> Done:
@@ -461,6 +555,7 @@ def _commit(
         removed=removed,
         through=through,
         carried=carried,
+        again=again,
         newest=newest,
         newest_open=newest_open,
     )

@@ -17,8 +17,10 @@ _COLUMNS = {
 _TYPES = {"events": "lost", "frames": "error"}
 
 
-def lost_parts(path: str, files: Sequence[str], table: str = "events") -> list[LostPart]:
+def lost_parts(path: str, files: Sequence[str], table: str = "events", *, batch: int | None = None) -> list[LostPart]:
     """Return the lost parts of captures, from these files of a table in the directory `path`, in order.
+
+    `batch`: only those of its rows.
 
     Missing bytes of one connection are not included: they are errors of that connection. In `frames`, their kind is
     "error".
@@ -28,6 +30,8 @@ def lost_parts(path: str, files: Sequence[str], table: str = "events") -> list[L
     where = storage.place(path)
     dataset = ds.dataset([f"{where.path}/{file}" for file in files], format="parquet", filesystem=where.files)
     is_lost = (pc.field("type") == _TYPES[table]) & pc.field("stream").is_null()
+    if batch is not None:
+        is_lost &= pc.field("batch") == batch
     columns = {name: pc.field(of) for name, of in _COLUMNS[table].items()}
     rows = dataset.to_table(columns=columns, filter=is_lost).to_pylist()
     return [LostPart(**row) for row in sorted(rows, key=lambda row: (row["file"] or "", row["offset"] or 0))]

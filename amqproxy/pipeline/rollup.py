@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping
+from typing import NamedTuple
 
 from pyspark.sql import DataFrame
 
@@ -35,6 +36,13 @@ MAX_LIFE_DAYS = 366
 """Maximum number of days for which a connection is counted at once, since a time may be wrong by decades."""
 
 
+class Replaced(NamedTuple):
+    """Connections that were counted, and the gaps in their chains that were known then."""
+
+    connections: DataFrame
+    gaps: DataFrame | None
+
+
 def rollup_minute(
     messages: DataFrame,
     deliveries: DataFrame,
@@ -44,16 +52,18 @@ def rollup_minute(
     before: DataFrame | None = None,
     counted: DataFrame | None = None,
     gaps: DataFrame | None = None,
+    replaced: Replaced | None = None,
 ) -> DataFrame:
     """Return a row for each minute and active connection, exchange, queue and user: `ROLLUP_MINUTE`.
 
     Rows without an exchange, queue or user count only for the other groupings. `before` are earlier counts of these
     minutes, from other rows: it has latencies only for minutes in which these rows have none. `counted` are earlier
     rows of `connections` that `before` counts. A connection does not count within the `gaps` of its chain, `from_ns` to
-    `to_ns`, for which nothing was recorded.
+    `to_ns`, for which nothing was recorded. `replaced` are connections that `before` counts and that are no more, or
+    are among `connections` with other times.
     """
     spark = messages.sparkSession
-    spans = _spans(connections, counted, gaps)
+    spans = _spans(connections, counted, gaps, replaced)
     sums = spark.sql(_SUMS, messages=messages, deliveries=deliveries, spans=spans, errors=errors)
     rows = spark.sql(_WITH_PERCENTILES, sums=sums)
     return rows if before is None else spark.sql(_ADDED, rows=rows, before=before)
@@ -64,15 +74,22 @@ def without_contents(rows: DataFrame) -> DataFrame:
     return rows.sparkSession.sql(_OPEN_ALONE, rows=rows)
 
 
-def hours_of(connections: DataFrame, counted: DataFrame | None = None, gaps: DataFrame | None = None) -> DataFrame:
+def hours_of(
+    connections: DataFrame,
+    counted: DataFrame | None = None,
+    gaps: DataFrame | None = None,
+    replaced: Replaced | None = None,
+) -> DataFrame:
     """Return the hours whose counts change by these connections: `date`, `hour`."""
-    return connections.sparkSession.sql(_HOURS, spans=_spans(connections, counted, gaps))
+    return connections.sparkSession.sql(_HOURS, spans=_spans(connections, counted, gaps, replaced))
 
 
-def _spans(connections: DataFrame, counted: DataFrame | None, gaps: DataFrame | None) -> DataFrame:
+def _spans(
+    connections: DataFrame, counted: DataFrame | None, gaps: DataFrame | None, replaced: Replaced | None
+) -> DataFrame:
     """Return the minutes from `first_minute` to `last_minute` in which a connection counts `times`.
 
-    That is once, or -1 times where it was `counted` before with another owner or beginning.
+    That is once, or -1 times where it was `counted` before with another owner or beginning, or was `replaced`.
     """
     spark = connections.sparkSession
     now = spark.sql(_LIVES, connections=connections)
@@ -80,9 +97,16 @@ def _spans(connections: DataFrame, counted: DataFrame | None, gaps: DataFrame | 
         spans = spark.sql(_FIRST_SPANS, now=now)
     else:
         spans = spark.sql(_MORE_SPANS, now=now, before=spark.sql(_LIVES, connections=counted))
-    if gaps is not None:
-        spans = spark.sql(_WITHOUT_GAPS, spans=spans, gaps=spark.sql(_GAPS, gaps=gaps))
+    spans = _without_gaps(spans, gaps)
+    if replaced is not None:
+        gone = spark.sql(_GONE_SPANS, gone=spark.sql(_LIVES, connections=replaced.connections))
+        spans = spans.select(*_OF_SPAN).unionByName(_without_gaps(gone, replaced.gaps).select(*_OF_SPAN))
     return spark.sql(_BOUNDED, spans=spans)
+
+
+def _without_gaps(spans: DataFrame, gaps: DataFrame | None) -> DataFrame:
+    spark = spans.sparkSession
+    return spans if gaps is None else spark.sql(_WITHOUT_GAPS, spans=spans, gaps=spark.sql(_GAPS, gaps=gaps))
 
 
 _NO_TEXT, _NO_LONG = "CAST(NULL AS STRING)", "CAST(NULL AS BIGINT)"
@@ -108,7 +132,9 @@ _LIVES = """
 
 _OF_LIFE = ("chain", "connection_id", "connection", "user", "virtual_host")
 _LIFE = ", ".join(f"`{name}`" for name in _OF_LIFE)
+_OF_SPAN = (*_OF_LIFE, "first_minute", "last_minute", "times")
 _FIRST_SPANS = "SELECT *, 1L AS times FROM {now}"
+_GONE_SPANS = "SELECT *, -1L AS times FROM {gone}"
 _GOES_ON = " AND ".join(
     ("b.first_minute = n.first_minute", "b.last_minute <= n.last_minute", *(f"b.`{x}` <=> n.`{x}`" for x in _OF_LIFE))
 )

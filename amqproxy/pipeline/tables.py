@@ -7,13 +7,15 @@ Uncommitted files are not read. Rows are written through the ledger, which gives
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Sequence
-from typing import TYPE_CHECKING
+from collections.abc import Collection, Iterable, Sequence
+from typing import TYPE_CHECKING, Any
 
+import pyarrow as pa
 from pyspark.sql.types import StructType
 
+from amqproxy.pipeline import storage
 from amqproxy.pipeline.engine import engine_of
-from amqproxy.pipeline.ledger import Contents, Ledger, contents
+from amqproxy.pipeline.ledger import Contents, Ledger, contents, is_open_file
 from amqproxy.pipeline.schema import STORED, TABLES, stored
 
 if TYPE_CHECKING:
@@ -75,6 +77,21 @@ class Tables:
         paths = [f"{self.path}/{file}" for file in files]
         return engine_of(spark).parquet(columns if name in TABLES else None, paths, f"{self.path}/{name}")
 
+    def files_with(self, name: str, chains: Collection[str]) -> list[str]:
+        """Return the files of a table with rows of these chains that no later batch replaces anyway."""
+        from pyarrow import dataset as ds
+
+        files = [file for file in self.files(name) if not is_open_file(file)]
+        if not files or not chains:
+            return []
+        where = storage.place(self.path)
+        paths = {f"{where.path}/{file}": file for file in files}
+        rows = ds.dataset(list(paths), format="parquet", filesystem=where.files).scanner(
+            columns=["__filename"], filter=ds.field("chain").isin(list(chains))
+        )
+        found = {paths[path] for batch in rows.to_batches() for path in batch.column(0).unique().to_pylist()}
+        return [file for file in files if file in found]
+
     def _contents(self) -> Contents:
         return contents(self.path) if self._known is None else self._known
 
@@ -110,6 +127,38 @@ def stage(
     )
     target = f"{ledger.path}/{ledger.staging_open(name) if is_open else ledger.staging(name)}"
     engine_of(rows).write(whole_hours, target, stored(TABLES[name]), partitions)
+
+
+def stage_again(
+    ledger: Ledger, name: str, rows: DataFrame, chains: Collection[str], *, in_one_partition: bool = False, **how: Any
+) -> list[str]:
+    """Stage rows, as `stage`, in place of all earlier rows of these chains; return the files that are replaced."""
+    replaced = Tables.of(ledger).files_with(name, chains)
+    if replaced:
+        spark = rows.sparkSession
+        others = without_chains(Tables.of(ledger).read_files(spark, name, replaced), chains)
+        names = [*TABLES[name].names, "batch"]
+        new = spark.sql(f"SELECT *, {ledger.next_batch}L AS batch FROM {{rows}}", rows=rows)
+        rows = new.select(*names).unionByName(others.select(*names))
+    stage(ledger, name, rows, in_one_partition=in_one_partition and not replaced, **how)
+    return replaced
+
+
+def only_chains(rows: DataFrame, chains: Collection[str]) -> DataFrame:
+    """Return the rows of these chains."""
+    return _joined(rows, "SEMI", chains)
+
+
+def without_chains(rows: DataFrame, chains: Collection[str]) -> DataFrame:
+    """Return the rows of other chains."""
+    return _joined(rows, "ANTI", chains)
+
+
+def _joined(rows: DataFrame, how: str, chains: Collection[str]) -> DataFrame:
+    spark = rows.sparkSession
+    names = spark.createDataFrame(pa.table({"chain": pa.array(sorted(chains), pa.string())}))
+    text = f"SELECT r.* FROM {{rows}} r LEFT {how} JOIN {{names}} n ON n.chain = r.chain"
+    return spark.sql(text, rows=rows, names=names)
 
 
 def read_state(spark: SparkSession, columns: StructType, *paths: str) -> DataFrame:

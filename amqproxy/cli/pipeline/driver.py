@@ -242,6 +242,8 @@ def _summary(done: Done, found: Found | None) -> dict[str, Any]:
     summary: dict[str, Any] = {"job": done.job, "batch": done.batch, "rows": done.rows}
     if done.job == "ingest":
         summary["captures"] = done.captures
+        if done.again:
+            summary["again"] = done.again
         if done.lost:
             summary["lost"] = [{"file": each.file, "kind": each.kind, "text": each.text} for each in done.lost]
         if found is not None:
@@ -264,5 +266,7 @@ def sentence(done: Done, found: Found | None = None) -> str:
         return f"{done.job:9}  nothing new{known}"
     rows = ", ".join(f"{count:,} {name}" for name, count in done.rows.items() if count) or "no rows"
     captures = f"{done.captures} capture{'' if done.captures == 1 else 's'}: " if done.captures else ""
+    if done.again:
+        rows += f"; {len(done.again)} chain{'' if len(done.again) == 1 else 's'} read again for late captures"
     files = f" in place of {done.removed} files" if done.job == "compact" else ""
     return f"{done.job:9}  {captures}{rows}{files}"

@@ -28,6 +28,8 @@ class Commit(msgspec.Struct, frozen=True, kw_only=True):
     """Last batch that the job has processed."""
     carried: dict[str, str] = {}
     """Directories with state for the job's next batch, by name."""
+    again: list[str] = []
+    """Chains whose earlier rows this batch replaced, since they were read again."""
     version: int = VERSION
 
 
@@ -41,6 +43,10 @@ class Contents(msgspec.Struct):
     """By job."""
     carried: dict[str, dict[str, str]] = {}
     """By job."""
+    again: dict[str, dict[str, int]] = {}
+    """By job, the last batch that replaced the rows of each chain."""
+    emptied: dict[str, int] = {}
+    """Directories of hours that lost their last file, and the batch that removed it."""
     removed: list[str] = []
     """Files removed by the last commit, deleted soon after it."""
     version: int = VERSION
@@ -53,12 +59,15 @@ class Contents(msgspec.Struct):
                 self.files[name] = [file for file in self.files[name] if file not in gone]
         for name, files in commit.files.items():
             self.files.setdefault(name, []).extend(files)
+        left = {file.rpartition("/")[0] for files in self.files.values() for file in files} if gone else set()
+        self.emptied.update((hour, commit.batch) for hour in {file.rpartition("/")[0] for file in gone} - left)
         self.batch = commit.batch
         self.captures.update(commit.captures)
         if commit.through:
             self.through[commit.job] = commit.through
         if commit.carried:
             self.carried[commit.job] = commit.carried
+        self.again.setdefault(commit.job, {}).update(dict.fromkeys(commit.again, commit.batch))
         self.removed = commit.removed
 
 

@@ -132,6 +132,10 @@ class Ledger:
         """Return the number of rows in a file."""
         return self._place.rows(file)
 
+    def read_again(self, job: str, *, after: int) -> set[str]:
+        """Return the chains whose rows the job has replaced in batches later than `after`."""
+        return {chain for chain, batch in self.contents.again.get(job, {}).items() if batch > after}
+
     def carry(self, name: str) -> str:
         """Return the directory for the batch's state for the next one."""
         return f"{PRIVATE}/carry/{self.next_batch}/{name}"
@@ -149,6 +153,7 @@ class Ledger:
         removed: Iterable[str] = (),
         through: int = 0,
         carried: Iterable[str] = (),
+        again: Iterable[str] = (),
         newest: Mapping[str, int] | None = None,
         newest_open: Mapping[str, int] | None = None,
     ) -> Commit:
@@ -171,6 +176,7 @@ class Ledger:
             captures={capture_name(file): capture_of(file) for file in captures},
             through=through,
             carried={name: self.carry(name) for name in carried},
+            again=sorted(again),
         )
         place.write(f"{PRIVATE}/pending/{batch}.json", msgspec.json.encode(commit))
         for pairs in moves.values():

@@ -70,3 +70,10 @@ DELIVERED = f"""
 """With the links that the tables have, to see which change."""
 
 CONTENTS = f"SELECT * FROM ({PUBLISHED} UNION ALL {DELIVERED}) WHERE content_key IS NOT NULL"
+
+AFFECTED = f"""
+    SELECT DISTINCT content_key FROM (
+        SELECT {_KEY} AS content_key FROM {{messages}} UNION ALL SELECT {_KEY} FROM {{deliveries}}
+    ) WHERE content_key IS NOT NULL
+"""
+"""Contents of rows, also of publishes that take no part: in a chain that was read again, they may have before."""

@@ -7,11 +7,12 @@ from collections.abc import Callable, Collection, Iterable
 from typing import TYPE_CHECKING, Any
 
 import msgspec
+import pyarrow as pa
 from pyspark.sql.types import LongType, StringType, StructType
 
 from amqproxy.pipeline.kept_tables import KeptTables
 from amqproxy.pipeline.links.clocks import Clock, Evidence, clocks
-from amqproxy.pipeline.links.contents import CONTENTS, HOUR_OF_ROW, IDENTITY, REFERENCE
+from amqproxy.pipeline.links.contents import AFFECTED, CONTENTS, HOUR_OF_ROW, IDENTITY, REFERENCE
 from amqproxy.pipeline.links.pairs import KEYS, PAIRS
 from amqproxy.pipeline.redelivery_count import redelivery_count
 from amqproxy.pipeline.schema import DELIVERIES
@@ -31,7 +32,7 @@ _SAME_DELIVERY = " AND ".join(f"l.{name} = d.{'delivery_tag' if name == 'number'
 
 # --- links
 
-_AFFECTED = "SELECT DISTINCT content_key FROM {contents}"
+_OF_REPLACED = "SELECT d.* FROM {deliveries} d LEFT SEMI JOIN {replaced} r ON r.chain = d.published_chain"
 _OF_AFFECTED = f"SELECT c.* FROM ({CONTENTS}) c LEFT SEMI JOIN {{affected}} a ON a.content_key = c.content_key"
 
 _AT_NS = "(d.ts_ns - coalesce(o.offset_ns, 0L))"
@@ -129,8 +130,16 @@ class Linked(msgspec.Struct, frozen=True):
 class _Step:
     """One evaluation: the links of all rows, or of those that equal new ones."""
 
-    def __init__(self, messages: DataFrame, deliveries: DataFrame, kept: KeptTables, window_ns: int) -> None:
+    def __init__(
+        self,
+        messages: DataFrame,
+        deliveries: DataFrame,
+        kept: KeptTables,
+        window_ns: int,
+        replaced: Collection[str],
+    ) -> None:
         self.messages, self.deliveries = messages, deliveries
+        self.replaced = replaced
         self.spark: SparkSession = messages.sparkSession
         self.kept = kept
         self.window_ns = window_ns
@@ -142,7 +151,11 @@ class _Step:
             contents = sql(f"SELECT * FROM ({CONTENTS})", messages=self.messages, deliveries=self.deliveries)
         else:
             new: dict[str, Any] = {"messages": self.messages.where(is_new), "deliveries": self.deliveries.where(is_new)}
-            affected = keep(sql(_AFFECTED, contents=sql(CONTENTS, **new)))
+            if self.replaced:
+                gone = self.spark.createDataFrame(pa.table({"chain": sorted(self.replaced)}))
+                stale = sql(_OF_REPLACED, deliveries=self.deliveries, replaced=gone)
+                new["deliveries"] = new["deliveries"].unionByName(stale)
+            affected = keep(sql(AFFECTED, **new))
             contents = sql(_OF_AFFECTED, messages=self.messages, deliveries=self.deliveries, affected=affected)
         contents = keep(contents)
         keys = keep(sql(KEYS, contents=contents))
@@ -173,16 +186,17 @@ def link(
     *,
     after: int | None = None,
     window_ns: int = WINDOW_NS,
+    replaced: Collection[str] = (),
 ) -> Linked:
     """Link `deliveries` to `messages`, the rows of both tables within `pairs.REACH_NS` before and after what is new.
 
-    New are the rows of batches later than `after`; all if it is `None`. `known` are the rows of `clocks` of that time.
-    `window_ns` is the time after which equal contents are counted anew, and the maximum between their publish and
-    delivery.
+    New are the rows of batches later than `after`; all if it is `None`. Deliveries linked to publishes of the chains
+    `replaced` are linked anew, too. `known` are the rows of `clocks` of that time. `window_ns` is the time after which
+    equal contents are counted anew, and the maximum between their publish and delivery.
     """
     kept = KeptTables()
     messages, deliveries = in_one_partition(messages, deliveries) or (messages, deliveries)
-    step = _Step(messages, deliveries, kept, window_ns)
+    step = _Step(messages, deliveries, kept, window_ns, replaced)
     by_hour: defaultdict[int, list[Clock]] = defaultdict(list)
     if known is not None:
         for row in step.spark.sql(_STORED, clocks=known).collect():
