@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import closing, contextmanager
 from pathlib import Path
-from typing import TYPE_CHECKING, Literal
+from typing import TYPE_CHECKING, Literal, cast
 
 import cyclopts
 
@@ -13,6 +14,8 @@ from amqproxy.cli.failure import MISUSED, Failure
 from amqproxy.cli.options import Capture, Flag
 
 if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
     from amqproxy.export.access_suggestion import SuggestedAccess
 
 app = cyclopts.App(name="rules", help="Check and explain the rules of a config file.")
@@ -110,7 +113,7 @@ def suggest(
     *captures: Capture,
     format: Literal["toml", "yaml"] = "toml",
     tables: str | None = None,
-    master: str = "local[*]",
+    master: str | None = None,
 ) -> None:
     """Print the smallest access lists, by user, under which all commands in captures would have passed.
 
@@ -127,7 +130,8 @@ def suggest(
         Instead of captures, a directory of tables made by `amqproxy pipeline`, of a month, or of many
         hosts.
     master
-        With --tables: where Spark runs, such as spark://HOST:PORT.
+        With --tables: where Spark runs, such as local[*] or spark://HOST:PORT; by default, this process reads them
+        without Spark.
     """
     from amqproxy.export.access_evidence import TooManyClients
     from amqproxy.export.access_suggestion import as_toml, as_yaml
@@ -169,13 +173,9 @@ def _suggest_from_captures(captures: Sequence[Path], as_text: _AsText, format: s
     return len(access.lines), check.commands, check.refused
 
 
-def _suggest_from_tables(path: str, as_text: _AsText, master: str) -> tuple[int, int, int]:
-    """Like `_suggest_from_captures`, from the table `events`."""
+def _suggest_from_tables(path: str, as_text: _AsText, master: str | None) -> tuple[int, int, int]:
+    """Like `_suggest_from_captures`, from the table `events`: by DuckDB in this process, or by Spark with `master`."""
     try:
-        from pyspark.errors import PySparkException
-        from pyspark.sql import SparkSession
-
-        from amqproxy.pipeline import session
         from amqproxy.pipeline.access import suggested_access
         from amqproxy.pipeline.ledger import LedgerError
         from amqproxy.pipeline.tables import Tables
@@ -187,20 +187,45 @@ def _suggest_from_tables(path: str, as_text: _AsText, master: str) -> tuple[int,
         tables = Tables(path)
         if "events" not in tables.names():
             raise Failure(f"rules suggest: there is no table events in {path}: `amqproxy pipeline ingest` makes it")
-        is_ours = SparkSession.getActiveSession() is None
-        spark = session.session(master)
-        try:
+        with _session(master) as spark:
             access, commands = suggested_access(tables.read(spark, "events"))
-        finally:
-            if is_ours:
-                session.stop(spark)
-    except (LedgerError, session.SparkUnavailable, PySparkException) as error:
-        raise Failure(f"rules suggest: {str(error).strip().splitlines()[0]}") from None
+    except LedgerError as error:
+        raise Failure(f"rules suggest: {error}") from None
     if not access.lines:
         raise Failure("rules suggest: these tables contain no command that access lists apply to")
     print(as_text(access, [path]), end="")
     sys.stdout.flush()
     return len(access.lines), access.commands, refused_of(access, commands)
+
+
+@contextmanager
+def _session(master: str | None) -> Iterator[SparkSession]:
+    """Open a session of DuckDB, or of Spark; turn its errors into `Failure`."""
+    if master is None:
+        import duckdb
+
+        from amqproxy.pipeline.duck import DuckSession
+
+        try:
+            with closing(DuckSession()) as opened:
+                yield cast("SparkSession", opened)  # it has the part of one that is used
+        except duckdb.Error as error:
+            raise Failure(f"rules suggest: {str(error).strip().splitlines()[0]}") from None
+        return
+    from pyspark.errors import PySparkException
+
+    from amqproxy.pipeline import session
+
+    try:
+        is_ours = not session.is_running()
+        spark = session.session(master)
+        try:
+            yield spark
+        finally:
+            if is_ours:
+                session.stop(spark)
+    except (session.SparkUnavailable, PySparkException) as error:
+        raise Failure(f"rules suggest: {str(error).strip().splitlines()[0]}") from None
 
 
 @app.command

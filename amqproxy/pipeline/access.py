@@ -1,6 +1,6 @@
 """Client operations for access lists, from the table `events`: `rules suggest --tables`.
 
-Spark counts operations by client and names; these few rows go through the generaliser of `rules suggest FILE…`, which
+Operations are counted by client and names; these few rows go through the generaliser of `rules suggest FILE…`, which
 merges generated names, and omits each line that other lines cover.
 
 The trace knows less than the frames in two cases: only lists from files contain the connection.open of a refused
@@ -9,13 +9,9 @@ client, and requests made just before a recording joined a connection in its mid
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from functools import reduce
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import msgspec
-from pyspark.sql import Column, DataFrame, Window
-from pyspark.sql import functions as fn
 
 from amqproxy.amqp091.commands import Command
 from amqproxy.amqp091.methods import BasicPublish, ConnectionOpen
@@ -27,108 +23,103 @@ from amqproxy.pipeline.recorded_methods import method_of, table_of
 from amqproxy.rules.context import Client
 from amqproxy.rules.matching.operations import COPIES, operations
 
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame
+
 _NAMED = ("basic.consume", "basic.get", "queue.purge", "queue.delete", "queue.bind", "queue.unbind")
 """Methods that are counted by their names only."""
 
 
 def suggested_access(events: DataFrame) -> tuple[SuggestedAccess, list[DoneBy]]:
     """Return the smallest list under which all `events` would have passed, and its source; raise `TooManyClients`."""
-    lasting = events.where("connection_id IS NOT NULL AND type <> 'state' AND type <> 'finding'")
-    commands = list(_commands(lasting))
-    return suggested_of(commands, lasting.select("connection_id").distinct().count()), commands
+    spark = events.sparkSession
+    commands = [made for row in spark.sql(_COUNTED, events=events).collect() if (made := _made(row)) is not None]
+    ((connections,),) = spark.sql(_CONNECTIONS, events=events).collect()
+    return suggested_of(commands, connections), commands
 
 
-def _commands(events: DataFrame) -> Iterator[DoneBy]:
-    """Yield the distinct operations of clients with their counts, in order of first occurrence."""
-    who = events.where("type = 'connection' AND outcome = 'opened'").select(
-        "connection_id", fn.col("user").alias("of_user"), fn.col("virtual_host").alias("of_virtual_host")
-    )
-    published = events.where("type = 'publish'").select(
-        *_PLACE,
-        fn.lit("basic.publish").alias("method"),
-        alike(fn.coalesce("exchange", fn.lit(""))).alias("exchange"),
-        fn.lit(None).cast("string").alias("queue"),
-        alike(fn.coalesce("routing_key", fn.lit(""))).alias("routing_key"),
-        _copies().alias("arguments"),
-    )
-    opened = events.where("type = 'connection' AND outcome = 'opened'").select(
-        *_PLACE,
-        fn.lit("connection.open").alias("method"),
-        *(fn.lit(None).cast("string").alias(each) for each in ("exchange", "queue", "routing_key", "arguments")),
-    )
-    asked = published.unionByName(_requests(events)).unionByName(opened)
-    known = asked.join(who.dropDuplicates(["connection_id"]), "connection_id", "left").withColumn(
-        "from", fn.regexp_extract("connection", _ADDRESS, 1)
-    )
-    # A line for an address also allows what its users do; all other addresses are alike.
-    unknown = known.where("of_user IS NULL").select(fn.col("from").alias("address")).distinct()
-    placed = known.join(fn.broadcast(unknown), fn.col("from") == fn.col("address"), "left")
-    counted = (
-        placed.groupBy("of_user", "of_virtual_host", "address", *_WHAT)
-        .agg(fn.count("*").alias("times"), fn.min(fn.struct(*_PLACE)).alias("first"))
-        .orderBy("first", *_WHAT)
-    )
-    for row in counted.toLocalIterator():
-        made = _made(row)
-        if made is not None:
-            yield made
+_LASTING = "connection_id IS NOT NULL AND type <> 'state' AND type <> 'finding'"
+_CONNECTIONS = f"SELECT count(DISTINCT connection_id) AS connections FROM {{events}} WHERE {_LASTING}"
 
+_PLACE = "ts_ns, stream, connection, connection_id"
+_COPIES = {name: f"copy_{number}" for number, name in enumerate(COPIES)}
+"""Columns of the headers with further routing keys."""
+_WHAT = ", ".join(("method", "exchange", "queue", "routing_key", "arguments", *_COPIES.values()))
 
-_ADDRESS = "^(.*?):[0-9]+-"
-_PLACE = ("ts_ns", "stream", "connection", "connection_id")
-_WHAT = ("method", "exchange", "queue", "routing_key", "arguments")
+_PATHS = {f"get_json_object(headers, '$.{name}')": column for name, column in _COPIES.items()}
+_ALIKE_COPIES = ", ".join(f"{alike(path)} AS {column}" for path, column in _PATHS.items())
+_NO_TEXT = "CAST(NULL AS STRING)"
+_NO_COPIES = ", ".join(f"{_NO_TEXT} AS {each}" for each in _COPIES.values())
+_PUBLISHED = f"""
+    SELECT {_PLACE}, 'basic.publish' AS method, {alike("coalesce(exchange, '')")} AS exchange, {_NO_TEXT} AS queue,
+        {alike("coalesce(routing_key, '')")} AS routing_key, {_NO_TEXT} AS arguments,
+        {_ALIKE_COPIES}
+    FROM {{events}} WHERE {_LASTING} AND type = 'publish'
+"""
+_OPENED = f"""
+    SELECT {_PLACE}, 'connection.open' AS method, {_NO_TEXT} AS exchange, {_NO_TEXT} AS queue,
+        {_NO_TEXT} AS routing_key, {_NO_TEXT} AS arguments, {_NO_COPIES}
+    FROM {{events}} WHERE {_LASTING} AND type = 'connection' AND outcome = 'opened'
+"""
 
-
-def _copies() -> Column:
-    """Return the headers with further routing keys, if a message has any."""
-    found = {each: fn.get_json_object("headers", f"$.{each}") for each in COPIES}
-    some = reduce(lambda one, other: one | other, (each.isNotNull() for each in found.values()))
-    return fn.when(some, fn.to_json(fn.struct(*(alike(each).alias(name) for name, each in found.items()))))
-
-
-def _requests(events: DataFrame) -> DataFrame:
-    """Return the clients' requests, with the last declared queue of the channel in place of an empty name."""
-    argument = fn.get_json_object("arguments", "$.queue")
-    # Bindings of queues have a binding key there; 0-9-1 uses these names for bindings of exchanges.
-    is_binding = fn.col("method").isin("exchange.bind", "exchange.unbind") & fn.col("routing_key").isNull()
-    method = (
-        fn.when(fn.col("method") == "message.subscribe", "basic.consume")
-        .when(is_binding, fn.regexp_replace("method", "^exchange", "queue"))
-        .otherwise(fn.col("method"))
+_IS_BINDING = "(method IN ('exchange.bind', 'exchange.unbind') AND routing_key IS NULL)"
+"""Whether it is a binding of a queue: its key is an argument. 0-9-1 uses these names for bindings of exchanges."""
+_ASKED = f"""
+    SELECT ts_ns - coalesce(latency_ns, 0L) AS ts_ns, stream, connection, connection_id, channel, epoch, seq, arguments,
+        exchange, CASE WHEN {_IS_BINDING} THEN coalesce(get_json_object(arguments, '$.binding_key'), '')
+            ELSE routing_key END AS routing_key,
+        CASE WHEN type = 'get' THEN 'basic.get' WHEN method = 'message.subscribe' THEN 'basic.consume'
+            WHEN {_IS_BINDING} THEN replace(method, 'exchange', 'queue') ELSE method END AS method,
+        CASE WHEN type = 'get' THEN queue ELSE get_json_object(arguments, '$.queue') END AS queue,
+        CASE WHEN method = 'queue.declare' THEN queue END AS declared,
+        arguments IS NOT NULL OR type = 'get' AS is_seen
+    FROM {{events}} WHERE {_LASTING} AND (
+        type = 'request' AND outcome <> 'kept' AND sender = 'client' AND method IS NOT NULL
+        OR type = 'get' AND queue IS NOT NULL
     )
-    key = fn.when(is_binding, fn.coalesce(fn.get_json_object("arguments", "$.binding_key"), fn.lit("")))
-    is_asked = (
-        "type = 'request' AND outcome <> 'kept' AND sender = 'client' AND method IS NOT NULL"
-        " OR type = 'get' AND queue IS NOT NULL"
+"""
+_MEANT = f"""
+    SELECT *, CASE WHEN coalesce(queue, '') = '' AND method <> 'queue.declare' THEN declared_before END AS meant
+    FROM (
+        SELECT *, last_value(declared) IGNORE NULLS OVER (
+            PARTITION BY connection_id, channel, epoch ORDER BY seq ROWS BETWEEN UNBOUNDED PRECEDING AND 1 PRECEDING
+        ) AS declared_before
+        FROM ({_ASKED})
+    ) WHERE is_seen
+"""
+"""Requests, with the last declared queue of the channel, which an empty name means.
+
+The reply to a request that was not captured tells only its method: this proves no operation.
+"""
+_HAS_NO_KEY = "method IN ('queue.bind', 'queue.unbind') AND routing_key = '' AND meant IS NOT NULL"
+_REQUESTED = f"""
+    SELECT {_PLACE}, method, {alike("exchange")} AS exchange, {alike("coalesce(meant, queue)")} AS queue,
+        {alike(f"CASE WHEN {_HAS_NO_KEY} THEN meant ELSE routing_key END")} AS routing_key,
+        CASE WHEN method NOT IN ({", ".join(f"'{each}'" for each in _NAMED)}) THEN {alike_in_json("arguments")}
+            END AS arguments, {_NO_COPIES}
+    FROM ({_MEANT})
+"""
+
+_OWNERS = f"""
+    SELECT connection_id, min(`user`) AS of_user, min(virtual_host) AS of_virtual_host
+    FROM {{events}} WHERE {_LASTING} AND type = 'connection' AND outcome = 'opened' GROUP BY connection_id
+"""
+_COUNTED = f"""
+    WITH known AS (
+        SELECT a.*, w.of_user, w.of_virtual_host, regexp_extract(a.connection, '^(.*?):[0-9]+-', 1) AS address_of
+        FROM ({_PUBLISHED} UNION ALL {_REQUESTED} UNION ALL {_OPENED}) a
+        LEFT JOIN ({_OWNERS}) w ON w.connection_id = a.connection_id
     )
-    asked = events.where(is_asked).select(
-        (fn.col("ts_ns") - fn.coalesce("latency_ns", fn.lit(0))).alias("ts_ns"),
-        *_PLACE[1:],
-        *("channel", "epoch", "seq", "arguments", "exchange"),
-        fn.coalesce(key, fn.col("routing_key")).alias("routing_key"),
-        fn.coalesce(method, fn.lit("basic.get")).alias("method"),
-        fn.when(fn.col("type") == "get", fn.col("queue")).otherwise(argument).alias("queue"),
-        fn.when(fn.col("method") == "queue.declare", fn.col("queue")).alias("declared"),
-        (fn.col("arguments").isNotNull() | (fn.col("type") == "get")).alias("is_seen"),
-    )
-    channel = Window.partitionBy("connection_id", "channel", "epoch").orderBy("seq")
-    before = channel.rowsBetween(Window.unboundedPreceding, -1)
-    last = fn.last("declared", ignorenulls=True).over(before)
-    is_left_out = (fn.coalesce("queue", fn.lit("")) == "") & (fn.col("method") != "queue.declare")
-    # The reply to a request that was not captured tells only its method: this proves no operation.
-    meant = asked.withColumn("last", fn.when(is_left_out, last)).where("is_seen")
-    queue = fn.coalesce("last", "queue")
-    has_no_key = fn.col("method").isin("queue.bind", "queue.unbind") & (fn.col("routing_key") == "")
-    return meant.select(
-        *_PLACE,
-        "method",
-        alike(fn.col("exchange")).alias("exchange"),
-        alike(queue).alias("queue"),
-        alike(fn.when(has_no_key & fn.col("last").isNotNull(), fn.col("last")).otherwise(fn.col("routing_key"))).alias(
-            "routing_key"
-        ),
-        fn.when(~fn.col("method").isin(*_NAMED), alike_in_json(fn.col("arguments"))).alias("arguments"),
-    )
+    SELECT of_user, of_virtual_host, u.address, {_WHAT}, count(*) AS times, min(struct({_PLACE})) AS first
+    FROM known k
+    LEFT JOIN (SELECT DISTINCT address_of AS address FROM known WHERE of_user IS NULL) u ON u.address = k.address_of
+    GROUP BY of_user, of_virtual_host, u.address, {_WHAT}
+    ORDER BY first, {_WHAT}
+"""
+"""The distinct operations of clients with their counts, in order of first occurrence.
+
+A line for an address also allows what its users do; all other addresses are alike.
+"""
 
 
 def _made(row: Any) -> DoneBy | None:
@@ -147,7 +138,7 @@ def _command(row: Any) -> Command | None:
     name = row["method"]
     if name == "basic.publish":
         publish = BasicPublish(exchange=row["exchange"], routing_key=row["routing_key"])
-        copied = {key: _keys(value) for key, value in msgspec.json.decode(row["arguments"] or "{}").items()}
+        copied = {name: _keys(row[column]) for name, column in _COPIES.items() if row[column] is not None}
         return Command(1, publish, Properties(headers=table_of(copied)) if copied else NO_PROPERTIES)
     if name == "connection.open":
         return Command(0, ConnectionOpen(virtual_host=row["of_virtual_host"] or ""))
@@ -160,7 +151,7 @@ def _command(row: Any) -> Command | None:
 
 
 def _keys(value: Any) -> Any:
-    """Return the routing keys in a header; Spark returns an array as JSON within JSON."""
+    """Return the routing keys in a header: a text, or an array as JSON."""
     try:
         found = msgspec.json.decode(value)
     except msgspec.DecodeError:

@@ -1,14 +1,11 @@
-"""Generated names and parts of names, as Spark expressions.
+"""Generated names and parts of names, as SQL.
 
 Certainly generated parts are as in `amqproxy.rules.matching.generated_names`; short numbers are not.
 """
 
 from __future__ import annotations
 
-from functools import reduce
-
-from pyspark.sql import Column
-from pyspark.sql import functions as fn
+from collections.abc import Iterable
 
 from amqproxy.rules.matching.generated_names import CERTAIN_DIGITS
 
@@ -38,19 +35,20 @@ _GENERATED_IN_JSON = _generated('"', '(?=")')
 
 def pattern(name: str) -> str:
     """Return the text of a query, with its braces doubled: the name in a column, with `*` for its generated parts."""
-    text = reduce(lambda shown, each: f"regexp_replace({shown}, r'{each[0]}', '{each[1]}*')", _GENERATED, name)
+    return _replaced(name, [(found, f"{kept}*") for found, kept, _ in _GENERATED])
+
+
+def alike(name: str) -> str:
+    """Return likewise the representative of all names that differ only in their generated parts."""
+    return _replaced(name, [(found, f"{kept}{shown}") for found, kept, shown in _GENERATED])
+
+
+def alike_in_json(arguments: str) -> str:
+    """Return likewise an object with each name replaced by its representative."""
+    return _replaced(arguments, [(found, f"{kept}{shown}") for found, kept, shown in _GENERATED_IN_JSON])
+
+
+def _replaced(text: str, generated: Iterable[tuple[str, str]]) -> str:
+    for found, shown in generated:
+        text = f"regexp_replace({text}, r'{found}', '{shown}')"
     return text.replace("{", "{{").replace("}", "}}")
-
-
-def alike(name: Column) -> Column:
-    """Return the representative of all names that differ only in their generated parts."""
-    return _replaced(name, _GENERATED)
-
-
-def alike_in_json(arguments: Column) -> Column:
-    """Return an object with each name replaced by its representative."""
-    return _replaced(arguments, _GENERATED_IN_JSON)
-
-
-def _replaced(text: Column, generated: tuple[tuple[str, str, str], ...]) -> Column:
-    return reduce(lambda shown, each: fn.regexp_replace(shown, each[0], f"{each[1]}{each[2]}"), generated, text)

@@ -178,6 +178,7 @@ def test_spark_answers_where_a_master_is_named(typed: Any, tables: str, spark: S
     assert typed(*asked, "--master", "local[2]") == typed(*asked)
 
 
+@pytest.mark.on_duckdb
 def test_access_lists_are_suggested_from_tables(typed: Any, tmp_path: Path, spark: SparkSession) -> None:
     (tmp_path / "a.pcapng").write_bytes(capture_of(Dialogue("shop").declare("q").publish("", "q", b"x")))
     with Ledger(str(tmp_path / "tables")) as ledger:

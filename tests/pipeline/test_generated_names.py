@@ -1,4 +1,4 @@
-"""What Spark takes to be generated in a name, beside what rules do."""
+"""What queries take to be generated in a name, beside what rules do."""
 
 from __future__ import annotations
 
@@ -8,6 +8,7 @@ import pytest
 
 pytest.importorskip("pyspark")
 
+import pyarrow as pa
 from pyspark.sql import SparkSession
 
 from amqproxy.pipeline.generated_names import alike, alike_in_json
@@ -25,10 +26,12 @@ NAMES = (
 )
 
 
+@pytest.mark.both_engines
 def test_names_are_alike_where_rules_say_so_in_json_too(spark: SparkSession) -> None:
-    given = [(name, json.dumps({"queue": name, "passive": True})) for name in NAMES]
-    rows = spark.createDataFrame(given, "name: string, arguments: string")
-    shown = rows.select("name", alike(rows.name).alias("plain"), alike_in_json(rows.arguments).alias("within"))
+    arguments = [json.dumps({"queue": name, "passive": True}) for name in NAMES]
+    rows = spark.createDataFrame(pa.table({"name": list(NAMES), "arguments": arguments}))
+    text = f"SELECT name, {alike('name')} AS plain, {alike_in_json('arguments')} AS within FROM {{rows}}"
+    shown = spark.sql(text, rows=rows)
     found = {row.name: (row.plain, json.loads(row.within)["queue"]) for row in shown.collect()}
     for one in NAMES:
         for other in NAMES:
