@@ -29,7 +29,7 @@ Source: TypeAlias = str | os.PathLike[str] | BinaryIO
 Sources: TypeAlias = Source | Sequence[Source]
 """One or more sources that form one capture."""
 
-_IN_A_DIRECTORY = re.compile(r"(?P<stem>[^.].*\.(?:pcapng|pcap|cap)\d*)(?P<end>|\.gz|\.zst|\.lz4|\.partial)")
+_IN_A_DIRECTORY = re.compile(r"(?s)(?P<stem>[^.].*\.(?:pcapng|pcap|cap)\d*)(?P<end>|\.gz|\.zst|\.lz4|\.partial)")
 """Names of captures; a number at the end is tcpdump's. A file being compressed exists beside its source."""
 
 _OTHERS: list[tuple[bytes, str, str]] = [

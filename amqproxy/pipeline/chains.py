@@ -32,9 +32,9 @@ Mode: TypeAlias = Literal["auto", "directory", "file", "one"]
 COMPRESSED = (".zst", ".gz", ".lz4")
 """Suffixes of compressed captures."""
 _RECORDING = re.compile(r"(amqproxy-)\d{8}T\d{6}\.\d{6}Z-(\d+)\.pcapng")
-_TCPDUMP = re.compile(r"(.+\.(?:pcap|pcapng|cap))(\d*)")
-_CAPTURE = re.compile(r".+\.(?:pcap|pcapng|cap)\d*")
-_DUMPCAP = re.compile(r"(.+)_\d{5,}_\d{14}(\.(?:pcap|pcapng|cap))")
+_TCPDUMP = re.compile(r"(?s)(.+\.(?:pcap|pcapng|cap))(\d*)")
+_CAPTURE = re.compile(r"(?s).+\.(?:pcap|pcapng|cap)\d*")
+_DUMPCAP = re.compile(r"(?s)(.+)_\d{5,}_\d{14}(\.(?:pcap|pcapng|cap))")
 
 
 class Chain(msgspec.Struct, frozen=True):

@@ -274,6 +274,11 @@ def test_a_directory_is_its_captures_in_the_order_of_their_names(tmp_path: Path)
     assert list(read_packets([tmp_path, io.BytesIO(PCAP)])) == EXPECTED[: 3 * len(names)] + EXPECTED
 
 
+def test_a_line_break_in_a_name_does_not_hide_a_capture(tmp_path: Path) -> None:
+    ring(tmp_path, ["a\nb.pcap"])
+    assert [path.name for path in captures_in(tmp_path)] == ["a\nb.pcap"]
+
+
 def test_a_directory_without_captures_is_an_error(tmp_path: Path) -> None:
     (tmp_path / "notes.txt").touch()
     with pytest.raises(CaptureError, match="there are no captures in this directory"):

@@ -2,6 +2,7 @@
 
 import os
 import subprocess
+import sys
 from pathlib import Path
 
 import pytest
@@ -28,6 +29,15 @@ def test_a_full_disk_is_a_plain_error(arguments: list[str]) -> None:
         FAILED,
         "amqproxy: cannot write the output: No space left on device\n",
     )
+
+
+def test_a_lack_of_memory_is_a_plain_error() -> None:
+    program = (
+        "import sys; from amqproxy.cli import exit\ndef fail(given): bytearray(1 << 62)\nexit.app = fail; exit.main()"
+    )
+    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True)
+    told = "amqproxy: out of memory: raise its limit, or give it less at a time\n"
+    assert (done.returncode, done.stderr) == (FAILED, told)
 
 
 def test_output_may_be_closed() -> None:

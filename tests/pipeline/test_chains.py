@@ -30,6 +30,7 @@ R1, R2 = "/c/amqproxy-20261122T174700.123456Z-7.pcapng", "/c/amqproxy-20261122T1
             [Chain("/x.pcapng", ("/x_00001_20261122174600.pcapng", "/x_00002_20261122174700.pcapng"))],
         ),
         (("/a.pcapng", "/b.pcapng"), [Chain("/a.pcapng", ("/a.pcapng",)), Chain("/b.pcapng", ("/b.pcapng",))]),
+        (("/a\nb.pcap1", "/a\nb.pcap"), [Chain("/a\nb.pcap", ("/a\nb.pcap", "/a\nb.pcap1"))]),
         (("/no capture.bin",), [Chain("/no capture.bin", ("/no capture.bin",))]),
     ],
 )

@@ -49,6 +49,8 @@ def test_the_next_process_translates_nothing_again(tmp_path: Path, asked: list[s
 def test_a_damaged_file_or_none_at_all_is_no_loss(tmp_path: Path, asked: list[str]) -> None:
     path = tmp_path / "queries.json"
     path.write_text('{"SELECT 1": ')
+    Translations(path)
+    path.write_text('{"digest": "0123", "queries": {"SELECT 1": "SELECT 7"}}')
     some = Translations(path)
     assert some.of("SELECT 1") == "SELECT 1"
     some.keep()
@@ -57,6 +59,16 @@ def test_a_damaged_file_or_none_at_all_is_no_loss(tmp_path: Path, asked: list[st
     assert nowhere.of("SELECT 2") == "SELECT 2"
     nowhere.keep()
     assert asked == ["SELECT 1", "SELECT 2"]
+
+
+def test_a_query_that_was_altered_is_translated_again(tmp_path: Path, asked: list[str]) -> None:
+    path = tmp_path / "queries.json"
+    first = Translations(path)
+    first.of("SELECT sum(a) FROM rows")
+    first.keep()
+    path.write_bytes(path.read_bytes().replace(b"SUM(a)", b"SUM(b)"))
+    assert "SUM(a)" in Translations(path).of("SELECT sum(a) FROM rows")
+    assert len(asked) == 2
 
 
 def test_those_of_this_process_are_kept_first(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

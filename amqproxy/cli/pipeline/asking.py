@@ -25,6 +25,9 @@ if TYPE_CHECKING:
     from amqproxy.pipeline.reading import Reader
     from amqproxy.pipeline.report import Ask
 
+MAX_ROWS = 1_000_000_000
+"""Maximum of --limit."""
+
 MEMORY, SECONDS = "2GB", 600.0
 """Memory and time limits of one answer without Spark."""
 
@@ -264,8 +267,8 @@ def opened_tables(
         from amqproxy.pipeline.session import SparkUnavailable
     except ImportError as error:
         raise Failure(f"{command}: {error}: pip install 'amqproxy[pipeline]'", MISUSED) from None
-    if limit is not None and limit < 1:
-        raise Failure(f"{command}: --limit {limit}: at least 1", MISUSED)
+    if limit is not None and not 1 <= limit <= MAX_ROWS:
+        raise Failure(f"{command}: --limit {limit}: from 1 to {MAX_ROWS}", MISUSED)
     try:
         reader = Reader(tables, memory=MEMORY, seconds=SECONDS)
         yield reader, Answers(reader, limit, master)

@@ -253,7 +253,9 @@ def _summary(done: Done, found: Found | None) -> dict[str, Any]:
 
 def warnings(done: Done) -> list[str]:
     """Return a line for each of the first captures that could not be read completely."""
-    lines = [f"amqproxy: {each.file}: {each.text}" for each in done.lost[:MAX_WARNINGS]]
+    from amqproxy.taps.text import printable
+
+    lines = [printable(f"amqproxy: {each.file}: {each.text}") for each in done.lost[:MAX_WARNINGS]]
     if (more := len(done.lost) - len(lines)) > 0:
         lines.append(f"amqproxy: {more:,} more could not be read in whole: see `amqproxy pipeline ask errors`")
     return lines

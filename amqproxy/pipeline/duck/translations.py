@@ -1,6 +1,7 @@
 """Translated queries, kept from one process to the next: to translate those of all jobs takes most of a second.
 
-They are in a file of the user's cache directory. One that is damaged, or cannot be written, is as good as none.
+They are in a file of the user's cache directory, with a digest. One that is damaged, or cannot be written, is as good
+as none.
 """
 
 from __future__ import annotations
@@ -23,6 +24,11 @@ _NUMBER = re.compile(r"(?<![\w.])\d{10,}L?(?!\w)")
 _PLACE = re.compile(r"__number_(\d+)__")
 
 
+class _File(msgspec.Struct):
+    digest: str
+    queries: dict[str, str]
+
+
 class Translations:
     """Queries in DuckDB's dialect, by their texts in Spark's, in which large numbers such as times do not matter."""
 
@@ -35,7 +41,9 @@ class Translations:
         self._used: dict[str, str] = {}
         if path is not None:
             with suppress(OSError, msgspec.DecodeError):
-                self._kept = msgspec.json.decode(path.read_bytes(), type=dict[str, str])
+                found = msgspec.json.decode(path.read_bytes(), type=_File)
+                if found.digest == _digest(found.queries):
+                    self._kept = found.queries
 
     def of(self, text: str) -> str:
         """Return a query of Spark's in DuckDB's dialect."""
@@ -59,8 +67,12 @@ class Translations:
         temporary = self._path.with_suffix(f".{os.getpid()}")
         with suppress(OSError):
             self._path.parent.mkdir(parents=True, exist_ok=True)
-            temporary.write_bytes(msgspec.json.encode(kept))
+            temporary.write_bytes(msgspec.json.encode(_File(_digest(kept), kept)))
             temporary.replace(self._path)
+
+
+def _digest(queries: dict[str, str]) -> str:
+    return blake2b(msgspec.json.encode(queries), digest_size=16).hexdigest()
 
 
 def _fingerprint() -> str:

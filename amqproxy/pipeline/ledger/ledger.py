@@ -6,6 +6,7 @@ import os
 from collections.abc import Iterable, Mapping
 from contextlib import suppress
 from datetime import UTC, datetime
+from pathlib import Path
 
 import msgspec
 
@@ -76,20 +77,23 @@ class Ledger:
     # --- captures
 
     def find(self, files: Iterable[str]) -> Found:
-        """Classify files as new, changed, known or partial."""
-        new, changed, known, partial = [], [], 0, 0
-        ingested = {_direct(name): seen for name, seen in self.contents.captures.items()}
+        """Classify files as new, changed, known or partial; a file with several names, as by symbolic links, once."""
+        new, changed = dict[str, str](), list[str]()
+        known = partial = 0
+        direct = _Direct()
+        ingested = {capture_name(direct.of(seen.path)): seen for seen in self.contents.captures.values()}
         for file in files:
-            seen = ingested.get(_direct(capture_name(file)))
+            name = capture_name(direct.of(file))
+            seen = ingested.get(name)
             if file.endswith(".partial"):
                 partial += 1
             elif seen is None:
-                new.append(file)
+                new.setdefault(name, file)
             else:
                 known += 1
-                if _direct(seen.path) == _direct(file) and has_changed(file, seen):
+                if direct.of(seen.path) == direct.of(file) and has_changed(file, seen):
                     changed.append(file)
-        return Found(new, changed, known, partial)
+        return Found(list(new.values()), changed, known, partial)
 
     # --- batches
 
@@ -266,6 +270,18 @@ class Ledger:
                 place.delete(f"{PRIVATE}/commits/{name}")
 
 
-def _direct(path: str) -> str:
-    """Return the path of a capture without `..`, so that one is the same however it was named."""
-    return os.path.realpath(path) if "/../" in path and not storage.is_remote(path) else path
+class _Direct:
+    """Paths of captures without `..` and symbolic links, so that one is the same however it was named."""
+
+    def __init__(self) -> None:
+        self._directories: dict[str, str] = {}
+
+    def of(self, path: str) -> str:
+        """Return the path; each directory is looked up once, since there may be ten thousand captures in one."""
+        if storage.is_remote(path):
+            return path
+        directory, _, name = path.rpartition("/")
+        if directory not in self._directories:
+            self._directories[directory] = os.path.realpath(directory or ".")
+        found = f"{self._directories[directory]}/{name}"
+        return os.path.realpath(found) if Path(found).is_symlink() else found

@@ -165,6 +165,13 @@ def test_what_is_being_written_is_not_taken_and_what_changed_is_told(tmp_path: P
         named = [str(captures / ".." / captures.name / each.name) for each in captures.iterdir()]
         assert len(held.find(named).changed) == 1
         assert held.find(named).new == [], "named in another way"
+        linked = tmp_path / "linked"
+        linked.symlink_to(captures)
+        (tmp_path / "a.pcapng").symlink_to(captures / "a.pcapng")
+        (tmp_path / "new.pcapng").write_text("new")
+        (tmp_path / "again.pcapng").symlink_to("new.pcapng")
+        links = [tmp_path / "a.pcapng", linked / "c.pcapng.zst", tmp_path / "new.pcapng", tmp_path / "again.pcapng"]
+        assert held.find(map(str, links)).new == [str(tmp_path / "new.pcapng")]
 
 
 def test_commits_are_put_together_from_time_to_time(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
