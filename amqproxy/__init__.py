@@ -38,6 +38,8 @@ and puts TCP streams together again, so that a file decodes as live traffic does
 `configuration` reads the configuration file into types. `process` has the log, the owner of each failure, and what a
 service manager asks for. `app` wires everything up in one nursery, and `cli` is the command.
 
+`addons` finds the rules, findings, decoders, formats and commands that other packages add by entry points.
+
 `compiled` is the base of the modules that Cython compiles, and chooses between their compiled and their plain form.
 """
 

@@ -12,6 +12,7 @@ from typing import BinaryIO
 
 import msgspec
 
+from amqproxy import addons
 from amqproxy.dashboard.body_views import BodyView, Form, NotInForm, body_view
 
 MAX_MEMORY = 1 << 30
@@ -36,10 +37,11 @@ class BodyTask(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class BodyOutcome(msgspec.Struct, frozen=True, kw_only=True):
-    """The view of a body, or the reason why there is none."""
+    """The view of a body, or the reason why there is none, and the addons that have failed for the first time."""
 
     view: BodyView | None = None
     reason: str = ""
+    failed_addons: list[tuple[str, str]] = []
 
 
 def main() -> None:
@@ -63,6 +65,8 @@ def _write(outcomes: BinaryIO, outcome: bytes) -> None:
 
 def outcome_of(task: BodyTask) -> BodyOutcome:
     """Decode the body of one task."""
+    failed: list[tuple[str, str]] = []
+    addons.listen(lambda addon, reason: failed.append((str(addon), reason)))
     try:
         view = body_view(
             task.body,
@@ -76,7 +80,7 @@ def outcome_of(task: BodyTask) -> BodyOutcome:
         return BodyOutcome(reason=str(error)[:MAX_REASON])
     except MemoryError:
         return BodyOutcome(reason="it becomes too large")
-    return BodyOutcome(view=view)
+    return BodyOutcome(view=view, failed_addons=failed)
 
 
 if __name__ == "__main__":

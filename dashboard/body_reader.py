@@ -12,6 +12,7 @@ import msgspec
 
 from amqproxy.dashboard.body_child import LENGTH, BodyOutcome, BodyTask
 from amqproxy.dashboard.body_views import COMPILE_SECONDS, BodyView, NotInForm, body_view
+from amqproxy.process.log import logger
 
 MAX_PROCESSES = 2
 """Maximum number of bodies that are decoded concurrently."""
@@ -86,7 +87,10 @@ class BodyReader:
                 await _write(process, msgspec.msgpack.encode(task))
                 data = await _read(process)
             is_whole = True
-            return _decode(data)
+            outcome = _decode(data)
+            for addon, reason in outcome.failed_addons:
+                logger().warning("addon failed", addon=addon, reason=reason)
+            return outcome
         except TimeoutError:
             return BodyOutcome(reason="reading it takes too long")
         except (asyncio.IncompleteReadError, OSError, ValueError):

@@ -13,12 +13,14 @@ import tempfile
 import zlib
 from collections.abc import Callable
 from decimal import Decimal
+from functools import cache
 from importlib import import_module
 from pathlib import Path
 from typing import Any, Literal, TypeAlias, get_args
 
 import msgspec
 
+from amqproxy import addons
 from amqproxy.taps.record import encoded, json_value
 
 Form: TypeAlias = Literal["auto", "text", "json", "msgpack", "gzip", "protobuf", "avro", "hex"]
@@ -128,8 +130,15 @@ def _unpacked(body: bytes, packing: str) -> tuple[bytes, bool]:
     return data, not decompress.eof
 
 
-def _guessed(body: bytes, content_type: str) -> tuple[Form, str]:
-    """Return the form that the content type names or the body looks like, and the text in that form."""
+def _guessed(body: bytes, content_type: str) -> tuple[str, str]:
+    """Return the form that an addon reads, the content type names or the body looks like, and the text in that form."""
+    for name, decode in _added().items():
+        try:
+            value = decode(body, content_type)
+            if value is not None:
+                return name, value if isinstance(value, str) else _as_json(value)
+        except Exception as error:  # noqa: BLE001 - code of others may raise anything
+            addons.fail(addons.BODIES, name, error)
     named = next((form for word, form in _TYPES if word in content_type.lower()), None)
     for form in (named, "json" if body[:1] in (b"{", b"[") else None, "text"):
         if form is not None:
@@ -223,6 +232,20 @@ def _hex(body: bytes) -> str:
         shown = "".join(chr(byte) if 32 <= byte < 127 else "." for byte in part)
         lines.append(f"{at:08x}  {part.hex(' '):<47}  {shown}")
     return "\n".join(lines)
+
+
+@cache
+def _added() -> dict[str, Callable[[bytes, str], Any]]:
+    """Return the decoders of addons: functions of a body and its content type that return `None` for other forms."""
+    return addons.loaded(addons.BODIES, check_body_decoder)
+
+
+def check_body_decoder(name: str, decode: Any) -> None:
+    """Raise `ValueError` unless an addon can be a form of bodies."""
+    if not callable(decode):
+        raise ValueError("it is not a function of a body and its content type")
+    if name in FORMS:
+        raise ValueError("amqproxy has a form of that name")
 
 
 _FORMS: dict[str, Callable[[bytes, str, str], str]] = {

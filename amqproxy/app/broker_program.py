@@ -12,6 +12,7 @@ import msgspec
 import trio
 
 from amqproxy import __version__
+from amqproxy.app.addon_log import log_addons
 from amqproxy.app.address_unavailable import AddressUnavailable
 from amqproxy.app.branch_gauges import count_branches
 from amqproxy.app.certificate_watch import watch_certificates
@@ -60,6 +61,7 @@ async def run_broker(config: Config, printed: PrintSettings | None = None) -> No
     own = config.broker
     if not own.listen:
         own = msgspec.structs.replace(own, listen=(ListenerConfig(address=ADDRESS),))
+    log_addons()
     watchers = Watchers(config, printed)
     drain, metrics = watchers.drain, watchers.metrics
     systemd = Systemd()

@@ -11,6 +11,7 @@ from pathlib import Path
 
 import trio
 
+from amqproxy.app.addon_log import log_addons
 from amqproxy.app.branch_gauges import count_branches
 from amqproxy.app.certificate_watch import watch_certificates
 from amqproxy.app.interpreter import keep_pauses_short
@@ -57,6 +58,7 @@ async def run(
     wrong, `AddressUnavailable` if an address cannot be used.
     """
     started = time.time()
+    log_addons()
     watchers = Watchers(config, printed)
     drain, metrics = watchers.drain, watchers.metrics
     systemd = Systemd()

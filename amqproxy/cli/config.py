@@ -8,6 +8,7 @@ from pathlib import Path
 import cyclopts
 import msgspec
 
+from amqproxy.cli.addon_commands import addon_lines
 from amqproxy.cli.failure import MISUSED, Failure
 from amqproxy.cli.standard_streams import print_error
 
@@ -39,6 +40,8 @@ def check(*files: Path) -> None:
         for each in preflight.find_warnings(config):
             print(f"{name}: warning: {each}", file=sys.stderr)
         print_error(f"{name}: fine")
+    for line in addon_lines():
+        print_error(line)
 
 
 @app.command

@@ -7,6 +7,7 @@ import sys
 
 import cyclopts
 
+from amqproxy.cli.addon_commands import add_addon_commands
 from amqproxy.cli.command import app
 from amqproxy.cli.failure import FAILED, INTERRUPTED, MISUSED, UNHEARD, Failure
 from amqproxy.cli.printing import with_values_left_out
@@ -21,7 +22,9 @@ def main() -> None:
 
 def _exit_code() -> int:
     try:
-        app(with_values_left_out(sys.argv[1:]))
+        arguments = with_values_left_out(sys.argv[1:])
+        add_addon_commands(app, arguments)
+        app(arguments)
         sys.stdout.flush()
     except cyclopts.CycloptsError:
         return MISUSED

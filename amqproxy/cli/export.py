@@ -5,8 +5,9 @@ from __future__ import annotations
 import shlex
 import sys
 from collections.abc import Callable, Iterable, Iterator
+from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, BinaryIO, Literal
+from typing import TYPE_CHECKING, Any, BinaryIO, Literal, get_args
 
 import msgspec
 
@@ -58,7 +59,7 @@ Pieces = Callable[[Iterable["Decoded"]], Iterator[bytes]]
 def export(
     *files: Capture,
     to: Capture,
-    format: Format | None = None,
+    format: Format | str | None = None,
     messages: Flag = False,
     findings: Flag = False,
     asyncapi: Flag = False,
@@ -81,7 +82,7 @@ def export(
         The file to write, which appears once it is complete; - is standard output.
     format
         By default, chosen by the suffix of --to: .jsonl, .csv, .parquet, .pcapng, .html. AsyncAPI is YAML,
-        or JSON in a file .json.
+        or JSON in a file .json. Addons add formats of other names.
     messages
         Tables: one row per message and request, instead of per frame.
     findings
@@ -108,6 +109,8 @@ def export(
     if asyncapi and format not in (None, "asyncapi"):
         raise Failure(f"export: --asyncapi and --format {format} exclude each other", MISUSED)
     chosen = "asyncapi" if asyncapi else format or _by_suffix(to)
+    if chosen not in _EXPORTS:
+        _add_formats(chosen)
     if chosen in BINARY and str(to) == STANDARD_OUTPUT:
         raise Failure(f"export: {chosen} is a binary format: name a file", MISUSED)
     if fields is not None and chosen != "csv":
@@ -135,6 +138,26 @@ def export(
         selection = Selection(conversation, time_window(start, end))
         pieces = _EXPORTS[chosen](options, selection, captures.names, to)
         _write(pieces(captures.decoded()), to, captures, conversation, force=force)
+
+
+def _add_formats(chosen: str) -> None:
+    """Add the formats of addons; raise `Failure` if `chosen` is none of them."""
+    from amqproxy import addons
+    from amqproxy.rules.suggestions import did_you_mean
+
+    for name, write in addons.loaded(addons.EXPORTS, check_export).items():
+        _EXPORTS[name] = partial(_added, name, write)
+    if chosen not in _EXPORTS:
+        meant = did_you_mean(chosen, _EXPORTS) or f": it is one of {', '.join(_EXPORTS)}"
+        raise Failure(f"export: --format {chosen} is not a format{meant}", MISUSED)
+
+
+def check_export(name: str, write: object) -> None:
+    """Raise `ValueError` unless an addon can be a format."""
+    if not callable(write):
+        raise ValueError("it is not a function of an iterable of objects")
+    if name in get_args(Format):
+        raise ValueError("amqproxy has a format of that name")
 
 
 def _by_suffix(to: Path) -> Format:
@@ -306,6 +329,31 @@ def _asyncapi(options: ExportOptions, selection: Selection, names: list[str], to
             yield msgspec.json.format(msgspec.json.encode(document)) + b"\n"
         else:
             yield yaml.safe_dump(document, sort_keys=False, allow_unicode=True, width=120).encode()
+
+    return pieces
+
+
+def _added(
+    name: str,
+    write: Callable[[Iterator[dict[str, Any]]], Iterable[bytes | str]],
+    options: ExportOptions,
+    selection: Selection,
+    names: list[str],
+    to: Path,
+) -> Pieces:
+    """Return the format of an addon, which is given the objects that `decode --json` prints with the same options."""
+    from amqproxy.capture.warnings import CaptureError
+
+    lines = _view(options, selection, None)
+
+    def pieces(decoded: Iterable[Decoded]) -> Iterator[bytes]:
+        try:
+            for piece in write(msgspec.json.decode(line) for line in lines(decoded)):
+                yield piece.encode() if isinstance(piece, str) else bytes(piece)
+        except (CaptureError, Failure, OSError):
+            raise
+        except Exception as error:
+            raise Failure(f"export: the addon {name} has failed: {type(error).__name__}: {error}") from error
 
     return pieces
 

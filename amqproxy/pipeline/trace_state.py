@@ -2,7 +2,7 @@
 
 The state of a chain consists of several byte strings: one shared by its connections, and one per connection. Each
 begins with a line that identifies its writer; a state of another version is not read, but raises `Unreadable`. The
-states are pickles, from which only classes of the reader and the trace are loaded: nothing else can be called.
+states are pickles, from which only classes of the reader, trace and detectors are loaded: nothing else can be called.
 """
 
 from __future__ import annotations
@@ -19,6 +19,7 @@ from types import MethodType
 from typing import Any
 
 from amqproxy.compiled._pure import is_compiled
+from amqproxy.taps.findings.inspector import added
 
 FORMAT = 8
 """Format number, to be raised with each change of the state."""
@@ -141,7 +142,7 @@ class _Unpickler(pickle.Unpickler):
             return getattr(import_module(module), name)
         if (module, name) == (__name__, "_bound"):
             return _bound
-        if module.startswith(_MODULES):
+        if module.startswith(_MODULES) or module in {each.__module__ for each in added()}:
             found: Any = import_module(module)
             for part in name.split("."):
                 found = getattr(found, part)

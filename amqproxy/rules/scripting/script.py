@@ -7,6 +7,7 @@ from typing import Any, Literal
 
 import msgspec.structs
 
+from amqproxy.amqp091.commands import Command
 from amqproxy.amqp091.methods import BY_NAME
 from amqproxy.rules.context import CommandContext
 from amqproxy.rules.resources import Resources
@@ -16,7 +17,7 @@ from amqproxy.rules.scripting.api import Context
 from amqproxy.rules.sendable import Unsendable, check_types
 from amqproxy.rules.verdict import Stage, Verdict
 
-_STAGES = {"method": Stage.METHOD, "header": Stage.HEADER, "body": Stage.BODY}
+STAGES = {"method": Stage.METHOD, "header": Stage.HEADER, "body": Stage.BODY}
 
 
 class Script(Rule, Stateful, frozen=True, tag="script"):
@@ -33,7 +34,7 @@ class Script(Rule, Stateful, frozen=True, tag="script"):
 
     @property
     def needs(self) -> Stage:
-        return _STAGES[self.reads]
+        return STAGES[self.reads]
 
     @property
     def methods(self) -> frozenset[str] | None:
@@ -45,9 +46,7 @@ class Script(Rule, Stateful, frozen=True, tag="script"):
 
     @property
     def reads_unacked(self) -> bool:
-        """Whether unacknowledged deliveries must be counted, since a script may drop a delivery without an answer."""
-        deliveries = {"basic.deliver", "basic.get-ok"} & self.matched
-        return not deliveries.isdisjoint(self.methods or ())
+        return bool(self.hooks) and may_drop_deliveries(self)
 
     @property
     def hooks(self) -> Mapping[str, Callable[..., Any]]:
@@ -86,16 +85,23 @@ class Script(Rule, Stateful, frozen=True, tag="script"):
         verdict = script_loader.called(
             hook, self.file, context.command, Context(self.name, context, memory.shared, memory.own)
         )
-        if verdict is None:
-            return Verdict(command=context.command)
-        line = hook.__code__.co_firstlineno
-        if not isinstance(verdict, Verdict):
-            kind = type(verdict).__name__
-            raise script_loader.ScriptError(
-                f"{self.file}:{line}: `{hook.__name__}` returned a {kind}, not a Verdict or None"
-            )
-        try:
-            check_types(verdict)
-        except Unsendable as error:
-            raise script_loader.ScriptError(f"{self.file}:{line}: `{hook.__name__}`: {error}") from None
-        return verdict
+        return verdict_of(verdict, context.command, f"{self.file}:{hook.__code__.co_firstlineno}: `{hook.__name__}`")
+
+
+def may_drop_deliveries(rule: Rule) -> bool:
+    """Whether unacknowledged deliveries must be counted, since Python may drop a delivery without an answer."""
+    deliveries = {"basic.deliver", "basic.get-ok"} & rule.matched
+    return bool(deliveries if rule.methods is None else deliveries & rule.methods)
+
+
+def verdict_of(returned: Any, command: Command, place: str) -> Verdict:
+    """Return the verdict that a function at `place` has returned; raise `ScriptError` if it is none."""
+    if returned is None:
+        return Verdict(command=command)
+    if not isinstance(returned, Verdict):
+        raise script_loader.ScriptError(f"{place} returned a {type(returned).__name__}, not a Verdict or None")
+    try:
+        check_types(returned)
+    except Unsendable as error:
+        raise script_loader.ScriptError(f"{place}: {error}") from None
+    return returned

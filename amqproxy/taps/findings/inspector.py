@@ -2,8 +2,12 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable
+from functools import cache
+from typing import Any
 
+from amqproxy import addons
 from amqproxy.taps.findings.ack_timeout import AckTimeout
 from amqproxy.taps.findings.auto_ack import AutoAckOfDurableQueue
 from amqproxy.taps.findings.blocked_publishes import PublishWhileBlocked
@@ -14,7 +18,7 @@ from amqproxy.taps.findings.dead_letter_loop import DeadLetterLoop
 from amqproxy.taps.findings.detector import Detector, Handler, ObservedConnection
 from amqproxy.taps.findings.failed_connections import FailedConnection, FrameAfterClose
 from amqproxy.taps.findings.failed_operations import FailedOperation
-from amqproxy.taps.findings.finding import Finding, RecordNumber, is_reported
+from amqproxy.taps.findings.finding import Finding, RecordNumber, Severity, is_reported
 from amqproxy.taps.findings.foreign_server import ForeignServer
 from amqproxy.taps.findings.heartbeats import HeartbeatsOff, MissedHeartbeats, PublisherHeartbeatsOff
 from amqproxy.taps.findings.idle_resets import IdleReset
@@ -122,6 +126,26 @@ DETECTORS: tuple[type[Detector], ...] = (
     WholeFloatBound,
 )
 
+
+@cache
+def added() -> dict[type[Detector], str]:
+    """Return the detectors of addons, with the names of their addons."""
+    return {detector: name for name, detector in addons.loaded(addons.FINDINGS, _check).items()}
+
+
+def _check(name: str, detector: Any) -> None:
+    if not (isinstance(detector, type) and issubclass(detector, Detector)):
+        raise ValueError("it is not a subclass of amqproxy.taps.findings.detector.Detector")
+    if detector.kind != name or any(each.kind == name for each in DETECTORS):
+        raise ValueError(f"its kind is {detector.kind!r}: it has to be {name!r}, as its entry point, and new")
+    if not re.fullmatch("[a-z0-9-]+", name):
+        raise ValueError("its kind must be of a-z, 0-9 and -")
+    kinds: dict[str, type] = {"severity": Severity, "why": str, "remedy": str}
+    for attribute, kind in kinds.items():
+        if not isinstance(getattr(detector, attribute, None), kind):
+            raise ValueError(f"its `{attribute}` is not a {kind.__name__}")
+
+
 MAX_TEXTS = 1_000
 """Limit on the texts of one connection by which findings are counted; those with other texts are counted by kind."""
 
@@ -143,6 +167,11 @@ class Inspector:
         self._counts_by_text: dict[tuple[str, str], int] = {}
         self._observed = observed
         self._take([each(observed) for each in DETECTORS])
+        for detector in added():
+            try:
+                self._take([*self._detectors, detector(observed)])
+            except Exception as error:  # noqa: BLE001 - code of others may raise anything
+                addons.fail(addons.FINDINGS, detector.kind, error)
 
     def _take(self, detectors: list[Detector]) -> None:
         self._detectors = detectors
@@ -154,7 +183,20 @@ class Inspector:
 
     def _begin_again(self) -> None:
         """Forget what detectors have counted: missed frames may have changed it."""
-        self._take([each if HistoryLost in each.handlers else type(each)(self._observed) for each in self._detectors])
+        detectors = []
+        for each in self._detectors:
+            try:
+                detectors.append(each if HistoryLost in each.handlers else type(each)(self._observed))
+            except Exception as error:  # noqa: BLE001 - raised again unless it is an addon's
+                self._contain(each, error)
+        self._take(detectors)
+
+    def _contain(self, detector: Detector, error: Exception) -> None:
+        """Leave out an addon's detector that has failed, for this connection; raise the failure of another."""
+        if type(detector) not in added():
+            raise error
+        addons.fail(addons.FINDINGS, detector.kind, error)
+        self._take([each for each in self._detectors if each is not detector])
 
     def inspect(self, events: Iterable[TraceEvent], record: RecordNumber | None = None) -> list[Finding]:
         """Return the findings in these events, just made by the trace; `record` is the frame that completed them."""
@@ -162,9 +204,13 @@ class Inspector:
         for event in events:
             findings += self.look(event.ts_ns)
             for detector, handler in self._handlers.get(type(event), ()):
-                text = handler(detector, event)
-                if text is not None:
+                try:
+                    text = handler(detector, event)
+                    if text is None:
+                        continue
                     findings += self._findings(detector, event.ts_ns, event.on_channel, text, record)
+                except Exception as error:  # noqa: BLE001 - raised again unless it is an addon's
+                    self._contain(detector, error)
             if isinstance(event, HistoryLost):
                 self._begin_again()
         return findings
@@ -173,15 +219,20 @@ class Inspector:
         """Return the findings that are due by the passage of time alone."""
         findings: list[Finding] = []
         for detector in self._waiting:
-            if detector.due_ns <= now_ns:
-                for ts_ns, channel, text in detector.look(now_ns):
-                    findings += self._findings(detector, ts_ns, channel, text, None)
+            try:
+                if detector.due_ns <= now_ns:
+                    for ts_ns, channel, text in detector.look(now_ns):
+                        findings += self._findings(detector, ts_ns, channel, text, None)
+            except Exception as error:  # noqa: BLE001 - raised again unless it is an addon's
+                self._contain(detector, error)
         return findings
 
     def _findings(
         self, detector: Detector, ts_ns: int, channel: int | None, text: str, record: RecordNumber | None
     ) -> list[Finding]:
         """Count a finding, and return it if it should be reported."""
+        if not isinstance(text, str):
+            raise TypeError(f"the text of a finding is a {type(text).__name__}")
         count = self._counts[detector.kind] = self._counts.get(detector.kind, 0) + 1
         if detector.is_counted_by_text:
             place = (detector.kind, text)

@@ -1,0 +1,1 @@
+"""One addon of each kind, as an example: see docs/addons.md."""
