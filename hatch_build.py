@@ -102,6 +102,7 @@ COMPILED = (
     "amqproxy/capture/frame_columns.py",
     "amqproxy/pump/system_calls.py",
     "amqproxy/pump/pump_message.py",
+    "amqproxy/pump/tls_records.py",
     "amqproxy/pump/pumped_connection.py",
     "amqproxy/pump/stalled_directions.py",
     "amqproxy/pump/latency_counts.py",

@@ -29,6 +29,7 @@ from bench import (
     relay_0_10,
     rules,
     scale,
+    tls,
     watch,
 )
 from bench.report import Row, table
@@ -47,6 +48,7 @@ SECTIONS = {
     "pipeline": pipeline.measure,
     "rabbitmq": rabbitmq.measure,
     "memory": memory.measure,
+    "tls": tls.measure,
     "broker": broker.measure,
     "broker-0-10": broker_0_10.measure,
     "fairness": lambda rounds, scale: chain(

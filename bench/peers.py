@@ -20,6 +20,7 @@ from bench.report import SUBJECT, Missing
 
 _SYSTEM_DIRECTORIES = ("/usr/local/sbin", "/usr/sbin", "/sbin")
 _START_DEADLINE = 120.0
+LISTEN = ("--listen", "127.0.0.1:0")
 
 
 class Proxy(NamedTuple):
@@ -83,8 +84,13 @@ def contenders(upstream: int, *, with_threads: bool = True) -> Iterator[tuple[li
 
 
 @contextmanager
-def haproxy(upstream: int, *, threads: int | None = None, connections: int = 2000) -> Iterator[Proxy]:
-    """Run HAProxy in TCP mode, for `connections` connections; its default is one thread per core."""
+def haproxy(
+    upstream: int, *, threads: int | None = None, connections: int = 2000, bind: str = "", server: str = ""
+) -> Iterator[Proxy]:
+    """Run HAProxy in TCP mode, for `connections` connections; its default is one thread per core.
+
+    `bind` and `server` are further words of these lines, for TLS.
+    """
     path = program("haproxy", "haproxy")
     with tempfile.TemporaryDirectory() as directory, listener() as listening:
         config = Path(directory, "haproxy.cfg")
@@ -96,8 +102,8 @@ def haproxy(upstream: int, *, threads: int | None = None, connections: int = 200
             " mode tcp\n"
             " timeout connect 10s\n timeout client 1h\n timeout server 1h\n"
             "listen amqp\n"
-            f" bind fd@{listening.fileno()}\n"
-            f" server broker 127.0.0.1:{upstream}\n"
+            f" bind fd@{listening.fileno()} {bind}\n"
+            f" server broker 127.0.0.1:{upstream} {server}\n"
         )
         port = listening.getsockname()[1]
         with _process([path, "-db", "-q", "-f", str(config)], keep=[listening.fileno()]) as process:
@@ -106,12 +112,16 @@ def haproxy(upstream: int, *, threads: int | None = None, connections: int = 200
 
 
 @contextmanager
-def amqproxy(upstream: int, config: Path | None = None, *options: str, turns: Path | None = None) -> Iterator[Proxy]:
+def amqproxy(
+    upstream: int, config: Path | None = None, *options: str, turns: Path | None = None, has_listener: bool = False
+) -> Iterator[Proxy]:
     """Run the proxy of this checkout, with metrics, the rules of `config` if given, and further options.
 
-    `turns` is a file to which its longest turns are written (`loop_turns`).
+    `turns` is a file to which its longest turns are written (`loop_turns`). `has_listener` if the config says where it
+    listens.
     """
     arguments = [*options, "--upstream", f"127.0.0.1:{upstream}", "--metrics", "127.0.0.1:0"]
+    arguments += () if has_listener else LISTEN
     if config is not None:
         arguments += ["--config", str(config)]
     with _ours("run", *arguments, turns=turns) as proxy:
@@ -126,7 +136,7 @@ def broker(data: Path | None = None, definitions: Path | None = None, config: Pa
         arguments += ["--definitions", str(definitions)]
     if config is not None:
         arguments += ["--config", str(config)]
-    with _ours("broker", *arguments) as broker:
+    with _ours("broker", *LISTEN, *arguments) as broker:
         yield broker
 
 
@@ -134,7 +144,7 @@ def broker(data: Path | None = None, definitions: Path | None = None, config: Pa
 def _ours(*arguments: str, turns: Path | None = None) -> Iterator[Proxy]:
     with tempfile.TemporaryFile() as log:
         program = ["amqproxy"] if turns is None else ["bench.loop_turns", str(turns)]
-        command = [sys.executable, "-m", *program, *arguments, "--log-format", "json", "--listen", "127.0.0.1:0"]
+        command = [sys.executable, "-m", *program, *arguments, "--log-format", "json"]
         with _process(command, log=log.fileno()) as process:
             end = time.monotonic() + _START_DEADLINE
             while True:

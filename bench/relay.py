@@ -6,7 +6,7 @@ Deliveries have consecutive delivery tags, as from a broker, and are acknowledge
 from __future__ import annotations
 
 import socket
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from functools import partial
 from typing import NamedTuple
 
@@ -67,7 +67,13 @@ def measure(rounds: int, scale: float) -> Iterator[Row | str]:
             )
 
 
-def throughput(listening: socket.socket, proxy: Proxy, flow: Load, volume: int) -> float:
+def throughput(
+    listening: socket.socket,
+    proxy: Proxy,
+    flow: Load,
+    volume: int,
+    connect: Callable[[int], socket.socket] = talk.connect,
+) -> float:
     """Return megabytes per second through a proxy."""
     if flow.is_delivery:
         return _delivered(listening, proxy, flow, volume)
@@ -83,7 +89,7 @@ def throughput(listening: socket.socket, proxy: Proxy, flow: Load, volume: int) 
         return load.sink(socks, times * len(data))
 
     def client() -> list[float]:
-        return load.flood([talk.connect(proxy.port) for _ in range(flow.connections)], data, times)
+        return load.flood([connect(proxy.port) for _ in range(flow.connections)], data, times)
 
     (at_broker,), (at_client,) = load.side_by_side(broker, client)
     seconds = abs(at_broker - at_client)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import socket
+import ssl
 import struct
 from collections.abc import Iterable, Iterator, Sequence
 from itertools import islice
@@ -109,9 +110,16 @@ CONFIRMING = (_CONFIRM, encode_method(1, ConfirmSelectOk()))
 _CONSUMING = (_CONSUME, encode_method(1, BasicConsumeOk(CONSUMER)))
 
 
-def connect(port: int, source: str = "", channel_max: int = CHANNEL_MAX) -> socket.socket:
-    """Open a connection with channel 1; from another address of this machine, if `source` is given."""
+def connect(
+    port: int, source: str = "", channel_max: int = CHANNEL_MAX, context: ssl.SSLContext | None = None
+) -> socket.socket:
+    """Open a connection with channel 1; from another address of this machine, if `source` is given.
+
+    With a `context`, the connection is over TLS.
+    """
     sock = socket.create_connection(("127.0.0.1", port), DEADLINE, (source, 0) if source else None)
+    if context is not None:
+        sock = context.wrap_socket(sock)
     open_together([sock], channel_max=channel_max)
     return sock
 

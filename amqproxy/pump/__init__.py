@@ -38,7 +38,12 @@ comes back, they are rebuilt from a record of some hundred bytes, kept beside bo
 silent peers by the pump's counters once a second (`Pump.silent`), without visiting the sessions. A session is not
 parked while a reply is awaited, a channel opens or closes, or another operation is in progress.
 
-**Connections that stay with trio**: TLS, on either leg; sessions to whose client a rule can apply, or could since it is
+**TLS** on either leg (`tls_records`): the session does the handshake with Python's `ssl` on the socket itself, and then
+the pump reads and writes through the same connection of OpenSSL, whose address it takes from Python's object. OpenSSL
+may hold received bytes of which epoll knows nothing: such a direction is `is_unfinished`, and read again in the next
+turn. Without an OpenSSL that can be called, TLS stays with trio.
+
+**Connections that stay with trio**: sessions to whose client a rule can apply, or could since it is
 open (a rule that names another user, vhost or address cannot); those where an operator has acted on a channel; those
 that a tap observes (`--print`, recorder, subscribers, dashboard, OpenTelemetry); a handshake, a drain, a pause;
 protocols that are not parsed; and all sessions with the integrated broker as upstream, which shares the event loop

@@ -28,6 +28,7 @@ class IdlePump:
     """
 
     is_threaded = False
+    has_unfinished = False
     has_ended = False
     has_returned = False
     has_deadline = False

@@ -107,6 +107,11 @@ class Pump:
         return self._loop.has_stalled
 
     @property
+    def has_unfinished(self) -> bool:
+        """Whether `turn` has work although the descriptor is not readable."""
+        return self._loop.has_unfinished
+
+    @property
     def has_ended(self) -> bool:
         """Whether `run` has returned or is about to return."""
         return load(cython.address(self._loop.has_ended)) != 0

@@ -4,6 +4,7 @@ cimport cython
 from libc.stdlib cimport calloc, free, malloc
 from libc.string cimport memcpy
 
+from amqproxy.pump.tls_records cimport connection_of
 from amqproxy.pump.system_calls cimport BytePointer, CharPointer, VoidPointer, look, look_int
 
 
@@ -22,14 +23,20 @@ ctypedef ChannelContent *ChannelContentPointer
 
 cdef struct PumpedDirection:
     # What one peer sends. `rest` is received and begins at the bound of a frame, `unsent` is taken and not sent yet.
+    # `source_tls` and `target_tls` are OpenSSL's connections, NULL without TLS. `is_unfinished` while OpenSSL may hold
+    # received bytes, of which epoll knows nothing; `tls_failure` is the errno, or -1 for the end, that follows them.
     void *owner
     int place
     int source
     int target
+    void *source_tls
+    void *target_tls
     int is_read
     int is_waiting
     int is_listed
+    int is_unfinished
     int error
+    int tls_failure
     long long payload_max
     long long header_max
     unsigned long long received
@@ -46,6 +53,7 @@ cdef struct PumpedDirection:
     unsigned long long listed_at
     PumpedDirection *next_listed
     PumpedDirection *last_listed
+    PumpedDirection *next_unfinished
     ChannelContent *channels
     int channel_count
     int recent
@@ -98,6 +106,7 @@ cdef class PumpedConnection:
     cdef public object returned
     cdef readonly object note
     cdef readonly object holder
+    cdef object _connections
     cdef readonly bint is_pumped
     cdef bint _has_arrived
     cdef bint _is_watched

@@ -38,6 +38,7 @@ class PumpedConnection:
         self.returned = returned
         self.note = note
         self.holder = None
+        self._connections = ()
         self.is_pumped = self._has_arrived = self._is_watched = False
         self._pumped = cython.cast(PumpedPointer, calloc(1, cython.sizeof(Pumped)))
         if self._pumped == cython.NULL:
@@ -61,6 +62,13 @@ class PumpedConnection:
             _free_direction(cython.address(self._pumped.directions[1]))
             free(self._pumped)
             self._pumped = cython.NULL
+
+    def use_tls(self, place: cython.int, sock: object) -> None:
+        """Decrypt what a peer sends and encrypt what it is sent with the connection of its `TlsSocket`."""
+        connection: VoidPointer = connection_of(sock)
+        self._connections = (*self._connections, sock._sslobj)  # OpenSSL frees it with this object
+        self._pumped.directions[place].source_tls = connection
+        self._pumped.directions[1 - place].target_tls = connection
 
     @cython.cfunc
     def _load(self, reader: object, direction: DirectionPointer) -> object:
@@ -207,8 +215,9 @@ class PumpedConnection:
         return cython.cast(CharPointer, direction.unsent)[direction.unsent_from : direction.unsent_end]
 
     def error(self, place: cython.int) -> int:
-        """Return the errno of reading from a peer; 0 if there was none."""
-        return self._pumped.directions[place].error
+        """Return the errno of reading from a peer; 0 if there was none, and -1 if OpenSSL has already read the end."""
+        direction: DirectionPointer = cython.address(self._pumped.directions[place])
+        return direction.error if direction.error else direction.tls_failure
 
     def frames(self) -> int:
         """Return the number of forwarded frames."""

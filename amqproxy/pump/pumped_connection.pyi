@@ -3,6 +3,7 @@
 from collections.abc import Callable
 
 from amqproxy.pump.idle_connection import Readers
+from amqproxy.sockets.tls_socket import TlsSocket
 
 class PumpedConnection:
     returned: Callable[[], object]
@@ -14,6 +15,7 @@ class PumpedConnection:
         returned: Callable[[], object],
         note: Callable[[bool, memoryview, float, bool], object] | None = None,
     ) -> None: ...
+    def use_tls(self, place: int, sock: TlsSocket) -> None: ...
     @property
     def is_pumped(self) -> bool: ...
     @property

@@ -13,7 +13,7 @@ from threading import Thread
 import trio
 
 from amqproxy.process.log import logger
-from amqproxy.pump import idle_pump
+from amqproxy.pump import idle_pump, tls_records
 from amqproxy.pump.idle_connection import IdleConnection
 from amqproxy.pump.idle_pump import IdlePump
 from amqproxy.pump.pump import IS_AVAILABLE, STUCK_AFTER, Pump
@@ -124,6 +124,11 @@ class Pumps:
     def connections(self) -> int:
         """The number of connections that all pumps hold."""
         return sum(pump.connections for pump in self._pumps)
+
+    @property
+    def take_tls(self) -> bool:
+        """Whether connections over TLS can be handed over."""
+        return not self.is_idle_only and tls_records.is_available()
 
     def was_worth_while(self, connection: AnyPumped) -> bool:
         """Whether handing over a connection that is back was worth while: it stayed or relayed long enough."""
@@ -260,7 +265,10 @@ class Pumps:
     async def _turn(self, pump: AnyPump) -> None:
         """Run a pump without a thread."""
         while True:
-            await trio.lowlevel.wait_readable(pump.descriptor)
+            if pump.has_unfinished:
+                await trio.lowlevel.checkpoint()
+            else:
+                await trio.lowlevel.wait_readable(pump.descriptor)
             pump.turn()
             pump.receive_returned()
             pump.read_journal()

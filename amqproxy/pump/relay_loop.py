@@ -81,6 +81,11 @@ class RelayLoop:
         free(self._scratch)
 
     @property
+    def has_unfinished(self) -> bool:
+        """Whether `turn` has work that the epoll descriptor does not show."""
+        return self._unfinished != cython.NULL
+
+    @property
     def has_stalled(self) -> bool:
         """Whether a direction makes no progress."""
         return self._stalled.first != cython.NULL
@@ -111,7 +116,9 @@ class RelayLoop:
             self._take_commands()
             self._send_back()
             return 0
-        if self._leaving != cython.NULL or self._acks_due:
+        if self._unfinished != cython.NULL:
+            milliseconds = 0
+        elif self._leaving != cython.NULL or self._acks_due:
             milliseconds = 1 if milliseconds else 0
         elif self._stalled.first != cython.NULL and milliseconds < 0:
             milliseconds = _STUCK_MS
@@ -128,6 +135,8 @@ class RelayLoop:
                 has_commands = True
             else:
                 self._handle(cython.cast(DirectionPointer, self._events[i].data.ptr), self._events[i].events)
+        if self._unfinished != cython.NULL and not has_commands:
+            self._continue()
         if has_commands:
             self._take_commands()
         if self._stalled.first != cython.NULL:
@@ -167,6 +176,9 @@ class RelayLoop:
             self._stalled.add(server, now_ns())
         if self._register(client, EPOLL_CTL_ADD) < 0 or self._register(server, EPOLL_CTL_ADD) < 0:
             self._give_back(connection, _CROWDED)
+        else:
+            self._note_unfinished(client)
+            self._note_unfinished(server)
 
     @cython.nogil
     @cython.cfunc
@@ -214,6 +226,8 @@ class RelayLoop:
         message: PumpMessage
         rest: PumpedPointer
         message.kind = RETURNED
+        if self._leaving != cython.NULL:
+            self._forget_left()
         while self._leaving != cython.NULL:
             message.connection = self._leaving
             rest = self._leaving.next_leaving
@@ -264,7 +278,7 @@ class RelayLoop:
             return  # the socket stays readable until there is room
         if size:
             memcpy(scratch, direction.rest, size)
-        got = receive_bytes(direction.source, scratch + size, _SCRATCH - size)
+        got = self._receive_into(direction, scratch + size, _SCRATCH - size)
         if got <= 0:
             if got == 0:
                 self._give_back(connection, _ENDED)
@@ -280,7 +294,7 @@ class RelayLoop:
         end = cython.cast(FrameScanner, connection.scanner).scan(direction, scratch, size, cut, cython.address(reason))
         if end:
             add(cython.address(direction.taken), end)
-            sent = send_bytes(direction.target, scratch, end)
+            sent = self._send(direction, scratch, end)
             if sent < 0:
                 if errno != EAGAIN and errno != EINTR:
                     reason = _GONE
@@ -329,6 +343,72 @@ class RelayLoop:
     @cython.nogil
     @cython.cfunc
     @cython.exceptval(check=False)
+    def _receive_into(self, direction: DirectionPointer, into: BytePointer, size: cython.size_t) -> cython.longlong:
+        """Receive from a direction's source as `recv` does."""
+        is_unfinished: cython.int = False
+        got: cython.longlong
+        if direction.source_tls == cython.NULL:
+            return receive_bytes(direction.source, into, size)
+        got = receive_tls(
+            direction.source_tls, into, size, cython.address(is_unfinished), cython.address(direction.tls_failure)
+        )
+        if is_unfinished:
+            self._note_unfinished(direction)
+        return got
+
+    @cython.nogil
+    @cython.cfunc
+    @cython.exceptval(check=False)
+    def _send(self, direction: DirectionPointer, data: BytePointer, size: cython.size_t) -> cython.longlong:
+        """Send to a direction's target as `send` does."""
+        if direction.target_tls == cython.NULL:
+            return send_bytes(direction.target, data, size)
+        return send_tls(direction.target_tls, data, size)
+
+    @cython.nogil
+    @cython.cfunc
+    @cython.exceptval(check=False)
+    def _note_unfinished(self, direction: DirectionPointer) -> cython.void:
+        """Receive from a TLS source in the next turn too, because OpenSSL may hold bytes that epoll does not report."""
+        if direction.source_tls != cython.NULL and not direction.is_unfinished:
+            direction.is_unfinished = True
+            direction.next_unfinished = self._unfinished
+            self._unfinished = direction
+
+    @cython.nogil
+    @cython.cfunc
+    @cython.exceptval(check=False)
+    def _continue(self) -> cython.void:
+        """Receive from the unfinished directions, unless their target has to take earlier bytes first."""
+        direction: DirectionPointer = self._unfinished
+        following: DirectionPointer
+        self._unfinished = cython.NULL
+        while direction != cython.NULL:
+            following = direction.next_unfinished
+            direction.is_unfinished = False
+            if cython.cast(PumpedPointer, direction.owner).is_here and direction.is_read:
+                if self._journal.has_room():
+                    self._receive(direction)
+                else:
+                    self._note_unfinished(direction)
+            direction = following
+
+    @cython.nogil
+    @cython.cfunc
+    @cython.exceptval(check=False)
+    def _forget_left(self) -> cython.void:
+        """Remove the directions of leaving connections from the unfinished ones, before their owner may free them."""
+        place: cython.pointer(DirectionPointer) = cython.address(self._unfinished)
+        while place[0] != cython.NULL:
+            if cython.cast(PumpedPointer, place[0].owner).is_here:
+                place = cython.address(place[0].next_unfinished)
+            else:
+                place[0].is_unfinished = False
+                place[0] = place[0].next_unfinished
+
+    @cython.nogil
+    @cython.cfunc
+    @cython.exceptval(check=False)
     def _wait_for_room(self, direction: DirectionPointer, now: cython.ulonglong) -> cython.void:
         """Stop reading a direction until its target has taken the unsent bytes."""
         connection: PumpedPointer = cython.cast(PumpedPointer, direction.owner)
@@ -346,7 +426,7 @@ class RelayLoop:
         """Send a direction's unsent bytes, and resume reading once all are sent."""
         connection: PumpedPointer = cython.cast(PumpedPointer, direction.owner)
         left: cython.Py_ssize_t = direction.unsent_end - direction.unsent_from
-        sent: cython.longlong = send_bytes(direction.target, direction.unsent + direction.unsent_from, left)
+        sent: cython.longlong = self._send(direction, direction.unsent + direction.unsent_from, left)
         if sent < 0:
             if errno != EAGAIN and errno != EINTR:
                 self._give_back(connection, _GONE)
@@ -360,6 +440,7 @@ class RelayLoop:
         direction.unsent = cython.NULL
         direction.unsent_from = direction.unsent_end = 0
         put_int(cython.address(direction.is_read), True)
+        self._note_unfinished(direction)
         direction.is_waiting = False
         if direction.rest_size <= _SMALL:
             self._stalled.discard(direction)

@@ -55,6 +55,11 @@ class TlsSocket(ssl.SSLSocket):
         except (OSError, ValueError):
             return ""
 
+    @property
+    def is_over(self) -> bool:
+        """Whether the next `recv` returns the end, or raises an error."""
+        return self._has_ended or self._failure is not None
+
     def do_handshake(self, block: bool = False) -> None:
         if self._sslobj is None:
             gone = errno.EBADF if self.fileno() < 0 else errno.ECONNRESET  # already when the socket was secured

@@ -207,6 +207,8 @@ class SocketTransport:
         """
         if self._lock is not None or self._left is not None or self._socket.fileno() < 0:
             return None
+        if isinstance(self._socket, TlsSocket) and self._socket.is_over:
+            return None
         self.is_listening = True
         return self._socket.fileno()
 

@@ -24,8 +24,10 @@ from amqproxy.pump.pumped_connection import PumpedConnection
 from amqproxy.pump.pumps import Pumps
 from amqproxy.pump.relay_loop import SCRATCH
 from amqproxy.pump.tallies import Tallies
+from amqproxy.sockets.tls_socket import TlsSocket
 from amqproxy.taps.metering.amqp091.message_run import RUN
 from amqproxy.taps.metrics import Metrics
+from tests.sockets.tls_pair import tls_pair
 
 DEADLINE = 20.0
 BOUNDS = (10e-6, 1e-3, 1.0)
@@ -73,10 +75,11 @@ class Wire:
         tcp: bool = False,
         frame_max: int = 131_072,
         buffer: int = 0,
+        tls: tuple[bool, bool] = (False, False),
     ) -> None:
         self.pump = pump
         self.note = note
-        pairs = [connected(tcp), connected(tcp)]
+        pairs = [tls_pair(connected(tcp))[::-1] if each else connected(tcp) for each in tls]
         (self.client, ours), (self.server, theirs) = pairs
         self.sockets = ours, theirs
         if buffer:
@@ -97,7 +100,11 @@ class Wire:
         return self.lease
 
     def lease_of(self, descriptors: tuple[int, int]) -> PumpedConnection:
-        return Amqp091PumpedConnection(self.readers, descriptors, self._return, self.note)
+        found = Amqp091PumpedConnection(self.readers, descriptors, self._return, self.note)
+        for place, sock in enumerate(self.sockets):
+            if isinstance(sock, TlsSocket):
+                found.use_tls(place, sock)
+        return found
 
     def _return(self) -> None:
         assert self.lease is not None
@@ -137,7 +144,7 @@ def is_readable(descriptor: int, timeout: float = 0) -> bool:
 
 def settle(pump: Pump) -> None:
     """Turn a pump until nothing is left to be done."""
-    while is_readable(pump.descriptor):
+    while pump.has_unfinished or is_readable(pump.descriptor):
         pump.turn()
     pump.receive_returned()
     pump.read_journal()

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import socket
+from collections.abc import Iterator
 from contextlib import suppress
 from random import Random
 
@@ -14,12 +15,27 @@ from amqproxy.amqp091.transitions import CLIENT, SERVER
 from amqproxy.pump.pumped_connection import PumpedConnection
 from amqproxy.pump.pumps import are_available
 from amqproxy.pump.return_reasons import ENDED, GONE, STUCK
+from amqproxy.pump.tls_records import is_available
 from tests.example_count import example_count
 from tests.pump.amqp091.random_commands import random_commands
 from tests.pump.rig import PUBLISH, Wire, pump, reader, reset, settle
 from tests.transcripts.words import octets, words
 
 pytestmark = pytest.mark.skipif(not are_available(), reason="a plain run has no pump: it is compiled")
+
+TLS = [(False, False), (True, False), (False, True), (True, True)]
+"""Whether the client's leg and the server's are over TLS."""
+
+FORMS = [pytest.param(each, id=f"{each[0]:d}{each[1]:d}") for each in (TLS if is_available() else TLS[:1])]
+each_form = pytest.mark.parametrize("tls", FORMS)
+
+
+@pytest.fixture(params=FORMS)
+def wire(request: pytest.FixtureRequest) -> Iterator[Wire]:
+    """A connection whose pump has no thread, with and without TLS."""
+    made = Wire(pump(), tls=request.param)
+    yield made
+    made.close()
 
 
 def test_one_byte_at_a_time(wire: Wire) -> None:
@@ -70,8 +86,9 @@ def test_a_target_that_is_gone() -> None:
     wire.close()
 
 
-def test_a_full_socket_stops_the_reading_and_goes_on() -> None:
-    wire = Wire(pump(stuck_after=1000.0), buffer=8192)
+@each_form
+def test_a_full_socket_stops_the_reading_and_goes_on(tls: tuple[bool, bool]) -> None:
+    wire = Wire(pump(stuck_after=1000.0), buffer=8192, tls=tls)
     wire.hand_over()
     data = octets(PUBLISH) * 4000
     sent = 0
@@ -86,30 +103,36 @@ def test_a_full_socket_stops_the_reading_and_goes_on() -> None:
     wire.close()
 
 
-def test_a_full_socket_that_stays_full_gives_back() -> None:
-    wire = Wire(pump(stuck_after=0.0), buffer=8192)
+@each_form
+def test_a_full_socket_that_stays_full_gives_back(tls: tuple[bool, bool]) -> None:
+    wire = Wire(pump(stuck_after=0.0), buffer=8192, tls=tls)
     lease = wire.hand_over()
     data = octets(PUBLISH) * 4000
-    sent = wire.client.send(data)
+    sent = 0
     while not wire.returned:
-        settle(wire.pump)
         with suppress(BlockingIOError):
             sent += wire.client.send(data[sent:])
+        settle(wire.pump)
     assert lease.reason == STUCK
     assert lease.unsent(0)
     wire.look()
-    rest = wire.sockets[0].recv(1 << 20)
+    rest = b""
+    with suppress(BlockingIOError):
+        rest = wire.sockets[0].recv(1 << 20)
     assert bytes(wire.seen[1]) + lease.unsent(0) + lease.rest(0) + rest == data[:sent]
     assert not wire.pump.has_deadline
     wire.close()
 
 
+@each_form
 @settings(max_examples=example_count(100))
 @given(seed=st.integers(0, 2**32), most_frames=st.integers(1, 9), cut=st.integers(1, 3000))
-def test_bytes_out_are_bytes_in_however_often_the_owner_changes(seed: int, most_frames: int, cut: int) -> None:
+def test_bytes_out_are_bytes_in_however_often_the_owner_changes(
+    tls: tuple[bool, bool], seed: int, most_frames: int, cut: int
+) -> None:
     """Owner by owner, each byte passes once, in its order, and both know the same of contents as one reader would."""
     dice = Random(seed)
-    wire = Wire(pump(most_frames=most_frames))
+    wire = Wire(pump(most_frames=most_frames), tls=tls)
     data = random_commands(dice, is_server=False), random_commands(dice, is_server=True)
     left = list(data)
     peers = wire.client, wire.server

@@ -2,11 +2,14 @@
 
 import socket
 import ssl
+import subprocess
 from pathlib import Path
 from typing import Any
 
 import pytest
 
+from amqproxy.control import ControlClient
+from amqproxy.pump.tls_records import is_available
 from tests.real import raw
 from tests.real.clients import Broker, pika_client
 from tests.real.poll import until
@@ -68,6 +71,88 @@ def test_both(rabbitmq: RabbitMQ, start_proxy: StartProxy, listen_tls: dict[str,
         client.send(raw.connection_close())
         client.expect(10, 51)
     until(lambda: proxy.descriptors() <= before, "the proxy to let go")
+    assert "Traceback" not in proxy.log
+
+
+def _relayed_by(control: Path) -> str:
+    """What relays the only connection."""
+    with ControlClient(control) as client:
+        (connection,) = client.ask("connections")["connections"]
+    return str(connection["relayed_by"])
+
+
+@pytest.mark.skipif(not is_available(), reason="needs compiled pumps, and an OpenSSL that is a library of its own")
+@pytest.mark.parametrize("version", [ssl.TLSVersion.TLSv1_2, ssl.TLSVersion.TLSv1_3])
+def test_a_pump_relays_tls_on_both_legs(
+    rabbitmq: RabbitMQ, start_proxy: StartProxy, listen_tls: dict[str, Any], version: ssl.TLSVersion, tmp_path: Path
+) -> None:
+    """Idle and busy, and back with the event loop for a queue.delete, whose bytes the pump has received."""
+    control = tmp_path / "control"
+    proxy = start_proxy(
+        rabbitmq.tls_port,
+        listen=[listen_tls],
+        upstream=upstream_tls(rabbitmq),
+        control={"path": str(control)},
+        threads=1,
+    )
+    context = ssl.create_default_context(cafile=str(rabbitmq.certificates["authority"]))
+    context.maximum_version = version
+    stream = socket.create_connection(("127.0.0.1", proxy.port), timeout=raw.DEADLINE)
+    with Peer(context.wrap_socket(stream, server_hostname="127.0.0.1")) as client:
+        client.handshake()
+        client.send(raw.channel_open(1))
+        client.expect(20, 11)
+        name = client.declare()
+        client.send(raw.consume(1, name))
+        client.expect(60, 21)
+        for _ in range(2):
+            until(lambda: _relayed_by(control) == "pump", "a pump to take it")
+            for size in (1, 100, 40_000, 1_000_000):
+                client.send(raw.message(1, name, bytes([size % 251]) * size))
+                client.expect(60, 60)
+                received = b""
+                while len(received) < size:
+                    frame = client.read()
+                    assert frame is not None
+                    received += frame.payload if frame.kind == raw.BODY else b""
+                assert received == bytes([size % 251]) * size
+            client.declare()
+        client.send(raw.connection_close())
+        client.expect(10, 51)
+    assert "Traceback" not in proxy.log
+
+
+@pytest.mark.skipif(not is_available(), reason="needs compiled pumps, and an OpenSSL that is a library of its own")
+def test_keys_are_updated_while_a_pump_relays(
+    rabbitmq: RabbitMQ, start_proxy: StartProxy, listen_tls: dict[str, Any], tmp_path: Path
+) -> None:
+    """TLS 1.3, RFC 8446, section 4.6.3: by `openssl s_client`, on a line K, which asks for an update in return."""
+    control = tmp_path / "control"
+    proxy = start_proxy(rabbitmq.port, listen=[listen_tls], control={"path": str(control)}, threads=1)
+    ours, theirs = socket.socketpair()
+    command = ["openssl", "s_client", "-brief", "-connect", f"127.0.0.1:{proxy.port}"]
+    with (
+        subprocess.Popen(command, stdin=theirs, stdout=theirs, stderr=subprocess.PIPE) as openssl,
+        Peer(ours) as client,
+    ):
+        theirs.close()
+        client.handshake()
+        client.send(raw.channel_open(1))
+        client.expect(20, 11)
+        name = client.declare()
+        client.send(raw.consume(1, name))
+        client.expect(60, 21)
+        until(lambda: _relayed_by(control) == "pump", "a pump to take it")
+        for _ in range(5):
+            client.send(b"K\n")
+            assert openssl.stderr is not None
+            while b"KEYUPDATE" not in openssl.stderr.readline():
+                pass
+            client.send(raw.message(1, name, b"after it"))
+            client.expect(60, 60)
+            assert [client.read() for _ in range(2)][1] == raw.Frame(raw.BODY, 1, b"after it")
+        assert _relayed_by(control) == "pump"
+        openssl.kill()
     assert "Traceback" not in proxy.log
 
 

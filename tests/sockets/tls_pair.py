@@ -2,6 +2,7 @@
 
 import atexit
 import functools
+import socket
 import ssl
 import tempfile
 from contextlib import suppress
@@ -10,7 +11,6 @@ from pathlib import Path
 from amqproxy.configuration.config import ClientTLS, ServerTLS
 from amqproxy.sockets.tls import client_context, server_context
 from amqproxy.sockets.tls_socket import TlsSocket, secured
-from tests.proxy.stage import connected
 from tests.sockets.certificate_files import Files
 
 
@@ -24,9 +24,11 @@ def contexts() -> tuple[ssl.SSLContext, ssl.SSLContext]:
     return server, client_context(ClientTLS(ca=files.ca))
 
 
-def tls_pair(*, tcp: bool = False) -> tuple[TlsSocket, TlsSocket]:
-    """The server's and the client's socket."""
-    ends = connected(tcp=tcp)
+def tls_pair(ends: tuple[socket.socket, socket.socket] | None = None) -> tuple[TlsSocket, TlsSocket]:
+    """The server's and the client's socket, over these ends of a connection or those of a new one."""
+    ends = socket.socketpair() if ends is None else ends
+    for end in ends:
+        end.setblocking(False)
     server, client = contexts()
     ours = secured(ends[0], server, server_side=True)
     theirs = secured(ends[1], client, server_hostname="localhost")

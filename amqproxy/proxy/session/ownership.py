@@ -16,6 +16,7 @@ import trio
 
 from amqproxy.amqp091.transitions import CLIENT, SERVER, Peer
 from amqproxy.process.supervision import contained
+from amqproxy.pump.pumped_connection import PumpedConnection
 from amqproxy.pump.pumps import IDLE_AFTER, AnyPump, AnyPumped, Pumps
 from amqproxy.pump.return_reasons import ENDED, GONE
 from amqproxy.sockets.transport import Interrupted, SocketTransport, Transport, TransportBroken
@@ -214,7 +215,9 @@ class Ownership:
             self._pumps.takes_more
             and self._is_steady()
             and all(
-                type(leg.transport) is SocketTransport and leg.transport.tls is None and not leg.transport.is_sending
+                type(leg.transport) is SocketTransport
+                and not leg.transport.is_sending
+                and (leg.transport.tls is None or self._pumps.take_tls)
                 for leg in self._legs.values()
             )
         )
@@ -265,7 +268,12 @@ class Ownership:
         ours, theirs = client.lend(), server.lend()
         if ours is None or theirs is None:
             return None
-        return self._lease((ours, theirs), self._take_back)
+        pumped = self._lease((ours, theirs), self._take_back)
+        if isinstance(pumped, PumpedConnection):
+            for place, transport in enumerate((client, server)):
+                if transport.tls is not None:
+                    pumped.use_tls(place, transport.tls)
+        return pumped
 
     def _take_back(self) -> None:
         """Take over the state of a connection that the pump has returned, and wake the relays."""

@@ -1,0 +1,3 @@
+"""Python's view of the compiled `tls_records`."""
+
+def is_available() -> bool: ...

@@ -1,0 +1,102 @@
+"""TLS in a pump: bytes that OpenSSL holds back, errors, and ends."""
+
+from __future__ import annotations
+
+import socket
+import ssl
+
+import pytest
+
+from amqproxy.pump.return_reasons import ENDED, GONE
+from amqproxy.pump.tls_records import is_available
+from amqproxy.sockets.transport import END, SocketTransport, TransportBroken
+from tests.pump.rig import PUBLISH, Wire, pump, settle
+from tests.sockets.tls_pair import tls_pair
+from tests.transcripts.words import octets, words
+
+pytestmark = pytest.mark.skipif(not is_available(), reason="needs compiled pumps, and an OpenSSL that is a library")
+
+
+def test_bytes_that_openssl_has_already_are_relayed() -> None:
+    """The kernel has none of them any more, so that epoll reports nothing."""
+    wire = Wire(pump(), tls=(True, True))
+    for _ in range(3):
+        wire.client.send(octets(PUBLISH))
+    some = wire.sockets[0].recv(10)  # the first record is decrypted, and the rest of it stays with OpenSSL
+    wire.readers[0].feed(some)
+    wire.hand_over()
+    wire.settle()
+    assert bytes(wire.seen[1]) == octets(PUBLISH) * 3
+    wire.close()
+
+
+def test_a_record_that_was_changed_on_its_way_ends_the_connection() -> None:
+    wire = Wire(pump(), tls=(True, False))
+    lease = wire.hand_over()
+    wire.client.send(octets(PUBLISH))
+    socket.socket.send(wire.client, b"\x17\x03\x03\x00\x20" + bytes(32))
+    settle(wire.pump)
+    assert words(wire.server.recv(1000)) == PUBLISH
+    assert lease.reason == GONE
+    assert lease.error(0) == 71  # EPROTO
+    wire.close()
+
+
+async def test_the_end_and_errors_are_there_for_the_session() -> None:
+    for error, outcome in ((END, b""), (71, None)):
+        ours, theirs = tls_pair()
+        transport = SocketTransport(ours)
+        assert transport.lend() is not None
+        transport.take_back(b"rest", b"", error)
+        assert await transport.receive() == b"rest"
+        if outcome is None:
+            with pytest.raises(TransportBroken, match="protocol error"):
+                await transport.receive()
+        else:
+            assert await transport.receive() == outcome
+        await transport.aclose()
+        theirs.close()
+
+
+def test_close_notify_ends_a_half() -> None:
+    wire = Wire(pump(), tls=(True, True))
+    lease = wire.hand_over()
+    wire.client.send(octets(PUBLISH))
+    wire.client.shutdown(socket.SHUT_WR)
+    wire.settle()
+    assert words(bytes(wire.seen[1])) == PUBLISH
+    assert lease.reason == ENDED
+    assert wire.sockets[0].recv(10) == b""
+    wire.close()
+
+
+def test_a_socket_without_a_connection_is_refused() -> None:
+    wire = Wire(pump(), tls=(True, False))
+    lease = wire.lease_of((wire.sockets[0].fileno(), wire.sockets[1].fileno()))
+    closed, other = tls_pair()
+    closed.close()
+    for sock in (closed, wire.sockets[1]):
+        with pytest.raises((ValueError, AttributeError)):
+            lease.use_tls(0, sock)  # type: ignore[arg-type]
+    other.close()
+    wire.close()
+
+
+def test_a_session_does_not_lend_what_is_over() -> None:
+    ours, theirs = tls_pair()
+    theirs.send(b"x")
+    theirs.shutdown(socket.SHUT_WR)
+    assert ours.recv(100) == b"x"
+    transport = SocketTransport(ours)
+    assert transport.lend() is None, "the end has been read, and only this side knows of it"
+    ours.close()
+    theirs.close()
+
+
+def test_renegotiation_is_refused() -> None:
+    ours, theirs = tls_pair()
+    assert ours.context.options & ssl.OP_NO_RENEGOTIATION
+    assert theirs.context.options & ssl.OP_NO_RENEGOTIATION
+    ours.close()
+    theirs.close()
+    settle(pump())
