@@ -10,6 +10,7 @@ from amqproxy.cli.compare import compare
 from amqproxy.cli.dashboard import dashboard
 from amqproxy.cli.decode import decode
 from amqproxy.cli.export import export
+from amqproxy.cli.extcap import extcap
 from amqproxy.cli.help import HelpFormatter, add_epilogues, command_reference, shown_default
 from amqproxy.cli.mock import mock
 from amqproxy.cli.readiness import readiness
@@ -67,6 +68,7 @@ COMMANDS = (
     compare,
     shrink,
     sniff,
+    extcap,
     readiness,
     verify,
     version,
