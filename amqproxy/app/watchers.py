@@ -99,7 +99,8 @@ class Watchers:
         self.hub = Hub(self.tap, apply_tap)
         self._telemetry = _telemetry(config, self.metrics, upstream)
         if self._telemetry:
-            self.hub.add(self._telemetry.tap)
+            if config.opentelemetry and config.opentelemetry.sample > 0:  # otherwise pumps go on
+                self.hub.add(self._telemetry.tap)
             self._telemetry.start()
         self._object_tap = _object_tap(config, self.metrics)
         if self._object_tap:

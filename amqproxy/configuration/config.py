@@ -248,14 +248,22 @@ class RecordConfig(Strict, frozen=True):
 
 
 class OpenTelemetryConfig(Strict, frozen=True):
-    """Export of a span for each message; needs the extra `amqproxy[otel]`: see docs/opentelemetry.md."""
+    """Export of message spans and metrics; needs the extra `amqproxy[otel]`: see docs/opentelemetry.md."""
 
     endpoint: Annotated[str, msgspec.Meta(extra_json_schema={"pattern": r"^https?://[^/?#@\s]+([/?]\S*)?$"})] = (
         "http://localhost:4318"
     )
-    """The URL of a collector that accepts OTLP over HTTP, in protobuf; /v1/traces is added if it has no path."""
+    """The URL of a collector that accepts OTLP over HTTP, in protobuf; /v1/traces is added if it has no path. Metrics
+    go to /v1/metrics there.
+    """
     sample: Annotated[float, msgspec.Meta(ge=0, le=1)] = 1.0
-    """Share of the traces whose messages get a span; traces that the publisher did not sample get none."""
+    """Share of the traces whose messages get a span; traces that the publisher did not sample get none. With 0, there
+    are metrics alone, which cost no message anything.
+    """
+    metrics: bool = True
+    """Whether metrics are exported, unless `[metrics] messages` is off."""
+    metrics_interval: Seconds = 60.0
+    """Time between two exports of metrics."""
     service_name: Annotated[str, msgspec.Meta(min_length=1)] = "amqproxy"
     """The attribute `service.name` of all spans."""
     resource_attributes: dict[str, str] = {}

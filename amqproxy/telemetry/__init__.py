@@ -1,4 +1,4 @@
-"""OpenTelemetry: a span for each message, from its publish or its delivery to its outcome.
+"""OpenTelemetry: a span for each message, from its publish or its delivery to its outcome, and metrics of all.
 
     frames → `SessionTrace` → events → `SpanRecorder` → `MessageSpan`s → `SpanQueue` ┊ `SpanExport` → OTLP
                                                         in the loop's thread         ┊ in another one
@@ -8,7 +8,8 @@
   `message_span`, with OpenTelemetry's names.
 - `trace_context` is the trace that a message's headers refer to, `sampler` decides whether the message gets a span.
 - `span_budget` bounds the spans that are open or wait, `span_queue` is the queue in which they wait.
-- `span_export` exports them, with OpenTelemetry's SDK: the extra `amqproxy[otel]`.
+- `span_export` exports them, with OpenTelemetry's SDK: the extra `amqproxy[otel]`. `complaints` are its log lines.
+- `message_metrics` are the counts of `taps.metering` with OpenTelemetry's names, `metric_export` exports them.
 
 Imports: `amqproxy.amqp091`, `amqproxy.configuration`, `amqproxy.process`, `amqproxy.taps`; trio.
 """

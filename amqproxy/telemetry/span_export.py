@@ -5,7 +5,6 @@ The SDK's BatchSpanProcessor would drop spans without counting them, and let a h
 
 from __future__ import annotations
 
-import logging
 import random
 import threading
 import time
@@ -39,6 +38,7 @@ from amqproxy.configuration.config import OpenTelemetryConfig
 from amqproxy.process.log import logger
 from amqproxy.process.supervision import contained, describe, report
 from amqproxy.sockets.tls import verifying_alike
+from amqproxy.telemetry.complaints import Complaints
 from amqproxy.telemetry.message_span import DELIVER, MessageSpan
 from amqproxy.telemetry.span_queue import SpanQueue
 from amqproxy.telemetry.trace_context import TraceContext
@@ -52,18 +52,6 @@ EXPORT_SHARE = 0.5
 TRACES_PATH = "/v1/traces"
 """Path that OTLP over HTTP adds to an endpoint without one."""
 
-LONGEST_REASON = 500
-"""Limit in characters on the reason why a batch was not exported."""
-
-LOGGERS = (
-    trace_exporter.__name__,
-    "opentelemetry.attributes",
-    "opentelemetry.exporter.otlp.proto.common._internal",
-    "opentelemetry.sdk.trace",
-    "opentelemetry.trace.span",
-)
-"""Loggers of the SDK and of its exporter, which would log a line for each bad span or batch."""
-
 SCOPE = "amqproxy"
 
 SCHEMA = "https://opentelemetry.io/schemas/1.30.0"
@@ -74,9 +62,14 @@ def otlp_exporter(config: OpenTelemetryConfig) -> SpanExporter:
     endpoint = config.endpoint
     if urlsplit(endpoint).path in ("", "/"):
         endpoint = endpoint.rstrip("/") + TRACES_PATH
+    return trace_exporter.OTLPSpanExporter(endpoint=endpoint, session=otlp_session())
+
+
+def otlp_session() -> requests.Session:
+    """Return the HTTP client of an exporter."""
     session = requests.Session()
     session.mount("https://", _VerifyingAdapter())
-    return trace_exporter.OTLPSpanExporter(endpoint=endpoint, session=session)
+    return session
 
 
 class _VerifyingAdapter(HTTPAdapter):
@@ -111,7 +104,7 @@ class SpanExport:
         self._lost = 0
         self._has_unmade = False
         self._is_abandoned = False
-        self._complaints = _Complaints()
+        self._complaints = Complaints()
         self._collected = _Collected()
         ids = _Ids(random.Random())  # separate from the random numbers of rules, which may be seeded
         provider = TracerProvider(ALWAYS_ON, resource, shutdown_on_exit=False, id_generator=ids)
@@ -245,34 +238,3 @@ class _Collected(SpanProcessor):
     def taken(self) -> list[ReadableSpan]:
         spans, self._spans = self._spans, []
         return spans
-
-
-class _Complaints(logging.Filter):
-    """Filter that keeps the SDK's messages in our thread out of the log: there is one for each bad batch or span."""
-
-    def __init__(self) -> None:
-        super().__init__()
-        self.texts: list[str] = []
-        self._thread: threading.Thread | None = None
-
-    def hush(self, thread: threading.Thread) -> None:
-        """Keep the SDK's messages in this thread out of the log."""
-        self._thread = thread
-        for name in LOGGERS:
-            logging.getLogger(name).addFilter(self)
-
-    def end(self) -> None:
-        """Stop filtering the SDK's log messages."""
-        for name in LOGGERS:
-            logging.getLogger(name).removeFilter(self)
-
-    def filter(self, record: logging.LogRecord) -> bool:
-        if self._thread is None or record.thread != self._thread.ident:
-            return True
-        self.texts.append(record.getMessage())
-        return False
-
-    @property
-    def text(self) -> str:
-        """The first and the last message, shortened to `LONGEST_REASON`."""
-        return "; ".join(dict.fromkeys((*self.texts[:1], *self.texts[-1:])))[:LONGEST_REASON]

@@ -138,12 +138,14 @@ class SpanTap(DecodedOnly):
                 self._queue.add(spans)
 
 
-def server_attributes(upstream: str) -> dict[str, AttributeValue]:
-    """Return the broker's address as attributes; none for the integrated broker."""
+def server_attributes(upstream: str, *, has_peer: bool = True) -> dict[str, AttributeValue]:
+    """Return the broker's address as attributes, also as that of the network's peer; none for the integrated broker."""
     if upstream == "broker":
         return {}
     host, port = split_address(upstream)
     found: dict[str, AttributeValue] = {"server.address": host, "server.port": port}
+    if not has_peer:
+        return found
     try:
         ip_address(host)
     except ValueError:

@@ -9,6 +9,7 @@ from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from types import TracebackType
 from typing import Any
 
+from opentelemetry.proto.collector.metrics.v1.metrics_service_pb2 import ExportMetricsServiceRequest
 from opentelemetry.proto.collector.trace.v1.trace_service_pb2 import ExportTraceServiceRequest
 from opentelemetry.proto.common.v1.common_pb2 import AnyValue, KeyValue
 from opentelemetry.proto.trace.v1 import trace_pb2
@@ -31,6 +32,20 @@ class CollectedSpan:
         self.nanoseconds = span.end_time_unix_nano - span.start_time_unix_nano
 
 
+class CollectedPoint:
+    """A value of a metric as it came over the wire: a number, or the counts of a histogram's buckets."""
+
+    def __init__(self, resource: dict[str, Any], name: str, unit: str, point: Any) -> None:
+        self.resource = resource
+        self.name = name
+        self.unit = unit
+        self.attributes = plain(point.attributes)
+        self.value = point.as_int if hasattr(point, "as_int") else point.count
+        self.sum = getattr(point, "sum", None)
+        self.bounds = list(getattr(point, "explicit_bounds", ()))
+        self.nanoseconds = point.time_unix_nano - point.start_time_unix_nano
+
+
 class Collector:
     """Listens on `url` for as long as the block runs. It answers with `status`, and with nothing while it `hangs`."""
 
@@ -39,6 +54,8 @@ class Collector:
         self.status = 200
         self.requests = 0
         self.spans: list[CollectedSpan] = []
+        self.points: list[CollectedPoint] = []
+        """The metrics of the last request for them."""
         self._goes_on = threading.Event()
         self._goes_on.set()
 
@@ -67,7 +84,12 @@ class Collector:
 
     def take(self, path: str, content_type: str, body: bytes) -> int:
         """Take a request; the status to answer with."""
-        assert (path, content_type) == ("/v1/traces", "application/x-protobuf")
+        assert content_type == "application/x-protobuf"
+        if path == "/v1/metrics":
+            if self.status == 200:
+                self.points = points_of(body)
+            return self.status
+        assert path == "/v1/traces"
         self.requests += 1
         self._goes_on.wait()
         if self.status == 200:
@@ -101,6 +123,17 @@ def spans_of(body: bytes) -> list[CollectedSpan]:
         for resource in request.resource_spans
         for scope in resource.scope_spans
         for span in scope.spans
+    ]
+
+
+def points_of(body: bytes) -> list[CollectedPoint]:
+    """The values of all metrics in the body of a request."""
+    return [
+        CollectedPoint(plain(resource.resource.attributes), metric.name, metric.unit, point)
+        for resource in ExportMetricsServiceRequest.FromString(body).resource_metrics
+        for scope in resource.scope_metrics
+        for metric in scope.metrics
+        for point in getattr(metric, metric.WhichOneof("data")).data_points
     ]
 
 

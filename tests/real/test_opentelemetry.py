@@ -237,3 +237,31 @@ def test_a_collector_that_hangs_hurts_nobody(
     proxy.terminate()
     assert proxy.wait() == 0
     assert "not within 3 s at the end" in proxy.log
+
+
+def test_metrics_count_every_message_and_need_no_spans(
+    start_traced: StartTraced, collector: Collector, own_broker: OwnBroker
+) -> None:
+    proxy = start_traced(collector.url, sample=0, metrics_interval=0.1)
+    with connected(proxy) as connection:
+        channel = confirming(connection)
+        for _ in range(3):
+            publish(channel)
+        (method, _, _) = channel.basic_get("orders")
+        channel.basic_ack(method.delivery_tag)
+        channel.queue_purge("orders")
+
+        def values() -> dict[tuple[str, str], int]:
+            return {(each.name, each.attributes["messaging.operation.name"]): each.value for each in collector.points}
+
+        expected = {
+            ("messaging.client.sent.messages", "publish"): 3,
+            ("messaging.client.consumed.messages", "deliver"): 1,
+            ("messaging.client.operation.duration", "publish"): 3,
+            ("messaging.client.operation.duration", "get"): 1,
+            ("messaging.process.duration", "deliver"): 1,
+        }
+        until(lambda: values() == expected, "the metrics of all messages")
+    assert collector.points[0].attributes["server.port"] == own_broker.port
+    assert collector.points[0].resource["service.name"] == "amqproxy"
+    assert collector.spans == []

@@ -23,7 +23,11 @@ class Proxy:
         self.exporter = InMemorySpanExporter()
         self.metrics = Metrics()
         self.telemetry = Telemetry(
-            OpenTelemetryConfig(), Limits(**limits), self.metrics, upstream="broker", exporter=self.exporter
+            OpenTelemetryConfig(metrics=False),
+            Limits(**limits),
+            self.metrics,
+            upstream="broker",
+            exporter=self.exporter,
         )
         self.session = Session()
         self.telemetry.start()
