@@ -6,6 +6,7 @@ from collections.abc import Callable, Iterator, Sequence
 from datetime import UTC, datetime
 from hashlib import blake2b
 from pathlib import Path
+from typing import Any
 
 import msgspec
 
@@ -13,6 +14,7 @@ from amqproxy.capture.decode import CaptureReading
 from amqproxy.capture.decoded import Decoded, StreamEnded
 from amqproxy.capture.files import CaptureFile, name_of
 from amqproxy.capture.packet_comment import session_of
+from amqproxy.capture.pcap import Packet
 from amqproxy.capture.second_engine import SecondEngine
 from amqproxy.capture.share import Share
 from amqproxy.capture.warnings import CaptureError, CaptureWarning, OnWarning, WarningKind
@@ -68,7 +70,8 @@ class ChainReading:
         self._ids: dict[int, str] = {}
         self._ended: list[int] = []
         self._latest_ns = 0
-        self._jumps_left = MAX_JUMPS if share is None else 0  # a share does not see all packets
+        self._watches_packets = share is not None and share.number == 0  # it has the items of some connections only
+        self._jumps_left = MAX_JUMPS if self._is_first_share else 0
         warn = self._warn
         engine = None if engine_of is None else engine_of(warn)
         self._reading = CaptureReading(chain, warn, leg=leg, engine=engine, share=share)
@@ -82,12 +85,12 @@ class ChainReading:
         for file in files:
             self.file = name_of(file.source)
             is_first = True
+            watched: Any = _WatchedFile(file, self._pass) if self._watches_packets else file
             try:
-                for each in reading.decoded(file):
-                    passed_ns = reading.last_ns - self._latest_ns
-                    if passed_ns > GAP_NS or passed_ns < -BACK_NS:
-                        self._note_jump(passed_ns, may_be_back=not is_first)
-                    self._latest_ns, is_first = reading.last_ns, False
+                for each in reading.decoded(watched):
+                    if not self._watches_packets:
+                        self._pass(reading.last_ns, is_first)
+                        is_first = False
                     if each.stream not in ids:
                         self._begin(each)
                     elif isinstance(each, StreamEnded):
@@ -144,10 +147,13 @@ class ChainReading:
         """Note that the state of another run cannot be used."""
         self._note("state", f"what an earlier run carried over is not read, so that connections are joined: {why}", -1)
 
-    def _note_jump(self, passed_ns: int, *, may_be_back: bool) -> None:
-        """Note a time without packets, or a jump of the clock, by the last packet; files may overlap in time."""
-        before_ns, now_ns = self._latest_ns, self._reading.last_ns
-        if not before_ns or not self._jumps_left or (passed_ns < 0 and not may_be_back):
+    def _pass(self, now_ns: int, is_first: bool) -> None:
+        """Note a time without packets, or a jump of the clock, before a packet; a file's first may be older."""
+        before_ns, self._latest_ns = self._latest_ns, now_ns
+        passed_ns = now_ns - before_ns
+        if -BACK_NS <= passed_ns <= GAP_NS:
+            return
+        if not before_ns or not self._jumps_left or (passed_ns < 0 and is_first):
             return
         self._jumps_left -= 1
         if passed_ns < 0:
@@ -165,6 +171,21 @@ class ChainReading:
         if self._is_first_share:
             ts_ns = self._reading.last_ns or _written_ns(self.file)
             self.lost.append(LostPart(self.file, kind, text, offset if offset >= 0 else None, ts_ns))
+
+
+class _WatchedFile:
+    """A capture file that tells the time of each packet, and whether it is the first, before it is decoded."""
+
+    def __init__(self, file: CaptureFile, tell: Callable[[int, bool], None]) -> None:
+        self._file = file
+        self._tell = tell
+
+    def packets(self, *given: Any) -> Iterator[Packet]:
+        is_first = True
+        for packet in self._file.packets(*given):
+            self._tell(packet.ts_ns, is_first)
+            is_first = False
+            yield packet
 
 
 def _length(ns: int) -> str:

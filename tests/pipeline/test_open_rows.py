@@ -12,7 +12,7 @@ pytest.importorskip("pyspark")
 
 import pyarrow.parquet as pq
 
-from amqproxy.pipeline import jobs
+from amqproxy.pipeline import jobs, source
 from amqproxy.pipeline.duck import DuckSession
 from amqproxy.pipeline.ledger import Ledger, contents, is_open_file
 from amqproxy.pipeline.tables import batch_of
@@ -118,11 +118,15 @@ def test_a_chain_that_is_over_leaves_nothing_open(
 
 
 @pytest.mark.on_duckdb
-@pytest.mark.parametrize("is_rotated", [False, True])
+@pytest.mark.parametrize(("is_rotated", "shared_bytes"), [(False, 1 << 30), (True, 1 << 30), (False, 0)])
 def test_a_clock_that_jumps_is_told_and_nothing_is_counted_between(
-    spark: SparkSession, tmp_path: Path, is_rotated: bool
+    spark: SparkSession, tmp_path: Path, is_rotated: bool, shared_bytes: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """A machine without a clock of its own begins in 1970, until its first answer from a time server."""
+    """A machine without a clock of its own begins in 1970, until its first answer from a time server.
+
+    Also in a chain that is so large that it is read in shares.
+    """
+    monkeypatch.setattr(source, "SHARED_BYTES", shared_bytes)
     entries = list(entries_of(CAPTURES / "publish-get-ack.pcapng"))
     set_at = 12
     early = [each._replace(ts_ns=(10 + n) * 1_000_000_000) for n, each in enumerate(entries[:set_at])]
