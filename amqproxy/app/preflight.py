@@ -22,6 +22,7 @@ from amqproxy.app.reload import mirror_upstreams
 from amqproxy.broker.broker import Broker as BrokerModel
 from amqproxy.broker.definitions import definitions_json
 from amqproxy.configuration.config import (
+    INTEGRATED,
     BrokerConfig,
     ClientTLS,
     Config,
@@ -62,7 +63,7 @@ class PreflightError(ConfigError):
 def check(config: Config) -> None:
     """Check the whole config; raise `PreflightError` for an error that would end the proxy or the broker."""
     check_proxy(config)
-    if isinstance(config.upstream, UpstreamConfig):  # otherwise `check_proxy` has checked the broker too
+    if config.upstream != INTEGRATED:  # otherwise `check_proxy` has checked the broker too
         check_broker(config.broker)
 
 
@@ -81,12 +82,12 @@ def check_proxy(config: Config) -> None:
     _check_listeners(config.listen, "listen")
     if isinstance(config.upstream, UpstreamConfig):
         _check_upstream(config.upstream, "upstream")
-    else:
+    elif config.upstream == INTEGRATED:
         check_broker(config.broker)
     for name, each in config.upstreams.items():
         _check_named_upstream(config, name, each)
     addresses = {f"listen[{number}]": each.address for number, each in enumerate(config.listen)}
-    if config.upstream == "broker":
+    if config.upstream == INTEGRATED:
         addresses |= {f"broker.listen[{number}]": each.address for number, each in enumerate(config.broker.listen)}
     _check_observers(config, addresses)
 
@@ -198,11 +199,14 @@ def _check_upstream(upstream: UpstreamConfig, place: str) -> None:
 def _check_named_upstream(config: Config, name: str, upstream: NamedUpstream) -> None:
     place = f"upstreams.{name}"
     _check_upstream(upstream, place)
+    for number, member in enumerate(upstream.members):
+        wanted = UpstreamConfig(address=member.address, tls=member.tls)
+        _check_upstream(wanted, f"{place}.members[{number}]")
     if len(upstream.vhost.encode()) > MOST_VHOST:
         raise PreflightError(f"{place}.vhost", f"a virtual host's name is limited to {MOST_VHOST} bytes")
     if "\0" in upstream.user:
         raise PreflightError(f"{place}.user", "a user's name must not contain NUL")
-    if not upstream.password_file or _is_plain(upstream.password_file):
+    if upstream.takes_copies and (not upstream.password_file or _is_plain(upstream.password_file)):
         try:
             # Rules may need the other upstreams, without which the config would be invalid.
             mirror_upstreams(msgspec.structs.replace(config, upstreams={name: upstream}, rules=()))

@@ -5,7 +5,7 @@ from __future__ import annotations
 import random
 import signal
 import time
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import Callable, Mapping
 from contextlib import AsyncExitStack, suppress
 from pathlib import Path
 
@@ -14,6 +14,7 @@ import trio
 from amqproxy.app.addon_log import log_addons
 from amqproxy.app.branch_gauges import count_branches
 from amqproxy.app.certificate_watch import watch_certificates
+from amqproxy.app.client_upstreams import check_passwords, routes_of
 from amqproxy.app.interpreter import keep_pauses_short
 from amqproxy.app.listeners import Listeners, address_of, announce, contexts_of, open_broker, open_listeners
 from amqproxy.app.printing import PrintSettings
@@ -22,22 +23,25 @@ from amqproxy.app.reload import Reloader, mirror_upstreams
 from amqproxy.app.signals import ENDING, handle_ending, handle_hangup, report_to_systemd
 from amqproxy.app.watchers import Watchers
 from amqproxy.broker.server.server import BrokerServer
-from amqproxy.configuration.config import Config, UpstreamConfig
+from amqproxy.configuration.config import Config
 from amqproxy.control.broker_control import BrokerControl
 from amqproxy.control.recording_control import RecordingControl
 from amqproxy.control.request_handler import NotReloaded, RequestHandler
 from amqproxy.control.rule_control import RuleControl
 from amqproxy.control.statistics import Statistics
+from amqproxy.control.upstream_control import UpstreamControl
 from amqproxy.process.log import logger
 from amqproxy.process.supervision import contained, kept_up, supervised
 from amqproxy.process.systemd import Systemd
 from amqproxy.proxy.listener import ProxyServer
 from amqproxy.proxy.mirroring.mirror_drops import DropReason
-from amqproxy.proxy.mirroring.mirrors import Mirrors
+from amqproxy.proxy.mirroring.mirrors import Dial, Mirrors
 from amqproxy.proxy.upstream import Dialer
+from amqproxy.proxy.upstreams.health_checks import HealthChecks
+from amqproxy.proxy.upstreams.name_lookups import NameLookups
+from amqproxy.proxy.upstreams.upstreams import Upstreams
 from amqproxy.rules.engine.evaluator import RuleSet
 from amqproxy.rules.rewriting.redact import Redact
-from amqproxy.sockets.transport import SocketTransport, Transport
 from amqproxy.taps.metrics import Metrics, RuleCounts
 from amqproxy.taps.topology.observed_topology import ObservedTopology
 
@@ -74,24 +78,24 @@ async def run(
             broker, own_listeners = await stack.enter_async_context(open_broker(config.broker, systemd))
         if broker is not None:
             count_branches(broker.broker, metrics)
-        dial = _dialer(config, broker)
-        mirrors, upstreams = _mirrors(config, dial, metrics)
+        upstreams = Upstreams(routes_of(config, broker), metrics)
+        mirrors, mirrored = _mirrors(config, upstreams, metrics)
         if config.seed is not None:
             random.seed(config.seed)
-        upstream = config.upstream if isinstance(config.upstream, str) else config.upstream.address
+        upstream = upstreams.description
         pumps = stack.enter_context(open_pumps(config, metrics))
         server = ProxyServer(
-            dial,
+            upstreams,
             config.limits,
             metrics,
             watchers.tap,
             rules=RuleSet(config.rules, bridging=config.bridging),
-            upstream=upstream,
             mirrors=mirrors,
             # a file that begins in the middle of a connection has the queues of its consumers from there
             topology=ObservedTopology() if watchers.control or config.record else None,
             pumps=pumps,
         )
+        watchers.takes_clients = upstreams.is_ready
         watchers.attach(server.apply_tap, upstream, server.brake)
         if config.record and config.record.at_start:
             await watchers.record(config.record)
@@ -101,14 +105,17 @@ async def run(
         announce(listeners, upstream=upstream)
         watchers.is_listening.set()
 
+        checks = HealthChecks(lambda: upstreams.groups, server.moves.close, check_passwords(config))
+        lookups = NameLookups(lambda: upstreams.groups, lambda: checks.apply(checks.passwords))
         reloader = Reloader(
             config,
             reread,
             server,
             mirrors,
-            upstreams,
+            mirrored,
             contexts=contexts_of([*listeners, *own_listeners]),
-            dialers=[dial] if isinstance(dial, Dialer) else [],
+            checks=checks,
+            lookups=lookups,
         )
 
         async def reload() -> None:
@@ -131,6 +138,7 @@ async def run(
             rules=rule_control,
             recording=RecordingControl(watchers.recorder, config.record),
             listen=[address_of(each.listener) for each in listeners],
+            upstreams=UpstreamControl(upstreams, server.moves),
             broker=BrokerControl(broker.broker, lambda: _is_redacting(server)) if broker else None,
         )
         async with trio.open_nursery() as nursery:
@@ -139,6 +147,8 @@ async def run(
             watched = (reloader.certificate_files, reloader.renew_certificates)
             nursery.start_soon(kept_up, "certificates not watched", watch_certificates, *watched)
             nursery.start_soon(kept_up, "temporary rules not ended", rule_control.expire)
+            nursery.start_soon(kept_up, "members not checked", checks.run)
+            nursery.start_soon(kept_up, "names not looked up", lookups.run)
             report_to_systemd(nursery, systemd, drain, config.limits.drain_timeout)
             service = watchers.start(nursery, handler)
             if service:
@@ -159,21 +169,7 @@ async def run(
     watchers.check_reader()
 
 
-def _dialer(config: Config, broker: BrokerServer | None) -> Callable[[], Awaitable[Transport]]:
-    """Return a function that opens a session's connection to the broker."""
-    if isinstance(config.upstream, UpstreamConfig):
-        return Dialer(config.upstream, config.limits.connect_timeout)
-    assert broker is not None
-
-    async def dial() -> Transport:
-        return SocketTransport(broker.open())
-
-    return dial
-
-
-def _mirrors(
-    config: Config, dial: Callable[[], Awaitable[Transport]], metrics: Metrics
-) -> tuple[Mirrors, dict[str, Dialer]]:
+def _mirrors(config: Config, upstreams: Upstreams, metrics: Metrics) -> tuple[Mirrors, dict[str, Dialer]]:
     """Return the mirrors for the copies that rules make, and the dialers of the named upstreams.
 
     Raise `ConfigError` if a password cannot be read.
@@ -185,9 +181,9 @@ def _mirrors(
     def count(reason: DropReason, copies: int) -> None:
         metrics.copies_dropped.labels(str(reason)).inc(copies)
 
-    dials: dict[str | None, Callable[[], Awaitable[Transport]]] = {None: dial}
-    dials.update(dialers)
-    mirrors = Mirrors(dials, logins, config.limits.mirror_backlog, config.limits.mirror_memory, count)
+    limits = config.limits
+    dials: dict[str | None, Dial] = dict(dialers)
+    mirrors = Mirrors(dials, logins, limits.mirror_backlog, limits.mirror_memory, count, own=upstreams.dial_of_member)
     return mirrors, dialers
 
 

@@ -5,6 +5,7 @@ Other changes in the file need a restart, and are listed.
 
 from __future__ import annotations
 
+import re
 import ssl
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager
@@ -14,7 +15,8 @@ from typing import Any
 import msgspec
 
 from amqproxy.amqp091.methods import ConnectionStartOk
-from amqproxy.configuration.config import Config, ConfigError, NamedUpstream
+from amqproxy.app.client_upstreams import check_passwords, dialers_of, routes_of
+from amqproxy.configuration.config import INTEGRATED, Config, ConfigError, NamedUpstream
 from amqproxy.configuration.resources import ConfigResources
 from amqproxy.control.request_error import RequestError
 from amqproxy.control.request_handler import NotReloaded
@@ -25,20 +27,22 @@ from amqproxy.proxy.listener import ProxyServer
 from amqproxy.proxy.mirroring.mirror_publisher import MirrorLogin
 from amqproxy.proxy.mirroring.mirrors import Mirrors
 from amqproxy.proxy.upstream import Dialer
+from amqproxy.proxy.upstreams.health_checks import HealthChecks
+from amqproxy.proxy.upstreams.name_lookups import NameLookups
 from amqproxy.sockets.tls import files_of, renew
 
 RELOAD_SECONDS = 25.0
 """Time limit for reading the config again, in seconds: `amqproxy control reload` waits 30 s for its answer."""
 
-APPLIED = frozenset({"rules", "upstreams"})
-"""Keys of the config that are applied."""
+APPLIED = re.compile(r"rules|upstreams|routes|upstream(?!\.bridge)|listen\[\d+\]\.upstream$")
+"""Keys of the config that are applied, as a pattern of their beginnings."""
 
 
 class Reloader:
     """Reads the config again with `reread`, and applies its applicable changes to the proxy.
 
-    `config` is the config at the start. `contexts` are the TLS contexts of its listeners, `dialers` the connections to
-    brokers with separate certificates, besides those of the mirrors.
+    `config` is the config at the start. `contexts` are the TLS contexts of its listeners, `upstreams` the dialers of
+    the mirrors, `checks` and `lookups` those of the clients' upstreams.
     """
 
     def __init__(
@@ -50,7 +54,8 @@ class Reloader:
         upstreams: Mapping[str, Dialer],
         *,
         contexts: Iterable[ssl.SSLContext] = (),
-        dialers: Iterable[Dialer] = (),
+        checks: HealthChecks | None = None,
+        lookups: NameLookups | None = None,
     ) -> None:
         self._config = config
         self._reread = reread
@@ -58,8 +63,13 @@ class Reloader:
         self._mirrors = mirrors
         self._upstreams = dict(upstreams)
         self._contexts = tuple(contexts)
-        self._dialers = tuple(dialers)
+        self._checks = checks
+        self._lookups = lookups
         self._reader = RuleReader(RELOAD_SECONDS)
+
+    @property
+    def _dialers(self) -> list[Dialer]:
+        return [*dialers_of(self._server.upstreams.routes), *self._upstreams.values()]
 
     @property
     def upstreams(self) -> dict[str, NamedUpstream]:
@@ -92,12 +102,12 @@ class Reloader:
 
     def renew_certificates(self) -> None:
         """Reload all TLS files, for new connections."""
-        renew_certificates(self._contexts, (*self._dialers, *self._upstreams.values()))
+        renew_certificates(self._contexts, self._dialers)
 
     def certificate_files(self) -> list[str]:
         """Return the files that `renew_certificates` reads."""
         ours = [file for context in self._contexts for file in files_of(context)]
-        return ours + [file for dialer in (*self._dialers, *self._upstreams.values()) for file in dialer.tls_files]
+        return ours + [file for dialer in self._dialers for file in dialer.tls_files]
 
     async def _read(self) -> Config:
         if self._reread is None:
@@ -107,10 +117,20 @@ class Reloader:
     def _take_over(self, config: Config) -> tuple[str, ...]:
         dialers, logins = mirror_upstreams(config, self._upstreams)
         rules = self._server.rules.replaced(config.rules)
+        routed = config
+        if _moves_broker(self._config, config):  # listed as needing a restart
+            routed = msgspec.structs.replace(config, upstream=self._config.upstream)
+        routes = routes_of(routed, before=self._server.upstreams.routes)
+        passwords = check_passwords(routed)
         names = {*dialers, *self._upstreams}
         changed = sorted(name for name in names if dialers.get(name) is not self._upstreams.get(name))
         self._mirrors.replace(dialers, logins)
         self._upstreams = dialers
+        self._server.upstreams.apply(routes)
+        if self._checks is not None:
+            self._checks.apply(passwords)
+        if self._lookups is not None:
+            self._lookups.apply()
         self._server.apply_rules(rules)
         if changed:
             logger().info("upstreams reloaded", upstreams=", ".join(changed))
@@ -150,6 +170,8 @@ def mirror_upstreams(
     logins: dict[str, MirrorLogin] = {}
     resources = ConfigResources(Path())
     for name, each in config.upstreams.items():
+        if not each.takes_copies:
+            continue
         try:
             text = resources.text(each.password_file) if each.password_file else resources.variable(each.password_env)
         except ValueError as error:
@@ -164,7 +186,15 @@ def mirror_upstreams(
 
 def differences(old: Config, new: Config) -> tuple[str, ...]:
     """Return the keys that differ and are not applied."""
-    return tuple(each for each in _differences(old, new, "") if each.partition(".")[0].partition("[")[0] not in APPLIED)
+    found = [each for each in _differences(old, new, "") if not APPLIED.match(each)]
+    if _moves_broker(old, new):
+        found.append("upstream")
+    return tuple(found)
+
+
+def _moves_broker(old: Config, new: Config) -> bool:
+    """Whether only one of the configs has the integrated broker, which starts and ends with the process."""
+    return (old.upstream == INTEGRATED) != (new.upstream == INTEGRATED)
 
 
 def _differences(old: Any, new: Any, path: str) -> list[str]:

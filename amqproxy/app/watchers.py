@@ -56,6 +56,8 @@ class Watchers:
         """Set to end the program in order; a reader of its output may do so."""
         self.is_listening = threading.Event()
         """Set once the listeners are open: until then, and once it drains, the program is not ready."""
+        self.takes_clients: Callable[[], bool] = lambda: True
+        """Whether any upstream can take a client; called in other threads."""
         self._browsers: socket.socket | None = None
         self._control_path: Path | None = None
         self.control: socket.socket | None = None
@@ -153,7 +155,7 @@ class Watchers:
             raise BrokenPipeError
 
     def _is_ready(self) -> bool:
-        return self.is_listening.is_set() and not self.drain.is_set()
+        return self.is_listening.is_set() and not self.drain.is_set() and self.takes_clients()
 
     def _end_printing(self) -> None:
         logger().warning("printing ended", reason="the reader of standard output is gone")

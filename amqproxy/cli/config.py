@@ -19,7 +19,7 @@ app = cyclopts.App(name="config", help="Check, show and describe config files.")
 def check(*files: Path) -> None:
     """Check config files, the AMQPROXY_… variables, and the files that they name; report the first error.
 
-    Warns of settings that work but are probably unintended.
+    Warns of settings that work but are probably unintended, and of members of upstream groups that cannot be reached.
 
     Parameters
     ----------
@@ -27,6 +27,7 @@ def check(*files: Path) -> None:
         .toml, .yaml or .yml files; without one, the variables of the environment alone.
     """
     from amqproxy.app import preflight
+    from amqproxy.app.reachability import unreachable_members
     from amqproxy.cli.flags import errors_with_line
     from amqproxy.configuration.config_file import load, sources
 
@@ -38,6 +39,8 @@ def check(*files: Path) -> None:
             config = load(file)
             preflight.check(config)
         for each in preflight.find_warnings(config):
+            print(f"{name}: warning: {each}", file=sys.stderr)
+        for each in unreachable_members(config):
             print(f"{name}: warning: {each}", file=sys.stderr)
         print_error(f"{name}: fine")
     for line in addon_lines():

@@ -12,13 +12,13 @@ import cyclopts
 import msgspec
 from cyclopts import Parameter
 
-from amqproxy.cli import control_lists
+from amqproxy.cli import control_lists, control_upstreams
 from amqproxy.cli.control_connection import connected
 from amqproxy.cli.failure import MISUSED, Failure
 from amqproxy.cli.options import Flag, Json, Socket, SocketConfig
 
 app = cyclopts.App(name="control", help="Query and control a running proxy through its control socket.")
-for each in control_lists.COMMANDS:
+for each in (*control_lists.COMMANDS, *control_upstreams.COMMANDS):
     app.command(each)
 
 
@@ -26,7 +26,7 @@ for each in control_lists.COMMANDS:
 def reload(*, socket: Socket = None, config: SocketConfig = None) -> None:
     """Reload the proxy's config file; a file with errors changes nothing.
 
-    Rules, the upstreams of mirrors and certificates are applied; other changes are listed, and need a restart.
+    Rules, upstreams, routes and certificates are applied; other changes are listed, and need a restart.
     """
     with connected(socket, config) as asked:
         answer = asked.ask("reload")

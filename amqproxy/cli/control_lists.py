@@ -20,7 +20,7 @@ def connections(*, socket: Socket = None, config: SocketConfig = None, json: Jso
     from amqproxy.control.tables import CONNECTIONS
 
     with connected(socket, config) as client:
-        _print(client.ask("connections"), "connections", CONNECTIONS, json)
+        print_list(client.ask("connections"), "connections", CONNECTIONS, json)
 
 
 def channels(
@@ -36,7 +36,7 @@ def channels(
     from amqproxy.control.tables import CHANNELS
 
     with connected(socket, config) as client:
-        _print(client.ask("channels", session=session), "channels", CHANNELS, json)
+        print_list(client.ask("channels", session=session), "channels", CHANNELS, json)
 
 
 def consumers(
@@ -52,7 +52,7 @@ def consumers(
     from amqproxy.control.tables import CONSUMERS
 
     with connected(socket, config) as client:
-        _print(client.ask("consumers", session=session), "consumers", CONSUMERS, json)
+        print_list(client.ask("consumers", session=session), "consumers", CONSUMERS, json)
 
 
 def transactions(
@@ -68,7 +68,7 @@ def transactions(
     from amqproxy.control.tables import TRANSACTIONS
 
     with connected(socket, config) as client:
-        _print(client.ask("broker-transactions", vhost=vhost), "transactions", TRANSACTIONS, json)
+        print_list(client.ask("broker-transactions", vhost=vhost), "transactions", TRANSACTIONS, json)
 
 
 def topology(
@@ -94,7 +94,7 @@ def topology(
 
     with connected(socket, config) as client:
         response = client.ask("topology", vhost=vhost, deleted=deleted or None)
-    _print(response, "topology", TOPOLOGY, json)
+    print_list(response, "topology", TOPOLOGY, json)
     if response.get("forgotten"):
         print(f"amqproxy: {response['forgotten']} were forgotten for lack of room", file=sys.stderr)
 
@@ -118,10 +118,10 @@ def stats(*, socket: Socket = None, config: SocketConfig = None, json: Flag = Fa
         lag = process["lag"]
         print(f"amqproxy {process['version']}, process {process['pid']}, up for {age_text(process['uptime'])}")
         print(f"late by {time_text(lag['now'])}, at most {time_text(lag['most'])} within a minute")
-    _print(response, "metrics", METRICS, json)
+    print_list(response, "metrics", METRICS, json)
 
 
-def _print(response: dict[str, Any], name: str, columns: Iterable[Column], json: bool) -> None:
+def print_list(response: dict[str, Any], name: str, columns: Iterable[Column], json: bool) -> None:
     """Print the entries of a response, and on standard error the number of omitted ones."""
     from amqproxy.control.tables import table
 

@@ -67,6 +67,12 @@ EXAMPLES = {
     "control sessions": ("control sessions --config amqproxy.toml",),
     "control stats": ("control stats --config amqproxy.toml --json",),
     "control topology": ("control topology --vhost / --deleted --config amqproxy.toml",),
+    "control upstreams": ("control upstreams --config amqproxy.toml",),
+    "control upstreams-drain": ("control upstreams-drain mq-1:5672 --rate 50 --config amqproxy.toml",),
+    "control upstreams-eject": ("control upstreams-eject mq-1:5672 --seconds 60 --config amqproxy.toml",),
+    "control upstreams-rebalance": ("control upstreams-rebalance rabbit --rate 50 --config amqproxy.toml",),
+    "control upstreams-restore": ("control upstreams-restore mq-1:5672 --config amqproxy.toml",),
+    "control upstreams-weight": ("control upstreams-weight mq-1:5672 2 --config amqproxy.toml",),
     "control transactions": ("control transactions --config amqproxy.toml",),
     "dashboard": ("dashboard --capture a.pcapng", "dashboard --connect /run/amqproxy/control.sock"),
     "decode": (

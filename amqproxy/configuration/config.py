@@ -5,6 +5,7 @@ from __future__ import annotations
 import ast
 import inspect
 import sys
+from collections.abc import Iterator
 from ipaddress import ip_address
 from typing import Annotated, Any, Literal, TypeAlias, TypeVar
 from urllib.parse import urlsplit
@@ -81,6 +82,13 @@ def _check_port(address: str) -> None:
         raise ValueError(f"address {address} has a port above 65535")
 
 
+def _check_broker_address(address: str) -> None:
+    _check_port(address)
+    host, port = split_address(address)
+    if not host or not port:
+        raise ValueError(f"address {address} does not name a broker: it needs a host and a port")
+
+
 class Strict(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
     """A part of the file; unknown keys are refused."""
 
@@ -128,6 +136,10 @@ class ClientTLS(Strict, frozen=True):
 TLS = TypeVar("TLS", ServerTLS, ClientTLS)
 
 
+INTEGRATED = "broker"
+"""The name of the integrated broker as an upstream."""
+
+
 Unread: TypeAlias = Literal["pass", "refuse"] | None
 """Whether clients of protocols that are not decoded pass; `None`: unless rules decide about clients."""
 
@@ -144,6 +156,8 @@ class ListenerConfig(Strict, frozen=True):
     """Whether clients of protocols that the proxy does not decode, such as AMQP 1.0, pass unread, or are refused. By
     default they pass, unless there are rules that decide about clients, which they would evade.
     """
+    upstream: str | None = None
+    """The name of the `[upstreams.NAME]` that takes the clients of this listener, unless `routes` choose another."""
 
     @property
     def passed_name(self) -> str | None:
@@ -167,30 +181,177 @@ class UpstreamConfig(Strict, frozen=True):
     """Rules for clients of earlier RabbitMQ versions: see docs/howto/bridge-to-rabbitmq-4.md."""
 
     def __post_init__(self) -> None:
-        _check_port(self.address)
-        host, port = split_address(self.address)
-        if not host or not port:
-            raise ValueError(f"address {self.address} does not name a broker: it needs a host and a port")
+        _check_broker_address(self.address)
+
+
+class MemberConfig(Strict, frozen=True):
+    """One broker of a group: its address, and its share of the clients."""
+
+    address: RemoteAddress
+    """HOST:PORT or [IPV6]:PORT."""
+    weight: Annotated[int, msgspec.Meta(ge=0, le=1000)] = 1
+    """Its share of new clients, in proportion to the others' weights; 0 for none."""
+    priority: Annotated[int, msgspec.Meta(ge=0, le=1000)] = 0
+    """Members with a higher number take clients only if none with a lower one can."""
+    zone: str = ""
+    """Its zone, such as a data centre: see the group's `zone`."""
+    tls: ClientTLS | None = None
+    """TLS towards this member; by default, the group's `tls`."""
+    proxy_protocol: bool | None = None
+    """Whether this member is sent the client's address; by default, the group's `proxy_protocol`."""
+    resolve: Literal["one", "all"] = "one"
+    """Whether the host's addresses count as one member, of which any that answers is used, or as one member each."""
+
+    def __post_init__(self) -> None:
+        _check_broker_address(self.address)
+
+
+class HealthCheck(Strict, frozen=True):
+    """Active checks of a group's members: see docs/howto/run-several-brokers.md."""
+
+    kind: Literal["tcp", "tls", "amqp", "http"] = "tcp"
+    """A TCP connection; with the TLS handshake; a login by AMQP 0-9-1 with a proper close; or an answer of 200 to a GET
+    of `url`.
+    """
+    interval: Seconds = 5.0
+    """Time between two checks of a member."""
+    timeout: Seconds = 2.0
+    """Time for a check."""
+    fall: Count = 3
+    """Number of failures in a row after which a member is down."""
+    rise: Count = 2
+    """Number of successes in a row after which it is up again."""
+    closes: bool = True
+    """Whether the clients of a member that goes down are told 320 (connection-forced), if another member is up."""
+    url: str = "http://{host}:15672/api/health/checks/ready-to-serve-clients"
+    """The URL for `http`; {host} is the member's host."""
+    user: str = ""
+    """User of the login for `amqp` and `http`."""
+    password_file: str = ""
+    """A file with its password."""
+    password_env: str = ""
+    """The environment variable with its password."""
+    vhost: str = "/"
+    """The virtual host that `amqp` opens."""
+
+    def __post_init__(self) -> None:
+        if self.kind == "amqp" and not self.user:
+            raise ValueError(
+                ".user: an amqp check logs in, since RabbitMQ would log a warning for each check otherwise"
+            )
+        if bool(self.user) != bool(self.password_file or self.password_env) or (
+            self.password_file and self.password_env
+        ):
+            raise ValueError("a `user` needs a `password_file` or a `password_env`")
+        if self.kind == "http" and urlsplit(self.url).scheme != "http":
+            raise ValueError(f".url: {self.url} does not begin with http://")
+
+
+class Ejection(Strict, frozen=True):
+    """Ejection of members to which connections fail: they take no new clients for a while."""
+
+    failures: Count = 3
+    """Number of failures in a row after which a member is ejected. Never is more than half of a group ejected."""
+    time: Seconds = 10.0
+    """Duration of the first ejection; each that follows soon lasts twice as long."""
+    most: Seconds = 300.0
+    """Longest duration of an ejection."""
 
 
 class NamedUpstream(UpstreamConfig, frozen=True):
-    """A broker to which rules send copies, with its login."""
+    """A broker, or a group of brokers, for clients or for copies that rules send."""
 
+    members: tuple[MemberConfig, ...] = ()
+    """The brokers of the group; without them, `address` is the only one."""
+    selection: Literal["round_robin", "least_connections", "hash"] = "round_robin"
+    """The member for a new client: each in turn, the one with the fewest connections, or the same one for each address
+    of clients, by a hash.
+    """
+    zone: str = ""
+    """The proxy's own zone: members of the same zone take its clients if they can."""
+    connect_timeout: Seconds | None = None
+    """Time for a member to accept and to answer, if another one is left; by default, `limits.connect_timeout`."""
+    slow_start: Seconds = 30.0
+    """Time in which a member that returns takes clients again in growing numbers."""
+    check: HealthCheck | None = None
+    """Active checks of the members; by default, members are judged by the connections of clients alone."""
+    ejection: Ejection = Ejection()
+    """Ejection of members to which connections fail."""
+    rebalance_rate: Annotated[float, msgspec.Meta(ge=0, le=10_000)] = 0.0
+    """Number of clients a second that are told 320 (connection-forced), to reconnect, while a member has a tenth more
+    than its share, for instance after another one has returned; 0 for none.
+    """
+    resolve_interval: Seconds = 10.0
+    """Time between two look-ups of the members with `resolve = "all"`."""
     user: str = "guest"
-    """The user of the login."""
+    """The user of the login with which rules send copies."""
     password_file: str = ""
-    """A file with the password."""
+    """A file with the password for copies."""
     password_env: str = ""
-    """The environment variable with the password."""
+    """The environment variable with the password for copies."""
     vhost: str = ""
-    """The virtual host; by default, the client's own."""
+    """The virtual host for copies; by default, the client's own."""
+
+    @property
+    def takes_copies(self) -> bool:
+        """Whether there is a login with which rules may send copies."""
+        return bool(self.password_file or self.password_env)
+
+    @property
+    def all_members(self) -> tuple[MemberConfig, ...]:
+        """The members, with the group's TLS and PROXY protocol where they have none of their own."""
+        found = self.members or (MemberConfig(address=self.address),)
+        return tuple(
+            msgspec.structs.replace(
+                each,
+                tls=each.tls or self.tls,
+                proxy_protocol=self.proxy_protocol if each.proxy_protocol is None else each.proxy_protocol,
+            )
+            for each in found
+        )
 
     def __post_init__(self) -> None:
         super().__post_init__()
         if self.bridge is not None:
-            raise ValueError(".bridge: copies need no bridge: it is for the clients of [upstream]")
-        if bool(self.password_file) == bool(self.password_env):
+            raise ValueError(".bridge: a bridge is for the clients of [upstream]")
+        if self.password_file and self.password_env:
             raise ValueError("the password is in a file or in a variable: name `password_file` or `password_env`")
+        addresses = [each.address for each in self.members]
+        for place, address in enumerate(addresses):
+            if address in addresses[:place]:
+                raise ValueError(f".members[{place}].address: {address} is a member already")
+        if self.members and self.takes_copies:
+            raise ValueError(".members: copies go to one broker: give a group no password")
+
+
+class RouteConfig(Strict, frozen=True):
+    """A choice of the upstream for some clients, by what is known when they connect. All given keys must hold."""
+
+    upstream: str
+    """The name of the `[upstreams.NAME]` that takes these clients."""
+    listener: ListenAddress | None = None
+    """The `address` of the listener to which they connect, as `[[listen]]` has it."""
+    sni: str | None = None
+    """The server name that they request in TLS; *.example.com stands for all names below example.com."""
+    when: str | None = None
+    """A CEL expression over `client.address`, `client.port`, `listener`, `tls.subject` and `tls.sni`."""
+
+    def __post_init__(self) -> None:
+        if self.when is None:
+            return
+        try:
+            names = compiled(self.when).names
+        except ValueError as error:
+            raise ValueError(f".when: {error}") from None
+        unknown = sorted(names - ROUTABLE)
+        if unknown:
+            raise ValueError(
+                f".when: `{unknown[0]}` is not known when a client connects; known are {', '.join(sorted(ROUTABLE))}"
+            )
+
+
+ROUTABLE = frozenset({"client.address", "client.port", "listener", "tls.subject", "tls.sni"})
+"""Attributes of clients that routes may read."""
 
 
 class MetricsConfig(Strict, frozen=True):
@@ -461,11 +622,15 @@ class Config(Strict, frozen=True):
 
     listen: Annotated[tuple[ListenerConfig, ...], msgspec.Meta(extra_json_schema={"minItems": 1})] = (ListenerConfig(),)
     """The proxy's listeners."""
-    upstream: UpstreamConfig | Literal["broker"] = UpstreamConfig()
-    """The broker to which connections are forwarded; "broker" is the integrated one, in this process."""
+    upstream: UpstreamConfig | str = UpstreamConfig()
+    """The broker to which connections are forwarded; "broker" is the integrated one, in this process; another name is
+    that of one of the `upstreams`.
+    """
     broker: BrokerConfig = BrokerConfig()
     upstreams: dict[str, NamedUpstream] = {}
-    """Further brokers, by the names that rules use."""
+    """Further brokers and groups of brokers, by the names that listeners, routes and rules use."""
+    routes: tuple[RouteConfig, ...] = ()
+    """Choices of an upstream for some clients; the first that applies decides."""
     metrics: MetricsConfig | None = None
     opentelemetry: OpenTelemetryConfig | None = None
     record: RecordConfig | None = None
@@ -499,11 +664,34 @@ class Config(Strict, frozen=True):
                 f"upstream is {self.upstream.address}, which is a listener of this proxy: name the broker's address"
             )
         check(self.rules)
-        for place, rule in enumerate(self.rules):
-            if isinstance(rule, Mirror) and rule.upstream is not None and rule.upstream not in self.upstreams:
+        if isinstance(self.upstream, UpstreamConfig) and "main" in self.clients_upstreams:
+            raise ValueError(".upstreams.main: this is the name of [upstream]: choose another")
+        for place, name in self._named_upstreams():
+            if name not in self.upstreams:
+                raise ValueError(f".{place}: there is no `{name}`: it needs an [upstreams.{name}]")
+            if place.startswith("rules") and not self.upstreams[name].takes_copies:
                 raise ValueError(
-                    f".rules[{place}].upstream: there is no `{rule.upstream}`: it needs an [upstreams.{rule.upstream}]"
+                    f".{place}: [upstreams.{name}] takes no copies: it needs a `password_file` or a `password_env`"
                 )
+
+    def _named_upstreams(self) -> Iterator[tuple[str, str]]:
+        """Yield the places that name one of the `upstreams`, with the names."""
+        if isinstance(self.upstream, str) and self.upstream != INTEGRATED:
+            yield "upstream", self.upstream
+        for place, listener in enumerate(self.listen):
+            if listener.upstream is not None:
+                yield f"listen[{place}].upstream", listener.upstream
+        for place, route in enumerate(self.routes):
+            yield f"routes[{place}].upstream", route.upstream
+        for place, rule in enumerate(self.rules):
+            if isinstance(rule, Mirror) and rule.upstream is not None:
+                yield f"rules[{place}].upstream", rule.upstream
+
+    @property
+    def clients_upstreams(self) -> dict[str, NamedUpstream]:
+        """The `upstreams` that listeners, routes or `upstream` name, which clients may be routed to."""
+        names = {name for place, name in self._named_upstreams() if not place.startswith("rules")}
+        return {name: each for name, each in self.upstreams.items() if name in names}
 
 
 class ConfigError(Exception):

@@ -17,6 +17,7 @@ from amqproxy.configuration.config import (
     Config,
     ConfigError,
     DashboardConfig,
+    HealthCheck,
     ListenerConfig,
     NamedUpstream,
     UpstreamConfig,
@@ -148,6 +149,10 @@ def _placed(config: Config, directory: Path) -> Config:
             each,
             tls=_placed_tls(each.tls, directory),
             password_file=each.password_file and str(directory / each.password_file),
+            members=tuple(
+                msgspec.structs.replace(member, tls=_placed_tls(member.tls, directory)) for member in each.members
+            ),
+            check=_placed_check(each.check, directory),
         )
         for name, each in config.upstreams.items()
     }
@@ -166,6 +171,12 @@ def _placed(config: Config, directory: Path) -> Config:
         record=record,
         dashboard=_placed_dashboard(config.dashboard, directory),
     )
+
+
+def _placed_check(check: HealthCheck | None, directory: Path) -> HealthCheck | None:
+    if check is None or not check.password_file:
+        return check
+    return msgspec.structs.replace(check, password_file=str(directory / check.password_file))
 
 
 def _placed_dashboard(dashboard: DashboardConfig | None, directory: Path) -> DashboardConfig | None:

@@ -260,6 +260,54 @@ class ShowRecording(Request, frozen=True, tag="record-status"):
     """Return the status of the recording, or of the last one if none is running."""
 
 
+class ListUpstreams(Request, frozen=True, tag="upstreams"):
+    """List the members of all upstreams."""
+
+
+MemberAddress = Annotated[str, msgspec.Meta(min_length=1, max_length=300)]
+
+Rate = Annotated[float, msgspec.Meta(ge=0, le=10_000)]
+"""Clients a second."""
+
+
+class DrainUpstream(Request, frozen=True, tag="upstreams-drain"):
+    """Let a member take no new clients, and tell `rate` of its present ones a second to reconnect; 0 for none."""
+
+    member: MemberAddress
+    upstream: str | None = None
+    rate: Rate = 0.0
+
+
+class EjectUpstream(Request, frozen=True, tag="upstreams-eject"):
+    """Leave a member out for `seconds`; its present clients stay."""
+
+    member: MemberAddress
+    upstream: str | None = None
+    seconds: Annotated[float, msgspec.Meta(gt=0, le=86_400)] = 300.0
+
+
+class RestoreUpstream(Request, frozen=True, tag="upstreams-restore"):
+    """Let a member take clients again after `upstreams-drain`, `upstreams-eject` or an ejection."""
+
+    member: MemberAddress
+    upstream: str | None = None
+
+
+class WeighUpstream(Request, frozen=True, tag="upstreams-weight"):
+    """Set a member's weight, until the config has another one or the proxy ends."""
+
+    member: MemberAddress
+    weight: Annotated[int, msgspec.Meta(ge=0, le=1000)]
+    upstream: str | None = None
+
+
+class RebalanceUpstream(Request, frozen=True, tag="upstreams-rebalance"):
+    """Tell `rate` clients a second to reconnect, until no member has a tenth more than its share."""
+
+    upstream: str
+    rate: Annotated[float, msgspec.Meta(gt=0, le=10_000)] = 50.0
+
+
 class ListBrokerQueues(Request, frozen=True, tag="broker-queues"):
     """List the queues of the integrated broker, in one virtual host or in all."""
 
@@ -310,6 +358,12 @@ AnyRequest = (
     | CloseSession
     | Pause
     | Resume
+    | ListUpstreams
+    | DrainUpstream
+    | EjectUpstream
+    | RestoreUpstream
+    | WeighUpstream
+    | RebalanceUpstream
     | ListBrokerQueues
     | ListBrokerConnections
     | ListBrokerTransactions
@@ -349,6 +403,12 @@ PROXY_REQUESTS = frozenset(
         Release,
         Pause,
         Resume,
+        ListUpstreams,
+        DrainUpstream,
+        EjectUpstream,
+        RestoreUpstream,
+        WeighUpstream,
+        RebalanceUpstream,
     )
 )
 """Names of the requests that a broker by itself cannot answer."""

@@ -25,6 +25,8 @@ from amqproxy.control.request import (
     AnyRequest,
     CheckRules,
     CloseSession,
+    DrainUpstream,
+    EjectUpstream,
     EndRule,
     EnforceRule,
     GetRules,
@@ -38,11 +40,14 @@ from amqproxy.control.request import (
     ListHeld,
     ListRules,
     ListSessions,
+    ListUpstreams,
     More,
     Pause,
+    RebalanceUpstream,
     Release,
     Reload,
     RemoveRule,
+    RestoreUpstream,
     Resume,
     SetRules,
     ShadowRule,
@@ -54,12 +59,14 @@ from amqproxy.control.request import (
     StopRecording,
     Subscribe,
     WatchHeld,
+    WeighUpstream,
 )
 from amqproxy.control.request_error import RequestError
 from amqproxy.control.rule_control import RuleControl, RuleOwner
 from amqproxy.control.rule_reader import RuleReader
 from amqproxy.control.session_entries import channel_entries, connection_entry, consumer_entries
 from amqproxy.control.statistics import Statistics
+from amqproxy.control.upstream_control import UpstreamControl
 from amqproxy.proxy.interception.delayed_commands import Direction
 from amqproxy.proxy.interception.interceptor import Interceptor
 from amqproxy.proxy.interception.waiting_command import WaitingCommand
@@ -102,7 +109,8 @@ class RequestHandler:
 
     `now` is the sessions' clock, `time` the time of day, both in seconds. `statistics` are those of the process, if
     they are kept. `rules` changes the rules, `recording` controls the recording if this proxy can record, `broker`
-    shows the integrated broker if there is one. `listen` are the addresses where clients connect.
+    shows the integrated broker if there is one, `upstreams` the members of upstreams. `listen` are the addresses where
+    clients connect.
     """
 
     def __init__(
@@ -116,10 +124,12 @@ class RequestHandler:
         rules: RuleControl | None = None,
         recording: RecordingControl | None = None,
         broker: BrokerControl | None = None,
+        upstreams: UpstreamControl | None = None,
         listen: Sequence[str] = (),
     ) -> None:
         self._listen = list(listen)
         self._broker_control = broker
+        self._upstreams = upstreams
         self._recording = recording
         self._statistics = statistics
         self._registry = registry
@@ -222,10 +232,19 @@ class RequestHandler:
                 if self._broker_control is None:
                     raise RequestError("not-observable", "this proxy has no integrated broker")
                 return ListResponse(*self._broker_control.entries(request))
+            case ListUpstreams():
+                return ListResponse("upstreams", self._upstream_control().entries(self._now()))
+            case DrainUpstream() | EjectUpstream() | RestoreUpstream() | WeighUpstream() | RebalanceUpstream():
+                return self._upstream_control().change(request, self._now())
             case Subscribe() | More():
                 raise RequestError("not-observable", "only a connection can subscribe")
             case Reload() | StartRecording() | StopRecording() | ShowRecording():
                 raise RequestError("not-observable", "this takes its time: ask `answered`")
+
+    def _upstream_control(self) -> UpstreamControl:
+        if self._upstreams is None:
+            raise RequestError("not-observable", "this proxy has no upstreams that can be listed")
+        return self._upstreams
 
     def held(self, session: Session, number: int, excerpt: int) -> HeldCommand | None:
         """Return the held command of that number; None if it no longer waits, or is only delayed."""

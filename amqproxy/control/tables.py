@@ -128,6 +128,23 @@ CONSUMERS = (
 )
 """Columns of the request `consumers`."""
 
+UPSTREAMS = (
+    field("upstream", "upstream"),
+    field("member", "member"),
+    field("zone", "zone"),
+    field("state", "state"),
+    number("weight", "weight"),
+    number("priority", "priority"),
+    number("connections", "connections"),
+    number("blocked", "blocked"),
+    number("failures", "failures"),
+    number("retries", "retries"),
+    number("ejections", "ejections"),
+    Column("connect", lambda entry: entry["connect_seconds"], time_text, True),
+    field("last failure", "last_failure"),
+)
+"""Columns of the request `upstreams`."""
+
 TRANSACTIONS = (
     field("vhost", "vhost"),
     number("format", "format"),

@@ -2,8 +2,9 @@
 
 Subpackages and modules, from the top:
 
-- `listener` accepts clients, `upstream` connects to the broker; `watchdog` disconnects peers that are silent or do
-  not read; `sessions` iterates over very many sessions, some in each turn.
+- `listener` accepts clients, `upstreams` chooses the broker that takes each, `upstream` connects to it; `client_moves`
+  lets clients reconnect elsewhere; `watchdog` disconnects peers that are silent or do not read; `sessions` iterates
+  over very many sessions, some in each turn.
 - `session`: a client connection joined with a broker connection: a `Session`, from the protocol header to the last
   close, with or without rules. It is independent of the protocol.
 - Each protocol has a folder, one of the `dialects` of a session: its legs, directions, drains and traffic, and their
@@ -11,8 +12,9 @@ Subpackages and modules, from the top:
 - `interception`: the engine of a passage with rules, sans-IO, and independent of the protocol, too.
 - `mirroring`: copies of publishes, sent to other exchanges and upstreams.
 - Used by all of them: `leg`, from which the dialects derive theirs, with its `Transport` and its `Connection` state;
-  `memory_budget` bounds buffered bytes; `timers`; `faulty_transport` applies stream faults; a `record_source` fills a
-  queue of records for a reader, through a `filtered_tap` if only some are wanted.
+  `broker_login` opens connections of the proxy itself; `memory_budget` bounds buffered bytes; `timers`;
+  `faulty_transport` applies stream faults; a `record_source` fills a queue of records for a reader, through a
+  `filtered_tap` if only some are wanted.
 
 Imports: the protocols, `amqproxy.rules`, `amqproxy.taps`, `amqproxy.sockets`,
 `amqproxy.configuration.config`, trio.

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 import ssl
 from collections import deque
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Callable, Sequence
 from contextlib import ExitStack
 from itertools import count
 from typing import NamedTuple
@@ -16,6 +16,7 @@ from amqproxy.configuration.config import Limits, Unread, join_address, split_ad
 from amqproxy.process.log import logger
 from amqproxy.process.supervision import contained, kept_up, supervised
 from amqproxy.proxy import watchdog
+from amqproxy.proxy.client_moves import ClientMoves
 from amqproxy.proxy.dialects import DIALECTS
 from amqproxy.proxy.loop_lag import LoopLag
 from amqproxy.proxy.memory_budget import MemoryBudget
@@ -26,7 +27,7 @@ from amqproxy.proxy.session.session_services import SessionServices
 from amqproxy.proxy.session.tap_budget import TapBudget
 from amqproxy.proxy.sessions import for_each
 from amqproxy.proxy.tap_brake import TapBrake
-from amqproxy.proxy.upstream import Dialer
+from amqproxy.proxy.upstreams.upstreams import Upstreams
 from amqproxy.pump.pumps import Pumps
 from amqproxy.rules.context import Client
 from amqproxy.rules.engine.evaluator import RuleSet
@@ -57,11 +58,15 @@ CLOSE_TURNS = 3
 
 
 class OpenListener(NamedTuple):
-    """A listening socket, the TLS context of its clients, and whether clients of undecoded protocols pass."""
+    """A listening socket, the TLS context of its clients, and whether clients of undecoded protocols pass.
+
+    `address` is the listener's address as the configuration names it.
+    """
 
     listener: trio.SocketListener
     tls: ssl.SSLContext | None = None
     unread: Unread = None
+    address: str = ""
 
 
 class ProxyServer:
@@ -74,18 +79,17 @@ class ProxyServer:
 
     def __init__(
         self,
-        dial: Callable[[], Awaitable[Transport]],
+        upstreams: Upstreams,
         limits: Limits,
         metrics: Metrics,
         tap: Tap | None = None,
         *,
         rules: RuleSet | None = None,
-        upstream: str = "",
         mirrors: Mirrors | None = None,
         topology: ObservedTopology | None = None,
         pumps: Pumps | None = None,
     ) -> None:
-        """`upstream` is its address as rules know it; `mirrors` takes the copies that they make."""
+        """`mirrors` takes the copies that rules make."""
         self.sessions: dict[int, Session] = {}
         self._unparked: dict[int, Session] = {}
         self._noting_hold, self._resuming = self._note_hold, self._resume  # one bound method for all sessions
@@ -95,8 +99,8 @@ class ProxyServer:
         self.topology = topology
         self._pumps = pumps
         self._nursery: trio.Nursery | None = None
-        self._upstream = upstream
-        self._dial = dial
+        self.upstreams = upstreams
+        self.moves = ClientMoves(self.sessions, lambda: self.upstreams.groups)
         self._limits = limits
         self._metrics = metrics
         self.brake = TapBrake()
@@ -164,6 +168,7 @@ class ProxyServer:
             watched = self._unparked, self._limits, self._silent
             nursery.start_soon(kept_up, "sessions not watched", watchdog.watch, *watched)
             nursery.start_soon(kept_up, "sessions not counted", self._keep_count)
+            nursery.start_soon(kept_up, "clients not moved", self.moves.run)
             nursery.start_soon(kept_up, "rules not replaced", self._keep_moving)
             if self._pumps is not None:
                 nursery.start_soon(kept_up, "pumps not served", self._pumps.run)
@@ -274,9 +279,6 @@ class ProxyServer:
         except OSError:
             return None
         name = f"{join_address(*remote[:2])}-{join_address(*local[:2])}"
-        dial = self._dial
-        if isinstance(dial, Dialer):
-            dial = dial.on_behalf_of(remote[:2], local[:2])
         with ExitStack() as stack:
             sock = stack.enter_context(plain_socket(stream))
             if opened.tls is not None:
@@ -287,13 +289,13 @@ class ProxyServer:
                 address=remote[0],
                 port=remote[1],
                 listener=join_address(*local[:2]),
-                upstream=self._upstream,
+                upstream=self.upstreams.address,
             )
             session = Session(
                 number,
                 SocketTransport(sock),
                 name,
-                dial,
+                self.upstreams.reach_for((remote[:2], local[:2]), opened.address, transport.has_hung_up),
                 self._services,
                 DIALECTS,
                 self._tap,
@@ -326,6 +328,8 @@ class ProxyServer:
     def _forget(self, session: Session) -> None:
         """Remove a session that is over."""
         del self.sessions[session.number]
+        if session.member is not None:
+            session.member.note_disconnected()
         self._unparked.pop(session.number, None)
         self._metrics.connections.dec()
         if not self.sessions:

@@ -2,9 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable
-from functools import partial
-
 import trio
 
 from amqproxy.configuration.config import UpstreamConfig, split_address
@@ -13,13 +10,17 @@ from amqproxy.sockets.tls import client_context
 from amqproxy.sockets.tls_socket import secured
 from amqproxy.sockets.transport import SocketTransport, Transport, TransportBroken, plain_socket
 
+MAIN = "main"
+"""The name of `[upstream]` in metrics and lists."""
+
 
 class Unreachable(Exception):
-    """The broker could not be reached: `kind` is "refused", "timeout", "tls" or "unreachable"."""
+    """The broker could not be reached: `kind` is one of `FAILURES`, `upstream` the name of its group."""
 
-    def __init__(self, kind: str, text: str) -> None:
+    def __init__(self, kind: str, text: str, upstream: str = MAIN) -> None:
         super().__init__(text)
         self.kind = kind
+        self.upstream = upstream
 
 
 class Dialer:
@@ -29,7 +30,7 @@ class Dialer:
         self.upstream = upstream
         self.address = upstream.address
         self._host, self._port = split_address(upstream.address)
-        self._timeout = timeout
+        self.timeout = timeout
         self._tls = client_context(upstream.tls) if upstream.tls else None
         self._server_name = (upstream.tls and upstream.tls.server_name) or self._host
 
@@ -49,24 +50,21 @@ class Dialer:
         tls = self.upstream.tls
         return tuple(each for each in (tls.ca, tls.certificate, tls.key) if each) if tls else ()
 
-    def on_behalf_of(self, client: Address, listener: Address) -> Callable[[], Awaitable[Transport]]:
-        """Return a dial function for a client of `listener`, which sends the broker its address if configured."""
-        return partial(self._dial, (client, listener))
+    async def __call__(self, ends: tuple[Address, Address] | None = None) -> Transport:
+        """Open a connection; raises `Unreachable` if none can be opened within the timeout.
 
-    async def __call__(self) -> Transport:
-        """Open a connection of the proxy itself; raises `Unreachable` if none can be opened within the timeout."""
-        return await self._dial(None)
-
-    async def _dial(self, ends: tuple[Address, Address] | None) -> Transport:
+        `ends` are the addresses of a client and of its listener, which the broker is sent if that is configured; `None`
+        for a connection of the proxy itself.
+        """
         try:
-            with trio.fail_after(self._timeout):
+            with trio.fail_after(self.timeout):
                 return await self._open(ends)
         except trio.TooSlowError:
-            raise Unreachable("timeout", f"{self.address} did not accept within {self._timeout:g} s") from None
+            raise Unreachable("timeout", f"{self.address} did not accept within {self.timeout:g} s") from None
         except trio.BrokenResourceError as error:
             raise Unreachable("unreachable", f"{self.address} hung up: {error.__cause__ or error}") from None
         except OSError as error:
-            kind, why = _explained(error)
+            kind, why = explained(error)
             raise Unreachable(kind, f"{self.address} {why}") from None
         except ValueError as error:  # UnicodeError: an invalid host name
             raise Unreachable("unreachable", f"{self.address} cannot be reached: {error}") from None
@@ -85,12 +83,15 @@ class Dialer:
             raise
         try:
             await transport.secure()
-        except TransportBroken as error:
-            raise Unreachable("tls", f"{self.address} failed the TLS handshake: {error}") from None
+        except BaseException as error:
+            transport.reset_now()
+            if isinstance(error, TransportBroken):
+                raise Unreachable("tls", f"{self.address} failed the TLS handshake: {error}") from None
+            raise
         return transport
 
 
-def _explained(error: OSError) -> tuple[str, str]:
+def explained(error: OSError) -> tuple[str, str]:
     """Return the kind and the reason; trio groups the failures of a name's several addresses."""
     cause: BaseException = error
     while isinstance(cause.__cause__, (OSError, BaseExceptionGroup)):

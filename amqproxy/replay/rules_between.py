@@ -9,6 +9,7 @@ import trio
 
 from amqproxy.configuration.config import Limits
 from amqproxy.proxy.listener import OpenListener, ProxyServer
+from amqproxy.proxy.upstreams.upstreams import Upstreams
 from amqproxy.replay.replayer import Dial
 from amqproxy.rules.engine.evaluator import RuleSet
 from amqproxy.rules.rule import Rule
@@ -21,7 +22,8 @@ HOST = "127.0.0.1"
 @asynccontextmanager
 async def rules_between(dial: Dial, rules: Sequence[Rule], limits: Limits, upstream: str) -> AsyncIterator[Dial]:
     """Run a proxy with these rules; yield a `Dial` that connects through it."""
-    server = ProxyServer(dial, limits, Metrics(), rules=RuleSet(rules), upstream=upstream)
+    metrics = Metrics()
+    server = ProxyServer(Upstreams.of(dial, metrics, upstream), limits, metrics, rules=RuleSet(rules))
     listeners = await trio.open_tcp_listeners(0, host=HOST)
     port = listeners[0].socket.getsockname()[1]
 

@@ -13,7 +13,13 @@ from itertools import accumulate
 from typing import Any, Protocol
 
 from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram, Info, ProcessCollector
-from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, HistogramMetricFamily, Metric
+from prometheus_client.core import (
+    CounterMetricFamily,
+    GaugeMetricFamily,
+    HistogramMetricFamily,
+    Metric,
+    SummaryMetricFamily,
+)
 from prometheus_client.registry import Collector
 from prometheus_client.utils import floatToGoString
 
@@ -41,8 +47,12 @@ REFUSALS = ("limit", "resources", "protocol")
 PUMP_RETURNS = ("method", "end", "gone", "stuck", "recall", "test", "large", "error", "memory", "incomplete")
 """Reasons for which pumps give connections back."""
 
-UPSTREAM_FAILURES = ("refused", "timeout", "tls", "unreachable", "lost")
+UPSTREAM_FAILURES = ("refused", "timeout", "tls", "unreachable", "no answer", "lost")
 """Kinds of upstream failures."""
+
+
+MEMBER_STATES = ("up", "slow start", "ejected", "down", "draining")
+"""States of the members of upstreams."""
 
 
 def code_label(code: int) -> str:
@@ -163,6 +173,10 @@ class Metrics:
         """Export the `counts` of each rule, by its name, on each scrape."""
         self.registry.register(_RuleCollector(counts))
 
+    def count_upstreams(self, groups: Callable[[], Iterable[CountedGroup]]) -> None:
+        """Export the members of upstream `groups`, on each scrape."""
+        self.registry.register(_UpstreamCollector(groups))
+
     def count_log(self, dropped: Callable[[], int]) -> None:
         """Export how many log lines were dropped, according to `dropped`, on each scrape."""
         self.registry.register(_LogCollector(dropped))
@@ -187,6 +201,31 @@ class RuleCounts(Protocol):
     @property
     def verdicts(self) -> Mapping[str, int]:
         """Count of each outcome."""
+
+
+class CountedMember(Protocol):
+    """Counts of one broker of an upstream group."""
+
+    address: str
+    connections: int
+    picks: int
+    retries: int
+    ejections: int
+    connect_seconds: float
+    failures_by_kind: dict[str, int]
+
+
+class CountedGroup(Protocol):
+    """An upstream group, as metrics export it."""
+
+    name: str
+
+    def states(self) -> list[tuple[Any, str]]:
+        """Return the members, each with the name of its standing."""
+
+    @property
+    def is_in_panic(self) -> bool:
+        """Whether more members fail than may be left out."""
 
 
 class RelayLatency:
@@ -222,6 +261,42 @@ class _RuleCollector(Collector):
         yield shadow_hits
         yield errors
         yield verdicts
+
+
+class _UpstreamCollector(Collector):
+    def __init__(self, groups: Callable[[], Iterable[CountedGroup]]) -> None:
+        self._groups = groups
+
+    def collect(self) -> Iterator[Metric]:
+        labels = ["upstream", "member"]
+        text = "The state of a member of an upstream: 1 for the one that it is in, else 0."
+        states = GaugeMetricFamily("amqproxy_upstream_member_state", text, labels=[*labels, "state"])
+        text = "Client connections that a member serves."
+        connections = GaugeMetricFamily("amqproxy_upstream_member_connections", text, labels=labels)
+        text = "How long it took to reach a member: to connect, and to get its answer to the protocol header."
+        seconds = SummaryMetricFamily("amqproxy_upstream_member_connect_seconds", text, labels=labels)
+        text = "Connections to a member that failed, by why."
+        failures = CounterMetricFamily("amqproxy_upstream_member_failures", text, labels=[*labels, "reason"])
+        text = "How often a member was left out, since connections to it had failed."
+        ejections = CounterMetricFamily("amqproxy_upstream_member_ejections", text, labels=labels)
+        text = "Clients that were taken to another member after this one had failed."
+        retries = CounterMetricFamily("amqproxy_upstream_member_retries", text, labels=labels)
+        text = "Whether more members of an upstream fail than may be left out: 1, or 0."
+        panic = GaugeMetricFamily("amqproxy_upstream_panic", text, labels=["upstream"])
+        for group in self._groups():
+            panic.add_metric([group.name], int(group.is_in_panic))
+            for found, standing in group.states():
+                member: CountedMember = found
+                values = [group.name, member.address]
+                for state in MEMBER_STATES:
+                    states.add_metric([*values, state], int(state == standing))
+                connections.add_metric(values, member.connections)
+                seconds.add_metric(values, count_value=member.picks, sum_value=member.connect_seconds)
+                for reason, count in member.failures_by_kind.items():
+                    failures.add_metric([*values, reason], count)
+                ejections.add_metric(values, member.ejections)
+                retries.add_metric(values, member.retries)
+        yield from (states, connections, seconds, failures, ejections, retries, panic)
 
 
 class _LogCollector(Collector):

@@ -22,6 +22,7 @@ from amqproxy.process.trio_thread import TrioThread
 from amqproxy.proxy.listener import OpenListener, ProxyServer, listen
 from amqproxy.proxy.mirroring.mirrors import Mirrors
 from amqproxy.proxy.upstream import Dialer
+from amqproxy.proxy.upstreams.upstreams import Upstreams
 from amqproxy.recording.recorder import Recorder
 from amqproxy.rules.actions import AnyRule
 from amqproxy.rules.engine.evaluator import RuleSet
@@ -279,7 +280,8 @@ class LocalProxy:
         limits, metrics = Limits(), Metrics()
         dial = Dialer(UpstreamConfig(address=self.upstream), limits.connect_timeout)
         mirrors = Mirrors({None: dial}, {}, limits.mirror_backlog, limits.mirror_memory, lambda reason, copies: None)
-        server = ProxyServer(dial, limits, metrics, rules=RuleSet(()), upstream=self.upstream, mirrors=mirrors)
+        upstreams = Upstreams.of(dial, metrics, self.upstream)
+        server = ProxyServer(upstreams, limits, metrics, rules=RuleSet(()), mirrors=mirrors)
         recorder = InMemoryRecorder(metrics)
         hub = Hub(None, server.apply_tap)
         for tap in recorder.taps:

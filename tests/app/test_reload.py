@@ -16,6 +16,7 @@ from msgspec.structs import replace
 from structlog.testing import capture_logs
 from trio.testing import wait_all_tasks_blocked
 
+from amqproxy.app.client_upstreams import routes_of
 from amqproxy.app.reload import Reloader, differences, mirror_upstreams
 from amqproxy.configuration.config import (
     ClientTLS,
@@ -30,8 +31,10 @@ from amqproxy.configuration.config import (
 from amqproxy.control.request_handler import NotReloaded
 from amqproxy.proxy.mirroring.mirror_publisher import MirrorLogin
 from amqproxy.proxy.upstream import Dialer
+from amqproxy.proxy.upstreams.upstreams import Upstreams
 from amqproxy.rules.access.allow import Allow
 from amqproxy.rules.engine.evaluator import RuleSet
+from amqproxy.taps.metrics import Metrics
 
 
 @pytest.fixture(autouse=True)
@@ -60,7 +63,8 @@ class Place:
         self.mirrors = Mirrors()
         self.found: Config | Exception = config
         dialers, _ = mirror_upstreams(config)
-        server: Any = SimpleNamespace(rules=self.rules, apply_rules=self.apply_rules)
+        self.upstreams = Upstreams(routes_of(config), Metrics())
+        server: Any = SimpleNamespace(rules=self.rules, apply_rules=self.apply_rules, upstreams=self.upstreams)
         self.server = server
         self.reloader = Reloader(config, self.reread, server, self.mirrors, dialers)  # type: ignore[arg-type]
 
@@ -178,7 +182,7 @@ async def test_a_disk_that_hangs_stops_no_traffic(log: list[Any]) -> None:
 
 
 async def test_without_a_file_there_is_nothing_to_read() -> None:
-    server: Any = SimpleNamespace(rules=RuleSet(()))
+    server: Any = SimpleNamespace(rules=RuleSet(()), upstreams=Upstreams(routes_of(Config()), Metrics()))
     with pytest.raises(NotReloaded, match="the proxy was started without a config file to reload"):
         await Reloader(Config(), None, server, Mirrors(), {}).reload()  # type: ignore[arg-type]
 

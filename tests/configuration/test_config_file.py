@@ -315,3 +315,54 @@ def test_tables_are_beside_the_config_or_in_a_bucket(tmp_path: Path) -> None:
         config = load(file)
         assert config.dashboard is not None
         assert config.dashboard.tables == tables
+
+
+@pytest.mark.parametrize(
+    ("text", "fault"),
+    [
+        ('upstream = "blue"', "upstream: there is no `blue`: it needs an [upstreams.blue]"),
+        ('[[listen]]\nupstream = "blue"', "listen[0].upstream: there is no `blue`: it needs an [upstreams.blue]"),
+        ('[[routes]]\nupstream = "blue"', "routes[0].upstream: there is no `blue`: it needs an [upstreams.blue]"),
+        (
+            '[[routes]]\nupstream = "g"\nwhen = "user == \'a\'"',
+            "routes[0].when: `user` is not known when a client connects",
+        ),
+        (
+            '[upstreams.g]\nmembers = [{ address = "a:1" }, { address = "a:1" }]',
+            "members[1].address: a:1 is a member already",
+        ),
+        ('[upstreams.g]\nmembers = [{ address = "a:1" }]\npassword_env = "P"', "members: copies go to one broker"),
+        ('[upstreams.g]\nmembers = [{ address = "a:1", wieght = 2 }]', "upstreams.g.members[0]: unknown key `wieght`"),
+        ('[upstreams.g]\nmembers = [{ address = "a" }]', "upstreams.g.members[0].address: not of the form HOST:PORT"),
+        ('[upstreams.g]\ncheck = { kind = "amqp" }', "check.user: an amqp check logs in"),
+        ('[upstreams.g]\ncheck = { user = "u" }', "a `user` needs a `password_file` or a `password_env`"),
+        ('[upstreams.g]\ncheck = { kind = "http", url = "ftp://a" }', "check.url: ftp://a does not begin with http://"),
+        ('[upstreams.g]\nselection = "random"', "upstreams.g.selection: "),
+        ('[upstreams.main]\n[[routes]]\nupstream = "main"', "upstreams.main: this is the name of [upstream]"),
+        (
+            '[upstreams.g]\n[[rules]]\nname = "m"\naction = "mirror"\nexchange = "x"\nupstream = "g"',
+            "rules[0].upstream: [upstreams.g] takes no copies: it needs a `password_file` or a `password_env`",
+        ),
+    ],
+)
+def test_what_is_wrong_with_a_group_is_named(text: str, fault: str) -> None:
+    with pytest.raises(ConfigError) as raised:
+        parse(text, Path("a.toml"))
+    assert fault in str(raised.value)
+
+
+def test_a_group_is_dumped_and_read_again(tmp_path: Path) -> None:
+    file = tmp_path / "a.toml"
+    file.write_text(
+        'upstream = "g"\n[upstreams.g]\nconnect_timeout = "200ms"\n'
+        'check = { kind = "http", user = "u", password_file = "p" }\n'
+        '[[upstreams.g.members]]\naddress = "a:1"\ntls = { ca = "ca.pem" }\n[[upstreams.g.members]]\naddress = "b:1"\n'
+    )
+    config = load(file)
+    group = config.upstreams["g"]
+    assert group.connect_timeout == 0.2
+    assert group.members[0].tls is not None
+    assert group.members[0].tls.ca == str(tmp_path / "ca.pem")
+    assert group.check is not None
+    assert group.check.password_file == str(tmp_path / "p")
+    assert parse(dump(config), Path("a.yaml")) == config

@@ -32,6 +32,11 @@ NEEDS = {
     "release": {"session": 1, "number": 1},
     "pause": {"session": 1},
     "resume": {"session": 1},
+    "upstreams-drain": {"member": "a:1"},
+    "upstreams-eject": {"member": "a:1"},
+    "upstreams-restore": {"member": "a:1"},
+    "upstreams-weight": {"member": "a:1", "weight": 1},
+    "upstreams-rebalance": {"upstream": "a"},
 }
 
 

@@ -27,6 +27,7 @@ def registered() -> set[tuple[str, str]]:
     metrics.count_rules(dict)
     metrics.count_log(lambda: 0)
     metrics.count_loop(lambda: 0.0)
+    metrics.count_upstreams(list)
     ObjectMetrics(("user",), max_series=1, findings=True, registry=metrics.registry)
     found = set()
     for family in metrics.registry.collect():

@@ -122,6 +122,8 @@ def test_metrics_are_as_they_are_described(entry: Entry, prometheus: Prometheus)
     names = [entry.name]
     if entry.type == "histogram":
         names = [f"{entry.name}_{part}" for part in ("bucket", "sum", "count")]
+    elif entry.type == "summary":
+        names = [f"{entry.name}_{part}" for part in ("sum", "count")]
     found = [each["metric"] for name in names for each in prometheus.query(f"last_over_time({name}[5m])")]
     assert found
     optional = set(OBJECTS) if entry.name == "amqproxy_messages_by_total" else set()

@@ -27,6 +27,7 @@ from amqproxy.proxy.session.session import Session
 from amqproxy.proxy.session.session_services import SessionServices
 from amqproxy.proxy.session.tap_budget import TapBudget
 from amqproxy.proxy.tap_brake import TapBrake
+from amqproxy.proxy.upstreams.reach import reach_by
 from amqproxy.pump.pumps import Pumps
 from amqproxy.rules.engine.evaluator import RuleSet
 from amqproxy.sockets.transport import SocketTransport, Transport
@@ -188,7 +189,7 @@ class Stage:
             1,
             transport(accepted),
             "c:1-p:2",
-            dial or self._dial,
+            reach_by(dial or self._dial),
             SessionServices(
                 self.limits,
                 self.metrics,

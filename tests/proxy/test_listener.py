@@ -20,6 +20,7 @@ from amqproxy.proxy.listener import OpenListener, ProxyServer, listen
 from amqproxy.proxy.session.session import Session
 from amqproxy.proxy.session.session_report import SessionReport
 from amqproxy.proxy.sessions import for_each
+from amqproxy.proxy.upstreams.upstreams import Upstreams
 from amqproxy.rules.engine.evaluator import RuleSet
 from amqproxy.rules.matching.match import Match
 from amqproxy.rules.observing.hold import Hold
@@ -39,7 +40,7 @@ class House:
     def __init__(self, limits: Limits) -> None:
         self.metrics = Metrics()
         self.brokers: list[trio.SocketStream] = []
-        self.server = ProxyServer(self._dial, limits, self.metrics)
+        self.server = ProxyServer(Upstreams.of(self._dial, self.metrics), limits, self.metrics)
         self.drain = trio.Event()
         self.clients: list[trio.SocketStream] = []
         self.is_over = trio.Event()
@@ -415,7 +416,8 @@ class Crowd:
     """A server of many sessions, three turns and one more."""
 
     def __init__(self) -> None:
-        self.server = ProxyServer(unreachable, LIMITS, Metrics())
+        metrics = Metrics()
+        self.server = ProxyServer(Upstreams.of(unreachable, metrics), LIMITS, metrics)
         self.drain = trio.Event()
         self.guests = [Guest(number, self) for number in range(1, 3 * listener_module.SESSIONS_A_TURN + 2)]
         self.server.sessions.update({guest.number: guest for guest in self.guests})  # type: ignore[misc]

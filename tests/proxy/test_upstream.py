@@ -32,15 +32,15 @@ async def test_a_broker_that_receives_the_address_of_the_client() -> None:
     client, listens = ("10.1.2.3", 40000), ("10.0.0.1", 5673)
     with socket.create_server(("127.0.0.1", 0)) as listener:
         dialer = Dialer(UpstreamConfig(address=address_of(listener), proxy_protocol=True), timeout=5.0)
-        for dial in (dialer.on_behalf_of(client, listens), dialer):
-            transport = await dial()
+        for given in ((client, listens), None):
+            transport = await dialer(given)
             accepted, here = listener.accept()
             with accepted:
-                ends = (client, listens) if dial is not dialer else (here, listener.getsockname())
+                ends = given or (here, listener.getsockname())
                 assert accepted.recv(100) == header(*ends)
             await transport.aclose()
         plain = Dialer(UpstreamConfig(address=address_of(listener)), timeout=5.0)
-        transport = await plain.on_behalf_of(client, listens)()
+        transport = await plain((client, listens))
         await transport.send(b"hello")
         accepted, _ = listener.accept()
         with accepted:

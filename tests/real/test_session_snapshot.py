@@ -13,6 +13,7 @@ from amqproxy.amqp091.frame import METHOD, Frame, encode_frame
 from amqproxy.amqp091.methods import QueueDeclare
 from amqproxy.configuration.config import Limits
 from amqproxy.proxy.listener import OpenListener, ProxyServer, listen
+from amqproxy.proxy.upstreams.upstreams import Upstreams
 from amqproxy.sockets.transport import SocketTransport, Transport
 from amqproxy.taps.metrics import Metrics
 from amqproxy.taps.topology.observed_topology import ObservedTopology
@@ -59,7 +60,8 @@ async def test_a_client_of_rabbitmq_whose_queue_is_suspended(rabbitmq: RabbitMQ)
         broker.setblocking(False)
         return SocketTransport(broker)
 
-    server = ProxyServer(dial, Limits(), Metrics(), topology=ObservedTopology())
+    metrics = Metrics()
+    server = ProxyServer(Upstreams.of(dial, metrics), Limits(), metrics, topology=ObservedTopology())
     [listener] = await listen("127.0.0.1:0")
     async with trio.open_nursery() as nursery:
         nursery.start_soon(server.serve, [OpenListener(listener)], trio.Event())

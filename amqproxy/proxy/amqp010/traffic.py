@@ -137,8 +137,12 @@ class Amqp010Traffic(Traffic):
             self._greet,
             self._note_violation,
             self._note_fault,
-            is_open=is_open,
+            is_open=is_open or source is CLIENT,
         )
+
+    def _begun(self, *, is_open: bool) -> None:
+        if not is_open:
+            self._greet(CLIENT, HEADER)
 
     def _new_drain(self) -> Amqp010Drain:
         return Amqp010Drain(self.legs[CLIENT], {peer: leg.reader for peer, leg in self.legs.items()})
@@ -254,7 +258,7 @@ class Amqp010Traffic(Traffic):
         start = None if upstream.client is None else method_view(CLIENT, upstream.client)
         if not isinstance(start, ConnectionStartOk091):
             return None
-        return MirrorLogin(start, upstream.virtual_host or DEFAULT_VHOST)
+        return MirrorLogin(start, upstream.virtual_host or DEFAULT_VHOST, self.passage.client.upstream)
 
     def _may_send_between(self) -> bool:
         return _CONTROLS_OF_CONNECTION not in self.legs[CLIENT].reader.open_tracks

@@ -6,7 +6,6 @@ import math
 import random
 import time
 from collections.abc import Callable, Mapping
-from contextlib import suppress
 from copy import copy
 from typing import Any
 
@@ -40,7 +39,6 @@ from amqproxy.pump.pumps import AnyPumped
 from amqproxy.rules.context import Client
 from amqproxy.rules.engine.evaluator import RuleSet
 from amqproxy.rules.verdict import Close
-from amqproxy.sockets.transport import TransportBroken
 from amqproxy.taps.metering.amqp091.channel_snapshots import Amqp091ChannelSnapshots
 from amqproxy.taps.metering.amqp091.message_meter import MessageMeter
 from amqproxy.taps.record import json_mapping, json_value
@@ -97,8 +95,7 @@ class Amqp091Traffic(Traffic):
     def _new_direction(self, source: Peer, received: bytes, *, is_open: bool) -> Amqp091Direction:
         pacing = None
         if source is CLIENT and not is_open:
-            unread = received[len(HEADER) :]
-            pacing = self._handshake = PacedHandshake(self.legs[CLIENT], self._limits.initial_frame_max, unread)
+            pacing = self._handshake = PacedHandshake(self.legs[CLIENT], self._limits.initial_frame_max, received)
         return Amqp091Direction(self.legs[source], self.passage, self._note, self._report.note_frames, pacing)
 
     def _new_drain(self) -> Drain:
@@ -178,14 +175,13 @@ class Amqp091Traffic(Traffic):
 
     def _login(self) -> MirrorLogin | None:
         upstream = self.legs[SERVER].connection
-        return None if upstream.client is None else MirrorLogin(upstream.client, upstream.virtual_host)
+        if upstream.client is None:
+            return None
+        return MirrorLogin(upstream.client, upstream.virtual_host, self.passage.client.upstream)
 
-    async def run(self, nursery: trio.Nursery, received: bytes = b"") -> None:
-        """Send the protocol header before anything else is relayed; the rest of `received` is kept by `begin`."""
-        if received:
-            with suppress(TransportBroken):  # the relay of this direction reports the failure
-                await self.legs[SERVER].transport.send(received[: len(HEADER)])
-        await super().run(nursery)
+    async def run(self, nursery: trio.Nursery, received: bytes = b"", answer: bytes = b"") -> None:
+        """Relay both directions; `received` is kept by `begin`, to be paced as what follows."""
+        await super().run(nursery, answer=answer)
 
     # --- for the control socket
 

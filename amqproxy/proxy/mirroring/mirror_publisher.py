@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import Awaitable, Callable, Iterator
-from contextlib import suppress
 from itertools import islice
 from typing import NamedTuple
 
@@ -12,24 +11,19 @@ import trio
 
 from amqproxy.amqp091.commands import Command
 from amqproxy.amqp091.connection import Connection
-from amqproxy.amqp091.errors import ProtocolError
-from amqproxy.amqp091.frame import BODY, HEADER, HEARTBEAT_FRAME, METHOD, OVERHEAD, encode_frame, encode_method
+from amqproxy.amqp091.frame import BODY, HEADER, HEARTBEAT_FRAME, OVERHEAD, encode_frame, encode_method
 from amqproxy.amqp091.methods import (
     ChannelClose,
     ChannelCloseOk,
     ChannelOpen,
     ConnectionClose,
     ConnectionCloseOk,
-    ConnectionOpen,
     ConnectionStartOk,
-    ConnectionTune,
-    ConnectionTuneOk,
-    Method,
 )
-from amqproxy.amqp091.protocol_header import HEADER as PROTOCOL_HEADER
-from amqproxy.amqp091.transitions import CLIENT, SERVER, ConnectionState
+from amqproxy.amqp091.transitions import CLIENT, ConnectionState
 from amqproxy.process.log import logger
 from amqproxy.process.supervision import contained, describe
+from amqproxy.proxy.broker_login import LOST, check_close, open_connection, receive_methods, send_close
 from amqproxy.proxy.memory_budget import MemoryBudget, MemoryShare
 from amqproxy.proxy.mirroring.mirror_drops import DropReason, MirrorDrops
 from amqproxy.proxy.upstream import Unreachable
@@ -61,14 +55,14 @@ COPY_COST = 512
 
 
 class MirrorLogin(NamedTuple):
-    """A mirror's login at its broker: its connection.start-ok, and the virtual host that it opens."""
+    """A mirror's login at its broker: its connection.start-ok, and the virtual host that it opens.
+
+    `upstream` is the address of the client's own broker.
+    """
 
     start: ConnectionStartOk
     vhost: str
-
-
-class MirrorRejected(Exception):
-    """The broker has closed the connection; the text has its reply code and text."""
+    upstream: str = ""
 
 
 class EncodedPublish(NamedTuple):
@@ -220,36 +214,27 @@ class MirrorPublisher:
                 async def attempt(do: Callable[[Transport, Connection], Awaitable[None]]) -> None:
                     try:
                         await do(transport, connection)
-                    except _LOST as error:
+                    except LOST as error:
                         reasons.append(str(error))
                     nursery.cancel_scope.cancel()
 
                 nursery.start_soon(attempt, self._send)
                 nursery.start_soon(attempt, self._listen)
-        except _LOST as error:
+        except LOST as error:
             reasons.append(str(error) or "no answer")
         finally:
             with trio.CancelScope(shield=True):
                 if self.is_retired:
-                    await _send_close(transport, connection)
+                    await send_close(transport, connection, "nothing to send", CLOSE_TIMEOUT)
                 await transport.aclose()
         return reasons[0] if reasons else ""
 
     async def _open(self, transport: Transport, connection: Connection) -> None:
-        connection.receive_header(CLIENT, PROTOCOL_HEADER)
-        await transport.send(PROTOCOL_HEADER)
-        start, vhost = self._login
-        answers: dict[str, Callable[[Method], tuple[tuple[int, Method], ...]]] = {
-            "connection.start": lambda method: ((0, start),),
-            "connection.tune": lambda method: ((0, _agreed(method)), (0, ConnectionOpen(vhost))),
-            "connection.open-ok": lambda method: ((CHANNEL, ChannelOpen()),),
-        }
-        while CHANNEL not in connection.channels or connection.channels[CHANNEL].state != "open":
-            for method in await _receive(transport, connection):
-                _check_close(method)
-                if method.name in answers:
-                    for channel, answer in answers[method.name](method):
-                        await transport.send(connection.send(CLIENT, channel, answer))
+        await open_connection(transport, connection, self._login.start, self._login.vhost)
+        await transport.send(connection.send(CLIENT, CHANNEL, ChannelOpen()))
+        while connection.channels[CHANNEL].state != "open":
+            for method in await receive_methods(transport, connection):
+                check_close(method)
 
     async def _send(self, transport: Transport, connection: Connection) -> None:
         """Send queued copies, and heartbeats in between; retire after `IDLE_TIMEOUT` without a copy."""
@@ -294,20 +279,16 @@ class MirrorPublisher:
     async def _listen(self, transport: Transport, connection: Connection) -> None:
         """Read from the broker; if it closes the channel, as for a missing exchange, open the channel again."""
         while connection.state is ConnectionState.OPEN:
-            for method in await _receive(transport, connection):
+            for method in await receive_methods(transport, connection):
                 if isinstance(method, ConnectionClose):
                     await _write(transport, connection.send(CLIENT, 0, ConnectionCloseOk()))
-                _check_close(method)
+                check_close(method)
                 if isinstance(method, ChannelClose):
                     self._drop(DropReason.REJECTED, f"{method.reply_code} {method.reply_text}")
                     async with self._lock:  # not between the frames of a copy
                         await _write(transport, connection.send(CLIENT, CHANNEL, ChannelCloseOk()))
                         await _write(transport, connection.send(CLIENT, CHANNEL, ChannelOpen()))
                     self._something.set()  # resumes copies that were queued while there was no channel
-
-
-_LOST = (TransportBroken, MirrorRejected, ProtocolError, trio.TooSlowError)
-"""Exceptions that end a connection without a fault of the proxy."""
 
 
 def _encoded(command: Command) -> EncodedPublish:
@@ -326,34 +307,3 @@ async def _write(transport: Transport, data: bytes) -> None:
         await transport.send(data)
     if patience.cancelled_caught:
         raise TransportBroken(f"the broker has read nothing for {SEND_TIMEOUT:g} s")
-
-
-async def _send_close(transport: Transport, connection: Connection) -> None:
-    """Close the connection cleanly, if the broker answers soon."""
-    if connection.state is not ConnectionState.OPEN:
-        return
-    with trio.move_on_after(CLOSE_TIMEOUT), suppress(*_LOST):
-        await transport.send(connection.send(CLIENT, 0, ConnectionClose(200, "nothing to send", 0, 0)))
-        while not any(isinstance(method, ConnectionCloseOk) for method in await _receive(transport, connection)):
-            pass
-
-
-def _agreed(tune: Method) -> ConnectionTuneOk:
-    assert isinstance(tune, ConnectionTune)
-    return ConnectionTuneOk(tune.channel_max, tune.frame_max, tune.heartbeat)
-
-
-async def _receive(transport: Transport, connection: Connection) -> list[Method]:
-    """Return the next methods, or none for heartbeats and contents. `TransportBroken` after a long silence."""
-    with trio.move_on_after(2 * connection.heartbeat or float("inf")) as patience:
-        data = await transport.receive()
-    if patience.cancelled_caught:
-        raise TransportBroken(f"the broker has sent nothing for {2 * connection.heartbeat} s")
-    if not data:
-        raise TransportBroken("closed by the broker")
-    return [frame.method for frame in connection.feed(SERVER, data) if frame.kind == METHOD]
-
-
-def _check_close(method: Method) -> None:
-    if isinstance(method, ConnectionClose):
-        raise MirrorRejected(f"{method.reply_code} {method.reply_text}")

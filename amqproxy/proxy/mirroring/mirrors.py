@@ -18,12 +18,14 @@ Dial = Callable[[], Awaitable[Transport]]
 MAX_MIRROR_PUBLISHERS = 64
 """Maximum of brokers and logins at a time; for one more, the publisher that has been idle longest is retired."""
 
-Key = tuple[str | None, bytes, str]
-"""Name of the upstream, response of the login, and virtual host."""
+Key = tuple[str | None, bytes, str, str]
+"""Name of the upstream, response of the login, virtual host, and address of the client's own upstream."""
 
 
 class Mirrors:
     """All mirrors of a proxy: those at the sessions' own upstream, whose dial has the key `None`, and named upstreams.
+
+    `own` returns the dial of the upstream at an address, where sessions have several; without it there is only one.
 
     `logins` are those of the named upstreams; if a login's virtual host is "", the client's is used. At its own
     upstream, a copy is published as the client itself. At most `backlog` copies are queued for each login, and `memory`
@@ -37,11 +39,13 @@ class Mirrors:
         backlog: int,
         memory: int,
         dropped: Callable[[DropReason, int], None],
+        own: Callable[[str], Dial | None] | None = None,
     ) -> None:
         self._dials = dict(dials)
         self._logins = logins
         self._backlog = backlog
         self._memory = MemoryBudget(memory)
+        self._own = own
         self._drops = MirrorDrops(dropped)
         self._publishers: dict[Key, MirrorPublisher] = {}
         self._nursery: trio.Nursery | None = None
@@ -68,7 +72,7 @@ class Mirrors:
     def put(self, copy: MirroredCopy, client: MirrorLogin) -> None:
         """Queue a copy of a publish of `client`, without waiting."""
         name = copy.upstream
-        dial = self._dials.get(name)
+        dial = self._dials.get(name) if name is not None or self._own is None else self._own(client.upstream)
         if dial is None or self._nursery is None:
             self._drops.add(name, DropReason.UPSTREAM, "there is no such upstream" if dial is None else "not running")
             return
@@ -76,7 +80,7 @@ class Mirrors:
         if name is not None:
             login = self._logins[name]
             login = login if login.vhost else login._replace(vhost=client.vhost)
-        key = (name, login.start.response, login.vhost)
+        key = (name, login.start.response, login.vhost, login.upstream)
         publisher = self._publishers.get(key)
         if publisher is None or publisher.is_retired:
             if not self._make_room():

@@ -70,10 +70,10 @@ class Closing:
         self._report.finish(SessionEnd("proxy", error.code, text, is_abnormal=False))
         self._closes = {CLIENT: error, SERVER: error}
 
-    def drained(self) -> None:
+    def drained(self, reason: ProtocolError = SHUTDOWN) -> None:
         """Record that all contents in progress are complete; the client is sent its close by the drain."""
-        self._report.finish(SessionEnd("proxy", SHUTDOWN.code, "drained", is_abnormal=False))
-        self._closes = {**self._closes, SERVER: SHUTDOWN}
+        self._report.finish(SessionEnd("proxy", reason.code, "drained", is_abnormal=False))
+        self._closes = {**self._closes, SERVER: reason}
 
     def refuse_by_rule(self, refusal: ProtocolError) -> None:
         """End the session because a rule refused the connection."""

@@ -55,7 +55,7 @@ class DialectParts(ABC):
 
     @abstractmethod
     def _new_direction(self, source: Peer, received: bytes, *, is_open: bool) -> Direction:
-        """Create the direction from `source`; `received` holds the bytes that the client sent with its header."""
+        """Create the direction from `source`; `received` holds the bytes that the client sent behind its header."""
 
     @abstractmethod
     def _new_drain(self) -> Farewell:

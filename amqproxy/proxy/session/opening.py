@@ -28,6 +28,11 @@ class Opening(NamedTuple):
         return self.data[:HEADER_SIZE]
 
     @property
+    def behind_header(self) -> bytes:
+        """The bytes that the client has sent behind its protocol header."""
+        return self.data[HEADER_SIZE:]
+
+    @property
     def is_opaque(self) -> bool:
         """Whether the protocol is one that is relayed without being decoded."""
         return self.protocol in OPAQUE

@@ -21,6 +21,7 @@ from amqproxy.proxy.session.session_report import SessionEnd, SessionReport
 from amqproxy.proxy.session.session_services import SessionServices
 from amqproxy.proxy.session.session_state import SessionState
 from amqproxy.proxy.session.traffic import Traffic
+from amqproxy.proxy.upstreams.member import Member
 from amqproxy.rules.context import Client
 from amqproxy.sockets.transport import SocketTransport, reset
 from amqproxy.taps.topology.client_requests import ClientRequests
@@ -127,11 +128,14 @@ class ParkedSession:
             parts.report.blocked_since,
         )
 
-    def end(self, services: SessionServices, number: int, name: str, end: SessionEnd) -> None:
+    def end(
+        self, services: SessionServices, number: int, name: str, end: SessionEnd, member: Member | None = None
+    ) -> None:
         """Reset both connections and close the session's report, containing errors; the session cannot resume."""
         for each in self._sockets:
             reset(each)
         report = SessionReport(number, name, services.metrics, None, services.rule_log)
+        report.member = member
         with report.contained("session not counted"):
             packed, (leg, _) = self._unpacked()
             report.go_on(leg.channel_count, self._blocked_since, _client(packed, number))

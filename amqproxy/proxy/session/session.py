@@ -9,11 +9,13 @@ from __future__ import annotations
 
 import math
 import time
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import Callable, Mapping
 from contextlib import AbstractContextManager
 
+import msgspec
 import trio
 
+from amqproxy.amqp091.errors import ConnectionForced
 from amqproxy.amqp091.protocol_header import HEADER
 from amqproxy.configuration.config import Unread
 from amqproxy.peer import CLIENT, SERVER, Peer
@@ -34,6 +36,8 @@ from amqproxy.proxy.session.traffic import Traffic, end_soon
 from amqproxy.proxy.session.tunnel import Tunnel
 from amqproxy.proxy.session.unread import refusal_of
 from amqproxy.proxy.upstream import Unreachable
+from amqproxy.proxy.upstreams.member import Member
+from amqproxy.proxy.upstreams.reach import Reach, Reached
 from amqproxy.rules.context import Client
 from amqproxy.rules.engine.evaluator import RuleSet
 from amqproxy.rules.verdict import Verdict
@@ -45,11 +49,10 @@ class Session(SessionView):
     """A client connection, from the client's first byte to the broker's last.
 
     `number` counts the sessions of this run; `name` is the addresses of both ends as the client sees them, its own
-    first; `connected_at` is in seconds since 1970. `dial` connects to the broker. `dialects` are the decoded protocols,
-    keyed by the names that `recognise` gives their headers. `client` is what is known of the client so far; `rules` are
-    the ones applied to it: without any, frames pass unchanged. `unread` is the listener's choice for protocols that are
-    not decoded. `on_hold` is called with the number of each command
-    that waits for an operator.
+    first; `connected_at` is in seconds since 1970. `reach` connects to the broker. `dialects` are the decoded
+    protocols, keyed by the names that `recognise` gives their headers. `client` is what is known of the client so far;
+    `rules` are the ones applied to it: without any, frames pass unchanged. `unread` is the listener's choice for
+    protocols that are not decoded. `on_hold` is called with the number of each command that waits for an operator.
 
     While a pump has the connection, the session may be parked: `run` has returned, and its parts are reduced to the
     data needed to rebuild them. They are rebuilt temporarily for each inspection. When the connection comes back,
@@ -57,7 +60,6 @@ class Session(SessionView):
     """
 
     __slots__ = (
-        "_dial",
         "_dialects",
         "_is_beating",
         "_on_hold",
@@ -65,6 +67,7 @@ class Session(SessionView):
         "_rules",
         "_tunnel",
         "_unread",
+        "_way",
         "connected_at",
         "is_over",
     )
@@ -74,7 +77,7 @@ class Session(SessionView):
         number: int,
         transport: Transport,
         name: str,
-        dial: Callable[[], Awaitable[Transport]],
+        reach: Reach,
         services: SessionServices,
         dialects: Mapping[str, type[Traffic]],
         tap: Tap | None = None,
@@ -89,7 +92,7 @@ class Session(SessionView):
         self.connected_at = time.time()
         self.is_over = False
         self._dialects = dialects
-        self._dial: Callable[[], Awaitable[Transport]] | None = dial
+        self._way: Reach | Member | None = reach  # one slot for what is used before and after: sessions are many
         self._rules = rules
         self._unread = unread
         self._on_hold = on_hold
@@ -102,6 +105,11 @@ class Session(SessionView):
     def unread_protocol(self) -> str:
         """The protocol that is relayed without being decoded; "" if there is none."""
         return "" if self._tunnel is None else self._tunnel.protocol
+
+    @property
+    def member(self) -> Member | None:
+        """The member of an upstream group that serves the client, once it is connected."""
+        return self._way if isinstance(self._way, Member) else None
 
     # --- ownership by a pump
 
@@ -141,6 +149,7 @@ class Session(SessionView):
         assert self._resume is not None
         try:
             parts = parked.parts(self._services, self.number, self.name)
+            parts.report.member = self.member
             tasks = SessionTasks()
             assert parts.traffic is not None
             parts.traffic.begin(tasks, self._rules, self._announce_hold, self._park, is_open=True)
@@ -149,7 +158,8 @@ class Session(SessionView):
             self._kept_parts, self._nursery = parts, tasks
         except Exception as failure:  # noqa: BLE001 - other returning connections must not be affected
             report("session failed", failure, session=self.number)
-            parked.end(self._services, self.number, self.name, SessionEnd("proxy", FAILURE.code, "internal error"))
+            end = SessionEnd("proxy", FAILURE.code, "internal error")
+            parked.end(self._services, self.number, self.name, end, self.member)
             self.is_over = True
         self._parked = None
         self._resume(self)
@@ -161,7 +171,7 @@ class Session(SessionView):
         parts = self._kept_parts
         if parts is None or self.is_over:
             return
-        is_new = self._dial is not None
+        is_new = callable(self._way)
         if is_new:
             parts.scope.deadline = trio.current_time() + self._limits.handshake_timeout
         try:
@@ -225,36 +235,49 @@ class Session(SessionView):
         if opening is None:
             return
         self._life.move(SessionEvent.HEADER)
-        began = trio.current_time()
-        assert self._dial is not None
-        try:
-            transport = await self._dial()
-        except Unreachable as error:
-            self._metrics.upstream_failures.labels(error.kind).inc()
-            self._metrics.upstream_up.labels("main").set(0)
-            self._report.finish(SessionEnd("proxy", 0, f"upstream {error}"))
+        reached = await self._reach(opening)
+        if reached is None:
             return
-        finally:
-            self._dial = None
-        self._metrics.upstream_up.labels("main").set(1)
-        self._metrics.connect_seconds.observe(trio.current_time() - began)
         parts = self._parts
-        parts.connect(transport)
+        parts.connect(reached.transport)
         dialect = self._dialects.get(opening.protocol)
         if dialect is None:
             if await self._is_served(opening):  # rules may have been loaded meanwhile
-                await self._serve_unread(transport, opening)
+                await self._serve_unread(reached.transport, opening)
             return
         tasks = self._nursery = SessionTasks()
         self._life.move(SessionEvent.CONNECTED)
         traffic = parts.speak(dialect, self._services)
-        received = opening.data
+        received, answer = opening.behind_header, reached.answer
         traffic.begin(tasks, self._rules, self._announce_hold, self._park, received)
-        del opening, transport, parts, traffic, tasks  # not kept alive by the frame of an idle connection
-        await self._relay(received)
+        del opening, reached, parts, traffic, tasks  # not kept alive by the frame of an idle connection
+        await self._relay(received, answer)
 
-    async def _relay(self, received: bytes = b"") -> None:
-        """Relay both directions until they end or the session is parked; `received` holds the client's bytes so far."""
+    async def _reach(self, opening: Opening) -> Reached | None:
+        """Connect to the broker, which is sent the header of a decoded protocol; return `None` if that fails."""
+        began = trio.current_time()
+        assert callable(self._way)
+        reach, self._way = self._way, None
+        try:
+            # one that is not decoded is sent nothing, since rules may be loaded meanwhile that refuse its client
+            reached = await reach(opening.header if opening.protocol in self._dialects else b"", self.known)
+        except Unreachable as error:
+            self._metrics.upstream_failures.labels(error.kind).inc()
+            self._metrics.upstream_up.labels(error.upstream).set(0)
+            self._report.finish(SessionEnd("proxy", 0, f"upstream {error}"))
+            return None
+        self._metrics.upstream_up.labels(reached.upstream).set(1)
+        self._metrics.connect_seconds.observe(trio.current_time() - began)
+        member = self._way = self._report.member = reached.member
+        if member is not None and member.address != self.known.upstream:
+            self._parts.known = msgspec.structs.replace(self.known, upstream=member.address)
+        return reached
+
+    async def _relay(self, received: bytes = b"", answer: bytes = b"") -> None:
+        """Relay both directions until they end or the session is parked.
+
+        `received` holds what the client has sent behind its protocol header, `answer` what the broker has sent.
+        """
         parts, tasks = self._kept_parts, self._nursery
         assert parts is not None
         assert tasks is not None
@@ -262,7 +285,7 @@ class Session(SessionView):
         try:
             async with trio.open_nursery() as nursery:
                 tasks.begin(nursery)
-                await parts.traffic.run(nursery, received)
+                await parts.traffic.run(nursery, received, answer)
         finally:
             if self._kept_parts is parts:
                 self._nursery = None
@@ -424,8 +447,8 @@ class Session(SessionView):
 
     # --- ending the session from outside
 
-    def drain(self) -> None:
-        """End the session with 320 as soon as the contents in progress are complete."""
+    def drain(self, reason: ConnectionForced = SHUTDOWN) -> None:
+        """End the session with 320 and this reason as soon as the contents in progress are complete."""
         self.recall()
         nursery = self._nursery
         start = drain_start(self.phase, self.legs.get(CLIENT))
@@ -436,7 +459,7 @@ class Session(SessionView):
         elif start is DrainStart.AWAIT_CLOSE:
             end_soon(nursery.cancel_scope, self._limits.close_timeout)
         elif self.traffic is not None:
-            self.traffic.drain(nursery)
+            self.traffic.drain(nursery, reason)
 
     def close(self, text: str) -> None:
         """End the session with 320 and this text on behalf of an operator."""
@@ -468,7 +491,8 @@ class Session(SessionView):
         assert self._resume is not None
         parked.handover.pumped.returned = _nothing
         self.recall()
-        parked.end(self._services, self.number, self.name, SessionEnd("proxy", SHUTDOWN.code, reason))
+        end = SessionEnd("proxy", SHUTDOWN.code, reason)
+        parked.end(self._services, self.number, self.name, end, self.member)
         self.is_over = True
         self._parked = None
         self._resume(self)

@@ -23,6 +23,7 @@ from amqproxy.process.log import logger
 from amqproxy.process.supervision import contained
 from amqproxy.proxy.session.passage import Passage
 from amqproxy.proxy.session.rule_log import RuleFailures, RuleLog
+from amqproxy.proxy.upstreams.member import Member
 from amqproxy.rules.context import Client
 from amqproxy.rules.verdict import Verdict
 from amqproxy.sockets.transport import Transport
@@ -53,7 +54,7 @@ class SessionReport:
     """The account of a session until it is closed. `end` is how the session ended, once it has.
 
     `number`, `name` and `is_tls` are the session's; taps know it by them, and by `upstream_name`. `upstream` is the
-    transport to the broker, once there is one.
+    transport to the broker, once there is one, and `member` the member of an upstream group that it leads to.
     """
 
     def __init__(
@@ -71,6 +72,7 @@ class SessionReport:
         self.is_tls = is_tls
         self.stalled_ns = 0
         self.upstream: Transport | None = None
+        self.member: Member | None = None
         self.metrics = metrics
         self.tap = tap
         self._rule_log = rule_log
@@ -226,6 +228,8 @@ class SessionReport:
                 if self._blocked_since is None:
                     self._blocked_since = now
                     self.metrics.blocked.inc()
+                    if self.member is not None:
+                        self.member.blocked += 1
             case ConnectionUnblocked():
                 self._end_blocking(now)
             case ChannelOpenOk():
@@ -246,6 +250,8 @@ class SessionReport:
     def _end_blocking(self, now: float) -> None:
         if self._blocked_since is not None:
             self.metrics.blocked.dec()
+            if self.member is not None:
+                self.member.blocked -= 1
             self.metrics.blocked_seconds.inc(max(0.0, now - self._blocked_since))
             self._blocked_since = None
 

@@ -15,6 +15,7 @@ from typing import Any
 
 import trio
 
+from amqproxy.amqp091.errors import ConnectionForced
 from amqproxy.peer import CLIENT, SERVER, Peer
 from amqproxy.process.exception_frames import release_frames
 from amqproxy.proxy.faulty_transport import EndedByFault, FaultyTransport, cause_of_end
@@ -65,6 +66,9 @@ class Traffic(TappedTraffic):
         self.ownership: Ownership | None = None
         """The current owner of both sockets, if a pump may take them over."""
 
+    _leaves_for = SHUTDOWN
+    """The reason of a drain."""
+
     # --- start and end
 
     def begin(
@@ -80,7 +84,8 @@ class Traffic(TappedTraffic):
         """Start the traffic of two connected legs, applying `rules` if there are any.
 
         `announce` is called with the number of each command held for an operator; `park` is passed to `Ownership`;
-        `received` holds the bytes that the client has sent so far. `is_open` is true for a connection that was parked.
+        `received` holds what the client has sent behind its protocol header, which the broker has been sent. `is_open`
+        is true for a connection that was parked.
         """
         self._tasks = tasks
         self._announce = announce
@@ -110,10 +115,13 @@ class Traffic(TappedTraffic):
         if rules is not None:
             self.apply_rules(rules, set())
 
-    async def run(self, nursery: trio.Nursery, received: bytes = b"") -> None:
-        """Relay both directions until they end or the session is parked; `received` holds the client's bytes so far."""
+    async def run(self, nursery: trio.Nursery, received: bytes = b"", answer: bytes = b"") -> None:
+        """Relay both directions until they end or the session is parked.
+
+        `received` holds what the client has sent behind its protocol header, `answer` what the broker has sent so far.
+        """
         inbound, outbound = self._relays
-        nursery.start_soon(self._carry, outbound, b"", nursery.cancel_scope)
+        nursery.start_soon(self._carry, outbound, answer, nursery.cancel_scope)
         await self._carry(inbound, received, nursery.cancel_scope)
 
     async def _carry(self, relay: Relay, received: bytes, scope: trio.CancelScope) -> None:
@@ -497,8 +505,9 @@ class Traffic(TappedTraffic):
 
     # --- draining
 
-    def drain(self, tasks: SessionTasks) -> None:
-        """Complete the contents in progress, then send the client connection.close."""
+    def drain(self, tasks: SessionTasks, reason: ConnectionForced = SHUTDOWN) -> None:
+        """Complete the contents in progress, then send the client connection.close with this reason."""
+        self._leaves_for = reason
         self._life.move(SessionEvent.DRAIN)
         self.resume()
         self._drain = drain = self._new_drain()
@@ -521,13 +530,13 @@ class Traffic(TappedTraffic):
             return
         if self.passage.is_over or self.passage.is_releasing:
             return  # the session ends for that, or this is called again after the release
-        close = drain.close(SHUTDOWN)
+        close = drain.close(self._leaves_for)
         if close is None:
             return
         before = bytes(self._taken_output(CLIENT))
         self._life.move(SessionEvent.DRAINED)
         self._note_leaving()
-        self._closing.drained()
+        self._closing.drained(self._leaves_for)
         end_soon(tasks.cancel_scope, self._limits.close_timeout)
         tasks.start_soon(drain.send_close, before + close)
 

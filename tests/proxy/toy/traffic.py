@@ -5,7 +5,6 @@ from __future__ import annotations
 import random
 import time
 from collections.abc import Callable, Mapping
-from contextlib import suppress
 from typing import Any
 
 import trio
@@ -19,9 +18,8 @@ from amqproxy.proxy.session.traffic import Traffic
 from amqproxy.rules.context import Client
 from amqproxy.rules.engine.evaluator import RuleSet
 from amqproxy.rules.verdict import Close
-from amqproxy.sockets.transport import TransportBroken
 from tests.proxy.toy.passages import ToyInterceptor, ToyLegs, ToyPassThrough
-from tests.proxy.toy.protocol import HEADER, NAME, ToyFrame, ToyLeg, line
+from tests.proxy.toy.protocol import NAME, ToyFrame, ToyLeg, line
 
 
 class ToyWay:
@@ -90,11 +88,6 @@ class ToyTraffic(Traffic):
         connections = {peer: leg.connection for peer, leg in self.legs.items()}
         self._between = ToyLegs(connections, self._met, is_tapped=self._is_tapped)
         self.passage = self._new_pass_through(parts.known)
-
-    async def run(self, nursery: trio.Nursery, received: bytes = b"") -> None:
-        with suppress(TransportBroken):
-            await self.legs[SERVER].transport.send(HEADER)
-        await super().run(nursery, received[len(HEADER) :])
 
     def _new_pass_through(self, client: Client, before: Any = None) -> ToyPassThrough:
         return ToyPassThrough(self._between, client)

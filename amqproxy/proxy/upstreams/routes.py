@@ -1,0 +1,70 @@
+"""Routes of clients to upstream groups, by what is known when a client connects. Pure."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+
+from amqproxy.configuration.config import RouteConfig
+from amqproxy.proxy.upstreams.group import UpstreamGroup
+from amqproxy.rules.context import Client
+from amqproxy.rules.matching.attributes import client_value
+from amqproxy.rules.matching.filters import FilterFailed, compiled
+
+
+class Route:
+    """One route of the configuration, to a group."""
+
+    def __init__(self, config: RouteConfig, group: UpstreamGroup) -> None:
+        self.group = group
+        self._config = config
+        self._filter = compiled(config.when) if config.when is not None else None
+
+    def applies(self, client: Client, listener: str) -> bool:
+        """Whether the route is for this client of a `listener`, as the configuration names it."""
+        config = self._config
+        if config.listener is not None and config.listener != listener:
+            return False
+        if config.sni is not None and not _is_below(client.sni, config.sni):
+            return False
+        if self._filter is None:
+            return True
+        try:
+            return self._filter.holds(lambda path: client_value(path, client))
+        except FilterFailed:
+            return False
+
+
+class Routes:
+    """The choice of a group for each client: the first route that applies, then the listener's group, then `default`.
+
+    `by_listener` is keyed by the listeners' addresses, as the configuration names them.
+    """
+
+    def __init__(
+        self,
+        default: UpstreamGroup,
+        by_listener: Mapping[str, UpstreamGroup] | None = None,
+        routes: Iterable[Route] = (),
+    ) -> None:
+        self.default = default
+        self._by_listener = dict(by_listener or {})
+        self._routes = tuple(routes)
+
+    def group_for(self, client: Client, listener: str) -> UpstreamGroup:
+        """Return the group that takes a client of a listener."""
+        for route in self._routes:
+            if route.applies(client, listener):
+                return route.group
+        return self._by_listener.get(listener, self.default)
+
+    @property
+    def groups(self) -> list[UpstreamGroup]:
+        """All groups that clients may be routed to, the default one first."""
+        found = [self.default, *self._by_listener.values(), *(route.group for route in self._routes)]
+        return list({group.name: group for group in found}.values())
+
+
+def _is_below(name: str, pattern: str) -> bool:
+    """Whether a server name is the one of the pattern, or below it if that begins with `*.`; names ignore case."""
+    name, pattern = name.lower().rstrip("."), pattern.lower().rstrip(".")
+    return name.endswith(pattern[1:]) if pattern.startswith("*.") else name == pattern

@@ -1,0 +1,166 @@
+"""All upstream groups of a proxy, and the connections of clients to their members."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Awaitable, Callable
+from functools import partial
+
+import trio
+
+from amqproxy.process.log import logger
+from amqproxy.proxy.upstream import MAIN, Unreachable
+from amqproxy.proxy.upstreams.group import MemberEvent, UpstreamGroup
+from amqproxy.proxy.upstreams.member import Member, Standing
+from amqproxy.proxy.upstreams.reach import Reach, Reached
+from amqproxy.proxy.upstreams.routes import Routes
+from amqproxy.rules.context import Client
+from amqproxy.sockets.transport import Address, Transport, TransportBroken
+from amqproxy.taps.metrics import Metrics
+
+
+class Upstreams:
+    """All groups that clients may be routed to, and the connections to their members.
+
+    Failures of members that another one makes up for are counted in `metrics`.
+    """
+
+    def __init__(self, routes: Routes, metrics: Metrics) -> None:
+        self.routes = routes
+        self._metrics = metrics
+        metrics.count_upstreams(lambda: self.groups)
+
+    @classmethod
+    def of(cls, dial: Callable[[], Awaitable[Transport]], metrics: Metrics, address: str = "") -> Upstreams:
+        """Return one group with one member, which `dial` connects to."""
+        member = Member(address, lambda ends: dial())
+        return cls(Routes(UpstreamGroup(MAIN, [member], clock=loop_clock())), metrics)
+
+    @property
+    def groups(self) -> list[UpstreamGroup]:
+        """All groups, the default one first."""
+        return self.routes.groups
+
+    @property
+    def address(self) -> str:
+        """The address of the only member of all groups; "" if there are several."""
+        addresses = {member.address for group in self.groups for member in group.members}
+        return addresses.pop() if len(addresses) == 1 else ""
+
+    @property
+    def description(self) -> str:
+        """The only member's address, or the names of the groups."""
+        return self.address or ", ".join(group.name for group in self.groups)
+
+    def apply(self, routes: Routes) -> None:
+        """Replace the routes, for new clients."""
+        self.routes = routes
+
+    def dial_of_member(self, address: str) -> Callable[[], Awaitable[Transport]] | None:
+        """Return the dial of the member at an address, for connections of the proxy itself."""
+        for group in self.groups:
+            member = group.member(address)
+            if member is not None:
+                dial: Callable[[], Awaitable[Transport]] = partial(member.dial, None)
+                return dial
+        return None
+
+    def is_ready(self) -> bool:
+        """Whether any member of any group can take a client; other threads may call this."""
+        return any(group.takes_clients(group.clock()) for group in self.groups)
+
+    def reach_for(self, ends: tuple[Address, Address], listener: str, is_gone: Callable[[], bool]) -> Reach:
+        """Return the `Reach` of a client of a listener, as the configuration names it.
+
+        `ends` are the client's address and the listener's, for the PROXY protocol; `is_gone` is whether the client has
+        hung up, so that no further member is tried for it.
+        """
+        return partial(self._reach, ends, listener, is_gone)
+
+    async def _reach(
+        self,
+        ends: tuple[Address, Address],
+        listener: str,
+        is_gone: Callable[[], bool],
+        header: bytes,
+        client: Client,
+    ) -> Reached:
+        """Connect a client to the first member that answers its protocol header; raise `Unreachable` if none does.
+
+        A member has its group's `connect_timeout` to answer; the last one has the rest of the client's handshake.
+        Without a header, the first member that accepts takes the client.
+        """
+        group = self.routes.group_for(client, listener)
+        candidates = group.candidates(trio.current_time(), client.address)
+        failed: Unreachable | None = None
+        for place, member in enumerate(candidates):
+            if failed is not None:
+                if is_gone():
+                    break
+                self._metrics.upstream_failures.labels(failed.kind).inc()
+                candidates[place - 1].retries += 1
+            began = trio.current_time()
+            timeout = group.connect_timeout if place + 1 < len(candidates) else float("inf")
+            try:
+                transport, answer = await _answered(member, ends, header, timeout)
+            except Unreachable as error:
+                failed = error
+                group.note_failure(member, error.kind, str(error), trio.current_time())
+                continue
+            except trio.Cancelled:
+                if trio.current_time() - began >= group.connect_timeout:
+                    text = f"{member.address} has not answered the protocol header"
+                    group.note_failure(member, "no answer", text, trio.current_time())
+                raise
+            member.note_connected(trio.current_time() - began)
+            return Reached(transport, answer, member, group.name)
+        if failed is None:
+            failed = Unreachable("unreachable", f"{group.name} has no member that takes clients")
+        failed.upstream = group.name
+        raise failed
+
+
+async def _answered(
+    member: Member, ends: tuple[Address, Address], header: bytes, timeout: float
+) -> tuple[Transport, bytes]:
+    """Connect to a member, send it the header, and return the transport with the broker's first bytes."""
+    opened: list[Transport] = []
+    try:
+        with trio.fail_after(timeout):
+            transport = await member.dial(ends)
+            opened.append(transport)
+            if not header:
+                return transport, b""
+            await transport.send(header)
+            answer = await transport.receive()
+        if not answer:
+            raise Unreachable("no answer", f"{member.address} hung up without an answer to the protocol header")
+    except BaseException as error:
+        for each in opened:
+            await each.reset()
+        if isinstance(error, trio.TooSlowError):
+            kind, what = ("no answer", "answer") if opened else ("timeout", "accept")
+            raise Unreachable(kind, f"{member.address} did not {what} within {timeout:g} s") from None
+        if isinstance(error, TransportBroken):
+            raise Unreachable("no answer", f"{member.address} hung up: {error}") from None
+        raise
+    return transport, answer
+
+
+def loop_clock() -> Callable[[], float]:
+    """Return the event loop's clock for all threads, since trio's own can be read only in the loop's thread."""
+    ahead = trio.current_time() - time.perf_counter()
+    return lambda: time.perf_counter() + ahead
+
+
+def log_event(group: UpstreamGroup, event: MemberEvent) -> None:
+    """Log a change of a member."""
+    is_good = event.standing in (Standing.UP, Standing.STARTING)
+    log = logger().info if is_good else logger().warning
+    log(
+        "upstream member",
+        upstream=group.name,
+        member=event.member.address,
+        state=str(event.standing),
+        reason=event.reason,
+    )
