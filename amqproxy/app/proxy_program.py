@@ -182,7 +182,7 @@ def _mirrors(config: Config, upstreams: Upstreams, metrics: Metrics) -> tuple[Mi
         metrics.copies_dropped.labels(str(reason)).inc(copies)
 
     limits = config.limits
-    dials: dict[str | None, Dial] = dict(dialers)
+    dials: dict[str | None, Dial] = {name: dial for name, dial in dialers.items()}  # noqa: C416 - wider in its types
     mirrors = Mirrors(dials, logins, limits.mirror_backlog, limits.mirror_memory, count, own=upstreams.dial_of_member)
     return mirrors, dialers
 

@@ -136,6 +136,9 @@ class ClientTLS(Strict, frozen=True):
 TLS = TypeVar("TLS", ServerTLS, ClientTLS)
 
 
+UpstreamName = Annotated[str, msgspec.Meta(pattern=r"^[^:]+$")]
+"""A name of one of the `upstreams`, or "broker"."""
+
 INTEGRATED = "broker"
 """The name of the integrated broker as an upstream."""
 
@@ -622,7 +625,7 @@ class Config(Strict, frozen=True):
 
     listen: Annotated[tuple[ListenerConfig, ...], msgspec.Meta(extra_json_schema={"minItems": 1})] = (ListenerConfig(),)
     """The proxy's listeners."""
-    upstream: UpstreamConfig | str = UpstreamConfig()
+    upstream: UpstreamConfig | UpstreamName = UpstreamConfig()
     """The broker to which connections are forwarded; "broker" is the integrated one, in this process; another name is
     that of one of the `upstreams`.
     """

@@ -334,7 +334,11 @@ def explained(error: msgspec.ValidationError, kind: type | None = None, data: An
     what = what.replace("Object contains unknown field", "unknown key").replace(
         "Object missing required field", "missing key"
     )
-    if "matching regex" in what:
+    if "matching regex" in what and path == "upstream":
+        what = (
+            'neither "broker" nor a name of [upstreams]; an address is written as upstream = { address = "HOST:PORT" }'
+        )
+    elif "matching regex" in what:
         what = "not of the form HOST:PORT, e.g. 127.0.0.1:5672 or [::1]:5672"
     if what.startswith("."):  # an error of one key, raised by a check of several
         return (path + what).removeprefix(".")

@@ -139,6 +139,8 @@ def _value(kind: inspect.Type, before: Any, text: str) -> tuple[Any, Path]:
     for each in kinds:
         if isinstance(each, inspect.LiteralType) and text in each.values:
             return text, ()
+        if len(kinds) > 1 and isinstance(each, inspect.StrType) and each.pattern and re.search(each.pattern, text):
+            return text, ()  # a name in place of a section
     for each in kinds:
         match each:
             case inspect.StrType():

@@ -32,7 +32,7 @@ from amqproxy.pump.pumps import Pumps
 from amqproxy.rules.context import Client
 from amqproxy.rules.engine.evaluator import RuleSet
 from amqproxy.sockets.tls_socket import secured
-from amqproxy.sockets.transport import SocketTransport, Transport, plain_socket
+from amqproxy.sockets.transport import SocketTransport, plain_socket
 from amqproxy.taps.metrics import Metrics
 from amqproxy.taps.tap import Tap
 from amqproxy.taps.topology.observed_topology import ObservedTopology
@@ -291,9 +291,10 @@ class ProxyServer:
                 listener=join_address(*local[:2]),
                 upstream=self.upstreams.address,
             )
+            transport = SocketTransport(sock)
             session = Session(
                 number,
-                SocketTransport(sock),
+                transport,
                 name,
                 self.upstreams.reach_for((remote[:2], local[:2]), opened.address, transport.has_hung_up),
                 self._services,

@@ -321,6 +321,10 @@ def test_tables_are_beside_the_config_or_in_a_bucket(tmp_path: Path) -> None:
     ("text", "fault"),
     [
         ('upstream = "blue"', "upstream: there is no `blue`: it needs an [upstreams.blue]"),
+        (
+            'upstream = "a:5672"',
+            'upstream: neither "broker" nor a name of [upstreams]; an address is written as upstream',
+        ),
         ('[[listen]]\nupstream = "blue"', "listen[0].upstream: there is no `blue`: it needs an [upstreams.blue]"),
         ('[[routes]]\nupstream = "blue"', "routes[0].upstream: there is no `blue`: it needs an [upstreams.blue]"),
         (
