@@ -135,6 +135,8 @@ class UpstreamGroup:
         """Count the result of an active check, which is passed if there is no `fault`; return whether it changes the
         member's standing.
         """
+        if fault:
+            member.last_failure = fault
         if not member.note_check(now, passed=not fault, fall=fall, rise=rise):
             return False
         reason = f"{fall} checks failed: {fault}" if fault else f"{rise} checks passed"
