@@ -18,13 +18,16 @@ import sys
 
 
 def main() -> None:
-    """Run the command of the arguments and exit. Ctrl-C works from the start, even during slow imports."""
+    """Run the command of the arguments and exit. Ctrl-C, or a lack of memory, ends it even during imports."""
     try:
         from amqproxy.cli.exit import main as run
 
         run()
     except KeyboardInterrupt:
         sys.exit(130)
+    except MemoryError:
+        print("amqproxy: out of memory: raise its limit, or give it less at a time", file=sys.stderr)
+        sys.exit(1)
 
 
 __all__ = ["main"]

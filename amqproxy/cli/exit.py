@@ -37,9 +37,6 @@ def _exit_code() -> int:
         if group.split(KeyboardInterrupt)[1] is not None:
             raise
         return INTERRUPTED  # while a part of the program was starting
-    except MemoryError:
-        print_error("amqproxy: out of memory: raise its limit, or give it less at a time")
-        return FAILED
     except BrokenPipeError:
         forget_output()
         return UNHEARD

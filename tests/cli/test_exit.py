@@ -33,7 +33,10 @@ def test_a_full_disk_is_a_plain_error(arguments: list[str]) -> None:
 
 def test_a_lack_of_memory_is_a_plain_error() -> None:
     program = (
-        "import sys; from amqproxy.cli import exit\ndef fail(given): bytearray(1 << 62)\nexit.app = fail; exit.main()"
+        "from amqproxy.cli import exit, main\n"
+        "def fail(*given): bytearray(1 << 62)\n"
+        "exit.app, exit.add_addon_commands = fail, print\n"
+        "main()"
     )
     done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True)
     told = "amqproxy: out of memory: raise its limit, or give it less at a time\n"

@@ -132,6 +132,7 @@ def _duckdb_session(progress: TaskProgress, scratch: str | None) -> Iterator[Spa
     from concurrent.futures.process import BrokenProcessPool
 
     import duckdb
+    from pyarrow.lib import ArrowException
 
     from amqproxy.pipeline.duck import DuckSession
 
@@ -142,6 +143,10 @@ def _duckdb_session(progress: TaskProgress, scratch: str | None) -> Iterator[Spa
         yield session
     except duckdb.Error as error:
         raise EngineFailed(next(iter(str(error).splitlines()), "")) from None
+    except ArrowException as error:
+        if type(error) is not ArrowException:
+            raise
+        raise EngineFailed(str(error)) from None  # of the system, such as a thread for which there is no memory
     except BrokenProcessPool:
         raise EngineFailed("a process that read captures was killed, perhaps for lack of memory") from None
     finally:
