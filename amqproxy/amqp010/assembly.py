@@ -44,6 +44,8 @@ NO_DELIVERY_PROPERTIES = DeliveryProperties()
 NO_MESSAGE_PROPERTIES = MessageProperties()
 
 
+@cython.auto_pickle(True)
+@cython.cclass
 class Assembly:
     """One control or command on one channel, with header and body if it has them, else `None`.
 
@@ -211,6 +213,8 @@ class Assembly:
         return f"<Assembly {self.method!r} channel={self.channel} body={self.body_size} bytes>"
 
 
+@cython.auto_pickle(True)
+@cython.cclass
 class AssemblyReader:
     """One direction of one channel: reads frames in legal order, and returns complete assemblies.
 

@@ -31,6 +31,8 @@ def position_of(command_id: cython.longlong, near: cython.longlong) -> cython.lo
     return near + ((command_id - near + _HALF) & _MASK) - _HALF
 
 
+@cython.auto_pickle(True)
+@cython.cclass
 class CommandIds:
     """Positions as disjoint, non-adjacent ranges in ascending order.
 

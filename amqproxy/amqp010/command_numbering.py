@@ -36,6 +36,7 @@ _EFFECTS = cython.declare(
 
 @cython.final
 @cython.no_gc
+@cython.auto_pickle(True)
 @cython.cclass
 class ChannelNumbers:
     """Numbering of one channel: the `next` id, and the `current` one, of the incomplete command; -1 if unknown."""
@@ -62,6 +63,7 @@ def _passed(numbers: ChannelNumbers, kind: cython.int, flags: cython.int) -> cyt
 
 
 @cython.final
+@cython.auto_pickle(True)
 @cython.cclass
 class CommandNumbering:
     """Numbering of one direction of a connection: pass it each frame, in order.

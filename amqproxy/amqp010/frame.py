@@ -154,6 +154,7 @@ def decode_header(data: bytes) -> Header:
 @cython.final
 @cython.no_gc
 @cython.freelist(1024)
+@cython.auto_pickle(True)
 @cython.cclass
 class Frame:
     """One complete received frame: `raw` is its bytes, `offset` their position in the stream.

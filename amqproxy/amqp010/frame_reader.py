@@ -134,6 +134,7 @@ def next_state(
 
 
 @cython.final
+@cython.auto_pickle(True)
 @cython.cclass
 class FrameReader(FrameInput):
     """One direction of a connection: reads bytes, and returns complete frames in the order that each track allows.

@@ -44,6 +44,7 @@ def is_before(number: int, other: int) -> bool:
 @cython.final
 @cython.no_gc
 @cython.freelist(512)
+@cython.auto_pickle(True)
 @cython.cclass
 class SequenceSet:
     """A set of sequence numbers as closed ranges, in wire order and form.

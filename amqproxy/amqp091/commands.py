@@ -24,6 +24,7 @@ Without it, a peer could send empty body frames for ever.
 
 
 @cython.final
+@cython.auto_pickle(True)
 @cython.cclass
 class Command:
     """One method on one channel, with header and body if it carries content.
@@ -157,6 +158,7 @@ class Command:
 
 
 @cython.final
+@cython.auto_pickle(True)
 @cython.cclass
 class CommandReader:
     """One direction of one channel: reads frames in legal order, and returns complete commands.

@@ -86,6 +86,7 @@ def _is_same(
 @cython.final
 @cython.no_gc
 @cython.freelist(1024)
+@cython.auto_pickle(True)
 @cython.cclass
 class Frame:
     """One complete received frame: `raw` is its bytes, `offset` their position in the stream.

@@ -72,6 +72,7 @@ _NAMES = {METHOD: "method", HEADER: "content header", BODY: "content body", HEAR
 
 @cython.final
 @cython.no_gc
+@cython.auto_pickle(True)
 @cython.cclass
 class ContentState:
     """Content state of one direction of an open channel: the frame that may come next (section 4.2.6).
@@ -232,6 +233,7 @@ def _write(
 
 
 @cython.final
+@cython.auto_pickle(True)
 @cython.cclass
 class FrameReader(FrameInput):
     """One direction of a connection: reads bytes, and returns complete frames in each channel's legal order.

@@ -58,6 +58,7 @@ _CUT = "the capture ends within a frame"
 
 
 @cython.final
+@cython.auto_pickle(True)
 @cython.cclass
 class ConversationSide:
     """State of one end of a stream.
@@ -102,6 +103,7 @@ class ConversationSide:
 
 
 @cython.final
+@cython.auto_pickle(True)
 @cython.cclass
 class Conversation:
     """One stream, from its `Opened` on; `is_reported` is true once an item of it has been reported.

@@ -55,6 +55,7 @@ _REASONS = {
 
 
 @cython.final
+@cython.auto_pickle(True)
 @cython.cclass
 class Decoder:
     """Decoder of the AMQP connections in TCP streams; `ignored` counts the streams without AMQP."""

@@ -35,6 +35,7 @@ _ACK = cython.declare(cython.int, 0x10)
 
 
 @cython.final
+@cython.auto_pickle(True)
 @cython.cclass
 class PacketPieces:
     """Packets until they are taken: `size` is their total in bytes, `count` the approximate number of pieces."""

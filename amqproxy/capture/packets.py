@@ -38,6 +38,7 @@ _UNKNOWN_LINK = cython.declare(cython.int, -3)
 @cython.final
 @cython.no_gc
 @cython.freelist(64)
+@cython.auto_pickle(True)
 @cython.cclass
 class TCPSegment:
     """A TCP segment.
@@ -113,6 +114,7 @@ LINK_TYPES = frozenset({0, 1, 9, 12, 14, 50, 51, 101, 108, 113, 228, 229, 276})
 """Link types that a `Dissector` reads."""
 
 
+@cython.auto_pickle(True)
 @cython.cclass
 class Dissector:
     """Finds the TCP segments in the packets of one file, and warns once about each kind that it cannot read."""

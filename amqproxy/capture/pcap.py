@@ -36,6 +36,7 @@ MAGICS = frozenset(magic.to_bytes(4, order) for magic in _SCALE for order in ("b
 @cython.final
 @cython.no_gc
 @cython.freelist(64)
+@cython.auto_pickle(True)
 @cython.cclass
 class Packet:
     """A captured packet; `data` may be shorter than its `original_length`.

@@ -57,6 +57,7 @@ _WRAP = cython.declare(cython.longlong, 1 << 32)
 _WINDOW = cython.declare(cython.longlong, 1 << 30)
 
 
+@cython.auto_pickle(True)
 @cython.cclass
 class _Direction:
     """State of one direction of a stream; positions are sequence numbers that do not wrap around."""
@@ -138,6 +139,7 @@ class _Direction:
         return found
 
 
+@cython.auto_pickle(True)
 @cython.cclass
 class _Stream:
     """One connection."""
@@ -168,6 +170,7 @@ class _Stream:
         self.server.peer = self.client
 
 
+@cython.auto_pickle(True)
 @cython.cclass
 class Reassembler:
     """The TCP streams of one capture, numbered in the order of their first packets."""

@@ -51,6 +51,7 @@ class Opened(msgspec.Struct, frozen=True, gc=False):
 @cython.final
 @cython.no_gc
 @cython.freelist(64)
+@cython.auto_pickle(True)
 @cython.cclass
 class Data:
     """Bytes that follow the previous ones without a gap."""

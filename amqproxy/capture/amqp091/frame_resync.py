@@ -38,6 +38,7 @@ Found: TypeAlias = Amqp091Chunk | list[Frame] | UnreadableBytes
 
 
 @cython.final
+@cython.auto_pickle(True)
 @cython.cclass
 class FrameResync:
     """One direction of a connection: bytes and gaps in, frames and faults out.
