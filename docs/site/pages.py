@@ -98,6 +98,9 @@ def configuration() -> str:
         prefix = path.strip("[]`")
         of_keys = {key: variables.get(f"{prefix}.{key}".lstrip("."), "") for key in struct["properties"]}
         lines += _table(struct, definitions, variables=of_keys)
+    shown = set(re.findall(r"`(AMQPROXY_\w+)`", "\n".join(lines)))
+    lines += ["## The same keys elsewhere", "", "| key | variable |", "| --- | --- |"]
+    lines += [f"| `{key}` | `{variable}` |" for key, variable in variables.items() if variable not in shown]
     return "\n".join(lines)
 
 
