@@ -176,6 +176,11 @@ class SocketTransport:
     def tls(self) -> TlsSocket | None:
         return self._socket if isinstance(self._socket, TlsSocket) else None
 
+    @property
+    def _is_over(self) -> bool:
+        """Whether an end or error was received with earlier bytes; the system may then never report more to read."""
+        return isinstance(self._socket, TlsSocket) and self._socket.is_over
+
     async def secure(self, timeout: float = math.inf) -> None:
         """Complete the TLS handshake, if there is one, within `timeout` seconds; close the socket if that fails.
 
@@ -207,7 +212,7 @@ class SocketTransport:
         """
         if self._lock is not None or self._left is not None or self._socket.fileno() < 0:
             return None
-        if isinstance(self._socket, TlsSocket) and self._socket.is_over:
+        if self._is_over:
             return None
         self.is_listening = True
         return self._socket.fileno()
@@ -276,7 +281,7 @@ class SocketTransport:
                 raise TransportBroken(_reason(error)) from None
             self._turns += 1
             self.received += len(data)
-            self._was_drained = len(data) < self._size
+            self._was_drained = len(data) < self._size and not self._is_over
             if not self._was_drained:
                 self._size = min(2 * self._size, self._most_read)
             elif len(data) * 4 < self._size > LEAST_READ:

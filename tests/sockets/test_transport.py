@@ -2,6 +2,7 @@
 
 import errno
 import socket
+import ssl
 import struct
 from collections.abc import Callable
 from contextlib import suppress
@@ -41,6 +42,8 @@ def over_tls() -> tuple[Transport, Transport]:
     return SocketTransport(one), SocketTransport(other)
 
 
+DEADLINE = 20
+
 Pair = Callable[[], tuple[Transport, Transport]]
 each_kind = pytest.mark.parametrize("pair", [over_sockets, over_tls])
 
@@ -51,6 +54,27 @@ async def received_by(transport: Transport) -> bytes:
     while data := await transport.receive():
         octets += data
     return octets
+
+
+async def test_an_end_or_error_that_came_with_bytes_is_noticed_though_the_peer_sends_no_more() -> None:
+    for damage in (b"", b"\x17\x03\x03\x00\x20" + bytes(32)):
+        ours, theirs = tls_pair()
+        transport = SocketTransport(ours)
+        theirs.send(b"last words")
+        if damage:
+            socket.socket.send(theirs, damage)
+        else:
+            with suppress(ssl.SSLWantReadError):
+                theirs._sslobj.shutdown()  # close_notify, while the TCP connection stays open
+        assert await transport.receive() == b"last words"
+        with trio.fail_after(DEADLINE):
+            if damage:
+                with pytest.raises(TransportBroken):
+                    await transport.receive()
+            else:
+                assert await transport.receive() == b""
+        await transport.aclose()
+        theirs.close()
 
 
 # ------------------------------------------------------------------------------------------------ for both
