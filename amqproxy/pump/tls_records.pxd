@@ -59,8 +59,11 @@ cdef extern from *:
     }
     static inline int amqproxy_failed(void *ssl, int returned) {
         int number = errno;
-        switch (amqproxy_openssl.get_error(ssl, returned)) {
-        case 2: case 3: return EAGAIN;  /* SSL_ERROR_WANT_READ, _WRITE */
+        int reason = amqproxy_openssl.get_error(ssl, returned);
+        if (reason == 2 || reason == 3) return EAGAIN;  /* SSL_ERROR_WANT_READ, _WRITE */
+        /* Python would take an error left in this thread's queue for one of the next connection that it reads. */
+        amqproxy_openssl.clear_error();
+        switch (reason) {
         case 6: return 0;  /* SSL_ERROR_ZERO_RETURN */
         case 5: return number;  /* SSL_ERROR_SYSCALL; 0 at the end of the TCP connection */
         default: return EPROTO;

@@ -42,6 +42,23 @@ def test_a_record_that_was_changed_on_its_way_ends_the_connection() -> None:
     wire.close()
 
 
+def test_an_error_of_one_connection_is_not_seen_by_another_of_the_same_thread() -> None:
+    """OpenSSL has one queue of errors for each thread, and Python looks into it when a read would block."""
+    wire = Wire(pump(), tls=(True, False))
+    ours, theirs = tls_pair()
+    lease = wire.hand_over()
+    socket.socket.send(wire.client, b"\x17\x03\x03\x00\x20" + bytes(32))
+    settle(wire.pump)
+    assert lease.reason == GONE
+    with pytest.raises(BlockingIOError):
+        ours.recv(100)
+    theirs.send(b"still there")
+    assert ours.recv(100) == b"still there"
+    ours.close()
+    theirs.close()
+    wire.close()
+
+
 async def test_the_end_and_errors_are_there_for_the_session() -> None:
     for error, outcome in ((END, b""), (71, None)):
         ours, theirs = tls_pair()
