@@ -69,6 +69,12 @@ def check(config: Config) -> None:
 
 def find_warnings(config: Config) -> Iterator[str]:
     """Yield settings that work, but are probably unintended."""
+    for number, each in enumerate(config.listen):
+        if each.proxy_protocol is not None and not each.proxy_protocol.networks:
+            yield (
+                f"listen[{number}].proxy_protocol: any client can claim any address in a PROXY header; name the "
+                "addresses of the balancers in `networks`"
+            )
     upstream = config.upstream
     if isinstance(upstream, UpstreamConfig) and upstream.tls is not None and upstream.tls.certificate:
         yield (
@@ -118,6 +124,10 @@ def check_broker_alone(config: Config) -> None:
 def check_broker(config: BrokerConfig) -> None:
     """Check the integrated broker's own settings; raise `PreflightError` for an error that would end it."""
     _check_listeners(config.listen, "broker.listen")
+    for number, each in enumerate(config.listen):
+        if each.proxy_protocol is not None:
+            text = 'only listeners of a proxy take a PROXY header: set `upstream = "broker"`, and put it on [[listen]]'
+            raise PreflightError(f"broker.listen[{number}].proxy_protocol", text)
     _check_twins({f"broker.listen[{number}]": each.address for number, each in enumerate(config.listen)})
     if config.data is not None:
         _check_directory(Path(config.data), "broker.data")

@@ -6,7 +6,7 @@ import ast
 import inspect
 import sys
 from collections.abc import Iterator
-from ipaddress import ip_address
+from ipaddress import IPv4Address, IPv6Address, ip_address
 from typing import Annotated, Any, Literal, TypeAlias, TypeVar
 from urllib.parse import urlsplit
 
@@ -17,6 +17,7 @@ from amqproxy.rules.actions import AnyRule
 from amqproxy.rules.bridge import Bridge, bridge_rules
 from amqproxy.rules.engine.validation import check
 from amqproxy.rules.matching.filters import compiled
+from amqproxy.rules.matching.match import parse_network
 from amqproxy.rules.observing.mirror import Mirror
 from amqproxy.rules.units import duration, may_be_text, size
 
@@ -147,6 +148,25 @@ Unread: TypeAlias = Literal["pass", "refuse"] | None
 """Whether clients of protocols that are not decoded pass; `None`: unless rules decide about clients."""
 
 
+class ProxyProtocolConfig(Strict, frozen=True):
+    """The PROXY protocol, version 1 or 2, by which balancers in front of a listener tell who their client is."""
+
+    networks: tuple[str, ...] = ()
+    """Addresses of the balancers, and networks such as 10.0.0.0/8, from which headers are believed; by default from
+    everywhere, so that any client can claim any address, and the log warns.
+    """
+    required: bool = True
+    """Whether connections without a header, or from elsewhere, are closed. Otherwise they are clients of their own."""
+
+    def __post_init__(self) -> None:
+        for each in self.networks:
+            parse_network(each)
+
+    def believes(self, address: IPv4Address | IPv6Address) -> bool:
+        """Whether a header from this address is believed."""
+        return not self.networks or any(address in parse_network(each) for each in self.networks)
+
+
 class ListenerConfig(Strict, frozen=True):
     """A listener for clients."""
 
@@ -155,6 +175,8 @@ class ListenerConfig(Strict, frozen=True):
     passed by systemd: its FileDescriptorName, or its number.
     """
     tls: ServerTLS | None = None
+    proxy_protocol: ProxyProtocolConfig | None = None
+    """With it, connections begin with a PROXY header, before TLS; its client is the one that rules and logs name."""
     unread: Unread = None
     """Whether clients of protocols that the proxy does not decode, such as AMQP 1.0, pass unread, or are refused. By
     default they pass, unless there are rules that decide about clients, which they would evade.

@@ -6,13 +6,13 @@ import math
 import ssl
 from collections import deque
 from collections.abc import Callable, Sequence
-from contextlib import ExitStack
+from contextlib import ExitStack, suppress
 from itertools import count
 from typing import NamedTuple
 
 import trio
 
-from amqproxy.configuration.config import Limits, Unread, join_address, split_address
+from amqproxy.configuration.config import Limits, ProxyProtocolConfig, Unread, join_address, split_address
 from amqproxy.process.log import logger
 from amqproxy.process.supervision import contained, kept_up, supervised
 from amqproxy.proxy import watchdog
@@ -31,6 +31,8 @@ from amqproxy.proxy.upstreams.upstreams import Upstreams
 from amqproxy.pump.pumps import Pumps
 from amqproxy.rules.context import Client
 from amqproxy.rules.engine.evaluator import RuleSet
+from amqproxy.sockets.proxy_header import BadProxyHeader, ProxyHeader, receive_header
+from amqproxy.sockets.proxy_protocol import plain_address
 from amqproxy.sockets.tls_socket import secured
 from amqproxy.sockets.transport import SocketTransport, plain_socket
 from amqproxy.taps.metrics import Metrics
@@ -60,13 +62,15 @@ CLOSE_TURNS = 3
 class OpenListener(NamedTuple):
     """A listening socket, the TLS context of its clients, and whether clients of undecoded protocols pass.
 
-    `address` is the listener's address as the configuration names it.
+    `address` is the listener's address as the configuration names it, and `proxy_protocol` says which balancers may
+    send a PROXY header.
     """
 
     listener: trio.SocketListener
     tls: ssl.SSLContext | None = None
     unread: Unread = None
     address: str = ""
+    proxy_protocol: ProxyProtocolConfig | None = None
 
 
 class ProxyServer:
@@ -92,6 +96,7 @@ class ProxyServer:
         """`mirrors` takes the copies that rules make."""
         self.sessions: dict[int, Session] = {}
         self._unparked: dict[int, Session] = {}
+        self._announcing = 0
         self._noting_hold, self._resuming = self._note_hold, self._resume  # one bound method for all sessions
         self.rules = rules or RuleSet(())
         self.on_hold: Callable[[Session, int], None] = lambda session, number: None
@@ -175,7 +180,7 @@ class ProxyServer:
             try:
                 async with trio.open_nursery() as accepting:
                     for each in listeners:
-                        accepting.start_soon(self._accept, each, nursery)
+                        accepting.start_soon(self._accept, each, accepting, nursery)
                     await drain.wait()
                     end = trio.current_time() + self._limits.drain_timeout
                     accepting.cancel_scope.cancel()
@@ -242,26 +247,81 @@ class ProxyServer:
             self._is_empty = trio.Event()
             await self._is_empty.wait()
 
-    async def _accept(self, opened: OpenListener, nursery: trio.Nursery) -> None:
+    async def _accept(self, opened: OpenListener, accepting: trio.Nursery, nursery: trio.Nursery) -> None:
         while True:
             is_accepted = False
             with contained("cannot accept"):
-                is_accepted = await self._accept_one(opened, nursery)
+                is_accepted = await self._accept_one(opened, accepting, nursery)
             if not is_accepted:
                 self._metrics.refused.labels("resources").inc()
                 await trio.sleep(BREATHER)
 
-    async def _accept_one(self, opened: OpenListener, nursery: trio.Nursery) -> bool:
+    async def _accept_one(self, opened: OpenListener, accepting: trio.Nursery, nursery: trio.Nursery) -> bool:
         """Accept the next client, and serve it; return false if the system has no resources for it."""
         try:
             stream = await opened.listener.accept()
         except OSError as error:
             self._log.error("cannot accept", reason=error.strerror)
             return False
+        if opened.proxy_protocol is None or len(self.sessions) + self._announcing >= self._limits.connections:
+            await self._begin(stream, opened, nursery)
+        else:
+            self._announcing += 1
+            accepting.start_soon(supervised, "connection failed", self._receive_header, stream, opened, nursery)
+        return True
+
+    async def _receive_header(self, stream: trio.SocketStream, opened: OpenListener, nursery: trio.Nursery) -> None:
+        """Receive the PROXY header of a balancer's connection, and serve its client."""
+        header = None
+        try:
+            with trio.fail_after(self._limits.tls_handshake_timeout):
+                header = await self._header_of(stream, opened)
+        except trio.TooSlowError:
+            self._refuse(stream, f"no PROXY header within {self._limits.tls_handshake_timeout:g} s")
+        except BadProxyHeader as error:
+            self._refuse(stream, str(error), is_probe=error.is_probe)
+        except OSError as error:
+            self._refuse(stream, f"{error.strerror} before a PROXY header", is_probe=True)
+        finally:
+            self._announcing -= 1
+            if header is None:
+                await trio.aclose_forcefully(stream)
+        if header is not None:
+            await self._begin(stream, opened, nursery, header)
+
+    async def _header_of(self, stream: trio.SocketStream, opened: OpenListener) -> ProxyHeader:
+        """Return the PROXY header, or an empty one if there need be none; raise `BadProxyHeader` for a refusal."""
+        expected = opened.proxy_protocol
+        assert expected is not None
+        peer = stream.socket.getpeername()[0]
+        if expected.believes(plain_address(peer)):
+            found = await receive_header(stream.socket)
+            if found is None and expected.required:
+                raise BadProxyHeader("the connection does not begin with a PROXY header")
+            return found or ProxyHeader()
+        if expected.required:
+            raise BadProxyHeader("the peer is not in the networks of proxy_protocol")
+        return ProxyHeader()
+
+    def _refuse(self, stream: trio.SocketStream, reason: str, *, is_probe: bool = False) -> None:
+        """Count and log a connection that is closed for its PROXY header."""
+        self._metrics.refused.labels("proxy-header").inc()
+        log = self._log.debug if is_probe else self._log.warning
+        with suppress(OSError):
+            log("connection refused", reason=reason, address=join_address(*stream.socket.getpeername()[:2]))
+
+    async def _begin(
+        self,
+        stream: trio.SocketStream,
+        opened: OpenListener,
+        nursery: trio.Nursery,
+        header: ProxyHeader = ProxyHeader(),  # noqa: B008 - immutable
+    ) -> None:
+        """Serve a new client in `nursery`, or close its connection."""
         session = None
         try:
-            if len(self.sessions) < self._limits.connections:
-                session = self._admit(stream, opened)
+            if len(self.sessions) + self._announcing < self._limits.connections:
+                session = self._admit(stream, opened, header)
             else:
                 self._metrics.refused.labels("limit").inc()
                 self._log.warning("connection refused", reason=f"limits.connections is {self._limits.connections}")
@@ -270,12 +330,12 @@ class ProxyServer:
                 await trio.aclose_forcefully(stream)
         if session is not None:
             nursery.start_soon(supervised, "session failed", self._serve, session)
-        return True
 
-    def _admit(self, stream: trio.SocketStream, opened: OpenListener) -> Session | None:
+    def _admit(self, stream: trio.SocketStream, opened: OpenListener, header: ProxyHeader) -> Session | None:
         """Create and count a session for a client; return `None` if the client is gone already."""
         try:
-            remote, local = stream.socket.getpeername(), stream.socket.getsockname()
+            own = stream.socket.getsockname()
+            remote, local = header.ends or (stream.socket.getpeername(), own)
         except OSError:
             return None
         name = f"{join_address(*remote[:2])}-{join_address(*local[:2])}"
@@ -288,8 +348,10 @@ class ProxyServer:
                 session=number,
                 address=remote[0],
                 port=remote[1],
-                listener=join_address(*local[:2]),
+                listener=join_address(*own[:2]),
                 upstream=self.upstreams.address,
+                tls_subject=header.tls_subject,
+                sni=header.authority,
             )
             transport = SocketTransport(sock)
             session = Session(

@@ -20,7 +20,7 @@ Address = tuple[str, int]
 
 def header(source: Address, destination: Address) -> bytes:
     """Return the header for a connection that really goes from `source` to `destination`."""
-    one, other = _ip(source[0]), _ip(destination[0])
+    one, other = plain_address(source[0]), plain_address(destination[0])
     if isinstance(one, IPv4Address) and isinstance(other, IPv4Address):
         family, packed = _TCP4, one.packed + other.packed
     else:
@@ -29,7 +29,7 @@ def header(source: Address, destination: Address) -> bytes:
     return _HEAD.pack(SIGNATURE, _VERSION_AND_COMMAND, family, len(addresses)) + addresses
 
 
-def _ip(host: str) -> IPv4Address | IPv6Address:
+def plain_address(host: str) -> IPv4Address | IPv6Address:
     """Return the address, with an IPv4-mapped one as IPv4, and without a zone."""
     address = ip_address(host.partition("%")[0])
     return address.ipv4_mapped or address if isinstance(address, IPv6Address) else address

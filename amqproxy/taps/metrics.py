@@ -41,7 +41,7 @@ LATENCY_BUCKETS = (10e-6, 25e-6, 50e-6, 100e-6, 250e-6, 500e-6, 1e-3, 2.5e-3, 5e
 CONNECT_BUCKETS = (250e-6, 1e-3, 2.5e-3, 5e-3, 10e-3, 25e-3, 100e-3, 0.25, 1.0, 2.5, 10.0)
 """Upper bounds of the time to connect to an upstream, in seconds."""
 
-REFUSALS = ("limit", "resources", "protocol")
+REFUSALS = ("limit", "resources", "protocol", "proxy-header")
 """Reasons for closing client connections before a session."""
 
 PUMP_RETURNS = ("method", "end", "gone", "stuck", "recall", "test", "large", "error", "memory", "incomplete")

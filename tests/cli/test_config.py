@@ -56,6 +56,17 @@ def test_config_check_warns_of_who_clients_are_to_an_upstream_that_is_shown_a_ce
         assert ("EXTERNAL" in err) == warns
 
 
+def test_config_check_warns_of_proxy_headers_that_are_believed_from_everywhere(
+    amqproxy: Amqproxy, tmp_path: Path
+) -> None:
+    file = tmp_path / "some.yaml"
+    for given, warns in (("{}", True), ("{networks: [10.0.0.0/8]}", False)):
+        file.write_text(f"listen: [{{address: ':0', proxy_protocol: {given}}}]")
+        code, out, err = amqproxy("config", "check", str(file))
+        assert (code, out) == (0, "")
+        assert err.startswith(f"{file}: warning: listen[0].proxy_protocol: any client can claim") == warns
+
+
 def test_config_show_is_a_config_file_that_the_schema_takes(amqproxy: Amqproxy, tmp_path: Path) -> None:
     shown = amqproxy("config", "show").out
     assert parse(shown, Path("shown.yaml")) == Config()

@@ -31,6 +31,10 @@ WRONG_FOR_THE_PROXY = {
         "no certificates in PEM",
     ),
     'listen: [{address: ":0", tls: {certificate: "a\\0", key: "b"}}]': ("listen[0].tls", "embedded null"),
+    "listen: [{address: ':0', proxy_protocol: {networks: [10.0.0.0/40]}}]": (
+        "listen[0].proxy_protocol",
+        "`10.0.0.0/40` is neither an IP address nor a network",
+    ),
     f"listen: [{{address: '{LONG}:0'}}]": ("listen[0].address", "cannot be a host's name"),
     "listen: [{address: 'a..b:0'}]": ("listen[0].address", "cannot be a host's name"),
     "listen: [{address: 'localhost:5673'}, {address: 'localhost:5673'}]": (
@@ -61,6 +65,7 @@ WRONG_FOR_THE_PROXY = {
 
 WRONG_FOR_THE_BROKER = {
     "broker: {listen: [{address: ':0', tls: {certificate: none, key: none}}]}": ("broker.listen[0].tls", "none and"),
+    "broker: {listen: [{address: ':0', proxy_protocol: {}}]}": ("broker.listen[0].proxy_protocol", "only listeners of"),
     "broker: {listen: [{address: 'a..b:0'}]}": ("broker.listen[0].address", "cannot be a host's name"),
     "broker: {listen: [{address: ':5672'}, {address: ':5672'}]}": ("broker.listen[1].address", "of broker.listen[0]"),
     "broker: {data: text}": ("broker.data", "text is not a directory"),

@@ -13,7 +13,7 @@ import trio
 from msgspec.structs import replace
 from trio.testing import MockClock, assert_no_checkpoints, wait_all_tasks_blocked
 
-from amqproxy.configuration.config import Limits
+from amqproxy.configuration.config import Limits, ProxyProtocolConfig
 from amqproxy.proxy import listener as listener_module
 from amqproxy.proxy.amqp091.traffic import Amqp091Traffic
 from amqproxy.proxy.listener import OpenListener, ProxyServer, listen
@@ -37,7 +37,8 @@ LIMITS = Limits(connections=3, close_timeout=0.3, drain_timeout=0.6, handshake_t
 class House:
     """A server on a free port, its brokers' ends, and what it counts."""
 
-    def __init__(self, limits: Limits) -> None:
+    def __init__(self, limits: Limits, proxy_protocol: ProxyProtocolConfig | None = None) -> None:
+        self.proxy_protocol = proxy_protocol
         self.metrics = Metrics()
         self.brokers: list[trio.SocketStream] = []
         self.server = ProxyServer(Upstreams.of(self._dial, self.metrics), limits, self.metrics)
@@ -55,7 +56,9 @@ class House:
         self.port = listeners[0].socket.getsockname()[1]
         task_status.started()
         try:
-            await self.server.serve([OpenListener(each) for each in listeners], self.drain)
+            await self.server.serve(
+                [OpenListener(each, proxy_protocol=self.proxy_protocol) for each in listeners], self.drain
+            )
         finally:
             for each in listeners:
                 await trio.aclose_forcefully(each)
@@ -118,9 +121,11 @@ async def rest(stream: trio.SocketStream) -> str:
 
 
 @asynccontextmanager
-async def house(limits: Limits = LIMITS, rules: RuleSet | None = None) -> AsyncIterator[House]:
+async def house(
+    limits: Limits = LIMITS, rules: RuleSet | None = None, proxy_protocol: ProxyProtocolConfig | None = None
+) -> AsyncIterator[House]:
     """A server in a separate nursery; `rules` replace those of its config before it serves."""
-    built = House(limits)
+    built = House(limits, proxy_protocol)
     if rules is not None:
         built.server.apply_rules(rules)
     try:
@@ -521,8 +526,9 @@ async def test_a_drain_keeps_to_its_time_where_each_turn_of_the_loop_is_long(
         many.server._limits = replace(LIMITS, drain_timeout=timeout)
         many.server.lag.note(2.0)
         busy = Busy(many, mock_clock, 2.0)
-        nursery.start_soon(busy.work)
         many.drain.set()
+        await many.turns(2)  # it has begun: trio runs the tasks of a turn in any order
+        nursery.start_soon(busy.work)
         while many.server.sessions:
             await trio.lowlevel.checkpoint()
         assert many.done == 2 * len(many.guests)
@@ -597,3 +603,77 @@ async def test_a_drain_and_new_rules_at_a_time() -> None:
         await many.turns(20)
         assert all(guest.rules == [rules] for guest in many.guests)
         assert many.done == 2 * len(many.guests)
+
+
+# --- PROXY headers
+
+BALANCER = ProxyProtocolConfig(networks=("127.0.0.0/8",))
+CLOSED = ("", ", RST")
+HASTY = replace(LIMITS, tls_handshake_timeout=1.0)
+
+
+async def refusal(client: trio.SocketStream, data: bytes) -> str:
+    """How a connection ends after these bytes."""
+    await client.send_all(data)
+    return await rest(client)
+
+
+async def test_the_client_of_a_balancer_is_the_one_that_is_seen() -> None:
+    async with house(HASTY, proxy_protocol=BALANCER) as built:
+        client = await built.client()
+        await client.send_all(b"PROXY TCP4 10.1.2.3 10.9.9.9 40000 5672\r\n" + octets("header"))
+        with trio.fail_after(5):
+            while not built.brokers:  # noqa: ASYNC110
+                await trio.sleep(0.001)
+        (session,) = built.server.sessions.values()
+        assert session.name == "10.1.2.3:40000-10.9.9.9:5672"
+        assert (session.known.address, session.known.port) == ("10.1.2.3", 40000)
+        assert session.known.listener == f"127.0.0.1:{built.port}"
+        assert await receive(built.brokers[0], 8) == octets("header")
+
+
+@pytest.mark.parametrize("data", [octets("header"), b"PROXY TCP4 10.1.2.3 \r\n", b"PROXY TCP4"])
+async def test_a_connection_without_a_good_header_is_closed(data: bytes, autojump_clock: MockClock) -> None:
+    async with house(HASTY, proxy_protocol=BALANCER) as built:
+        client = await built.client()
+        assert await refusal(client, data) in CLOSED
+        assert built.count("connections_refused_total", reason="proxy-header") == 1
+        assert not built.server.sessions
+
+
+async def test_a_header_from_elsewhere_is_not_believed() -> None:
+    for required in (True, False):
+        elsewhere = ProxyProtocolConfig(networks=("10.0.0.0/8",), required=required)
+        async with house(HASTY, proxy_protocol=elsewhere) as built:
+            client = await built.client()
+            answer = await refusal(client, b"PROXY TCP4 10.1.2.3 10.9.9.9 40000 5672\r\n")
+            assert answer in CLOSED if required else answer.startswith("header")
+            reason = "proxy-header" if required else "protocol"
+            assert built.count("connections_refused_total", reason=reason) == 1
+            if not required:
+                await built.opened()
+                assert {each.known.address for each in built.server.sessions.values()} == {"127.0.0.1"}
+
+
+async def test_a_check_of_a_balancer_is_its_own_client() -> None:
+    async with house(HASTY, proxy_protocol=BALANCER) as built:
+        client = await built.client()
+        await client.send_all(bytes.fromhex("0d0a0d0a000d0a515549540a20000000") + octets("header"))
+        with trio.fail_after(5):
+            while not built.brokers:  # noqa: ASYNC110
+                await trio.sleep(0.001)
+        (session,) = built.server.sessions.values()
+        assert session.known.address == "127.0.0.1"
+
+
+async def test_connections_without_a_header_yet_count_as_connections(autojump_clock: MockClock) -> None:
+    async with house(HASTY, proxy_protocol=BALANCER) as built:
+        for _ in range(LIMITS.connections):
+            await built.client()
+        await wait_all_tasks_blocked(0.01)
+        late = await built.client()
+        assert await rest(late) in CLOSED
+        assert built.count("connections_refused_total", reason="limit") == 1
+        await trio.sleep(HASTY.tls_handshake_timeout + 1)
+        assert built.count("connections_refused_total", reason="proxy-header") == LIMITS.connections
+        built.server.sessions.clear()

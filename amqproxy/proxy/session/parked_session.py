@@ -13,7 +13,6 @@ import msgspec
 import trio
 
 from amqproxy.peer import CLIENT, SERVER, SILENCE
-from amqproxy.proxy.session.opening import with_tls
 from amqproxy.proxy.session.ownership import Handover
 from amqproxy.proxy.session.packed_leg import PackedLeg
 from amqproxy.proxy.session.session_parts import SessionParts
@@ -39,8 +38,12 @@ class _Packed(msgspec.Struct, frozen=True, array_like=True):
     port: int
     listener: str
     upstream: str
+    tls_subject: str
+    sni: str
     legs: tuple[msgspec.Raw, msgspec.Raw]
 
+
+_FACTS = _Packed.__struct_fields__[:-1]
 
 _encode = msgspec.msgpack.encode
 _decode = msgspec.msgpack.Decoder(_Packed).decode
@@ -105,7 +108,7 @@ class ParkedSession:
             return None
         try:
             packed = msgspec.Raw(_encode(ours)), msgspec.Raw(_encode(theirs))
-            data = _encode(_Packed(client.address, client.port, client.listener, client.upstream, packed))
+            data = _encode(_Packed(**{name: getattr(client, name) for name in _FACTS}, legs=packed))
         except ValueError:  # a text that UTF-8 cannot encode
             return None
         sockets = []
@@ -181,7 +184,7 @@ class ParkedSession:
         """Rebuild the session's parts as of now; the transports are lent to the pump while it has the connection."""
         packed, places = self._unpacked()
         transports = [SocketTransport(each) for each in self._sockets]
-        client = with_tls(_client(packed, number), transports[0])
+        client = _client(packed, number)
         parts: SessionParts[Traffic] = SessionParts(services, number, name, transports[0], client)
         parts.life.state = SessionState.RELAYING
         parts.connect(transports[1])
@@ -212,6 +215,4 @@ class ParkedSession:
 
 def _client(packed: _Packed, number: int) -> Client:
     """Return the client as known before its first frame."""
-    return Client(
-        session=number, address=packed.address, port=packed.port, listener=packed.listener, upstream=packed.upstream
-    )
+    return Client(session=number, **{name: getattr(packed, name) for name in _FACTS})

@@ -381,7 +381,7 @@ def networks(patterns: Patterns) -> Callable[[str], bool]:
     wanted: list[Network] = []
     unwanted: list[Network] = []
     for pattern in (patterns,) if isinstance(patterns, str) else patterns:
-        network = _network(pattern.removeprefix("!"))
+        network = parse_network(pattern.removeprefix("!"))
         (unwanted if pattern.startswith("!") else wanted).append(network)
 
     def holds(text: str) -> bool:
@@ -401,7 +401,8 @@ def networks(patterns: Patterns) -> Callable[[str], bool]:
 Network = ipaddress.IPv4Network | ipaddress.IPv6Network
 
 
-def _network(text: str) -> Network:
+def parse_network(text: str) -> Network:
+    """Return the network that an address or a network in CIDR notation names; raise `ValueError` for another text."""
     try:
         return ipaddress.ip_network(text, strict=False)
     except ValueError:
