@@ -54,6 +54,15 @@ VALUES: dict[str, Object] = {
         "nodeSelector": {"kubernetes.io/os": "linux"},
         "priorityClassName": "high",
     },
+    "members": {
+        "upstream": {
+            "members": [{"address": "rabbit-0.rabbit:5671"}, {"address": "rabbit-1.rabbit:5671", "weight": 2}],
+            "tls": {"ca": "/etc/amqproxy/secrets/broker/ca.crt"},
+        },
+        "config": {"upstreams": {"rabbit": {"selection": "least_connections", "check": {"kind": "tls"}}}},
+        "secrets": [{"name": "broker"}],
+        "networkPolicy": {"enabled": True},
+    },
     "keda": {
         "autoscaling": {"keda": {"enabled": True, "prometheus": "http://prometheus:9090"}},
         "topologySpread": False,

@@ -104,8 +104,9 @@ def mentioned_files(config: Any) -> Iterator[str]:
     tls = config.listen[0].tls
     if tls:
         yield from (tls.certificate, tls.key)
-    if config.upstream.tls and config.upstream.tls.ca:
-        yield config.upstream.tls.ca
+    for upstream in [config.upstream] if not isinstance(config.upstream, str) else config.upstreams.values():
+        if upstream.tls and upstream.tls.ca:
+            yield upstream.tls.ca
     if config.control:
         yield config.control.path
     if config.record:

@@ -6,8 +6,10 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import AbstractContextManager
 from typing import Any, NamedTuple
 
+import trio
+
 from amqproxy.amqp091.commands import Command
-from amqproxy.amqp091.errors import AccessRefused
+from amqproxy.amqp091.errors import AccessRefused, InternalError
 from amqproxy.amqp091.methods import (
     ChannelClose,
     ChannelOpenOk,
@@ -32,6 +34,11 @@ from amqproxy.taps.note import NOTHING, Note
 from amqproxy.taps.protocol_error import AnyProtocolError
 from amqproxy.taps.tap import Tap
 from amqproxy.taps.trace.snapshot import ConnectionSnapshot
+
+VHOST_DOWN = "is down"
+"""Part of RabbitMQ's text for a virtual host that does not run on this node: access to vhost '/' refused …: vhost '/'
+is down.
+"""
 
 NORMAL = (0, 200)
 """The reply codes of a normal connection.close: 200, and 0 as py-amqp and Kombu have it."""
@@ -202,6 +209,8 @@ class SessionReport:
 
     def note_open(self, vhost: str, heartbeat: int) -> None:
         self._is_open = True
+        if self.member is not None:
+            self.member.note_open()
         self.metrics.opened.inc()
         self._log.info("connection open", vhost=vhost, heartbeat=heartbeat)
 
@@ -241,7 +250,14 @@ class SessionReport:
 
     def note_close(self, sender: Peer, code: int, text: str) -> None:
         """Record that a peer has sent connection.close."""
+        if sender is SERVER and code == InternalError.code and VHOST_DOWN in text:
+            self._report_member("vhost down", text)
         self.finish(SessionEnd(str(sender), code, text or "closed", is_abnormal=code not in NORMAL))
+
+    def _report_member(self, kind: str, text: str) -> None:
+        """Count a failure of the upstream's member, if the connection was not open."""
+        if self.member is not None and not self._is_open and self.end is None:
+            self.member.report_failure(kind, f"{self.member.address}: {text}", trio.current_time())
 
     def note_channel_close(self, sender: Peer, code: int) -> None:
         """Count a channel that a peer has closed, or a session that it has detached from one."""

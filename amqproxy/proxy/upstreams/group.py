@@ -55,7 +55,8 @@ class UpstreamGroup:
         on_event: Callable[[UpstreamGroup, MemberEvent], None] = lambda group, event: None,
     ) -> None:
         self.name = name
-        self.members = list(members)
+        self.members: list[Member] = []
+        self._take_in(members)
         self.selection = selection
         self.zone = zone
         self.ejection = ejection or Ejection()
@@ -67,6 +68,11 @@ class UpstreamGroup:
         self.on_event = on_event
         self._random = random
         self.clock = clock
+
+    def _take_in(self, members: Iterable[Member]) -> None:
+        self.members = list(members)
+        for member in self.members:
+            member.group = self
 
     # --- choice
 
@@ -155,7 +161,7 @@ class UpstreamGroup:
         if sorted(known) == wanted:
             return False
         others = [member for member in self.members if member.origin != name]
-        self.members = others + [known.get(address) or self.names[name](address) for address in wanted]
+        self._take_in([*others, *(known.get(address) or self.names[name](address) for address in wanted)])
         return True
 
     # --- balance of the present clients

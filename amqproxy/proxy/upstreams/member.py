@@ -4,14 +4,15 @@ from __future__ import annotations
 
 import math
 from enum import StrEnum
-from typing import Any
+from typing import Any, Protocol
 
 LEAST_SHARE = 0.1
 """Share of its weight that a member gets at the beginning of its slow start."""
 
-FAILURES = ("refused", "timeout", "tls", "unreachable", "no answer")
-"""Kinds of failures: the connection was refused, timed out, failed in TLS or otherwise, or the protocol header was not
-answered.
+FAILURES = ("refused", "timeout", "tls", "unreachable", "no answer", "vhost down")
+"""Kinds of failures: the connection was refused, timed out, failed in TLS or otherwise, the protocol header was not
+answered, or the broker refused the connection since its virtual host is down. A connection that is closed during the
+login is none: RabbitMQ refuses wrong passwords that way, and guesses must not eject members.
 """
 
 
@@ -30,6 +31,12 @@ class Standing(StrEnum):
 
 
 TAKES_CLIENTS = frozenset({Standing.UP, Standing.STARTING})
+
+
+class Judge(Protocol):
+    """The owner of members, which decides what follows from their failures."""
+
+    def note_failure(self, member: Member, kind: str, text: str, now: float) -> None: ...
 
 
 class Member:
@@ -53,6 +60,7 @@ class Member:
         "ejections",
         "failures",
         "failures_by_kind",
+        "group",
         "is_draining",
         "last_failure",
         "origin",
@@ -102,6 +110,8 @@ class Member:
         self.ejected_until = -math.inf
         self.recovered_at = -math.inf
         self.is_draining = False
+        self.group: Judge | None = None
+        """The group, which ejects members."""
         self.credit = 0.0
         """Its claim to the next client in round robin."""
         self._is_down = False
@@ -143,7 +153,15 @@ class Member:
         self.picks += 1
         self.connections += 1
         self.connect_seconds += seconds
+
+    def note_open(self) -> None:
+        """Note a success: a client's connection is open. One that was only reached may still be refused or lost."""
         self.failures = 0
+
+    def report_failure(self, kind: str, text: str, now: float) -> None:
+        """Count a failure of a session with the member, which may eject it."""
+        if self.group is not None:
+            self.group.note_failure(self, kind, text, now)
 
     def note_disconnected(self) -> None:
         """Count the end of a client's session."""

@@ -113,6 +113,8 @@ class Upstreams:
                     group.note_failure(member, "no answer", text, trio.current_time())
                 raise
             member.note_connected(trio.current_time() - began)
+            if not header:
+                member.note_open()  # nothing will tell
             return Reached(transport, answer, member, group.name)
         if failed is None:
             failed = Unreachable("unreachable", f"{group.name} has no member that takes clients")

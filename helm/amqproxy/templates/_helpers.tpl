@@ -66,7 +66,13 @@ scaleDown: {stabilizationWindowSeconds: 600, policies: [{type: Pods, value: 1, p
 {{- $upstream := dict "address" .Values.upstream.address "proxy_protocol" .Values.upstream.proxyProtocol -}}
 {{- with .Values.upstream.tls }}{{ $_ := set $upstream "tls" . }}{{ end -}}
 {{- $_ := set $config "listen" (list $listener) -}}
+{{- if .Values.upstream.members -}}
+{{- $group := merge (dict "members" .Values.upstream.members) (omit $upstream "address") (dig "rabbit" dict ($config.upstreams | default dict)) -}}
+{{- $_ := set $config "upstreams" (merge (dict "rabbit" $group) ($config.upstreams | default dict)) -}}
+{{- $_ := set $config "upstream" "rabbit" -}}
+{{- else -}}
 {{- $_ := set $config "upstream" $upstream -}}
+{{- end -}}
 {{- $_ := set $config "metrics" (merge (dict "address" (printf ":%d" (int .Values.metrics.port))) ($config.metrics | default dict)) -}}
 {{- $_ := set $config "control" (merge (dict "path" "/run/amqproxy/control.sock") ($config.control | default dict)) -}}
 {{- $_ := set $config "log" (merge ($config.log | default dict) (dict "format" "json")) -}}

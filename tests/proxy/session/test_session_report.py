@@ -14,7 +14,10 @@ from amqproxy.amqp091.methods import (
     TxSelect,
 )
 from amqproxy.amqp091.transitions import CLIENT, SERVER
+from amqproxy.configuration.config import Ejection
 from amqproxy.proxy.session.session_report import SessionEnd, SessionReport
+from amqproxy.proxy.upstreams.group import UpstreamGroup
+from amqproxy.proxy.upstreams.member import Member
 from amqproxy.rules.context import Client
 from amqproxy.taps.metrics import Metrics
 
@@ -51,6 +54,45 @@ def test_the_first_to_say_how_it_ended_is_right(account: SessionReport, metrics:
             "reason": "INTERNAL_ERROR",
         }
     ]
+
+
+async def test_the_member_of_an_upstream_is_told_of_blocking_and_of_virtual_hosts_that_are_down(
+    account: SessionReport,
+) -> None:
+    member = account.member = Member("a:1")
+    group = UpstreamGroup("g", [member, Member("b:1")], ejection=Ejection(failures=2))
+    account.note_method(SERVER, ConnectionBlocked("memory"), 0.0)
+    account.note_method(SERVER, ConnectionBlocked("disk"), 1.0)
+    assert member.blocked == 1
+    assert [each.address for each in group.candidates(0.0)] == ["b:1", "a:1"]
+    account.note_method(SERVER, ConnectionUnblocked(), 2.0)
+    assert member.blocked == 0
+    account.note_method(SERVER, ConnectionBlocked("memory"), 3.0)
+    account.close(4.0)
+    assert member.blocked == 0
+
+
+@pytest.mark.parametrize(
+    ("code", "text", "is_open", "failures"),
+    [
+        (541, "INTERNAL_ERROR - access to vhost '/' refused for user 'guest': vhost '/' is down", False, 2),
+        (541, "INTERNAL_ERROR - access to vhost '/' refused for user 'guest': vhost '/' is down", True, 0),
+        (541, "INTERNAL_ERROR", False, 1),
+        (403, "ACCESS_REFUSED - user 'is down'", False, 1),
+        (530, "NOT_ALLOWED - vhost is down not found", False, 1),
+    ],
+)
+async def test_only_virtual_hosts_that_are_down_are_failures_of_the_member(
+    account: SessionReport, code: int, text: str, is_open: bool, failures: int
+) -> None:
+    member = account.member = Member("a:1")
+    UpstreamGroup("g", [member])
+    member.failures = 1
+    if is_open:
+        account.note_open("/", 0)
+    account.note_method(SERVER, ConnectionClose(code, text), 0.0)
+    assert member.failures == failures
+    assert member.failures_by_kind["vhost down"] == failures // 2
 
 
 def test_nobody_said_how_it_ended(account: SessionReport, metrics: Metrics) -> None:

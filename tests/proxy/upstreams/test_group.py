@@ -138,7 +138,7 @@ def test_a_client_always_finds_every_member_that_does_not_drain(events: list[tup
             case "fail":
                 found.note_failure(member, "timeout", "", now)
             case "reach":
-                member.note_connected()
+                member.note_open()
             case "wait":
                 now += 4.0
             case _:

@@ -55,7 +55,9 @@ def test_a_success_ends_a_row_of_failures() -> None:
     member = Member("a:1")
     member.note_failure("refused", "a:1 refused")
     member.note_connected(0.25)
-    assert (member.failures, member.connections, member.picks, member.connect_seconds) == (0, 1, 1, 0.25)
+    assert (member.failures, member.connections, member.picks, member.connect_seconds) == (1, 1, 1, 0.25)
+    member.note_open()
+    assert member.failures == 0
     assert member.failures_by_kind["refused"] == 1
     member.note_disconnected()
     assert member.connections == 0

@@ -174,6 +174,18 @@ async def test_a_member_that_fails_repeatedly_is_spared(autojump_clock: MockCloc
     fleet.close()
 
 
+async def test_a_virtual_host_that_is_down_ejects(autojump_clock: MockClock) -> None:
+    fleet = Fleet("answers", "answers")
+    for _ in range(2):
+        reached = await fleet.reach()
+        assert reached.member is not None
+        reached.member.report_failure("vhost down", "vhost '/' is down", trio.current_time())
+        await reached.transport.aclose()
+    assert fleet.fakes[0].standing(trio.current_time()) is Standing.EJECTED
+    assert fleet.count("upstream_member_failures_total", upstream="blue", member="a", reason="vhost down") == 2
+    fleet.close()
+
+
 async def test_a_route_leads_to_another_group() -> None:
     fleet, other = Fleet("answers"), Fleet("answers")
     other.group.name = "green"
