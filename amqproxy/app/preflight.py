@@ -306,8 +306,7 @@ def _errors_at(place: str, path: Path | None = None) -> Iterator[None]:
 
 
 def _can_be_read_twice(tls: ServerTLS | ClientTLS) -> bool:
-    files = (tls.certificate, tls.key, tls.client_ca if isinstance(tls, ServerTLS) else tls.ca)
-    return all(_is_plain(file) for file in files if file is not None)
+    return all(map(_is_plain, tls.files))
 
 
 def _is_plain(file: str) -> bool:

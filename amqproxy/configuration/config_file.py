@@ -14,12 +14,14 @@ import yaml
 
 from amqproxy.configuration.config import (
     TLS,
+    CertificateFiles,
     Config,
     ConfigError,
     DashboardConfig,
     HealthCheck,
     ListenerConfig,
     NamedUpstream,
+    ServerTLS,
     UpstreamConfig,
 )
 from amqproxy.configuration.config_document import MAX_DEPTH, DocumentError, loaded_toml, loaded_yaml, too_deep
@@ -195,8 +197,14 @@ def _placed_listeners(listeners: tuple[ListenerConfig, ...], directory: Path) ->
 def _placed_tls(tls: TLS | None, directory: Path) -> TLS | None:
     if tls is None:
         return None
-    files = {name: getattr(tls, name, None) for name in ("certificate", "key", "ca", "client_ca")}
-    return msgspec.structs.replace(tls, **{name: str(directory / file) for name, file in files.items() if file})
+    files = {name: getattr(tls, name, None) for name in ("certificate", "key", "ca", "client_ca", "client_crl")}
+    placed: dict[str, Any] = {name: str(directory / file) for name, file in files.items() if file}
+    if isinstance(tls, ServerTLS):
+        placed["certificates"] = tuple(
+            CertificateFiles(certificate=str(directory / each.certificate), key=str(directory / each.key))
+            for each in tls.certificates
+        )
+    return msgspec.structs.replace(tls, **placed)
 
 
 def parse(text: str, path: Path) -> Config:

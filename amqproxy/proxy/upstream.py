@@ -47,8 +47,7 @@ class Dialer:
     @property
     def tls_files(self) -> tuple[str, ...]:
         """The files that `renew` reads."""
-        tls = self.upstream.tls
-        return tuple(each for each in (tls.ca, tls.certificate, tls.key) if each) if tls else ()
+        return self.upstream.tls.files if self.upstream.tls else ()
 
     async def __call__(self, ends: tuple[Address, Address] | None = None) -> Transport:
         """Open a connection; raises `Unreachable` if none can be opened within the timeout.

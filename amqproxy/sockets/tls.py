@@ -5,22 +5,44 @@ from __future__ import annotations
 import ssl
 from weakref import WeakKeyDictionary
 
-from amqproxy.configuration.config import ClientTLS, ConfigError, ServerTLS
+from amqproxy.configuration.config import CertificateFiles, ClientTLS, ConfigError, ServerTLS
+from amqproxy.sockets.certificate import common_name
 from amqproxy.sockets.tls_socket import TlsSocket
 
 
 def server_context(tls: ServerTLS) -> ssl.SSLContext:
     """Return the context of a listener; raise `ConfigError` if a file cannot be read or does not match. See `renew`."""
+    context = _server_context(tls, tls)
+    context.sni_callback = _choose_certificate
+    named = [(_server_names(each.certificate), _server_context(tls, each)) for each in tls.certificates]
+    _named[context] = {name: found for names, found in reversed(named) for name in names}
+    _files[context] = tls
+    return context
+
+
+def _server_context(tls: ServerTLS, files: CertificateFiles) -> ssl.SSLContext:
+    """Return the context of a listener for one of its certificates."""
     context = _context(ssl.Purpose.CLIENT_AUTH, tls)
-    context.sni_callback = _store_server_name
     context.num_tickets = 0  # Java's NIO client fails on a ticket after the handshake; RabbitMQ sends none
-    _load_certificate(context, tls.certificate, tls.key)
+    _load_certificate(context, files.certificate, files.key)
     if tls.client_ca:
         _load_authority(context, tls.client_ca)
         is_required = tls.client_certificate == "required"
         context.verify_mode = ssl.CERT_REQUIRED if is_required else ssl.CERT_OPTIONAL
-    _files[context] = tls
+    if tls.client_crl:
+        _load_authority(context, tls.client_crl, "no certificate revocation list")
+        context.verify_flags |= ssl.VERIFY_CRL_CHECK_LEAF
     return context
+
+
+def _server_names(certificate: str) -> list[str]:
+    """Return the DNS names for which a certificate is, in lower case; its subject's common name if there are none."""
+    try:
+        found = ssl._ssl._test_decode_cert(certificate)  # type: ignore[attr-defined] # the only reader in the library
+    except (OSError, ValueError) as error:
+        raise ConfigError(f"{certificate}: not a certificate in PEM: {error}") from None
+    names = [name for kind, name in found.get("subjectAltName", ()) if kind == "DNS"]
+    return [name.lower() for name in names or filter(None, [common_name(found)])]
 
 
 def renew(context: ssl.SSLContext) -> None:
@@ -32,22 +54,29 @@ def renew(context: ssl.SSLContext) -> None:
 
 def files_of(context: ssl.SSLContext) -> tuple[str, ...]:
     """Return the files of a `server_context`."""
-    tls = _files[context]
-    return tuple(each for each in (tls.certificate, tls.key, tls.client_ca) if each)
+    return _files[context].files
 
 
 _files: WeakKeyDictionary[ssl.SSLContext, ServerTLS] = WeakKeyDictionary()
 _renewed: WeakKeyDictionary[ssl.SSLContext, ssl.SSLContext] = WeakKeyDictionary()
 """Replacement of each context whose files were reloaded."""
+_named: WeakKeyDictionary[ssl.SSLContext, dict[str, ssl.SSLContext]] = WeakKeyDictionary()
+"""The contexts of a listener's further certificates, by their names, of which the first label may be `*`."""
 
 
-def _store_server_name(connection: ssl.SSLSocket | ssl.SSLObject, name: str | None, context: ssl.SSLContext) -> None:
-    """Store the requested server name; called in each handshake, even if the client requests none."""
+def _choose_certificate(connection: ssl.SSLSocket | ssl.SSLObject, name: str | None, context: ssl.SSLContext) -> None:
+    """Choose the certificate for the requested server name, and store the name.
+
+    Called in each handshake, even if the client requests no name.
+    """
     if isinstance(connection, TlsSocket):
         connection.requested_name = name or ""
-    renewed = _renewed.get(context)
-    if renewed is not None:
-        connection.context = renewed
+    newest = _renewed.get(context, context)
+    name = (name or "").lower()
+    named = _named[newest]
+    chosen = named.get(name) or named.get("*." + name.partition(".")[2]) or newest
+    if chosen is not context:
+        connection.context = chosen
 
 
 def client_context(tls: ClientTLS) -> ssl.SSLContext:
@@ -98,8 +127,8 @@ def _no_password() -> str:
     raise ValueError("the key is encrypted; amqproxy takes keys without a password only")
 
 
-def _load_authority(context: ssl.SSLContext, authority: str) -> None:
+def _load_authority(context: ssl.SSLContext, authority: str, fault: str = "no certificates") -> None:
     try:
         context.load_verify_locations(authority)
     except (OSError, ValueError) as error:
-        raise ConfigError(f"{authority}: no certificates in PEM: {error}") from None
+        raise ConfigError(f"{authority}: {fault} in PEM: {error}") from None

@@ -2,10 +2,14 @@
 
 import gc
 import ssl
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
 import pytest
 import trio
+import trustme
+from cryptography import x509
+from cryptography.hazmat.primitives.hashes import SHA256
 from cryptography.hazmat.primitives.serialization import (
     BestAvailableEncryption,
     Encoding,
@@ -13,8 +17,8 @@ from cryptography.hazmat.primitives.serialization import (
     load_pem_private_key,
 )
 
-from amqproxy.configuration.config import ClientTLS, ConfigError, ServerTLS
-from amqproxy.sockets.tls import client_context, server_context
+from amqproxy.configuration.config import CertificateFiles, ClientTLS, ConfigError, ServerTLS
+from amqproxy.sockets.tls import client_context, files_of, renew, server_context
 from amqproxy.sockets.tls_socket import TlsSocket, secured
 from amqproxy.sockets.transport import SocketTransport, TransportBroken
 from tests.proxy.stage import connected
@@ -194,3 +198,73 @@ async def test_what_a_client_sends_about_itself_in_the_handshake(files: Files) -
     assert ours.tls.subject.startswith("OU=Testing cert")
     for end in (ours, theirs):
         await end.aclose()
+
+
+async def shown_name(context: ssl.SSLContext, requested: str) -> str:
+    """Common name or DNS name of the certificate that a client is shown that requests this server name."""
+    client = client_context(ClientTLS(verify=False))
+    ours, theirs = transports(context, client, requested)
+    await shaken(ours, theirs)
+    assert theirs.tls is not None
+    shown = x509.load_der_x509_certificate(theirs.tls.getpeercert(binary_form=True) or b"")
+    for end in (ours, theirs):
+        await end.aclose()
+    return shown.extensions.get_extension_for_class(x509.SubjectAlternativeName).value.get_values_for_type(
+        x509.DNSName
+    )[0]
+
+
+async def test_the_certificate_is_the_one_for_the_requested_name(files: Files, tmp_path: Path) -> None:
+    def further(*names: str) -> CertificateFiles:
+        issued = trustme.CA().issue_cert(*names)
+        path = tmp_path / f"{names[0]}-{len(names)}.pem"
+        path.write_bytes(issued.private_key_pem.bytes() + issued.cert_chain_pems[0].bytes())
+        return CertificateFiles(certificate=str(path), key=str(path))
+
+    more = further("blue.example", "*.blue.example"), further("Green.example"), further("blue.example")
+    config = ServerTLS(certificate=files.server, key=files.server_key, certificates=more)
+    context = server_context(config)
+    assert files_of(context) == (files.server, files.server_key, *(file for each in more for file in (each.key,) * 2))
+    assert await shown_name(context, "blue.example") == "blue.example"
+    assert await shown_name(context, "a.Blue.example") == "blue.example"
+    assert await shown_name(context, "GREEN.example") == "green.example"
+    for other in ("a.b.blue.example", "localhost", "example", "*.blue"):
+        assert await shown_name(context, other) == "localhost"
+    renewed = trustme.CA().issue_cert("new.example")
+    (tmp_path / "Green.example-1.pem").write_bytes(renewed.private_key_pem.bytes() + renewed.cert_chain_pems[0].bytes())
+    renew(context)
+    assert await shown_name(context, "green.example") == "localhost"
+    assert await shown_name(context, "new.example") == "new.example"
+    (tmp_path / "Green.example-1.pem").write_text("not one")
+    with pytest.raises(ConfigError, match="not a certificate"):
+        renew(context)
+    assert await shown_name(context, "new.example") == "new.example"
+
+
+async def test_a_client_with_a_revoked_certificate_is_refused(tmp_path: Path) -> None:
+    authority = trustme.CA()
+    server, good, revoked = (authority.issue_cert(name) for name in ("localhost", "a@example", "b@example"))
+    paths = {}
+    for name, issued in (("server", server), ("good", good), ("revoked", revoked)):
+        paths[name] = tmp_path / f"{name}.pem"
+        issued.private_key_and_cert_chain_pem.write_to_path(paths[name])
+    ca = tmp_path / "ca.pem"
+    authority.cert_pem.write_to_path(ca)
+    now = datetime.now(UTC)
+    entry = x509.RevokedCertificateBuilder().revocation_date(now)
+    serial = x509.load_pem_x509_certificate(revoked.cert_chain_pems[0].bytes()).serial_number
+    listed = x509.CertificateRevocationListBuilder().last_update(now).next_update(now + timedelta(days=1))
+    issuer = x509.load_pem_x509_certificate(authority.cert_pem.bytes()).subject
+    key = load_pem_private_key(authority.private_key_pem.bytes(), None)
+    signed = listed.issuer_name(issuer).add_revoked_certificate(entry.serial_number(serial).build()).sign(key, SHA256())
+    crl = tmp_path / "crl.pem"
+    crl.write_bytes(signed.public_bytes(Encoding.PEM))
+    own = {"certificate": str(paths["server"]), "key": str(paths["server"]), "client_ca": str(ca)}
+    context = server_context(ServerTLS(**own, client_crl=str(crl)))
+    assert await talk(context, client_context(ClientTLS(ca=str(ca), certificate=str(paths["good"])))) == b"hello"
+    with pytest.RaisesGroup(pytest.RaisesExc(TransportBroken, match="(?i)revoked"), flatten_subgroups=True):
+        await talk(context, client_context(ClientTLS(ca=str(ca), certificate=str(paths["revoked"]))))
+    with pytest.raises(ConfigError, match="no certificate revocation list"):
+        server_context(ServerTLS(**own, client_crl=str(tmp_path / "none.pem")))
+    with pytest.raises(ValueError, match="client_crl needs the client_ca"):
+        ServerTLS(certificate="a", key="b", client_crl="c")
