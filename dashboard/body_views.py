@@ -115,12 +115,11 @@ def _packing_of(body: bytes, content_encoding: str) -> str:
 def _unpacked(body: bytes, packing: str) -> tuple[bytes, bool]:
     """Return the decompressed bytes, and whether some of them are left out."""
     if packing == "zstd":
-        import zstandard
+        from amqproxy.capture.compression import zstd
 
         try:
-            reader = zstandard.ZstdDecompressor(max_window_size=1 << 27).stream_reader(body)
-            data = reader.read(MAX_UNPACKED + 1)
-        except zstandard.ZstdError as error:
+            data = zstd.ZstdDecompressor().decompress(body, MAX_UNPACKED + 1)
+        except zstd.ZstdError as error:
             raise ValueError(str(error)) from None
         return data[:MAX_UNPACKED], len(data) > MAX_UNPACKED
     decompress = zlib.decompressobj(wbits=47 if packing == "gzip" else -15 if body[:1] != b"\x78" else 15)

@@ -6,12 +6,17 @@ lz4 needs a library of the extra `captures`.
 from __future__ import annotations
 
 import importlib
+import sys
 import zlib
-from collections.abc import Callable, Generator, Iterator
+from collections.abc import Callable, Iterator
 from typing import Any, Protocol
 
 import msgspec
-import zstandard
+
+if sys.version_info >= (3, 14):
+    from compression import zstd as zstd
+else:
+    from backports import zstd as zstd
 
 CHUNK_BYTES = 256 * 1024
 """Bytes that are decompressed at a time."""
@@ -20,9 +25,6 @@ SLICE_BYTES = 4096
 
 MAGIC_BYTES = 4
 
-_MAX_BLOCK_BYTES = 128 * 1024
-_ONE_BYTE_REPEATED = 1
-_HAS_CHECKSUM = 4
 _SKIPPABLE = frozenset(bytes([number, 0x2A, 0x4D, 0x18]) for number in range(0x50, 0x60))
 """Magic numbers of skippable frames of zstd and lz4, which hold no data: pzstd begins with one."""
 
@@ -82,63 +84,6 @@ class _GzipMember:
         return self._member.decompress(self._member.unconsumed_tail + data, max_length)
 
 
-class _ZstdFrame:
-    """One zstd frame, or a skippable one, decompressed block by block, because the library's output is unbounded.
-
-    RFC 8878, section 3.1.1: a frame is a header, blocks with a header of three bytes, and optionally a checksum.
-    """
-
-    def __init__(self) -> None:
-        self.eof = False
-        self._data = b""
-        self._out = b""
-        self._steps = self._frame()
-        self._wanted = next(self._steps)
-
-    @property
-    def needs_input(self) -> bool:
-        return len(self._data) < self._wanted
-
-    @property
-    def unused_data(self) -> bytes:
-        return self._data if self.eof else b""
-
-    def decompress(self, data: bytes, max_length: int) -> bytes:
-        """Add `data`; return the content of one more block, which is less than `max_length`."""
-        self._data += data
-        self._out = b""
-        while not self.eof and not self._out and len(self._data) >= self._wanted:
-            taken, self._data = self._data[: self._wanted], self._data[self._wanted :]
-            try:
-                self._wanted = self._steps.send(taken)
-            except StopIteration:
-                self.eof = True
-        return self._out
-
-    def _frame(self) -> Generator[int, bytes, None]:
-        """Request bytes, process them, and output their content."""
-        head = yield MAGIC_BYTES + 1
-        if head[:MAGIC_BYTES] in _SKIPPABLE:
-            head += yield 3
-            left = int.from_bytes(head[MAGIC_BYTES:], "little")
-            while left:
-                left -= len((yield min(left, SLICE_BYTES)))
-            return
-        head += yield zstandard.frame_header_size(head) - len(head)
-        frame = zstandard.ZstdDecompressor().decompressobj()
-        frame.decompress(head)
-        is_last = False
-        while not is_last:
-            block = yield 3
-            number = int.from_bytes(block, "little")
-            is_last = number & 1 == 1
-            size = 1 if number >> 1 & 3 == _ONE_BYTE_REPEATED else number >> 3
-            if size > _MAX_BLOCK_BYTES:
-                raise zstandard.ZstdError(f"a block of {size} bytes")
-            block += yield size + 4 * (is_last and head[MAGIC_BYTES] & _HAS_CHECKSUM > 0)
-            self._out = frame.decompress(block)
-
-
 def _lz4() -> Any:
     return importlib.import_module("lz4.frame")
 
@@ -149,8 +94,8 @@ ZSTD = Compression(
     frozenset({b"\x28\xb5\x2f\xfd"}) | _SKIPPABLE,
     ".zst",
     "",
-    _ZstdFrame,
-    lambda: (zstandard.ZstdError,),
+    zstd.ZstdDecompressor,
+    lambda: (zstd.ZstdError,),
 )
 LZ4 = Compression(
     "lz4",

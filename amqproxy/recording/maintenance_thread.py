@@ -11,8 +11,7 @@ from collections.abc import Callable
 from contextlib import suppress
 from pathlib import Path
 
-import zstandard
-
+from amqproxy.capture.compression import CHUNK_BYTES, zstd
 from amqproxy.process.log import logger
 from amqproxy.process.supervision import contained
 from amqproxy.recording.recording_directory import (
@@ -25,7 +24,7 @@ from amqproxy.recording.recording_directory import (
 )
 from amqproxy.recording.recording_ring import RecordingRing
 
-LEVEL = 3
+OPTIONS: dict[int, int] = {zstd.CompressionParameter.compression_level: 3, zstd.CompressionParameter.checksum_flag: 1}
 FINISH_TIMEOUT = 3.0
 """Seconds after the end of a recording during which files of earlier recordings are still compressed."""
 
@@ -100,7 +99,7 @@ class MaintenanceThread:
             self._ring.gone(file)  # the ring has deleted it meanwhile, or an operator has
         except FileExistsError:
             pass  # another process is compressing it
-        except (OSError, zstandard.ZstdError) as error:
+        except (OSError, zstd.ZstdError) as error:
             if not self._has_failed:
                 self._has_failed = True
                 logger().warning("recording not compressed", file=str(file), reason=str(error))
@@ -122,7 +121,11 @@ def compress(file: Path) -> Path:
         try:
             with open(descriptor, "wb", closefd=False) as target:
                 size = os.fstat(source.fileno()).st_size
-                zstandard.ZstdCompressor(level=LEVEL, write_checksum=True).copy_stream(source, target, size=size)
+                compressor = zstd.ZstdCompressor(options=OPTIONS)
+                compressor.set_pledged_input_size(size)  # shown by `zstd -l`
+                while data := source.read(CHUNK_BYTES):
+                    target.write(compressor.compress(data))
+                target.write(compressor.flush())
                 target.flush()
                 os.fsync(descriptor)
             found = completed(partial)

@@ -8,7 +8,6 @@ from collections.abc import Iterator
 from typing import BinaryIO
 
 import pytest
-import zstandard
 
 from amqproxy.amqp091.commands import Command
 from amqproxy.amqp091.frame import encode_method
@@ -23,6 +22,7 @@ from amqproxy.amqp091.methods import (
     ConnectionTuneOk,
 )
 from amqproxy.amqp091.protocol_header import HEADER
+from amqproxy.capture.compression import zstd
 from tests.capture import building
 from tests.capture.building import ACK, CLIENT, FIN, SERVER, SYN
 
@@ -103,7 +103,7 @@ def peak(size: int, *options: str, is_packed: bool = False) -> int:
 
 
 def _write(pipe: BinaryIO, size: int, is_packed: bool) -> None:
-    packer = zstandard.ZstdCompressor().compressobj()
+    packer = zstd.ZstdCompressor()
     with pipe:
         for piece in capture(size):
             pipe.write(packer.compress(piece) if is_packed else piece)

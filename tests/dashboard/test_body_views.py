@@ -11,10 +11,10 @@ import zlib
 import fastavro
 import msgspec
 import pytest
-import zstandard
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from amqproxy.capture.compression import zstd
 from amqproxy.dashboard.body_views import FORMS, MAX_UNPACKED, Form, NotInForm, body_view
 from tests.example_count import example_count
 
@@ -43,7 +43,7 @@ def avro() -> bytes:
         (msgspec.msgpack.encode(VALUE), {"content_type": "application/msgpack"}, "msgpack", []),
         (gzip.compress(JSON, mtime=0), {}, "json", ["gzip"]),
         (zlib.compress(JSON), {"content_encoding": "deflate"}, "json", ["deflate"]),
-        (zstandard.compress(JSON), {}, "json", ["zstd"]),
+        (zstd.compress(JSON), {}, "json", ["zstd"]),
         (JSON, {"content_encoding": "gzip"}, "json", []),
     ],
 )
