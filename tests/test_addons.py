@@ -276,3 +276,32 @@ print(type(loaded(dumped(detector(None), b"head", {}), b"head", {})).__name__)
 def test_the_pipeline_carries_detectors_from_one_run_to_the_next(site: Site) -> None:
     done = site.python("-c", CARRIED)
     assert done.stdout == "MissingCorrelationId\n", done.stderr
+
+
+TABLES = """
+import duckdb, sys
+print(duckdb.sql(f"select distinct kind from read_parquet('{sys.argv[1]}/findings/**/*.parquet')").fetchall())
+"""
+EVERY_PUBLISH = """
+from amqproxy.taps.findings.detector import Detector, on
+from amqproxy.taps.findings.finding import Severity
+from amqproxy.taps.trace.events import MessagePublished
+
+class EveryPublish(Detector):
+    kind, severity, why, remedy = "every-publish", Severity.INFO, "", ""
+
+    @on(MessagePublished)
+    def _on_published(self, event):
+        return "seen"
+"""
+
+
+def test_findings_are_in_the_tables_of_the_pipeline(tmp_path: Path) -> None:
+    pytest.importorskip("duckdb", reason="needs amqproxy[pipeline]") if os.environ.get("CI") != "true" else None
+    site = tmp_path / "site"
+    installed(site, "every", {"amqproxy.findings": {"every-publish": "every:EveryPublish"}})
+    (site / "every.py").write_text(EVERY_PUBLISH)
+    tables = tmp_path / "tables"
+    done = Site(site).run("pipeline", "run", str(CAPTURE), "--tables", str(tables))
+    assert done.returncode == 0, done.stderr
+    assert "every-publish" in Site(site).python("-c", TABLES, str(tables)).stdout

@@ -26,7 +26,6 @@ from amqproxy.rules.matching.operations import operations
 from amqproxy.rules.matching.patterns import Patterns
 from amqproxy.rules.rewriting.rewrite import Rewrite
 from amqproxy.rules.rule import Rule
-from amqproxy.rules.scripting.script import Script
 from amqproxy.rules.suggestions import did_you_mean
 from amqproxy.rules.verdict import Stage
 
@@ -131,7 +130,7 @@ class ExplainedCommand:
         """
         before = self.context.command.method
         fields = {path: field for path in _METHOD_FIELDS if (field := _field(path, before.__struct_fields__))}
-        if isinstance(case.rule, Script):
+        if case.rule.makes_unchecked_values:  # Python, which may set any name
             self.known -= set(fields)
         if not isinstance(case.rule, Rewrite):
             return

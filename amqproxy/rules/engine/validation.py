@@ -13,7 +13,6 @@ from amqproxy.rules.matching.attributes import NAMES, AttributeSource
 from amqproxy.rules.matching.filters import compiled
 from amqproxy.rules.matching.match import HEARTBEAT
 from amqproxy.rules.rule import ImpairsStream, Rule, initial_state
-from amqproxy.rules.scripting.script import Script
 from amqproxy.rules.sendable import Unsendable, check_verdict
 
 
@@ -60,7 +59,7 @@ def _check_one(rule: Rule) -> None:
     sender = rule.match.sender
     if sender is not None and not any(name == HEARTBEAT or sender in SENDERS[name] for name in possible):
         raise ValueError(f".match.sender: the {sender} sends none of the methods that are matched")
-    if not isinstance(rule, Script):  # a script's functions may need real commands
+    if not rule.makes_unchecked_values:  # Python of others may need real commands, and have effects
         _check_what_is_sent(rule, possible)
 
 
