@@ -764,10 +764,10 @@ def schema() -> dict[str, Any]:
 def _descriptions() -> dict[str, dict[str, str]]:
     """Return, for each struct, the docstrings of its keys, or else of their types."""
     module = sys.modules[__name__]
-    found = {}
+    found: dict[str, dict[str, str]] = {}
     for each in ast.parse(inspect.getsource(module)).body:
         if isinstance(each, ast.ClassDef) and issubclass(getattr(module, each.name), Strict) and each.name != "Strict":
-            texts = {}
+            texts = dict(found.get(ast.unparse(each.bases[0]), {}))  # a base comes before it in the module
             for statement, after in zip(each.body, [*each.body[1:], None], strict=True):
                 if isinstance(statement, ast.AnnAssign) and isinstance(statement.target, ast.Name):
                     match after:
