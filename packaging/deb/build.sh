@@ -1,9 +1,10 @@
 #!/bin/bash
-# Builds dist/amqproxy_VERSION_ARCHITECTURE.deb for this Debian's Python, with all Python packages that it needs inside.
+# Builds dist/amqproxy-mitm_VERSION_ARCHITECTURE.deb for this Debian's Python, with all Python packages that it needs inside.
 #
 #   packaging/deb/build.sh [WHEEL]      a wheel that is built already; without one, it is built from these sources
 #
-# They are in an environment of their own, /usr/lib/amqproxy, which no other program sees.
+# They are in an environment of their own, /usr/lib/amqproxy, which no other program sees. The package is not named as the
+# program is: CloudAMQP's repository has a package amqproxy of a higher version, which apt would take for an upgrade.
 set -euo pipefail
 cd "$(dirname "$0")/../.."
 PYTHON=${PYTHON:-/usr/bin/python3}
@@ -39,6 +40,7 @@ from amqproxy.cli import main
 
 sys.exit(main())
 LAUNCHER
+ln -s amqproxy "$root/usr/bin/amqproxy-mitm"
 install -D -m 644 -t "$root/lib/systemd/system" packaging/systemd/amqproxy.service packaging/systemd/amqproxy.socket
 # The user of the service, which exists while it runs, has to read it: secrets are LoadCredential=.
 install -D -m 644 packaging/deb/amqproxy.toml "$root/etc/amqproxy/amqproxy.toml"
@@ -55,17 +57,18 @@ mkdir "$root/DEBIAN"
 echo /etc/amqproxy/amqproxy.toml >"$root/DEBIAN/conffiles"
 for script in postinst prerm postrm; do install -m 755 "packaging/deb/$script" "$root/DEBIAN/$script"; done
 cat >"$root/DEBIAN/control" <<CONTROL
-Package: amqproxy
+Package: amqproxy-mitm
 Version: $version
 Architecture: $(dpkg --print-architecture)
 Maintainer: The amqproxy team <amqproxy@users.noreply.github.com>
 Installed-Size: $(du -sk "$root" | cut -f1)
 Depends: python3 (>= 3.$minor), python3 (<< 3.$((minor + 1))), libc6
+Conflicts: amqproxy
 Recommends: tshark
 Suggests: rabbitmq-server
 Section: net
 Priority: optional
-Homepage: https://pypi.org/project/amqproxy/
+Homepage: https://amqproxy.github.io/amqproxy/
 Description: proxy for AMQP that decodes, counts, records and changes traffic
  It stands between clients and a broker such as RabbitMQ, decodes both
  directions, and forwards them unchanged, or as rules say. It has metrics for
@@ -74,4 +77,4 @@ CONTROL
 mkdir -p dist
 find "$home" -name __pycache__ -prune -exec rm -rf {} +
 dpkg-deb --root-owner-group -Zxz --build "$root" dist >&2
-echo dist/amqproxy_"${version}"_"$(dpkg --print-architecture)".deb
+echo dist/amqproxy-mitm_"${version}"_"$(dpkg --print-architecture)".deb

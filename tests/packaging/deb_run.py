@@ -76,7 +76,7 @@ def run(base: FreshDebian, deb: Path, directory: Path) -> None:
     shutil.copy(deb, debian.root / "root/amqproxy.deb")
     debian.install("/root/amqproxy.deb")
     (debian.root / "root/amqproxy.deb").unlink()
-    version = debian.run("! command -v cc gcc node npm && amqproxy version").strip()
+    version = debian.run("! command -v cc gcc node npm && amqproxy-mitm version").strip()
     assert version.endswith("(compiled)"), version
     watch.say(f"installed: {version}, {deb.stat().st_size / 1e6:.1f} MB")
 
@@ -110,7 +110,7 @@ def run(base: FreshDebian, deb: Path, directory: Path) -> None:
         debian.run("systemctl enable --now amqproxy.socket && systemctl is-active amqproxy.socket")
         assert debian.run(f"python3 -c '{ASK}'").split() == ["b'\\x01'", "200"], "the first client starts it"
         watch.say("it drains and stops, and is started by a client through its socket")
-        debian.run("apt-get purge -y -q amqproxy")
+        debian.run("apt-get purge -y -q amqproxy-mitm")
         assert "amqproxy" not in debian.run("systemctl list-units --all --no-legend")
     left = {path for path in debian.files() - before if not path.startswith(CHANGES)}
     assert not left, f"left behind: {sorted(left)}"

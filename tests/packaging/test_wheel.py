@@ -159,6 +159,7 @@ def test_the_bill_of_a_wheel_is_valid_and_names_what_is_in_it(built: Built) -> N
 def test_the_command_of_a_wheel(installed: CleanEnvironment) -> None:
     assert installed.run("amqproxy", "version").stdout.splitlines()[0] == f"amqproxy {__version__} ({FORM})"
     help_text = installed.run("amqproxy", "--help").stdout
+    assert installed.run("amqproxy-mitm", "--help").stdout == help_text
     assert all(command in help_text for command in ("run", "broker", "decode", "dashboard", "pipeline"))
     where = installed.run("python", "-c", "import amqproxy, amqproxy.dashboard; print(amqproxy.dashboard.__file__)")
     assert where.stdout.startswith(str(installed.directory))
