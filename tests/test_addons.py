@@ -13,8 +13,9 @@ import pika
 import pytest
 
 from amqproxy import addons
-from tests.cli.process import connected, port_in
+from tests.cli.process import connected
 from tests.real.poll import until
+from tests.real.proxy import LISTENING
 
 pytestmark = pytest.mark.once
 
@@ -159,8 +160,8 @@ def test_a_proxy_runs_rules_findings_and_commands(site: Site, tmp_path: Path) ->
     with log.open("wb") as output:
         proxy = subprocess.Popen(command, env=site.environment, stdout=output, stderr=output)
     try:
-        until(lambda: "listening" in log.read_text(), "the proxy to listen")
-        with connected(port_in(log.read_text().partition("listening")[2])) as connection:
+        listening = until(lambda: LISTENING.search(log.read_text()), "the proxy to listen")
+        with connected(int(listening[1])) as connection:
             channel = connection.channel()
             channel.queue_declare("orders")
             properties = pika.BasicProperties(reply_to="answers", headers={"kept": 1})

@@ -31,10 +31,11 @@ class ControlClient:
     `RequestError` with the name "unreachable" if no proxy listens there. Not thread-safe.
     """
 
-    def __init__(self, path: Path | str) -> None:
+    def __init__(self, path: Path | str, timeout: float = TIMEOUT) -> None:
+        """Connect; each response may take `timeout` seconds."""
         self._path = path
         self._socket = socket.socket(socket.AF_UNIX)
-        self._socket.settimeout(TIMEOUT)
+        self._socket.settimeout(timeout)
         try:
             self._socket.connect(str(path))
         except OSError as error:

@@ -13,6 +13,9 @@ from amqproxy.control.request_error import RequestError
 
 _PROCESSES = Path("/proc")
 _PROGRAM = b"amqproxy"
+_PATIENCE = 5.0
+"""Time limit for the answer of a proxy, in seconds: one that is stopped holds up nobody for longer."""
+
 _LISTENS = 0x10000
 """Flag of a listening socket in /proc/net/unix: __SO_ACCEPTCON."""
 
@@ -28,7 +31,7 @@ def running_proxies(named: Path | None = None) -> list[RunningProxy]:
     """Return the proxies that answer: that at the socket `named`, and on Linux those of this user's processes."""
     found = {}
     for path in filter(None, [named and named.absolute(), *_sockets()]):
-        with suppress(RequestError, OSError, ValueError), ControlClient(path) as client:
+        with suppress(RequestError, OSError, ValueError), ControlClient(path, _PATIENCE) as client:
             found[path] = RunningProxy(path, tuple(map(str, client.ask("hello").get("listen", ()))))
     return [found[path] for path in sorted(found)]
 
