@@ -197,6 +197,17 @@ class UpstreamGroup:
         """Whether more members fail at present than may be left out."""
         return self.is_panicking(self.clock())
 
+    def has_refuge(self, member: Member) -> bool:
+        """Whether the clients of a member that fails its checks would find another one that has passed one since.
+
+        If all begin to fail together, the network fails, or this proxy, and its clients are better left alone.
+        """
+        return any(
+            each.weight and not each.is_draining and not each.is_down and each.passed_at > member.failing_since
+            for each in self.members
+            if each is not member
+        )
+
     def member(self, address: str) -> Member | None:
         """Return the member at an address."""
         return next((member for member in self.members if member.address == address), None)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import math
 from base64 import b64encode
 from collections.abc import Awaitable, Callable, Mapping
@@ -32,8 +33,8 @@ class CheckFailed(Exception):
 class HealthChecks:
     """Checks of all groups that `groups` returns, as their configurations demand.
 
-    `passwords` are those of the checks' users, by group. `on_down` is called when a member goes down while another one
-    of its group is up, if the check closes the clients of such members.
+    `passwords` are those of the checks' users, by group. `on_down` is called once for each time that a member is down,
+    as soon as another one of its group is well, if the check closes the clients of such members.
     """
 
     def __init__(
@@ -68,13 +69,17 @@ class HealthChecks:
 
     async def _watch(self, group: UpstreamGroup, member: Member, check: HealthCheck, wait: float) -> None:
         await trio.sleep(wait)
+        has_closed = member.is_down
         while True:
             began = trio.current_time()
             fault = ""  # a failure of the check itself says nothing about the member
             with contained("check failed", upstream=group.name, member=member.address):
                 fault = await fault_of(member, check, self.passwords.get(group.name, ""))
-            changed = group.note_check(member, trio.current_time(), fault, fall=check.fall, rise=check.rise)
-            if changed and member.is_down and check.closes and group.takes_clients(trio.current_time()):
+            group.note_check(member, trio.current_time(), fault, fall=check.fall, rise=check.rise)
+            if not member.is_down:
+                has_closed = False
+            elif fault and not has_closed and check.closes and group.has_refuge(member):
+                has_closed = True
                 await self._on_down(member, f"{member.address} is down: {fault}")
             pause = min(check.interval, SOON) if fault and not member.is_down else check.interval
             await trio.sleep_until(max(began + pause, trio.current_time()))
@@ -90,8 +95,20 @@ async def fault_of(member: Member, check: HealthCheck, password: str) -> str:
     except (Unreachable, CheckFailed, *LOST) as error:
         return str(error)
     except OSError as error:
-        return explained(error)[1]
+        return "" if _is_own(error) else explained(error)[1]
     return ""
+
+
+def _is_own(error: BaseException | None) -> bool:
+    """Whether an error, or what caused it, is this process' lack of resources, which says nothing about a member."""
+    if isinstance(error, BaseExceptionGroup):
+        return any(map(_is_own, error.exceptions))
+    if isinstance(error, OSError) and error.errno in _OWN_FAULTS:
+        return True
+    return error is not None and _is_own(error.__cause__)
+
+
+_OWN_FAULTS = frozenset({errno.EMFILE, errno.ENFILE, errno.ENOBUFS, errno.ENOMEM, errno.EADDRNOTAVAIL})
 
 
 async def _connect(member: Member, check: HealthCheck, password: str) -> None:

@@ -58,12 +58,14 @@ class Member:
         "dial",
         "ejected_until",
         "ejections",
+        "failing_since",
         "failures",
         "failures_by_kind",
         "group",
         "is_draining",
         "last_failure",
         "origin",
+        "passed_at",
         "picks",
         "priority",
         "recovered_at",
@@ -114,6 +116,8 @@ class Member:
         """The group, which ejects members."""
         self.credit = 0.0
         """Its claim to the next client in round robin."""
+        self.passed_at = self.failing_since = -math.inf
+        """Times of the last check that passed, and of the first of those in a row that failed."""
         self._is_down = False
         self._failed_checks = 0
         self._passed_checks = 0
@@ -203,6 +207,7 @@ class Member:
         if passed:
             self._failed_checks = 0
             self._passed_checks += 1
+            self.passed_at = now
             if self._is_down and self._passed_checks >= rise:
                 self._is_down = False
                 self.recovered_at = now
@@ -210,6 +215,8 @@ class Member:
             return False
         self._passed_checks = 0
         self._failed_checks += 1
+        if self._failed_checks == 1:
+            self.failing_since = now
         if not self._is_down and self._failed_checks >= fall:
             self._is_down = True
             return True

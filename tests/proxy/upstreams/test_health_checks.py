@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import socket
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
@@ -139,6 +140,29 @@ async def test_clients_stay_where_nothing_is_gained(names: str, closes: bool, au
         nursery.cancel_scope.cancel()
     assert yard.members[0].is_down
     assert yard.closed == []
+
+
+async def test_members_that_fail_together_keep_their_clients_until_one_is_well(autojump_clock: MockClock) -> None:
+    yard = Yard("a", "b")
+    yard.faults = {"a": "refused", "b": "refused"}
+    async with trio.open_nursery() as nursery:
+        nursery.start_soon(yard.checks.run)
+        await trio.sleep(60.0)
+        assert [event[1:] for event in yard.events] == [("a", "down"), ("b", "down")]
+        assert yard.closed == []
+        yard.faults["b"] = ""
+        await trio.sleep(60.0)
+        nursery.cancel_scope.cancel()
+    assert [name for _, name, _ in yard.closed] == ["a"]
+
+
+@pytest.mark.parametrize("number", [errno.EMFILE, errno.ENOMEM])
+async def test_a_lack_of_own_resources_is_no_fault_of_a_member(number: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    async def lacking(*_: object, **__: object) -> None:
+        raise OSError("all attempts to connect failed") from ExceptionGroup("all", [OSError(number, "lacking")])
+
+    monkeypatch.setattr("amqproxy.proxy.upstreams.health_checks.trio.open_tcp_stream", lacking)
+    assert await fault_of(Member("127.0.0.1:1"), HealthCheck(), "") == ""
 
 
 async def test_a_reload_changes_the_checks(autojump_clock: MockClock) -> None:
