@@ -166,3 +166,24 @@ def test_grafana_finds_prometheus_and_the_dashboard() -> None:
         each for each in json.loads(there[home].read_text())["templating"]["list"] if each["type"] == "datasource"
     ]
     assert variable["query"] == found.type
+
+
+def test_a_second_broker_may_be_added() -> None:
+    """compose/two-brokers/compose.yaml, whose paths are relative to the first file's directory, as Compose has it."""
+    file = ROOT / "compose" / "two-brokers" / "compose.yaml"
+    require_module("check_jsonschema", package="check-jsonschema")
+    command = [sys.executable, "-m", "check_jsonschema", "--builtin-schema", "vendor.compose-spec", str(file)]
+    done = subprocess.run(command, capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stdout + done.stderr
+    added = yaml.safe_load(file.read_text())["services"]
+    proxy = load(ROOT / "compose" / "two-brokers" / "proxy.yaml")
+    assert added["proxy"]["command"][-1] == "/etc/two-brokers/proxy.yaml"
+    assert "./compose/two-brokers:/etc/two-brokers:ro" in added["proxy"]["volumes"]
+    [group] = proxy.clients_upstreams.values()
+    hosts = {member.address.partition(":")[0] for member in group.members}
+    assert hosts == {"rabbitmq", "rabbitmq-2"} == {name for name in {**SERVICES, **added} if name.startswith("rabbit")}
+    assert group.check is not None
+    assert group.check.password_env in added["proxy"]["environment"]
+    alone = load(file_at("proxy", "/etc/amqproxy/proxy.yaml"))
+    assert (proxy.listen, proxy.control) == (alone.listen, alone.control)
+    assert added["rabbitmq-2"]["image"] == yaml.safe_load(FILE.read_text())["services"]["rabbitmq"]["image"]

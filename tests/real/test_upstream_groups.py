@@ -5,57 +5,22 @@ from __future__ import annotations
 import json
 import os
 import signal
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
-import pika
 import pika.exceptions
 import pytest
 from pika.adapters.blocking_connection import BlockingConnection
 
 from amqproxy.control import ControlClient
+from tests.real.fleet import Fleet, StartFleet
 from tests.real.own import OwnBroker
 from tests.real.poll import until
-from tests.real.proxy import Program, command
 from tests.real.rabbitmq import RabbitMQ, running
 from tests.real.rabbitmq_installation import installation
 
 pytestmark = [pytest.mark.real, pytest.mark.once]
-
-
-class Fleet(Program):
-    """A proxy in front of a group, whose members take clients in their order; and what its control socket says."""
-
-    def __init__(self, directory: Path, *ports: int, **group: Any) -> None:
-        self.socket = directory / "control.sock"
-        members = [{"address": f"127.0.0.1:{port}", "priority": place} for place, port in enumerate(ports)]
-        config = {
-            "listen": [{"address": "127.0.0.1:0"}],
-            "upstream": "rabbit",
-            "upstreams": {"rabbit": {"members": members, "connect_timeout": 30.0, "slow_start": 0.1, **group}},
-            "control": {"path": str(self.socket)},
-        }
-        file = directory / "fleet.yaml"
-        file.write_text(json.dumps(config))
-        super().__init__(directory / "fleet.log", *command(), "run", "--config", str(file))
-
-    def members(self) -> list[dict[str, Any]]:
-        with ControlClient(self.socket) as client:
-            return list(client.ask("upstreams")["upstreams"])
-
-    def states(self) -> list[str]:
-        return [each["state"] for each in self.members()]
-
-    def connections(self) -> list[int]:
-        return [each["connections"] for each in self.members()]
-
-    def client(self, password: str = "guest") -> BlockingConnection:
-        login = pika.PlainCredentials("guest", password)
-        return BlockingConnection(pika.ConnectionParameters("127.0.0.1", self.port, credentials=login, heartbeat=30))
-
-
-StartFleet = Callable[..., Fleet]
 
 
 @pytest.fixture(scope="module")
