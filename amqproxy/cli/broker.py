@@ -61,10 +61,11 @@ def broker(
     from amqproxy import app as root
     from amqproxy.app import preflight
     from amqproxy.cli.flags import errors_with_line, merged, merged_broker
-    from amqproxy.configuration.config_file import load
+    from amqproxy.configuration.config_file import chosen_file, load
     from amqproxy.process import log
 
     shown = print_settings("broker", printed)
+    config = chosen_file(config)
     given = load(config)
     settings = merged(given, None, None, metrics, log_format, log_level, record, dashboard)
     files = {"certificate": tls_cert, "key": tls_key, "client_ca": tls_client_ca}

@@ -24,16 +24,17 @@ def check(*files: Path) -> None:
     Parameters
     ----------
     files
-        .toml, .yaml or .yml files; without one, the variables of the environment alone.
+        .toml, .yaml or .yml files; without one, that in AMQPROXY_CONFIG, or the variables alone.
     """
     from amqproxy.app import preflight
     from amqproxy.app.reachability import unreachable_members
     from amqproxy.cli.flags import errors_with_line
-    from amqproxy.configuration.config_file import load, sources
+    from amqproxy.configuration.config_file import chosen_file, load, sources
 
-    if not (files or sources(None)):
+    named = chosen_file(None)
+    if not (files or named or sources(None)):
         raise Failure("config check: name a file, or set a variable such as AMQPROXY_LISTEN", MISUSED)
-    for file in files or (None,):
+    for file in files or (named,):
         name = file or "environment"
         with errors_with_line(file):
             config = load(file)
@@ -54,10 +55,11 @@ def show(file: Path | None = None, /) -> None:
     Parameters
     ----------
     file
-        A config file; without one, the defaults, and what AMQPROXY_… variables set.
+        A config file; without one, that in AMQPROXY_CONFIG, or the defaults, and what AMQPROXY_… variables set.
     """
-    from amqproxy.configuration.config_file import dump, load, sources
+    from amqproxy.configuration.config_file import chosen_file, dump, load, sources
 
+    file = chosen_file(file)
     sys.stdout.write(dump(load(file), sources(file)))
 
 

@@ -27,12 +27,13 @@ def connected(path: Path | None, config: Path | None) -> Iterator[ControlClient]
 
 def socket_path(path: Path | None, config: Path | None) -> Path:
     """Return the control socket's path: given, or from the config or AMQPROXY_CONTROL. `Failure` if both are given."""
-    from amqproxy.configuration.config_file import load
+    from amqproxy.configuration.config_file import chosen_file, load
 
     if path is not None and config is not None:
         raise Failure("give either --socket or --config, not both", MISUSED)
     if path is not None:
         return path
+    config = chosen_file(config)
     named = load(config).control
     if named is None and config is None:
         raise Failure("name the proxy's --socket, or the --config that names it, or set AMQPROXY_CONTROL", MISUSED)

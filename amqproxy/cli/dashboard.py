@@ -67,14 +67,14 @@ def dashboard(
     from amqproxy.app.dashboard_process import secrets_of
     from amqproxy.cli.flags import merged, merged_dashboard
     from amqproxy.configuration.config import split_address
-    from amqproxy.configuration.config_file import load
+    from amqproxy.configuration.config_file import chosen_file, load
     from amqproxy.process import log
 
     files = {"token_file": token_file, "password_file": password_file, "certificate": certificate, "key": key}
     given: dict[str, object] = {name: str(file) for name, file in files.items() if file}
     chosen = {"listen": listen, "read_only": read_only, "hosts": host, "ring": ring, "tables": tables}
     given |= {name: value for name, value in chosen.items() if value}
-    settings = merged(load(config), None, None, None, log_format, log_level)
+    settings = merged(load(chosen_file(config)), None, None, None, log_format, log_level)
     sockets = [*connect]
     if not (connect or capture) and settings.control is not None:
         sockets.append(Path(settings.control.path))

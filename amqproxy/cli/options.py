@@ -80,7 +80,8 @@ LogLevel = Annotated[
 ConfigFile = Annotated[
     Path | None,
     Parameter(
-        help="A .toml, .yaml or .yml file; see `amqproxy config show`. Each key has a variable, too: AMQPROXY_LISTEN …"
+        help="A .toml, .yaml or .yml file, or in AMQPROXY_CONFIG; see `amqproxy config show`. "
+        "Each key has a variable, too: AMQPROXY_LISTEN …"
     ),
 ]
 

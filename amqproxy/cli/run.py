@@ -42,10 +42,11 @@ def run(
     from amqproxy import app as root
     from amqproxy.app import preflight
     from amqproxy.cli.flags import errors_with_line, merged
-    from amqproxy.configuration.config_file import load
+    from amqproxy.configuration.config_file import chosen_file, load
     from amqproxy.process import log
 
     shown = print_settings("run", printed)
+    config = chosen_file(config)
 
     def read() -> Config:
         return merged(load(config), listen, upstream, metrics, log_format, log_level, record, dashboard)

@@ -25,7 +25,7 @@ from amqproxy.configuration.config import (
     UpstreamConfig,
 )
 from amqproxy.configuration.config_document import MAX_DEPTH, DocumentError, loaded_toml, loaded_yaml, too_deep
-from amqproxy.configuration.environment import WrongVariable, variable_at, with_environment
+from amqproxy.configuration.environment import FILE, WrongVariable, variable_at, with_environment
 from amqproxy.configuration.hints import hint
 from amqproxy.configuration.quantities import numbered
 from amqproxy.configuration.resources import ConfigResources
@@ -37,6 +37,12 @@ _NO_FILE = Path("environment")
 """Name, in errors, of what is not in a file."""
 
 _NO_VARIABLES: Mapping[KeyPath, str] = {}
+
+
+def chosen_file(path: Path | None, environment: Mapping[str, str] = os.environ) -> Path | None:
+    """Return the path of the config file: the given one, or that in AMQPROXY_CONFIG."""
+    named = environment.get(FILE)
+    return path or (Path(named) if named else None)
 
 
 def load(path: Path | None, environment: Mapping[str, str] = os.environ) -> Config:

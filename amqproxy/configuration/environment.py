@@ -19,6 +19,9 @@ from amqproxy.configuration.source_lines import Path
 
 PREFIX = "AMQPROXY_"
 
+FILE = "AMQPROXY_CONFIG"
+"""Variable with the path of the config file, for commands without --config."""
+
 _SEPARATOR = "__"
 _SERVICE = re.compile(r"(\w+_)?(SERVICE_HOST|SERVICE_PORT(_\w+)?|PORT(_\d+_(TCP|UDP|SCTP)(_(PROTO|PORT|ADDR))?)?)")
 """Variables of a Kubernetes service named amqproxy, or amqproxy-…, which each pod of its namespace has."""

@@ -113,3 +113,21 @@ def test_the_control_socket_may_be_named_by_a_variable(
     code, _, err = amqproxy("control", "stats")
     assert code == FAILED
     assert str(tmp_path / "amqproxy.sock") in err
+
+
+def test_the_file_may_be_named_by_a_variable(
+    amqproxy: Amqproxy, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    file, other = tmp_path / "some.yaml", tmp_path / "other.yaml"
+    file.write_text(
+        "control: {path: named.sock}\nlisten: [{address: '127.0.0.1:1'}]\nupstream: {address: '127.0.0.1:2'}"
+    )
+    other.write_text("control: {path: other.sock}")
+    monkeypatch.setenv("AMQPROXY_CONFIG", str(file))
+    assert amqproxy("config", "check").err == f"{file}: fine\n"
+    assert f"path: {tmp_path}/named.sock  # {file}:1\n" in amqproxy("config", "show").out
+    assert f"path: {tmp_path}/other.sock  # {other}:1\n" in amqproxy("config", "show", str(other)).out
+    assert f"at {tmp_path}/named.sock" in amqproxy("control", "stats").err
+    assert f"at {tmp_path}/other.sock" in amqproxy("control", "stats", "--config", str(other)).err
+    assert f"at {tmp_path}/x.sock" in amqproxy("control", "stats", "--socket", str(tmp_path / "x.sock")).err
+    assert "127.0.0.1:2, which is a listener" in amqproxy("run", "--listen", "127.0.0.1:2").err

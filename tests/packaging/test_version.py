@@ -23,7 +23,7 @@ def test_it_is_the_same_everywhere() -> None:
     assert tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]["version"] == __version__
     assert read(ROOT / "Dockerfile").arguments["VERSION"] == __version__
     assert CHART.findall((ROOT / "helm/amqproxy/Chart.yaml").read_text()) == [__version__] * 2
-    pages = [*map(ROOT.joinpath, TEXTS), *(ROOT / "docs").rglob("*.md")]
+    pages = [*map(ROOT.joinpath, TEXTS), *(ROOT / "docs").rglob("*.md"), *(ROOT / "examples").rglob("*.yaml")]
     named = {page.name: IMAGE.findall(page.read_text()) for page in pages}
     assert {version for found in named.values() for version in found} == {__version__}
     assert {name for name, found in named.items() if found} >= {"README.md", "compose.yaml", "values.yaml"}
