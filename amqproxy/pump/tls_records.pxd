@@ -56,6 +56,10 @@ cdef extern from *:
     static inline void amqproxy_prepare(void *ssl) {
         amqproxy_openssl.ctrl(ssl, 33, 0x1 | 0x2 | 0x10, NULL);
         amqproxy_openssl.set_read_ahead(ssl, 1);
+        /* SSL_CTRL_CLEAR_MODE with SSL_MODE_AUTO_RETRY, with which OpenSSL processes records without data, such as key
+           updates (RFC 8446, section 4.6.3), as long as the socket has more: a peer that sends nothing else would keep
+           a pump from its other connections. Without it, a read ends there once OpenSSL holds no more bytes. */
+        amqproxy_openssl.ctrl(ssl, 78, 0x4, NULL);
     }
     static inline int amqproxy_failed(void *ssl, int returned) {
         int number = errno;

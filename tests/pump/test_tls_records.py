@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import _ssl
+import ctypes
 import socket
 import ssl
 
@@ -9,12 +11,23 @@ import pytest
 
 from amqproxy.pump.return_reasons import ENDED, GONE
 from amqproxy.pump.tls_records import is_available
+from amqproxy.sockets.tls_socket import TlsSocket
 from amqproxy.sockets.transport import END, SocketTransport, TransportBroken
-from tests.pump.rig import PUBLISH, Wire, pump, settle
+from tests.pump.rig import DEADLINE, PUBLISH, Wire, is_readable, pump, settle
 from tests.sockets.tls_pair import tls_pair
 from tests.transcripts.words import octets, words
 
 pytestmark = pytest.mark.skipif(not is_available(), reason="needs compiled pumps, and an OpenSSL that is a library")
+
+
+def send_key_update(sock: socket.socket) -> None:
+    """Send a TLS 1.3 KeyUpdate; Python has no function for it."""
+    assert isinstance(sock, TlsSocket)
+    openssl = ctypes.CDLL(_ssl.__file__)
+    place = id(sock._sslobj) + object.__basicsize__ + ctypes.sizeof(ctypes.c_void_p)  # as in `tls_records.pxd`
+    connection = ctypes.c_void_p.from_address(place)
+    assert openssl.SSL_key_update(connection, 0) == 1
+    assert openssl.SSL_do_handshake(connection) == 1
 
 
 def test_bytes_that_openssl_has_already_are_relayed() -> None:
@@ -57,6 +70,29 @@ def test_an_error_of_one_connection_is_not_seen_by_another_of_the_same_thread() 
     ours.close()
     theirs.close()
     wire.close()
+
+
+def test_records_without_data_do_not_keep_a_pump_from_other_connections() -> None:
+    taker = pump()
+    flooded, other = Wire(taker, tls=(True, False), tcp=True), Wire(taker, tls=(True, True), tcp=True)
+    for wire in (flooded, other):
+        wire.hand_over()
+        wire.settle()
+    for _ in range(3000):
+        send_key_update(flooded.client)
+    flooded.client.send(octets(PUBLISH))
+    other.client.send(octets(PUBLISH))
+    is_readable(taker.descriptor, DEADLINE)
+    taker.turn()
+    flooded.look()
+    assert bytes(flooded.seen[1]) == b"", "OpenSSL takes at most a record's size at a time"
+    other.settle()
+    assert bytes(other.seen[1]) == octets(PUBLISH)
+    flooded.settle()
+    assert bytes(flooded.seen[1]) == octets(PUBLISH)
+    assert not taker.has_unfinished
+    flooded.close()
+    other.close()
 
 
 async def test_the_end_and_errors_are_there_for_the_session() -> None:
