@@ -134,9 +134,12 @@ chart-apply: $(VENV)/.test ## apply each render of the chart to a real Kubernete
 	cd tests/apiserver && nice -n 19 go build -p 1 -trimpath -o $(CURDIR)/build/apiserver/kube-apiserver k8s.io/kubernetes/cmd/kube-apiserver
 	$(BIN)/python -m tests.apiserver.apply build/apiserver
 
-chroot: $(VENV)/.test ## install wheel, package and image, each in a new Debian, and print how long that takes; as root; ONLY='deb image'
+chroot: $(VENV)/.test ## install wheel, package and image, each in a new Debian, and print how long that takes; as root; ONLY='deb image', SUITE=trixie
 	@tests/install_system.sh debootstrap gcc libc6-dev python3-dev python3-venv
 	@$(BIN)/python -m tests.packaging.run $(ONLY)
+
+release-dry-run: $(VENV)/.test ## what a tag would release, in build/release, by the scripts of its workflow; publishes nothing
+	@$(BIN)/python -m tests.packaging.dry_run
 
 audit: ## ask PyPI what is known against the packages that an installation has
 	PYTHON="$(PYTHON)" packaging/audit.sh
@@ -180,6 +183,7 @@ system:
 # --- environments: one stamp for each set of extras, made anew when the requirements change
 
 $(VENV)/.demo: EXTRAS = demo
+$(VENV)/.demo: OPTIONS = --no-compile # to bytecode, which takes as long as all else: the demo imports a part of it
 $(VENV)/.test: EXTRAS = test,lint,pipeline,pipeline-test,docs,chart
 $(VENV)/.bench: EXTRAS = bench
 $(VENV)/.fuzz: EXTRAS = test,fuzz
@@ -194,7 +198,7 @@ $(VENV)/.demo $(VENV)/.test $(VENV)/.bench $(VENV)/.fuzz: | $(VENV)/bin/python
 .venv-system/.test: | .venv-system/bin/python
 $(VENV)/.demo $(VENV)/.test $(VENV)/.bench $(VENV)/.fuzz .venv-system/.test: pyproject.toml hatch_build.py
 	@$(call PROGRESS,$(@D)) "Python packages into $(@D)" env AMQPROXY_COMPILE=0 \
-	    $(@D)/bin/pip install --progress-bar off --editable '.[$(EXTRAS)]' $(PINS)
+	    $(@D)/bin/pip install --progress-bar off $(OPTIONS) --editable '.[$(EXTRAS)]' $(PINS)
 	@touch $@
 
 # What compiles alone, while the others are still to be fetched.
@@ -220,4 +224,4 @@ $(PAGE): $(PAGE_SOURCES) | $(DEMO)
 tests/node/node_modules/.package-lock.json: tests/node/package-lock.json | $(VENV)/.test
 	PATH="$(CURDIR)/$(BIN):$$PATH" npm ci --prefix tests/node --no-audit --no-fund || test "$$CI" != true
 
-.PHONY: help demo pipeline-demo check test test-compiled test-plain test-rabbitmq4 lint compile compile-ahead bench pictures fuzz soak fleet soak-pump newest-rabbitmq qpid-suites hand-overs tsan clean system docs deb chart-apply chroot audit
+.PHONY: help demo pipeline-demo check test test-compiled test-plain test-rabbitmq4 lint compile compile-ahead bench pictures fuzz soak fleet soak-pump newest-rabbitmq qpid-suites hand-overs tsan clean system docs deb chart-apply chroot release-dry-run audit

@@ -113,6 +113,13 @@ def commands(block: Block) -> Iterator[Command]:
         yield Command(text, tuple(output), begun)
 
 
+def installations(page: str) -> Iterator[str]:
+    """Yield the page's commands that install this package, in their order."""
+    for block in blocks(page):
+        if block.kind == "console":
+            yield from (each.text for each in commands(block) if INSTALL.fullmatch(each.text))
+
+
 def pattern(line: str) -> re.Pattern[str]:
     """A line of output as the page shows it: spaces are as many as you like, `…` and a time of day are anything."""
     line = re.sub(r"\d\d:\d\d:\d\d\S*", "…", line)

@@ -33,6 +33,16 @@ DONE = [
 ]
 """Pages that are done as they are written, in `test_pages`."""
 
+FIRST_PAGES = [page for page in DONE if page.stem in ("README", "tutorial") or page.parent.name == "howto"]
+"""What a newcomer reads, also done on a new machine by `make chroot`."""
+
+PROGRAMS = {
+    "debug-a-stuck-consumer": "jq",
+    "migrate-from-cloudamqp-amqproxy": "curl",
+    "record-in-production": "tshark",
+}
+"""The programs that pages run besides ours."""
+
 RULES = [*sorted(DOCS.glob("rules*.md")), *sorted((DOCS / "rules").glob("*.md"))]
 """Pages whose rules are run in front of RabbitMQ, in tests/real/test_rule_pages."""
 

@@ -10,8 +10,8 @@ from pathlib import Path
 
 import pytest
 
-from tests.docs.page_runner import Block, Command, PageFailed, blocks, commands, do, pattern
-from tests.docs.pages import DONE, ROOT
+from tests.docs.page_runner import Block, Command, PageFailed, blocks, commands, do, installations, pattern
+from tests.docs.pages import DONE, PROGRAMS, ROOT
 
 pytestmark = pytest.mark.once
 
@@ -30,10 +30,6 @@ def own_network() -> tuple[str, ...]:
     if reason:
         pytest.skip(reason)
     return IN_OWN_NETWORK
-
-
-PROGRAMS = {"debug-a-stuck-consumer": "jq", "record-in-production": "tshark"}
-"""The programs that pages run besides ours."""
 
 
 @pytest.mark.parametrize("page", DONE, ids=lambda page: page.stem)
@@ -81,6 +77,11 @@ $ sleep 3600
     found = list(blocks(page))
     assert found[0] == Block("toml", "a.toml", "x = 1\n", 4)
     assert list(commands(found[1])) == [Command("echo a \\\nb", ("a b",), 16), Command("server &", ("up",), 19)]
+
+
+def test_what_a_page_installs_is_found() -> None:
+    page = '```console\n$ pip install "amqproxy[dashboard]" pika\n$ amqproxy version\n```\n'
+    assert list(installations(page)) == ['pip install "amqproxy[dashboard]" pika']
 
 
 def test_output_is_compared_by_words() -> None:

@@ -18,6 +18,9 @@ from tests.real.poll import until
 
 SUITE = os.environ.get("SUITE", "bookworm")
 MIRROR = os.environ.get("MIRROR", "http://deb.debian.org/debian")
+PYTHONS = {"bookworm": "3.11", "trixie": "3.13"}
+"""Python's version in a release of Debian."""
+
 AUTHORITIES = "etc/ssl/certs/ca-certificates.crt"
 
 ENVIRONMENT: Mapping[str, str] = {

@@ -1,8 +1,9 @@
 """Each way of installing, in a new Debian, with how long it takes: `make chroot`, or with ONLY=deb one of them.
 
-    python -m tests.packaging.run [--plain] [--directory DIRECTORY] [wheel deb image sid]
+    python -m tests.packaging.run [--plain] [--directory DIRECTORY] [wheel pages slim deb image sid]
 
-As root. The Debian that all begin with is kept in DIRECTORY, by default build/chroot; without it, another is made.
+As root. The Debian that all begin with is kept in DIRECTORY, by default build/chroot; without it, another is made. It
+is Debian 12; `wheel` and `pages` also run with SUITE=trixie, which is 13.
 With --plain, nothing is compiled for the image, which takes minutes.
 """
 
@@ -12,13 +13,12 @@ import subprocess
 import sys
 from pathlib import Path
 
-from tests.packaging import deb_run, image_run, sid_run, wheel_run
-from tests.packaging.fresh_debian import Failed, FreshDebian
+from tests.packaging import deb_run, image_run, pages_run, sid_run, wheel_run
+from tests.packaging.fresh_debian import PYTHONS, SUITE, Failed, FreshDebian
 from tests.packaging.stopwatch import Stopwatch
 
 ROOT = Path(__file__).parents[2]
-PYTHON = "/usr/bin/python3"
-"""For which wheel and package are built: the one of this Debian."""
+SLIM = "python:3.13-slim-bookworm"
 
 BUILDERS = (
     "build",
@@ -32,7 +32,7 @@ BUILDERS = (
 )
 """Installed once: those of an isolated build are new each time, and modules that use their headers are stale then."""
 
-WAYS = ("wheel", "deb", "image", "sid")
+WAYS = ("wheel", "pages", "slim", "deb", "image", "sid")
 
 
 class Dist:
@@ -40,16 +40,17 @@ class Dist:
 
     def __init__(self, directory: Path) -> None:
         self._directory = directory
-        self._wheel: Path | None = None
+        self._wheels: dict[str, Path] = {}
         self._watch = Stopwatch("build")
 
-    def wheel(self) -> Path:
-        if self._wheel is None:
-            self._wheel = self._built("wheel", "*.whl")
-        return self._wheel
+    def wheel(self, version: str = PYTHONS[SUITE]) -> Path:
+        """Return the wheel for a version of Python, by default that of the new Debian."""
+        if version not in self._wheels:
+            self._wheels[version] = self._built("wheel", f"*-cp{version.replace('.', '')}-*.whl", version)
+        return self._wheels[version]
 
     def sdist(self) -> Path:
-        return self._built("sdist", "*.tar.gz")
+        return self._built("sdist", "*.tar.gz", PYTHONS[SUITE])
 
     def deb(self) -> Path:
         done = subprocess.run(
@@ -59,10 +60,12 @@ class Dist:
         self._watch.say(path.name)
         return path
 
-    def _built(self, kind: str, pattern: str) -> Path:
-        builder = self._directory / "builder"
+    def _built(self, kind: str, pattern: str, version: str) -> Path:
+        builder = self._directory / f"builder-{version}"
         if not builder.exists():
-            subprocess.run([PYTHON, "-m", "venv", builder], check=True)
+            find = ROOT / "tests" / "find_python.sh"
+            found = subprocess.run([find, version], stdout=subprocess.PIPE, text=True, check=True)
+            subprocess.run([found.stdout.strip(), "-m", "venv", builder], check=True)
             subprocess.run([builder / "bin/pip", "install", "-q", *BUILDERS], check=True)
         place = self._directory / "dist"
         for old in place.glob(pattern):
@@ -87,11 +90,15 @@ def main() -> None:
     directory = options.directory
     directory.mkdir(parents=True, exist_ok=True)
     watch = Stopwatch("all")
-    base = FreshDebian(directory / "base")
+    base = FreshDebian(directory / f"base-{SUITE}")
     watch.say("a new Debian")
     dist = Dist(directory)
     runs = {
         "wheel": lambda: wheel_run.run(base, dist.wheel(), dist.sdist(), directory),
+        "pages": lambda: pages_run.run(_with_python(base, directory / "pages"), dist.wheel()),
+        "slim": lambda: pages_run.run(
+            image_run.Images(base, directory).built(SLIM), dist.wheel("3.13"), "/usr/local/bin/python3"
+        ),
         "deb": lambda: deb_run.run(base, dist.deb(), directory),
         "image": lambda: image_run.run(base, directory, options.plain),
         "sid": lambda: sid_run.run(directory, dist.sdist()),
@@ -105,6 +112,12 @@ def main() -> None:
             failed.append(way)
     watch.say(f"{'failed: ' if failed else 'passed: '}{' '.join(failed or ways)}")
     sys.exit(bool(failed))
+
+
+def _with_python(base: FreshDebian, root: Path) -> FreshDebian:
+    debian = base.copied(root)
+    debian.install("python3", "python3-venv")
+    return debian
 
 
 if __name__ == "__main__":
