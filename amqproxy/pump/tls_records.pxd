@@ -52,14 +52,15 @@ cdef extern from *:
         amqproxy_connection *view = (amqproxy_connection *)connection;
         return view->context == context ? view->ssl : NULL;
     }
+    /* SSL_CTRL_CLEAR_MODE with SSL_MODE_AUTO_RETRY, with which OpenSSL processes records without data, such as key updates
+       (RFC 8446, section 4.6.3), as long as the socket has more: a peer that sends nothing else would keep a thread from
+       all other connections. Without it, a read ends there once OpenSSL holds no more bytes. */
+    static inline void amqproxy_bound_reads(void *ssl) { amqproxy_openssl.ctrl(ssl, 78, 0x4, NULL); }
     /* SSL_CTRL_MODE with SSL_MODE_ENABLE_PARTIAL_WRITE, _ACCEPT_MOVING_WRITE_BUFFER and _RELEASE_BUFFERS. */
     static inline void amqproxy_prepare(void *ssl) {
         amqproxy_openssl.ctrl(ssl, 33, 0x1 | 0x2 | 0x10, NULL);
         amqproxy_openssl.set_read_ahead(ssl, 1);
-        /* SSL_CTRL_CLEAR_MODE with SSL_MODE_AUTO_RETRY, with which OpenSSL processes records without data, such as key
-           updates (RFC 8446, section 4.6.3), as long as the socket has more: a peer that sends nothing else would keep
-           a pump from its other connections. Without it, a read ends there once OpenSSL holds no more bytes. */
-        amqproxy_openssl.ctrl(ssl, 78, 0x4, NULL);
+        amqproxy_bound_reads(ssl);
     }
     static inline int amqproxy_failed(void *ssl, int returned) {
         int number = errno;
@@ -126,6 +127,7 @@ cdef extern from *:
     """
     int load_openssl "amqproxy_load_openssl" (const char *path)
     void *ssl_of "amqproxy_ssl_of" (object connection, object context)
+    void bound_reads_of "amqproxy_bound_reads" (void *ssl) nogil
     void prepare "amqproxy_prepare" (void *ssl) nogil
     long long tls_read "amqproxy_tls_read" (
         void *ssl, void *into, size_t size, int *is_unfinished, int *failure

@@ -62,6 +62,19 @@ def send_tls(connection: VoidPointer, data: ConstBytePointer, size: cython.size_
     return tls_write(connection, data, size)
 
 
+def bound_reads(sock: object) -> None:
+    """Make each read of a `TlsSocket` end after records without data; if OpenSSL cannot be called, do nothing.
+
+    Otherwise a client that sends only key updates keeps OpenSSL, and so the event loop, from returning.
+    """
+    inner = sock._sslobj
+    found: VoidPointer
+    if _IS_AVAILABLE and type(inner) is _ssl._SSLSocket:
+        found = ssl_of(inner, inner.context)
+        if found != cython.NULL:
+            bound_reads_of(found)
+
+
 @cython.ccall
 def is_available() -> cython.bint:
     """Whether pumps can relay TLS connections: they are compiled, and can call the OpenSSL of this Python."""

@@ -1,3 +1,6 @@
 """Python's view of the compiled `tls_records`."""
 
+from ssl import SSLSocket
+
+def bound_reads(sock: SSLSocket) -> None: ...
 def is_available() -> bool: ...

@@ -10,7 +10,7 @@ import ssl
 import pytest
 
 from amqproxy.pump.return_reasons import ENDED, GONE
-from amqproxy.pump.tls_records import is_available
+from amqproxy.pump.tls_records import bound_reads, is_available
 from amqproxy.sockets.tls_socket import TlsSocket
 from amqproxy.sockets.transport import END, SocketTransport, TransportBroken
 from tests.pump.rig import DEADLINE, PUBLISH, Wire, is_readable, pump, settle
@@ -93,6 +93,21 @@ def test_records_without_data_do_not_keep_a_pump_from_other_connections() -> Non
     assert not taker.has_unfinished
     flooded.close()
     other.close()
+
+
+async def test_records_without_data_do_not_keep_the_event_loop_from_other_connections() -> None:
+    ours, theirs = tls_pair()
+    bound_reads(ours)
+    for _ in range(100):
+        send_key_update(theirs)
+    theirs.send(b"data")
+    for _ in range(3):
+        with pytest.raises(BlockingIOError):
+            ours.recv(100)
+    transport = SocketTransport(ours)
+    assert await transport.receive() == b"data"
+    await transport.aclose()
+    theirs.close()
 
 
 async def test_the_end_and_errors_are_there_for_the_session() -> None:

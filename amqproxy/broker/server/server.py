@@ -24,6 +24,7 @@ from amqproxy.broker.server.timer_task import TimerTask
 from amqproxy.configuration.config import join_address
 from amqproxy.process.log import logger
 from amqproxy.process.supervision import contained, kept_up, report, supervised
+from amqproxy.pump.tls_records import bound_reads
 from amqproxy.sockets.certificate import Naming, distinguished_name
 from amqproxy.sockets.tls_socket import secured
 from amqproxy.sockets.transport import SocketTransport, Transport, TransportBroken, plain_socket
@@ -223,6 +224,7 @@ class BrokerServer:
         except TransportBroken as error:
             self._log.write("warning", "TLS handshake failed", remote[0], client=name, reason=str(error))
             return
+        bound_reads(tls)
         certificate = tls.getpeercert()
         certificate_name = (self._naming(certificate) if certificate else None) or ""
         await self.serve(transport, is_loopback=is_loopback, name=name, certificate_name=certificate_name)

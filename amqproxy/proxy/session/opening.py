@@ -10,6 +10,7 @@ import trio
 
 from amqproxy.amqp091.protocol_header import HEADER, NAME, OPAQUE, recognise
 from amqproxy.proxy.session.session_report import SessionEnd
+from amqproxy.pump.tls_records import bound_reads
 from amqproxy.rules.context import Client
 from amqproxy.sockets.transport import Transport, TransportBroken, shake_hands
 
@@ -104,6 +105,7 @@ async def _finish_tls_handshake(transport: Transport, timeout: float) -> Session
     try:
         with trio.fail_after(timeout):
             if await shake_hands(tls):
+                bound_reads(tls)
                 return None
         return SessionEnd("client", 0, "closed before the end of the TLS handshake", is_abnormal=False, is_probe=True)
     except trio.TooSlowError:
