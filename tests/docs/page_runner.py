@@ -164,7 +164,8 @@ class Page:
         process = subprocess.Popen(
             ["bash", "-o", "pipefail", "-c", command.text.removesuffix("&").rstrip()],
             cwd=self._directory,
-            env=os.environ | {"REPOSITORY": str(ROOT)},
+            # Python writes each line to a terminal at once, but all to a pipe at the end, after standard error.
+            env=os.environ | {"REPOSITORY": str(ROOT), "PYTHONUNBUFFERED": "1"},
             stdin=subprocess.DEVNULL,
             stdout=subprocess.PIPE,
             stderr=subprocess.STDOUT,
