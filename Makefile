@@ -150,6 +150,10 @@ soak: $(VENV)/.test compile ## the tests that run for long
 fleet: $(VENV)/.test compile ## one broker of a group is killed, stopped, reset and cut off under 40 clients, which must lose nothing
 	$(BIN)/python -m pytest -m soak tests/real/test_fleet_matrix.py $(PYTEST)
 
+kills: $(VENV)/.test ## pipeline run --live, killed with SIGKILL at each of eleven points, against the truth; needs Java 17
+	@tests/install_system.sh openjdk-17-jre-headless
+	AMQPROXY_PURE=1 $(BIN)/python -m pytest -m soak tests/pipeline/test_live_kills.py $(PYTEST)
+
 # Its failures are what differs; it is no part of `make test`, since unstable moves without us.
 newest-rabbitmq: $(VENV)/.test ## ask the RabbitMQ of Debian's unstable, whatever it is now, for the behaviours of the newest known version
 	rm -rf $(wildcard /var/cache/amqproxy-tests/rabbitmq-sid-newest $(HOME)/.cache/amqproxy-tests/rabbitmq-sid-newest)
@@ -224,4 +228,4 @@ $(PAGE): $(PAGE_SOURCES) | $(DEMO)
 tests/node/node_modules/.package-lock.json: tests/node/package-lock.json | $(VENV)/.test
 	PATH="$(CURDIR)/$(BIN):$$PATH" npm ci --prefix tests/node --no-audit --no-fund || test "$$CI" != true
 
-.PHONY: help demo pipeline-demo check test test-compiled test-plain test-rabbitmq4 lint compile compile-ahead bench pictures fuzz soak fleet soak-pump newest-rabbitmq qpid-suites hand-overs tsan clean system docs deb chart-apply chroot release-dry-run audit
+.PHONY: help demo pipeline-demo check test test-compiled test-plain test-rabbitmq4 lint compile compile-ahead bench pictures fuzz soak fleet soak-pump kills newest-rabbitmq qpid-suites hand-overs tsan clean system docs deb chart-apply chroot release-dry-run audit

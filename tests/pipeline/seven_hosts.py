@@ -35,13 +35,13 @@ WINDOW_NS = HOUR
 Row = dict[str, Any]
 
 
-def recorded(directory: Path, seed: int) -> tuple[Truth, list[Host]]:
-    """Recordings of seven hosts, most of whose clocks are right."""
+def recorded(directory: Path, seed: int, packets: tuple[int, int] = (100, 500)) -> tuple[Truth, list[Host]]:
+    """Recordings of seven hosts, most of whose clocks are right, with so many packets a file."""
     chosen = random.Random(seed)
     ahead = [0, 0, 0, 0, *(chosen.choice((-1, 1)) * chosen.randint(2_000 * MS, 60_000 * MS) for _ in range(3))]
     chosen.shuffle(ahead)
     hosts = [
-        Host(directory / f"host-{number}.pcapng", ahead_ns=each, packets=chosen.randint(100, 500))
+        Host(directory / f"host-{number}.pcapng", ahead_ns=each, packets=chosen.randint(*packets))
         for number, each in enumerate(ahead)
     ]
     simulation = Simulation(seed, *hosts, connections=14)
