@@ -63,6 +63,7 @@ cdef struct PumpedDirection:
 
 
 ctypedef PumpedDirection *DirectionPointer
+ctypedef PumpedDirection **DirectionLink
 
 
 cdef inline ChannelContent *channel_of(PumpedDirection *direction, int number) noexcept nogil:

@@ -9,7 +9,7 @@ from amqproxy.pump.frame_scanner cimport FrameScanner
 from amqproxy.pump.journal cimport Journal
 from amqproxy.pump.latency_counts cimport LatencyCounts
 from amqproxy.pump.pump_message cimport ACKNOWLEDGED, BEGIN, MUCH_WRITTEN, RECALL, RETURNED, PumpMessage
-from amqproxy.pump.pumped_connection cimport DirectionPointer, Pumped, PumpedDirection, PumpedPointer
+from amqproxy.pump.pumped_connection cimport DirectionLink, DirectionPointer, Pumped, PumpedDirection, PumpedPointer
 from amqproxy.pump.stalled_directions cimport StalledDirections
 from amqproxy.pump.tls_records cimport receive_tls, send_tls
 from amqproxy.pump.system_calls cimport (

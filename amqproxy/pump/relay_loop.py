@@ -398,7 +398,7 @@ class RelayLoop:
     @cython.exceptval(check=False)
     def _forget_left(self) -> cython.void:
         """Remove the directions of leaving connections from the unfinished ones, before their owner may free them."""
-        place: cython.pointer(DirectionPointer) = cython.address(self._unfinished)
+        place: DirectionLink = cython.address(self._unfinished)
         while place[0] != cython.NULL:
             if cython.cast(PumpedPointer, place[0].owner).is_here:
                 place = cython.address(place[0].next_unfinished)
