@@ -342,7 +342,10 @@ class ProxyServer:
         with ExitStack() as stack:
             sock = stack.enter_context(plain_socket(stream))
             if opened.tls is not None:
-                sock = stack.enter_context(secured(sock, opened.tls, server_side=True))
+                try:
+                    sock = stack.enter_context(secured(sock, opened.tls, server_side=True))
+                except OSError:
+                    return None
             number = next(self._numbers)
             client = Client(
                 session=number,

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import errno
 import socket
+import ssl
 from collections.abc import AsyncIterator, Callable
 from contextlib import AbstractContextManager, asynccontextmanager, nullcontext
 
@@ -37,8 +38,11 @@ LIMITS = Limits(connections=3, close_timeout=0.3, drain_timeout=0.6, handshake_t
 class House:
     """A server on a free port, its brokers' ends, and what it counts."""
 
-    def __init__(self, limits: Limits, proxy_protocol: ProxyProtocolConfig | None = None) -> None:
+    def __init__(
+        self, limits: Limits, proxy_protocol: ProxyProtocolConfig | None = None, tls: ssl.SSLContext | None = None
+    ) -> None:
         self.proxy_protocol = proxy_protocol
+        self.tls = tls
         self.metrics = Metrics()
         self.brokers: list[trio.SocketStream] = []
         self.server = ProxyServer(Upstreams.of(self._dial, self.metrics), limits, self.metrics)
@@ -57,7 +61,7 @@ class House:
         task_status.started()
         try:
             await self.server.serve(
-                [OpenListener(each, proxy_protocol=self.proxy_protocol) for each in listeners], self.drain
+                [OpenListener(each, self.tls, proxy_protocol=self.proxy_protocol) for each in listeners], self.drain
             )
         finally:
             for each in listeners:
@@ -122,10 +126,13 @@ async def rest(stream: trio.SocketStream) -> str:
 
 @asynccontextmanager
 async def house(
-    limits: Limits = LIMITS, rules: RuleSet | None = None, proxy_protocol: ProxyProtocolConfig | None = None
+    limits: Limits = LIMITS,
+    rules: RuleSet | None = None,
+    proxy_protocol: ProxyProtocolConfig | None = None,
+    tls: ssl.SSLContext | None = None,
 ) -> AsyncIterator[House]:
     """A server in a separate nursery; `rules` replace those of its config before it serves."""
-    built = House(limits, proxy_protocol)
+    built = House(limits, proxy_protocol, tls)
     if rules is not None:
         built.server.apply_rules(rules)
     try:
@@ -603,6 +610,20 @@ async def test_a_drain_and_new_rules_at_a_time() -> None:
         await many.turns(20)
         assert all(guest.rules == [rules] for guest in many.guests)
         assert many.done == 2 * len(many.guests)
+
+
+async def test_a_client_that_is_gone_before_its_tls_handshake_keeps_nobody_waiting(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    def refuse(*_: object, **__: object) -> None:
+        raise ssl.SSLError("Closed before TLS handshake with data in recv buffer.")
+
+    monkeypatch.setattr(listener_module, "secured", refuse)
+    async with house(tls=ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)) as built:
+        client = await built.client()
+        assert await rest(client) in CLOSED
+        assert not built.server.sessions
+        assert built.count("connections_refused_total", reason="resources") == 0
 
 
 # --- PROXY headers
