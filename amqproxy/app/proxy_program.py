@@ -106,7 +106,7 @@ async def run(
         watchers.is_listening.set()
 
         checks = HealthChecks(lambda: upstreams.groups, server.moves.close, check_passwords(config))
-        lookups = NameLookups(lambda: upstreams.groups, lambda: checks.apply(checks.passwords))
+        lookups = NameLookups(lambda: upstreams.groups, lambda: checks.restart())
         reloader = Reloader(
             config,
             reread,

@@ -130,7 +130,7 @@ class Reloader:
         if self._checks is not None:
             self._checks.apply(passwords)
         if self._lookups is not None:
-            self._lookups.apply()
+            self._lookups.restart()
         self._server.apply_rules(rules)
         if changed:
             logger().info("upstreams reloaded", upstreams=", ".join(changed))

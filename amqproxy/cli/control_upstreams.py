@@ -3,11 +3,16 @@
 from __future__ import annotations
 
 import sys
-from typing import Any
+from typing import Annotated, Any
+
+from cyclopts import Parameter
 
 from amqproxy.cli.control_connection import connected
 from amqproxy.cli.control_lists import print_list
 from amqproxy.cli.options import Json, Socket, SocketConfig
+
+Member = Annotated[str, Parameter(help="Its address, as listed by `upstreams`.")]
+MemberOf = Annotated[str | None, Parameter(help="The upstream that it is a member of, if several have it.")]
 
 
 def upstreams(*, socket: Socket = None, config: SocketConfig = None, json: Json = False) -> None:
@@ -19,10 +24,10 @@ def upstreams(*, socket: Socket = None, config: SocketConfig = None, json: Json 
 
 
 def upstreams_drain(
-    member: str,
+    member: Member,
     /,
     *,
-    upstream: str | None = None,
+    upstream: MemberOf = None,
     rate: float = 0.0,
     socket: Socket = None,
     config: SocketConfig = None,
@@ -31,10 +36,6 @@ def upstreams_drain(
 
     Parameters
     ----------
-    member
-        Its address, as listed by `upstreams`.
-    upstream
-        The upstream that it is a member of, if several have it.
     rate
         Number of its present clients per second that are told to reconnect; by default, they stay.
     """
@@ -42,10 +43,10 @@ def upstreams_drain(
 
 
 def upstreams_eject(
-    member: str,
+    member: Member,
     /,
     *,
-    upstream: str | None = None,
+    upstream: MemberOf = None,
     seconds: float = 300.0,
     socket: Socket = None,
     config: SocketConfig = None,
@@ -54,10 +55,6 @@ def upstreams_eject(
 
     Parameters
     ----------
-    member
-        Its address, as listed by `upstreams`.
-    upstream
-        The upstream that it is a member of, if several have it.
     seconds
         How long it takes no new clients, unless no other member can.
     """
@@ -65,33 +62,21 @@ def upstreams_eject(
 
 
 def upstreams_restore(
-    member: str, /, *, upstream: str | None = None, socket: Socket = None, config: SocketConfig = None
+    member: Member, /, *, upstream: MemberOf = None, socket: Socket = None, config: SocketConfig = None
 ) -> None:
-    """End the drain or the ejection of a member: it takes clients again.
-
-    Parameters
-    ----------
-    member
-        Its address, as listed by `upstreams`.
-    upstream
-        The upstream that it is a member of, if several have it.
-    """
+    """End the drain or the ejection of a member: it takes clients again."""
     _change("upstreams-restore", socket, config, member=member, upstream=upstream)
 
 
 def upstreams_weight(
-    member: str, weight: int, /, *, upstream: str | None = None, socket: Socket = None, config: SocketConfig = None
+    member: Member, weight: int, /, *, upstream: MemberOf = None, socket: Socket = None, config: SocketConfig = None
 ) -> None:
     """Set a member's weight, until the proxy ends or the config file has another one.
 
     Parameters
     ----------
-    member
-        Its address, as listed by `upstreams`.
     weight
         Its share of new clients, in proportion to the others' weights; 0 for none.
-    upstream
-        The upstream that it is a member of, if several have it.
     """
     _change("upstreams-weight", socket, config, member=member, weight=weight, upstream=upstream)
 

@@ -8,8 +8,8 @@ next member may be tried. What the session gets is a `Reached` (`reach`). It kee
 which a pool would attach.
 
 `member`, `group`, `selection` and `routes` are pure: times are arguments, random numbers are injected. `upstreams`,
-`health_checks` and `name_lookups` are thin trio shells around them. A plain `[upstream]` is a group with one member,
-called "main".
+`health_checks` and `name_lookups` are thin trio shells around them; the latter two are `group_tasks`. A plain
+`[upstream]` is a group with one member, called "main".
 
 Imports: `amqproxy.proxy.upstream`, `amqproxy.proxy.broker_login`, `amqproxy.rules`, `amqproxy.sockets`,
 `amqproxy.configuration.config`, trio in the shells.

@@ -21,7 +21,7 @@ MOST_EJECTED = 0.5
 
 
 class MemberEvent(NamedTuple):
-    """A change of a member that operators hear of: its `standing` from now on, and the reason."""
+    """Reported change of a member: its new `standing`, and the reason."""
 
     member: Member
     standing: Standing

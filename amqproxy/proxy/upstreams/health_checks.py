@@ -17,6 +17,7 @@ from amqproxy.process.supervision import contained
 from amqproxy.proxy.broker_login import LOST, open_connection, send_close
 from amqproxy.proxy.upstream import Unreachable, explained
 from amqproxy.proxy.upstreams.group import UpstreamGroup
+from amqproxy.proxy.upstreams.group_tasks import GroupTasks
 from amqproxy.proxy.upstreams.member import Member
 
 SOON = 1.0
@@ -30,7 +31,7 @@ class CheckFailed(Exception):
     """A check failed; the text gives the reason."""
 
 
-class HealthChecks:
+class HealthChecks(GroupTasks):
     """Checks of all groups that `groups` returns, as their configurations demand.
 
     `passwords` are those of the checks' users, by group. `on_down` is called once for each time that a member is down,
@@ -43,29 +44,21 @@ class HealthChecks:
         on_down: Callable[[Member, str], Awaitable[None]],
         passwords: Mapping[str, str] | None = None,
     ) -> None:
+        super().__init__(groups)
         self.passwords = dict(passwords or {})
-        self._groups = groups
         self._on_down = on_down
-        self._changed = trio.Event()
 
     def apply(self, passwords: Mapping[str, str]) -> None:
-        """Check the groups as they are from now on."""
+        """Restart the checks with these passwords, for the present groups."""
         self.passwords = dict(passwords)
-        self._changed.set()
+        self.restart()
 
-    async def run(self) -> None:
-        """Check until cancelled."""
-        while True:
-            self._changed = trio.Event()
-            async with trio.open_nursery() as nursery:
-                for group in self._groups():
-                    if group.check is not None:
-                        for place, member in enumerate(group.members):
-                            # spread over the interval, so that not all members are asked at once
-                            wait = group.check.interval * place / len(group.members)
-                            nursery.start_soon(self._watch, group, member, group.check, wait)
-                await self._changed.wait()
-                nursery.cancel_scope.cancel()
+    def _start(self, group: UpstreamGroup, nursery: trio.Nursery) -> None:
+        if group.check is not None:
+            for place, member in enumerate(group.members):
+                # spread over the interval, so that not all members are asked at once
+                wait = group.check.interval * place / len(group.members)
+                nursery.start_soon(self._watch, group, member, group.check, wait)
 
     async def _watch(self, group: UpstreamGroup, member: Member, check: HealthCheck, wait: float) -> None:
         await trio.sleep(wait)

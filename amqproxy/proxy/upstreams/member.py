@@ -17,7 +17,7 @@ login is none: RabbitMQ refuses wrong passwords that way, and guesses must not e
 
 
 class Standing(StrEnum):
-    """What a member is, as far as new clients are concerned."""
+    """State of a member with regard to new clients."""
 
     UP = "up"
     STARTING = "slow start"

@@ -11,36 +11,25 @@ from amqproxy.configuration.config import join_address, split_address
 from amqproxy.process.log import logger
 from amqproxy.process.supervision import contained
 from amqproxy.proxy.upstreams.group import UpstreamGroup
+from amqproxy.proxy.upstreams.group_tasks import GroupTasks
 
 TIMEOUT = 5.0
 """Seconds for one look-up."""
 
 
-class NameLookups:
+class NameLookups(GroupTasks):
     """Look-ups for all groups that `groups` returns; `on_change` is called after members have come or gone.
 
     A look-up that fails, or finds no address, changes nothing.
     """
 
     def __init__(self, groups: Callable[[], list[UpstreamGroup]], on_change: Callable[[], None]) -> None:
-        self._groups = groups
+        super().__init__(groups)
         self._on_change = on_change
-        self._changed = trio.Event()
 
-    def apply(self) -> None:
-        """Look up the names of the groups as they are from now on."""
-        self._changed.set()
-
-    async def run(self) -> None:
-        """Look names up until cancelled."""
-        while True:
-            self._changed = trio.Event()
-            async with trio.open_nursery() as nursery:
-                for group in self._groups():
-                    for name in group.names:
-                        nursery.start_soon(self._watch, group, name)
-                await self._changed.wait()
-                nursery.cancel_scope.cancel()
+    def _start(self, group: UpstreamGroup, nursery: trio.Nursery) -> None:
+        for name in group.names:
+            nursery.start_soon(self._watch, group, name)
 
     async def _watch(self, group: UpstreamGroup, name: str) -> None:
         fault = ""

@@ -63,7 +63,7 @@ async def test_members_follow_the_answers(autojump_clock: MockClock) -> None:
         assert members(group) == "other:1 [fd00::1]:5672"
         assert len(changes) == 3
         names.addresses = ["10.0.0.9"]
-        lookups.apply()
+        lookups.restart()
         await trio.sleep(1.0)
         assert members(group) == "other:1 10.0.0.9:5672"
         nursery.cancel_scope.cancel()
