@@ -1,6 +1,6 @@
 """Addons: what other packages add to amqproxy, by entry points in the groups below; see docs/addons.md.
 
-Whoever uses a group calls `loaded`. An addon that cannot be loaded, or fails later, is left out and reported once:
+Users of a group call `loaded`. An addon that cannot be loaded, or fails later, is left out and reported once:
 `fail` tells it to the listener, by default Python's logging.
 """
 
@@ -108,7 +108,7 @@ def failure(addon: Addon) -> str | None:
 
 
 def listen(listener: Listener) -> None:
-    """Tell `listener` of failures from now on, in place of Python's logging."""
+    """Report failures to `listener` instead of Python's logging."""
     global _listener
     _listener = listener
 

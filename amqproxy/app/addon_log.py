@@ -7,7 +7,7 @@ from amqproxy.process.log import logger
 
 
 def log_addons() -> None:
-    """Log the installed addons, and each failure from now on."""
+    """Log the installed addons, and each later failure."""
     addons.listen(_log_failure)
     if addons.installed():
         logger().info("addons", installed=", ".join(map(str, addons.installed())))

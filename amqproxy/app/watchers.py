@@ -101,7 +101,7 @@ class Watchers:
         self.hub = Hub(self.tap, apply_tap)
         self._telemetry = _telemetry(config, self.metrics, upstream)
         if self._telemetry:
-            if config.opentelemetry and config.opentelemetry.sample > 0:  # otherwise pumps go on
+            if config.opentelemetry and config.opentelemetry.sample > 0:  # without spans, pumps keep the connections
                 self.hub.add(self._telemetry.tap)
             self._telemetry.start()
         self._object_tap = _object_tap(config, self.metrics)

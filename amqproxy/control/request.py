@@ -271,7 +271,7 @@ Rate = Annotated[float, msgspec.Meta(ge=0, le=10_000)]
 
 
 class DrainUpstream(Request, frozen=True, tag="upstreams-drain"):
-    """Let a member take no new clients, and tell `rate` of its present ones a second to reconnect; 0 for none."""
+    """Drain a member: it takes no new clients, and `rate` of its present ones a second are told to reconnect."""
 
     member: MemberAddress
     upstream: str | None = None
@@ -287,7 +287,7 @@ class EjectUpstream(Request, frozen=True, tag="upstreams-eject"):
 
 
 class RestoreUpstream(Request, frozen=True, tag="upstreams-restore"):
-    """Let a member take clients again after `upstreams-drain`, `upstreams-eject` or an ejection."""
+    """End a member's drain or ejection: it takes clients again."""
 
     member: MemberAddress
     upstream: str | None = None

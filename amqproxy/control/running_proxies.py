@@ -14,7 +14,7 @@ from amqproxy.control.request_error import RequestError
 _PROCESSES = Path("/proc")
 _PROGRAM = b"amqproxy"
 _PATIENCE = 5.0
-"""Time limit for the answer of a proxy, in seconds: one that is stopped holds up nobody for longer."""
+"""Time limit for a proxy's answer in seconds, so that a stopped one delays the list no longer."""
 
 _LISTENS = 0x10000
 """Flag of a listening socket in /proc/net/unix: __SO_ACCEPTCON."""

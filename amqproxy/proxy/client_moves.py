@@ -43,7 +43,7 @@ class ClientMoves:
         self._due: dict[str, float] = {}
 
     def drain(self, member: Member, rate: float) -> None:
-        """Let a member take no new clients, and move `rate` of its present ones each second; 0 for none."""
+        """Drain a member: it takes no new clients, and `rate` of its present ones are moved each second."""
         member.is_draining = True
         self._draining[member] = rate
 

@@ -158,7 +158,7 @@ def test_a_wrong_one_is_named_with_a_remedy(name: str, text: str, fault: str) ->
 
 
 def test_variables_that_are_no_keys_are_left_alone() -> None:
-    """Those of the build and the tests, and of Kubernetes, for a service that is named amqproxy."""
+    """Variables of the build and the tests, and those of Kubernetes for a service named amqproxy."""
     others = ("PURE", "COMPILE", "PASSWORD", "PAGE", "SBOM", "IMAGE", "PROGRESS", "COMMAND", "TEST_PUMP", "TESTS_CACHE")
     service = ("SERVICE_HOST", "SERVICE_PORT_AMQP", "PORT", "PORT_5672_TCP", "PORT_5672_TCP_ADDR", "METRICS_PORT")
     assert (

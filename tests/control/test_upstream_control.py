@@ -1,4 +1,4 @@
-"""What an operator sees of upstream groups, and changes."""
+"""Requests of operators about upstream groups: lists and changes."""
 
 from __future__ import annotations
 

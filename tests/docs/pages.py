@@ -34,7 +34,7 @@ DONE = [
 """Pages that are done as they are written, in `test_pages`."""
 
 FIRST_PAGES = [page for page in DONE if page.stem in ("README", "tutorial") or page.parent.name == "howto"]
-"""What a newcomer reads, also done on a new machine by `make chroot`."""
+"""Pages for newcomers, also executed on a new machine by `make chroot`."""
 
 PROGRAMS = {
     "debug-a-stuck-consumer": "jq",

@@ -35,7 +35,7 @@ if sys.argv[1] == "package":
     print(chart.package(sys.argv[2], destination="."))
 """,
 }
-"""What stands in for programs that publish."""
+"""Stand-ins for programs that publish."""
 
 WHEEL = "AMQPROXY_COMPILE=${AMQPROXY_COMPILE:-1} AMQPROXY_SBOM=1 python -m build --wheel && twine check --strict dist/*"
 

@@ -16,7 +16,7 @@ from tests.packaging.stopwatch import Stopwatch
 
 ROOT = Path(__file__).parents[2]
 PARTS = ("README.md", "captures", "docs", "monitoring", "pyproject.toml", "tests/__init__.py", "tests/docs")
-"""What the pages and their runner read of this repository, and none of which is the program."""
+"""Files of this repository that pages and their runner read, apart from the program."""
 
 FURTHER = ("amqproxy[captures,pytest]", "pytest-trio")
 """What how-tos name in their text, without a command that installs it."""
