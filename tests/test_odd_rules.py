@@ -49,8 +49,9 @@ from amqproxy.amqp091.protocol_header import HEADER
 from amqproxy.amqp091.transitions import SERVER
 from amqproxy.amqp091.wire import Table
 from amqproxy.app.printing import PrintSettings
-from amqproxy.configuration.config import Config, ConfigError, Limits, ListenerConfig, schema
+from amqproxy.configuration.config import Config, ConfigError, Limits, ListenerConfig
 from amqproxy.configuration.config_file import load
+from amqproxy.configuration.schema import schema
 from amqproxy.taps.text import line
 from tests.amqp091.tracking import TrackingConnection
 from tests.example_count import example_count

@@ -10,16 +10,10 @@ from pathlib import Path
 import msgspec
 
 from amqproxy.broker.server.server import BrokerServer
-from amqproxy.configuration.config import (
-    INTEGRATED,
-    Config,
-    ConfigError,
-    MemberConfig,
-    NamedUpstream,
-    UpstreamConfig,
-    split_address,
-)
+from amqproxy.configuration.config import INTEGRATED, Config, ConfigError
 from amqproxy.configuration.resources import ConfigResources
+from amqproxy.configuration.upstream_config import MemberConfig, NamedUpstream, UpstreamConfig
+from amqproxy.configuration.values import split_address
 from amqproxy.proxy.upstream import MAIN, Dialer
 from amqproxy.proxy.upstreams.group import UpstreamGroup
 from amqproxy.proxy.upstreams.member import Member

@@ -19,8 +19,9 @@ from typing import Any
 import msgspec
 import trio
 
-from amqproxy.configuration.config import ConfigError, DashboardConfig, LogConfig, join_address, split_address
+from amqproxy.configuration.config import ConfigError, DashboardConfig, LogConfig
 from amqproxy.configuration.resources import ConfigResources
+from amqproxy.configuration.values import join_address, split_address
 from amqproxy.process.log import logger
 from amqproxy.process.supervision import supervised
 

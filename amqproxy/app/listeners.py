@@ -14,7 +14,8 @@ from amqproxy.app.address_unavailable import AddressUnavailable
 from amqproxy.broker.server.from_config import configured
 from amqproxy.broker.server.server import BrokerServer
 from amqproxy.broker.storage.data_directory import StoreError
-from amqproxy.configuration.config import BrokerConfig, ListenerConfig, join_address
+from amqproxy.configuration.config import BrokerConfig, ListenerConfig
+from amqproxy.configuration.values import join_address
 from amqproxy.process.log import logger
 from amqproxy.process.systemd import Systemd
 from amqproxy.proxy.listener import OpenListener, listen

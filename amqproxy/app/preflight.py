@@ -21,19 +21,10 @@ from amqproxy.app.dashboard_process import secrets_of
 from amqproxy.app.reload import mirror_upstreams
 from amqproxy.broker.broker import Broker as BrokerModel
 from amqproxy.broker.definitions import definitions_json
-from amqproxy.configuration.config import (
-    INTEGRATED,
-    BrokerConfig,
-    ClientTLS,
-    Config,
-    ConfigError,
-    DashboardConfig,
-    ListenerConfig,
-    NamedUpstream,
-    ServerTLS,
-    UpstreamConfig,
-    split_address,
-)
+from amqproxy.configuration.config import INTEGRATED, BrokerConfig, Config, ConfigError, DashboardConfig, ListenerConfig
+from amqproxy.configuration.tls_config import ClientTLS, ServerTLS
+from amqproxy.configuration.upstream_config import NamedUpstream, UpstreamConfig
+from amqproxy.configuration.values import split_address
 from amqproxy.control.unix_socket import PATH_SIZE
 from amqproxy.rabbitmq.profile import PROFILES, Profile
 from amqproxy.sockets.tls import client_context, server_context

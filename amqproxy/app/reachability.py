@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import trio
 
-from amqproxy.configuration.config import Config, UpstreamConfig
+from amqproxy.configuration.config import Config
+from amqproxy.configuration.upstream_config import UpstreamConfig
 from amqproxy.proxy.upstream import Dialer, Unreachable
 
 PATIENCE = 2.0

@@ -16,8 +16,9 @@ import msgspec
 
 from amqproxy.amqp091.methods import ConnectionStartOk
 from amqproxy.app.client_upstreams import check_passwords, dialers_of, routes_of
-from amqproxy.configuration.config import INTEGRATED, Config, ConfigError, NamedUpstream
+from amqproxy.configuration.config import INTEGRATED, Config, ConfigError
 from amqproxy.configuration.resources import ConfigResources
+from amqproxy.configuration.upstream_config import NamedUpstream
 from amqproxy.control.request_error import RequestError
 from amqproxy.control.request_handler import NotReloaded
 from amqproxy.control.rule_reader import RuleReader

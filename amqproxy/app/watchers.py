@@ -15,7 +15,8 @@ from amqproxy.app.address_unavailable import AddressUnavailable
 from amqproxy.app.dashboard_process import DashboardProcess, listening, private_socket_path, secrets_of
 from amqproxy.app.printing import Printing, PrintSettings
 from amqproxy.app.thread_time import own_thread_time
-from amqproxy.configuration.config import Config, ConfigError, RecordConfig, join_address, split_address
+from amqproxy.configuration.config import Config, ConfigError, RecordConfig
+from amqproxy.configuration.values import join_address, split_address
 from amqproxy.control.hub import Hub
 from amqproxy.control.service import LIVE_RING, ControlService, Handler
 from amqproxy.control.unix_socket import SocketUnavailable, opened

@@ -66,6 +66,6 @@ def show(file: Path | None = None, /) -> None:
 @app.command(name="schema")
 def show_schema() -> None:
     """Print the JSON Schema of config files, for editors and checks."""
-    from amqproxy.configuration.config import schema
+    from amqproxy.configuration.schema import schema
 
     sys.stdout.buffer.write(msgspec.json.format(msgspec.json.encode(schema()), indent=2) + b"\n")

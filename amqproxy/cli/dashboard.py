@@ -66,8 +66,8 @@ def dashboard(
     from amqproxy.app import preflight
     from amqproxy.app.dashboard_process import secrets_of
     from amqproxy.cli.flags import merged, merged_dashboard
-    from amqproxy.configuration.config import split_address
     from amqproxy.configuration.config_file import chosen_file, load
+    from amqproxy.configuration.values import split_address
     from amqproxy.process import log
 
     files = {"token_file": token_file, "password_file": password_file, "certificate": certificate, "key": key}

@@ -17,10 +17,10 @@ from amqproxy.configuration.config import (
     ListenerConfig,
     MetricsConfig,
     RecordConfig,
-    UpstreamConfig,
 )
 from amqproxy.configuration.config_file import explained, located
 from amqproxy.configuration.quantities import numbered
+from amqproxy.configuration.upstream_config import UpstreamConfig
 
 SECRETS = {"token_file", "token_env", "password_file", "password_env"}
 """Sources of the dashboard's only secret."""

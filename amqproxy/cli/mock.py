@@ -145,7 +145,8 @@ async def _serve(
 
     import trio
 
-    from amqproxy.configuration.config import ServerTLS, join_address
+    from amqproxy.configuration.tls_config import ServerTLS
+    from amqproxy.configuration.values import join_address
     from amqproxy.process.log import logger
     from amqproxy.proxy.listener import listen
     from amqproxy.replay.mocking.mock_connection import MockSettings

@@ -1,165 +1,37 @@
-"""The types of the configuration, with their JSON Schema. Every bound has its name here; `config_file` reads it."""
+"""The types of the whole configuration and of its sections. `config_file` reads it."""
 
 from __future__ import annotations
 
-import ast
-import inspect
-import sys
 from collections.abc import Iterator
-from ipaddress import IPv4Address, IPv6Address, ip_address
-from typing import Annotated, Any, Literal, TypeAlias, TypeVar
+from ipaddress import IPv4Address, IPv6Address
+from typing import Annotated, Literal, TypeAlias
 from urllib.parse import urlsplit
 
 import msgspec
 
+from amqproxy.configuration.login_config import LoginConfig
+from amqproxy.configuration.tls_config import ServerTLS
+from amqproxy.configuration.upstream_config import NamedUpstream, RouteConfig, UpstreamConfig
+from amqproxy.configuration.values import (
+    Address,
+    Count,
+    FrameSize,
+    ListenAddress,
+    Seconds,
+    Size,
+    Strict,
+    check_port,
+    is_loopback,
+    split_address,
+)
 from amqproxy.rabbitmq.profile import PROFILES
 from amqproxy.rules.actions import AnyRule
-from amqproxy.rules.bridge import Bridge, bridge_rules
+from amqproxy.rules.bridge import bridge_rules
 from amqproxy.rules.engine.validation import check
 from amqproxy.rules.matching.filters import compiled
 from amqproxy.rules.matching.match import parse_network
 from amqproxy.rules.observing.mirror import Mirror
-from amqproxy.rules.units import duration, may_be_text, size
-
-Seconds = Annotated[float, duration(gt=0)]
-Count = Annotated[int, msgspec.Meta(ge=1, le=2**63 - 1)]
-Size = Annotated[int, size(ge=1, le=2**63 - 1)]
-FrameSize = Annotated[int, size(ge=4096, le=2**32 - 1)]
-
-PORT = "(6553[0-5]|655[0-2][0-9]|65[0-4][0-9]{2}|6[0-4][0-9]{3}|[1-5][0-9]{4}|0*[0-9]{1,4})"
-"""Port number as a regular expression in JSON Schema; the errors of `config_file` are plainer."""
-
-Address = Annotated[
-    str,
-    msgspec.Meta(
-        pattern=r"^(\[[0-9a-fA-F:.%]+\]|[^\[\]:\s]*):\d{1,5}$",
-        extra_json_schema={"allOf": [{"pattern": rf":{PORT}$"}]},
-    ),
-]
-"""HOST:PORT or [IPV6]:PORT. Port 0 lets the system choose; an empty host is every interface."""
-
-ListenAddress = Annotated[
-    str,
-    msgspec.Meta(
-        pattern=r"^((\[[0-9a-fA-F:.%]+\]|[^\[\]:\s]*):\d{1,5}|fd@[^\s:]+)$",
-        extra_json_schema={"anyOf": [{"pattern": rf":{PORT}$"}, {"pattern": "^fd@"}]},
-    ),
-]
-"""An `Address`, or `fd@NAME`: a socket that systemd passes."""
-
-RemoteAddress = Annotated[
-    str,
-    msgspec.Meta(
-        pattern=r"^(\[[0-9a-fA-F:.%]+\]|[^\[\]:\s]*):\d{1,5}$",
-        extra_json_schema={"allOf": [{"pattern": rf".:(?!0+$){PORT}$"}]},
-    ),
-]
-"""HOST:PORT or [IPV6]:PORT, both of them named."""
-
-
-def split_address(address: str) -> tuple[str, int]:
-    """Return the host and port of HOST:PORT or [IPV6]:PORT."""
-    host, _, port = address.rpartition(":")
-    return host.strip("[]"), int(port)
-
-
-def join_address(host: str, port: int) -> str:
-    """Return HOST:PORT, with an IPv6 host in brackets."""
-    return f"[{host}]:{port}" if ":" in host else f"{host}:{port}"
-
-
-def is_loopback(host: str) -> bool:
-    """Whether the address can be reached only from this machine."""
-    if host == "localhost":
-        return True
-    try:
-        return ip_address(host).is_loopback
-    except ValueError:
-        return False
-
-
-def _check_port(address: str) -> None:
-    if split_address(address)[1] > 65535:
-        raise ValueError(f"address {address} has a port above 65535")
-
-
-def _check_broker_address(address: str) -> None:
-    _check_port(address)
-    host, port = split_address(address)
-    if not host or not port:
-        raise ValueError(f"address {address} does not name a broker: it needs a host and a port")
-
-
-class Strict(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
-    """A part of the file; unknown keys are refused."""
-
-
-class CertificateFiles(Strict, frozen=True):
-    """A certificate and its key. Files are PEM."""
-
-    certificate: str
-    """The server's certificate, followed by the intermediate certificates."""
-    key: str
-    """The certificate's key, without a password."""
-
-
-class ServerTLS(CertificateFiles, frozen=True):
-    """TLS of a listener: its certificate, and the certificates required of clients. Files are PEM."""
-
-    certificates: tuple[CertificateFiles, ...] = ()
-    """Further certificates: a client that requests a server name gets the first certificate for that name; all others
-    get `certificate`.
-    """
-    client_ca: str | None = None
-    """With it, clients are asked for a certificate that this authority signed."""
-    client_crl: str | None = None
-    """A certificate revocation list of the `client_ca`: clients with a certificate on it are refused."""
-    client_certificate: Literal["required", "optional"] = "required"
-    """Whether clients without a certificate are refused if there is a `client_ca`; RabbitMQ's fail_if_no_peer_cert."""
-    strict: bool = False
-    """Whether certificates must have all extensions that RFC 5280 requires (`X509_V_FLAG_X509_STRICT`)."""
-
-    def __post_init__(self) -> None:
-        if self.client_certificate == "optional" and not self.client_ca:
-            raise ValueError("an optional client_certificate needs the client_ca that has signed it")
-        if self.client_crl and not self.client_ca:
-            raise ValueError("a client_crl needs the client_ca that has signed it")
-
-    @property
-    def files(self) -> tuple[str, ...]:
-        """All files, in the order in which they are read."""
-        own = (self.certificate, self.key, *(each for each in (self.client_ca, self.client_crl) if each))
-        return own + tuple(file for each in self.certificates for file in (each.certificate, each.key))
-
-
-class ClientTLS(Strict, frozen=True):
-    """TLS towards the broker: its verification, and the client certificate. Files are PEM."""
-
-    ca: str | None = None
-    """The authority that must have signed the broker's certificate; by default, the system's authorities."""
-    server_name: str | None = None
-    """The name that the certificate must have; by default, the upstream's host."""
-    certificate: str | None = None
-    """The client certificate, sent if the broker asks for one."""
-    key: str | None = None
-    """The certificate's key; needed unless it is in the same file."""
-    verify: bool = True
-    """Whether the broker's certificate is verified."""
-    strict: bool = False
-    """Whether certificates must have all extensions that RFC 5280 requires (`X509_V_FLAG_X509_STRICT`)."""
-
-    def __post_init__(self) -> None:
-        if self.key and not self.certificate:
-            raise ValueError("a key needs the certificate that it belongs to")
-
-    @property
-    def files(self) -> tuple[str, ...]:
-        """All files, in the order in which they are read."""
-        return tuple(each for each in (self.ca, self.certificate, self.key) if each)
-
-
-TLS = TypeVar("TLS", ServerTLS, ClientTLS)
-
+from amqproxy.rules.units import duration, size
 
 UpstreamName = Annotated[str, msgspec.Meta(pattern=r"^[^:]+$")]
 """A name of one of the `upstreams`, or "broker"."""
@@ -207,6 +79,8 @@ class ListenerConfig(Strict, frozen=True):
     """
     upstream: str | None = None
     """The name of the `[upstreams.NAME]` that takes the clients of this listener, unless `routes` choose another."""
+    login: str | None = None
+    """The name of the `[logins.NAME]` by which clients log in at the proxy. By default, brokers check their logins."""
 
     @property
     def passed_name(self) -> str | None:
@@ -215,192 +89,7 @@ class ListenerConfig(Strict, frozen=True):
 
     def __post_init__(self) -> None:
         if self.passed_name is None:
-            _check_port(self.address)
-
-
-class UpstreamConfig(Strict, frozen=True):
-    """The broker to which connections are forwarded."""
-
-    address: RemoteAddress = "127.0.0.1:5672"
-    """HOST:PORT or [IPV6]:PORT."""
-    tls: ClientTLS | None = None
-    proxy_protocol: bool = False
-    """Send the broker the client's address first; the broker must expect PROXY protocol, version 2."""
-    bridge: Bridge | None = None
-    """Rules for clients of earlier RabbitMQ versions: see docs/howto/bridge-to-rabbitmq-4.md."""
-
-    def __post_init__(self) -> None:
-        _check_broker_address(self.address)
-
-
-class MemberConfig(Strict, frozen=True):
-    """One broker of a group: its address, and its share of the clients."""
-
-    address: RemoteAddress
-    """HOST:PORT or [IPV6]:PORT."""
-    weight: Annotated[int, msgspec.Meta(ge=0, le=1000)] = 1
-    """Its share of new clients, in proportion to the others' weights; 0 for none."""
-    priority: Annotated[int, msgspec.Meta(ge=0, le=1000)] = 0
-    """Members with a higher number take clients only if none with a lower one can."""
-    zone: str = ""
-    """Its zone, such as a data centre: see the group's `zone`."""
-    tls: ClientTLS | None = None
-    """TLS towards this member; by default, the group's `tls`."""
-    proxy_protocol: bool | None = None
-    """Whether this member is sent the client's address; by default, the group's `proxy_protocol`."""
-    resolve: Literal["one", "all"] = "one"
-    """Whether the host's addresses count as one member, of which any that answers is used, or as one member each."""
-
-    def __post_init__(self) -> None:
-        _check_broker_address(self.address)
-
-
-class HealthCheck(Strict, frozen=True):
-    """Active checks of a group's members: see docs/howto/run-several-brokers.md."""
-
-    kind: Literal["tcp", "tls", "amqp", "http"] = "tcp"
-    """A TCP connection; with the TLS handshake; a login by AMQP 0-9-1 with a proper close; or an answer of 200 to a GET
-    of `url`.
-    """
-    interval: Seconds = 5.0
-    """Time between two checks of a member."""
-    timeout: Seconds = 2.0
-    """Time for a check."""
-    fall: Count = 3
-    """Number of failures in a row after which a member is down."""
-    rise: Count = 2
-    """Number of successes in a row after which it is up again."""
-    closes: bool = True
-    """Whether the clients of a member that goes down are told 320 (connection-forced), if another member is up."""
-    url: str = "http://{host}:15672/api/health/checks/ready-to-serve-clients"
-    """The URL for `http`; {host} is the member's host."""
-    user: str = ""
-    """User of the login for `amqp` and `http`."""
-    password_file: str = ""
-    """A file with its password."""
-    password_env: str = ""
-    """The environment variable with its password."""
-    vhost: str = "/"
-    """The virtual host that `amqp` opens."""
-
-    def __post_init__(self) -> None:
-        if self.kind == "amqp" and not self.user:
-            raise ValueError(
-                ".user: an amqp check logs in, since RabbitMQ would log a warning for each check otherwise"
-            )
-        if bool(self.user) != bool(self.password_file or self.password_env) or (
-            self.password_file and self.password_env
-        ):
-            raise ValueError("a `user` needs a `password_file` or a `password_env`")
-        if self.kind == "http" and urlsplit(self.url).scheme != "http":
-            raise ValueError(f".url: {self.url} does not begin with http://")
-
-
-class Ejection(Strict, frozen=True):
-    """Ejection of members to which connections fail: they take no new clients for a while."""
-
-    failures: Count = 3
-    """Number of failures in a row after which a member is ejected. Never is more than half of a group ejected."""
-    time: Seconds = 10.0
-    """Duration of the first ejection; each that follows soon lasts twice as long."""
-    most: Seconds = 300.0
-    """Longest duration of an ejection."""
-
-
-class NamedUpstream(UpstreamConfig, frozen=True):
-    """A broker, or a group of brokers, for clients or for copies that rules send."""
-
-    members: tuple[MemberConfig, ...] = ()
-    """The brokers of the group; without them, `address` is the only one."""
-    selection: Literal["round_robin", "least_connections", "hash"] = "round_robin"
-    """The member for a new client: each in turn, the one with the fewest connections, or the same one for each address
-    of clients, by a hash.
-    """
-    zone: str = ""
-    """The proxy's own zone: members of the same zone take its clients if they can."""
-    connect_timeout: Seconds | None = None
-    """Time for a member to accept and to answer, if another one is left; by default, `limits.connect_timeout`."""
-    slow_start: Seconds = 30.0
-    """Time in which a member that returns takes clients again in growing numbers."""
-    check: HealthCheck | None = None
-    """Active checks of the members; by default, members are judged by the connections of clients alone."""
-    ejection: Ejection = Ejection()
-    """Ejection of members to which connections fail."""
-    rebalance_rate: Annotated[float, msgspec.Meta(ge=0, le=10_000)] = 0.0
-    """Number of clients a second that are told 320 (connection-forced), to reconnect, while a member has a tenth more
-    than its share, for instance after another one has returned; 0 for none.
-    """
-    resolve_interval: Seconds = 10.0
-    """Time between two look-ups of the members with `resolve = "all"`."""
-    user: str = "guest"
-    """The user of the login with which rules send copies."""
-    password_file: str = ""
-    """A file with the password for copies."""
-    password_env: str = ""
-    """The environment variable with the password for copies."""
-    vhost: str = ""
-    """The virtual host for copies; by default, the client's own."""
-
-    @property
-    def takes_copies(self) -> bool:
-        """Whether there is a login with which rules may send copies."""
-        return bool(self.password_file or self.password_env)
-
-    @property
-    def all_members(self) -> tuple[MemberConfig, ...]:
-        """The members, with the group's TLS and PROXY protocol where they have none of their own."""
-        found = self.members or (MemberConfig(address=self.address),)
-        return tuple(
-            msgspec.structs.replace(
-                each,
-                tls=each.tls or self.tls,
-                proxy_protocol=self.proxy_protocol if each.proxy_protocol is None else each.proxy_protocol,
-            )
-            for each in found
-        )
-
-    def __post_init__(self) -> None:
-        super().__post_init__()
-        if self.bridge is not None:
-            raise ValueError(".bridge: a bridge is for the clients of [upstream]")
-        if self.password_file and self.password_env:
-            raise ValueError("the password is in a file or in a variable: name `password_file` or `password_env`")
-        addresses = [each.address for each in self.members]
-        for place, address in enumerate(addresses):
-            if address in addresses[:place]:
-                raise ValueError(f".members[{place}].address: {address} is a member already")
-        if self.members and self.takes_copies:
-            raise ValueError(".members: copies go to one broker: give a group no password")
-
-
-class RouteConfig(Strict, frozen=True):
-    """A choice of the upstream for some clients, by what is known when they connect. All given keys must hold."""
-
-    upstream: str
-    """The name of the `[upstreams.NAME]` that takes these clients."""
-    listener: ListenAddress | None = None
-    """The `address` of the listener to which they connect, as `[[listen]]` has it."""
-    sni: str | None = None
-    """The server name that they request in TLS; *.example.com stands for all names below example.com."""
-    when: str | None = None
-    """A CEL expression over `client.address`, `client.port`, `listener`, `tls.subject` and `tls.sni`."""
-
-    def __post_init__(self) -> None:
-        if self.when is None:
-            return
-        try:
-            names = compiled(self.when).names
-        except ValueError as error:
-            raise ValueError(f".when: {error}") from None
-        unknown = sorted(names - ROUTABLE)
-        if unknown:
-            raise ValueError(
-                f".when: `{unknown[0]}` is not known when a client connects; known are {', '.join(sorted(ROUTABLE))}"
-            )
-
-
-ROUTABLE = frozenset({"client.address", "client.port", "listener", "tls.subject", "tls.sni"})
-"""Attributes of clients that routes may read."""
+            check_port(self.address)
 
 
 class MetricsConfig(Strict, frozen=True):
@@ -418,7 +107,7 @@ class MetricsConfig(Strict, frozen=True):
     """Whether findings are counted. This decodes each frame."""
 
     def __post_init__(self) -> None:
-        _check_port(self.address)
+        check_port(self.address)
 
 
 class RecordConfig(Strict, frozen=True):
@@ -476,7 +165,7 @@ class OpenTelemetryConfig(Strict, frozen=True):
     """Time between two exports of metrics."""
     service_name: Annotated[str, msgspec.Meta(min_length=1)] = "amqproxy"
     """The attribute `service.name` of all spans."""
-    resource_attributes: dict[str, str] = {}
+    resource_attributes: dict[str, str] = msgspec.field(default_factory=dict)
     """Further attributes of all spans, such as `deployment.environment.name`."""
 
     def __post_init__(self) -> None:
@@ -523,7 +212,7 @@ class DashboardConfig(Strict, frozen=True):
     """The tables of the pipeline, for Analytics: a directory, or s3://BUCKET/PATH. Needs `amqproxy[analytics]`."""
 
     def __post_init__(self) -> None:
-        _check_port(self.listen)
+        check_port(self.listen)
         host = split_address(self.listen)[0]
         secrets = [name for name in ("token_file", "token_env", "password_file", "password_env") if getattr(self, name)]
         if len(secrets) > 1:
@@ -649,7 +338,7 @@ class BrokerConfig(Strict, frozen=True):
     """
     profile: Literal["3.10", "4.0", "4.3"] = "4.3"
     """The RabbitMQ version whose behaviour the broker has: limits, refusals, texts, dead letters and the like."""
-    deprecated_features: dict[str, bool] = {}
+    deprecated_features: dict[str, bool] = msgspec.field(default_factory=dict)
     """Whether a deprecated feature of that version may be used, by name: RabbitMQ's `deprecated_features.permit.*`."""
     plugins: tuple[Literal["rabbitmq_consistent_hash_exchange", "rabbitmq_delayed_message_exchange"], ...] = (
         "rabbitmq_consistent_hash_exchange",
@@ -676,8 +365,10 @@ class Config(Strict, frozen=True):
     that of one of the `upstreams`.
     """
     broker: BrokerConfig = BrokerConfig()
-    upstreams: dict[str, NamedUpstream] = {}
+    upstreams: dict[str, NamedUpstream] = msgspec.field(default_factory=dict)
     """Further brokers and groups of brokers, by the names that listeners, routes and rules use."""
+    logins: dict[str, LoginConfig] = msgspec.field(default_factory=dict)
+    """Ways in which clients log in at the proxy, by the names that listeners use."""
     routes: tuple[RouteConfig, ...] = ()
     """Choices of an upstream for some clients; the first that applies decides."""
     metrics: MetricsConfig | None = None
@@ -715,6 +406,10 @@ class Config(Strict, frozen=True):
         check(self.rules)
         if isinstance(self.upstream, UpstreamConfig) and "main" in self.clients_upstreams:
             raise ValueError(".upstreams.main: this is the name of [upstream]: choose another")
+        for number, listener in enumerate(self.listen):
+            if listener.login is not None and listener.login not in self.logins:
+                login = listener.login
+                raise ValueError(f".listen[{number}].login: there is no `{login}`: it needs a [logins.{login}]")
         for place, name in self._named_upstreams():
             if name not in self.upstreams:
                 raise ValueError(f".{place}: there is no `{name}`: it needs an [upstreams.{name}]")
@@ -745,41 +440,3 @@ class Config(Strict, frozen=True):
 
 class ConfigError(Exception):
     """Raised for a config file that is unreadable or invalid; the text has the place and the remedy."""
-
-
-def schema() -> dict[str, Any]:
-    """Return the JSON Schema of a config file, with this module's docstrings of the keys."""
-    found: dict[str, Any] = may_be_text(msgspec.json.schema(Config))
-    definitions = found["$defs"]
-    for name, described in _descriptions().items():
-        properties = definitions.get(name, definitions.get(f"{__name__}.{name}"))["properties"]
-        for key, text in described.items():
-            if "$ref" in properties[key]:  # some readers ignore everything beside it
-                properties[key] = {"allOf": [{"$ref": properties[key].pop("$ref")}], **properties[key]}
-            properties[key]["description"] = text
-    definitions["ClientTLS"]["dependentRequired"] = {"key": ["certificate"]}
-    return found
-
-
-def _descriptions() -> dict[str, dict[str, str]]:
-    """Return, for each struct, the docstrings of its keys, or else of their types."""
-    module = sys.modules[__name__]
-    found: dict[str, dict[str, str]] = {}
-    for each in ast.parse(inspect.getsource(module)).body:
-        if isinstance(each, ast.ClassDef) and issubclass(getattr(module, each.name), Strict) and each.name != "Strict":
-            texts = dict(found.get(ast.unparse(each.bases[0]), {}))  # a base comes before it in the module
-            for statement, after in zip(each.body, [*each.body[1:], None], strict=True):
-                if isinstance(statement, ast.AnnAssign) and isinstance(statement.target, ast.Name):
-                    match after:
-                        case ast.Expr(ast.Constant(str(text))):
-                            texts[statement.target.id] = text
-                        case _:
-                            texts[statement.target.id] = _docstring_of_type(statement)
-            found[each.name] = texts
-    return found
-
-
-def _docstring_of_type(statement: ast.AnnAssign) -> str:
-    """Return the docstring of the struct that is an annotation's first word."""
-    kind = getattr(sys.modules[__name__], ast.unparse(statement.annotation).split(" ")[0])
-    return inspect.getdoc(kind) or ""

@@ -12,18 +12,7 @@ from typing import Any
 import msgspec
 import yaml
 
-from amqproxy.configuration.config import (
-    TLS,
-    CertificateFiles,
-    Config,
-    ConfigError,
-    DashboardConfig,
-    HealthCheck,
-    ListenerConfig,
-    NamedUpstream,
-    ServerTLS,
-    UpstreamConfig,
-)
+from amqproxy.configuration.config import Config, ConfigError, DashboardConfig, ListenerConfig
 from amqproxy.configuration.config_document import MAX_DEPTH, DocumentError, loaded_toml, loaded_yaml, too_deep
 from amqproxy.configuration.environment import FILE, WrongVariable, variable_at, with_environment
 from amqproxy.configuration.hints import hint
@@ -31,6 +20,8 @@ from amqproxy.configuration.quantities import numbered
 from amqproxy.configuration.resources import ConfigResources
 from amqproxy.configuration.source_lines import Path as KeyPath
 from amqproxy.configuration.source_lines import line_at, line_of, lines_of, path_of, with_comments
+from amqproxy.configuration.tls_config import TLS, CertificateFiles, ServerTLS
+from amqproxy.configuration.upstream_config import HealthCheck, NamedUpstream, UpstreamConfig
 from amqproxy.rules.actions import AnyRule
 
 _NO_FILE = Path("environment")

@@ -11,8 +11,9 @@ from typing import Any, NamedTuple, Protocol
 import msgspec
 import trio
 
-from amqproxy.configuration.config import ConfigError, NamedUpstream
+from amqproxy.configuration.config import ConfigError
 from amqproxy.configuration.config_file import rules_of_data, rules_of_text
+from amqproxy.configuration.upstream_config import NamedUpstream
 from amqproxy.control.request import AddRule, CheckRules, EndRule, EnforceRule, RemoveRule, SetRules, ShadowRule
 from amqproxy.control.request_error import RequestError
 from amqproxy.process.log import logger

@@ -6,7 +6,7 @@ from typing import Literal
 
 import msgspec
 
-from amqproxy.configuration.config import UpstreamConfig
+from amqproxy.configuration.upstream_config import UpstreamConfig
 
 
 class MovedQueue(msgspec.Struct, frozen=True):

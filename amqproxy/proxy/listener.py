@@ -12,7 +12,8 @@ from typing import NamedTuple
 
 import trio
 
-from amqproxy.configuration.config import Limits, ProxyProtocolConfig, Unread, join_address, split_address
+from amqproxy.configuration.config import Limits, ProxyProtocolConfig, Unread
+from amqproxy.configuration.values import join_address, split_address
 from amqproxy.process.log import logger
 from amqproxy.process.supervision import contained, kept_up, supervised
 from amqproxy.proxy import watchdog

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import trio
 
-from amqproxy.configuration.config import UpstreamConfig, split_address
+from amqproxy.configuration.upstream_config import UpstreamConfig
+from amqproxy.configuration.values import split_address
 from amqproxy.sockets.proxy_protocol import Address, header
 from amqproxy.sockets.tls import client_context
 from amqproxy.sockets.tls_socket import secured

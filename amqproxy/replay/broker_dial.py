@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from amqproxy.configuration.config import ClientTLS, UpstreamConfig
+from amqproxy.configuration.tls_config import ClientTLS
+from amqproxy.configuration.upstream_config import UpstreamConfig
 from amqproxy.proxy.upstream import Dialer, Unreachable
 from amqproxy.replay.replayer import Dial, DialFailed
 from amqproxy.replay.target import Target

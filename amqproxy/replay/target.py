@@ -6,7 +6,7 @@ from urllib.parse import unquote, urlsplit
 
 import msgspec
 
-from amqproxy.configuration.config import join_address
+from amqproxy.configuration.values import join_address
 
 _PORTS = {"amqp": 5672, "amqps": 5671}
 

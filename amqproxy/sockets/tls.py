@@ -5,7 +5,8 @@ from __future__ import annotations
 import ssl
 from weakref import WeakKeyDictionary
 
-from amqproxy.configuration.config import CertificateFiles, ClientTLS, ConfigError, ServerTLS
+from amqproxy.configuration.config import ConfigError
+from amqproxy.configuration.tls_config import CertificateFiles, ClientTLS, ServerTLS
 from amqproxy.sockets.certificate import common_name
 from amqproxy.sockets.tls_socket import TlsSocket
 

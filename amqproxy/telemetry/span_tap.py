@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterator, Sequence
 from ipaddress import ip_address
 from typing import Any
 
-from amqproxy.configuration.config import split_address
+from amqproxy.configuration.values import split_address
 from amqproxy.peer import CLIENT, Peer
 from amqproxy.process.supervision import contained
 from amqproxy.taps.note import NOTHING, Note

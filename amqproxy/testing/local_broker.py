@@ -18,7 +18,8 @@ from amqproxy.broker.server.clock import current_time
 from amqproxy.broker.server.from_config import configured
 from amqproxy.broker.server.machine_resources import disk_free
 from amqproxy.broker.server.server import BACKLOG, BrokerServer
-from amqproxy.configuration.config import BrokerConfig, BrokerLimits, join_address
+from amqproxy.configuration.config import BrokerConfig, BrokerLimits
+from amqproxy.configuration.values import join_address
 from amqproxy.process.trio_thread import TrioThread
 
 Answer = TypeVar("Answer")

@@ -15,7 +15,9 @@ import trio
 from trio.testing import wait_all_tasks_blocked
 
 from amqproxy.amqp091.transitions import CLIENT
-from amqproxy.configuration.config import ConfigError, Limits, RecordConfig, UpstreamConfig, join_address
+from amqproxy.configuration.config import ConfigError, Limits, RecordConfig
+from amqproxy.configuration.upstream_config import UpstreamConfig
+from amqproxy.configuration.values import join_address
 from amqproxy.control.hub import Hub
 from amqproxy.process.supervision import kept_up, supervised
 from amqproxy.process.trio_thread import TrioThread

@@ -20,8 +20,9 @@ from msgspec.json import schema_components
 
 from amqproxy.cli.command import app
 from amqproxy.cli.help import command_reference
-from amqproxy.configuration.config import Config, schema
+from amqproxy.configuration.config import Config
 from amqproxy.configuration.environment import variables_of
+from amqproxy.configuration.schema import schema
 from amqproxy.control.request import AnyRequest
 
 ROOT = Path(__file__).parent.parent.parent

@@ -10,7 +10,8 @@ import trustme
 
 from amqproxy.app import certificate_watch
 from amqproxy.app.certificate_watch import WatchedFiles, watch_certificates
-from amqproxy.configuration.config import ClientTLS, ServerTLS, UpstreamConfig
+from amqproxy.configuration.tls_config import ClientTLS, ServerTLS
+from amqproxy.configuration.upstream_config import UpstreamConfig
 from amqproxy.proxy.upstream import Dialer
 from amqproxy.sockets.tls import files_of, server_context
 

@@ -30,9 +30,9 @@ from amqproxy.configuration.config import (
     ListenerConfig,
     MetricsConfig,
     OpenTelemetryConfig,
-    ServerTLS,
-    UpstreamConfig,
 )
+from amqproxy.configuration.tls_config import ServerTLS
+from amqproxy.configuration.upstream_config import UpstreamConfig
 from amqproxy.control.control_client import ControlClient
 from amqproxy.control.request_error import RequestError
 from amqproxy.rules.access.refuse import Refuse

@@ -5,7 +5,8 @@ from __future__ import annotations
 import socket
 
 from amqproxy.app.reachability import unreachable_members
-from amqproxy.configuration.config import Config, MemberConfig, NamedUpstream
+from amqproxy.configuration.config import Config
+from amqproxy.configuration.upstream_config import MemberConfig, NamedUpstream
 
 
 def test_each_unreachable_member_is_named_with_its_place() -> None:

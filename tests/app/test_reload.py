@@ -18,16 +18,9 @@ from trio.testing import wait_all_tasks_blocked
 
 from amqproxy.app.client_upstreams import routes_of
 from amqproxy.app.reload import Reloader, differences, mirror_upstreams
-from amqproxy.configuration.config import (
-    ClientTLS,
-    Config,
-    ConfigError,
-    Limits,
-    ListenerConfig,
-    LogConfig,
-    MetricsConfig,
-    NamedUpstream,
-)
+from amqproxy.configuration.config import Config, ConfigError, Limits, ListenerConfig, LogConfig, MetricsConfig
+from amqproxy.configuration.tls_config import ClientTLS
+from amqproxy.configuration.upstream_config import NamedUpstream
 from amqproxy.control.request_handler import NotReloaded
 from amqproxy.proxy.mirroring.mirror_publisher import MirrorLogin
 from amqproxy.proxy.upstream import Dialer

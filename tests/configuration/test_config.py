@@ -5,7 +5,9 @@ import msgspec
 import pytest
 import yaml
 
-from amqproxy.configuration.config import Limits, join_address, schema, split_address
+from amqproxy.configuration.config import Limits
+from amqproxy.configuration.schema import schema
+from amqproxy.configuration.values import join_address, split_address
 
 
 @pytest.mark.parametrize(

@@ -9,19 +9,11 @@ import jsonschema
 import pytest
 import yaml
 
-from amqproxy.configuration.config import (
-    ClientTLS,
-    Config,
-    ConfigError,
-    Limits,
-    ListenerConfig,
-    LogConfig,
-    MetricsConfig,
-    ServerTLS,
-    UpstreamConfig,
-    schema,
-)
+from amqproxy.configuration.config import Config, ConfigError, Limits, ListenerConfig, LogConfig, MetricsConfig
 from amqproxy.configuration.config_file import dump, from_data, load, parse, read
+from amqproxy.configuration.schema import schema
+from amqproxy.configuration.tls_config import ClientTLS, ServerTLS
+from amqproxy.configuration.upstream_config import UpstreamConfig
 
 YAML = """
 listen:

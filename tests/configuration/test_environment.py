@@ -10,9 +10,10 @@ from typing import Any
 import msgspec
 import pytest
 
-from amqproxy.configuration.config import Config, ConfigError, UpstreamConfig
+from amqproxy.configuration.config import Config, ConfigError
 from amqproxy.configuration.config_file import dump, load, sources
 from amqproxy.configuration.environment import PREFIX, variables_of, with_environment
+from amqproxy.configuration.upstream_config import UpstreamConfig
 
 FILE = """
 [[listen]]

@@ -9,8 +9,9 @@ import jsonschema
 import pytest
 import yaml
 
-from amqproxy.configuration.config import ConfigError, schema
+from amqproxy.configuration.config import ConfigError
 from amqproxy.configuration.config_file import dump, load, parse
+from amqproxy.configuration.schema import schema
 
 CONFIG: dict[str, Any] = {
     "limits": {"drain_timeout": "1.5s", "frame_max": "64KiB", "print_memory": "10MB"},

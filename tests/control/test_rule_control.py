@@ -17,8 +17,8 @@ from amqproxy.amqp091.commands import Command
 from amqproxy.amqp091.methods import BasicPublish
 from amqproxy.amqp091.properties import Properties
 from amqproxy.amqp091.wire import Table
-from amqproxy.configuration.config import NamedUpstream
 from amqproxy.configuration.config_file import load
+from amqproxy.configuration.upstream_config import NamedUpstream
 from amqproxy.control.request import (
     AddRule,
     CheckRules,

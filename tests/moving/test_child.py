@@ -11,7 +11,7 @@ from pathlib import Path
 import msgspec
 import pytest
 
-from amqproxy.configuration.config import UpstreamConfig
+from amqproxy.configuration.upstream_config import UpstreamConfig
 from amqproxy.moving.move_job import JobReport, MovedQueue, MoveEnd, MoveJob, Report
 
 NOWHERE = MoveEnd(upstream=UpstreamConfig(address="127.0.0.1:1"), user="guest", password="guest")

@@ -14,7 +14,7 @@ from pika.adapters.blocking_connection import BlockingChannel
 
 from amqproxy.broker.broker import Broker
 from amqproxy.broker.server.server import serve
-from amqproxy.configuration.config import UpstreamConfig
+from amqproxy.configuration.upstream_config import UpstreamConfig
 from amqproxy.moving.move_job import JobReport, MovedQueue, MoveEnd, MoveJob, QueueReport, Report
 from amqproxy.moving.move_program import MoveProgram
 

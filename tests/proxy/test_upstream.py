@@ -6,7 +6,9 @@ import pytest
 import trio
 from trio.testing import MockClock
 
-from amqproxy.configuration.config import ClientTLS, ConfigError, UpstreamConfig
+from amqproxy.configuration.config import ConfigError
+from amqproxy.configuration.tls_config import ClientTLS
+from amqproxy.configuration.upstream_config import UpstreamConfig
 from amqproxy.proxy.upstream import Dialer, Unreachable
 from amqproxy.sockets.proxy_protocol import header
 from amqproxy.sockets.transport import SocketTransport

@@ -13,7 +13,7 @@ from amqproxy.capture.decode import read_decoded
 from amqproxy.comparison.command_store import CommandStore
 from amqproxy.comparison.comparison import compared
 from amqproxy.comparison.difference import SentOtherwise
-from amqproxy.configuration.config import UpstreamConfig
+from amqproxy.configuration.upstream_config import UpstreamConfig
 from amqproxy.proxy.upstream import Dialer, Unreachable
 from amqproxy.replay.broker_link import Watch
 from amqproxy.replay.dialogue import steps_of

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from amqproxy.configuration.config import ClientTLS, ServerTLS
+from amqproxy.configuration.tls_config import ClientTLS, ServerTLS
 from amqproxy.sockets.strict_verification import FAULTS, strict_refusal
 from amqproxy.sockets.tls import client_context, server_context
 from tests.sockets.authority import Authority

@@ -17,7 +17,8 @@ from cryptography.hazmat.primitives.serialization import (
     load_pem_private_key,
 )
 
-from amqproxy.configuration.config import CertificateFiles, ClientTLS, ConfigError, ServerTLS
+from amqproxy.configuration.config import ConfigError
+from amqproxy.configuration.tls_config import CertificateFiles, ClientTLS, ServerTLS
 from amqproxy.sockets.tls import client_context, files_of, renew, server_context
 from amqproxy.sockets.tls_socket import TlsSocket, secured
 from amqproxy.sockets.transport import SocketTransport, TransportBroken

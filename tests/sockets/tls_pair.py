@@ -8,7 +8,7 @@ import tempfile
 from contextlib import suppress
 from pathlib import Path
 
-from amqproxy.configuration.config import ClientTLS, ServerTLS
+from amqproxy.configuration.tls_config import ClientTLS, ServerTLS
 from amqproxy.sockets.tls import client_context, server_context
 from amqproxy.sockets.tls_socket import TlsSocket, secured
 from tests.sockets.certificate_files import Files

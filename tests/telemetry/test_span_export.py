@@ -17,7 +17,8 @@ from opentelemetry.sdk.trace.export.in_memory_span_exporter import InMemorySpanE
 from opentelemetry.trace import SpanKind, StatusCode
 from structlog.testing import capture_logs
 
-from amqproxy.configuration.config import OpenTelemetryConfig, ServerTLS
+from amqproxy.configuration.config import OpenTelemetryConfig
+from amqproxy.configuration.tls_config import ServerTLS
 from amqproxy.sockets.tls import server_context
 from amqproxy.telemetry import span_export
 from amqproxy.telemetry.message_span import DELIVER, PUBLISH, MessageSpan, Operation, SpanFailure, cost_of, text

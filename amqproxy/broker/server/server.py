@@ -21,7 +21,7 @@ from amqproxy.broker.server.connection_task import ConnectionTask
 from amqproxy.broker.server.send_scheduler import SendScheduler
 from amqproxy.broker.server.served_connection import ServedConnection
 from amqproxy.broker.server.timer_task import TimerTask
-from amqproxy.configuration.config import join_address
+from amqproxy.configuration.values import join_address
 from amqproxy.process.log import logger
 from amqproxy.process.supervision import contained, kept_up, report, supervised
 from amqproxy.pump.tls_records import bound_reads

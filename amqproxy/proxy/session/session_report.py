@@ -19,7 +19,7 @@ from amqproxy.amqp091.methods import (
     Method,
 )
 from amqproxy.amqp091.transitions import CLIENT, SERVER, Peer
-from amqproxy.configuration.config import join_address
+from amqproxy.configuration.values import join_address
 from amqproxy.conversion.client_name import given_name
 from amqproxy.process.log import logger
 from amqproxy.process.supervision import contained

@@ -9,7 +9,7 @@ import math
 from collections.abc import Callable, Iterable, Mapping
 from typing import NamedTuple
 
-from amqproxy.configuration.config import Ejection, HealthCheck
+from amqproxy.configuration.upstream_config import Ejection, HealthCheck
 from amqproxy.proxy.upstreams.member import TAKES_CLIENTS, Member, Standing
 from amqproxy.proxy.upstreams.selection import SELECTIONS
 

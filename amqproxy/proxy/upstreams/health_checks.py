@@ -12,7 +12,8 @@ import trio
 
 from amqproxy.amqp091.connection import Connection
 from amqproxy.amqp091.methods import ConnectionStartOk
-from amqproxy.configuration.config import HealthCheck, split_address
+from amqproxy.configuration.upstream_config import HealthCheck
+from amqproxy.configuration.values import split_address
 from amqproxy.process.supervision import contained
 from amqproxy.proxy.broker_login import LOST, open_connection, send_close
 from amqproxy.proxy.upstream import Unreachable, explained

@@ -7,7 +7,7 @@ from collections.abc import Callable
 
 import trio
 
-from amqproxy.configuration.config import join_address, split_address
+from amqproxy.configuration.values import join_address, split_address
 from amqproxy.process.log import logger
 from amqproxy.process.supervision import contained
 from amqproxy.proxy.upstreams.group import UpstreamGroup

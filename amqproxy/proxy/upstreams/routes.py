@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 
-from amqproxy.configuration.config import RouteConfig
+from amqproxy.configuration.upstream_config import RouteConfig
 from amqproxy.proxy.upstreams.group import UpstreamGroup
 from amqproxy.rules.context import Client
 from amqproxy.rules.matching.attributes import client_value

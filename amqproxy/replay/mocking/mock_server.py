@@ -9,7 +9,7 @@ from typing import Any
 
 import trio
 
-from amqproxy.configuration.config import join_address
+from amqproxy.configuration.values import join_address
 from amqproxy.process.log import logger
 from amqproxy.process.supervision import contained, supervised
 from amqproxy.replay.mocking.cast import Cast

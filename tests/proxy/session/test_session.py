@@ -22,7 +22,8 @@ from amqproxy.amqp091.frame_reader import EVERY_METHOD
 from amqproxy.amqp091.methods import ConnectionClose, ConnectionStartOk
 from amqproxy.amqp091.transitions import CLIENT, SERVER, Peer
 from amqproxy.amqp091.wire import Table
-from amqproxy.configuration.config import Limits, ServerTLS
+from amqproxy.configuration.config import Limits
+from amqproxy.configuration.tls_config import ServerTLS
 from amqproxy.proxy.leg import QUANTUM_FRAMES, Leg
 from amqproxy.proxy.memory_budget import MemoryBudget, MemoryShare
 from amqproxy.proxy.session.session import Session

@@ -14,7 +14,7 @@ from amqproxy.amqp091.methods import (
     TxSelect,
 )
 from amqproxy.amqp091.transitions import CLIENT, SERVER
-from amqproxy.configuration.config import Ejection
+from amqproxy.configuration.upstream_config import Ejection
 from amqproxy.proxy.session.session_report import SessionEnd, SessionReport
 from amqproxy.proxy.upstreams.group import UpstreamGroup
 from amqproxy.proxy.upstreams.member import Member

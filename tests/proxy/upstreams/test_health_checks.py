@@ -11,7 +11,7 @@ import pytest
 import trio
 from trio.testing import MockClock
 
-from amqproxy.configuration.config import HealthCheck, UpstreamConfig
+from amqproxy.configuration.upstream_config import HealthCheck, UpstreamConfig
 from amqproxy.proxy.upstream import Dialer
 from amqproxy.proxy.upstreams.group import MemberEvent, UpstreamGroup
 from amqproxy.proxy.upstreams.health_checks import HealthChecks, fault_of

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from amqproxy.configuration.config import RouteConfig
+from amqproxy.configuration.upstream_config import RouteConfig
 from amqproxy.proxy.upstreams.group import UpstreamGroup
 from amqproxy.proxy.upstreams.routes import Route, Routes
 from amqproxy.rules.context import Client

@@ -8,7 +8,7 @@ import pytest
 import trio
 from trio.testing import MockClock
 
-from amqproxy.configuration.config import Ejection, RouteConfig
+from amqproxy.configuration.upstream_config import Ejection, RouteConfig
 from amqproxy.proxy.upstream import Unreachable
 from amqproxy.proxy.upstreams.group import UpstreamGroup
 from amqproxy.proxy.upstreams.member import Member, Standing

@@ -1,0 +1,142 @@
+"""The configuration's types for logins: those of clients that end at the proxy, and its own to brokers."""
+
+from __future__ import annotations
+
+from typing import Annotated, Literal
+from urllib.parse import urlsplit
+
+import msgspec
+
+from amqproxy.configuration.values import Count, Seconds, Strict
+
+
+def _check_url(key: str, url: str) -> None:
+    parts = urlsplit(url)
+    if parts.scheme not in ("http", "https") or not parts.hostname:
+        raise ValueError(f".{key}: {url} is not a URL that begins with http:// or https://")
+
+
+class LoginCallback(Strict, frozen=True):
+    """A service that checks users and passwords, as RabbitMQ's rabbitmq_auth_backend_http asks it."""
+
+    url: str
+    """The URL to which `username` and `password` are posted; the answer is `allow`, with tags, or `deny`."""
+    vhost_url: str = ""
+    """The URL to which `username`, `vhost` and `ip` are posted before a virtual host is opened; by default, none."""
+    timeout: Seconds = 5.0
+    """Time for an answer, after which the login is refused."""
+    at_once: Count = 16
+    """Maximum number of requests at the same time; further logins wait."""
+    cache: Annotated[float, msgspec.Meta(ge=0, le=3600)] = 60.0
+    """Time in seconds for which `allow` is remembered; 0 for not at all."""
+
+    def __post_init__(self) -> None:
+        _check_url("url", self.url)
+        if self.vhost_url:
+            _check_url("vhost_url", self.vhost_url)
+
+
+class LoginTokens(Strict, frozen=True):
+    """OAuth 2 access tokens (JWT, RFC 9068) that clients send as their passwords."""
+
+    keys: str
+    """A URL or a file with the issuer's key set (JWKS, RFC 7517)."""
+    issuer: str = ""
+    """The only accepted issuer (`iss`); by default, any that signs with one of the keys."""
+    audience: str = ""
+    """The audience (`aud`) that tokens must have; by default, it is not checked."""
+    algorithms: tuple[
+        Literal["RS256", "RS384", "RS512", "PS256", "PS384", "PS512", "ES256", "ES384", "ES512", "Ed25519", "EdDSA"],
+        ...,
+    ] = ("RS256", "ES256")
+    """Accepted signatures. Symmetric ones and none are never accepted."""
+    user_claim: str = "sub"
+    """The claim that names the user."""
+    leeway: Annotated[float, msgspec.Meta(ge=0, le=600)] = 10.0
+    """Difference between the clocks of the issuer and this machine that is tolerated, in seconds."""
+    refresh: Seconds = 600.0
+    """Time after which the key set is fetched again; it is also fetched for a key that it lacks."""
+
+
+class LoginConfig(Strict, frozen=True):
+    """Logins of clients at the proxy, which then logs in to the broker: see docs/howto/log-in-at-the-proxy.md."""
+
+    mechanisms: Annotated[tuple[Literal["PLAIN", "AMQPLAIN", "EXTERNAL"], ...], msgspec.Meta(min_length=1)] = (
+        "PLAIN",
+        "AMQPLAIN",
+    )
+    """Mechanisms that clients may choose; EXTERNAL is offered to clients with a certificate."""
+    passwords_need_tls: bool = False
+    """Whether clients without TLS are refused PLAIN and AMQPLAIN, which send the password as it is."""
+    certificate_login: Literal["common_name", "distinguished_name"] = "distinguished_name"
+    """The part of a client's certificate that names the user, for EXTERNAL: RabbitMQ's ssl_cert_login_from."""
+    users_file: str = ""
+    """A file with users, their passwords as argon2id hashes, and their logins to brokers; it is read again when it
+    changes.
+    """
+    callback: LoginCallback | None = None
+    """A service that is asked about users that are not in the file."""
+    tokens: LoginTokens | None = None
+    """The tokens that are accepted in place of passwords."""
+    failure_delay: Annotated[float, msgspec.Meta(ge=0, le=60)] = 1.0
+    """Time after which a refused login is answered, in seconds; it doubles with each further one of the same address
+    and user, up to 30 s. Other logins are not delayed.
+    """
+
+    def __post_init__(self) -> None:
+        has_source = self.users_file or self.callback is not None or self.tokens is not None
+        if not has_source and set(self.mechanisms) != {"EXTERNAL"}:
+            raise ValueError("nothing says who may log in: give it a `users_file`, a `callback` or `tokens`")
+
+
+class TokenGrant(Strict, frozen=True):
+    """Tokens that the proxy requests for itself, by OAuth 2 client credentials (RFC 6749, section 4.4)."""
+
+    url: str
+    """The issuer's token endpoint."""
+    client_id: str
+    """The proxy's name at the issuer."""
+    client_secret_file: str = ""
+    """A file with the client's secret."""
+    client_secret_env: str = ""
+    """The environment variable with the client's secret."""
+    scope: str = ""
+    """The scopes that are requested, separated by spaces."""
+    audience: str = ""
+    """The `audience` that is requested, which some issuers need."""
+    timeout: Seconds = 10.0
+    """Time for an answer of the issuer."""
+
+    def __post_init__(self) -> None:
+        _check_url("url", self.url)
+        if bool(self.client_secret_file) == bool(self.client_secret_env):
+            raise ValueError("a client has a secret: name its `client_secret_file` or its `client_secret_env`")
+
+
+class UpstreamLogin(Strict, frozen=True):
+    """The login to brokers for all clients whose own login ends at the proxy, unless the users file has another."""
+
+    user: str = ""
+    """The user; with tokens, brokers may ignore it."""
+    password_file: str = ""
+    """A file with the password; it is read again when it changes."""
+    password_env: str = ""
+    """The environment variable with the password."""
+    token_file: str = ""
+    """A file with a token, which another program renews: connections get each new one by connection.update-secret."""
+    grant: TokenGrant | None = None
+    """The issuer of the tokens, which are renewed at two thirds of their lifetime."""
+    addon: str = ""
+    """The name of an addon that makes tokens, such as those of a cloud's identity service: see docs/addons.md."""
+
+    def __post_init__(self) -> None:
+        given = [
+            name for name in ("password_file", "password_env", "token_file", "grant", "addon") if getattr(self, name)
+        ]
+        if len(given) != 1:
+            raise ValueError(
+                "the login needs exactly one of `password_file`, `password_env`, `token_file`, `grant` and `addon`"
+                + (f": {' and '.join(given)} are given" if given else "")
+            )
+        if not self.user and given[0].startswith("password"):
+            raise ValueError("a password needs its `user`")
