@@ -71,6 +71,11 @@ def installed() -> tuple[Addon, ...]:
     return tuple(found[key] for key in sorted(found))
 
 
+def has(group: str) -> bool:
+    """Whether any chosen package has an addon in the group."""
+    return any(each.group == group for each in installed())
+
+
 def loaded(group: str, check: Callable[[str, Any], None]) -> dict[str, Any]:
     """Return the objects that a group's addons are, by name, except those that fail.
 

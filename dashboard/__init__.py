@@ -45,8 +45,7 @@ It is a separate asyncio process, which speaks to a proxy only through its contr
       row_writer    frames as rows of JSON, from their bytes
     dissection      the fields of one frame, with their byte ranges (field)
       amqp010_dissection   the same for 0-10, whose values are in `amqp010_values`
-    body_reader     decodes bodies in child processes (body_child)
-      body_views    bodies as JSON, MessagePack, Protobuf, Avro, hex
+    body_reader     decodes bodies in child processes (`amqproxy.bodies`)
     sequence        sequence diagrams as JSON
     resend          a capture of one publish, which a replay sends
     replays         replays of captures to a broker, each in a child process (replay_child)

@@ -10,8 +10,8 @@ from contextlib import suppress
 
 import msgspec
 
-from amqproxy.dashboard.body_child import LENGTH, BodyOutcome, BodyTask
-from amqproxy.dashboard.body_views import COMPILE_SECONDS, BodyView, NotInForm, body_view
+from amqproxy.bodies.body_child import LENGTH, BodyOutcome, BodyTask
+from amqproxy.bodies.body_views import COMPILE_SECONDS, BodyView, NotInForm, body_view
 from amqproxy.process.log import logger
 
 MAX_PROCESSES = 2
@@ -109,7 +109,7 @@ class BodyReader:
             if process.returncode is None:
                 return process, False
         process = await asyncio.create_subprocess_exec(
-            *(sys.executable, "-P", "-m", "amqproxy.dashboard.body_child"),
+            *(sys.executable, "-P", "-m", "amqproxy.bodies.body_child"),
             stdin=asyncio.subprocess.PIPE,
             stdout=asyncio.subprocess.PIPE,
             stderr=asyncio.subprocess.DEVNULL,  # a decoder's messages are text of a hostile client

@@ -6,7 +6,7 @@ import os
 import subprocess
 import sys
 import tomllib
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from pathlib import Path
 
 import pika
@@ -14,6 +14,7 @@ import pytest
 
 from amqproxy import addons
 from tests.cli.process import connected
+from tests.installed_addons import installed
 from tests.real.poll import until
 from tests.real.proxy import LISTENING
 
@@ -60,18 +61,6 @@ def decode(body, content_type):
 def fail(*arguments):
     raise RuntimeError("oh no")
 """
-
-
-def installed(site: Path, package: str, entries: Mapping[str, Mapping[str, str]]) -> None:
-    """Write the metadata of an installed package."""
-    directory = site / f"{package.replace('-', '_')}-1.0.dist-info"
-    directory.mkdir(parents=True)
-    (directory / "METADATA").write_text(f"Metadata-Version: 2.1\nName: {package}\nVersion: 1.0\n")
-    groups = [
-        "\n".join([f"[{group}]", *[f"{name} = {value}" for name, value in values.items()]])
-        for group, values in entries.items()
-    ]
-    (directory / "entry_points.txt").write_text("\n\n".join(groups))
 
 
 Run = Callable[..., "subprocess.CompletedProcess[str]"]
@@ -198,7 +187,7 @@ def test_an_export_is_a_format(site: Site, tmp_path: Path) -> None:
 
 
 BODIES = """
-from amqproxy.dashboard.body_child import BodyTask, outcome_of
+from amqproxy.bodies.body_child import BodyTask, outcome_of
 for body in (b"a=1&b=2", b"=\\xff"):
     print(outcome_of(BodyTask(body=body, form="auto", content_type="application/x-www-form-urlencoded")))
 """
@@ -210,6 +199,56 @@ def test_a_body_is_shown_by_a_decoder_or_else_as_without_it(site: Site) -> None:
     assert '"a": [' in first.replace("\\n", "")
     assert "form='hex'" in second
     assert f"body form of {PACKAGE} 1.0" in second
+
+
+STATES = """
+def decode(body, content_type):
+    return {"state": body.decode()} if body in (b"taken", b"refused") else None
+"""
+
+
+@pytest.fixture
+def reading(tmp_path: Path) -> Site:
+    site = tmp_path / "reading"
+    installed(site, "states", {"amqproxy.bodies": {"state": "states:decode"}})
+    (site / "states.py").write_text(STATES)
+    return Site(site)
+
+
+def test_bodies_are_decoded_wherever_messages_are_shown(reading: Site, tmp_path: Path) -> None:
+    def output(*arguments: str) -> str:
+        done = reading.run(*arguments)
+        assert (done.returncode, done.stderr) == (0, "")
+        return done.stdout
+
+    messages = ("decode", "--messages", str(CAPTURE))
+    shown = output(*messages, "--body")
+    assert 'body(state)={"state": "taken"}' in shown
+    assert "body=returned" in shown
+    assert '"decoded":{"form":"state","value":{"state":"refused"}}' in output(*messages, "--body", "--json")
+    assert "decoded" not in output(*messages, "--json")
+    assert "taken" in output(*messages, "--fields", "number,decoded.value.state")
+    assert '"decoded":{"form":"state"' in output("export", str(CAPTURE), "--messages", "--body", "--to", "-")
+    assert """│ state: {
+             │   "state": "taken"
+             │ }""" in output("decode", "--follow", "0", str(CAPTURE))
+    assert "state:\n              type: string" in output("export", str(CAPTURE), "--asyncapi", "--to", "-")
+
+
+REPORTED = """
+import pika
+
+def test_it(amqp_proxy):
+    with pika.BlockingConnection(pika.URLParameters(amqp_proxy.url)) as connection:
+        connection.channel().basic_publish("", "nowhere", b"taken")
+    assert amqp_proxy.messages.one(type="publish").outcome == "confirmed"
+"""
+
+
+def test_the_report_of_a_failed_test_shows_decoded_bodies(reading: Site, tmp_path: Path) -> None:
+    (tmp_path / "test_it.py").write_text(REPORTED)
+    done = reading.python("-m", "pytest", "-q", "-p", "no:cacheprovider", "--rootdir", str(tmp_path), str(tmp_path))
+    assert 'body(state)={"state": "taken"}' in done.stdout
 
 
 def test_what_cannot_be_used_is_named_with_the_reason(broken: Site) -> None:

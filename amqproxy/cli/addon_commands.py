@@ -54,8 +54,8 @@ def addon_lines() -> Iterator[str]:
     """Yield a line for each installed addon, and why it cannot be used."""
     if not addons.installed():
         return
+    from amqproxy.bodies.body_views import check_body_decoder
     from amqproxy.cli.export import check_export
-    from amqproxy.dashboard.body_views import check_body_decoder
     from amqproxy.taps.findings.inspector import added
 
     import_module("amqproxy.rules.actions")  # which loads the rules

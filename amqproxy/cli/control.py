@@ -172,10 +172,11 @@ def held(
     from amqproxy.control import formatting
 
     with connected(socket, config) as asked:
-        _print_entries(asked.ask("watch" if watch else "held", body=body)["held"], formatting.held, json)
+        found = asked.ask("watch" if watch else "held", body=body)["held"]
+        _print_entries(map(_read_by_addons, found), formatting.held, json)
         for event in asked.events() if watch else ():
             if event.get("event") == "held":
-                _print_entries([event["held"]], formatting.held, json)
+                _print_entries([_read_by_addons(event["held"])], formatting.held, json)
             else:
                 print(f"amqproxy: {event.get('count')} more were held and are not shown", file=sys.stderr)
 
@@ -318,6 +319,15 @@ def _report_rules(file: Path, answer: dict[str, Any], more: str) -> None:
         print(f"{file}: warning: {warning}", file=sys.stderr)
     count = answer["rules"]
     print(f"{count} rule{'' if count == 1 else 's'}{more}", file=sys.stderr)
+
+
+def _read_by_addons(entry: dict[str, Any]) -> dict[str, Any]:
+    """Return a held command with what an addon reads in its body."""
+    from amqproxy.bodies.addon_bodies import decoded_body
+    from amqproxy.taps.message_record import whole_body
+
+    found = decoded_body(whole_body(entry.get("body"), entry.get("size")), entry.get("properties"))
+    return entry if found is None else {**entry, "decoded": found}
 
 
 def _print_entries(

@@ -15,6 +15,7 @@ if TYPE_CHECKING:
     from amqproxy.cli.options import Printed
     from amqproxy.rules.matching.filters import Filter
     from amqproxy.taps.findings.finding import Severity
+    from amqproxy.taps.message_record import MessageRecord
     from amqproxy.taps.observer import Report
     from amqproxy.taps.record import Record
 
@@ -74,10 +75,27 @@ def lines_of_frames(json: bool, body: int) -> Callable[[], Lines]:
     return partial(JSONLines if json else TextLines, body)
 
 
+def report_json(report: Report) -> bytes:
+    """Return a line of JSON, without a newline; a message has what an addon reads in its body."""
+    from amqproxy.taps.message_record import MessageRecord
+
+    return (_read_by_addons(report) if isinstance(report, MessageRecord) else report).to_json()
+
+
+def _read_by_addons(record: MessageRecord) -> MessageRecord:
+    from amqproxy import addons
+
+    if record.body is None or not addons.has(addons.BODIES):
+        return record
+    from amqproxy.bodies.addon_bodies import with_decoded_body
+
+    return with_decoded_body(record)
+
+
 def report_renderer(json: bool) -> Callable[[Report], str]:
     """Return a renderer of messages and findings."""
     if json:
-        return lambda report: report.to_json().decode()
+        return lambda report: report_json(report).decode()
     from amqproxy.cli.terminal_lines import on_terminal
     from amqproxy.process.log import is_coloured
     from amqproxy.taps.findings.finding import Finding
@@ -90,7 +108,7 @@ def report_renderer(json: bool) -> Callable[[Report], str]:
     def render(report: Report) -> str:
         if isinstance(report, Finding):
             return findings.line(report)
-        return message_line(report, is_coloured=has_colours)
+        return message_line(_read_by_addons(report), is_coloured=has_colours)
 
     return on_terminal(render)
 

@@ -12,7 +12,7 @@ import msgspec
 from amqproxy.cli.control_connection import connected
 from amqproxy.cli.failure import MISUSED, Failure
 from amqproxy.cli.options import Filter, Findings, Flag, Header, Messages, Socket, SocketConfig
-from amqproxy.cli.printing import checked_body, renderer, report_renderer
+from amqproxy.cli.printing import checked_body, renderer, report_json, report_renderer
 
 if TYPE_CHECKING:
     from amqproxy.control.control_client import ControlClient
@@ -132,7 +132,14 @@ def _say_lost(event: dict[str, Any]) -> None:
 
 
 def _field_renderer(render: Callable[[bytes], list[str]]) -> Callable[[dict[str, Any]], str]:
-    return lambda event: render(msgspec.json.encode(event["record"]))[0]
+    from amqproxy.taps.message_record import MessageRecord
+
+    def rendered(event: dict[str, Any]) -> str:
+        if event["event"] != "message":
+            return render(msgspec.json.encode(event["record"]))[0]
+        return render(report_json(msgspec.convert(event["record"], MessageRecord)))[0]
+
+    return rendered
 
 
 def _renderer(json: bool) -> Callable[[dict[str, Any]], str]:

@@ -8,10 +8,11 @@ from collections.abc import Iterator
 
 import msgspec
 
+from amqproxy.bodies.addon_bodies import decoded_body
 from amqproxy.capture.selection.selection import Selection
 from amqproxy.capture.selection.time_window import Moment, TimeWindow, moment
 from amqproxy.cli.failure import MISUSED, Failure
-from amqproxy.cli.printing import WorstFinding, renderer, report_renderer, wanted
+from amqproxy.cli.printing import WorstFinding, renderer, report_json, report_renderer, wanted
 from amqproxy.cli.terminal_lines import TerminalView, on_terminal
 from amqproxy.process.log import is_coloured
 from amqproxy.taps.observer import ObserverSettings
@@ -85,7 +86,9 @@ def view_of(options: ViewOptions, selection: Selection, worst: WorstFinding) -> 
         return ReportLines(report_renderer(options.json), selection, wanted(options.filter), settings, worst.note)
     if selection.is_conversation and not options.json:
         body, has_colours = options.body or USUAL_BODY, is_coloured(sys.stdout)
-        return TerminalView(Dialogue(selection, wanted(options.filter), body=body, is_coloured=has_colours))
+        return TerminalView(
+            Dialogue(selection, wanted(options.filter), body=body, is_coloured=has_colours, decoded_body=decoded_body)
+        )
     selected = wanted(options.filter)
     if options.json:
         return FrameJSONLines(selection, selected, body=options.body, has_both_legs=options.has_both_legs)
@@ -127,7 +130,7 @@ def _columns(options: ViewOptions, fields: str, selection: Selection, worst: Wor
     if options.messages or options.findings:
         settings = ObserverSettings(messages=options.messages, findings=options.findings, body=body)
         return ReportLines(
-            lambda report: render(report.to_json())[0],
+            lambda report: render(report_json(report))[0],
             selection,
             wanted(options.filter),
             settings,
@@ -167,7 +170,8 @@ def chosen_fields(options: ViewOptions, fields: str) -> ChosenFields:
     else:
         render = separated_lines(columns, separator, is_for_spreadsheets=options.is_for_spreadsheets)
     heading = header_line(columns, separator) if options.header and not options.json else None
-    return ChosenFields(render, heading, options.body or FIELDS_BODY * ("body" in names))
+    needs_body = any(name.partition(".")[0] in ("body", "decoded") for name in names)
+    return ChosenFields(render, heading, options.body or FIELDS_BODY * needs_body)
 
 
 def _separator(text: str) -> str:

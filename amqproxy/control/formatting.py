@@ -6,7 +6,7 @@ import time
 from collections.abc import Iterable, Iterator, Mapping
 from typing import Any
 
-from amqproxy.taps.text import pairs, value_text
+from amqproxy.taps.text import pairs, printable, value_text
 
 Entry = Mapping[str, Any]
 
@@ -52,6 +52,9 @@ def held(entry: Entry) -> Iterator[str]:
     if entry.get("properties"):
         yield f"      {pairs(entry['properties'])}"
     if entry.get("size") is not None:
-        yield f"      {entry['size']} bytes: {value_text(entry.get('body', ''))}"
+        form, shown = "", entry.get("body", "")
+        if "decoded" in entry:
+            form, shown = f" of {printable(entry['decoded']['form'])}", entry["decoded"]["value"]
+        yield f"      {entry['size']} bytes{form}: {value_text(shown)}"
     if entry["will"] != "pass":
         yield "      a rule behind lets it go no further"

@@ -197,7 +197,7 @@ def _message(kind: tuple[str, str, str], shape: MessageShape) -> dict[str, Any]:
         message["name"] = name
     if content_type:
         message["contentType"] = content_type
-    elif shape.is_json and shape.payload.count:
+    elif shape.is_json and not shape.is_decoded and shape.payload.count:
         message["contentType"] = "application/json"
     headers = shape.headers.to_json()
     if headers.get("properties") or "additionalProperties" in headers:

@@ -21,6 +21,7 @@ from amqproxy.amqp091.methods import (
 from amqproxy.amqp091.properties import Properties
 from amqproxy.amqp091.protocol_header import DECODED, NAME
 from amqproxy.amqp091.transitions import CLIENT, SERVER, Peer
+from amqproxy.bodies.addon_bodies import decoded_body
 from amqproxy.capture.decoded import Decoded, DecodedFrames, DecodedProtocolHeader, SkippedBytes, StreamEnded
 from amqproxy.conversion.client_name import given_name
 from amqproxy.export.examples import example_of
@@ -88,8 +89,19 @@ class Address(msgspec.Struct, frozen=True, order=True):
     exchange: str = ""
 
 
+def _types_of(properties: MessageProperties) -> dict[str, str | None]:
+    return {"content_type": properties.content_type, "content_encoding": properties.content_encoding}
+
+
+def _is_said_to_be_json(properties: MessageProperties) -> bool:
+    return "json" in (properties.content_type or "").casefold()
+
+
 class MessageShape:
-    """One kind of message on a channel; its schemas share the budget."""
+    """One kind of message on a channel; its schemas share the budget.
+
+    `payload` is the schema of bodies if all of them `is_json`, or `is_decoded` by an addon to such values.
+    """
 
     def __init__(self, budget: NodeBudget) -> None:
         self._budget = budget
@@ -97,6 +109,7 @@ class MessageShape:
         self.payload = PayloadSchema(budget)
         self.headers = PayloadSchema(budget)
         self.is_json = True
+        self.is_decoded = False
         self.is_text = True
         self.unread = 0
         self.properties: Counter[str] = Counter()
@@ -119,23 +132,25 @@ class MessageShape:
             return
         if not body:
             return
-        value = self._value(body, is_said_to_be_json="json" in (properties.content_type or "").casefold())
+        value = self._value(body, properties)
         if self.example is None and size <= MAX_EXAMPLE and len(encoded_headers(properties)) <= MAX_EXAMPLE:
             self.example = (example_of(headers), None if value is None else example_of(value))
 
-    def _value(self, body: bytes, *, is_said_to_be_json: bool) -> Any:
-        """Return the body as JSON or as text; None if it is neither.
+    def _value(self, body: bytes, properties: MessageProperties) -> Any:
+        """Return the body as JSON, as an addon reads it, or as text; None if nothing does.
 
         After one body that is not JSON, none is taken as JSON. A number or a word is a text, unless its content type
         says otherwise.
         """
         if self.is_json:
+            decoded = decoded_body(body, _types_of(properties))
             try:
-                value = msgspec.json.decode(body)
-                is_json = is_said_to_be_json or isinstance(value, dict | list)
+                value = msgspec.json.decode(body) if decoded is None else decoded["value"]
+                is_json = _is_said_to_be_json(properties) or isinstance(value, dict | list)
             except (msgspec.DecodeError, RecursionError):
                 is_json = False
             if is_json:
+                self.is_decoded |= decoded is not None
                 self.payload.learn(value)
                 return value
             self.is_json = False
@@ -150,6 +165,7 @@ class MessageShape:
     def add(self, other: MessageShape) -> None:
         self.count += other.count
         self.headers.add(other.headers)
+        self.is_decoded |= other.is_decoded
         self.is_json, self.is_text = self.is_json and other.is_json, self.is_text and other.is_text
         if self.is_json:
             self.payload.add(other.payload)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from binascii import a2b_base64
 from typing import Any
 
 import msgspec
@@ -36,6 +37,8 @@ class MessageRecord(msgspec.Struct, rename={"sender": "from"}, omit_defaults=Tru
     "acked" by message.accept, "rejected", or "recovered" by message.release. Properties have their protocol's names.
 
     Of what was still open at the end of its channel the outcome is "open"; where that could not be observed, "unknown".
+    `decoded` is what an addon reads in a complete body: its `form`, and the `value`.
+
     A message that is open for long is reported as "pending", and again when something becomes of it. What does not
     apply is absent from JSON.
     """
@@ -62,6 +65,7 @@ class MessageRecord(msgspec.Struct, rename={"sender": "from"}, omit_defaults=Tru
     size: int | None = None
     properties: dict[str, Any] | None = None
     body: Any = None
+    decoded: dict[str, Any] | None = None
     method: str | None = None
     arguments: dict[str, Any] | None = None
     reply: str | None = None
@@ -75,3 +79,12 @@ class MessageRecord(msgspec.Struct, rename={"sender": "from"}, omit_defaults=Tru
     def to_json(self) -> bytes:
         """Return one line of JSON, without a newline."""
         return encoded(self)
+
+
+def whole_body(body: Any, size: int | None) -> bytes | None:
+    """Return the bytes of a record's `body`; `None` if they are only the beginning of a body of `size` bytes."""
+    if isinstance(body, dict):
+        data = a2b_base64(body["base64"])
+    else:
+        data = b"" if body is None else str(body).encode()
+    return data if len(data) == size else None

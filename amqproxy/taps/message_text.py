@@ -71,7 +71,9 @@ def _message(record: MessageRecord) -> str:
     if record.properties:  # without those shown already
         shown = {name: value for name, value in record.properties.items() if named.get(name) != value}
         parts.append(pairs({name: value for name, value in shown.items() if name not in flags}))
-    if record.body is not None:
+    if record.decoded is not None:
+        parts.append(f"body({printable(record.decoded['form'])})={value_text(record.decoded['value'])}")
+    elif record.body is not None:
         parts.append(f"body={value_text(record.body)}")
     return f"{' '.join(part for part in parts if part)}  {_outcome(record)}"
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import base64
 from collections.abc import Callable, Mapping
 from typing import Any
 
@@ -11,7 +10,7 @@ import msgspec
 from amqproxy.rules.context import Client
 from amqproxy.rules.matching.attributes import NAMES, AttributeSource, client_value
 from amqproxy.rules.matching.filters import FilterFailed, compiled
-from amqproxy.taps.message_record import MessageRecord
+from amqproxy.taps.message_record import MessageRecord, whole_body
 
 _METHODS = {
     "publish": "basic.publish",
@@ -76,24 +75,13 @@ def _headers(record: MessageRecord) -> Mapping[str, Any] | None:
     return None if record.size is None else (record.properties or {}).get("headers", {})
 
 
-def _body(record: MessageRecord) -> bytes | None:
-    """Return the body, if it was recorded completely."""
-    if isinstance(record.body, dict):
-        body = base64.b64decode(record.body["base64"])
-    elif record.body is not None:
-        body = str(record.body).encode()
-    else:
-        body = b""
-    return body if len(body) == record.size else None
-
-
 def _text(record: MessageRecord) -> str | None:
-    body = _body(record)
+    body = whole_body(record.body, record.size)
     return None if body is None else body.decode("utf-8", "replace")
 
 
 def _json(record: MessageRecord) -> Any:
-    body = _body(record)
+    body = whole_body(record.body, record.size)
     try:
         return None if body is None else msgspec.json.decode(body)
     except (msgspec.DecodeError, RecursionError, UnicodeDecodeError):

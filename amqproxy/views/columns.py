@@ -270,6 +270,8 @@ def _known_names(kinds: tuple[type[AnyRecord], ...]) -> dict[str, bool]:
 def _parts_of(top: str) -> dict[str, bool]:
     if top == "properties":
         return {name: name == "headers" for name in Properties.__struct_fields__}
+    if top == "decoded":
+        return {"form": False, "value": True}
     if top not in ("arguments", "reply_arguments"):
         return {}
     parts = {"body_size": False, **dict.fromkeys(_OPENED, False)}

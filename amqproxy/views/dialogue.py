@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from typing import Any, TypeAlias
+
+import msgspec
 
 from amqproxy.capture.decoded import Decoded
 from amqproxy.capture.filtering import filtered
@@ -10,7 +13,7 @@ from amqproxy.capture.selection.selection import Selection
 from amqproxy.rules.matching.filters import Filter
 from amqproxy.taps.leg_number import shown_number
 from amqproxy.taps.message_text import duration
-from amqproxy.taps.record import excerpt
+from amqproxy.taps.record import encoded, excerpt, json_mapping
 from amqproxy.taps.text import RESET, clock, printable, value_text
 from amqproxy.views.command_text import command_text
 from amqproxy.views.passed_command import PassedCommand, PassedKind
@@ -18,6 +21,9 @@ from amqproxy.views.passed_commands import commands_of
 
 USUAL_BODY = 256
 """Bytes of each body that are shown by default."""
+
+DecodedBody: TypeAlias = Callable[[bytes, Mapping[str, Any]], Mapping[str, Any] | None]
+"""Returns the `form` and the `value` of a complete body with these properties; `None` to show it as it is."""
 
 _COLOURS = {"client": "\x1b[36m", "server": "\x1b[35m"}
 
@@ -32,11 +38,13 @@ class Dialogue:
         *,
         body: int = USUAL_BODY,
         is_coloured: bool = False,
+        decoded_body: DecodedBody = lambda body, properties: None,
     ) -> None:
         self._selection = selection
         self._wanted = wanted
         self._body = body
         self._is_coloured = is_coloured
+        self._decoded_body = decoded_body
 
     def lines(self, decoded: Iterable[Decoded]) -> Iterator[str]:
         chosen: Iterable[Decoded] = self._selection.connections(decoded)
@@ -80,8 +88,16 @@ class Dialogue:
         channel = "" if command.channel is None else f"ch {command.channel}"
         yield f"     {channel:<7} {command_text(command)}".rstrip()
         if command.body:
-            shown = excerpt(command.body, self._body, command.size)
-            for line in (shown if isinstance(shown, str) else value_text(shown)).splitlines():
+            for line in self._shown(command).splitlines():
                 yield f"{'':13}│ {printable(line)}"
             if command.size is not None and command.size > len(command.body):
                 yield f"{'':13}│ … {command.size - len(command.body)} bytes more"
+
+    def _shown(self, command: PassedCommand) -> str:
+        """Return the body as an addon reads it, or else as text or in base64."""
+        if command.size == len(command.body):
+            found = self._decoded_body(command.body, json_mapping(command.properties.present()))
+            if found is not None:
+                return f"{found['form']}: {msgspec.json.format(encoded(found['value'])).decode()}"
+        shown = excerpt(command.body, self._body, command.size)
+        return shown if isinstance(shown, str) else value_text(shown)

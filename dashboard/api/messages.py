@@ -10,12 +10,12 @@ from fastapi import APIRouter, Depends, Query, Request, Response
 from pydantic import BaseModel, ConfigDict
 from pydantic import Field as PydanticField
 
+from amqproxy.bodies.body_child import BodyTask
+from amqproxy.bodies.body_views import Form, NotInForm
 from amqproxy.dashboard.api.dependencies import SeqOf, SourceOf
 from amqproxy.dashboard.api.queries import ListQueryOf, message_selection
 from amqproxy.dashboard.api.responses import json_response, page_response
-from amqproxy.dashboard.body_child import BodyTask
 from amqproxy.dashboard.body_reader import BodyReader, TooManyBodies
-from amqproxy.dashboard.body_views import Form, NotInForm
 from amqproxy.dashboard.completions import fields, seen_values
 from amqproxy.dashboard.evidence import packets_of, shown_finding
 from amqproxy.dashboard.finding_selection import FindingSelection

@@ -53,6 +53,12 @@ def test_held(left: float, shown: str, monkeypatch: pytest.MonkeyPatch) -> None:
     ]
 
 
+def test_a_held_body_that_an_addon_reads() -> None:
+    assert '      4 bytes of form: {"a": [1]}' in formatting.held(
+        HELD | {"decoded": {"form": "form", "value": {"a": [1]}}}
+    )
+
+
 def test_held_by_the_broker_and_no_message() -> None:
     entry = {name: value for name, value in HELD.items() if name not in ("properties", "size", "body")}
     entry |= {"from": "server", "on_timeout": "pass", "will": "go no further", "method": "queue.declare-ok"}

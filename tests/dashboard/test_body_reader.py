@@ -9,10 +9,10 @@ from typing import TypeVar
 
 import pytest
 
+from amqproxy.bodies.body_child import BodyTask
+from amqproxy.bodies.body_views import NotInForm
 from amqproxy.dashboard import body_reader
-from amqproxy.dashboard.body_child import BodyTask
 from amqproxy.dashboard.body_reader import BodyReader, TooManyBodies
-from amqproxy.dashboard.body_views import NotInForm
 from tests.dashboard.hostile_bodies import avro_bottomless, avro_without_end, packed_fields
 
 pytestmark = pytest.mark.once

@@ -1,7 +1,7 @@
-"""A body decoder: shows bodies of HTML forms, name=value&name=value, as JSON on the dashboard.
+"""A body decoder: shows bodies of HTML forms, name=value&name=value, as JSON.
 
-It runs in a child process of the dashboard with limited time and memory. A text is shown as it is, any other value as
-JSON; `None` leaves the body to other decoders.
+It runs in a child process with limited time and memory, wherever bodies of whole messages are shown. A text is shown as
+it is, any other value as JSON; `None` leaves the body to other decoders.
 """
 
 from __future__ import annotations

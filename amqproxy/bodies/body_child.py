@@ -13,7 +13,7 @@ from typing import BinaryIO
 import msgspec
 
 from amqproxy import addons
-from amqproxy.dashboard.body_views import BodyView, Form, NotInForm, body_view
+from amqproxy.bodies.body_views import BodyView, Form, NotInForm, addon_view, body_view
 
 MAX_MEMORY = 1 << 30
 """Limit on the address space in bytes (`RLIMIT_AS`): a decoder that needs more fails."""
@@ -26,7 +26,7 @@ MAX_REASON = 4096
 
 
 class BodyTask(msgspec.Struct, frozen=True, kw_only=True):
-    """A body to decode, and the arguments of `body_view`."""
+    """A body to decode, and the arguments of `body_view`; with `is_for_addons`, only their decoders are asked."""
 
     body: bytes
     form: Form
@@ -34,6 +34,7 @@ class BodyTask(msgspec.Struct, frozen=True, kw_only=True):
     content_encoding: str = ""
     schema: str = ""
     message: str = ""
+    is_for_addons: bool = False
 
 
 class BodyOutcome(msgspec.Struct, frozen=True, kw_only=True):
@@ -67,14 +68,16 @@ def outcome_of(task: BodyTask) -> BodyOutcome:
     """Decode the body of one task."""
     failed: list[tuple[str, str]] = []
     addons.listen(lambda addon, reason: failed.append((str(addon), reason)))
+    types = {"content_type": task.content_type, "content_encoding": task.content_encoding}
     try:
+        if task.is_for_addons:
+            return BodyOutcome(view=addon_view(task.body, **types), failed_addons=failed)
         view = body_view(
             task.body,
             task.form,
-            content_type=task.content_type,
-            content_encoding=task.content_encoding,
             schema=task.schema,
             message=task.message,
+            **types,
         )
     except NotInForm as error:
         return BodyOutcome(reason=str(error)[:MAX_REASON])

@@ -14,8 +14,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from amqproxy.bodies.body_views import FORMS, MAX_UNPACKED, Form, NotInForm, body_view
 from amqproxy.capture.compression import zstd
-from amqproxy.dashboard.body_views import FORMS, MAX_UNPACKED, Form, NotInForm, body_view
 from tests.example_count import example_count
 
 pytestmark = pytest.mark.once

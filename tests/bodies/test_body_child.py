@@ -8,7 +8,7 @@ import json
 import msgspec
 import pytest
 
-from amqproxy.dashboard.body_child import LENGTH, BodyOutcome, BodyTask, serve
+from amqproxy.bodies.body_child import LENGTH, BodyOutcome, BodyTask, serve
 
 pytestmark = pytest.mark.once
 

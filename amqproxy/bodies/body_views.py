@@ -1,6 +1,6 @@
 """Bodies in readable form: text, JSON, MessagePack, Protobuf, Avro or hex, decompressed first where necessary.
 
-A hostile body may crash a decoder or keep it busy forever: `body_reader` runs this in a child process.
+A hostile body may crash a decoder or keep it busy forever: this runs in a child process, `body_child`.
 """
 
 from __future__ import annotations
@@ -85,16 +85,7 @@ def body_view(
     unpacked: list[str] = []
     is_cut = False
     if form != "hex":
-        packing = "gzip" if form == "gzip" else _packing_of(body, content_encoding)
-        while packing and len(unpacked) < 3:
-            try:
-                body, is_cut = _unpacked(body, packing)
-            except (zlib.error, ValueError, OSError) as error:
-                if form == "gzip":
-                    raise NotInForm(f"it is not packed with gzip: {error}") from None
-                break
-            unpacked.append(packing)
-            packing = _packing_of(body, "")
+        body, unpacked, is_cut = _opened(body, content_encoding, is_gzip=form == "gzip")
     if form in ("auto", "gzip"):
         chosen, text = _guessed(body, content_type)
     else:
@@ -105,6 +96,33 @@ def body_view(
         unpacked=unpacked,
         is_cut=is_cut or len(text) > MAX_SHOWN or (chosen == "hex" and len(body) > MAX_HEX),
     )
+
+
+def addon_view(body: bytes, *, content_type: str = "", content_encoding: str = "") -> BodyView | None:
+    """Return a body as the first addon that reads it does, its text being JSON; `None` if there is none."""
+    body, unpacked, is_cut = _opened(body, content_encoding)
+    found = None if is_cut else _by_addon(body, content_type)
+    if found is None:
+        return None
+    text = encoded(_plain(found[1])).decode()
+    return None if len(text) > MAX_SHOWN else BodyView(form=found[0], text=text, unpacked=unpacked, is_cut=False)
+
+
+def _opened(body: bytes, content_encoding: str, *, is_gzip: bool = False) -> tuple[bytes, list[str], bool]:
+    """Return the decompressed body, the compressions removed, and whether some of it is left out."""
+    unpacked: list[str] = []
+    is_cut = False
+    packing = "gzip" if is_gzip else _packing_of(body, content_encoding)
+    while packing and len(unpacked) < 3:
+        try:
+            body, is_cut = _unpacked(body, packing)
+        except (zlib.error, ValueError, OSError) as error:
+            if is_gzip:
+                raise NotInForm(f"it is not packed with gzip: {error}") from None
+            break
+        unpacked.append(packing)
+        packing = _packing_of(body, "")
+    return body, unpacked, is_cut
 
 
 def _packing_of(body: bytes, content_encoding: str) -> str:
@@ -131,13 +149,9 @@ def _unpacked(body: bytes, packing: str) -> tuple[bytes, bool]:
 
 def _guessed(body: bytes, content_type: str) -> tuple[str, str]:
     """Return the form that an addon reads, the content type names or the body looks like, and the text in that form."""
-    for name, decode in _added().items():
-        try:
-            value = decode(body, content_type)
-            if value is not None:
-                return name, value if isinstance(value, str) else _as_json(value)
-        except Exception as error:  # noqa: BLE001 - code of others may raise anything
-            addons.fail(addons.BODIES, name, error)
+    if (found := _by_addon(body, content_type)) is not None:
+        name, value = found
+        return name, value if isinstance(value, str) else _as_json(value)
     named = next((form for word, form in _TYPES if word in content_type.lower()), None)
     for form in (named, "json" if body[:1] in (b"{", b"[") else None, "text"):
         if form is not None:
@@ -146,6 +160,19 @@ def _guessed(body: bytes, content_type: str) -> tuple[str, str]:
             except NotInForm:
                 continue
     return "hex", _hex(body)
+
+
+def _by_addon(body: bytes, content_type: str) -> tuple[str, Any] | None:
+    """Return the form of the first addon that reads the body, and its value, which JSON can hold."""
+    for name, decode in _added().items():
+        try:
+            value = decode(body, content_type)
+            if value is not None:
+                encoded(_plain(value))
+                return name, value
+        except Exception as error:  # noqa: BLE001 - code of others may raise anything
+            addons.fail(addons.BODIES, name, error)
+    return None
 
 
 def _shown(body: bytes, form: Form, schema: str, message: str) -> str:
