@@ -25,6 +25,11 @@ LONGEST_LINE = 64 * 1024
 PIECE = 64 * 1024
 """Bytes passed to the system at a time."""
 
+GATHERING = 0.005
+"""Seconds after a write in which lines are gathered for the next one: waking the thread for each line of many costs
+more than the lines, and takes the interpreter from the caller.
+"""
+
 CUT = b" [cut]\n"
 
 Notice = Callable[[int], str]
@@ -60,6 +65,7 @@ class LineWriter:
         self._refused = 0
         """Number of lines refused for lack of room since the last queued line."""
         self._is_writing = False
+        self._is_gathering = False
         self._is_closed = False
         self._thread: threading.Thread | None = None
 
@@ -76,7 +82,8 @@ class LineWriter:
             if self._thread is None:
                 self._thread = threading.Thread(target=self._run, name="line-writer", daemon=True)
                 self._thread.start()
-            self._changed.notify_all()
+            if not self._is_gathering:
+                self._changed.notify_all()
 
     def flush(self, timeout: float) -> bool:
         """Wait at most `timeout` seconds until all lines are written; return `False` if they are not."""
@@ -124,6 +131,10 @@ class LineWriter:
             if left:
                 with self._changed:
                     self.dropped += sum(not entry.is_notice for entry in left)
+            with self._changed:
+                self._is_gathering = True
+                self._changed.wait_for(lambda: self._is_closed, GATHERING)
+                self._is_gathering = False
 
     def _written(self, entries: deque[_Entry], is_torn: bool) -> tuple[deque[_Entry], bool]:
         """Write the entries; return those that could not be written, and whether the last written one is incomplete."""

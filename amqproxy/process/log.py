@@ -43,7 +43,6 @@ def start(log: LogConfig) -> None:
     processors: list[structlog.typing.Processor] = [
         structlog.processors.add_log_level,
         structlog.processors.TimeStamper(fmt="iso", utc=True),
-        _without_nothing,
         structlog.processors.format_exc_info,
         _on_one_line,
         renderer,
@@ -157,7 +156,6 @@ def _of_a_library() -> Any:
         logging.getLogger("amqproxy"),
         processors=[
             structlog.stdlib.filter_by_level,
-            _without_nothing,
             structlog.processors.format_exc_info,
             _on_one_line,
             structlog.dev.ConsoleRenderer(
@@ -168,22 +166,15 @@ def _of_a_library() -> Any:
     )
 
 
-def _without_nothing(
-    logger: structlog.typing.WrappedLogger, method: str, event: structlog.typing.EventDict
-) -> structlog.typing.EventDict:
-    """Remove the fields that are `None`."""
-    return {name: value for name, value in event.items() if value is not None}
-
-
 def _on_one_line(
     logger: structlog.typing.WrappedLogger, method: str, event: structlog.typing.EventDict
 ) -> structlog.typing.EventDict:
-    """Escape control characters and shorten long values, since some texts come from peers."""
-    return {name: _bounded(name, value) for name, value in event.items()}
+    """Escape control characters and shorten long values, since some texts come from peers; omit those of `None`."""
+    return {name: _bounded(name, value) for name, value in event.items() if value is not None}
 
 
 def _bounded(name: str, value: Any) -> Any:
-    if value is None or isinstance(value, (bool, int, float)):
+    if isinstance(value, (bool, int, float)):
         return value
     if name == "exception" and isinstance(value, str):
         lines = value[-4 * LONGEST_VALUE :].split("\n")

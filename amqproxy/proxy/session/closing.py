@@ -146,6 +146,8 @@ class Closing:
 
     async def send_closes(self, client: Client, timeout: float) -> None:
         """Send connection.close to each peer that has one recorded, and wait for the answers."""
+        if not self._closes:
+            return
         async with trio.open_nursery() as nursery:
             for peer, error in self._closes.items():
                 if peer not in self.legs:
@@ -157,7 +159,9 @@ class Closing:
 
     async def linger(self) -> None:
         """Delay the end of the connections for as long as rules require."""
+        lingering = [leg.transport for leg in self.legs.values() if isinstance(leg.transport, FaultyTransport)]
+        if not lingering:
+            return
         async with trio.open_nursery() as nursery:
-            for leg in self.legs.values():
-                if isinstance(leg.transport, FaultyTransport):
-                    nursery.start_soon(leg.transport.linger)
+            for transport in lingering:
+                nursery.start_soon(transport.linger)

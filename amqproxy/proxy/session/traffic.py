@@ -226,13 +226,16 @@ class Traffic(TappedTraffic):
             await self._release_queued(lambda: self.legs[SERVER].transport.send(passage.take_output(SERVER)))
 
     def end(self) -> None:
-        """Close the meter and replace the passage of a session that is over, so that no rule state is retained."""
+        """Close the meter of a session that is over, and replace its interceptor, so that no rule state is retained."""
         if self.metered is not None:
             self.metered.close()
-        client = self.passage.client
-        self.passage.end()
-        self.interceptor = None
-        self.passage = self._new_pass_through(client)
+        if self.interceptor is None:
+            self.passage.end()
+        else:
+            client = self.interceptor.client
+            self.interceptor.end()
+            self.interceptor = None
+            self.passage = self._new_pass_through(client)
         self.let_go()
 
     # --- effects of passed frames
