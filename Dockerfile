@@ -26,7 +26,7 @@ COPY . .
 # hadolint ignore=DL3013
 RUN pip wheel --no-deps --wheel-dir /wheels . \
     && python -m venv --without-pip /opt/amqproxy \
-    && pip --python /opt/amqproxy/bin/python install "$(echo /wheels/*.whl)[bodies,captures,dashboard,otel]" \
+    && pip --python /opt/amqproxy/bin/python install "$(echo /wheels/*.whl)[bodies,captures,dashboard,logins,otel]" \
     && /opt/amqproxy/bin/amqproxy version
 # What is installed, as CycloneDX: in each image, where scanners look for it too.
 # hadolint ignore=DL3013

@@ -8,7 +8,7 @@
 set -euo pipefail
 cd "$(dirname "$0")/.."
 PYTHON=${PYTHON:-python3}
-EXTRAS=analytics,bodies,captures,dashboard,otel,pipeline,pytest,top
+EXTRAS=analytics,bodies,captures,dashboard,logins,otel,pipeline,pytest,top
 
 work=build/audit
 rm -rf "$work"

@@ -10,9 +10,8 @@ import json
 import os
 import ssl
 import stat
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator
 from contextlib import contextmanager
-from importlib.util import find_spec
 from pathlib import Path
 
 import msgspec
@@ -22,6 +21,7 @@ from amqproxy.app.reload import mirror_upstreams
 from amqproxy.broker.broker import Broker as BrokerModel
 from amqproxy.broker.definitions import definitions_json
 from amqproxy.configuration.config import INTEGRATED, BrokerConfig, Config, ConfigError, DashboardConfig, ListenerConfig
+from amqproxy.configuration.extras import missing_extra
 from amqproxy.configuration.tls_config import ClientTLS, ServerTLS
 from amqproxy.configuration.upstream_config import NamedUpstream, UpstreamConfig
 from amqproxy.configuration.values import split_address
@@ -153,18 +153,6 @@ def _check_dashboard(config: DashboardConfig) -> None:
                 secrets_of(config)
             except ConfigError as error:
                 raise PreflightError(f"dashboard.{key}", str(error).removeprefix("dashboard: ")) from None
-
-
-def missing_extra(extra: str, packages: Iterable[str]) -> str | None:
-    """Return a missing package of an extra, with the remedy; `None` if all are installed."""
-    for package in packages:
-        try:
-            is_there = find_spec(package) is not None
-        except ImportError:  # the package that contains it is missing too
-            is_there = False
-        if not is_there:
-            return f'needs {package}, which is not installed: run `pip install "amqproxy[{extra}]"`'
-    return None
 
 
 # --- addresses

@@ -67,6 +67,7 @@ def dashboard(
     from amqproxy.app.dashboard_process import secrets_of
     from amqproxy.cli.flags import merged, merged_dashboard
     from amqproxy.configuration.config_file import chosen_file, load
+    from amqproxy.configuration.extras import missing_extra
     from amqproxy.configuration.values import split_address
     from amqproxy.process import log
 
@@ -83,10 +84,10 @@ def dashboard(
         raise Failure(
             "dashboard: name a proxy's socket with --connect, a --capture, --tables, or a --config with them", MISUSED
         )
-    fault = preflight.missing_extra("dashboard", preflight.DASHBOARD)
+    fault = missing_extra("dashboard", preflight.DASHBOARD)
     if fault is not None:
         raise Failure(f"dashboard: {fault}", FAILED)
-    fault = preflight.missing_extra("analytics", preflight.ANALYTICS) if wanted.tables else None
+    fault = missing_extra("analytics", preflight.ANALYTICS) if wanted.tables else None
     if fault is not None:
         raise Failure(f"dashboard: --tables {fault}", FAILED)
     secrets = secrets_of(wanted)

@@ -7,7 +7,7 @@ import os
 import re
 from collections.abc import Iterator, Mapping
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 import msgspec
 import yaml
@@ -16,13 +16,17 @@ from amqproxy.configuration.config import Config, ConfigError, DashboardConfig, 
 from amqproxy.configuration.config_document import MAX_DEPTH, DocumentError, loaded_toml, loaded_yaml, too_deep
 from amqproxy.configuration.environment import FILE, WrongVariable, variable_at, with_environment
 from amqproxy.configuration.hints import hint
+from amqproxy.configuration.login_config import LoginConfig, UpstreamLogin
 from amqproxy.configuration.quantities import numbered
 from amqproxy.configuration.resources import ConfigResources
 from amqproxy.configuration.source_lines import Path as KeyPath
 from amqproxy.configuration.source_lines import line_at, line_of, lines_of, path_of, with_comments
 from amqproxy.configuration.tls_config import TLS, CertificateFiles, ServerTLS
 from amqproxy.configuration.upstream_config import HealthCheck, NamedUpstream, UpstreamConfig
+from amqproxy.configuration.values import Strict
 from amqproxy.rules.actions import AnyRule
+
+Placeable = TypeVar("Placeable", bound=Strict)
 
 _NO_FILE = Path("environment")
 """Name, in errors, of what is not in a file."""
@@ -56,7 +60,7 @@ def _read(path: Path | None) -> tuple[str, Any]:
     except (OSError, UnicodeDecodeError) as error:
         reason = error.strerror if isinstance(error, OSError) else error
         raise ConfigError(f"{path}: cannot be read: {reason}") from None
-    return text, _loaded(text, path)
+    return text, data_of(text, path)
 
 
 def _with_environment(data: Any, environment: Mapping[str, str]) -> tuple[Any, dict[KeyPath, str]]:
@@ -84,7 +88,7 @@ def rules_of_text(
     They may name the `upstreams`, and files in `directory`. Raise `ConfigError`, with `shown` as the file's name.
     """
     try:
-        return _rules_of(_loaded(text, path), text, path, upstreams, directory)
+        return _rules_of(data_of(text, path), text, path, upstreams, directory)
     except ConfigError as error:
         raise ConfigError(str(error).replace(str(path), str(shown), 1)) from None
 
@@ -105,7 +109,7 @@ def _rules_of(
         for key in data:
             if key != "rules":
                 fault = f"{key}: only rules can be set while the proxy runs"
-                raise ConfigError(_placed_fault(fault, text, path, data))
+                raise ConfigError(placed_fault(fault, text, path, data))
         data = {**data, "upstreams": msgspec.to_builtins(dict(upstreams))}
     return _resolved(_converted(data, text, path), text, path, directory).rules
 
@@ -125,18 +129,20 @@ def _resolved(
         try:
             rules.append(rule.resolved(resources))
         except ValueError as error:
-            raise ConfigError(_placed_fault(f"rules[{place}]: {error}", text, path, data, variables)) from None
+            raise ConfigError(placed_fault(f"rules[{place}]: {error}", text, path, data, variables)) from None
     try:
         return msgspec.structs.replace(config, rules=tuple(rules))
     except ValueError as error:
-        raise ConfigError(_placed_fault(str(error).lstrip("."), text, path, data, variables)) from None
+        raise ConfigError(placed_fault(str(error).lstrip("."), text, path, data, variables)) from None
 
 
 def _placed(config: Config, directory: Path) -> Config:
     """Return the config with its file names resolved relative to the config file."""
     upstream = config.upstream
     if isinstance(upstream, UpstreamConfig):
-        upstream = msgspec.structs.replace(upstream, tls=_placed_tls(upstream.tls, directory))
+        upstream = msgspec.structs.replace(
+            upstream, tls=_placed_tls(upstream.tls, directory), login=_placed_login(upstream.login, directory)
+        )
     broker = msgspec.structs.replace(
         config.broker,
         listen=_placed_listeners(config.broker.listen, directory),
@@ -147,6 +153,7 @@ def _placed(config: Config, directory: Path) -> Config:
         name: msgspec.structs.replace(
             each,
             tls=_placed_tls(each.tls, directory),
+            login=_placed_login(each.login, directory),
             password_file=each.password_file and str(directory / each.password_file),
             members=tuple(
                 msgspec.structs.replace(member, tls=_placed_tls(member.tls, directory)) for member in each.members
@@ -166,10 +173,37 @@ def _placed(config: Config, directory: Path) -> Config:
         upstream=upstream,
         broker=broker,
         upstreams=upstreams,
+        logins={name: _placed_logins(each, directory) for name, each in config.logins.items()},
         control=control,
         record=record,
         dashboard=_placed_dashboard(config.dashboard, directory),
     )
+
+
+def _placed_login(login: UpstreamLogin | None, directory: Path) -> UpstreamLogin | None:
+    if login is None:
+        return None
+    return _placed_keys(
+        login,
+        directory,
+        "password_file",
+        "token_file",
+        grant=login.grant and _placed_keys(login.grant, directory, "client_secret_file", "ca"),
+    )
+
+
+def _placed_logins(logins: LoginConfig, directory: Path) -> LoginConfig:
+    tokens = logins.tokens
+    if tokens is not None:
+        tokens = _placed_keys(tokens, directory, *(() if "://" in tokens.keys else ("keys",)), "ca")
+    callback = logins.callback and _placed_keys(logins.callback, directory, "ca")
+    return _placed_keys(logins, directory, "users_file", tokens=tokens, callback=callback)
+
+
+def _placed_keys(part: Placeable, directory: Path, *names: str, **others: Any) -> Placeable:
+    """Return a part of the config with its file names of these keys resolved, and `others` replaced."""
+    files = {name: str(directory / file) for name in names if (file := getattr(part, name))}
+    return msgspec.structs.replace(part, **files, **others)
 
 
 def _placed_check(check: HealthCheck | None, directory: Path) -> HealthCheck | None:
@@ -206,10 +240,11 @@ def _placed_tls(tls: TLS | None, directory: Path) -> TLS | None:
 
 def parse(text: str, path: Path) -> Config:
     """Return the config in `text`, in the format of the suffix of `path`."""
-    return _converted(_loaded(text, path), text, path)
+    return _converted(data_of(text, path), text, path)
 
 
-def _loaded(text: str, path: Path) -> Any:
+def data_of(text: str, path: Path) -> Any:
+    """Return the data in `text`, in the format of the suffix of `path`; raise `ConfigError` if it is invalid."""
     try:
         if path.suffix == ".toml":
             return loaded_toml(text)
@@ -228,20 +263,21 @@ def _converted(data: Any, text: str, path: Path, variables: Mapping[KeyPath, str
         config = msgspec.convert(data, Config)
     except msgspec.ValidationError as error:
         fault = _named(explained(error, Config, data), data)
-        raise ConfigError(_placed_fault(fault, text, path, data, variables)) from None
+        raise ConfigError(placed_fault(fault, text, path, data, variables)) from None
     except ValueError as error:
-        raise ConfigError(_placed_fault(str(error).lstrip("."), text, path, data, variables)) from None
+        raise ConfigError(placed_fault(str(error).lstrip("."), text, path, data, variables)) from None
     if not config.listen:
         raise ConfigError(f"{path}: listen: at least one [[listen]] is needed")
     return config
 
 
 def _named(fault: str, data: Any) -> str:
-    """Add the name of an upstream to its error, since msgspec reports `upstreams[...]` for all."""
-    if fault.startswith("upstreams[...]"):
-        for name, upstream in data["upstreams"].items():
+    """Add the name of an upstream or a login to its error, since msgspec reports `upstreams[...]` for all."""
+    section, found, _ = fault.partition("[...]")
+    if found and section in ("upstreams", "logins"):
+        for name, each in data[section].items():
             try:
-                msgspec.convert({"upstreams": {name: upstream}}, Config)
+                msgspec.convert({section: {name: each}}, Config)
             except msgspec.ValidationError:
                 return fault.replace("[...]", f".{name}", 1)
     return fault
@@ -254,9 +290,7 @@ _RULE = re.compile(r"rules\[(\d+)\][^:\s]*")
 _PLACE = re.compile(r"[A-Za-z_][\w-]*(\.[\w-]+|\[\d+\])*(?=: )")
 
 
-def _placed_fault(
-    fault: str, text: str, path: Path, data: Any, variables: Mapping[KeyPath, str] = _NO_VARIABLES
-) -> str:
+def placed_fault(fault: str, text: str, path: Path, data: Any, variables: Mapping[KeyPath, str] = _NO_VARIABLES) -> str:
     """Add the variable or the file to an error, and for a rule its line and name."""
     if len(fault) > _MAX_FAULT:  # it repeats content of the file
         fault = f"{fault[:_MAX_FAULT]}…"
@@ -284,7 +318,7 @@ def located(fault: str, path: Path | None, environment: Mapping[str, str] = os.e
         _, variables = _with_environment(data, environment)
     except ConfigError:
         return f"{path}: {fault}"
-    shown = _placed_fault(fault, text, path or _NO_FILE, {}, variables)
+    shown = placed_fault(fault, text, path or _NO_FILE, {}, variables)
     return fault if path is None and not variables else shown
 
 

@@ -14,6 +14,8 @@ def _check_url(key: str, url: str) -> None:
     parts = urlsplit(url)
     if parts.scheme not in ("http", "https") or not parts.hostname:
         raise ValueError(f".{key}: {url} is not a URL that begins with http:// or https://")
+    if parts.username is not None:
+        raise ValueError(f".{key}: the URL for {parts.hostname} has a user before its host: leave it out")
 
 
 class LoginCallback(Strict, frozen=True):
@@ -24,11 +26,15 @@ class LoginCallback(Strict, frozen=True):
     vhost_url: str = ""
     """The URL to which `username`, `vhost` and `ip` are posted before a virtual host is opened; by default, none."""
     timeout: Seconds = 5.0
-    """Time for an answer, after which the login is refused."""
+    """Time for an answer, with the wait for a turn; after it, the login is refused."""
     at_once: Count = 16
-    """Maximum number of requests at the same time; further logins wait."""
-    cache: Annotated[float, msgspec.Meta(ge=0, le=3600)] = 60.0
+    """Maximum number of requests at the same time; further logins wait. Clients of one address make half of them at
+    most.
+    """
+    cache: Annotated[float, msgspec.Meta(ge=0, le=60)] = 60.0
     """Time in seconds for which `allow` is remembered; 0 for not at all."""
+    ca: str = ""
+    """File with the authorities that may have signed its certificate; by default, those of the system."""
 
     def __post_init__(self) -> None:
         _check_url("url", self.url)
@@ -39,7 +45,7 @@ class LoginCallback(Strict, frozen=True):
 class LoginTokens(Strict, frozen=True):
     """OAuth 2 access tokens (JWT, RFC 9068) that clients send as their passwords."""
 
-    keys: str
+    keys: Annotated[str, msgspec.Meta(min_length=1)]
     """A URL or a file with the issuer's key set (JWKS, RFC 7517)."""
     issuer: str = ""
     """The only accepted issuer (`iss`); by default, any that signs with one of the keys."""
@@ -56,6 +62,14 @@ class LoginTokens(Strict, frozen=True):
     """Difference between the clocks of the issuer and this machine that is tolerated, in seconds."""
     refresh: Seconds = 600.0
     """Time after which the key set is fetched again; it is also fetched for a key that it lacks."""
+    ca: str = ""
+    """File with the authorities that may have signed the certificate of the key set's server; by default, those of the
+    system.
+    """
+
+    def __post_init__(self) -> None:
+        if "://" in self.keys:
+            _check_url("keys", self.keys)
 
 
 class LoginConfig(Strict, frozen=True):
@@ -106,6 +120,8 @@ class TokenGrant(Strict, frozen=True):
     """The `audience` that is requested, which some issuers need."""
     timeout: Seconds = 10.0
     """Time for an answer of the issuer."""
+    ca: str = ""
+    """File with the authorities that may have signed its certificate; by default, those of the system."""
 
     def __post_init__(self) -> None:
         _check_url("url", self.url)

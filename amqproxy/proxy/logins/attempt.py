@@ -35,9 +35,15 @@ class Identity(msgspec.Struct, frozen=True):
 class LoginDenied(Exception):
     """A login that is refused; the text is for the log, and never for the client.
 
-    `is_failure` is whether it was refused because it could not be checked.
+    `source` is what refused it, as in `Identity`, or "none"; `is_failure` is whether it was refused because it could
+    not be checked.
     """
 
-    def __init__(self, text: str, *, is_failure: bool = False) -> None:
+    def __init__(self, text: str, *, source: str = "none", is_failure: bool = False) -> None:
         super().__init__(text)
+        self.source = source
         self.is_failure = is_failure
+
+    def copy(self) -> LoginDenied:
+        """Return an equal exception, to be raised in another task."""
+        return LoginDenied(str(self), source=self.source, is_failure=self.is_failure)

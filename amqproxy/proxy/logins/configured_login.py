@@ -1,0 +1,97 @@
+"""The check of logins as a `[logins.NAME]` configures it."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+
+import trio
+
+from amqproxy.configuration.login_config import LoginConfig
+from amqproxy.proxy.logins.attempt import Identity, LoginAttempt, LoginDenied
+from amqproxy.proxy.logins.client_network import client_network
+from amqproxy.proxy.logins.failure_delays import FailureDelays
+from amqproxy.proxy.logins.login_memory import LONGEST, LoginMemory
+from amqproxy.proxy.logins.user_directory import UserDirectory
+
+Count = Callable[[str, str], None]
+"""Counts a login by its source and its outcome, which are those of `amqproxy_logins_total`."""
+
+
+class ConfiguredLogin:
+    """`LoginCheck` by a file of users.
+
+    Failures are answered after a delay from the beginning of the attempt, so that the time tells nothing.
+    """
+
+    def __init__(
+        self,
+        config: LoginConfig,
+        count: Count,
+        *,
+        users: UserDirectory | None = None,
+        clock: Callable[[], float] = trio.current_time,
+        now: Callable[[], float] = time.time,
+    ) -> None:
+        self.config = config
+        self._count = count
+        self._users = users
+        self._delays = FailureDelays(config.failure_delay, clock)
+        self._memory = LoginMemory(clock, now)
+        if users is not None:
+            users.on_change = self.forget
+
+    @property
+    def mechanisms(self) -> tuple[str, ...]:
+        return self.config.mechanisms
+
+    @property
+    def passwords_need_tls(self) -> bool:
+        return self.config.passwords_need_tls
+
+    async def check(self, attempt: LoginAttempt) -> Identity:
+        began = trio.current_time()
+        network = client_network(attempt.client.address)
+        try:
+            identity = await self._memory.recall(attempt, lambda: self._checked(attempt, network))
+        except LoginDenied as denied:
+            self._count(denied.source, "failed" if denied.is_failure else "refused")
+            # What could not be checked is no guess, and yet nobody should try again at once.
+            delay = self._delays.first if denied.is_failure else self._delays.fail(network, attempt.user)
+            await trio.sleep_until(began + delay)
+            raise
+        self._delays.forget(network, attempt.user)
+        self._count(identity.source, "accepted")
+        return identity
+
+    async def check_vhost(self, identity: Identity, vhost: str, address: str) -> bool:
+        if identity.source in ("file", "certificate") and self._users is not None:
+            user = self._users.users.by_name.get(identity.user)
+            return user is not None and (user.vhosts is None or vhost in user.vhosts)
+        return True
+
+    def forget(self) -> None:
+        """Forget the logins that were accepted, so that each is checked again."""
+        self._memory.forget()
+
+    async def run(self) -> None:
+        """Do what is needed between logins, until cancelled."""
+        if self._users is not None:
+            await self._users.run()
+
+    async def _checked(self, attempt: LoginAttempt, network: str) -> tuple[Identity, float]:
+        """Check an attempt by the source that decides about it; return how long that may be remembered, too."""
+        if attempt.mechanism == "EXTERNAL":
+            return self._by_certificate(attempt)
+        if self._users is not None:
+            return await self._users.check_password(attempt, network)
+        raise LoginDenied("nothing checks passwords")
+
+    def _by_certificate(self, attempt: LoginAttempt) -> tuple[Identity, float]:
+        """Accept a certificate that the file names; without a file, all that TLS has verified."""
+        if self._users is None:
+            return Identity(attempt.user, "certificate"), LONGEST
+        user = self._users.users.by_certificate.get(attempt.user)
+        if user is None:
+            raise LoginDenied("no user has this certificate", source="certificate")
+        return user.identity("certificate"), 0
