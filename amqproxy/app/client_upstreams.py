@@ -49,7 +49,8 @@ def routes_of(config: Config, broker: BrokerServer | None = None, before: Routes
     else:
         default = groups[config.upstream]
     by_listener = {each.address: groups[each.upstream] for each in config.listen if each.upstream is not None}
-    return Routes(default, by_listener, [Route(each, groups[each.upstream]) for each in config.routes])
+    routes = [Route(each, groups[each.upstream]) for each in config.routes]
+    return Routes(default, by_listener, routes, groups.values())
 
 
 def _integrated(broker: BrokerServer | None) -> UpstreamGroup:

@@ -14,8 +14,6 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
-import msgspec
-
 from amqproxy.app.dashboard_process import secrets_of
 from amqproxy.app.reload import mirror_upstreams
 from amqproxy.broker.broker import Broker as BrokerModel
@@ -197,8 +195,8 @@ def _check_named_upstream(config: Config, name: str, upstream: NamedUpstream) ->
         raise PreflightError(f"{place}.user", "a user's name must not contain NUL")
     if upstream.takes_copies and (not upstream.password_file or _is_plain(upstream.password_file)):
         try:
-            # Rules may need the other upstreams, without which the config would be invalid.
-            mirror_upstreams(msgspec.structs.replace(config, upstreams={name: upstream}, rules=()))
+            # Other keys may name other upstreams, without which the config would be invalid.
+            mirror_upstreams(Config(upstreams={name: upstream}, limits=config.limits))
         except ConfigError as error:
             key = "password_file" if upstream.password_file else "password_env"
             raise PreflightError(f"{place}.{key}", str(error).removeprefix(f"{place}: ")) from None

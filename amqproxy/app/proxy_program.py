@@ -21,6 +21,7 @@ from amqproxy.app.printing import PrintSettings
 from amqproxy.app.pump_threads import open_pumps
 from amqproxy.app.reload import Reloader, mirror_upstreams
 from amqproxy.app.signals import ENDING, handle_ending, handle_hangup, report_to_systemd
+from amqproxy.app.switching import open_switches
 from amqproxy.app.watchers import Watchers
 from amqproxy.broker.server.server import BrokerServer
 from amqproxy.configuration.config import Config
@@ -29,6 +30,7 @@ from amqproxy.control.recording_control import RecordingControl
 from amqproxy.control.request_handler import NotReloaded, RequestHandler
 from amqproxy.control.rule_control import RuleControl
 from amqproxy.control.statistics import Statistics
+from amqproxy.control.switch_control import SwitchControl
 from amqproxy.control.upstream_control import UpstreamControl
 from amqproxy.process.log import logger
 from amqproxy.process.supervision import contained, kept_up, supervised
@@ -127,6 +129,9 @@ async def run(
                 systemd.ready()
 
         rule_control = RuleControl(server, lambda: reloader.upstreams, directory)
+        switches = None
+        if config.switching is not None:
+            switches = open_switches(config.switching, server, rule_control, lambda: reloader.upstreams)
         handler = RequestHandler(
             server,
             reloader.reload,
@@ -139,6 +144,7 @@ async def run(
             recording=RecordingControl(watchers.recorder, config.record),
             listen=[address_of(each.listener) for each in listeners],
             upstreams=UpstreamControl(upstreams, server.moves),
+            switches=SwitchControl(switches) if switches else None,
             broker=BrokerControl(broker.broker, lambda: _is_redacting(server)) if broker else None,
         )
         async with trio.open_nursery() as nursery:
@@ -149,6 +155,8 @@ async def run(
             nursery.start_soon(kept_up, "temporary rules not ended", rule_control.expire)
             nursery.start_soon(kept_up, "members not checked", checks.run)
             nursery.start_soon(kept_up, "names not looked up", lookups.run)
+            if switches is not None:
+                nursery.start_soon(kept_up, "clients not switched", switches.run)
             report_to_systemd(nursery, systemd, drain, config.limits.drain_timeout)
             service = watchers.start(nursery, handler)
             if service:

@@ -12,13 +12,13 @@ import cyclopts
 import msgspec
 from cyclopts import Parameter
 
-from amqproxy.cli import control_lists, control_upstreams
+from amqproxy.cli import control_lists, control_switches, control_upstreams
 from amqproxy.cli.control_connection import connected
 from amqproxy.cli.failure import MISUSED, Failure
 from amqproxy.cli.options import Flag, Json, Socket, SocketConfig
 
 app = cyclopts.App(name="control", help="Query and control a running proxy through its control socket.")
-for each in (*control_lists.COMMANDS, *control_upstreams.COMMANDS):
+for each in (*control_lists.COMMANDS, *control_switches.COMMANDS, *control_upstreams.COMMANDS):
     app.command(each)
 
 

@@ -92,6 +92,15 @@ class ListenerConfig(Strict, frozen=True):
             check_port(self.address)
 
 
+class SwitchingConfig(Strict, frozen=True):
+    """Switches between upstreams: see docs/howto/switch-brokers.md."""
+
+    state: Annotated[str, msgspec.Meta(min_length=1)]
+    """The file in which switches are kept. Its directory must exist, and last: without the file, clients would be led
+    back to the broker that their messages have left.
+    """
+
+
 class MetricsConfig(Strict, frozen=True):
     """The Prometheus endpoint at /metrics."""
 
@@ -371,6 +380,7 @@ class Config(Strict, frozen=True):
     """Ways in which clients log in at the proxy, by the names that listeners use."""
     routes: tuple[RouteConfig, ...] = ()
     """Choices of an upstream for some clients; the first that applies decides."""
+    switching: SwitchingConfig | None = None
     metrics: MetricsConfig | None = None
     opentelemetry: OpenTelemetryConfig | None = None
     record: RecordConfig | None = None
@@ -433,8 +443,12 @@ class Config(Strict, frozen=True):
 
     @property
     def clients_upstreams(self) -> dict[str, NamedUpstream]:
-        """The `upstreams` that listeners, routes or `upstream` name, which clients may be routed to."""
+        """The `upstreams` that clients may be routed to: those that listeners, routes or `upstream` name, and switches
+        could.
+        """
         names = {name for place, name in self._named_upstreams() if not place.startswith("rules")}
+        if self.switching is not None:
+            names |= {name for name, each in self.upstreams.items() if each.takes_copies}
         return {name: each for name, each in self.upstreams.items() if name in names}
 
 

@@ -131,11 +131,11 @@ class NamedUpstream(UpstreamConfig, frozen=True):
     resolve_interval: Seconds = 10.0
     """Time between two look-ups of the members with `resolve = "all"`."""
     user: str = "guest"
-    """The user of the login with which rules send copies."""
+    """The user of the login with which rules send copies, and switches move messages."""
     password_file: str = ""
-    """A file with the password for copies."""
+    """A file with the password for this login."""
     password_env: str = ""
-    """The environment variable with the password for copies."""
+    """The environment variable with the password for this login."""
     vhost: str = ""
     """The virtual host for copies; by default, the client's own."""
 

@@ -9,7 +9,9 @@ import msgspec
 from amqproxy.configuration.config_file import explained
 from amqproxy.control.message_patch import MessagePatch
 from amqproxy.control.request_error import RequestError
+from amqproxy.moving.move_job import MovedQueue
 from amqproxy.rules.access.refuse import Way
+from amqproxy.switching.switch import SwitchName
 
 PROTOCOL = 1
 """Version of the control protocol: a larger one is not compatible; additions do not change it."""
@@ -308,6 +310,59 @@ class RebalanceUpstream(Request, frozen=True, tag="upstreams-rebalance"):
     rate: Annotated[float, msgspec.Meta(gt=0, le=10_000)] = 50.0
 
 
+class ListSwitches(Request, frozen=True, tag="switches"):
+    """List the switches between upstreams."""
+
+
+class ListSwitchQueues(Request, frozen=True, tag="switches-queues"):
+    """List the queues of a switch, with what was moved of each."""
+
+    switch: str
+
+
+class BeginSwitch(Request, frozen=True, tag="switches-begin"):
+    """Switch the clients that are routed to `source`, or some of them, to `target`, and the messages of `queues`.
+
+    `vhost` and the CEL expression `when` choose clients; `switch` is a name. With `finds_queues`, messages of queues
+    that clients have declared follow, too. With `strict`, publishes wait until the queues at the source are empty. Each
+    second `rate` clients are told to reconnect.
+    """
+
+    source: str
+    target: str
+    switch: SwitchName | None = None
+    vhost: str | None = None
+    when: str | None = None
+    strict: bool = False
+    rate: Annotated[float, msgspec.Meta(gt=0, le=10_000)] = 50.0
+    queues: Annotated[list[MovedQueue], msgspec.Meta(max_length=50_000)] | None = None
+    finds_queues: bool = True
+
+
+class BackSwitch(Request, frozen=True, tag="switches-back"):
+    """Lead the clients and messages of a switch back to its source."""
+
+    switch: str
+
+
+class ForthSwitch(Request, frozen=True, tag="switches-forth"):
+    """Lead the clients and messages of a switch to its target again."""
+
+    switch: str
+
+
+class SettleSwitch(Request, frozen=True, tag="switches-settle"):
+    """End the move of a switch's messages: those that are not moved stay where they are."""
+
+    switch: str
+
+
+class ForgetSwitch(Request, frozen=True, tag="switches-forget"):
+    """Forget a settled switch: afterwards the routes of the config decide."""
+
+    switch: str
+
+
 class ListBrokerQueues(Request, frozen=True, tag="broker-queues"):
     """List the queues of the integrated broker, in one virtual host or in all."""
 
@@ -364,6 +419,13 @@ AnyRequest = (
     | RestoreUpstream
     | WeighUpstream
     | RebalanceUpstream
+    | ListSwitches
+    | ListSwitchQueues
+    | BeginSwitch
+    | BackSwitch
+    | ForthSwitch
+    | SettleSwitch
+    | ForgetSwitch
     | ListBrokerQueues
     | ListBrokerConnections
     | ListBrokerTransactions
@@ -386,7 +448,13 @@ BROKER_REQUESTS = frozenset(
 )
 """Names of the requests that only an integrated broker can answer."""
 
-PROXY_REQUESTS = frozenset(
+SWITCH_REQUESTS = frozenset(
+    each.__struct_config__.tag
+    for each in (ListSwitches, ListSwitchQueues, BeginSwitch, BackSwitch, ForthSwitch, SettleSwitch, ForgetSwitch)
+)
+"""Names of the requests that only a proxy with `[switching]` can answer."""
+
+PROXY_REQUESTS = SWITCH_REQUESTS | frozenset(
     each.__struct_config__.tag
     for each in (
         ListRules,

@@ -21,14 +21,19 @@ from amqproxy.control.request import (
     BROKER_REQUESTS,
     PROTOCOL,
     REQUESTS,
+    SWITCH_REQUESTS,
     AddRule,
     AnyRequest,
+    BackSwitch,
+    BeginSwitch,
     CheckRules,
     CloseSession,
     DrainUpstream,
     EjectUpstream,
     EndRule,
     EnforceRule,
+    ForgetSwitch,
+    ForthSwitch,
     GetRules,
     Hello,
     ListBrokerConnections,
@@ -40,6 +45,8 @@ from amqproxy.control.request import (
     ListHeld,
     ListRules,
     ListSessions,
+    ListSwitches,
+    ListSwitchQueues,
     ListUpstreams,
     More,
     Pause,
@@ -50,6 +57,7 @@ from amqproxy.control.request import (
     RestoreUpstream,
     Resume,
     SetRules,
+    SettleSwitch,
     ShadowRule,
     ShowBrokerMessages,
     ShowRecording,
@@ -66,6 +74,7 @@ from amqproxy.control.rule_control import RuleControl, RuleOwner
 from amqproxy.control.rule_reader import RuleReader
 from amqproxy.control.session_entries import channel_entries, connection_entry, consumer_entries
 from amqproxy.control.statistics import Statistics
+from amqproxy.control.switch_control import SwitchControl
 from amqproxy.control.upstream_control import UpstreamControl
 from amqproxy.proxy.interception.delayed_commands import Direction
 from amqproxy.proxy.interception.interceptor import Interceptor
@@ -109,8 +118,8 @@ class RequestHandler:
 
     `now` is the sessions' clock, `time` the time of day, both in seconds. `statistics` are those of the process, if
     they are kept. `rules` changes the rules, `recording` controls the recording if this proxy can record, `broker`
-    shows the integrated broker if there is one, `upstreams` the members of upstreams. `listen` are the addresses where
-    clients connect.
+    shows the integrated broker if there is one, `upstreams` the members of upstreams, `switches` the switches between
+    them if there may be any. `listen` are the addresses where clients connect.
     """
 
     def __init__(
@@ -125,11 +134,13 @@ class RequestHandler:
         recording: RecordingControl | None = None,
         broker: BrokerControl | None = None,
         upstreams: UpstreamControl | None = None,
+        switches: SwitchControl | None = None,
         listen: Sequence[str] = (),
     ) -> None:
         self._listen = list(listen)
         self._broker_control = broker
         self._upstreams = upstreams
+        self._switches = switches
         self._recording = recording
         self._statistics = statistics
         self._registry = registry
@@ -150,6 +161,8 @@ class RequestHandler:
             return await self._recording.answer(request)
         if isinstance(request, Reload):
             return await self._reloaded()
+        if isinstance(request, BeginSwitch | BackSwitch | ForthSwitch | SettleSwitch | ForgetSwitch):
+            return await self._switch_control().change(request)
         control = self._rule_control
         if isinstance(request, AddRule):
             return control.add(request, await self._reader.read(partial(control.read_one, request)))
@@ -170,6 +183,7 @@ class RequestHandler:
         match request:
             case Hello():
                 left_out = BROKER_REQUESTS if self._broker_control is None else frozenset()
+                left_out |= SWITCH_REQUESTS if self._switches is None else frozenset()
                 requests = [name for name in REQUESTS if name not in left_out]
                 return {
                     "protocol": PROTOCOL,
@@ -236,15 +250,34 @@ class RequestHandler:
                 return ListResponse("upstreams", self._upstream_control().entries(self._now()))
             case DrainUpstream() | EjectUpstream() | RestoreUpstream() | WeighUpstream() | RebalanceUpstream():
                 return self._upstream_control().change(request, self._now())
+            case ListSwitches():
+                return ListResponse("switches", self._switch_control().entries())
+            case ListSwitchQueues():
+                return ListResponse("queues", self._switch_control().queues(request.switch))
             case Subscribe() | More():
                 raise RequestError("not-observable", "only a connection can subscribe")
-            case Reload() | StartRecording() | StopRecording() | ShowRecording():
+            case (
+                Reload()
+                | StartRecording()
+                | StopRecording()
+                | ShowRecording()
+                | BeginSwitch()
+                | BackSwitch()
+                | ForthSwitch()
+                | SettleSwitch()
+                | ForgetSwitch()
+            ):
                 raise RequestError("not-observable", "this takes its time: ask `answered`")
 
     def _upstream_control(self) -> UpstreamControl:
         if self._upstreams is None:
             raise RequestError("not-observable", "this proxy has no upstreams that can be listed")
         return self._upstreams
+
+    def _switch_control(self) -> SwitchControl:
+        if self._switches is None:
+            raise RequestError("not-observable", "this proxy switches nothing: its config has no [switching]")
+        return self._switches
 
     def held(self, session: Session, number: int, excerpt: int) -> HeldCommand | None:
         """Return the held command of that number; None if it no longer waits, or is only delayed."""

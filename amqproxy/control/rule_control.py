@@ -158,10 +158,20 @@ class RuleControl:
         logger().info("temporary rule ended", rule=request.rule)
         return {"rule": request.rule}
 
+    def insert(self, rule: AnyRule) -> None:
+        """Put a rule before all others until it is withdrawn, in place of a temporary one with its name."""
+        self._deadlines[rule.name] = math.inf
+        self._replace_temporary((rule, *(each for each in self._owner.rules.temporary if each.name != rule.name)))
+
+    def withdraw(self, name: str) -> None:
+        """Remove a rule of `insert`, if it is there."""
+        self._end(name)
+
     def ends_at(self, name: str, ahead: float) -> float | None:
-        """Return when a temporary rule ends, on a clock `ahead` of trio's; None for a rule that lasts."""
+        """Return when a temporary rule ends, on a clock `ahead` of trio's; None for a rule without a known end."""
         is_temporary = any(rule.name == name for rule in self._owner.rules.temporary)
-        return self._deadlines[name] + ahead if is_temporary else None
+        ends_at = self._deadlines[name] + ahead if is_temporary else math.inf
+        return None if math.isinf(ends_at) else ends_at
 
     async def expire(self) -> None:
         """End temporary rules when their time is over, until cancelled."""

@@ -145,6 +145,29 @@ UPSTREAMS = (
 )
 """Columns of the request `upstreams`."""
 
+SWITCHES = (
+    field("switch", "switch"),
+    field("state", "state"),
+    number("clients", "clients"),
+    number("queues", "queues"),
+    number("empty", "empty"),
+    number("moved", "moved"),
+    number("left", "left"),
+    Column("order", lambda entry: "strict" if entry["strict"] else ""),
+    field("waits for", "waits"),
+)
+"""Columns of the request `switches`."""
+
+SWITCH_QUEUES = (
+    field("vhost", "vhost"),
+    field("queue", "queue"),
+    field("state", "state"),
+    number("moved", "moved"),
+    number("left", "left"),
+    field("reason", "text"),
+)
+"""Columns of the request `switches-queues`."""
+
 TRANSACTIONS = (
     field("vhost", "vhost"),
     number("format", "format"),

@@ -146,6 +146,16 @@ def test_what_is_fine(text: str, amqproxy: Amqproxy, tmp_path: Path) -> None:
     assert not (tmp_path / "control").exists()
 
 
+def test_upstreams_for_clients_may_have_logins(tmp_path: Path) -> None:
+    (tmp_path / "text").write_text("secret")
+    file = tmp_path / "some.yaml"
+    file.write_text(
+        "{upstream: x, upstreams: {x: {password_file: text}, y: {password_file: text}}, switching: {state: s},"
+        "routes: [{listener: ':0', upstream: y}]}"
+    )
+    preflight.check(load(file))
+
+
 @pytest.mark.parametrize(
     "text",
     [

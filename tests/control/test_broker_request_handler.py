@@ -22,6 +22,8 @@ from amqproxy.taps.metrics import Metrics
 from tests.control.served import Serving
 
 NEEDS = {
+    "switches-begin": {"source": "blue", "target": "green"},
+    **{f"switches-{name}": {"switch": "s"} for name in ("back", "forth", "settle", "forget", "queues")},
     "rules-check": {"rules": []},
     "rules-set": {"rules": []},
     "rules-add": {"rule": {}},

@@ -367,3 +367,18 @@ async def test_what_a_temporary_rule_holds_waits_on_when_the_rule_has_ended(auto
         await stage.play("broker: 1: basic.publish, 1: header 0")
         stage.client.say(publish(card="4712"))
         await stage.play("broker: 1: basic.publish, 1: header 0")
+
+
+async def test_an_inserted_rule_precedes_all_others_until_it_is_withdrawn(autojump_clock: MockClock) -> None:
+    owner = Owner(REFUSE)
+    control = RuleControl(owner)
+    first, second = (rule(f'name = "switch"\naction = "log"\ntext = "{text}"') for text in ("x", "y"))
+    control.insert(first)
+    added(control, name="look")
+    control.insert(second)
+    assert owner.rules.rules[0] is second
+    assert names(owner) == ["switch", "look", "no"]
+    assert control.ends_at("switch", 5.0) is None
+    for _ in range(2):
+        control.withdraw("switch")
+        assert names(owner) == ["look", "no"]

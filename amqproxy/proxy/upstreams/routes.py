@@ -37,7 +37,8 @@ class Route:
 class Routes:
     """The choice of a group for each client: the first route that applies, then the listener's group, then `default`.
 
-    `by_listener` is keyed by the listeners' addresses, as the configuration names them.
+    `by_listener` is keyed by the listeners' addresses, as the configuration names them. No route leads to `further`
+    groups, but a switch may.
     """
 
     def __init__(
@@ -45,8 +46,10 @@ class Routes:
         default: UpstreamGroup,
         by_listener: Mapping[str, UpstreamGroup] | None = None,
         routes: Iterable[Route] = (),
+        further: Iterable[UpstreamGroup] = (),
     ) -> None:
         self.default = default
+        self._further = tuple(further)
         self._by_listener = dict(by_listener or {})
         self._routes = tuple(routes)
 
@@ -60,7 +63,8 @@ class Routes:
     @property
     def groups(self) -> list[UpstreamGroup]:
         """All groups that clients may be routed to, the default one first."""
-        found = [self.default, *self._by_listener.values(), *(route.group for route in self._routes)]
+        routed = (route.group for route in self._routes)
+        found = [self.default, *self._by_listener.values(), *routed, *self._further]
         return list({group.name: group for group in found}.values())
 
 

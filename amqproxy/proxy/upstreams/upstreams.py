@@ -27,6 +27,8 @@ class Upstreams:
 
     def __init__(self, routes: Routes, metrics: Metrics) -> None:
         self.routes = routes
+        self.divert: Callable[[UpstreamGroup, Client], UpstreamGroup] = lambda group, client: group
+        """Returns the group that takes a client in place of its route's: the seam for switches."""
         self._metrics = metrics
         metrics.count_upstreams(lambda: self.groups)
 
@@ -90,7 +92,7 @@ class Upstreams:
         A member has its group's `connect_timeout` to answer; the last one has the rest of the client's handshake.
         Without a header, the first member that accepts takes the client.
         """
-        group = self.routes.group_for(client, listener)
+        group = self.divert(self.routes.group_for(client, listener), client)
         candidates = group.candidates(trio.current_time(), client.address)
         failed: Unreachable | None = None
         for place, member in enumerate(candidates):

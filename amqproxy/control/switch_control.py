@@ -1,0 +1,131 @@
+"""The switches between upstreams as an operator sees them, and what an operator may ask of them."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+from amqproxy.configuration.upstream_config import ROUTABLE
+from amqproxy.control.dialects import Entry
+from amqproxy.control.request import (
+    BackSwitch,
+    BeginSwitch,
+    ForgetSwitch,
+    ForthSwitch,
+    ListSwitches,
+    ListSwitchQueues,
+    SettleSwitch,
+)
+from amqproxy.control.request_error import RequestError
+from amqproxy.rules.matching.filters import compiled
+from amqproxy.switching.phase import MOVING, SwitchEvent
+from amqproxy.switching.switch import Switch
+from amqproxy.switching.switches import Switches
+
+SwitchRequest = ListSwitches | ListSwitchQueues | BeginSwitch | BackSwitch | ForthSwitch | SettleSwitch | ForgetSwitch
+
+
+class SwitchControl:
+    """Lists and changes of `switches`."""
+
+    def __init__(self, switches: Switches) -> None:
+        self._switches = switches
+
+    def entries(self) -> Iterator[Entry]:
+        """Yield an entry for each switch."""
+        return map(self._entry, self._switches)
+
+    def queues(self, name: str) -> Iterator[Entry]:
+        """Yield an entry for each queue of a switch, with what the latest move reports of it."""
+        switch = self._named(name)
+        reports = self._switches.progress(name).queues
+        for place, queue in enumerate(switch.queues):
+            report = reports.get(place)
+            yield {
+                "vhost": queue.vhost,
+                "queue": queue.name,
+                "state": report.state if report else "",
+                "moved": report.moved if report else 0,
+                "left": report.left if report else None,
+                "text": report.text if report else "",
+            }
+
+    async def change(self, request: SwitchRequest) -> dict[str, Any]:
+        """Carry out a request, and return the response; raise `RequestError`."""
+        try:
+            switch = await self._changed(request)
+        except ValueError as error:
+            raise RequestError("not-switched", str(error)) from None
+        except OSError as error:
+            raise RequestError("not-switched", f"the switch cannot be kept: {error.strerror}") from None
+        return {"switch": self._entry(switch)}
+
+    async def _changed(self, request: SwitchRequest) -> Switch:
+        match request:
+            case BeginSwitch():
+                return await self._switches.begin(_switch_of(request))
+            case ForgetSwitch():
+                self._named(request.switch)
+                return await self._switches.forget(request.switch)
+            case SettleSwitch():
+                switch = self._named(request.switch)
+                if switch.phase not in MOVING:
+                    raise ValueError(f"no messages are on their way: the switch is {switch.state}")
+                return await self._switches.turn(request.switch, SwitchEvent.EMPTIED)
+            case BackSwitch() | ForthSwitch():
+                self._named(request.switch)
+                event = SwitchEvent.BACK if isinstance(request, BackSwitch) else SwitchEvent.FORTH
+                return await self._switches.turn(request.switch, event)
+            case _:
+                raise AssertionError(request)
+
+    def _named(self, name: str) -> Switch:
+        found = self._switches.get(name)
+        if found is None:
+            names = ", ".join(each.name for each in self._switches)
+            raise RequestError("no-switch", f"there is no switch `{name}`: there are {names or 'none'}")
+        return found
+
+    def _entry(self, switch: Switch) -> Entry:
+        progress = self._switches.progress(switch.name)
+        reports = progress.queues.values()
+        waiting = [f"{switch.queues[each.place].name}: {each.text}" for each in reports if each.state == "waits"]
+        return {
+            "switch": switch.name,
+            "source": switch.source,
+            "target": switch.target,
+            "vhost": switch.vhost,
+            "when": switch.when,
+            "strict": switch.strict,
+            "state": switch.state,
+            "phase": str(switch.phase),
+            "clients": len(self._switches.misplaced(switch)),
+            "queues": len(switch.queues),
+            "empty": sum(each.state == "empty" for each in reports),
+            "moved": sum(each.moved for each in reports),
+            "left": sum(each.left for each in reports),
+            "waits": next(iter([progress.waits, *waiting][not progress.waits :]), ""),
+        }
+
+
+def _switch_of(request: BeginSwitch) -> Switch:
+    """Return the switch of a request; raise `ValueError` if it cannot work."""
+    if request.when is not None:
+        unknown = sorted(compiled(request.when).names - ROUTABLE)
+        if unknown:
+            known = ", ".join(sorted(ROUTABLE))
+            raise ValueError(f"`{unknown[0]}` is not known when a client connects; known are {known}")
+    if request.vhost is not None and "vhost" not in ROUTABLE:
+        raise ValueError("the virtual host is not known when a client connects: use `when`, or a listener of its own")
+    name = request.switch or "-".join([request.source, request.target])
+    return Switch(
+        name=name,
+        source=request.source,
+        target=request.target,
+        vhost=request.vhost,
+        when=request.when,
+        strict=request.strict,
+        rate=request.rate,
+        queues=tuple(request.queues or ()),
+        finds_queues=request.finds_queues,
+    )
