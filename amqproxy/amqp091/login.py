@@ -1,4 +1,4 @@
-"""User name in the client's connection.start-ok (section 1.4.2.2)."""
+"""User name and password in the client's connection.start-ok (section 1.4.2.2)."""
 
 from __future__ import annotations
 
@@ -14,15 +14,28 @@ def user_of(start: ConnectionStartOk, tls_subject: str = "") -> str:
 
     With EXTERNAL, the user is the one in the certificate, not the one in the response, which any client could claim.
     """
-    if start.mechanism == "PLAIN":
-        parts = start.response.split(b"\0")
-        return parts[1].decode("utf-8", "surrogateescape") if len(parts) == 3 else ""
-    if start.mechanism == "AMQPLAIN":
-        try:
-            return text_of_login(Table.from_octets(start.response).get("LOGIN")) or ""
-        except ProtocolError:
-            return ""
+    if start.mechanism in ("PLAIN", "AMQPLAIN"):
+        name, _ = credentials_of(start.mechanism, start.response)
+        return name or ""
     return tls_subject if start.mechanism == "EXTERNAL" else ""
+
+
+def credentials_of(mechanism: str, response: bytes) -> tuple[str | None, str | None]:
+    """Return user name and password in the response to PLAIN or AMQPLAIN, as RabbitMQ reads them; `None` for each that
+    it lacks.
+    """
+    if mechanism == "PLAIN":
+        parts = response.decode("utf-8", "surrogateescape").split("\0")
+        if len(parts) != 3:
+            return None, None
+        return parts[1], None if parts[0] else parts[2]  # nobody may act for another user
+    if mechanism == "AMQPLAIN":
+        try:
+            table = Table.from_octets(response)
+        except ProtocolError:
+            return None, None
+        return text_of_login(table.get("LOGIN")), text_of_login(table.get("PASSWORD"))
+    return None, None
 
 
 def text_of_login(value: Any) -> str | None:

@@ -420,6 +420,13 @@ class Config(Strict, frozen=True):
             if listener.login is not None and listener.login not in self.logins:
                 login = listener.login
                 raise ValueError(f".listen[{number}].login: there is no `{login}`: it needs a [logins.{login}]")
+        for number, route in enumerate(self.routes):
+            of_route = [each for each in self.listen if route.listener in (None, each.address)]
+            if route.needs_login and not any(each.login for each in of_route):
+                raise ValueError(
+                    f".routes[{number}]{route.needs_login}: this is known only of clients that log in at the proxy: "
+                    "give their listener a `login`"
+                )
         for place, name in self._named_upstreams():
             if name not in self.upstreams:
                 raise ValueError(f".{place}: there is no `{name}`: it needs an [upstreams.{name}]")

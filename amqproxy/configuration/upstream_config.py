@@ -11,6 +11,7 @@ from amqproxy.configuration.login_config import UpstreamLogin
 from amqproxy.configuration.tls_config import ClientTLS
 from amqproxy.configuration.values import Count, ListenAddress, RemoteAddress, Seconds, Strict, check_broker_address
 from amqproxy.rules.bridge import Bridge
+from amqproxy.rules.matching.attributes import SENT_LATER
 from amqproxy.rules.matching.filters import compiled
 
 
@@ -111,9 +112,11 @@ class NamedUpstream(UpstreamConfig, frozen=True):
     members: tuple[MemberConfig, ...] = ()
     """The brokers of the group; without them, `address` is the only one."""
     selection: Literal["round_robin", "least_connections", "hash"] = "round_robin"
-    """The member for a new client: each in turn, the one with the fewest connections, or the same one for each address
-    of clients, by a hash.
+    """The member for a new client: each in turn, the one with the fewest connections, or by a hash, which is the same
+    for equal clients.
     """
+    hash_by: Literal["address", "user", "vhost"] = "address"
+    """The fact about clients that is hashed; `user` and `vhost` are known of clients that log in at the proxy."""
     zone: str = ""
     """The proxy's own zone: members of the same zone take its clients if they can."""
     connect_timeout: Seconds | None = None
@@ -181,7 +184,21 @@ class RouteConfig(Strict, frozen=True):
     sni: str | None = None
     """The server name that they request in TLS; *.example.com stands for all names below example.com."""
     when: str | None = None
-    """A CEL expression over `client.address`, `client.port`, `listener`, `tls.subject` and `tls.sni`."""
+    """A CEL expression over `client.address`, `client.port`, `listener`, `tls.subject` and `tls.sni`. Of clients that
+    log in at the proxy, `user`, `vhost`, `client.name` and `client.properties` are known, too.
+    """
+    user: str | None = None
+    """The user that logs in, if that is at the proxy."""
+    vhost: str | None = None
+    """The virtual host that the client opens, if it logs in at the proxy."""
+
+    @property
+    def needs_login(self) -> str:
+        """The key that needs clients to log in at the proxy, or what it reads; "" if it needs none."""
+        if self.user is not None or self.vhost is not None:
+            return ".user" if self.user is not None else ".vhost"
+        names = compiled(self.when).names if self.when is not None else frozenset()
+        return ".when" if names & SENT_LATER else ""
 
     def __post_init__(self) -> None:
         if self.when is None:
@@ -193,9 +210,9 @@ class RouteConfig(Strict, frozen=True):
         unknown = sorted(names - ROUTABLE)
         if unknown:
             raise ValueError(
-                f".when: `{unknown[0]}` is not known when a client connects; known are {', '.join(sorted(ROUTABLE))}"
+                f".when: `{unknown[0]}` is not known when a client is routed; known are {', '.join(sorted(ROUTABLE))}"
             )
 
 
-ROUTABLE = frozenset({"client.address", "client.port", "listener", "tls.subject", "tls.sni"})
+ROUTABLE = frozenset({"client.address", "client.port", "listener", "tls.subject", "tls.sni"}) | SENT_LATER
 """Attributes of clients that routes may read."""

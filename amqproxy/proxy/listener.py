@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 import ssl
 from collections import deque
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import ExitStack, suppress
 from itertools import count
 from typing import NamedTuple
@@ -19,6 +19,7 @@ from amqproxy.process.supervision import contained, kept_up, supervised
 from amqproxy.proxy import watchdog
 from amqproxy.proxy.client_moves import ClientMoves
 from amqproxy.proxy.dialects import DIALECTS
+from amqproxy.proxy.logins.login_check import Login
 from amqproxy.proxy.loop_lag import LoopLag
 from amqproxy.proxy.memory_budget import MemoryBudget
 from amqproxy.proxy.mirroring.mirrors import Mirrors
@@ -64,7 +65,7 @@ class OpenListener(NamedTuple):
     """A listening socket, the TLS context of its clients, and whether clients of undecoded protocols pass.
 
     `address` is the listener's address as the configuration names it, and `proxy_protocol` says which balancers may
-    send a PROXY header.
+    send a PROXY header. `login` names one of the proxy's logins, if clients log in there.
     """
 
     listener: trio.SocketListener
@@ -72,6 +73,7 @@ class OpenListener(NamedTuple):
     unread: Unread = None
     address: str = ""
     proxy_protocol: ProxyProtocolConfig | None = None
+    login: str | None = None
 
 
 class ProxyServer:
@@ -79,7 +81,7 @@ class ProxyServer:
 
     `on_hold` is called for each newly held command, with its session and its number there. `lag` measures the loop's
     delay; `topology` records clients' declarations, if it is given. Sessions that the `brake` holds relay nothing.
-    `pumps` relay the traffic that needs no inspection; they are running already.
+    `pumps` relay the traffic that needs no inspection; they are running already. `logins` are those of listeners.
     """
 
     def __init__(
@@ -93,8 +95,10 @@ class ProxyServer:
         mirrors: Mirrors | None = None,
         topology: ObservedTopology | None = None,
         pumps: Pumps | None = None,
+        logins: Mapping[str, Login] | None = None,
     ) -> None:
         """`mirrors` takes the copies that rules make."""
+        self.logins = logins or {}
         self.sessions: dict[int, Session] = {}
         self._unparked: dict[int, Session] = {}
         self._announcing = 0
@@ -368,6 +372,7 @@ class ProxyServer:
                 self._tap,
                 rules=self.rules,
                 unread=opened.unread,
+                login=None if opened.login is None else self.logins[opened.login],
                 client=client,
                 on_hold=self._noting_hold,
                 resume=self._resuming,

@@ -20,7 +20,7 @@ def updated_client(client: Client, method: Method) -> Client:
     match method:
         case ConnectionStartOk():
             properties = readable_property(method.client_properties)
-            user = user_of(method, client.tls_subject)
+            user = client.identity or user_of(method, client.tls_subject)
             return msgspec.structs.replace(client, user=user, properties=properties)
         case ConnectionOpen():
             return msgspec.structs.replace(client, vhost=method.virtual_host)

@@ -18,6 +18,7 @@ class Client(msgspec.Struct, frozen=True, kw_only=True):
     `address` is the client's address without its port; `listener` and `upstream` are HOST:PORT; `properties` are the
     client properties, with tables as dictionaries; `tls_subject` is the subject of the client certificate, `sni` the
     server name that the client requested. `mechanism` is the SASL mechanism, if later responses may name the user.
+    `identity` is the name of a client that has logged in at the proxy, which may differ from the one in its login.
     """
 
     session: int = 0
@@ -29,6 +30,7 @@ class Client(msgspec.Struct, frozen=True, kw_only=True):
     sni: str = ""
     user: str = ""
     mechanism: str = ""
+    identity: str = ""
     vhost: str = ""
     properties: Mapping[str, Any] = {}
 

@@ -321,7 +321,7 @@ def test_tables_are_beside_the_config_or_in_a_bucket(tmp_path: Path) -> None:
         ('[[routes]]\nupstream = "blue"', "routes[0].upstream: there is no `blue`: it needs an [upstreams.blue]"),
         (
             '[[routes]]\nupstream = "g"\nwhen = "user == \'a\'"',
-            "routes[0].when: `user` is not known when a client connects",
+            "routes[0].when: this is known only of clients that log in at the proxy",
         ),
         (
             '[upstreams.g]\nmembers = [{ address = "a:1" }, { address = "a:1" }]',

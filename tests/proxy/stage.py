@@ -22,6 +22,7 @@ from trio.testing import wait_all_tasks_blocked
 
 from amqproxy.configuration.config import Limits, Unread
 from amqproxy.proxy.dialects import DIALECTS
+from amqproxy.proxy.logins.login_check import Login
 from amqproxy.proxy.memory_budget import MemoryBudget
 from amqproxy.proxy.session.session import Session
 from amqproxy.proxy.session.session_services import SessionServices
@@ -164,6 +165,7 @@ class Stage:
         transport: Callable[[socket.socket], Transport] = SocketTransport,
         rules: RuleSet | None = None,
         unread: Unread = None,
+        login: Login | None = None,
         memory: MemoryBudget | None = None,
         topology: ObservedTopology | None = None,
         tap_budget: TapBudget | None = None,
@@ -203,6 +205,7 @@ class Stage:
             tap,
             rules=rules or standing_rules,
             unread=unread,
+            login=login,
             resume=lambda session: self._resumed.set(),
         )
         self._resumed = trio.Event()
@@ -296,6 +299,7 @@ async def staged(
     transport: Callable[[socket.socket], Transport] = SocketTransport,
     rules: RuleSet | None = None,
     unread: Unread = None,
+    login: Login | None = None,
     memory: MemoryBudget | None = None,
     topology: ObservedTopology | None = None,
     tap_budget: TapBudget | None = None,
@@ -306,7 +310,7 @@ async def staged(
 
     However it ends, nothing may be left of it. It may share `pumps` with others; else it has its own.
     """
-    stage = Stage(limits, tap, dial, tcp, transport, rules, unread, memory, topology, tap_budget, brake, pumps)
+    stage = Stage(limits, tap, dial, tcp, transport, rules, unread, login, memory, topology, tap_budget, brake, pumps)
     try:
         async with trio.open_nursery() as nursery:
             nursery.start_soon(stage.run)

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from amqproxy.amqp091.errors import AccessRefused, CommandInvalid, ProtocolError, Scope
-from amqproxy.amqp091.wire import Table
+from amqproxy.amqp091.errors import AccessRefused, CommandInvalid, Scope
+from amqproxy.amqp091.login import credentials_of
 
 PLAIN, AMQPLAIN, EXTERNAL, ANONYMOUS = "PLAIN", "AMQPLAIN", "EXTERNAL", "ANONYMOUS"
 
@@ -29,16 +29,7 @@ def credentials(mechanism: str, response: bytes) -> tuple[str, str]:
     """Return user name and password for a response; raise a `ProtocolError` if it holds none."""
     if mechanism == ANONYMOUS:
         return ANONYMOUS_LOGIN
-    if mechanism == PLAIN:
-        parts = response.decode("utf-8", "surrogateescape").split("\0")
-        if len(parts) == 3 and not parts[0]:
-            return parts[1], parts[2]
-    elif mechanism == AMQPLAIN:
-        try:
-            table = Table.from_octets(response)
-        except ProtocolError:
-            table = Table()
-        name, password = table.get("LOGIN"), table.get("PASSWORD")
-        if isinstance(name, str) and isinstance(password, str):
-            return name, password
+    name, password = credentials_of(mechanism, response)
+    if name is not None and password is not None:
+        return name, password
     raise AccessRefused(f"no credentials in the response to {mechanism}", scope=Scope.CONNECTION)

@@ -35,6 +35,7 @@ from amqproxy.proxy.amqp010.direction import Amqp010Direction
 from amqproxy.proxy.amqp010.drain import Amqp010Drain
 from amqproxy.proxy.amqp010.interception.interceptor import Amqp010Interceptor
 from amqproxy.proxy.amqp010.leg import Amqp010Leg
+from amqproxy.proxy.amqp010.login_handshake import Amqp010LoginHandshake
 from amqproxy.proxy.amqp010.packed_leg import Amqp010PackedLeg
 from amqproxy.proxy.amqp010.pass_through import Amqp010PassThrough
 from amqproxy.proxy.amqp010.session_meter import Amqp010SessionMeter
@@ -70,6 +71,7 @@ class Amqp010Traffic(Traffic):
     """
 
     PROTOCOL = NAME
+    LOGIN = Amqp010LoginHandshake
     PACKED_LEG = Amqp010PackedLeg
     ERROR = ProtocolError
     HEARTBEAT = encode_method(0, ConnectionHeartbeat())
@@ -213,6 +215,7 @@ class Amqp010Traffic(Traffic):
                 self._is_login = False
             case ConnectionOpenOk():
                 self._lift_deadline()
+                self._settle_upstream()
                 connection = self.legs[CLIENT].connection
                 self._report.note_open(connection.virtual_host or DEFAULT_VHOST, connection.heartbeat)
                 self._impair_from_start()

@@ -76,6 +76,9 @@ class PassThrough(NothingWaits):
     def shown_client(self) -> Client:
         return self.client
 
+    def identify(self, user: str) -> None:
+        self._client = msgspec.structs.replace(self._client, identity=user)
+
     def ask_for_frames(self) -> None:
         """Make the readers hand over the methods that change the connection state, or all frames for a gate."""
         self.relays_unseen = self.gate is None

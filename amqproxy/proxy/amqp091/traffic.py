@@ -23,6 +23,7 @@ from amqproxy.proxy.amqp091.drain import Drain
 from amqproxy.proxy.amqp091.handshake import PacedHandshake
 from amqproxy.proxy.amqp091.interception.interceptor import Amqp091Interceptor
 from amqproxy.proxy.amqp091.leg import Amqp091Leg, new_leg
+from amqproxy.proxy.amqp091.login_handshake import Amqp091LoginHandshake
 from amqproxy.proxy.amqp091.packed_leg import Amqp091PackedLeg
 from amqproxy.proxy.amqp091.pass_through import PassThrough
 from amqproxy.proxy.mirroring.mirror_publisher import MirrorLogin
@@ -50,6 +51,7 @@ class Amqp091Traffic(Traffic):
     """Executor of what the passage between the legs of a 0-9-1 session requests."""
 
     PROTOCOL = NAME
+    LOGIN = Amqp091LoginHandshake
     PACKED_LEG = Amqp091PackedLeg
     HEARTBEAT = HEARTBEAT_FRAME
 
@@ -160,6 +162,7 @@ class Amqp091Traffic(Traffic):
             self._scope.deadline = math.inf
             connection = self.legs[CLIENT].connection
             self._handshake = None
+            self._settle_upstream()
             self._report.note_open(connection.virtual_host, connection.heartbeat)
             impair(self.passage.start(trio.current_time(), is_open=True), self.legs, self._tasks)
         else:

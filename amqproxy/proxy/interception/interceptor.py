@@ -13,6 +13,8 @@ from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Mapping
 from typing import Any, Generic, Protocol
 
+import msgspec
+
 from amqproxy.amqp091.commands import Command
 from amqproxy.peer import CLIENT, Peer
 from amqproxy.proxy.interception.action_executor import ActionExecutor, C
@@ -142,6 +144,10 @@ class Interceptor(ABC, Generic[C, D]):
     def time(self) -> Callable[[], float]:
         """The time of day for rules, in seconds since 1970."""
         return self._evaluation.time
+
+    def identify(self, user: str) -> None:
+        if self._evaluation.know(msgspec.structs.replace(self.client, identity=user, user=user)):
+            self.ask_for_frames()
 
     def facts(self, number: int) -> ChannelInfo:
         """Return the facts about a channel that rules may use."""

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Protocol
 
 from amqproxy.proxy.logins.attempt import Identity, LoginAttempt
+from amqproxy.proxy.logins.handshake import Offer
 
 
 class LoginCheck(Protocol):
@@ -23,3 +24,15 @@ class LoginCheck(Protocol):
 
     async def check_vhost(self, identity: Identity, vhost: str, address: str) -> bool:
         """Return whether a client from this address may open a virtual host."""
+
+
+class Login:
+    """One `[logins.NAME]`: its check, and what clients are offered in each protocol."""
+
+    def __init__(self, check: LoginCheck) -> None:
+        self.check = check
+        self._offers: dict[str, Offer] = {}
+
+    def offer(self, protocol: str) -> Offer:
+        """Return what brokers have offered so far in a protocol."""
+        return self._offers.setdefault(protocol, Offer())

@@ -10,6 +10,7 @@ from typing import Any, ClassVar
 from amqproxy.amqp091.errors import ProtocolError
 from amqproxy.peer import Peer
 from amqproxy.proxy.leg import Leg
+from amqproxy.proxy.logins.handshake import LoginHandshake
 from amqproxy.proxy.mirroring.mirror_publisher import MirrorLogin
 from amqproxy.proxy.session.farewell import Farewell
 from amqproxy.proxy.session.packed_leg import PackedLeg
@@ -37,6 +38,9 @@ class DialectParts(ABC):
 
     HEARTBEAT: ClassVar[bytes]
     """An encoded heartbeat frame."""
+
+    LOGIN: ClassVar[type[LoginHandshake]]
+    """The handshakes of clients that log in at the proxy."""
 
     PACKED_LEG: ClassVar[type[PackedLeg]] = PackedLeg
     """The form of a leg while a pump has the connection."""

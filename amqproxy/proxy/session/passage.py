@@ -42,6 +42,9 @@ class Passage(Protocol):
     def shown_client(self) -> Client:
         """The client as logs and operators may see it, redacted."""
 
+    def identify(self, user: str) -> None:
+        """Set the client's user, once it has logged in at the proxy."""
+
     def covered_method(self, sender: Peer, command: Command) -> Command | None:
         """Return a command as logs may show it, without its body; `None` if it may not be shown at all."""
 

@@ -238,6 +238,10 @@ class Relay:
         self.direction.resume_after_pump()
         return data
 
+    def own_by(self, ownership: Ownership | None) -> None:
+        """Let a pump take over, from the next chunk on."""
+        self._ownership = ownership
+
     @property
     def is_paused(self) -> bool:
         return self._resumed is not None

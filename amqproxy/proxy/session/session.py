@@ -20,9 +20,12 @@ from amqproxy.amqp091.protocol_header import HEADER
 from amqproxy.configuration.config import Unread
 from amqproxy.peer import CLIENT, SERVER, Peer
 from amqproxy.process.supervision import contained, report
+from amqproxy.proxy.logins.handshake import LoginHandshake
+from amqproxy.proxy.logins.login_check import Login, LoginCheck
 from amqproxy.proxy.session.closing import FAILURE, SHUTDOWN
 from amqproxy.proxy.session.farewell import DrainStart, drain_start
 from amqproxy.proxy.session.login_mask import LoginMask
+from amqproxy.proxy.session.login_transport import LoginTransport
 from amqproxy.proxy.session.opening import Opening, receive_opening, turn_away, with_tls
 from amqproxy.proxy.session.ownership import Handover
 from amqproxy.proxy.session.parked_session import ParkedSession
@@ -37,7 +40,7 @@ from amqproxy.proxy.session.tunnel import Tunnel
 from amqproxy.proxy.session.unread import refusal_of
 from amqproxy.proxy.upstream import Unreachable
 from amqproxy.proxy.upstreams.member import Member
-from amqproxy.proxy.upstreams.reach import Reach, Reached
+from amqproxy.proxy.upstreams.reach import BrokerLogin, Reach, Reached
 from amqproxy.rules.context import Client
 from amqproxy.rules.engine.evaluator import RuleSet
 from amqproxy.rules.verdict import Verdict
@@ -52,7 +55,8 @@ class Session(SessionView):
     first; `connected_at` is in seconds since 1970. `reach` connects to the broker. `dialects` are the decoded
     protocols, keyed by the names that `recognise` gives their headers. `client` is what is known of the client so far;
     `rules` are the ones applied to it: without any, frames pass unchanged. `unread` is the listener's choice for
-    protocols that are not decoded. `on_hold` is called with the number of each command that waits for an operator.
+    protocols that are not decoded, `login` the way in which clients log in at the proxy, if they do. `on_hold` is
+    called with the number of each command that waits for an operator.
 
     While a pump has the connection, the session may be parked: `run` has returned, and its parts are reduced to the
     data needed to rebuild them. They are rebuilt temporarily for each inspection. When the connection comes back,
@@ -62,6 +66,7 @@ class Session(SessionView):
     __slots__ = (
         "_dialects",
         "_is_beating",
+        "_login",
         "_on_hold",
         "_resume",
         "_rules",
@@ -84,6 +89,7 @@ class Session(SessionView):
         *,
         rules: RuleSet | None = None,
         unread: Unread = None,
+        login: Login | None = None,
         client: Client | None = None,
         on_hold: Callable[[Session, int], None] = lambda session, number: None,
         resume: Callable[[Session], None] | None = None,
@@ -95,6 +101,7 @@ class Session(SessionView):
         self._way: Reach | Member | None = reach  # one slot for what is used before and after: sessions are many
         self._rules = rules
         self._unread = unread
+        self._login = login
         self._on_hold = on_hold
         self._resume = resume
         self._kept_parts = SessionParts(services, number, name, transport, client or Client(session=number), tap)
@@ -235,12 +242,19 @@ class Session(SessionView):
         if opening is None:
             return
         self._life.move(SessionEvent.HEADER)
-        reached = await self._reach(opening)
-        if reached is None:
-            return
         parts = self._parts
-        parts.connect(reached.transport)
         dialect = self._dialects.get(opening.protocol)
+        if self._login is not None and dialect is not None:
+            handshake = dialect.LOGIN(
+                self._login.offer(opening.protocol), opening.protocol, self._limits.initial_frame_max
+            )
+            reached = Reached(self._login_transport(handshake, self._login.check, opening.header))
+        else:
+            found = await self._reach(opening)
+            if found is None:
+                return
+            reached = found
+        parts.connect(reached.transport)
         if dialect is None:
             if await self._is_served(opening):  # rules may have been loaded meanwhile
                 await self._serve_unread(reached.transport, opening)
@@ -255,23 +269,51 @@ class Session(SessionView):
 
     async def _reach(self, opening: Opening) -> Reached | None:
         """Connect to the broker, which is sent the header of a decoded protocol; return `None` if that fails."""
+        # one that is not decoded is sent nothing, since rules may be loaded meanwhile that refuse its client
+        header = opening.header if opening.protocol in self._dialects else b""
+        try:
+            return await self._connect(header, self.known)
+        except Unreachable as error:
+            self._report.finish(SessionEnd("proxy", 0, f"upstream {error}"))
+            return None
+
+    async def _connect(self, header: bytes, client: Client, login: BrokerLogin | None = None) -> Reached:
+        """Connect to the broker; raise `Unreachable` if that fails."""
         began = trio.current_time()
         assert callable(self._way)
         reach, self._way = self._way, None
         try:
-            # one that is not decoded is sent nothing, since rules may be loaded meanwhile that refuse its client
-            reached = await reach(opening.header if opening.protocol in self._dialects else b"", self.known)
+            reached = await reach(header, client, login)
         except Unreachable as error:
             self._metrics.upstream_failures.labels(error.kind).inc()
             self._metrics.upstream_up.labels(error.upstream).set(0)
-            self._report.finish(SessionEnd("proxy", 0, f"upstream {error}"))
-            return None
+            raise
         self._metrics.upstream_up.labels(reached.upstream).set(1)
         self._metrics.connect_seconds.observe(trio.current_time() - began)
         member = self._way = self._report.member = reached.member
         if member is not None and member.address != self.known.upstream:
             self._parts.known = msgspec.structs.replace(self.known, upstream=member.address)
         return reached
+
+    def _login_transport(self, handshake: LoginHandshake, check: LoginCheck, header: bytes) -> LoginTransport:
+        """Return the upstream's place while the client logs in at the proxy."""
+
+        async def reach(client: Client, login: BrokerLogin) -> Transport:
+            return (await self._connect(header, client, login)).transport
+
+        def identify(user: str) -> None:
+            if self.traffic is not None:
+                self.traffic.identify(user)
+
+        return LoginTransport(
+            handshake,
+            check,
+            reach,
+            known=lambda: self.traffic.passage.client if self.traffic is not None else self.known,
+            identify=identify,
+            log=self._report.log,
+            is_secure=self.client_transport.tls is not None or bool(self.known.tls_subject or self.known.sni),
+        )
 
     async def _relay(self, received: bytes = b"", answer: bytes = b"") -> None:
         """Relay both directions until they end or the session is parked.

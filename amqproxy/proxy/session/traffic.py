@@ -24,6 +24,7 @@ from amqproxy.proxy.interception.interceptor import Interceptor
 from amqproxy.proxy.leg import Leg
 from amqproxy.proxy.session.closing import SHUTDOWN
 from amqproxy.proxy.session.farewell import Farewell
+from amqproxy.proxy.session.login_transport import LoginTransport
 from amqproxy.proxy.session.ownership import Handover, Ownership
 from amqproxy.proxy.session.passage import Passage
 from amqproxy.proxy.session.relay import Direction, DirectionEnding, Relay
@@ -58,6 +59,7 @@ class Traffic(TappedTraffic):
         self._limits = services.limits
         self._share = parts.share
         self._announce: Callable[[int], None] = _ignore
+        self._park: Callable[[Handover], bool] = _refuse
         self._tasks: SessionTasks | None = None
         self._directions_left = 2
         self._rules: RuleSet | None = None
@@ -92,8 +94,8 @@ class Traffic(TappedTraffic):
         self.passage.ask_for_frames()
         services, report = self._services, self._report
         self._begun(is_open=is_open)
-        if services.pumps is not None and all(isinstance(leg.transport, SocketTransport) for leg in self.legs.values()):
-            self.ownership = Ownership(services.pumps, self.legs, self._is_steady, self._lease, park)
+        self._park = park
+        self._allow_pumps()
         self._relays = tuple(
             Relay(
                 self.legs[peer],
@@ -114,6 +116,27 @@ class Traffic(TappedTraffic):
         self._show_or_hide()
         if rules is not None:
             self.apply_rules(rules, set())
+
+    def _allow_pumps(self) -> None:
+        """Let a pump relay the traffic, if both peers are connected by sockets."""
+        pumps = self._services.pumps
+        if pumps is not None and all(isinstance(leg.transport, SocketTransport) for leg in self.legs.values()):
+            self.ownership = Ownership(pumps, self.legs, self._is_steady, self._lease, self._park)
+
+    def _settle_upstream(self) -> None:
+        """Relay directly to the broker, once it has opened the virtual host of a client that logged in at the proxy."""
+        leg = self.legs[SERVER]
+        if isinstance(leg.transport, LoginTransport) and leg.transport.upstream is not None:
+            leg.transport = leg.transport.upstream
+            self._allow_pumps()
+            for relay in self._relays:
+                relay.own_by(self.ownership)
+
+    def identify(self, user: str) -> None:
+        """Set the user of a client that has logged in at the proxy, under whatever name."""
+        if user != self.passage.client.user:
+            self.passage.identify(user)
+            self._report.introduce(self.passage.shown_client)
 
     async def run(self, nursery: trio.Nursery, received: bytes = b"", answer: bytes = b"") -> None:
         """Relay both directions until they end or the session is parked.
@@ -210,7 +233,7 @@ class Traffic(TappedTraffic):
     def let_go(self) -> None:
         """Release all references of a session that was parked or is over."""
         self.stop()
-        self._announce = _ignore
+        self._announce, self._park = _ignore, _refuse
         if self.ownership is not None:
             self.ownership.let_go()
             self.ownership = None
@@ -547,6 +570,11 @@ class Traffic(TappedTraffic):
 def end_soon(scope: trio.CancelScope, seconds: float) -> None:
     """Move the scope's deadline to at most `seconds` from now."""
     scope.deadline = min(scope.deadline, trio.current_time() + seconds)
+
+
+def _refuse(handover: Handover) -> bool:
+    """Let no pump keep a session's connection before its traffic has begun."""
+    return False
 
 
 def _ignore(number: int) -> None:

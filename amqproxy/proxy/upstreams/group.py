@@ -10,8 +10,10 @@ from collections.abc import Callable, Iterable, Mapping
 from typing import NamedTuple
 
 from amqproxy.configuration.upstream_config import Ejection, HealthCheck
+from amqproxy.proxy.logins.credential import CredentialSource
 from amqproxy.proxy.upstreams.member import TAKES_CLIENTS, Member, Standing
 from amqproxy.proxy.upstreams.selection import SELECTIONS
+from amqproxy.rules.context import Client
 
 JITTER = 0.25
 """Largest random extension of an ejection, as a part of it: members ejected together do not return together."""
@@ -34,7 +36,8 @@ class UpstreamGroup:
     Members of the proxy's own `zone` come first, if it has one. A member has `connect_timeout` seconds to answer if
     another one is left to try. `rebalance_rate` is how many clients a second move while members have more than their
     shares. `names` are host names that are looked up, and what makes a member of one of their addresses. `on_event`
-    is called when a member is ejected, goes down or comes up.
+    is called when a member is ejected, goes down or comes up. The `hash` is that of this fact about the client;
+    `login` has the credentials for clients that have logged in at the proxy.
     """
 
     def __init__(
@@ -43,6 +46,8 @@ class UpstreamGroup:
         members: Iterable[Member],
         *,
         selection: str = "round_robin",
+        hash_by: str = "address",
+        login: CredentialSource | None = None,
         zone: str = "",
         ejection: Ejection | None = None,
         check: HealthCheck | None = None,
@@ -58,6 +63,8 @@ class UpstreamGroup:
         self.members: list[Member] = []
         self._take_in(members)
         self.selection = selection
+        self.hash_by = hash_by
+        self.login = login
         self.zone = zone
         self.ejection = ejection or Ejection()
         self.check = check
@@ -94,6 +101,10 @@ class UpstreamGroup:
             ranks.setdefault(rank, []).append(member)
         order = SELECTIONS[self.selection]
         return [member for rank in sorted(ranks) for member in order(ranks[rank], now, key)]
+
+    def key_of(self, client: Client) -> str:
+        """Return the client's key for the hash."""
+        return str(getattr(client, self.hash_by))
 
     def _is_far(self, member: Member) -> bool:
         return bool(self.zone) and member.zone != self.zone

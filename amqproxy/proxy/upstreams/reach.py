@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Awaitable, Callable
 from contextlib import suppress
-from typing import NamedTuple
+from typing import NamedTuple, Protocol
 
-from amqproxy.proxy.upstream import MAIN
+from amqproxy.proxy.logins.credential import CredentialSource
+from amqproxy.proxy.upstream import MAIN, Unreachable
 from amqproxy.proxy.upstreams.member import Member
 from amqproxy.rules.context import Client
 from amqproxy.sockets.transport import Transport, TransportBroken
@@ -25,18 +26,47 @@ class Reached(NamedTuple):
     upstream: str = MAIN
 
 
-Reach = Callable[[bytes, Client], Awaitable[Reached]]
-"""Connects a client and sends this protocol header, if there is one; raises `Unreachable`."""
+BrokerLogin = Callable[[Transport, bytes, CredentialSource | None], Awaitable[bytes]]
+"""Logs in to a broker whose first bytes are given, with a credential of the group's source if it has one.
+
+Returns the broker's answer to connection.open. Raises `Unreachable` if another member may be tried.
+"""
+
+
+class Reach(Protocol):
+    """Connects a client, and sends this protocol header, if there is one; raises `Unreachable`.
+
+    With a `login`, the answer of the result is that of the login.
+    """
+
+    async def __call__(self, header: bytes, client: Client, login: BrokerLogin | None = None) -> Reached: ...
+
+
+async def logged_in(transport: Transport, login: Awaitable[bytes]) -> bytes:
+    """Return the answer to the proxy's login; close the connection if there is none."""
+    try:
+        return await login
+    except BaseException as error:
+        await transport.reset()
+        if isinstance(error, TransportBroken):
+            raise Unreachable("no answer", f"the broker hung up during the login: {error}") from None
+        raise
 
 
 def reach_by(dial: Callable[[], Awaitable[Transport]]) -> Reach:
     """Return a `Reach` that dials, and sends the header without awaiting an answer."""
 
-    async def reach(header: bytes, client: Client) -> Reached:
+    async def reach(header: bytes, client: Client, login: BrokerLogin | None = None) -> Reached:
         transport = await dial()
         with suppress(TransportBroken):  # whoever receives next reports the failure
             if header:
                 await transport.send(header)
-        return Reached(transport)
+        if login is None:
+            return Reached(transport)
+        return Reached(transport, await logged_in(transport, _log_in(login, transport)))
 
     return reach
+
+
+async def _log_in(login: BrokerLogin, transport: Transport) -> bytes:
+    return await login(transport, await transport.receive(), None)

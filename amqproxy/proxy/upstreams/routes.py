@@ -24,6 +24,10 @@ class Route:
         config = self._config
         if config.listener is not None and config.listener != listener:
             return False
+        if (config.user is not None and config.user != client.user) or (
+            config.vhost is not None and config.vhost != client.vhost
+        ):
+            return False
         if config.sni is not None and not _is_below(client.sni, config.sni):
             return False
         if self._filter is None:

@@ -12,7 +12,7 @@ from amqproxy.process.log import logger
 from amqproxy.proxy.upstream import MAIN, Unreachable
 from amqproxy.proxy.upstreams.group import MemberEvent, UpstreamGroup
 from amqproxy.proxy.upstreams.member import Member, Standing
-from amqproxy.proxy.upstreams.reach import Reach, Reached
+from amqproxy.proxy.upstreams.reach import BrokerLogin, Reach, Reached, logged_in
 from amqproxy.proxy.upstreams.routes import Routes
 from amqproxy.rules.context import Client
 from amqproxy.sockets.transport import Address, Transport, TransportBroken
@@ -86,14 +86,16 @@ class Upstreams:
         is_gone: Callable[[], bool],
         header: bytes,
         client: Client,
+        login: BrokerLogin | None = None,
     ) -> Reached:
         """Connect a client to the first member that answers its protocol header; raise `Unreachable` if none does.
 
         A member has its group's `connect_timeout` to answer; the last one has the rest of the client's handshake.
-        Without a header, the first member that accepts takes the client.
+        Without a header, the first member that accepts takes the client; with a `login`, the first that opens its
+        virtual host, or refuses it.
         """
         group = self.divert(self.routes.group_for(client, listener), client)
-        candidates = group.candidates(trio.current_time(), client.address)
+        candidates = group.candidates(trio.current_time(), group.key_of(client))
         failed: Unreachable | None = None
         for place, member in enumerate(candidates):
             if failed is not None:
@@ -105,6 +107,8 @@ class Upstreams:
             timeout = group.connect_timeout if place + 1 < len(candidates) else float("inf")
             try:
                 transport, answer = await _answered(member, ends, header, timeout)
+                if login is not None:
+                    answer = await logged_in(transport, login(transport, answer, group.login))
             except Unreachable as error:
                 failed = error
                 group.note_failure(member, error.kind, str(error), trio.current_time())

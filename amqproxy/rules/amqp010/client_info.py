@@ -18,11 +18,12 @@ def updated_amqp010_client(client: Client, method: Method) -> Client:
     match method:
         case controls.ConnectionStartOk():
             mechanism = method.mechanism or ""
-            user = user_of(mechanism, method.response, client.tls_subject)
+            user = client.identity or user_of(mechanism, method.response, client.tls_subject)
             properties = plain(method.client_properties or Map())
             return replace(client, user=user, mechanism=mechanism, properties=properties)
         case controls.ConnectionSecureOk():
-            return replace(client, user=user_of(client.mechanism, method.response, client.tls_subject) or client.user)
+            user = user_of(client.mechanism, method.response, client.tls_subject)
+            return replace(client, user=client.identity or user or client.user)
         case controls.ConnectionOpen():
             return replace(client, vhost=method.virtual_host or DEFAULT_VHOST)
         case _:

@@ -9,6 +9,7 @@ from hypothesis import strategies as st
 from amqproxy.configuration.upstream_config import Ejection
 from amqproxy.proxy.upstreams.group import MemberEvent, UpstreamGroup
 from amqproxy.proxy.upstreams.member import Member, Standing
+from amqproxy.rules.context import Client
 
 
 def group(*names: str, zone: str = "", random: float = 0.0, **of_all: float) -> UpstreamGroup:
@@ -146,3 +147,9 @@ def test_a_client_always_finds_every_member_that_does_not_drain(events: list[tup
         assert len(found.candidates(now)) == 5
         ejected = sum(each.standing(now) is Standing.EJECTED and not each.is_down for each in found.members)
         assert ejected <= 2
+
+
+@pytest.mark.parametrize(("hash_by", "key"), [("address", "10.0.0.1"), ("user", "a"), ("vhost", "v")])
+def test_the_hash_is_of_what_the_config_names(hash_by: str, key: str) -> None:
+    group = UpstreamGroup("g", [], hash_by=hash_by)
+    assert group.key_of(Client(address="10.0.0.1", user="a", vhost="v")) == key

@@ -50,6 +50,26 @@ def test_an_expression_that_fails_does_not_apply() -> None:
 
 def test_what_is_unknown_at_connect_is_refused() -> None:
     with pytest.raises(
-        ValueError, match=r"\.when: `user` is not known when a client connects; known are client\.address"
+        ValueError, match=r"\.when: `queue` is not known when a client is routed; known are client\.address"
     ):
-        RouteConfig(upstream="blue", when='user == "a"')
+        RouteConfig(upstream="blue", when='queue == "a"')
+
+
+@pytest.mark.parametrize(
+    ("config", "client", "applies"),
+    [
+        (RouteConfig(upstream="blue", user="a"), Client(user="a"), True),
+        (RouteConfig(upstream="blue", user="a"), Client(), False),
+        (RouteConfig(upstream="blue", vhost="v", user="a"), Client(user="a", vhost="v"), True),
+        (RouteConfig(upstream="blue", vhost="v", user="a"), Client(user="a", vhost="w"), False),
+        (
+            RouteConfig(upstream="blue", when="client.properties.product == 'pika'"),
+            Client(properties={"product": "pika"}),
+            True,
+        ),
+        (RouteConfig(upstream="blue", when="client.properties.product == 'pika'"), Client(), False),
+    ],
+)
+def test_clients_that_log_in_at_the_proxy_are_known_better(config: RouteConfig, client: Client, applies: bool) -> None:
+    assert config.needs_login
+    assert Route(config, BLUE).applies(client, "") is applies

@@ -1,0 +1,173 @@
+"""The handshakes of a 0-9-1 client that logs in at the proxy (sections 2.2.4 and 1.4)."""
+
+from __future__ import annotations
+
+from collections.abc import Generator, Iterable
+
+from msgspec.structs import replace
+
+from amqproxy.amqp091.connection import Connection
+from amqproxy.amqp091.errors import ProtocolError
+from amqproxy.amqp091.frame import METHOD, every_frame
+from amqproxy.amqp091.login import credentials_of
+from amqproxy.amqp091.methods import (
+    ConnectionClose,
+    ConnectionCloseOk,
+    ConnectionOpen,
+    ConnectionOpenOk,
+    ConnectionStart,
+    ConnectionStartOk,
+    ConnectionTune,
+    ConnectionTuneOk,
+)
+from amqproxy.amqp091.protocol_header import HEADER
+from amqproxy.amqp091.transitions import CLIENT, SERVER, ConnectionState
+from amqproxy.amqp091.wire import Table
+from amqproxy.proxy.logins.credential import Credential
+from amqproxy.proxy.logins.handshake import (
+    BrokerRefused,
+    ClientStep,
+    Departure,
+    Offer,
+    Response,
+    VhostDown,
+    VhostRequest,
+)
+from amqproxy.rules.client_info import updated_client
+from amqproxy.rules.context import Client
+
+CHANNEL_MAX, FRAME_MAX, HEARTBEAT = 2047, 131_072, 60
+"""Limits of RabbitMQ's defaults, offered before any broker has been seen."""
+
+CAPABILITIES = (
+    "publisher_confirms",
+    "exchange_exchange_bindings",
+    "basic.nack",
+    "consumer_cancel_notify",
+    "connection.blocked",
+    "consumer_priorities",
+    "authentication_failure_close",
+    "per_consumer_qos",
+    "direct_reply_to",
+)
+"""Capabilities that RabbitMQ has announced since 3.5, offered before any broker has been seen."""
+
+_IS_DOWN = "is down"
+"""RabbitMQ's reply text for a virtual host that could not be started on this node: 541 in 3.10, 530 later."""
+
+
+class Amqp091LoginHandshake:
+    """Both handshakes of one 0-9-1 client."""
+
+    def __init__(self, offer: Offer, protocol: str, initial_frame_max: int) -> None:
+        self._offer = offer
+        self._frame_max = initial_frame_max
+        self._client = Connection(initial_frame_max=initial_frame_max)
+        self._client.receive_header(CLIENT, HEADER)
+
+    # --- with the client
+
+    def start(self, mechanisms: Iterable[str]) -> bytes:
+        properties = self._offer.properties or Table({"capabilities": dict.fromkeys(CAPABILITIES, True)})
+        return self._client.send(SERVER, 0, ConnectionStart(0, 9, properties, " ".join(mechanisms).encode(), b"en_US"))
+
+    def receive(self, data: bytes) -> list[ClientStep]:
+        found: list[ClientStep] = []
+        at = 0
+        for frame in every_frame(data, 0):
+            at += len(frame.raw)
+            is_method = self._client.receive(CLIENT, frame) and frame.kind == METHOD
+            match frame.method if is_method else None:
+                case ConnectionStartOk() as start:
+                    found.append(Response(start.mechanism, *credentials_of(start.mechanism, start.response)))
+                case ConnectionOpen() as request:
+                    found.append(VhostRequest(request.virtual_host, data[at:]))
+                    break
+                case ConnectionClose():
+                    found.append(Departure(self._client.send(SERVER, 0, ConnectionCloseOk())))
+                    break
+                case ConnectionCloseOk():
+                    found.append(Departure(b""))
+                    break
+                case _:
+                    pass
+        return found
+
+    def tune(self) -> bytes:
+        offer = self._offer
+        tune = ConnectionTune(
+            CHANNEL_MAX if offer.channel_max is None else offer.channel_max,
+            FRAME_MAX if offer.frame_max is None else offer.frame_max,
+            HEARTBEAT if offer.heartbeat is None else offer.heartbeat,
+        )
+        return self._client.send(SERVER, 0, tune)
+
+    def close(self, code: int, text: str) -> bytes:
+        is_late = self._client.state in (ConnectionState.AGREED, ConnectionState.OPENING)
+        if not is_late and not self._announces_refusals:
+            return b""
+        return self._client.send(SERVER, 0, ConnectionClose(code, text, 0, 0))
+
+    @property
+    def _announces_refusals(self) -> bool:
+        start = self._client.client
+        return start is not None and updated_client(Client(), start).announced("authentication_failure_close")
+
+    # --- with a broker
+
+    def log_in(self, credential: Credential | None) -> Generator[bytes, bytes, bytes]:
+        broker = Connection(initial_frame_max=self._frame_max)
+        broker.receive_header(CLIENT, HEADER)
+        output, has_opened = b"", False
+        while True:
+            received = yield output
+            output = b""
+            frames = broker.feed(SERVER, received)
+            for place, frame in enumerate(frames):
+                match frame.method if frame.kind == METHOD else None:
+                    case ConnectionStart() as start:
+                        self._offer.properties = start.server_properties
+                        output = broker.send(CLIENT, 0, self._start_ok(start, credential))
+                    case ConnectionTune() as tune:
+                        output, has_opened = self._agree(broker, tune), True
+                    case ConnectionOpenOk():
+                        return b"".join(each.raw for each in frames[place:]) + broker.readers[SERVER].held
+                    case ConnectionClose() as close:
+                        self._check_close(close, has_opened=has_opened)
+                        return b"".join(each.raw for each in frames[place:])
+                    case None:
+                        pass
+                    case _:
+                        raise BrokerRefused("it asks for more than one response to the login")
+
+    def _start_ok(self, start: ConnectionStart, credential: Credential | None) -> ConnectionStartOk:
+        """Return the client's start-ok, with the credential in place of the client's own if there is one."""
+        own = self._client.client
+        assert own is not None
+        if credential is None:
+            return own
+        user, password = credential.user, credential.password.reveal()
+        if b"PLAIN" in start.mechanisms.split():
+            response = f"\0{user}\0{password}".encode("utf-8", "surrogateescape")
+            return replace(own, mechanism="PLAIN", response=response)
+        return replace(own, mechanism="AMQPLAIN", response=Table({"LOGIN": user, "PASSWORD": password}).octets)
+
+    def _agree(self, broker: Connection, tune: ConnectionTune) -> bytes:
+        """Answer the broker's tune with what the client has agreed to."""
+        self._offer.learn_limits(tune.channel_max, tune.frame_max, tune.heartbeat)
+        agreed = self._client
+        try:
+            answer = broker.send(CLIENT, 0, ConnectionTuneOk(agreed.channel_max, agreed.frame_max, agreed.heartbeat))
+        except ProtocolError as error:
+            raise BrokerRefused(
+                f"it offers less than the client was offered, which must connect again: {error}"
+            ) from None
+        return answer + broker.send(CLIENT, 0, ConnectionOpen(agreed.virtual_host))
+
+    def _check_close(self, close: ConnectionClose, *, has_opened: bool) -> None:
+        """Raise for a broker's close, unless it is the answer to connection.open, which the client gets as it is."""
+        text = f"{close.reply_code} {close.reply_text}"
+        if not has_opened:
+            raise BrokerRefused(text)
+        if _IS_DOWN in close.reply_text:
+            raise VhostDown(text)

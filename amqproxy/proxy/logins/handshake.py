@@ -1,0 +1,88 @@
+"""The two handshakes of a client that logs in at the proxy: with the proxy, and then of the proxy with a broker."""
+
+from __future__ import annotations
+
+from collections.abc import Generator, Iterable
+from typing import Any, NamedTuple, Protocol, TypeAlias
+
+from amqproxy.proxy.logins.credential import Credential
+
+
+class Response(NamedTuple):
+    """The client's response to a mechanism: `user` and `password`, `None` if it lacks them."""
+
+    mechanism: str
+    user: str | None
+    password: str | None
+
+
+class VhostRequest(NamedTuple):
+    """The client's request for a virtual host, and the bytes that it has sent behind it."""
+
+    vhost: str
+    behind: bytes
+
+
+class Departure(NamedTuple):
+    """The client's connection.close, and the answer to it; or its connection.close-ok, without one."""
+
+    answer: bytes
+
+
+ClientStep: TypeAlias = Response | VhostRequest | Departure
+
+
+class Offer:
+    """What brokers have offered so far, in one protocol, and so what clients are offered next.
+
+    `properties` are those of a broker; the limits are the smallest of all brokers, `None` before the first.
+    """
+
+    def __init__(self) -> None:
+        self.properties: Any = None
+        self.channel_max: int | None = None
+        self.frame_max: int | None = None
+        self.heartbeat: int | None = None
+
+    def learn_limits(self, channel_max: int, frame_max: int, heartbeat: int) -> None:
+        """Take in the limits of a broker, of which 0 means none."""
+        self.channel_max = _least(self.channel_max, channel_max)
+        self.frame_max = _least(self.frame_max, frame_max)
+        self.heartbeat = heartbeat
+
+
+def _least(known: int | None, found: int) -> int:
+    return found if not known else min(known, found or known)
+
+
+class BrokerRefused(Exception):
+    """A broker has refused the proxy's login, or agreed on less than the client; the text says how."""
+
+
+class VhostDown(Exception):
+    """A broker cannot open the virtual host now, though another one may."""
+
+
+class LoginHandshake(Protocol):
+    """Both handshakes of one client in one protocol, without input or output."""
+
+    def __init__(self, offer: Offer, protocol: str, initial_frame_max: int) -> None: ...
+
+    def start(self, mechanisms: Iterable[str]) -> bytes:
+        """Return connection.start, the answer to the client's protocol header."""
+
+    def receive(self, data: bytes) -> list[ClientStep]:
+        """Take whole frames of the client; return its steps. Raise a `ProtocolError` for a method out of turn."""
+
+    def tune(self) -> bytes:
+        """Return connection.tune, which accepts the client's login."""
+
+    def close(self, code: int, text: str) -> bytes:
+        """Return connection.close with a reply code of 0-9-1, or b"" if the client expects none now."""
+
+    def log_in(self, credential: Credential | None) -> Generator[bytes, bytes, bytes]:
+        """Log in to a broker: yield bytes to send, be sent those received, and return its answer to connection.open.
+
+        The answer is followed by all that the broker has sent behind it. Without a credential, the broker gets the
+        client's own response. Raise `BrokerRefused`, `VhostDown`, or a `ProtocolError` of the broker.
+        """

@@ -1,0 +1,268 @@
+"""The upstream's place in a session whose client logs in at the proxy, until a broker has opened the virtual host."""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Awaitable, Callable, Sequence
+
+import trio
+
+from amqproxy.amqp091.errors import AccessRefused, CommandInvalid, NotAllowed, ProtocolError
+from amqproxy.proxy.logins.attempt import Identity, LoginAttempt, LoginDenied
+from amqproxy.proxy.logins.credential import Credential, CredentialFailed, CredentialSource
+from amqproxy.proxy.logins.handshake import (
+    BrokerRefused,
+    ClientStep,
+    LoginHandshake,
+    Response,
+    VhostDown,
+    VhostRequest,
+)
+from amqproxy.proxy.logins.login_check import LoginCheck
+from amqproxy.proxy.upstream import Unreachable
+from amqproxy.proxy.upstreams.reach import BrokerLogin
+from amqproxy.rules.context import Client
+from amqproxy.rules.rewriting.secret import Secret
+from amqproxy.sockets.tls_socket import TlsSocket
+from amqproxy.sockets.transport import Address, Transport, TransportBroken
+
+_REFUSAL = "Login was refused using authentication mechanism {}. For details see the broker logfile."
+"""RabbitMQ's text, by which clients recognise a wrong password."""
+
+
+class LoginTransport:
+    """A `Transport` on which the proxy itself is the broker, until it has connected the client to one.
+
+    Relays, rules and taps see an ordinary handshake: connection.start comes from here, and so does connection.tune,
+    once `check` has accepted the client. When the client opens its virtual host, `reach` connects it to a broker, where
+    the proxy logs in; from the broker's answer on, all bytes pass to and from `upstream`.
+
+    `known` returns what is known of the client so far; `identify` is called with the name of a client whose login was
+    accepted, and `log` with a level and a text. `is_secure` is whether the client's connection is encrypted.
+    """
+
+    def __init__(
+        self,
+        handshake: LoginHandshake,
+        check: LoginCheck,
+        reach: Callable[[Client, BrokerLogin], Awaitable[Transport]],
+        *,
+        known: Callable[[], Client],
+        identify: Callable[[str], None],
+        log: Callable[[str, str], None],
+        is_secure: bool,
+    ) -> None:
+        self.upstream: Transport | None = None
+        self.renewals: CredentialSource | None = None
+        """The source of the tokens that follow the one with which the proxy has logged in."""
+        self.received = 0
+        self._handshake = handshake
+        self._check = check
+        self._reach = reach
+        self._known = known
+        self._identify = identify
+        self._log = log
+        self._is_secure = is_secure
+        self._identity: Identity | None = None
+        self._steps: deque[ClientStep] = deque()
+        self._has_left = self._is_opening = False
+        self._answer = b""
+        self._changed = trio.Event()
+        self._settled = trio.Event()
+        self._working = trio.CancelScope()
+        self._next = self._greet
+
+    # --- what the session receives from the broker
+
+    async def receive(self) -> bytes:
+        if self.upstream is not None:
+            return await self._next()
+        with trio.CancelScope() as self._working:
+            data = await self._next()
+            self.received += len(data)
+            return data
+        return self._left(None)
+
+    async def _greet(self) -> bytes:
+        self._next = self._answer_response
+        offered = self._offered
+        if not offered:
+            self._log("warning", "no login mechanism is left for clients without TLS")
+            raise TransportBroken("refused the connection: it needs TLS")
+        return self._handshake.start(offered)
+
+    @property
+    def _offered(self) -> list[str]:
+        has_certificate = bool(self._known().tls_subject)
+        may_send_password = self._is_secure or not self._check.passwords_need_tls
+        return [
+            each for each in self._check.mechanisms if (has_certificate if each == "EXTERNAL" else may_send_password)
+        ]
+
+    async def _answer_response(self) -> bytes:
+        step = await self._step()
+        if not isinstance(step, Response):
+            return self._left(step)
+        if step.mechanism not in self._offered:
+            return self._refused(CommandInvalid(f"unknown authentication mechanism '{step.mechanism}'"))
+        attempt = LoginAttempt(step.mechanism, step.user or "", Secret(step.password or ""), self._known())
+        try:
+            if step.password is None and step.mechanism != "EXTERNAL":
+                raise LoginDenied(f"no user and password in the response to {step.mechanism}")
+            self._identity = await self._check.check(attempt)
+        except LoginDenied as denial:
+            self._log("warning", f"login refused: {denial}")
+            return self._refused(AccessRefused(_REFUSAL.format(step.mechanism)))
+        self._identify(self._identity.user)
+        self._next = self._open_vhost
+        return self._handshake.tune()
+
+    async def _open_vhost(self) -> bytes:
+        step = await self._step()
+        if not isinstance(step, VhostRequest):
+            return self._left(step)
+        self._is_opening = True
+        identity, client = self._identity, self._known()
+        assert identity is not None
+        if not await self._check.check_vhost(identity, step.vhost, client.address):
+            return self._refused(NotAllowed(f"access to vhost '{step.vhost}' refused for user '{identity.user}'"))
+        try:
+            upstream = await self._reach(client, self._log_in)
+        except Unreachable as error:
+            raise TransportBroken(str(error)) from None
+        except (BrokerRefused, CredentialFailed) as error:
+            self._log("error", f"the proxy could not log in for the client: {error}")
+            return self._refused(AccessRefused("the broker refused the proxy's login"))
+        self.upstream, self._next = upstream, upstream.receive
+        if step.behind:
+            await upstream.send(step.behind)
+        self._settled.set()
+        return self._answer
+
+    def _refused(self, error: ProtocolError) -> bytes:
+        self._next = self._await_departure
+        self._settled.set()
+        return self._handshake.close(error.code, error.reply_text)
+
+    def _left(self, step: ClientStep | None) -> bytes:
+        """Return the answer to a client that leaves, b"" if there is none."""
+        self._next = self._end
+        return getattr(step, "answer", b"")
+
+    async def _await_departure(self) -> bytes:
+        return self._left(await self._step())
+
+    async def _end(self) -> bytes:
+        return b""
+
+    async def _step(self) -> ClientStep | None:
+        """Return the client's next step; `None` if it has closed its half."""
+        while not self._steps and not self._has_left:
+            if self._changed.is_set():
+                self._changed = trio.Event()
+            await self._changed.wait()
+        return self._steps.popleft() if self._steps else None
+
+    # --- the proxy's own login
+
+    async def _log_in(self, transport: Transport, answer: bytes, source: CredentialSource | None) -> bytes:
+        """Log in to a broker that has answered the protocol header; return its answer to connection.open."""
+        credential = await self._credential(source)
+        handshake = self._handshake.log_in(credential)
+        next(handshake)
+        received = answer
+        try:
+            while True:
+                output = handshake.send(received)
+                if output:
+                    await transport.send(output)
+                received = await transport.receive()
+                if not received:
+                    raise BrokerRefused("it has closed the connection during the login")
+        except StopIteration as opened:
+            self._answer = opened.value
+        except VhostDown as error:
+            raise Unreachable("vhost down", str(error)) from None
+        except ProtocolError as error:
+            raise Unreachable("no answer", f"the broker does not keep to the protocol: {error}") from None
+        if credential is not None and credential.is_token:
+            self.renewals = source
+        return self._answer
+
+    async def _credential(self, source: CredentialSource | None) -> Credential | None:
+        """Return the credential for this client; `None` for the client's own."""
+        identity = self._identity
+        assert identity is not None
+        if identity.credential is not None:
+            return identity.credential
+        if source is not None:
+            return await source.current()
+        if identity.source == "certificate":
+            raise CredentialFailed("the upstream has no `login`, and a certificate cannot be passed on")
+        return None
+
+    # --- what the session sends to the broker
+
+    async def send(self, data: bytes | memoryview) -> None:
+        if self._is_opening and data:
+            await self._settled.wait()
+        if self.upstream is not None:
+            await self.upstream.send(data)
+            return
+        try:
+            self._steps += self._handshake.receive(bytes(data))
+        except ProtocolError as error:  # the session has refused it before, unless a rule has made it
+            raise TransportBroken(f"refused a frame of the login: {error}") from None
+        self._changed.set()
+
+    def send_now(self, data: bytes | memoryview) -> int:
+        return 0 if self.upstream is None else self.upstream.send_now(data)
+
+    def send_pieces_now(self, pieces: Sequence[bytes | memoryview]) -> int:
+        return 0 if self.upstream is None else self.upstream.send_pieces_now(pieces)
+
+    async def send_some(self, pieces: Sequence[bytes | memoryview]) -> int:
+        if self.upstream is not None:
+            return await self.upstream.send_some(pieces)
+        await self.send(pieces[0])
+        return len(pieces[0])
+
+    async def send_eof(self) -> None:
+        self._has_left = True
+        if self.upstream is not None:
+            await self.upstream.send_eof()
+        elif self._changed.is_set():
+            self._working.cancel()  # nobody waits for what is being done
+        self._changed.set()
+
+    # --- the rest
+
+    @property
+    def tls(self) -> TlsSocket | None:
+        return None if self.upstream is None else self.upstream.tls
+
+    @property
+    def is_listening(self) -> bool:
+        return self.upstream is None or self.upstream.is_listening
+
+    @property
+    def is_sending(self) -> bool:
+        return self.upstream is not None and self.upstream.is_sending
+
+    @property
+    def progress(self) -> int:
+        return 0 if self.upstream is None else self.upstream.progress
+
+    def has_hung_up(self) -> bool:
+        return self.upstream is not None and self.upstream.has_hung_up()
+
+    def ends(self) -> tuple[Address, Address] | None:
+        return None if self.upstream is None else self.upstream.ends()
+
+    async def aclose(self) -> None:
+        if self.upstream is not None:
+            await self.upstream.aclose()
+
+    async def reset(self) -> None:
+        if self.upstream is not None:
+            await self.upstream.reset()

@@ -1,0 +1,271 @@
+"""Clients that log in at the proxy, in transcripts."""
+
+from dataclasses import dataclass, field
+from typing import Any
+
+import pytest
+
+from amqproxy.amqp091.frame import every_frame
+from amqproxy.amqp091.methods import ConnectionStartOk, Method
+from amqproxy.amqp091.wire import Table
+from amqproxy.proxy.logins.attempt import Identity, LoginAttempt, LoginDenied
+from amqproxy.proxy.logins.credential import Credential
+from amqproxy.proxy.logins.login_check import Login
+from amqproxy.proxy.upstream import Unreachable
+from amqproxy.rules.access.refuse import Refuse
+from amqproxy.rules.engine.evaluator import RuleSet
+from amqproxy.rules.matching.match import Match
+from amqproxy.rules.rewriting.secret import Secret
+from amqproxy.sockets.transport import Transport
+from tests.proxy.amqp010_script import ATTACH, CLOSE, DETACH, LOGIN, MESSAGES
+from tests.proxy.amqp010_stage import close, names, play, say
+from tests.proxy.stage import Stage, staged
+from tests.transcripts.words import method, octets
+
+CLOSES = {"capabilities": {"authentication_failure_close": True}}
+
+LOGGED_IN = """
+    >> header
+    client: connection.start
+    >> connection.start-ok
+    client: connection.tune
+    >> connection.tune-ok, connection.open
+    broker: header
+    << connection.start
+    broker: connection.start-ok
+    << connection.tune
+    broker: connection.tune-ok, connection.open
+    << connection.open-ok
+"""
+
+
+@dataclass
+class Known:
+    """A check that knows one user, whose identity is `name`."""
+
+    password: str = "guest"
+    name: str = "guest"
+    credential: Credential | None = None
+    passwords_need_tls: bool = False
+    mechanisms: tuple[str, ...] = ("PLAIN", "AMQPLAIN", "EXTERNAL")
+    vhosts: tuple[str, ...] = ("/",)
+    attempts: list[LoginAttempt] = field(default_factory=list)
+
+    async def check(self, attempt: LoginAttempt) -> Identity:
+        self.attempts.append(attempt)
+        if attempt.password.reveal() != self.password:
+            raise LoginDenied("wrong password")
+        return Identity(self.name, "file", credential=self.credential)
+
+    async def check_vhost(self, identity: Identity, vhost: str, address: str) -> bool:
+        return vhost in self.vhosts
+
+
+def received_by_broker(stage: Stage) -> dict[type[Method], Method]:
+    """Return the methods that the broker was sent, behind the protocol header."""
+    return {type(each.method): each.method for each in every_frame(bytes(stage.broker.seen[8:]), 0)}
+
+
+async def test_a_client_logs_in_at_the_proxy_and_the_proxy_at_the_broker() -> None:
+    check = Known()
+    async with staged(LOGGED_IN, login=Login(check)) as stage:
+        await stage.play(
+            """
+            >> 1: channel.open
+            << 1: channel.open-ok
+            """
+        )
+    (attempt,) = check.attempts
+    assert (attempt.mechanism, attempt.user, attempt.client.user) == ("PLAIN", "guest", "guest")
+    assert "guest" not in repr(attempt.password)
+
+
+async def test_the_broker_gets_the_clients_own_login() -> None:
+    async with staged(LOGGED_IN, login=Login(Known())) as stage:
+        start = received_by_broker(stage)[ConnectionStartOk]
+    assert start == ConnectionStartOk(mechanism="PLAIN", response=b"\0guest\0guest", locale="en_US")
+
+
+@pytest.mark.parametrize(
+    ("mechanisms", "mechanism", "response"),
+    [
+        (b"AMQPLAIN PLAIN", "PLAIN", b"\0service\0secret"),
+        (b"AMQPLAIN", "AMQPLAIN", Table({"LOGIN": "service", "PASSWORD": "secret"}).octets),
+    ],
+)
+async def test_the_broker_gets_the_credential_of_the_identity(
+    mechanisms: bytes, mechanism: str, response: bytes
+) -> None:
+    check = Known(credential=Credential("service", Secret("secret")))
+    script, _, rest = LOGGED_IN.partition("<< connection.start\n")
+    async with staged(script, login=Login(check)) as stage:
+        stage.broker.say(method("connection.start", mechanisms=mechanisms, locales=b"en_US"))
+        await stage.play(rest)
+        start = received_by_broker(stage)[ConnectionStartOk]
+    assert (start.mechanism, start.response) == (mechanism, response)
+
+
+async def test_later_clients_are_offered_what_a_broker_has_offered() -> None:
+    login = Login(Known())
+    async with staged(login=login) as stage:
+        await stage.play(LOGGED_IN.partition("<< connection.start\n")[0])
+        stage.broker.say(method("connection.start", server_properties=Table({"version": "4.3"}), mechanisms=b"PLAIN"))
+        await stage.play("broker: connection.start-ok")
+        stage.broker.say(method("connection.tune", channel_max=100, frame_max=65_536, heartbeat=30))
+        # the client agreed to 2047 channels
+        await stage.play("client: connection.close 403")
+        assert b"offers less" not in stage.client.seen
+    async with staged(">> header\nclient: connection.start", login=login) as stage:
+        first, *_ = every_frame(bytes(stage.client.seen), 0)
+        assert first.method.server_properties == Table({"version": "4.3"})
+        await stage.play(">> connection.start-ok\nclient: connection.tune")
+        tune = every_frame(bytes(stage.client.seen), 0)[1].method
+        assert (tune.channel_max, tune.frame_max, tune.heartbeat) == (100, 65_536, 30)
+
+
+async def test_a_client_may_send_ahead_of_the_broker() -> None:
+    async with staged(LOGGED_IN.partition(">> connection.tune-ok")[0], login=Login(Known())) as stage:
+        stage.client.say(b"".join(map(octets, ("connection.tune-ok", "connection.open", "1: channel.open"))))
+        await stage.play("broker: header")
+        stage.client.say(octets("2: channel.open"))
+        await stage.play(
+            """
+            << connection.start
+            broker: connection.start-ok
+            << connection.tune
+            broker: connection.tune-ok, connection.open
+            << connection.open-ok
+            client: connection.open-ok
+            broker: 1: channel.open, 2: channel.open
+            << 1: channel.open-ok
+            """
+        )
+
+
+@pytest.mark.parametrize(
+    ("properties", "end"), [(CLOSES, "client: connection.close 403"), ({}, "client: EOF")], ids=["told", "hung up on"]
+)
+async def test_a_wrong_password_is_answered_as_by_rabbitmq(properties: dict[str, Any], end: str) -> None:
+    async with staged(">> header\nclient: connection.start", login=Login(Known(password="other"))) as stage:
+        stage.client.say(
+            method(
+                "connection.start-ok",
+                mechanism="PLAIN",
+                response=b"\0guest\0guest",
+                client_properties=Table(properties),
+            )
+        )
+        await stage.play(end)
+        if properties:
+            assert b"ACCESS_REFUSED - Login was refused using authentication mechanism PLAIN. For" in stage.client.seen
+            await stage.play(">> connection.close-ok\nclient: EOF")
+        assert not hasattr(stage, "broker")
+
+
+async def test_a_mechanism_that_is_not_offered_is_refused() -> None:
+    async with staged(">> header\nclient: connection.start", login=Login(Known())) as stage:
+        start_ok = method("connection.start-ok", mechanism="EXTERNAL", client_properties=Table(CLOSES))
+        stage.client.say(start_ok)
+        await stage.play("client: connection.close 503\n>> connection.close-ok\nclient: EOF")
+
+
+async def test_passwords_may_need_tls() -> None:
+    async with staged(">> header\nclient: EOF", login=Login(Known(passwords_need_tls=True))):
+        pass
+
+
+async def test_a_virtual_host_may_be_refused() -> None:
+    script = LOGGED_IN.partition("broker: header")[0]
+    async with staged(script + "client: connection.close 530", login=Login(Known(vhosts=()))) as stage:
+        assert b"NOT_ALLOWED - access to vhost '/' refused for user 'guest'" in stage.client.seen
+        await stage.play(">> connection.close-ok\nclient: EOF")
+        assert not hasattr(stage, "broker")
+
+
+@pytest.mark.parametrize("refusal", ["connection.close 403", "EOF"])
+async def test_a_broker_may_refuse_the_proxy(refusal: str) -> None:
+    script = LOGGED_IN.partition("<< connection.tune")[0]
+    async with staged(f"{script} << {refusal}\nclient: connection.close 403", login=Login(Known())) as stage:
+        await stage.play(">> connection.close-ok\nclient: EOF")
+
+
+async def test_the_client_gets_the_brokers_refusal_of_a_virtual_host() -> None:
+    script = LOGGED_IN.rpartition("<<")[0]
+    async with staged(script, login=Login(Known())) as stage:
+        await stage.play(
+            """
+            << connection.close 530
+            client: connection.close 530
+            >> connection.close-ok
+            broker: connection.close-ok
+            << EOF
+            client: EOF
+            """
+        )
+
+
+async def test_a_client_that_no_broker_takes_is_told_320() -> None:
+    async def refuse() -> Transport:
+        raise Unreachable("refused", "nobody listens")
+
+    script = LOGGED_IN.partition("broker: header")[0]
+    async with staged(script + "client: connection.close 320", dial=refuse, login=Login(Known())) as stage:
+        assert b"nobody listens" in stage.client.seen
+        await stage.play(">> connection.close-ok\nclient: EOF")
+
+
+@pytest.mark.parametrize("lines", range(1, 5))
+async def test_a_client_may_leave_at_any_time(lines: int) -> None:
+    async with staged("", login=Login(Known())) as stage:
+        before = LOGGED_IN.strip().splitlines()[: 2 * lines]
+        await stage.play("\n".join(before))
+        stage.client.socket.close()
+        await stage.is_over.wait()
+
+
+async def test_a_client_may_close_before_it_opens_a_virtual_host() -> None:
+    script = LOGGED_IN.partition(">> connection.tune-ok")[0]
+    async with staged(script, login=Login(Known())) as stage:
+        stage.client.say(octets("connection.tune-ok, connection.close"))
+        await stage.play("client: connection.close-ok, EOF")
+
+
+async def test_rules_see_the_identity_in_place_of_the_claimed_user() -> None:
+    rules = RuleSet([Refuse(name="no bob", match=Match(user=("bob",), method=("connection.open",)))])
+    script = LOGGED_IN.partition(">> connection.tune-ok")[0]
+    async with staged(script, login=Login(Known(name="bob")), rules=rules) as stage:
+        stage.client.say(octets("connection.tune-ok, connection.open"))
+        await stage.play("client: connection.close 530")
+        assert not hasattr(stage, "broker")
+
+
+async def test_a_client_of_0_10_logs_in_likewise() -> None:
+    check = Known(password="hidden", credential=Credential("service", Secret("secret")), vhosts=("test",))
+    (_, header), (_, start), (_, start_ok), (_, tune), (_, opening), (_, open_ok) = LOGIN
+    async with staged(login=Login(check)) as stage:
+        await say(stage.client, header)
+        assert names(stage.client.look()[8:]) == ["connection.start"]
+        await say(stage.client, start_ok)
+        assert names(stage.client.look()) == ["connection.tune"]
+        await say(stage.client, opening)
+        assert stage.broker.look() == header
+        await say(stage.broker, start)
+        assert b"service\0secret" in stage.broker.look()
+        await say(stage.broker, tune)
+        # the client has agreed to 16 channels
+        assert names(stage.broker.look()) == ["connection.tune-ok", "connection.open"]
+        await say(stage.broker, open_ok)
+        assert stage.client.look() == open_ok
+        await play(stage, [*ATTACH, *MESSAGES, *DETACH, *CLOSE])
+        await close(stage)
+    (attempt,) = check.attempts
+    assert (attempt.user, attempt.client.user) == ("guest", "guest")
+
+
+async def test_a_wrong_password_of_0_10_is_answered_with_a_close() -> None:
+    (_, header), _, (_, start_ok), *_ = LOGIN
+    async with staged(login=Login(Known())) as stage:
+        await say(stage.client, header)
+        stage.client.look()
+        await say(stage.client, start_ok)
+        assert names(stage.client.look()) == ["connection.close"]
