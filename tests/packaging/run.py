@@ -1,9 +1,9 @@
 """Each way of installing, in a new Debian, with how long it takes: `make chroot`, or with ONLY=deb one of them.
 
-    python -m tests.packaging.run [--plain] [--directory DIRECTORY] [wheel pages slim deb image sid]
+    python -m tests.packaging.run [--plain] [--directory DIRECTORY] [wheel clone pages slim deb image sid]
 
 As root. The Debian that all begin with is kept in DIRECTORY, by default build/chroot; without it, another is made. It
-is Debian 12; `wheel` and `pages` also run with SUITE=trixie, which is 13.
+is Debian 12; with SUITE=trixie, which is 13, `wheel`, `clone` and `pages` are run: the others choose a Debian themselves.
 With --plain, nothing is compiled for the image, which takes minutes.
 """
 
@@ -13,7 +13,7 @@ import subprocess
 import sys
 from pathlib import Path
 
-from tests.packaging import deb_run, image_run, pages_run, sid_run, wheel_run
+from tests.packaging import clone_run, deb_run, image_run, pages_run, sid_run, wheel_run
 from tests.packaging.fresh_debian import PYTHONS, SUITE, Failed, FreshDebian
 from tests.packaging.stopwatch import Stopwatch
 
@@ -32,7 +32,9 @@ BUILDERS = (
 )
 """Installed once: those of an isolated build are new each time, and modules that use their headers are stale then."""
 
-WAYS = ("wheel", "pages", "slim", "deb", "image", "sid")
+WAYS = ("wheel", "clone", "pages", "slim", "deb", "image", "sid")
+OF_ANY_SUITE = ("wheel", "clone", "pages")
+"""The other ways are of Debian 12, or of unstable."""
 
 
 class Dist:
@@ -84,9 +86,10 @@ def main() -> None:
     arguments.add_argument("--plain", action="store_true")
     arguments.add_argument("--directory", type=Path, default=ROOT / "build" / "chroot")
     options = arguments.parse_args()
-    ways = options.ways or WAYS
-    if os.geteuid() != 0 or not set(ways) <= set(WAYS):
-        sys.exit(f"make chroot: only root can make a Debian; there are {', '.join(WAYS)}")
+    known = WAYS if SUITE == "bookworm" else OF_ANY_SUITE
+    ways = options.ways or known
+    if os.geteuid() != 0 or not set(ways) <= set(known):
+        sys.exit(f"make chroot: only root can make a Debian; in {SUITE} there are {', '.join(known)}")
     directory = options.directory
     directory.mkdir(parents=True, exist_ok=True)
     watch = Stopwatch("all")
@@ -95,6 +98,7 @@ def main() -> None:
     dist = Dist(directory)
     runs = {
         "wheel": lambda: wheel_run.run(base, dist.wheel(), dist.sdist(), directory),
+        "clone": lambda: clone_run.run(base, directory),
         "pages": lambda: pages_run.run(_with_python(base, directory / "pages"), dist.wheel()),
         "slim": lambda: pages_run.run(
             image_run.Images(base, directory).built(SLIM), dist.wheel("3.13"), "/usr/local/bin/python3"
