@@ -35,8 +35,8 @@ def is_compiled(module: str = "amqproxy.amqp091.frame_reader") -> bool:
 
 SLOW = (
     "many times slower than the compiled form: install a C compiler and Python's headers "
-    "(apt-get install gcc libc6-dev python3-dev), then pip install --force-reinstall --no-cache-dir amqproxy, or the path "
-    "or URL that it was installed from"
+    "(apt-get install gcc libc6-dev python3-dev), then pip install --force-reinstall --no-cache-dir amqproxy, "
+    "or the path or URL that it was installed from"
 )
 """Description of the plain form, with the remedy."""
 

@@ -40,7 +40,7 @@ def run(base: FreshDebian, directory: Path) -> None:
 
     debian.environment["PIP_DISABLE_PIP_VERSION_CHECK"] = "1"
     path = debian.environment["PATH"]
-    for name, source in (("path", "/root/amqproxy[dashboard]"), ("vcs", f"amqproxy[dashboard] @ {URL}")):
+    for name, source in (("path", "/root/amqproxy[dashboard]"), ("vcs", URL)):
         debian.environment["PATH"] = f"/{name}/bin:{path}"
         debian.run(f"python3 -m venv /{name} && pip install -q '{source}'")
         version, *hint = debian.run("amqproxy version").splitlines()

@@ -3,8 +3,8 @@
     python -m tests.packaging.run [--plain] [--directory DIRECTORY] [wheel clone pages slim deb image sid]
 
 As root. The Debian that all begin with is kept in DIRECTORY, by default build/chroot; without it, another is made. It
-is Debian 12; with SUITE=trixie, which is 13, `wheel`, `clone` and `pages` are run: the others choose a Debian themselves.
-With --plain, nothing is compiled for the image, which takes minutes.
+is Debian 12; with SUITE=trixie, which is 13, `wheel`, `clone` and `pages` are run, as the others choose a Debian
+themselves. With --plain, nothing is compiled for the image, which takes minutes.
 """
 
 import argparse
