@@ -8,7 +8,7 @@ set -euo pipefail
 
 PYTHON=${PYTHON:-python3}
 PATH=$PATH:/usr/local/sbin:/usr/sbin:/sbin # where Debian keeps servers, and a user's PATH does not look
-[ $# -gt 0 ] || set -- rabbitmq-server haproxy tshark jq amqp-specs gcc libc6-dev python3-dev amqp-tools prometheus \
+[ $# -gt 0 ] || set -- rabbitmq-server haproxy tshark jq iptables amqp-specs gcc libc6-dev python3-dev amqp-tools prometheus \
     chromium-headless-shell python3-qpid-proton iproute2 openjdk-17-jdk-headless \
     php-cli php-amqplib php-amqp php-symfony-amqp-messenger elixir groff-base zsh fish
 

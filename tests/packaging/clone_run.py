@@ -14,6 +14,17 @@ ROOT = Path(__file__).parents[2]
 URL = "git+file:///root/amqproxy"
 """How pip is told to install from version control; with a host, as in `git+https://github.com/amqproxy/amqproxy`."""
 
+SERVE = """
+cd /root/amqproxy
+rm -rf .git
+git init -q
+git config uploadpack.allowFilter true
+git config uploadpack.allowAnySHA1InWant true
+git add --all
+git -c user.name=nobody -c user.email=nobody@example.com commit -q -m "all of it"
+"""
+"""Makes a whole repository of a shallow clone, from which pip can clone without blobs, as it does from GitHub."""
+
 COMPILER = "gcc libc6-dev python3-dev"
 
 FIRST_LINE = "amqproxy decode /root/amqproxy/captures/confirms.pcapng | sed q"
@@ -36,6 +47,7 @@ def run(base: FreshDebian, directory: Path) -> None:
     debian.run("! command -v cc gcc clang node npm make")
     clone = debian.root / "root/amqproxy"
     subprocess.run(["git", "clone", "-q", "--depth", "1", ROOT.as_uri(), clone], check=True)
+    debian.run(SERVE)
     watch.say(f"a Debian with Python and git, without a compiler; a clone of {_size(debian, '/root/amqproxy')} MB")
 
     debian.environment["PIP_DISABLE_PIP_VERSION_CHECK"] = "1"
