@@ -9,7 +9,7 @@ from __future__ import annotations
 import platform
 from bisect import bisect_left
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from itertools import accumulate
+from itertools import accumulate, product
 from typing import Any, Protocol
 
 from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram, Info, ProcessCollector
@@ -50,6 +50,14 @@ PUMP_RETURNS = ("method", "end", "gone", "stuck", "recall", "test", "large", "er
 UPSTREAM_FAILURES = ("refused", "timeout", "tls", "unreachable", "no answer", "lost")
 """Kinds of upstream failures."""
 
+LOGIN_SOURCES = ("file", "certificate", "callback", "token", "none")
+"""What decided about a login at the proxy."""
+
+LOGIN_OUTCOMES = ("accepted", "refused", "failed")
+"""Outcomes of logins at the proxy; `failed` is one that could not be checked."""
+
+RENEWAL_OUTCOMES = ("renewed", "failed")
+"""Outcomes of requests for a token with which the proxy logs in to brokers."""
 
 MEMBER_STATES = ("up", "slow start", "ejected", "down", "draining")
 """States of the members of upstreams."""
@@ -142,6 +150,18 @@ class Metrics:
         self.logins_refused = Counter(
             "amqproxy_authentication_failures", "Logins that the broker has refused.", registry=new
         )
+        self.logins = Counter(
+            "amqproxy_logins",
+            "Logins of clients at the proxy, by what decided and how.",
+            ["source", "outcome"],
+            registry=new,
+        )
+        self.token_renewals = Counter(
+            "amqproxy_token_renewals",
+            "Requests for tokens with which the proxy logs in to an upstream, by their outcome.",
+            ["upstream", "outcome"],
+            registry=new,
+        )
         self.records_dropped = Counter(
             "amqproxy_records_dropped", "Records that a tap was too slow for.", ["tap"], registry=new
         )
@@ -160,6 +180,10 @@ class Metrics:
             self.unread_bytes.labels(str(peer))
         for reason in PUMP_RETURNS:
             self.pump_returns.labels(reason)
+        for source, outcome in product(LOGIN_SOURCES, LOGIN_OUTCOMES):
+            self.logins.labels(source, outcome)
+        for outcome in RENEWAL_OUTCOMES:
+            self.token_renewals.labels("main", outcome)  # that of [upstream]; others are exported when they exist
         for reason in UPSTREAM_FAILURES:
             self.upstream_failures.labels(reason)
         self.registry.register(_TrafficCollector(self.tallies, self.latency, self.before_scrape))

@@ -10,6 +10,8 @@ from amqproxy.taps.metering.message_counts import BYTES, SECONDS
 from amqproxy.taps.metrics import (
     CONNECT_BUCKETS,
     LATENCY_BUCKETS,
+    LOGIN_OUTCOMES,
+    LOGIN_SOURCES,
     PUMP_RETURNS,
     REFUSALS,
     UPSTREAM_FAILURES,
@@ -52,6 +54,7 @@ def test_the_most_series_are_those_of_the_code() -> None:
         "amqproxy_connections_refused_total": len(REFUSALS),
         "amqproxy_unread_connections_total": len(OPAQUE),
         "amqproxy_unread_bytes_total": len(Peer),
+        "amqproxy_logins_total": len(LOGIN_SOURCES) * len(LOGIN_OUTCOMES),
         "amqproxy_pump_returns_total": len(PUMP_RETURNS),
         "amqproxy_upstream_failures_total": len(UPSTREAM_FAILURES),
         "amqproxy_copies_dropped_total": len(DropReason),

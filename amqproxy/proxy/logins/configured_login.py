@@ -8,19 +8,24 @@ from collections.abc import Callable
 import trio
 
 from amqproxy.configuration.login_config import LoginConfig
+from amqproxy.process.supervision import kept_up
 from amqproxy.proxy.logins.attempt import Identity, LoginAttempt, LoginDenied
 from amqproxy.proxy.logins.client_network import client_network
 from amqproxy.proxy.logins.failure_delays import FailureDelays
-from amqproxy.proxy.logins.login_memory import LONGEST, LoginMemory
+from amqproxy.proxy.logins.login_memory import LoginMemory
+from amqproxy.proxy.logins.token_check import TokenCheck
+from amqproxy.proxy.logins.token_claims import is_token
 from amqproxy.proxy.logins.user_directory import UserDirectory
+from amqproxy.proxy.logins.user_service import UserService
 
 Count = Callable[[str, str], None]
 """Counts a login by its source and its outcome, which are those of `amqproxy_logins_total`."""
 
 
 class ConfiguredLogin:
-    """`LoginCheck` by a file of users.
+    """`LoginCheck` by tokens, a file of users, and a service.
 
+    A password that is a token is checked as one; a user that the file has, by the file; all others, by the service.
     Failures are answered after a delay from the beginning of the attempt, so that the time tells nothing.
     """
 
@@ -30,16 +35,22 @@ class ConfiguredLogin:
         count: Count,
         *,
         users: UserDirectory | None = None,
+        service: UserService | None = None,
+        tokens: TokenCheck | None = None,
         clock: Callable[[], float] = trio.current_time,
         now: Callable[[], float] = time.time,
     ) -> None:
         self.config = config
         self._count = count
         self._users = users
+        self._service = service
+        self._tokens = tokens
         self._delays = FailureDelays(config.failure_delay, clock)
         self._memory = LoginMemory(clock, now)
         if users is not None:
             users.on_change = self.forget
+        if tokens is not None:
+            tokens.keys.on_change = self.forget
 
     @property
     def mechanisms(self) -> tuple[str, ...]:
@@ -68,6 +79,8 @@ class ConfiguredLogin:
         if identity.source in ("file", "certificate") and self._users is not None:
             user = self._users.users.by_name.get(identity.user)
             return user is not None and (user.vhosts is None or vhost in user.vhosts)
+        if identity.source == "callback" and self._service is not None:
+            return await self._service.check_vhost(identity, vhost, address, client_network(address))
         return True
 
     def forget(self) -> None:
@@ -75,23 +88,32 @@ class ConfiguredLogin:
         self._memory.forget()
 
     async def run(self) -> None:
-        """Do what is needed between logins, until cancelled."""
-        if self._users is not None:
-            await self._users.run()
+        """Read the file and fetch the keys again when needed, until cancelled."""
+        async with trio.open_nursery() as nursery:
+            for each in (self._users, self._tokens):
+                if each is not None:
+                    nursery.start_soon(kept_up, "login source failed", each.run)
 
     async def _checked(self, attempt: LoginAttempt, network: str) -> tuple[Identity, float]:
         """Check an attempt by the source that decides about it; return how long that may be remembered, too."""
         if attempt.mechanism == "EXTERNAL":
-            return self._by_certificate(attempt)
-        if self._users is not None:
+            return await self._by_certificate(attempt, network)
+        if self._tokens is not None and is_token(attempt.password.reveal()):
+            return await self._tokens.check(attempt.password.reveal())
+        is_known = self._users is not None and attempt.user in self._users.users.by_name
+        if self._users is not None and (is_known or self._service is None):
             return await self._users.check_password(attempt, network)
-        raise LoginDenied("nothing checks passwords")
+        if self._service is not None:
+            return await self._service.check(attempt, network)
+        raise LoginDenied("the password is not a token" if self._tokens is not None else "nothing checks passwords")
 
-    def _by_certificate(self, attempt: LoginAttempt) -> tuple[Identity, float]:
-        """Accept a certificate that the file names; without a file, all that TLS has verified."""
-        if self._users is None:
-            return Identity(attempt.user, "certificate"), LONGEST
-        user = self._users.users.by_certificate.get(attempt.user)
-        if user is None:
+    async def _by_certificate(self, attempt: LoginAttempt, network: str) -> tuple[Identity, float]:
+        """Accept a certificate that the file or the service knows; without both, all that TLS has verified."""
+        user = self._users.users.by_certificate.get(attempt.user) if self._users is not None else None
+        if user is not None:
+            return user.identity("certificate"), 0
+        if self._service is not None:
+            return await self._service.check(attempt, network)
+        if self._users is not None:
             raise LoginDenied("no user has this certificate", source="certificate")
-        return user.identity("certificate"), 0
+        return Identity(attempt.user, "certificate"), 0

@@ -1,9 +1,10 @@
-"""All checks of logins of a proxy, as its config has them now."""
+"""All logins of a proxy: the checks of clients, and the proxy's own credentials, as its config has them now."""
 
 from __future__ import annotations
 
 import os
 from collections.abc import Mapping
+from typing import NamedTuple
 
 import trio
 
@@ -12,10 +13,24 @@ from amqproxy.configuration.extras import missing_extra
 from amqproxy.configuration.login_config import LoginConfig
 from amqproxy.process.supervision import kept_up
 from amqproxy.proxy.logins.configured_login import ConfiguredLogin, Count
+from amqproxy.proxy.logins.credential import CredentialSource
+from amqproxy.proxy.logins.credential_sources import Sources, credential_sources
 from amqproxy.proxy.logins.fair_turns import FairTurns
+from amqproxy.proxy.logins.key_set import KeySet
+from amqproxy.proxy.logins.token_check import TokenCheck
 from amqproxy.proxy.logins.user_directory import UserDirectory
+from amqproxy.proxy.logins.user_service import UserService
+from amqproxy.proxy.logins.web_client import WebClient
+from amqproxy.taps.metrics import RENEWAL_OUTCOMES, Metrics
 
 Checks = dict[str, ConfiguredLogin]
+
+
+class LoginParts(NamedTuple):
+    """The checks of clients' logins by the name in `[logins.NAME]`, and the proxy's credentials by upstream."""
+
+    checks: Checks
+    sources: Sources
 
 
 def password_turns() -> FairTurns:
@@ -25,39 +40,65 @@ def password_turns() -> FairTurns:
 
 
 class Logins:
-    """The `LoginCheck` of each `[logins.NAME]`, and their tasks.
+    """The `LoginCheck` of each `[logins.NAME]`, the `CredentialSource` of each upstream's `login`, and their tasks.
 
-    A reload first makes the checks of the new config with `read`, which may fail, and then applies them.
+    A reload first makes the parts of the new config with `read`, which may fail, and then applies them.
     """
 
-    def __init__(self, config: Config, count: Count) -> None:
+    def __init__(self, config: Config, metrics: Metrics) -> None:
         """Raise `ConfigError` if a file is invalid, or a package is missing."""
-        self._count = count
+        self._metrics = metrics
         self._turns = password_turns()
         self._changed = trio.Event()
-        self.checks: Checks = {}
-        self.checks = self.read(config)
+        self._parts = LoginParts({}, {})
+        self._parts = self.read(config)
 
-    def read(self, config: Config) -> Checks:
-        """Return the checks of a config; those that are configured as before are the same objects."""
-        return login_checks(config, self._count, turns=self._turns, before=self.checks)
+    @property
+    def checks(self) -> Checks:
+        """The check of each `[logins.NAME]`."""
+        return self._parts.checks
 
-    def apply(self, checks: Checks) -> None:
-        """Use these checks from now on; what was remembered is forgotten."""
-        self.checks = checks
-        for each in checks.values():
+    @property
+    def credentials(self) -> dict[str, CredentialSource]:
+        """The proxy's credentials for each upstream that has a `login`; that of `[upstream]` is "main"."""
+        return credentials_of(self._parts)
+
+    def read(self, config: Config) -> LoginParts:
+        """Return the parts of a config; those that are configured as before are the same objects."""
+        checks = login_checks(config, self._count_login, turns=self._turns, before=self.checks)
+        return LoginParts(checks, credential_sources(config, self._count_renewal, self._parts.sources))
+
+    def apply(self, parts: LoginParts) -> None:
+        """Use these parts from now on; what was remembered of logins is forgotten."""
+        self._parts = parts
+        for each in parts.checks.values():
             each.forget()
         self._changed.set()
 
     async def run(self) -> None:
-        """Run the tasks of the checks until cancelled."""
+        """Run the tasks of all parts until cancelled."""
         while True:
             self._changed = trio.Event()
             async with trio.open_nursery() as nursery:
-                for each in self.checks.values():
-                    nursery.start_soon(kept_up, "login source failed", each.run)
+                for check in self._parts.checks.values():
+                    nursery.start_soon(check.run)
+                for name, each in self._parts.sources.items():
+                    for outcome in RENEWAL_OUTCOMES:  # so that they exist, at 0
+                        self._metrics.token_renewals.labels(name, outcome)
+                    nursery.start_soon(kept_up, "credential not kept current", each.source.run)
                 await self._changed.wait()
                 nursery.cancel_scope.cancel()
+
+    def _count_login(self, source: str, outcome: str) -> None:
+        self._metrics.logins.labels(source, outcome).inc()
+
+    def _count_renewal(self, upstream: str, outcome: str) -> None:
+        self._metrics.token_renewals.labels(upstream, outcome).inc()
+
+
+def credentials_of(parts: LoginParts) -> dict[str, CredentialSource]:
+    """Return the credentials by upstream, also of parts that are not applied so far."""
+    return {name: each.source for name, each in parts.sources.items()}
 
 
 def login_checks(
@@ -76,14 +117,48 @@ def login_checks(
 
 
 def _check(name: str, config: LoginConfig, count: Count, turns: FairTurns) -> ConfiguredLogin:
-    users = None
-    if config.users_file:
-        need(f"logins.{name}.users_file", "argon2")
-        try:
-            users = UserDirectory(config.users_file, turns)
-        except ConfigError as error:
-            raise ConfigError(f"logins.{name}.users_file: {error}") from None
-    return ConfiguredLogin(config, count, users=users)
+    place = f"logins.{name}"
+    return ConfiguredLogin(
+        config,
+        count,
+        users=_users(place, config, turns),
+        service=_service(place, config),
+        tokens=_tokens(place, config),
+    )
+
+
+def _users(place: str, config: LoginConfig, turns: FairTurns) -> UserDirectory | None:
+    if not config.users_file:
+        return None
+    need(f"{place}.users_file", "argon2")
+    try:
+        return UserDirectory(config.users_file, turns)
+    except ConfigError as error:
+        raise ConfigError(f"{place}.users_file: {error}") from None
+
+
+def _service(place: str, config: LoginConfig) -> UserService | None:
+    callback = config.callback
+    if callback is None:
+        return None
+    return UserService(callback, _client(f"{place}.callback", callback.ca))
+
+
+def _tokens(place: str, config: LoginConfig) -> TokenCheck | None:
+    tokens = config.tokens
+    if tokens is None:
+        return None
+    need(f"{place}.tokens", "joserfc")
+    client = _client(f"{place}.tokens", tokens.ca) if "://" in tokens.keys else None
+    return TokenCheck(tokens, KeySet(tokens, client))
+
+
+def _client(place: str, ca: str) -> WebClient:
+    need(place, "httpx2")
+    try:
+        return WebClient(ca)
+    except ConfigError as error:
+        raise ConfigError(f"{place}.{error}") from None
 
 
 def need(place: str, *packages: str) -> None:

@@ -28,11 +28,6 @@ vhosts = ["/", "orders"]
 
 
 @pytest.fixture
-def counts() -> Counts:
-    return Counts()
-
-
-@pytest.fixture
 def login(tmp_path: Path, counts: Counts) -> ConfiguredLogin:
     path = tmp_path / "users.toml"
     path.write_text(USERS)
@@ -71,9 +66,8 @@ async def seconds(function: Callable[..., Any], *args: Any) -> float:
     return trio.current_time() - began
 
 
-@pytest.mark.usefixtures("autojump_clock")
 async def test_failures_are_answered_late_and_later(
-    login: ConfiguredLogin, passwords: list[str], counts: Counts
+    autojump_clock: MockClock, login: ConfiguredLogin, passwords: list[str], counts: Counts
 ) -> None:
     guess = attempt("orders", "rose", address="10.6.6.6")
     assert [round(await seconds(login.check, guess)) for _ in range(6)] == [1, 2, 4, 8, 16, 30]
@@ -84,8 +78,9 @@ async def test_failures_are_answered_late_and_later(
     assert round(await seconds(login.check, guess)) == 1, "who is in is no guesser"
 
 
-@pytest.mark.usefixtures("autojump_clock")
-async def test_a_right_login_is_not_held_up_by_guesses(login: ConfiguredLogin, passwords: list[str]) -> None:
+async def test_a_right_login_is_not_held_up_by_guesses(
+    autojump_clock: MockClock, login: ConfiguredLogin, passwords: list[str]
+) -> None:
     async def guess(number: int) -> None:
         await seconds(login.check, attempt("orders", f"guess {number}", address="10.6.6.6"))
 
@@ -98,8 +93,9 @@ async def test_a_right_login_is_not_held_up_by_guesses(login: ConfiguredLogin, p
         nursery.cancel_scope.cancel()
 
 
-@pytest.mark.usefixtures("autojump_clock")
-async def test_a_certificate_is_that_of_a_user(login: ConfiguredLogin, counts: Counts) -> None:
+async def test_a_certificate_is_that_of_a_user(
+    autojump_clock: MockClock, login: ConfiguredLogin, counts: Counts
+) -> None:
     identity = await login.check(attempt("CN=orders", mechanism="EXTERNAL"))
     assert (identity.user, identity.source) == ("orders", "certificate")
     with pytest.raises(LoginDenied, match="no user has this certificate"):
@@ -107,8 +103,7 @@ async def test_a_certificate_is_that_of_a_user(login: ConfiguredLogin, counts: C
     assert counts.logins == [("certificate", "accepted"), ("certificate", "refused")]
 
 
-@pytest.mark.usefixtures("autojump_clock")
-async def test_without_a_file_the_certificate_names_the_user(counts: Counts) -> None:
+async def test_without_a_file_the_certificate_names_the_user(autojump_clock: MockClock, counts: Counts) -> None:
     login = ConfiguredLogin(LoginConfig(mechanisms=("EXTERNAL",)), counts)
     assert (await login.check(attempt("CN=a", mechanism="EXTERNAL"))).user == "CN=a"
     with pytest.raises(LoginDenied):

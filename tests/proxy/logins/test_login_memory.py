@@ -39,11 +39,11 @@ class Checker:
 
 
 @pytest.fixture
-def checker(autojump_clock: MockClock) -> Checker:
+def checker() -> Checker:
     return Checker()
 
 
-async def test_an_accepted_login_is_remembered_for_its_time(checker: Checker) -> None:
+async def test_an_accepted_login_is_remembered_for_its_time(autojump_clock: MockClock, checker: Checker) -> None:
     for pause in (0, 29, 0, 31, 0):
         await trio.sleep(pause)
         await checker.log_in("a")
@@ -72,7 +72,7 @@ async def test_no_login_is_remembered_after_it_expires(autojump_clock: MockClock
     assert checker.checked == ["a", "a"]
 
 
-async def test_refused_ones_are_not_remembered(checker: Checker) -> None:
+async def test_refused_ones_are_not_remembered(autojump_clock: MockClock, checker: Checker) -> None:
     for _ in range(2):
         with pytest.raises(LoginDenied):
             await checker.log_in("a", "rose")
@@ -80,7 +80,7 @@ async def test_refused_ones_are_not_remembered(checker: Checker) -> None:
     assert len(checker.memory) == 0
 
 
-async def test_the_two_parts_of_a_credential_are_apart(checker: Checker) -> None:
+async def test_the_two_parts_of_a_credential_are_apart(autojump_clock: MockClock, checker: Checker) -> None:
     memory = checker.memory
     assert memory._digest(attempt("ab", "c")) != memory._digest(attempt("a", "bc"))
     assert memory._digest(attempt("a", "b")) != Checker().memory._digest(attempt("a", "b")), "a key for each"
@@ -88,7 +88,9 @@ async def test_the_two_parts_of_a_credential_are_apart(checker: Checker) -> None
 
 
 @pytest.mark.parametrize("password", ["tulip", "rose"])
-async def test_equal_logins_at_the_same_time_are_checked_once(checker: Checker, password: str) -> None:
+async def test_equal_logins_at_the_same_time_are_checked_once(
+    autojump_clock: MockClock, checker: Checker, password: str
+) -> None:
     results: list[str] = []
 
     async def log_in() -> None:
@@ -104,7 +106,7 @@ async def test_equal_logins_at_the_same_time_are_checked_once(checker: Checker, 
     assert results == ["a" if password == "tulip" else "file: wrong"] * 50
 
 
-async def test_when_the_first_client_goes_the_next_one_checks(checker: Checker) -> None:
+async def test_when_the_first_client_goes_the_next_one_checks(autojump_clock: MockClock, checker: Checker) -> None:
     first = trio.CancelScope()
     results: list[str] = []
 
@@ -123,7 +125,9 @@ async def test_when_the_first_client_goes_the_next_one_checks(checker: Checker) 
     assert results == ["a", "a"]
 
 
-async def test_a_check_from_before_a_change_is_neither_joined_nor_remembered(checker: Checker) -> None:
+async def test_a_check_from_before_a_change_is_neither_joined_nor_remembered(
+    autojump_clock: MockClock, checker: Checker
+) -> None:
     async with trio.open_nursery() as nursery:
         nursery.start_soon(checker.log_in, "a")
         await trio.sleep(0.5)
@@ -138,7 +142,9 @@ async def test_a_check_from_before_a_change_is_neither_joined_nor_remembered(che
     assert checker.checked == ["a", "a", "a"]
 
 
-async def test_the_memory_is_bounded(checker: Checker, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_the_memory_is_bounded(
+    autojump_clock: MockClock, checker: Checker, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setattr(login_memory, "MAX_ENTRIES", 5)
     for number in range(12):
         await checker.log_in(f"user{number}")

@@ -14,6 +14,7 @@ from amqproxy.configuration.config_file import read
 from amqproxy.configuration.login_config import LoginConfig
 from amqproxy.proxy.logins import user_directory
 from amqproxy.proxy.logins.logins import Logins, login_checks
+from amqproxy.taps.metrics import Metrics
 from tests.proxy.logins.attempts import Counts, attempt, until, write_users
 
 
@@ -51,7 +52,7 @@ async def test_a_reload_keeps_what_is_the_same(tmp_path: Path, monkeypatch: pyte
     write_users(tmp_path / "users.toml", orders="tulip")
     write_users(tmp_path / "others.toml", stock="rose")
     first = config_of(tmp_path, "[logins.apps]\nusers_file = 'users.toml'\n[logins.old]\nmechanisms = ['EXTERNAL']")
-    found = Logins(first, Counts())
+    found = Logins(first, Metrics())
     apps = found.checks["apps"]
     await apps.check(attempt("orders", "tulip"))
     changed = {"apps": first.logins["apps"], "new": LoginConfig(users_file=str(tmp_path / "others.toml"))}
