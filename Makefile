@@ -150,6 +150,9 @@ soak: $(VENV)/.test compile ## the tests that run for long
 fleet: $(VENV)/.test compile ## one broker of a group is killed, stopped, reset and cut off under 40 clients, which must lose nothing
 	$(BIN)/python -m pytest -m soak tests/real/test_fleet_matrix.py $(PYTEST)
 
+switch: $(VENV)/.test compile ## 100,000 messages and 200 clients from one RabbitMQ to another and back, with kill -9 of each party
+	$(BIN)/python -m pytest -m soak --log-cli-level INFO tests/real/test_switch_kills.py $(PYTEST)
+
 kills: $(VENV)/.test ## pipeline run --live, killed with SIGKILL at each of eleven points, against the truth; needs Java 17
 	@tests/install_system.sh openjdk-17-jre-headless
 	AMQPROXY_PURE=1 $(BIN)/python -m pytest -m soak tests/pipeline/test_live_kills.py $(PYTEST)

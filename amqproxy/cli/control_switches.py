@@ -39,6 +39,37 @@ def switches_queues(
         print_list(client.ask("switches-queues", switch=switch), "queues", SWITCH_QUEUES, json)
 
 
+def switches_compare(
+    switch: Switch,
+    /,
+    *,
+    definitions: tuple[Path, Path] | None = None,
+    socket: Socket = None,
+    config: SocketConfig = None,
+    json: Json = False,
+) -> None:
+    """Compare the queues of a switch at its source and its target: whether they exist, their messages and consumers.
+
+    Exit code 1 if definitions differ.
+
+    Parameters
+    ----------
+    definitions
+        Exports of the definitions of the source and of the target (rabbitmqctl export_definitions), to compare, too.
+    """
+    from amqproxy.control.tables import SWITCH_DEPTHS
+    from amqproxy.rabbitmq.definitions_difference import differences
+
+    found = [] if definitions is None else list(differences(*(_definitions(each) for each in definitions)))
+    with connected(socket, config) as client:
+        print_list(client.ask("switches-compare", switch=switch), "queues", SWITCH_DEPTHS, json)
+    for each in found:
+        print(each)
+    if found:
+        sys.stdout.flush()
+        raise Failure(f"control switches-compare: {len(found)} differences between the definitions")
+
+
 def switches_begin(
     source: str,
     target: str,
@@ -139,17 +170,22 @@ def _queue(text: str) -> dict[str, str]:
 def _defined(path: Path, vhost: str) -> Iterator[dict[str, str]]:
     """Yield the queues of an export of definitions; that of one virtual host does not name it."""
     try:
-        with path.open("rb") as file:
-            definitions = msgspec.json.decode(file.read(MAX_DEFINITIONS))
-        queues = definitions["queues"]
-        for each in queues:
+        for each in _definitions(path)["queues"]:
             arguments = each.get("arguments") or {}
             kind = str(each.get("type") or arguments.get("x-queue-type", ""))
             yield {"vhost": str(each.get("vhost", vhost)), "name": str(each["name"]), "type": kind}
+    except (AttributeError, KeyError, TypeError):
+        raise Failure(f"control switches: {path} is not an export of definitions", MISUSED) from None
+
+
+def _definitions(path: Path) -> dict[str, Any]:
+    try:
+        with path.open("rb") as file:
+            return msgspec.json.decode(file.read(MAX_DEFINITIONS), type=dict[str, Any])
     except OSError as error:
-        raise Failure(f"control switches-begin: {path}: {error.strerror}", MISUSED) from None
-    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError, AttributeError, KeyError, TypeError):
-        raise Failure(f"control switches-begin: {path} is not an export of definitions", MISUSED) from None
+        raise Failure(f"control switches: {path}: {error.strerror}", MISUSED) from None
+    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
+        raise Failure(f"control switches: {path} is not an export of definitions", MISUSED) from None
 
 
 COMMANDS = (
@@ -160,5 +196,6 @@ COMMANDS = (
     switches_settle,
     switches_forget,
     switches_queues,
+    switches_compare,
 )
 """The subcommands."""

@@ -73,6 +73,7 @@ EXAMPLES = {
         "control switches-begin blue green --definitions blue.json",
         "control switches-begin blue green --strict --queue orders",
     ),
+    "control switches-compare": ("control switches-compare blue-green --config amqproxy.toml",),
     "control switches-forget": ("control switches-forget blue-green --config amqproxy.toml",),
     "control switches-forth": ("control switches-forth blue-green --config amqproxy.toml",),
     "control switches-queues": ("control switches-queues blue-green --config amqproxy.toml",),

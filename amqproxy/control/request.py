@@ -320,6 +320,12 @@ class ListSwitchQueues(Request, frozen=True, tag="switches-queues"):
     switch: str
 
 
+class CompareSwitch(Request, frozen=True, tag="switches-compare"):
+    """Compare the queues of a switch at its source and its target: whether they exist, and their depths."""
+
+    switch: str
+
+
 class BeginSwitch(Request, frozen=True, tag="switches-begin"):
     """Switch the clients that are routed to `source`, or some of them, to `target`, and the messages of `queues`.
 
@@ -421,6 +427,7 @@ AnyRequest = (
     | RebalanceUpstream
     | ListSwitches
     | ListSwitchQueues
+    | CompareSwitch
     | BeginSwitch
     | BackSwitch
     | ForthSwitch
@@ -450,7 +457,16 @@ BROKER_REQUESTS = frozenset(
 
 SWITCH_REQUESTS = frozenset(
     each.__struct_config__.tag
-    for each in (ListSwitches, ListSwitchQueues, BeginSwitch, BackSwitch, ForthSwitch, SettleSwitch, ForgetSwitch)
+    for each in (
+        ListSwitches,
+        ListSwitchQueues,
+        CompareSwitch,
+        BeginSwitch,
+        BackSwitch,
+        ForthSwitch,
+        SettleSwitch,
+        ForgetSwitch,
+    )
 )
 """Names of the requests that only a proxy with `[switching]` can answer."""
 

@@ -28,6 +28,7 @@ from amqproxy.control.request import (
     BeginSwitch,
     CheckRules,
     CloseSession,
+    CompareSwitch,
     DrainUpstream,
     EjectUpstream,
     EndRule,
@@ -161,6 +162,8 @@ class RequestHandler:
             return await self._recording.answer(request)
         if isinstance(request, Reload):
             return await self._reloaded()
+        if isinstance(request, CompareSwitch):
+            return ListResponse("queues", iter(await self._switch_control().compared(request.switch)))
         if isinstance(request, BeginSwitch | BackSwitch | ForthSwitch | SettleSwitch | ForgetSwitch):
             return await self._switch_control().change(request)
         control = self._rule_control
@@ -261,6 +264,7 @@ class RequestHandler:
                 | StartRecording()
                 | StopRecording()
                 | ShowRecording()
+                | CompareSwitch()
                 | BeginSwitch()
                 | BackSwitch()
                 | ForthSwitch()

@@ -50,6 +50,23 @@ class SwitchControl:
                 "text": report.text if report else "",
             }
 
+    async def compared(self, name: str) -> list[Entry]:
+        """Return an entry for each queue of a switch with its depths at both brokers; raise `RequestError`."""
+        self._named(name)
+        try:
+            found = await self._switches.depths(name)
+        except ValueError as error:
+            raise RequestError("not-switched", str(error)) from None
+        return [
+            {
+                "vhost": queue.vhost,
+                "queue": queue.name,
+                "source": {"messages": source.messages, "consumers": source.consumers, "text": source.text},
+                "target": {"messages": target.messages, "consumers": target.consumers, "text": target.text},
+            }
+            for queue, source, target in found
+        ]
+
     async def change(self, request: SwitchRequest) -> dict[str, Any]:
         """Carry out a request, and return the response; raise `RequestError`."""
         try:

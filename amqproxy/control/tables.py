@@ -168,6 +168,23 @@ SWITCH_QUEUES = (
 )
 """Columns of the request `switches-queues`."""
 
+
+def _at(side: str, name: str) -> Callable[[Entry], Any]:
+    return lambda entry: entry[side][name]
+
+
+SWITCH_DEPTHS = (
+    field("vhost", "vhost"),
+    field("queue", "queue"),
+    *(
+        Column(f"{name} at {side}", _at(side, name), lambda value: "" if value is None else str(value), True)
+        for side in ("source", "target")
+        for name in ("messages", "consumers")
+    ),
+    Column("remark", lambda entry: entry["source"]["text"] or entry["target"]["text"]),
+)
+"""Columns of the request `switches-compare`."""
+
 TRANSACTIONS = (
     field("vhost", "vhost"),
     number("format", "format"),

@@ -8,26 +8,16 @@ from itertools import groupby
 
 import trio
 
-from amqproxy.amqp091.methods import ConnectionStartOk
-from amqproxy.amqp091.wire import Table
-from amqproxy.moving.broker_link import BrokerLink, ChannelRefused, Dial, open_link
+from amqproxy.moving.broker_link import BrokerLink, ChannelRefused, open_link
 from amqproxy.moving.message_forwarder import MoveFailed
 from amqproxy.moving.move_job import JobReport, MovedQueue, MoveEnd, MoveJob, QueueReport, Report
+from amqproxy.moving.move_login import dial_of, login_of
 from amqproxy.moving.queue_move import QueueLeft, move_queue
 from amqproxy.proxy.broker_login import LOST
-from amqproxy.proxy.upstream import Dialer, Unreachable
+from amqproxy.proxy.upstream import Unreachable
 
 PAUSE = 1.0
 """Seconds before queues that could not be moved are tried again."""
-
-PROPERTIES = Table(
-    {
-        "product": "amqproxy",
-        "connection_name": "amqproxy move",
-        "capabilities": {"publisher_confirms": True, "consumer_cancel_notify": True, "basic.nack": True},
-    }
-)
-"""Properties of the mover's connections."""
 
 Place = tuple[int, MovedQueue]
 """A queue with its place in the job."""
@@ -37,9 +27,9 @@ class MoveProgram:
     """The move of a job's queues; `report` is told what happens."""
 
     def __init__(self, job: MoveJob, report: Callable[[Report], None]) -> None:
-        self._job = job
+        self.job = job
         self._report = report
-        self._dials = {id(end): _dial(end) for end in (job.source, job.target)}
+        self._dials = {id(end): dial_of(end) for end in (job.source, job.target)}
         self._moved = [0] * len(job.queues)
         self._left_out: set[int] = set()
 
@@ -56,7 +46,7 @@ class MoveProgram:
         """
         before = sum(self._moved)
         has_failed = False
-        places = [each for each in enumerate(self._job.queues) if each[0] not in self._left_out]
+        places = [each for each in enumerate(self.job.queues) if each[0] not in self._left_out]
         for vhost, group in groupby(sorted(places, key=lambda each: each[1].vhost), lambda each: each[1].vhost):
             waiting = list(group)
             while waiting and not has_failed:
@@ -72,7 +62,7 @@ class MoveProgram:
             async with AsyncExitStack() as stack:
                 source, target = [
                     await stack.enter_async_context(self._open(end, vhost))
-                    for end in (self._job.source, self._job.target)
+                    for end in (self.job.source, self.job.target)
                 ]
                 for place, queue in _taken(waiting):
                     if await self._move(source, target, place, queue):
@@ -89,8 +79,7 @@ class MoveProgram:
         return True
 
     def _open(self, end: MoveEnd, vhost: str) -> AbstractAsyncContextManager[BrokerLink]:
-        start = ConnectionStartOk(client_properties=PROPERTIES, response=f"\0{end.user}\0{end.password}".encode())
-        return open_link(self._dials[id(end)], start, vhost)
+        return open_link(self._dials[id(end)], login_of(end), vhost)
 
     async def _move(self, source: BrokerLink, target: BrokerLink, place: int, queue: MovedQueue) -> int:
         """Move one queue; return the number of its messages that were moved now."""
@@ -100,7 +89,7 @@ class MoveProgram:
             self._moved[place] = before + moved
             self._report(QueueReport(place, "moving", before + moved, left))
 
-        moved = await move_queue(source, target, queue, strict=self._job.strict, report=note)
+        moved = await move_queue(source, target, queue, strict=self.job.strict, report=note)
         self._moved[place] = before + moved
         self._report(QueueReport(place, "empty", before + moved))
         return moved
@@ -110,8 +99,3 @@ def _taken(waiting: list[Place]) -> Iterator[Place]:
     """Take and yield the queues one by one."""
     while waiting:
         yield waiting.pop(0)
-
-
-def _dial(end: MoveEnd) -> Dial:
-    dialer = Dialer(end.upstream, end.timeout)
-    return lambda: dialer(None)

@@ -75,13 +75,14 @@ async def move_queue(
     if depth is None:
         raise QueueLeft("the source has no such queue")
     report(0, depth.message_count)
+    exchange = _exchange_for(name)
     if not depth.message_count and not depth.consumer_count:
+        await target.ask(ExchangeDelete(exchange=exchange), ExchangeDeleteOk)  # of a move that was killed
         return 0
     if not queue.type:
         await _check_stream(source, name)
     if await _depth(target, name, "the target") is None:
         raise MoveFailed("the target has no such queue: declare it, or import the source's definitions")
-    exchange = _exchange_for(name)
     try:
         await target.ask(ExchangeDeclare(exchange=exchange, type="fanout"), ExchangeDeclareOk)
         await target.ask(QueueBind(queue=name, exchange=exchange), QueueBindOk)

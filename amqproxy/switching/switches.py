@@ -11,6 +11,7 @@ import msgspec
 import trio
 
 from amqproxy.moving.move_job import JobReport, MovedQueue, MoveEnd, MoveJob, QueueReport, Report
+from amqproxy.moving.queue_depths import QueueDepth, queue_depths
 from amqproxy.process.log import logger
 from amqproxy.process.supervision import contained
 from amqproxy.proxy.client_moves import MOVED, SESSIONS_A_TURN
@@ -32,6 +33,9 @@ INTERVAL = 0.25
 HOLD_SECONDS = 3600.0
 """Time after which a held publish is refused, the longest that a rule may hold: passing it would lose the order."""
 
+
+LOOK_SECONDS = 10.0
+"""Time for the look at all queues of a broker."""
 
 RELEASE_SECONDS = 10.0
 """Seconds for which publishes are looked for that a withdrawn rule holds, from the last one on."""
@@ -184,6 +188,16 @@ class Switches:
             self._check(name, switch)
             await self._save([each for each in self if each.name != name])
         return switch
+
+    async def depths(self, name: str) -> list[tuple[MovedQueue, QueueDepth, QueueDepth]]:
+        """Return the queues of a switch with their depths at the source and at the target; raise `ValueError`.
+
+        Queues that clients have declared since are among them, if the switch finds queues.
+        """
+        switch = self._switches[name]
+        queues = (self._with_declared(switch) if switch.finds_queues else switch).queues
+        found = [await queue_depths(self._end_of(end), queues, LOOK_SECONDS) for end in (switch.source, switch.target)]
+        return list(zip(queues, *found, strict=True))
 
     async def _keep(self, switch: Switch, before: Switch | None, by: str) -> None:
         """Put a switch on the disk, then in force; raise `ValueError` if it is not the one of `before` any more."""

@@ -23,7 +23,7 @@ from tests.control.served import Serving
 
 NEEDS = {
     "switches-begin": {"source": "blue", "target": "green"},
-    **{f"switches-{name}": {"switch": "s"} for name in ("back", "forth", "settle", "forget", "queues")},
+    **{f"switches-{name}": {"switch": "s"} for name in ("back", "forth", "settle", "forget", "queues", "compare")},
     "rules-check": {"rules": []},
     "rules-set": {"rules": []},
     "rules-add": {"rule": {}},

@@ -7,6 +7,7 @@ from contextlib import asynccontextmanager
 from functools import partial
 from typing import Any
 
+import msgspec
 import pika
 import pytest
 import trio
@@ -17,6 +18,7 @@ from amqproxy.broker.server.server import serve
 from amqproxy.configuration.upstream_config import UpstreamConfig
 from amqproxy.moving.move_job import JobReport, MovedQueue, MoveEnd, MoveJob, QueueReport, Report
 from amqproxy.moving.move_program import MoveProgram
+from amqproxy.moving.queue_depths import QueueDepth, queue_depths
 
 PROPERTIES = pika.BasicProperties(
     headers={"n": 1, "x-death": [{"queue": "q", "count": 2}]},
@@ -168,3 +170,17 @@ async def test_a_broker_that_is_away_is_waited_for() -> None:
         await brokers.until(lambda: brokers.reports)
         assert "127.0.0.1:1 refused the connection" in str(brokers.reports[0])
         nursery.cancel_scope.cancel()
+
+
+async def test_depths_are_looked_at_without_a_change() -> None:
+    async with pair() as brokers:
+        await brokers.fill("q", 3)
+        source = brokers.program("q").job.source
+        queues = [MovedQueue("/", "none"), MovedQueue("/", "q"), MovedQueue("/", "q")]
+        none, *found = await queue_depths(source, queues, 10.0)
+        assert (none.messages, none.text.partition(" ")[0]) == (None, "404")
+        assert found == [QueueDepth(3, 0), QueueDepth(3, 0)]
+        with pytest.raises(ValueError, match=r"127\.0\.0\.1:1 refused the connection"):
+            await queue_depths(
+                msgspec.structs.replace(source, upstream=UpstreamConfig(address="127.0.0.1:1")), queues, 10.0
+            )

@@ -19,6 +19,12 @@ from tests.real.poll import until
 from tests.real.ports import free_port
 from tests.real.proxy import Program, command
 
+WINDOW = 256
+"""Messages that a mover may have on both brokers."""
+
+PREFETCH = 10
+"""Messages that a consumer may receive again."""
+
 
 class BlueGreen:
     """A proxy on a port that stays the same, which may be killed and started again."""
@@ -153,7 +159,7 @@ class Consumer(Client):
         self.repeats = 0
 
     def work(self, connection: BlockingConnection, channel: Any) -> None:
-        channel.basic_qos(prefetch_count=10)
+        channel.basic_qos(prefetch_count=PREFETCH)
         channel.basic_consume(self.queue, self.take)
         while not self.is_over.is_set():
             connection.process_data_events(0.2)
@@ -198,3 +204,12 @@ def declare(place: BlueGreen, port: int, queues: list[str]) -> None:
         channel = connection.channel()
         for queue in queues:
             channel.queue_declare(queue, durable=True)
+
+
+def finished(clients: list[Client], place: BlueGreen) -> None:
+    """End the clients."""
+    for each in clients:
+        each.is_over.set()
+    for each in clients:
+        each.join(60)
+    assert not [each.queue for each in clients if each.is_alive()]

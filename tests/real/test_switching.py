@@ -2,13 +2,29 @@
 
 from __future__ import annotations
 
+import subprocess
 from collections.abc import Iterator
 from pathlib import Path
 
+import pika
 import pytest
 
-from tests.real.blue_green import BlueGreen, Client, Consumer, Publisher, declare, depth, preload
+from tests.docs.page_runner import BLOCK
+from tests.docs.pages import ROOT
+from tests.real.blue_green import (
+    PREFETCH,
+    WINDOW,
+    BlueGreen,
+    Client,
+    Consumer,
+    Publisher,
+    declare,
+    depth,
+    finished,
+    preload,
+)
 from tests.real.poll import until
+from tests.real.proxy import Program, command
 from tests.real.rabbitmq import RabbitMQ, running
 from tests.real.rabbitmq_installation import installation
 
@@ -19,11 +35,12 @@ pytestmark = [
     pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptionWarning"),
 ]
 
-WINDOW = 256
-"""Messages that a mover may have on both brokers."""
 
-PREFETCH = 10
-"""Messages that a consumer may receive again."""
+@pytest.fixture(scope="module")
+def blue(tmp_path_factory: pytest.TempPathFactory) -> Iterator[RabbitMQ]:
+    """A node of its own: green may not take the definitions that other tests leave."""
+    with running(tmp_path_factory.mktemp("rabbitmq"), installation("")) as node:
+        yield node
 
 
 @pytest.fixture(scope="module")
@@ -33,20 +50,11 @@ def green(tmp_path_factory: pytest.TempPathFactory) -> Iterator[RabbitMQ]:
 
 
 @pytest.fixture
-def place(tmp_path: Path, rabbitmq: RabbitMQ, green: RabbitMQ, monkeypatch: pytest.MonkeyPatch) -> Iterator[BlueGreen]:
+def place(tmp_path: Path, blue: RabbitMQ, green: RabbitMQ, monkeypatch: pytest.MonkeyPatch) -> Iterator[BlueGreen]:
     monkeypatch.setenv("SWITCH_PASSWORD", "guest")
-    found = BlueGreen(tmp_path, rabbitmq.port, green.port)
+    found = BlueGreen(tmp_path, blue.port, green.port)
     yield found
     found.kill()
-
-
-def finished(clients: list[Client], place: BlueGreen) -> None:
-    """End the clients."""
-    for each in clients:
-        each.is_over.set()
-    for each in clients:
-        each.join(60)
-    assert not [each.queue for each in clients if each.is_alive()]
 
 
 def test_a_switch_and_its_way_back_with_kills(place: BlueGreen, green: RabbitMQ) -> None:
@@ -96,3 +104,54 @@ def test_a_switch_and_its_way_back_with_kills(place: BlueGreen, green: RabbitMQ)
     repeats = sum(each.repeats for each in consumers)
     cuts = kills + 2
     assert repeats <= kills * WINDOW + cuts * len(queues) * (PREFETCH + 1)
+
+
+def commands_of(page: str) -> list[str]:
+    """The commands of a page's consoles."""
+    blocks = [block["text"] for block in BLOCK.finditer(page) if block["kind"] == "console"]
+    return [line.removeprefix("$ ") for text in blocks for line in text.splitlines()]
+
+
+def test_the_how_to(tmp_path: Path, blue: RabbitMQ, green: RabbitMQ, monkeypatch: pytest.MonkeyPatch) -> None:
+    page = (ROOT / "docs/howto/switch-brokers.md").read_text()
+    [config] = [block["text"] for block in BLOCK.finditer(page) if block["kind"] == "toml"]
+    nodes = {"blue": blue, "green": green}
+    for name, node in nodes.items():
+        config = config.replace(f"{name}.internal:5672", f"127.0.0.1:{node.port}")
+    config = config.replace('"mover"', '"guest"').replace("/var/lib/amqproxy", str(tmp_path))
+    config = config.replace("/run/amqproxy", str(tmp_path))
+    file = tmp_path / "amqproxy.toml"
+    file.write_text(f'listen = [{{ address = "127.0.0.1:0" }}]\n{config}')
+    monkeypatch.setenv("MOVER_PASSWORD", "guest")
+    monkeypatch.setenv("AMQPROXY_CONTROL", str(tmp_path / "control.sock"))
+    program = Program(tmp_path / "proxy.log", *command(), "run", "--config", str(file))
+    outputs: dict[str, str] = {}
+    try:
+        with pika.BlockingConnection(pika.ConnectionParameters("127.0.0.1", blue.port)) as connection:
+            channel = connection.channel()
+            channel.queue_declare("how.to", durable=True)
+            for number in range(300):
+                channel.basic_publish("", "how.to", b"%d" % number, pika.BasicProperties(delivery_mode=2))
+        for line in commands_of(page):
+            words = line.split()
+            if words[0] == "rabbitmqctl":
+                nodes[words[2]].ctl(*words[3:-1], str(tmp_path / words[-1]))
+            elif words[0] == "amqproxy" and words[1] == "control":
+                if words[2] in ("switches-queues", "switches-forget"):
+                    until(lambda: "moving" not in run(tmp_path, "control", "switches").stdout, "the move to end")
+                outputs[words[2]] = outputs.get(words[2], "") + run(tmp_path, *words[1:]).stdout
+    finally:
+        program.kill()
+    compared = next(line for line in outputs["switches-compare"].splitlines() if "how.to" in line)
+    assert compared.split() == ["/", "how.to", "0", "0", "300", "0"]
+    with pika.BlockingConnection(pika.ConnectionParameters("127.0.0.1", blue.port)) as connection:
+        channel = connection.channel()
+        bodies = [channel.basic_get("how.to", auto_ack=True)[2] for _ in range(300)]
+        channel.queue_delete("how.to")
+    assert bodies == [b"%d" % number for number in range(300)]
+
+
+def run(directory: Path, *words: str) -> subprocess.CompletedProcess[str]:
+    done = subprocess.run([*command(), *words], cwd=directory, capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stdout + done.stderr
+    return done

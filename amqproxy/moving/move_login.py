@@ -1,0 +1,29 @@
+"""The login of a move at one of its brokers."""
+
+from __future__ import annotations
+
+from amqproxy.amqp091.methods import ConnectionStartOk
+from amqproxy.amqp091.wire import Table
+from amqproxy.moving.broker_link import Dial
+from amqproxy.moving.move_job import MoveEnd
+from amqproxy.proxy.upstream import Dialer
+
+PROPERTIES = Table(
+    {
+        "product": "amqproxy",
+        "connection_name": "amqproxy move",
+        "capabilities": {"publisher_confirms": True, "consumer_cancel_notify": True, "basic.nack": True},
+    }
+)
+"""Client properties of a move's connections."""
+
+
+def login_of(end: MoveEnd) -> ConnectionStartOk:
+    """Return the connection.start-ok."""
+    return ConnectionStartOk(client_properties=PROPERTIES, response=f"\0{end.user}\0{end.password}".encode())
+
+
+def dial_of(end: MoveEnd) -> Dial:
+    """Return a function that connects to the broker; raise `ConfigError` if its TLS files are wrong."""
+    dialer = Dialer(end.upstream, end.timeout)
+    return lambda: dialer(None)
