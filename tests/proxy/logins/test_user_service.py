@@ -2,25 +2,24 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+
 import pytest
 import trio
+from trio.testing import MockClock
 
 from amqproxy.configuration.login_config import LoginCallback, LoginConfig
 from amqproxy.proxy.logins.attempt import Identity, LoginDenied
 from amqproxy.proxy.logins.configured_login import ConfiguredLogin
 from amqproxy.proxy.logins.user_service import UserService
-from amqproxy.proxy.logins.web_client import WebClient
-from tests.proxy.logins.attempts import Counts, attempt, until
+from amqproxy.proxy.logins.web_client import Answer, WebClient, WebFailed
+from tests.proxy.logins.attempts import Counts, attempt
 from tests.proxy.logins.web_service import Reply, WebService
 
 
-def checks(service: WebService, *, timeout: float = 30.0, at_once: int = 16, cache: float = 60) -> UserService:
+def checks(service: WebService, *, cache: float = 60) -> UserService:
     config = LoginCallback(
-        url=f"{service.url}/auth/user",
-        vhost_url=f"{service.url}/auth/vhost",
-        timeout=timeout,
-        at_once=at_once,
-        cache=cache,
+        url=f"{service.url}/auth/user", vhost_url=f"{service.url}/auth/vhost", timeout=30, cache=cache
     )
     return UserService(config, WebClient())
 
@@ -92,31 +91,48 @@ async def test_virtual_hosts_are_asked_for(service: WebService) -> None:
     assert service.requests[0].form == {"username": "orders", "vhost": "/", "ip": "10.0.0.1", "tags": "a b"}
 
 
-async def test_a_slow_service_is_asked_by_few_at_once_and_fails_in_time(service: WebService, counts: Counts) -> None:
+class Hanging(WebClient):
+    """Requests that are never answered."""
+
+    def __init__(self) -> None:
+        self.under_way: list[str] = []
+        self.most = 0
+
+    async def post(self, url: str, form: Mapping[str, str], timeout: float, **_: object) -> Answer:
+        self.under_way.append(form["username"])
+        self.most = max(self.most, len(self.under_way))
+        try:
+            await trio.sleep(timeout)
+        finally:
+            self.under_way.remove(form["username"])
+        raise WebFailed(f"it has not answered within {timeout:g} s")
+
+
+async def test_a_service_that_hangs_is_asked_by_few_and_fails_in_time(
+    autojump_clock: MockClock, counts: Counts
+) -> None:
     """Guesses of one address leave turns for others, and all are answered within the timeout."""
-    service.hang.clear()
-    config = LoginConfig(callback=LoginCallback(url=service.url), failure_delay=0)
-    login = ConfiguredLogin(config, counts, service=checks(service, timeout=1.0, at_once=4))
+    callback = LoginCallback(url="http://service/", timeout=5.0, at_once=4)
+    client = Hanging()
+    config = LoginConfig(callback=callback, failure_delay=0)
+    login = ConfiguredLogin(config, counts, service=UserService(callback, client))
 
-    async def guess(number: int) -> None:
+    async def fail(user: str, password: str, address: str) -> None:
+        began = trio.current_time()
         with pytest.raises(LoginDenied):
-            await login.check(attempt("orders", str(number), address="10.6.6.6"))
+            await login.check(attempt(user, password, address=address))
+        assert trio.current_time() - began == pytest.approx(5.0)
 
-    with trio.fail_after(60):
-        async with trio.open_nursery() as nursery:
-            for number in range(100):
-                nursery.start_soon(guess, number)
-            await until(lambda: len(service.requests) == 2)
-            nursery.start_soon(guess_from, login, "10.0.0.1")
-            await until(lambda: len(service.requests) == 3)
-    assert service.most <= 3
-    assert len(service.requests) == 3
+    async with trio.open_nursery() as nursery:
+        for number in range(100):
+            nursery.start_soon(fail, "guesser", str(number), "10.6.6.6")
+        await trio.sleep(1)
+        assert client.under_way == ["guesser"] * 2
+        nursery.start_soon(fail, "orders", "tulip", "10.0.0.1")
+        await trio.sleep(1)
+        assert client.under_way == ["guesser", "guesser", "orders"]
+    assert client.most <= 4
     assert counts.logins == [("callback", "failed")] * 101
-
-
-async def guess_from(login: ConfiguredLogin, address: str) -> None:
-    with pytest.raises(LoginDenied):
-        await login.check(attempt("stock", "tulip", address=address))
 
 
 async def test_equal_logins_ask_once(service: WebService, counts: Counts) -> None:

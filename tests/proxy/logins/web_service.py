@@ -37,8 +37,6 @@ class WebService:
         self.answer: Callable[[Request], Reply] = lambda _: Reply(b"allow")
         self.hang = threading.Event()
         self.hang.set()
-        self.at_once = self.most = 0
-        self.lock = threading.Lock()
 
 
 @contextmanager
@@ -47,18 +45,6 @@ def web_service() -> Iterator[WebService]:
         protocol_version = "HTTP/1.1"
 
         def do_POST(self) -> None:
-            with service.lock:
-                service.at_once += 1
-                service.most = max(service.most, service.at_once)
-            try:
-                self._answer()
-            finally:
-                with service.lock:
-                    service.at_once -= 1
-
-        do_GET = do_POST  # noqa: N815 - http.server's names
-
-        def _answer(self) -> None:
             body = self.rfile.read(int(self.headers.get("Content-Length") or 0)).decode()
             form = {key: values[0] for key, values in parse_qs(body, keep_blank_values=True).items()}
             request = Request(self.command, self.path, {k.lower(): v for k, v in self.headers.items()}, form)
@@ -79,6 +65,8 @@ def web_service() -> Iterator[WebService]:
                     self.wfile.write(b"x" * 65536)
             except OSError:
                 self.close_connection = True
+
+        do_GET = do_POST  # noqa: N815 - http.server's names
 
         def log_message(self, *_: object) -> None:
             pass
