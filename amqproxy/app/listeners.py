@@ -41,7 +41,11 @@ async def open_listeners(listeners: Iterable[ListenerConfig], systemd: Systemd) 
                 raise AddressUnavailable.because(f"listen on {listener.address}", error) from None
             for each in opened:
                 await stack.enter_async_context(each)
-                found.append(OpenListener(each, context, listener.unread, listener.address, listener.proxy_protocol))
+                found.append(
+                    OpenListener(
+                        each, context, listener.unread, listener.address, listener.proxy_protocol, listener.login
+                    )
+                )
         yield found
 
 

@@ -5,8 +5,9 @@ from __future__ import annotations
 import math
 import ssl
 from collections import deque
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import ExitStack, suppress
+from functools import partial
 from itertools import count
 from typing import NamedTuple
 
@@ -19,6 +20,7 @@ from amqproxy.process.supervision import contained, kept_up, supervised
 from amqproxy.proxy import watchdog
 from amqproxy.proxy.client_moves import ClientMoves
 from amqproxy.proxy.dialects import DIALECTS
+from amqproxy.proxy.logins.credential import Credential, CredentialSource
 from amqproxy.proxy.logins.login_check import Login
 from amqproxy.proxy.loop_lag import LoopLag
 from amqproxy.proxy.memory_budget import MemoryBudget
@@ -99,6 +101,8 @@ class ProxyServer:
     ) -> None:
         """`mirrors` takes the copies that rules make."""
         self.logins = logins or {}
+        self._unsubscribes: list[Callable[[], None]] = []
+        self._tokens: dict[CredentialSource, Credential] = {}
         self.sessions: dict[int, Session] = {}
         self._unparked: dict[int, Session] = {}
         self._announcing = 0
@@ -142,6 +146,28 @@ class ProxyServer:
         self._to_move = deque(self.sessions.values())
         self._move_some()
         self._replaced.set()
+
+    def follow(self, credentials: Iterable[CredentialSource]) -> None:
+        """Send brokers the successors of these credentials, if they are tokens that the proxy has logged in with."""
+        for unsubscribe in self._unsubscribes:
+            unsubscribe()
+        self._unsubscribes = [each.subscribe(partial(self._follow_one, each)) for each in credentials]
+
+    def _follow_one(self, source: CredentialSource, credential: Credential) -> None:
+        if self._nursery is not None:
+            self._nursery.start_soon(supervised, "tokens not renewed", self._renew_tokens, source, credential)
+
+    async def _renew_tokens(self, source: CredentialSource, credential: Credential) -> None:
+        """Send brokers a token: at once, and again for clients that logged in meanwhile with its predecessor."""
+        self._tokens[source] = credential
+
+        def renew(session: Session) -> None:
+            if session.token_source is source and self._tokens[source] is credential:
+                session.renew_token(credential)
+
+        await self._for_each(renew)
+        await trio.sleep(self._limits.handshake_timeout)
+        await self._for_each(renew)
 
     def apply_tap(self, tap: Tap | None) -> None:
         """Show another tap what sessions relay, or none if it is `None`: new sessions at once, the others in turns."""

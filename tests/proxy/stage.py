@@ -22,6 +22,7 @@ from trio.testing import wait_all_tasks_blocked
 
 from amqproxy.configuration.config import Limits, Unread
 from amqproxy.proxy.dialects import DIALECTS
+from amqproxy.proxy.logins.credential import CredentialSource
 from amqproxy.proxy.logins.login_check import Login
 from amqproxy.proxy.memory_budget import MemoryBudget
 from amqproxy.proxy.session.session import Session
@@ -166,6 +167,7 @@ class Stage:
         rules: RuleSet | None = None,
         unread: Unread = None,
         login: Login | None = None,
+        credentials: CredentialSource | None = None,
         memory: MemoryBudget | None = None,
         topology: ObservedTopology | None = None,
         tap_budget: TapBudget | None = None,
@@ -191,7 +193,7 @@ class Stage:
             1,
             transport(accepted),
             "c:1-p:2",
-            reach_by(dial or self._dial),
+            reach_by(dial or self._dial, credentials),
             SessionServices(
                 self.limits,
                 self.metrics,
@@ -300,6 +302,7 @@ async def staged(
     rules: RuleSet | None = None,
     unread: Unread = None,
     login: Login | None = None,
+    credentials: CredentialSource | None = None,
     memory: MemoryBudget | None = None,
     topology: ObservedTopology | None = None,
     tap_budget: TapBudget | None = None,
@@ -310,7 +313,9 @@ async def staged(
 
     However it ends, nothing may be left of it. It may share `pumps` with others; else it has its own.
     """
-    stage = Stage(limits, tap, dial, tcp, transport, rules, unread, login, memory, topology, tap_budget, brake, pumps)
+    stage = Stage(
+        limits, tap, dial, tcp, transport, rules, unread, login, credentials, memory, topology, tap_budget, brake, pumps
+    )
     try:
         async with trio.open_nursery() as nursery:
             nursery.start_soon(stage.run)

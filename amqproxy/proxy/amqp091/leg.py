@@ -62,12 +62,12 @@ class Amqp091Leg(Leg[Connection]):
         return self.connection.state is ConnectionState.AGREED
 
     def close(self, error: ProtocolError) -> bytes:
-        return self._sent(ConnectionClose(error.code, error.reply_text, error.class_id, error.method_id))
+        return self.send_own(ConnectionClose(error.code, error.reply_text, error.class_id, error.method_id))
 
     def close_ok(self) -> bytes:
-        return self._sent(ConnectionCloseOk())
+        return self.send_own(ConnectionCloseOk())
 
-    def _sent(self, method: Method) -> bytes:
+    def send_own(self, method: Method) -> bytes:
         """Send a method on channel 0 in the connection state, and return its bytes."""
         data = self.connection.send(self.peer.other, 0, method)
         self._show(self.peer.other, data)

@@ -6,14 +6,23 @@ import math
 import random
 import time
 from collections.abc import Callable, Mapping
+from contextlib import suppress
 from copy import copy
 from typing import Any
 
 import trio
 
 from amqproxy.amqp091.errors import PreconditionFailed, ProtocolError, Scope
-from amqproxy.amqp091.frame import HEARTBEAT_FRAME, Frame
-from amqproxy.amqp091.methods import ConnectionClose, ConnectionOpenOk, ConnectionStartOk, ConnectionTuneOk, Method
+from amqproxy.amqp091.frame import HEARTBEAT_FRAME, METHOD, Frame
+from amqproxy.amqp091.methods import (
+    ConnectionClose,
+    ConnectionOpenOk,
+    ConnectionStartOk,
+    ConnectionTuneOk,
+    ConnectionUpdateSecret,
+    ConnectionUpdateSecretOk,
+    Method,
+)
 from amqproxy.amqp091.protocol_header import HEADER, NAME, foreign_answer
 from amqproxy.amqp091.rabbitmq_errors import reworded, reworded_reading
 from amqproxy.peer import CLIENT, SERVER, Peer
@@ -39,7 +48,9 @@ from amqproxy.pump.amqp091.pumped_connection import Amqp091PumpedConnection
 from amqproxy.pump.pumps import AnyPumped
 from amqproxy.rules.context import Client
 from amqproxy.rules.engine.evaluator import RuleSet
+from amqproxy.rules.rewriting.secret import Secret
 from amqproxy.rules.verdict import Close
+from amqproxy.sockets.transport import TransportBroken
 from amqproxy.taps.metering.amqp091.channel_snapshots import Amqp091ChannelSnapshots
 from amqproxy.taps.metering.amqp091.message_meter import MessageMeter
 from amqproxy.taps.record import json_mapping, json_value
@@ -229,6 +240,36 @@ class Amqp091Traffic(Traffic):
     @property
     def client_requests(self) -> ClientRequests | None:
         return self._observer.requests
+
+    # --- the proxy's own token
+
+    def renew_secret(self, token: Secret) -> bool:
+        """Send connection.update-secret; the broker's answer to it is not forwarded."""
+        if self._tasks is None or not self.is_open or self.passage.gate is not None:  # a drain, or an earlier one
+            return False
+        self.passage.gate = self._passes_renewal
+        self.passage.ask_for_frames()
+        self._tasks.start_soon(self._send_secret, token)
+        return True
+
+    async def _send_secret(self, token: Secret) -> None:
+        upstream = self.legs[SERVER]
+        update = ConnectionUpdateSecret(token.reveal().encode(), "renewed by the proxy")
+        with suppress(TransportBroken):  # the relay of this direction reports the failure
+            await upstream.transport.send(upstream.send_own(update))
+
+    def _passes_renewal(self, sender: Peer, frame: Frame) -> bool:
+        is_answer = sender is SERVER and frame.kind == METHOD and frame.index == ConnectionUpdateSecretOk.index
+        if is_answer and self._tasks is not None:
+            self._report.note_own_frames(SERVER, SERVER, [frame])
+            self._tasks.start_soon(self._end_renewal)
+        return not is_answer
+
+    async def _end_renewal(self) -> None:
+        """Forward unread again, unless a drain has begun meanwhile."""
+        if self.passage.gate == self._passes_renewal:
+            self.passage.gate = None
+            self.passage.ask_for_frames()
 
     # --- the end
 

@@ -60,6 +60,10 @@ class ConfiguredLogin:
     def passwords_need_tls(self) -> bool:
         return self.config.passwords_need_tls
 
+    @property
+    def certificate_login(self) -> str:
+        return self.config.certificate_login
+
     async def check(self, attempt: LoginAttempt) -> Identity:
         began = trio.current_time()
         network = client_network(attempt.client.address)

@@ -19,6 +19,10 @@ class LoginCheck(Protocol):
     def passwords_need_tls(self) -> bool:
         """Whether PLAIN and AMQPLAIN are refused without TLS."""
 
+    @property
+    def certificate_login(self) -> str:
+        """The part of a certificate that names the user, one of `sockets.certificate.NAMINGS`."""
+
     async def check(self, attempt: LoginAttempt) -> Identity:
         """Return the client's identity; raise `LoginDenied`, after the delay that slows guesses."""
 
@@ -27,7 +31,7 @@ class LoginCheck(Protocol):
 
 
 class Login:
-    """One `[logins.NAME]`: its check, and what clients are offered in each protocol."""
+    """One `[logins.NAME]`: its present check, and what clients are offered in each protocol."""
 
     def __init__(self, check: LoginCheck) -> None:
         self.check = check

@@ -18,6 +18,7 @@ from amqproxy.proxy.session.relay import Direction
 from amqproxy.pump.pumps import AnyPumped
 from amqproxy.rules.context import Client
 from amqproxy.rules.engine.evaluator import RuleSet
+from amqproxy.rules.rewriting.secret import Secret
 from amqproxy.rules.verdict import Close
 from amqproxy.taps.metering.channel_snapshots import ChannelSnapshots
 from amqproxy.taps.topology.client_requests import ChannelView, ClientRequests
@@ -175,6 +176,10 @@ class DialectParts(ABC):
     def _may_send_between(self) -> bool:
         """Whether the upstream is between two frames of the client, so that a frame of the proxy may be sent."""
         return True
+
+    def renew_secret(self, token: Secret) -> bool:
+        """Send the broker the successor of the proxy's token; return whether that is possible now."""
+        return False
 
     # --- the end
 

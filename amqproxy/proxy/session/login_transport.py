@@ -37,8 +37,10 @@ class LoginTransport:
     once `check` has accepted the client. When the client opens its virtual host, `reach` connects it to a broker, where
     the proxy logs in; from the broker's answer on, all bytes pass to and from `upstream`.
 
-    `known` returns what is known of the client so far; `identify` is called with the name of a client whose login was
-    accepted, and `log` with a level and a text. `is_secure` is whether the client's connection is encrypted.
+    `known` returns what is known of the client so far. `identify` is called with the name of a client whose login was
+    accepted, `follow` with the token with which the proxy has logged in and its source, and `log` with a level and a
+    text. `certificate_name` is the user in the client's certificate, "" without one; `is_secure` is whether the
+    client's connection is encrypted.
     """
 
     def __init__(
@@ -49,19 +51,21 @@ class LoginTransport:
         *,
         known: Callable[[], Client],
         identify: Callable[[str], None],
+        follow: Callable[[CredentialSource, Credential], None],
         log: Callable[[str, str], None],
+        certificate_name: str,
         is_secure: bool,
     ) -> None:
         self.upstream: Transport | None = None
-        self.renewals: CredentialSource | None = None
-        """The source of the tokens that follow the one with which the proxy has logged in."""
         self.received = 0
         self._handshake = handshake
         self._check = check
         self._reach = reach
         self._known = known
         self._identify = identify
+        self._follow = follow
         self._log = log
+        self._certificate_name = certificate_name
         self._is_secure = is_secure
         self._identity: Identity | None = None
         self._steps: deque[ClientStep] = deque()
@@ -93,7 +97,7 @@ class LoginTransport:
 
     @property
     def _offered(self) -> list[str]:
-        has_certificate = bool(self._known().tls_subject)
+        has_certificate = bool(self._certificate_name)
         may_send_password = self._is_secure or not self._check.passwords_need_tls
         return [
             each for each in self._check.mechanisms if (has_certificate if each == "EXTERNAL" else may_send_password)
@@ -105,7 +109,8 @@ class LoginTransport:
             return self._left(step)
         if step.mechanism not in self._offered:
             return self._refused(CommandInvalid(f"unknown authentication mechanism '{step.mechanism}'"))
-        attempt = LoginAttempt(step.mechanism, step.user or "", Secret(step.password or ""), self._known())
+        user = self._certificate_name if step.mechanism == "EXTERNAL" else step.user
+        attempt = LoginAttempt(step.mechanism, user or "", Secret(step.password or ""), self._known())
         try:
             if step.password is None and step.mechanism != "EXTERNAL":
                 raise LoginDenied(f"no user and password in the response to {step.mechanism}")
@@ -185,8 +190,8 @@ class LoginTransport:
             raise Unreachable("vhost down", str(error)) from None
         except ProtocolError as error:
             raise Unreachable("no answer", f"the broker does not keep to the protocol: {error}") from None
-        if credential is not None and credential.is_token:
-            self.renewals = source
+        if credential is not None and credential.is_token and source is not None:
+            self._follow(source, credential)
         return self._answer
 
     async def _credential(self, source: CredentialSource | None) -> Credential | None:

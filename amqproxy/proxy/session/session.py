@@ -20,6 +20,7 @@ from amqproxy.amqp091.protocol_header import HEADER
 from amqproxy.configuration.config import Unread
 from amqproxy.peer import CLIENT, SERVER, Peer
 from amqproxy.process.supervision import contained, report
+from amqproxy.proxy.logins.credential import Credential, CredentialSource
 from amqproxy.proxy.logins.handshake import LoginHandshake
 from amqproxy.proxy.logins.login_check import Login, LoginCheck
 from amqproxy.proxy.session.closing import FAILURE, SHUTDOWN
@@ -44,6 +45,7 @@ from amqproxy.proxy.upstreams.reach import BrokerLogin, Reach, Reached
 from amqproxy.rules.context import Client
 from amqproxy.rules.engine.evaluator import RuleSet
 from amqproxy.rules.verdict import Verdict
+from amqproxy.sockets.certificate import NAMINGS
 from amqproxy.sockets.transport import SocketTransport, Transport
 from amqproxy.taps.tap import Tap
 
@@ -70,11 +72,13 @@ class Session(SessionView):
         "_on_hold",
         "_resume",
         "_rules",
+        "_token",
         "_tunnel",
         "_unread",
         "_way",
         "connected_at",
         "is_over",
+        "token_source",
     )
 
     def __init__(
@@ -102,6 +106,9 @@ class Session(SessionView):
         self._rules = rules
         self._unread = unread
         self._login = login
+        self._token: Credential | None = None
+        self.token_source: CredentialSource | None = None
+        """The source of the token with which the proxy has logged in for the client, if it has by one."""
         self._on_hold = on_hold
         self._resume = resume
         self._kept_parts = SessionParts(services, number, name, transport, client or Client(session=number), tap)
@@ -305,15 +312,27 @@ class Session(SessionView):
             if self.traffic is not None:
                 self.traffic.identify(user)
 
+        def follow(source: CredentialSource, credential: Credential) -> None:
+            self.token_source, self._token = source, credential
+
         return LoginTransport(
             handshake,
             check,
             reach,
             known=lambda: self.traffic.passage.client if self.traffic is not None else self.known,
             identify=identify,
+            follow=follow,
             log=self._report.log,
+            certificate_name=self._certificate_name(check),
             is_secure=self.client_transport.tls is not None or bool(self.known.tls_subject or self.known.sni),
         )
+
+    def _certificate_name(self, check: LoginCheck) -> str:
+        """Return the user in the client's certificate; behind a balancer that ends TLS, what its PROXY header says."""
+        tls = self.client_transport.tls
+        if tls is None:
+            return self.known.tls_subject
+        return NAMINGS[check.certificate_login](tls.getpeercert() or {}) or ""
 
     async def _relay(self, received: bytes = b"", answer: bytes = b"") -> None:
         """Relay both directions until they end or the session is parked.
@@ -486,6 +505,15 @@ class Session(SessionView):
             elif traffic.interceptor is not None:
                 self._report.log("info", f"channel {channel} resumed {by}")
                 traffic.resume_channel(channel)
+
+    def renew_token(self, credential: Credential) -> None:
+        """Send the broker the successor of the token with which the proxy has logged in, unless it has it."""
+        if self._token is credential:
+            return
+        self.recall()
+        traffic = self.traffic
+        if traffic is not None and self._nursery is not None and traffic.renew_secret(credential.password):
+            self._token = credential
 
     # --- ending the session from outside
 

@@ -53,8 +53,8 @@ async def logged_in(transport: Transport, login: Awaitable[bytes]) -> bytes:
         raise
 
 
-def reach_by(dial: Callable[[], Awaitable[Transport]]) -> Reach:
-    """Return a `Reach` that dials, and sends the header without awaiting an answer."""
+def reach_by(dial: Callable[[], Awaitable[Transport]], source: CredentialSource | None = None) -> Reach:
+    """Return a `Reach` that dials, and sends the header without awaiting an answer; logins have the `source`."""
 
     async def reach(header: bytes, client: Client, login: BrokerLogin | None = None) -> Reached:
         transport = await dial()
@@ -63,10 +63,10 @@ def reach_by(dial: Callable[[], Awaitable[Transport]]) -> Reach:
                 await transport.send(header)
         if login is None:
             return Reached(transport)
-        return Reached(transport, await logged_in(transport, _log_in(login, transport)))
+        return Reached(transport, await logged_in(transport, _log_in(login, transport, source)))
 
     return reach
 
 
-async def _log_in(login: BrokerLogin, transport: Transport) -> bytes:
-    return await login(transport, await transport.receive(), None)
+async def _log_in(login: BrokerLogin, transport: Transport, source: CredentialSource | None) -> bytes:
+    return await login(transport, await transport.receive(), source)

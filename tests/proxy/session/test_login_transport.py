@@ -1,12 +1,14 @@
 """Clients that log in at the proxy, in transcripts."""
 
+from collections.abc import AsyncIterator, Callable
+from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
 from typing import Any
 
 import pytest
 
 from amqproxy.amqp091.frame import every_frame
-from amqproxy.amqp091.methods import ConnectionStartOk, Method
+from amqproxy.amqp091.methods import ConnectionStartOk, ConnectionUpdateSecret, Method
 from amqproxy.amqp091.wire import Table
 from amqproxy.proxy.logins.attempt import Identity, LoginAttempt, LoginDenied
 from amqproxy.proxy.logins.credential import Credential
@@ -47,6 +49,7 @@ class Known:
     name: str = "guest"
     credential: Credential | None = None
     passwords_need_tls: bool = False
+    certificate_login: str = "common_name"
     mechanisms: tuple[str, ...] = ("PLAIN", "AMQPLAIN", "EXTERNAL")
     vhosts: tuple[str, ...] = ("/",)
     attempts: list[LoginAttempt] = field(default_factory=list)
@@ -269,3 +272,75 @@ async def test_a_wrong_password_of_0_10_is_answered_with_a_close() -> None:
         stage.client.look()
         await say(stage.client, start_ok)
         assert names(stage.client.look()) == ["connection.close"]
+
+
+class Tokens:
+    """A source of tokens, of which each is used until the next is made."""
+
+    def __init__(self) -> None:
+        self.made = 0
+        self.now = self.make()
+
+    def make(self) -> Credential:
+        self.made += 1
+        self.now = Credential("", Secret(f"token {self.made}"), is_token=True)
+        return self.now
+
+    async def current(self) -> Credential:
+        return self.now
+
+    def subscribe(self, renewed: Callable[[Credential], None]) -> Callable[[], None]:
+        return lambda: None
+
+
+@asynccontextmanager
+async def with_token(rules: RuleSet | None = None) -> AsyncIterator[tuple[Stage, Tokens]]:
+    """Yield an open session for which the proxy has logged in with a token."""
+    source = Tokens()
+    async with staged(LOGGED_IN, login=Login(Known()), credentials=source, rules=rules) as stage:
+        assert received_by_broker(stage)[ConnectionStartOk].response == b"\0\0token 1"
+        assert stage.session.token_source is source
+        yield stage, source
+
+
+@pytest.mark.parametrize("rules", [None, RuleSet([Refuse(name="r", match=Match(queue=("never",)))])])
+async def test_a_new_token_is_sent_to_the_broker_and_its_answer_not_to_the_client(rules: RuleSet | None) -> None:
+    async with with_token(rules) as (stage, source):
+        await stage.play(">> 1: channel.open\n<< 1: channel.open-ok")
+        for number in (2, 3):
+            token = source.make()
+            stage.session.renew_token(token)
+            await stage.play("broker: connection.update-secret")
+            assert received_by_broker(stage)[ConnectionUpdateSecret].new_secret == f"token {number}".encode()
+            stage.session.renew_token(token)
+            await stage.play(
+                f"""
+                >> {number}: channel.open
+                << connection.update-secret-ok
+                client: nothing
+                << {number}: channel.open-ok
+                """
+            )
+        await stage.play("broker: nothing")
+
+
+async def test_no_token_is_sent_while_an_earlier_one_is_not_answered() -> None:
+    async with with_token() as (stage, source):
+        stage.session.renew_token(source.make())
+        await stage.play("broker: connection.update-secret")
+        second = source.make()
+        stage.session.renew_token(second)
+        await stage.play("broker: nothing")
+        await stage.play("<< connection.update-secret-ok\nclient: nothing")
+        stage.session.renew_token(second)
+        await stage.play("broker: connection.update-secret")
+
+
+async def test_a_drain_goes_on_while_a_token_is_not_answered() -> None:
+    async with with_token() as (stage, source):
+        stage.session.renew_token(source.make())
+        await stage.play("broker: connection.update-secret")
+        stage.session.drain()
+        await stage.play("client: connection.close 320")
+        await stage.play("<< connection.update-secret-ok\nclient: nothing")
+        await stage.play(">> connection.close-ok\nclient: EOF")
