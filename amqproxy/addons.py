@@ -19,8 +19,9 @@ FINDINGS = "amqproxy.findings"
 BODIES = "amqproxy.bodies"
 EXPORTS = "amqproxy.exports"
 COMMANDS = "amqproxy.commands"
+TOKENS = "amqproxy.tokens"
 
-KINDS = {RULES: "rule", FINDINGS: "finding", BODIES: "body", EXPORTS: "export", COMMANDS: "command"}
+KINDS = {RULES: "rule", FINDINGS: "finding", BODIES: "body", EXPORTS: "export", COMMANDS: "command", TOKENS: "token"}
 """Groups of entry points, and the kinds of addons in them."""
 
 CHOSEN = "AMQPROXY_ADDONS"

@@ -32,6 +32,7 @@ BROKEN = {
     "amqproxy.findings": {"auto-ack": "broken:Taken", "failing": "broken:Failing"},
     "amqproxy.bodies": {"json": "broken:decode"},
     "amqproxy.exports": {"csv": "broken:decode", "failing": "broken:fail"},
+    "amqproxy.tokens": {"number": "broken:not_a_rule"},
     "amqproxy.commands": {"run": "broken:fail", "failing": "broken:fail", "missing": "no_such_module:fail"},
 }
 BROKEN_MODULE = """
@@ -186,6 +187,20 @@ def test_an_export_is_a_format(site: Site, tmp_path: Path) -> None:
     assert (wrong.returncode, "did you mean `markdown`?" in wrong.stderr) == (2, True)
 
 
+TOKENS = """
+import trio
+from amqproxy.proxy.logins.addon_tokens import AddonTokens
+made = trio.run(AddonTokens("command", "blue", now=lambda: 1000.0).fetch)
+print(made.token.reveal(), made.expires_at, made)
+"""
+
+
+def test_a_token_is_that_of_a_command(site: Site) -> None:
+    command = r"""sh -c 'echo "{\"access_token\": \"of-$0\", \"expires_in\": 60}"'"""
+    done = site.python("-c", TOKENS, TOKEN_COMMAND=command)
+    assert done.stdout == "of-blue 1060.0 NewToken(token=Secret(***), expires_at=1060.0)\n", done.stderr
+
+
 BODIES = """
 from amqproxy.bodies.body_child import BodyTask, outcome_of
 for body in (b"a=1&b=2", b"=\\xff"):
@@ -262,6 +277,7 @@ def test_what_cannot_be_used_is_named_with_the_reason(broken: Site) -> None:
         "body json": "amqproxy has a form of that name",
         "export csv": "amqproxy has a format of that name",
         "command run": "amqproxy has a command of that name",
+        "token number": "it is not a function",
         "command missing": "ModuleNotFoundError: No module named 'no_such_module'",
     }.items():
         assert f"addon: {name} of broken-addons 1.0 cannot be used: {reason}" in done.stdout

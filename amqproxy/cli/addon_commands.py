@@ -56,12 +56,14 @@ def addon_lines() -> Iterator[str]:
         return
     from amqproxy.bodies.body_views import check_body_decoder
     from amqproxy.cli.export import check_export
+    from amqproxy.proxy.logins.addon_tokens import check_token_function
     from amqproxy.taps.findings.inspector import added
 
     import_module("amqproxy.rules.actions")  # which loads the rules
     added()
     addons.loaded(addons.BODIES, check_body_decoder)
     addons.loaded(addons.EXPORTS, check_export)
+    addons.loaded(addons.TOKENS, check_token_function)
     for each in addons.installed():
         reason = addons.failure(each)
         yield f"addon: {each}" if reason is None else f"addon: {each} cannot be used: {reason}"

@@ -11,6 +11,7 @@ from amqproxy.cli.dashboard import dashboard
 from amqproxy.cli.decode import decode
 from amqproxy.cli.export import export
 from amqproxy.cli.extcap import extcap
+from amqproxy.cli.hash_password import hash_password
 from amqproxy.cli.help import HelpFormatter, add_epilogues, command_reference, shown_default
 from amqproxy.cli.mock import mock
 from amqproxy.cli.readiness import readiness
@@ -71,6 +72,7 @@ COMMANDS = (
     extcap,
     readiness,
     verify,
+    hash_password,
     version,
     completion,
     man,

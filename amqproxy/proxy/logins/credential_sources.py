@@ -11,6 +11,7 @@ from amqproxy.configuration.extras import missing_extra
 from amqproxy.configuration.login_config import UpstreamLogin
 from amqproxy.configuration.resources import ConfigResources
 from amqproxy.configuration.upstream_config import UpstreamConfig
+from amqproxy.proxy.logins.addon_tokens import AddonTokens
 from amqproxy.proxy.logins.credential import Credential, CredentialFailed, CredentialSource
 from amqproxy.proxy.logins.credential_file import CredentialFile, FixedCredential
 from amqproxy.proxy.logins.renewed_token import NewToken, RenewedToken
@@ -75,12 +76,14 @@ def credential_source(config: UpstreamLogin, upstream: str, place: str, count: C
             return file
         if config.token_file:  # which the program that writes it may not have made so far
             return CredentialFile(upstream, config.user, config.token_file, is_token=True)
-        return RenewedToken(upstream, config.user, _fetch(config), lambda outcome: count(upstream, outcome))
+        return RenewedToken(upstream, config.user, _fetch(config, upstream), lambda outcome: count(upstream, outcome))
     except (ValueError, CredentialFailed, ConfigError) as error:
         raise ConfigError(f"{place}: {error}") from None
 
 
-def _fetch(config: UpstreamLogin) -> Callable[[], Awaitable[NewToken]]:
+def _fetch(config: UpstreamLogin, upstream: str) -> Callable[[], Awaitable[NewToken]]:
+    if config.addon:
+        return AddonTokens(config.addon, upstream).fetch
     assert config.grant is not None
     fault = missing_extra("logins", ["httpx2"])
     if fault is not None:

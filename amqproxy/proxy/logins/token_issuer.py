@@ -68,6 +68,13 @@ class TokenIssuer:
         return _token(answer, asked)
 
 
+def token_fault(token: object) -> str | None:
+    """Return why something cannot be sent as a token; `None` if it can."""
+    if isinstance(token, str) and 0 < len(token) <= MAX_TOKEN and token.isascii() and token.isprintable():
+        return None
+    return f"not a printable text of at most {MAX_TOKEN} characters"
+
+
 def _token(answer: Answer, asked: float) -> NewToken:
     """Return the token in an answer to a request of that time; nothing else of the answer gets into an error."""
     if answer.status != 200:
@@ -78,8 +85,9 @@ def _token(answer: Answer, asked: float) -> NewToken:
     except (ValueError, RecursionError):
         raise CredentialFailed("the issuer's answer is not a JSON object with an `access_token`") from None
     token = granted.access_token
-    if not 0 < len(token) <= MAX_TOKEN or not (token.isascii() and token.isprintable()):
-        raise CredentialFailed(f"the issuer's `access_token` is not a printable text of at most {MAX_TOKEN} characters")
+    fault = token_fault(token)
+    if fault is not None:
+        raise CredentialFailed(f"the issuer's `access_token` is {fault}")
     if math.isnan(expires_in):
         raise CredentialFailed("the issuer's `expires_in` is not a number")
     return NewToken(Secret(token), min(asked + expires_in, expiry_of(token)))
