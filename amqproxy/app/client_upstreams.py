@@ -14,6 +14,7 @@ from amqproxy.configuration.config import INTEGRATED, Config, ConfigError
 from amqproxy.configuration.resources import ConfigResources
 from amqproxy.configuration.upstream_config import MemberConfig, NamedUpstream, UpstreamConfig
 from amqproxy.configuration.values import split_address
+from amqproxy.proxy.admission_queue import AdmissionQueue
 from amqproxy.proxy.upstream import MAIN, Dialer
 from amqproxy.proxy.upstreams.group import UpstreamGroup
 from amqproxy.proxy.upstreams.member import Member
@@ -63,7 +64,25 @@ def _main(config: UpstreamConfig, timeout: float, before: UpstreamGroup | None) 
     member = before.member(config.address) if before is not None else None
     if member is None or member.dial.upstream != config:
         member = Member(config.address, Dialer(config, timeout))
-    return UpstreamGroup(MAIN, [member], connect_timeout=timeout, clock=loop_clock(), on_event=log_event)
+    return UpstreamGroup(
+        MAIN,
+        [member],
+        connect_timeout=timeout,
+        logins=_logins(config, before),
+        clock=loop_clock(),
+        on_event=log_event,
+    )
+
+
+def _logins(config: UpstreamConfig, before: UpstreamGroup | None) -> AdmissionQueue | None:
+    """Return the queue of a group's clients: the one from before a reload, with the new limits."""
+    if not config.logins_per_second:
+        return None
+    found = before.logins if before is not None else None
+    if found is None:
+        return AdmissionQueue(config.logins_per_second, config.login_queue)
+    found.rate, found.most = config.logins_per_second, config.login_queue
+    return found
 
 
 def _group(name: str, config: NamedUpstream, timeout: float, before: UpstreamGroup | None) -> UpstreamGroup:
@@ -87,6 +106,7 @@ def _group(name: str, config: NamedUpstream, timeout: float, before: UpstreamGro
         check=config.check,
         connect_timeout=timeout,
         rebalance_rate=config.rebalance_rate,
+        logins=_logins(config, before),
         names=names,
         resolve_interval=config.resolve_interval,
         random=random.random,

@@ -18,10 +18,14 @@ from amqproxy.configuration.config import BrokerConfig, ListenerConfig
 from amqproxy.configuration.values import join_address
 from amqproxy.process.log import logger
 from amqproxy.process.systemd import Systemd
-from amqproxy.proxy.listener import OpenListener, listen
+from amqproxy.proxy.admission_queue import AdmissionQueue
+from amqproxy.proxy.listener import ListenerLoad, OpenListener, listen
 from amqproxy.sockets.tls import server_context
 
 Listeners = list[OpenListener]
+
+MOST_WAITING = 10_000
+"""Maximum number of clients of one listener that wait to begin their handshake."""
 
 
 @asynccontextmanager
@@ -39,14 +43,29 @@ async def open_listeners(listeners: Iterable[ListenerConfig], systemd: Systemd) 
                     opened = [trio.SocketListener(trio.socket.from_stdlib_socket(each)) for each in passed]
             except (OSError, ValueError) as error:
                 raise AddressUnavailable.because(f"listen on {listener.address}", error) from None
+            load = _load_of(listener)
             for each in opened:
                 await stack.enter_async_context(each)
                 found.append(
                     OpenListener(
-                        each, context, listener.unread, listener.address, listener.proxy_protocol, listener.login
+                        each,
+                        context,
+                        listener.unread,
+                        listener.address,
+                        listener.proxy_protocol,
+                        listener.login,
+                        load,
                     )
                 )
         yield found
+
+
+def _load_of(listener: ListenerConfig) -> ListenerLoad | None:
+    """Return what a listener may take of clients; `None` if it has no limits of its own."""
+    if listener.connections is None and not listener.handshakes_per_second:
+        return None
+    turns = AdmissionQueue(listener.handshakes_per_second, MOST_WAITING) if listener.handshakes_per_second else None
+    return ListenerLoad(listener.connections, turns)
 
 
 @asynccontextmanager

@@ -27,6 +27,12 @@ class UpstreamConfig(Strict, frozen=True):
     """Rules for clients of earlier RabbitMQ versions: see docs/howto/bridge-to-rabbitmq-4.md."""
     login: UpstreamLogin | None = None
     """The proxy's login for clients that have logged in at the proxy; by default, the broker gets their own."""
+    logins_per_second: Annotated[float, msgspec.Meta(ge=0, le=100_000)] = 0.0
+    """Number of clients a second that each broker is given to log in, so that a storm of them harms nobody; others
+    wait, in a queue that is fair to their addresses. 0 for no limit.
+    """
+    login_queue: Count = 10_000
+    """Maximum number of clients that wait for that; a further one is refused."""
 
     def __post_init__(self) -> None:
         check_broker_address(self.address)

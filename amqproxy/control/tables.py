@@ -140,6 +140,7 @@ UPSTREAMS = (
     number("failures", "failures"),
     number("retries", "retries"),
     number("ejections", "ejections"),
+    number("login queue", "login_queue"),
     Column("connect", lambda entry: entry["connect_seconds"], time_text, True),
     field("last failure", "last_failure"),
 )

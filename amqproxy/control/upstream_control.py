@@ -99,4 +99,5 @@ def member_entry(group: UpstreamGroup, member: Member, now: float) -> Entry:
         "connect_seconds": member.connect_seconds / member.picks if member.picks else None,
         "last_failure": member.last_failure,
         "in_panic": group.is_panicking(now),
+        "login_queue": 0 if group.logins is None else len(group.logins),
     }

@@ -3,7 +3,8 @@
 Subpackages and modules, from the top:
 
 - `listener` accepts clients, `upstreams` chooses the broker that takes each, `upstream` connects to it; `client_moves`
-  lets clients reconnect elsewhere; `watchdog` disconnects peers that are silent or do not read; `sessions` iterates
+  lets clients reconnect elsewhere; an `admission_queue`, for the tasks of `admissions`, limits the rate of new ones;
+  `watchdog` disconnects peers that are silent or do not read; `sessions` iterates
   over very many sessions, some in each turn.
 - `session`: a client connection joined with a broker connection: a `Session`, from the protocol header to the last
   close, with or without rules. It is independent of the protocol.

@@ -18,6 +18,8 @@ from amqproxy.configuration.values import join_address, split_address
 from amqproxy.process.log import logger
 from amqproxy.process.supervision import contained, kept_up, supervised
 from amqproxy.proxy import watchdog
+from amqproxy.proxy.admission_queue import AdmissionQueue, Departed, QueueFull
+from amqproxy.proxy.admissions import await_turn
 from amqproxy.proxy.client_moves import ClientMoves
 from amqproxy.proxy.dialects import DIALECTS
 from amqproxy.proxy.logins.credential import Credential, CredentialSource
@@ -38,7 +40,7 @@ from amqproxy.rules.engine.evaluator import RuleSet
 from amqproxy.sockets.proxy_header import BadProxyHeader, ProxyHeader, receive_header
 from amqproxy.sockets.proxy_protocol import plain_address
 from amqproxy.sockets.tls_socket import secured
-from amqproxy.sockets.transport import SocketTransport, plain_socket
+from amqproxy.sockets.transport import SocketTransport, has_hung_up, plain_socket
 from amqproxy.taps.metrics import Metrics
 from amqproxy.taps.tap import Tap
 from amqproxy.taps.topology.observed_topology import ObservedTopology
@@ -63,11 +65,25 @@ CLOSE_TURNS = 3
 """Turns of the loop reserved for the closes: if turns are long, more time is reserved, up to half of the timeout."""
 
 
+class ListenerLoad:
+    """Connections of one listener, and their limit; and the turns of its handshakes, if their rate is limited."""
+
+    def __init__(self, most: int | None = None, handshakes: AdmissionQueue | None = None) -> None:
+        self.connections = 0
+        self.most = most
+        self.handshakes = handshakes
+
+    @property
+    def is_full(self) -> bool:
+        return self.most is not None and self.connections >= self.most
+
+
 class OpenListener(NamedTuple):
     """A listening socket, the TLS context of its clients, and whether clients of undecoded protocols pass.
 
     `address` is the listener's address as the configuration names it, and `proxy_protocol` says which balancers may
-    send a PROXY header. `login` names one of the proxy's logins, if clients log in there.
+    send a PROXY header. `login` names one of the proxy's logins, if clients log in there. `load` is what it may take
+    of clients, if that is limited; its sockets share it.
     """
 
     listener: trio.SocketListener
@@ -76,6 +92,12 @@ class OpenListener(NamedTuple):
     address: str = ""
     proxy_protocol: ProxyProtocolConfig | None = None
     login: str | None = None
+    load: ListenerLoad | None = None
+
+    @property
+    def takes_time(self) -> bool:
+        """Whether something precedes the handshake of a client: a PROXY header, or a wait."""
+        return self.proxy_protocol is not None or (self.load is not None and self.load.handshakes is not None)
 
 
 class ProxyServer:
@@ -106,6 +128,7 @@ class ProxyServer:
         self.sessions: dict[int, Session] = {}
         self._unparked: dict[int, Session] = {}
         self._announcing = 0
+        self._loads: dict[int, ListenerLoad] = {}
         self._noting_hold, self._resuming = self._note_hold, self._resume  # one bound method for all sessions
         self.rules = rules or RuleSet(())
         self.on_hold: Callable[[Session, int], None] = lambda session, number: None
@@ -294,19 +317,32 @@ class ProxyServer:
         except OSError as error:
             self._log.error("cannot accept", reason=error.strerror)
             return False
-        if opened.proxy_protocol is None or len(self.sessions) + self._announcing >= self._limits.connections:
+        if not opened.takes_time or self._is_full(opened):
             await self._begin(stream, opened, nursery)
         else:
             self._announcing += 1
-            accepting.start_soon(supervised, "connection failed", self._receive_header, stream, opened, nursery)
+            accepting.start_soon(supervised, "connection failed", self._prepare, stream, opened, nursery)
         return True
 
-    async def _receive_header(self, stream: trio.SocketStream, opened: OpenListener, nursery: trio.Nursery) -> None:
-        """Receive the PROXY header of a balancer's connection, and serve its client."""
+    def _is_full(self, opened: OpenListener) -> bool:
+        """Whether the proxy or the listener has as many connections as it may."""
+        is_listener_full = opened.load is not None and opened.load.is_full
+        return is_listener_full or len(self.sessions) + self._announcing >= self._limits.connections
+
+    async def _prepare(self, stream: trio.SocketStream, opened: OpenListener, nursery: trio.Nursery) -> None:
+        """Receive the PROXY header of a balancer's connection, await its client's turn, and serve it."""
         header = None
         try:
             with trio.fail_after(self._limits.tls_handshake_timeout):
-                header = await self._header_of(stream, opened)
+                found = await self._header_of(stream, opened)
+            if opened.load is not None and opened.load.handshakes is not None:
+                await _turn(opened.load.handshakes, stream.socket, found)
+            header = found
+        except Departed:
+            pass
+        except QueueFull:
+            self._metrics.refused.labels("handshake-queue").inc()
+            self._log.warning("connection refused", reason=f"too many clients wait for {opened.address}")
         except trio.TooSlowError:
             self._refuse(stream, f"no PROXY header within {self._limits.tls_handshake_timeout:g} s")
         except BadProxyHeader as error:
@@ -323,7 +359,8 @@ class ProxyServer:
     async def _header_of(self, stream: trio.SocketStream, opened: OpenListener) -> ProxyHeader:
         """Return the PROXY header, or an empty one if there need be none; raise `BadProxyHeader` for a refusal."""
         expected = opened.proxy_protocol
-        assert expected is not None
+        if expected is None:
+            return ProxyHeader()
         peer = stream.socket.getpeername()[0]
         if expected.believes(plain_address(peer)):
             found = await receive_header(stream.socket)
@@ -351,11 +388,14 @@ class ProxyServer:
         """Serve a new client in `nursery`, or close its connection."""
         session = None
         try:
-            if len(self.sessions) + self._announcing < self._limits.connections:
+            if not self._is_full(opened):
                 session = self._admit(stream, opened, header)
             else:
+                reason = f"limits.connections is {self._limits.connections}"
+                if opened.load is not None and opened.load.is_full:
+                    reason = f"connections of the listener {opened.address} is {opened.load.most}"
                 self._metrics.refused.labels("limit").inc()
-                self._log.warning("connection refused", reason=f"limits.connections is {self._limits.connections}")
+                self._log.warning("connection refused", reason=reason)
         finally:
             if session is None:
                 await trio.aclose_forcefully(stream)
@@ -407,6 +447,9 @@ class ProxyServer:
         self._metrics.accepted.inc()
         self._metrics.connections.inc()
         self.sessions[session.number] = self._unparked[session.number] = session
+        if opened.load is not None:
+            opened.load.connections += 1
+            self._loads[session.number] = opened.load
         return session
 
     def _note_hold(self, session: Session, number: int) -> None:
@@ -426,6 +469,9 @@ class ProxyServer:
     def _forget(self, session: Session) -> None:
         """Remove a session that is over."""
         del self.sessions[session.number]
+        load = self._loads.pop(session.number, None)
+        if load is not None:
+            load.connections -= 1
         if session.member is not None:
             session.member.note_disconnected()
         self._unparked.pop(session.number, None)
@@ -446,6 +492,13 @@ class ProxyServer:
         """Return the parked sessions one of whose peers has been silent for too long."""
         found = self._pumps.silent(now) if self._pumps is not None else []
         return [session for session in found if isinstance(session, Session)]
+
+
+async def _turn(handshakes: AdmissionQueue, sock: trio.socket.SocketType, header: ProxyHeader) -> None:
+    """Wait for a client's turn to begin its handshake."""
+    if not handshakes.admits(trio.current_time()):
+        address = (header.ends[0] if header.ends else sock.getpeername())[0]
+        await await_turn(handshakes, address, is_gone=lambda: has_hung_up(sock))
 
 
 async def listen(address: str) -> list[trio.SocketListener]:

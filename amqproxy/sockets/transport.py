@@ -124,6 +124,12 @@ class Transport(Protocol):
         """Like `aclose`, but unread data is lost, and a TCP peer receives a reset."""
 
 
+class HasDescriptor(Protocol):
+    """A socket of Python's or of trio's."""
+
+    def fileno(self) -> int: ...
+
+
 class SocketTransport:
     """A connected, non-blocking TCP or Unix socket, which may be a `TlsSocket`.
 
@@ -360,7 +366,7 @@ class SocketTransport:
             lock.release()
 
     def has_hung_up(self) -> bool:
-        return _has_hung_up(self._socket)
+        return has_hung_up(self._socket)
 
     def ends(self) -> tuple[Address, Address] | None:
         return _ends(self._socket)
@@ -436,7 +442,8 @@ def _ends(sock: socket.socket) -> tuple[Address, Address] | None:
     return (own[0], own[1]), (peer[0], peer[1])
 
 
-def _has_hung_up(sock: socket.socket) -> bool:
+def has_hung_up(sock: HasDescriptor) -> bool:
+    """Whether the system knows that the peer of a socket has closed its half or is gone."""
     if sock.fileno() < 0:
         return True
     poll = select.poll()

@@ -41,7 +41,7 @@ LATENCY_BUCKETS = (10e-6, 25e-6, 50e-6, 100e-6, 250e-6, 500e-6, 1e-3, 2.5e-3, 5e
 CONNECT_BUCKETS = (250e-6, 1e-3, 2.5e-3, 5e-3, 10e-3, 25e-3, 100e-3, 0.25, 1.0, 2.5, 10.0)
 """Upper bounds of the time to connect to an upstream, in seconds."""
 
-REFUSALS = ("limit", "resources", "protocol", "proxy-header")
+REFUSALS = ("limit", "resources", "protocol", "proxy-header", "login-queue", "handshake-queue")
 """Reasons for closing client connections before a session."""
 
 PUMP_RETURNS = ("method", "end", "gone", "stuck", "recall", "test", "large", "error", "memory", "incomplete")
@@ -239,6 +239,16 @@ class CountedMember(Protocol):
     failures_by_kind: dict[str, int]
 
 
+class CountedQueue(Protocol):
+    """Counts of a queue of clients that wait to connect."""
+
+    admitted: int
+    refused: int
+    seconds: float
+
+    def __len__(self) -> int: ...
+
+
 class CountedGroup(Protocol):
     """An upstream group, as metrics export it."""
 
@@ -250,6 +260,10 @@ class CountedGroup(Protocol):
     @property
     def is_in_panic(self) -> bool:
         """Whether more members fail than may be left out."""
+
+    @property
+    def logins(self) -> CountedQueue | None:
+        """The queue of clients that wait to log in, if their rate is limited."""
 
 
 class RelayLatency:
@@ -307,8 +321,19 @@ class _UpstreamCollector(Collector):
         retries = CounterMetricFamily("amqproxy_upstream_member_retries", text, labels=labels)
         text = "Whether more members of an upstream fail than may be left out: 1, or 0."
         panic = GaugeMetricFamily("amqproxy_upstream_panic", text, labels=["upstream"])
+        text = "Clients that wait for their turn to log in."
+        waiting = GaugeMetricFamily("amqproxy_upstream_login_queue", text, labels=["upstream"])
+        text = "How long clients waited for their turn to log in."
+        waits = SummaryMetricFamily("amqproxy_upstream_login_wait_seconds", text, labels=["upstream"])
+        text = "Clients that were refused, since too many waited to log in."
+        refused = CounterMetricFamily("amqproxy_upstream_logins_refused", text, labels=["upstream"])
         for group in self._groups():
             panic.add_metric([group.name], int(group.is_in_panic))
+            queue = group.logins
+            waiting.add_metric([group.name], 0 if queue is None else len(queue))
+            count, seconds_waited = (0, 0.0) if queue is None else (queue.admitted, queue.seconds)
+            waits.add_metric([group.name], count_value=count, sum_value=seconds_waited)
+            refused.add_metric([group.name], 0 if queue is None else queue.refused)
             for found, standing in group.states():
                 member: CountedMember = found
                 values = [group.name, member.address]
@@ -321,6 +346,7 @@ class _UpstreamCollector(Collector):
                 ejections.add_metric(values, member.ejections)
                 retries.add_metric(values, member.retries)
         yield from (states, connections, seconds, failures, ejections, retries, panic)
+        yield from (waiting, waits, refused)
 
 
 class _LogCollector(Collector):

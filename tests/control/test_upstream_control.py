@@ -59,6 +59,7 @@ def test_each_member_has_an_entry() -> None:
         "connect_seconds": 0.5,
         "last_failure": "a:1 refused",
         "in_panic": False,
+        "login_queue": 0,
     }
     assert [(each["upstream"], each["member"]) for each in others] == [
         ("blue", "b:1"),

@@ -16,8 +16,9 @@ from trio.testing import MockClock, assert_no_checkpoints, wait_all_tasks_blocke
 
 from amqproxy.configuration.config import Limits, ProxyProtocolConfig
 from amqproxy.proxy import listener as listener_module
+from amqproxy.proxy.admission_queue import AdmissionQueue
 from amqproxy.proxy.amqp091.traffic import Amqp091Traffic
-from amqproxy.proxy.listener import OpenListener, ProxyServer, listen
+from amqproxy.proxy.listener import ListenerLoad, OpenListener, ProxyServer, listen
 from amqproxy.proxy.session.session import Session
 from amqproxy.proxy.session.session_report import SessionReport
 from amqproxy.proxy.sessions import for_each
@@ -42,6 +43,7 @@ class House:
         self, limits: Limits, proxy_protocol: ProxyProtocolConfig | None = None, tls: ssl.SSLContext | None = None
     ) -> None:
         self.proxy_protocol = proxy_protocol
+        self.load: ListenerLoad | None = None
         self.tls = tls
         self.metrics = Metrics()
         self.brokers: list[trio.SocketStream] = []
@@ -61,7 +63,11 @@ class House:
         task_status.started()
         try:
             await self.server.serve(
-                [OpenListener(each, self.tls, proxy_protocol=self.proxy_protocol) for each in listeners], self.drain
+                [
+                    OpenListener(each, self.tls, proxy_protocol=self.proxy_protocol, load=self.load)
+                    for each in listeners
+                ],
+                self.drain,
             )
         finally:
             for each in listeners:
@@ -130,9 +136,11 @@ async def house(
     rules: RuleSet | None = None,
     proxy_protocol: ProxyProtocolConfig | None = None,
     tls: ssl.SSLContext | None = None,
+    load: ListenerLoad | None = None,
 ) -> AsyncIterator[House]:
     """A server in a separate nursery; `rules` replace those of its config before it serves."""
     built = House(limits, proxy_protocol, tls)
+    built.load = load
     if rules is not None:
         built.server.apply_rules(rules)
     try:
@@ -168,6 +176,39 @@ async def test_no_more_than_the_limit() -> None:
         await clients[0].aclose()
         await built.holds(2)
         await built.opened()
+
+
+async def test_no_more_than_the_limit_of_the_listener(log: list[structlog.typing.EventDict]) -> None:
+    load = ListenerLoad(most=1)
+    async with house(load=load) as built:
+        client, _ = await built.opened()
+        assert await rest(await built.client()) == ""
+        assert built.count("connections_refused_total", reason="limit") == 1
+        assert load.connections == 1
+        await client.aclose()
+        await built.brokers[0].aclose()
+        await built.holds(0)
+        await built.opened()
+    reasons = [event["reason"] for event in log if event["event"] == "connection refused"]
+    assert reasons == ["connections of the listener  is 1"]
+
+
+async def test_handshakes_wait_for_their_turn(log: list[structlog.typing.EventDict]) -> None:
+    """The second client waits, and the third is refused."""
+    turns = AdmissionQueue(0.001, most=1)
+    async with house(load=ListenerLoad(handshakes=turns)) as built:
+        await built.opened()
+        waiting = await built.client()
+        await waiting.send_all(octets("header"))
+        with trio.fail_after(5):
+            while not len(turns):  # noqa: ASYNC110
+                await trio.sleep(0.001)
+        assert await rest(await built.client()) == ""
+        assert built.count("connections_refused_total", reason="handshake-queue") == 1
+        assert len(built.brokers) == 1
+    assert [event["reason"] for event in log if event["event"] == "connection refused"] == [
+        "too many clients wait for "
+    ]
 
 
 async def test_no_descriptor_left(monkeypatch: pytest.MonkeyPatch, log: list[structlog.typing.EventDict]) -> None:

@@ -9,8 +9,8 @@ from __future__ import annotations
 
 import math
 import time
-from collections.abc import Callable, Mapping
-from contextlib import AbstractContextManager
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import AbstractContextManager, contextmanager
 
 import msgspec
 import trio
@@ -20,6 +20,7 @@ from amqproxy.amqp091.protocol_header import HEADER
 from amqproxy.configuration.config import Unread
 from amqproxy.peer import CLIENT, SERVER, Peer
 from amqproxy.process.supervision import contained, report
+from amqproxy.proxy.admission_queue import Departed, QueueFull
 from amqproxy.proxy.logins.credential import Credential, CredentialSource
 from amqproxy.proxy.logins.handshake import LoginHandshake
 from amqproxy.proxy.logins.login_check import Login, LoginCheck
@@ -290,17 +291,33 @@ class Session(SessionView):
         assert callable(self._way)
         reach, self._way = self._way, None
         try:
-            reached = await reach(header, client, login)
+            reached = await reach(header, client, self._unhurried, login)
+        except QueueFull:
+            self._metrics.refused.labels("login-queue").inc()
+            raise Unreachable("queue full", "has too many clients that wait to log in: login_queue is full") from None
+        except Departed:
+            self._report.finish(SessionEnd("client", 0, "closed while it waited to log in", is_abnormal=False))
+            raise Unreachable("departed", "was not asked, since the client has hung up") from None
         except Unreachable as error:
             self._metrics.upstream_failures.labels(error.kind).inc()
             self._metrics.upstream_up.labels(error.upstream).set(0)
             raise
         self._metrics.upstream_up.labels(reached.upstream).set(1)
-        self._metrics.connect_seconds.observe(trio.current_time() - began)
+        self._metrics.connect_seconds.observe(trio.current_time() - began - reached.waited)
         member = self._way = self._report.member = reached.member
         if member is not None and member.address != self.known.upstream:
             self._parts.known = msgspec.structs.replace(self.known, upstream=member.address)
         return reached
+
+    @contextmanager
+    def _unhurried(self) -> Iterator[None]:
+        """Suspend the deadline of the client's handshake within the block."""
+        scope = self._scope
+        left, scope.deadline = scope.deadline - trio.current_time(), math.inf
+        try:
+            yield
+        finally:
+            scope.deadline = trio.current_time() + left
 
     def _login_transport(self, handshake: LoginHandshake, check: LoginCheck, header: bytes) -> LoginTransport:
         """Return the upstream's place while the client logs in at the proxy."""

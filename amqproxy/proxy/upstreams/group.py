@@ -10,6 +10,7 @@ from collections.abc import Callable, Iterable, Mapping
 from typing import NamedTuple
 
 from amqproxy.configuration.upstream_config import Ejection, HealthCheck
+from amqproxy.proxy.admission_queue import AdmissionQueue
 from amqproxy.proxy.logins.credential import CredentialSource
 from amqproxy.proxy.upstreams.member import TAKES_CLIENTS, Member, Standing
 from amqproxy.proxy.upstreams.selection import SELECTIONS
@@ -37,7 +38,8 @@ class UpstreamGroup:
     another one is left to try. `rebalance_rate` is how many clients a second move while members have more than their
     shares. `names` are host names that are looked up, and what makes a member of one of their addresses. `on_event`
     is called when a member is ejected, goes down or comes up. The `hash` is that of this fact about the client;
-    `login` has the credentials for clients that have logged in at the proxy.
+    `login` has the credentials for clients that have logged in at the proxy, and `logins` the limit of the rate of
+    logins to each member, if there is one.
     """
 
     def __init__(
@@ -53,6 +55,7 @@ class UpstreamGroup:
         check: HealthCheck | None = None,
         connect_timeout: float = 10.0,
         rebalance_rate: float = 0.0,
+        logins: AdmissionQueue | None = None,
         names: Mapping[str, Callable[[str], Member]] | None = None,
         resolve_interval: float = 10.0,
         random: Callable[[], float] = lambda: 0.0,
@@ -69,6 +72,7 @@ class UpstreamGroup:
         self.ejection = ejection or Ejection()
         self.check = check
         self.rebalance_rate = rebalance_rate
+        self.logins = logins
         self.names = dict(names or {})
         self.resolve_interval = resolve_interval
         self.connect_timeout = connect_timeout
@@ -89,6 +93,17 @@ class UpstreamGroup:
         Healthy ones come first; those that are blocked, ejected or down are the last resort. Draining ones, and those
         with a weight of 0, take no client. While more members fail than may be ejected, ejections are disregarded.
         """
+        ranks = self._ranks(now)
+        order = SELECTIONS[self.selection]
+        return [member for rank in sorted(ranks) for member in order(ranks[rank], now, key)]
+
+    def width(self, now: float) -> int:
+        """Return the number of members among which new clients are divided at present."""
+        ranks = self._ranks(now)
+        return len(ranks[min(ranks)]) if ranks else 0
+
+    def _ranks(self, now: float) -> dict[tuple[int, int, bool], list[Member]]:
+        """Return the members that may take clients by their ranks, of which the lowest is tried first."""
         in_panic = self.is_panicking(now)
         ranks: dict[tuple[int, int, bool], list[Member]] = {}
         for member in self.members:
@@ -99,8 +114,7 @@ class UpstreamGroup:
                 standing = Standing.UP
             rank = (_LAST_RESORT.get(standing, int(bool(member.blocked))), member.priority, self._is_far(member))
             ranks.setdefault(rank, []).append(member)
-        order = SELECTIONS[self.selection]
-        return [member for rank in sorted(ranks) for member in order(ranks[rank], now, key)]
+        return ranks
 
     def key_of(self, client: Client) -> str:
         """Return the client's key for the hash."""

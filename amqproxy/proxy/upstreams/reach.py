@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable
-from contextlib import suppress
+from contextlib import AbstractContextManager, suppress
 from typing import NamedTuple, Protocol
 
 from amqproxy.proxy.logins.credential import CredentialSource
@@ -17,14 +17,18 @@ class Reached(NamedTuple):
     """A connection to a broker that has been sent the client's protocol header.
 
     `answer` holds the broker's first bytes, if they were awaited; `member` is the one that took the client, if it is
-    one of a group, and `upstream` the group's name.
+    one of a group, and `upstream` the group's name. `waited` is how long the client waited for its turn, in seconds.
     """
 
     transport: Transport
     answer: bytes = b""
     member: Member | None = None
     upstream: str = MAIN
+    waited: float = 0.0
 
+
+Unhurried = Callable[[], AbstractContextManager[None]]
+"""Suspends the deadline of a client's handshake within a block."""
 
 BrokerLogin = Callable[[Transport, bytes, CredentialSource | None], Awaitable[bytes]]
 """Logs in to a broker whose first bytes are given, with a credential of the group's source if it has one.
@@ -34,12 +38,15 @@ Returns the broker's answer to connection.open. Raises `Unreachable` if another 
 
 
 class Reach(Protocol):
-    """Connects a client, and sends this protocol header, if there is one; raises `Unreachable`.
+    """Connects a client, and sends this protocol header, if there is one.
 
-    With a `login`, the answer of the result is that of the login.
+    With a `login`, the answer of the result is that of the login. Raises `Unreachable`; or, if clients wait for their
+    turn to log in, which is `unhurried`, `QueueFull` or `Departed`.
     """
 
-    async def __call__(self, header: bytes, client: Client, login: BrokerLogin | None = None) -> Reached: ...
+    async def __call__(
+        self, header: bytes, client: Client, unhurried: Unhurried, login: BrokerLogin | None = None
+    ) -> Reached: ...
 
 
 async def logged_in(transport: Transport, login: Awaitable[bytes]) -> bytes:
@@ -56,7 +63,7 @@ async def logged_in(transport: Transport, login: Awaitable[bytes]) -> bytes:
 def reach_by(dial: Callable[[], Awaitable[Transport]], source: CredentialSource | None = None) -> Reach:
     """Return a `Reach` that dials, and sends the header without awaiting an answer; logins have the `source`."""
 
-    async def reach(header: bytes, client: Client, login: BrokerLogin | None = None) -> Reached:
+    async def reach(header: bytes, client: Client, unhurried: Unhurried, login: BrokerLogin | None = None) -> Reached:
         transport = await dial()
         with suppress(TransportBroken):  # whoever receives next reports the failure
             if header:

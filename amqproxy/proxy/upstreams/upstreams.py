@@ -9,10 +9,12 @@ from functools import partial
 import trio
 
 from amqproxy.process.log import logger
+from amqproxy.proxy.admission_queue import AdmissionQueue
+from amqproxy.proxy.admissions import await_turn
 from amqproxy.proxy.upstream import MAIN, Unreachable
 from amqproxy.proxy.upstreams.group import MemberEvent, UpstreamGroup
 from amqproxy.proxy.upstreams.member import Member, Standing
-from amqproxy.proxy.upstreams.reach import BrokerLogin, Reach, Reached, logged_in
+from amqproxy.proxy.upstreams.reach import BrokerLogin, Reach, Reached, Unhurried, logged_in
 from amqproxy.proxy.upstreams.routes import Routes
 from amqproxy.rules.context import Client
 from amqproxy.sockets.transport import Address, Transport, TransportBroken
@@ -86,6 +88,7 @@ class Upstreams:
         is_gone: Callable[[], bool],
         header: bytes,
         client: Client,
+        unhurried: Unhurried,
         login: BrokerLogin | None = None,
     ) -> Reached:
         """Connect a client to the first member that answers its protocol header; raise `Unreachable` if none does.
@@ -95,6 +98,10 @@ class Upstreams:
         virtual host, or refuses it.
         """
         group = self.divert(self.routes.group_for(client, listener), client)
+        came = trio.current_time()
+        if group.logins is not None:
+            await _admitted(group, group.logins, client.address, is_gone, unhurried)
+        waited = trio.current_time() - came
         candidates = group.candidates(trio.current_time(), group.key_of(client))
         failed: Unreachable | None = None
         for place, member in enumerate(candidates):
@@ -121,11 +128,25 @@ class Upstreams:
             member.note_connected(trio.current_time() - began)
             if not header:
                 member.note_open()  # nothing will tell
-            return Reached(transport, answer, member, group.name)
+            return Reached(transport, answer, member, group.name, waited)
         if failed is None:
             failed = Unreachable("unreachable", f"{group.name} has no member that takes clients")
         failed.upstream = group.name
         raise failed
+
+
+async def _admitted(
+    group: UpstreamGroup, logins: AdmissionQueue, address: str, is_gone: Callable[[], bool], unhurried: Unhurried
+) -> None:
+    """Wait for a client's turn to log in to a group.
+
+    A client that has hung up meanwhile gives its turn to the next.
+    """
+    now = trio.current_time()
+    if logins.admits(now, max(1, group.width(now))):
+        return
+    with unhurried():
+        await await_turn(logins, address, lambda: group.width(trio.current_time()), is_gone)
 
 
 async def _answered(

@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 import socket
+from collections.abc import Iterator
+from contextlib import contextmanager, nullcontext
 
 import pytest
 import trio
 from trio.testing import MockClock
 
 from amqproxy.configuration.upstream_config import Ejection, RouteConfig
+from amqproxy.proxy.admission_queue import AdmissionQueue, QueueFull
 from amqproxy.proxy.upstream import Unreachable
 from amqproxy.proxy.upstreams.group import UpstreamGroup
 from amqproxy.proxy.upstreams.member import Member, Standing
@@ -64,7 +67,9 @@ class Fleet:
         self.is_gone = False
 
     async def reach(self) -> Reached:
-        return await self.upstreams.reach_for(ENDS, "", lambda: self.is_gone)(HEADER, Client(address="10.0.0.9"))
+        return await self.upstreams.reach_for(ENDS, "", lambda: self.is_gone)(
+            HEADER, Client(address="10.0.0.9"), nullcontext
+        )
 
     def count(self, name: str, **labels: str) -> float:
         return self.metrics.registry.get_sample_value(f"amqproxy_{name}", labels) or 0
@@ -207,4 +212,42 @@ async def test_names_for_the_log() -> None:
     assert dial is not None
     await (await dial()).aclose()
     assert fleet.upstreams.dial_of_member("x") is None
+    fleet.close()
+
+
+async def test_a_storm_is_let_through_at_the_rate_of_all_members(autojump_clock: MockClock) -> None:
+    """Whatever of the wait would exceed the deadline of a handshake, it is suspended meanwhile."""
+    fleet = Fleet("answers", "answers")
+    fleet.fakes[1].priority = 0
+    fleet.group.logins = AdmissionQueue(10.0, most=1000)
+    held: list[str] = []
+
+    @contextmanager
+    def unhurried() -> Iterator[None]:
+        held.append("wait")
+        yield
+
+    async def one(number: int) -> None:
+        reached = await fleet.upstreams.reach_for(ENDS, "", lambda: False)(HEADER, Client(address="a"), unhurried)
+        await reached.transport.aclose()
+
+    began = trio.current_time()
+    async with trio.open_nursery() as nursery:
+        for number in range(100):
+            nursery.start_soon(one, number)
+        await trio.testing.wait_all_tasks_blocked()
+        assert fleet.count("upstream_login_queue", upstream="blue") == len(held) == 98
+    assert trio.current_time() - began == pytest.approx(100 / (10 * 2), abs=0.2)
+    assert [fake.picks for fake in fleet.fakes] == [50, 50]
+    assert fleet.count("upstream_login_wait_seconds_count", upstream="blue") == 100
+    fleet.close()
+
+
+async def test_too_many_waiting_clients_are_refused(autojump_clock: MockClock) -> None:
+    fleet = Fleet("answers")
+    fleet.group.logins = AdmissionQueue(0.1, most=0)
+    await (await fleet.reach()).transport.aclose()
+    with pytest.raises(QueueFull):
+        await fleet.reach()
+    assert fleet.count("upstream_logins_refused_total", upstream="blue") == 1
     fleet.close()
