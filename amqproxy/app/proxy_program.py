@@ -144,7 +144,7 @@ async def run(
             recording=RecordingControl(watchers.recorder, config.record),
             listen=[address_of(each.listener) for each in listeners],
             upstreams=UpstreamControl(upstreams, server.moves),
-            switches=SwitchControl(switches) if switches else None,
+            switches=SwitchControl(switches, _passing(config)) if switches else None,
             broker=BrokerControl(broker.broker, lambda: _is_redacting(server)) if broker else None,
         )
         async with trio.open_nursery() as nursery:
@@ -175,6 +175,11 @@ async def run(
     if not is_done:
         raise KeyboardInterrupt
     watchers.check_reader()
+
+
+def _passing(config: Config) -> list[str]:
+    """Return the listeners that leave logins to the brokers."""
+    return [each.address for each in config.listen if each.login is None]
 
 
 def _mirrors(config: Config, upstreams: Upstreams, metrics: Metrics) -> tuple[Mirrors, dict[str, Dialer]]:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from typing import Any
 
 from amqproxy.configuration.upstream_config import ROUTABLE
@@ -26,10 +26,11 @@ SwitchRequest = ListSwitches | ListSwitchQueues | BeginSwitch | BackSwitch | For
 
 
 class SwitchControl:
-    """Lists and changes of `switches`."""
+    """Lists and changes of `switches`. The listeners at `passing` leave logins to the brokers."""
 
-    def __init__(self, switches: Switches) -> None:
+    def __init__(self, switches: Switches, passing: Sequence[str] = ()) -> None:
         self._switches = switches
+        self._passing = tuple(passing)
 
     def entries(self) -> Iterator[Entry]:
         """Yield an entry for each switch."""
@@ -80,7 +81,13 @@ class SwitchControl:
     async def _changed(self, request: SwitchRequest) -> Switch:
         match request:
             case BeginSwitch():
-                return await self._switches.begin(_switch_of(request))
+                switch = _switch_of(request)
+                if switch.needs_login and self._passing:
+                    raise ValueError(
+                        "virtual host, user and properties are known only of clients that log in at the proxy: give "
+                        f"the listener {self._passing[0]} a `login`, or choose clients by what is known before"
+                    )
+                return await self._switches.begin(switch)
             case ForgetSwitch():
                 self._named(request.switch)
                 return await self._switches.forget(request.switch)
@@ -131,9 +138,7 @@ def _switch_of(request: BeginSwitch) -> Switch:
         unknown = sorted(compiled(request.when).names - ROUTABLE)
         if unknown:
             known = ", ".join(sorted(ROUTABLE))
-            raise ValueError(f"`{unknown[0]}` is not known when a client connects; known are {known}")
-    if request.vhost is not None and "vhost" not in ROUTABLE:
-        raise ValueError("the virtual host is not known when a client connects: use `when`, or a listener of its own")
+            raise ValueError(f"`{unknown[0]}` is not known when a client is routed; known are {known}")
     name = request.switch or "-".join([request.source, request.target])
     return Switch(
         name=name,

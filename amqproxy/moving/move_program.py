@@ -31,6 +31,8 @@ class MoveProgram:
         self._report = report
         self._dials = {id(end): dial_of(end) for end in (job.source, job.target)}
         self._moved = [0] * len(job.queues)
+        self._left = [0] * len(job.queues)
+        """Messages that waited in each queue when it was looked at last."""
         self._left_out: set[int] = set()
 
     async def run(self) -> None:
@@ -69,9 +71,9 @@ class MoveProgram:
                         break
         except QueueLeft as error:
             self._left_out.add(place)
-            self._report(QueueReport(place, "left", self._moved[place], text=str(error)))
+            self._report(QueueReport(place, "left", self._moved[place], self._left[place], str(error)))
         except MoveFailed as error:
-            self._report(QueueReport(place, "waits", self._moved[place], text=str(error)))
+            self._report(QueueReport(place, "waits", self._moved[place], self._left[place], str(error)))
             return False
         except (Unreachable, ChannelRefused, *LOST) as error:
             self._report(JobReport(text=str(error) or "a broker does not answer"))
@@ -86,7 +88,7 @@ class MoveProgram:
         before = self._moved[place]
 
         def note(moved: int, left: int) -> None:
-            self._moved[place] = before + moved
+            self._moved[place], self._left[place] = before + moved, left
             self._report(QueueReport(place, "moving", before + moved, left))
 
         moved = await move_queue(source, target, queue, strict=self.job.strict, report=note)

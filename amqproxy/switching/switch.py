@@ -9,7 +9,7 @@ import msgspec
 
 from amqproxy.moving.move_job import MovedQueue
 from amqproxy.rules.context import Client
-from amqproxy.rules.matching.attributes import client_value
+from amqproxy.rules.matching.attributes import SENT_LATER, client_value
 from amqproxy.rules.matching.filters import Filter, FilterFailed, compiled
 from amqproxy.switching.phase import SETTLED, TOWARDS_TARGET, TRANSITIONS, Phase, SwitchEvent
 
@@ -60,6 +60,12 @@ class Switch(msgspec.Struct, frozen=True, kw_only=True, dict=True):
     def state(self) -> str:
         """The state in the operator's words: the name of an upstream, or "moving to" it."""
         return self.serving if self.is_settled else f"moving to {self.serving}"
+
+    @property
+    def needs_login(self) -> bool:
+        """Whether it reads what is known only of clients that log in at the proxy."""
+        names = self._filter.names if self._filter is not None else frozenset()
+        return self.vhost is not None or bool(names & SENT_LATER)
 
     @cached_property
     def _filter(self) -> Filter | None:

@@ -28,7 +28,7 @@ class Desk:
         groups = [UpstreamGroup(name, [Member(f"{name}:1")]) for name in ("blue", "green", "red")]
         file = SwitchFile(path / "switches.json")
         self.switches = Switches(file, lambda: groups, {}, _end_of, lambda vhost: (), self)
-        self.control = SwitchControl(self.switches)
+        self.control = SwitchControl(self.switches, ["0.0.0.0:5672"])
 
     def insert(self, rule: Any) -> None:
         pass
@@ -123,8 +123,14 @@ async def test_the_progress_of_each_queue(desk: Callable[[], Desk]) -> None:
         (
             [BEGIN[:-1] + b', "when": "queue.size() > 1"}'],
             "not-switched",
-            "`queue` is not known when a client connects",
+            "`queue` is not known when a client is routed",
         ),
+        (
+            [BEGIN[:-1] + b', "vhost": "shop"}'],
+            "not-switched",
+            "known only of clients that log in at the proxy: give the listener 0.0.0.0:5672 a `login`",
+        ),
+        ([BEGIN[:-1] + b', "when": "user == \\"a\\""}'], "not-switched", "known only of clients that log in"),
         ([BEGIN[:-1] + b', "when": "1 +"}'], "not-switched", "the expression is incomplete"),
     ],
 )

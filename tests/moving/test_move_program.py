@@ -128,6 +128,7 @@ async def test_a_queue_that_the_target_lacks_is_waited_for() -> None:
             lambda: brokers.reports and isinstance(brokers.reports[-1], QueueReport) and brokers.last().text
         )
         assert "the target has no such queue" in brokers.last().text
+        assert (brokers.last().moved, brokers.last().left) == (0, 3)
         await brokers.declare("q")
         await brokers.until(lambda: brokers.reports[-1] == JobReport(is_done=True))
         assert len(await brokers.taken("q")) == 3

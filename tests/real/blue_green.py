@@ -29,7 +29,8 @@ PREFETCH = 10
 class BlueGreen:
     """A proxy on a port that stays the same, which may be killed and started again."""
 
-    def __init__(self, directory: Path, blue: int, green: int) -> None:
+    def __init__(self, directory: Path, blue: int, green: int, **further: Any) -> None:
+        """`further` are keys of the config, in place of others."""
         self.directory = directory
         self.socket = directory / "control.sock"
         self.port = free_port()
@@ -41,7 +42,8 @@ class BlueGreen:
             "upstreams": {name: {"address": f"127.0.0.1:{port}", **login} for name, port in self.brokers.items()},
             "switching": {"state": str(directory / "switches.json")},
             "control": {"path": str(self.socket)},
-        }
+        } | further
+        config["listen"][0].setdefault("address", f"127.0.0.1:{self.port}")
         self.file = directory / "amqproxy.yaml"
         self.file.write_text(json.dumps(config))
         self.starts = 0

@@ -7,6 +7,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pika
+import pika.exceptions
 import pytest
 
 from tests.docs.page_runner import BLOCK
