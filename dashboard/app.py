@@ -28,6 +28,7 @@ from amqproxy.dashboard.api import (
     rules,
     sequence,
     session,
+    switches,
     topology,
 )
 from amqproxy.dashboard.api import sources as sources_api
@@ -50,7 +51,7 @@ PREFIX = "/api/v1"
 
 ROUTED = (
     *(session, sources_api, overview, connections, frames, marks, messages, resend, lives, sequence, topology),
-    *(rules, actions, captures, exports, broker, analytics, live),
+    *(rules, actions, captures, exports, broker, switches, analytics, live),
 )
 
 

@@ -40,6 +40,7 @@ ACTING = frozenset(
             "record-start",
             "record-stop",
         ),
+        *("switches-begin", "switches-back", "switches-forth", "switches-settle", "switches-forget"),
     )
 )
 """Control socket requests that change something."""
