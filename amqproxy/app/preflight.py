@@ -13,6 +13,7 @@ import stat
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
+from urllib.parse import urlsplit
 
 from amqproxy.app.dashboard_process import secrets_of
 from amqproxy.app.reload import mirror_upstreams
@@ -22,8 +23,10 @@ from amqproxy.configuration.config import INTEGRATED, BrokerConfig, Config, Conf
 from amqproxy.configuration.extras import missing_extra
 from amqproxy.configuration.tls_config import ClientTLS, ServerTLS
 from amqproxy.configuration.upstream_config import NamedUpstream, UpstreamConfig
-from amqproxy.configuration.values import split_address
+from amqproxy.configuration.values import is_loopback, split_address
 from amqproxy.control.unix_socket import PATH_SIZE
+from amqproxy.proxy.logins.credential_sources import credential_sources
+from amqproxy.proxy.logins.logins import login_checks
 from amqproxy.rabbitmq.profile import PROFILES, Profile
 from amqproxy.sockets.tls import client_context, server_context
 
@@ -64,6 +67,10 @@ def find_warnings(config: Config) -> Iterator[str]:
                 f"listen[{number}].proxy_protocol: any client can claim any address in a PROXY header; name the "
                 "addresses of the balancers in `networks`"
             )
+    for name, login in config.logins.items():
+        url = urlsplit(login.callback.url) if login.callback is not None else urlsplit("")
+        if url.scheme == "http" and not is_loopback(url.hostname or ""):
+            yield f"logins.{name}.callback.url: passwords are posted to {url.hostname} unencrypted: use https"
     upstream = config.upstream
     if isinstance(upstream, UpstreamConfig) and upstream.tls is not None and upstream.tls.certificate:
         yield (
@@ -81,10 +88,29 @@ def check_proxy(config: Config) -> None:
         check_broker(config.broker)
     for name, each in config.upstreams.items():
         _check_named_upstream(config, name, each)
+    _check_logins(config)
     addresses = {f"listen[{number}]": each.address for number, each in enumerate(config.listen)}
     if config.upstream == INTEGRATED:
         addresses |= {f"broker.listen[{number}]": each.address for number, each in enumerate(config.broker.listen)}
     _check_observers(config, addresses)
+
+
+def _check_logins(config: Config) -> None:
+    """Check the logins of clients, and those of the proxy."""
+    own = [each.login for each in config.upstreams.values()]
+    if isinstance(config.upstream, UpstreamConfig):
+        own.append(config.upstream.login)
+    files = [each.users_file for each in config.logins.values()]
+    files += [each.password_file or each.token_file for each in own if each is not None]
+    files += [each.grant.client_secret_file for each in own if each is not None and each.grant is not None]
+    if not all(_is_plain(file) for file in files if file):
+        return
+    try:
+        login_checks(config, lambda *_: None)
+        credential_sources(config, lambda *_: None, {})
+    except ConfigError as error:
+        place, _, text = str(error).partition(": ")
+        raise PreflightError(place, text) from None
 
 
 def _check_observers(config: Config, addresses: dict[str, str]) -> None:

@@ -61,6 +61,14 @@ WRONG_FOR_THE_PROXY = {
     "control: {path: text}": ("control.path", "which is not a socket"),
     'control: {path: "a\\0"}': ("control.path", "must not contain NUL"),
     "{upstream: broker, broker: {data: text}}": ("broker.data", "is not a directory"),
+    "logins: {a: {users_file: nowhere}}": ("logins.a.users_file", "nowhere cannot be read: No such file"),
+    "logins: {a: {users_file: bad.yaml}}": (
+        "logins.a.users_file",
+        "bad.yaml:1: users.b.password: it is not an argon2id",
+    ),
+    "logins: {a: {callback: {url: 'https://b/', ca: text}}}": ("logins.a.callback.ca", "has no certificates of"),
+    "upstream: {login: {user: a, password_file: nowhere}}": ("upstream.login", "nowhere cannot be read: No such file"),
+    "upstream: {login: {addon: nowhere}}": ("upstream.login", "no installed package has the tokens `nowhere`"),
 }
 
 WRONG_FOR_THE_BROKER = {
@@ -88,6 +96,7 @@ WRONG_FOR_THE_BROKER = {
 def _files(tmp_path: Path) -> None:
     (tmp_path / "text").write_text("some text")
     (tmp_path / "list").write_text("[]")
+    (tmp_path / "bad.yaml").write_text("users: {b: {password: plain}}")
     (tmp_path / "deep").write_text("[" * 100_000)
     (tmp_path / "bad").write_text('{"queues": [{"name": 1}]}')
     made = trustme.CA().issue_cert("localhost")
@@ -162,6 +171,7 @@ def test_upstreams_for_clients_may_have_logins(tmp_path: Path) -> None:
         "broker: {definitions: pipe}",
         "listen: [{address: ':0', tls: {certificate: own.pem, key: pipe}}]",
         "upstreams: {x: {password_file: pipe}}",
+        "{upstream: {login: {user: a, password_file: pipe}}}",
     ],
 )
 def test_what_can_be_read_only_once_is_left_to_the_start(text: str, tmp_path: Path) -> None:
