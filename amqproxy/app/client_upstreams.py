@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import random
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from functools import partial
 from pathlib import Path
+from types import MappingProxyType
 
 import msgspec
 
@@ -15,6 +16,7 @@ from amqproxy.configuration.resources import ConfigResources
 from amqproxy.configuration.upstream_config import MemberConfig, NamedUpstream, UpstreamConfig
 from amqproxy.configuration.values import split_address
 from amqproxy.proxy.admission_queue import AdmissionQueue
+from amqproxy.proxy.logins.credential import CredentialSource
 from amqproxy.proxy.upstream import MAIN, Dialer
 from amqproxy.proxy.upstreams.group import UpstreamGroup
 from amqproxy.proxy.upstreams.member import Member
@@ -33,10 +35,16 @@ class IntegratedDialer:
         return SocketTransport(self._broker.open())
 
 
-def routes_of(config: Config, broker: BrokerServer | None = None, before: Routes | None = None) -> Routes:
+def routes_of(
+    config: Config,
+    broker: BrokerServer | None = None,
+    before: Routes | None = None,
+    credentials: Mapping[str, CredentialSource] = MappingProxyType({}),
+) -> Routes:
     """Return the routes to all groups of the config; raise `ConfigError` if a TLS file is wrong.
 
     Members that are in `before` with the same settings are taken from there, with their health and their sessions.
+    `credentials` are the proxy's own, by the groups' names.
     """
     known = {group.name: group for group in before.groups} if before is not None else {}
     groups = {
@@ -51,7 +59,10 @@ def routes_of(config: Config, broker: BrokerServer | None = None, before: Routes
         default = groups[config.upstream]
     by_listener = {each.address: groups[each.upstream] for each in config.listen if each.upstream is not None}
     routes = [Route(each, groups[each.upstream]) for each in config.routes]
-    return Routes(default, by_listener, routes, groups.values())
+    found = Routes(default, by_listener, routes, groups.values())
+    for group in found.groups:
+        group.login = credentials.get(group.name)
+    return found
 
 
 def _integrated(broker: BrokerServer | None) -> UpstreamGroup:
@@ -101,6 +112,7 @@ def _group(name: str, config: NamedUpstream, timeout: float, before: UpstreamGro
         name,
         members,
         selection=config.selection,
+        hash_by=config.hash_by,
         zone=config.zone,
         ejection=config.ejection,
         check=config.check,

@@ -36,6 +36,8 @@ from amqproxy.process.log import logger
 from amqproxy.process.supervision import contained, kept_up, supervised
 from amqproxy.process.systemd import Systemd
 from amqproxy.proxy.listener import ProxyServer
+from amqproxy.proxy.logins.login_check import Login
+from amqproxy.proxy.logins.logins import Logins
 from amqproxy.proxy.mirroring.mirror_drops import DropReason
 from amqproxy.proxy.mirroring.mirrors import Dial, Mirrors
 from amqproxy.proxy.upstream import Dialer
@@ -80,7 +82,8 @@ async def run(
             broker, own_listeners = await stack.enter_async_context(open_broker(config.broker, systemd))
         if broker is not None:
             count_branches(broker.broker, metrics)
-        upstreams = Upstreams(routes_of(config, broker), metrics)
+        logins = Logins(config, metrics)
+        upstreams = Upstreams(routes_of(config, broker, credentials=logins.credentials), metrics)
         mirrors, mirrored = _mirrors(config, upstreams, metrics)
         if config.seed is not None:
             random.seed(config.seed)
@@ -96,7 +99,9 @@ async def run(
             # a file that begins in the middle of a connection has the queues of its consumers from there
             topology=ObservedTopology() if watchers.control or config.record else None,
             pumps=pumps,
+            logins={name: Login(check) for name, check in logins.checks.items()},
         )
+        server.follow(logins.credentials.values())
         watchers.takes_clients = upstreams.is_ready
         watchers.attach(server.apply_tap, upstream, server.brake)
         if config.record and config.record.at_start:
@@ -118,6 +123,7 @@ async def run(
             contexts=contexts_of([*listeners, *own_listeners]),
             checks=checks,
             lookups=lookups,
+            logins=logins,
         )
 
         async def reload() -> None:
@@ -155,6 +161,7 @@ async def run(
             nursery.start_soon(kept_up, "temporary rules not ended", rule_control.expire)
             nursery.start_soon(kept_up, "members not checked", checks.run)
             nursery.start_soon(kept_up, "names not looked up", lookups.run)
+            nursery.start_soon(kept_up, "logins not checked", logins.run)
             if switches is not None:
                 nursery.start_soon(kept_up, "clients not switched", switches.run)
             report_to_systemd(nursery, systemd, drain, config.limits.drain_timeout)

@@ -25,6 +25,7 @@ from amqproxy.control.rule_reader import RuleReader
 from amqproxy.process.log import logger
 from amqproxy.process.supervision import describe
 from amqproxy.proxy.listener import ProxyServer
+from amqproxy.proxy.logins.logins import LoginParts, Logins, credentials_of
 from amqproxy.proxy.mirroring.mirror_publisher import MirrorLogin
 from amqproxy.proxy.mirroring.mirrors import Mirrors
 from amqproxy.proxy.upstream import Dialer
@@ -35,7 +36,7 @@ from amqproxy.sockets.tls import files_of, renew
 RELOAD_SECONDS = 25.0
 """Time limit for reading the config again, in seconds: `amqproxy control reload` waits 30 s for its answer."""
 
-APPLIED = re.compile(r"rules|upstreams|routes|upstream(?!\.bridge)|listen\[\d+\]\.upstream$")
+APPLIED = re.compile(r"rules|upstreams|routes|logins|upstream(?!\.bridge)|listen\[\d+\]\.upstream$")
 """Keys of the config that are applied, as a pattern of their beginnings."""
 
 
@@ -43,7 +44,7 @@ class Reloader:
     """Reads the config again with `reread`, and applies its applicable changes to the proxy.
 
     `config` is the config at the start. `contexts` are the TLS contexts of its listeners, `upstreams` the dialers of
-    the mirrors, `checks` and `lookups` those of the clients' upstreams.
+    the mirrors, `checks` and `lookups` those of the clients' upstreams; `logins` are those of clients and of the proxy.
     """
 
     def __init__(
@@ -57,6 +58,7 @@ class Reloader:
         contexts: Iterable[ssl.SSLContext] = (),
         checks: HealthChecks | None = None,
         lookups: NameLookups | None = None,
+        logins: Logins | None = None,
     ) -> None:
         self._config = config
         self._reread = reread
@@ -66,6 +68,7 @@ class Reloader:
         self._contexts = tuple(contexts)
         self._checks = checks
         self._lookups = lookups
+        self._logins = logins
         self._reader = RuleReader(RELOAD_SECONDS)
 
     @property
@@ -121,13 +124,17 @@ class Reloader:
         routed = config
         if _moves_broker(self._config, config):  # listed as needing a restart
             routed = msgspec.structs.replace(config, upstream=self._config.upstream)
-        routes = routes_of(routed, before=self._server.upstreams.routes)
+        parts = self._logins.read(routed) if self._logins is not None else LoginParts({}, {})
+        routes = routes_of(routed, before=self._server.upstreams.routes, credentials=credentials_of(parts))
         passwords = check_passwords(routed)
         names = {*dialers, *self._upstreams}
         changed = sorted(name for name in names if dialers.get(name) is not self._upstreams.get(name))
         self._mirrors.replace(dialers, logins)
         self._upstreams = dialers
         self._server.upstreams.apply(routes)
+        if self._logins is not None:
+            self._logins.apply(parts)
+            self._server.apply_logins(parts.checks, self._logins.credentials.values())
         if self._checks is not None:
             self._checks.apply(passwords)
         if self._lookups is not None:

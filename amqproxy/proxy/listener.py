@@ -23,7 +23,7 @@ from amqproxy.proxy.admissions import await_turn
 from amqproxy.proxy.client_moves import ClientMoves
 from amqproxy.proxy.dialects import DIALECTS
 from amqproxy.proxy.logins.credential import Credential, CredentialSource
-from amqproxy.proxy.logins.login_check import Login
+from amqproxy.proxy.logins.login_check import Login, LoginCheck
 from amqproxy.proxy.loop_lag import LoopLag
 from amqproxy.proxy.memory_budget import MemoryBudget
 from amqproxy.proxy.mirroring.mirrors import Mirrors
@@ -169,6 +169,13 @@ class ProxyServer:
         self._to_move = deque(self.sessions.values())
         self._move_some()
         self._replaced.set()
+
+    def apply_logins(self, checks: Mapping[str, LoginCheck], credentials: Iterable[CredentialSource]) -> None:
+        """Check further logins by these, and follow these credentials of the proxy."""
+        for name, check in checks.items():
+            if name in self.logins:  # a listener's login changes only with a restart
+                self.logins[name].check = check
+        self.follow(credentials)
 
     def follow(self, credentials: Iterable[CredentialSource]) -> None:
         """Send brokers the successors of these credentials, if they are tokens that the proxy has logged in with."""

@@ -9,7 +9,7 @@ import signal
 import socket
 import subprocess
 import time
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from functools import cached_property
 from pathlib import Path
 from typing import Any
@@ -42,10 +42,15 @@ class RabbitMQ:
     """One node, started by `start` and gone after `stop`; `kill` and `start` again keep its data."""
 
     def __init__(
-        self, directory: Path, installation: Installation = SYSTEM, settings: Mapping[str, object] | None = None
+        self,
+        directory: Path,
+        installation: Installation = SYSTEM,
+        settings: Mapping[str, object] | None = None,
+        plugins: Sequence[str] = (),
     ) -> None:
         """Everything the node writes goes below `directory`, which must be empty; `settings` are of rabbitmq.conf."""
         self.directory = directory
+        self.enabled = plugins
         self.settings = settings or {}
         self.installation = installation
         self.server, self.control = installation.script("rabbitmq-server"), installation.script("rabbitmqctl")
@@ -124,7 +129,7 @@ class RabbitMQ:
         self.directory.joinpath("rabbitmq.conf").write_text("".join(lines))
         self.directory.joinpath("rabbitmq-env.conf").write_text("")
         self.directory.joinpath("advanced.config").write_text("[].\n")
-        self.directory.joinpath("enabled_plugins").write_text("[].\n")
+        self.directory.joinpath("enabled_plugins").write_text(f"[{','.join(self.enabled)}].\n")
         cookie = self.directory / ".erlang.cookie"
         cookie.write_text(secrets.token_hex(20))
         cookie.chmod(0o600)
@@ -204,10 +209,13 @@ class RabbitMQ:
 
 @contextlib.contextmanager
 def running(
-    directory: Path, installation: Installation = SYSTEM, settings: Mapping[str, object] | None = None
+    directory: Path,
+    installation: Installation = SYSTEM,
+    settings: Mapping[str, object] | None = None,
+    plugins: Sequence[str] = (),
 ) -> Iterator[RabbitMQ]:
     """A node that runs for the duration of the block."""
-    node = RabbitMQ(directory, installation, settings)
+    node = RabbitMQ(directory, installation, settings, plugins)
     try:
         node.start()
         yield node

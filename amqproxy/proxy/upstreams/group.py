@@ -37,9 +37,8 @@ class UpstreamGroup:
     Members of the proxy's own `zone` come first, if it has one. A member has `connect_timeout` seconds to answer if
     another one is left to try. `rebalance_rate` is how many clients a second move while members have more than their
     shares. `names` are host names that are looked up, and what makes a member of one of their addresses. `on_event`
-    is called when a member is ejected, goes down or comes up. The `hash` is that of this fact about the client;
-    `login` has the credentials for clients that have logged in at the proxy, and `logins` the limit of the rate of
-    logins to each member, if there is one.
+    is called when a member is ejected, goes down or comes up. `hash_by` is the fact about a client that is hashed;
+    `logins` limits the rate of logins to each member, if there is a limit.
     """
 
     def __init__(
@@ -49,7 +48,6 @@ class UpstreamGroup:
         *,
         selection: str = "round_robin",
         hash_by: str = "address",
-        login: CredentialSource | None = None,
         zone: str = "",
         ejection: Ejection | None = None,
         check: HealthCheck | None = None,
@@ -67,7 +65,8 @@ class UpstreamGroup:
         self._take_in(members)
         self.selection = selection
         self.hash_by = hash_by
-        self.login = login
+        self.login: CredentialSource | None = None
+        """The credentials for clients that have logged in at the proxy."""
         self.zone = zone
         self.ejection = ejection or Ejection()
         self.check = check
