@@ -137,7 +137,7 @@ async def run(
         rule_control = RuleControl(server, lambda: reloader.upstreams, directory)
         switches = None
         if config.switching is not None:
-            switches = open_switches(config.switching, server, rule_control, lambda: reloader.upstreams)
+            switches = open_switches(config.switching, server, rule_control, lambda: reloader.with_login)
         handler = RequestHandler(
             server,
             reloader.reload,

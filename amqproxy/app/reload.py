@@ -65,6 +65,7 @@ class Reloader:
         self._server = server
         self._mirrors = mirrors
         self._upstreams = dict(upstreams)
+        self._with_login = _with_login(config)
         self._contexts = tuple(contexts)
         self._checks = checks
         self._lookups = lookups
@@ -74,6 +75,11 @@ class Reloader:
     @property
     def _dialers(self) -> list[Dialer]:
         return [*dialers_of(self._server.upstreams.routes), *self._upstreams.values()]
+
+    @property
+    def with_login(self) -> Mapping[str, NamedUpstream]:
+        """Upstreams to which the proxy itself may log in, as the config has them now."""
+        return self._with_login
 
     @property
     def upstreams(self) -> dict[str, NamedUpstream]:
@@ -131,6 +137,7 @@ class Reloader:
         changed = sorted(name for name in names if dialers.get(name) is not self._upstreams.get(name))
         self._mirrors.replace(dialers, logins)
         self._upstreams = dialers
+        self._with_login = _with_login(routed)
         self._server.upstreams.apply(routes)
         if self._logins is not None:
             self._logins.apply(parts)
@@ -165,6 +172,10 @@ def _reported() -> Iterator[None]:
         yield
     except ConfigError as error:
         logger().error("certificate not reloaded", reason=str(error))
+
+
+def _with_login(config: Config) -> dict[str, NamedUpstream]:
+    return {name: each for name, each in config.upstreams.items() if each.has_login}
 
 
 def mirror_upstreams(

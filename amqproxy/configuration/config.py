@@ -437,9 +437,10 @@ class Config(Strict, frozen=True):
             if name not in self.upstreams:
                 raise ValueError(f".{place}: there is no `{name}`: it needs an [upstreams.{name}]")
             if place.startswith("rules") and not self.upstreams[name].takes_copies:
-                raise ValueError(
-                    f".{place}: [upstreams.{name}] takes no copies: it needs a `password_file` or a `password_env`"
-                )
+                why = "it needs a `password_file` or a `password_env`"
+                if self.upstreams[name].members:
+                    why = "copies go to one broker, and it is a group"
+                raise ValueError(f".{place}: [upstreams.{name}] takes no copies: {why}")
 
     def _named_upstreams(self) -> Iterator[tuple[str, str]]:
         """Yield the places that name one of the `upstreams`, with the names."""
@@ -461,7 +462,7 @@ class Config(Strict, frozen=True):
         """
         names = {name for place, name in self._named_upstreams() if not place.startswith("rules")}
         if self.switching is not None:
-            names |= {name for name, each in self.upstreams.items() if each.takes_copies}
+            names |= {name for name, each in self.upstreams.items() if each.has_login}
         return {name: each for name, each in self.upstreams.items() if name in names}
 
 

@@ -149,9 +149,14 @@ class NamedUpstream(UpstreamConfig, frozen=True):
     """The virtual host for copies; by default, the client's own."""
 
     @property
-    def takes_copies(self) -> bool:
-        """Whether there is a login with which rules may send copies."""
+    def has_login(self) -> bool:
+        """Whether there is a login of the proxy itself."""
         return bool(self.password_file or self.password_env)
+
+    @property
+    def takes_copies(self) -> bool:
+        """Whether there is a login with which rules may send copies, and one broker that takes them."""
+        return self.has_login and not self.members
 
     @property
     def all_members(self) -> tuple[MemberConfig, ...]:
@@ -176,8 +181,6 @@ class NamedUpstream(UpstreamConfig, frozen=True):
         for place, address in enumerate(addresses):
             if address in addresses[:place]:
                 raise ValueError(f".members[{place}].address: {address} is a member already")
-        if self.members and self.takes_copies:
-            raise ValueError(".members: copies go to one broker: give a group no password")
 
 
 class RouteConfig(Strict, frozen=True):

@@ -30,6 +30,12 @@ from amqproxy.switching.switch_file import SwitchFile
 INTERVAL = 0.25
 """Seconds between two looks at the clients that have to move."""
 
+SETTLED_INTERVAL = 1.0
+"""Seconds between two looks while nothing is on its way."""
+
+ROUTED_A_TURN = 200
+"""Clients whose switch is looked for in one turn of the loop."""
+
 HOLD_SECONDS = 3600.0
 """Time after which a held publish is refused, the longest that a rule may hold: passing it would lose the order."""
 
@@ -42,11 +48,12 @@ RELEASE_SECONDS = 10.0
 
 
 class Routed(NamedTuple):
-    """A client's routing: what was known of it, the upstream of its route, and the one to which it was led."""
+    """A client's routing: the facts known then, the upstream of its route, the one that took it, and its switch."""
 
     client: Client
     route: str
     upstream: str
+    switch: str | None
 
 
 class RuleHolder(Protocol):
@@ -103,6 +110,7 @@ class Switches:
         self._rules = rules
         self._switches = {each.name: each.after(SwitchEvent.RESTARTED) for each in file.load()}
         self._routed: dict[int, Routed] = {}
+        self._is_routing = False
         self._progress: dict[str, SwitchProgress] = {}
         self._movers: dict[str, trio.CancelScope] = {}
         self._held: dict[str, tuple[str, ...]] = {}
@@ -111,6 +119,7 @@ class Switches:
         """Times until which commands may still be held by rules that were withdrawn, by their names."""
         self._due: dict[str, float] = {}
         self._lock = trio.Lock()
+        self._routing = trio.Lock()
         self._changed = trio.Event()
         self.hold()
 
@@ -128,25 +137,34 @@ class Switches:
 
     def divert(self, group: UpstreamGroup, client: Client) -> UpstreamGroup:
         """Return the group that takes a client of a group's route, and note it."""
-        name = self._serving(group.name, client)
-        taken = next((each for each in self._groups() if each.name == name), group)
-        self._routed[client.session] = Routed(client, group.name, taken.name)
+        switch = self._of(group.name, client)
+        taken = group
+        if switch is not None and switch.serving != group.name:
+            taken = next((each for each in self._groups() if each.name == switch.serving), group)
+        name = None if switch is None else switch.name
+        self._routed[client.session] = Routed(client, group.name, taken.name, name)
         return taken
 
-    def _serving(self, route: str, client: Client) -> str:
-        found = next((each for each in self._switches.values() if each.applies(route, client)), None)
-        return route if found is None else found.serving
+    def _of(self, route: str, client: Client) -> Switch | None:
+        """Return the switch that is about a client of a route; the first one, if several are."""
+        return next((each for each in self._switches.values() if each.applies(route, client)), None)
+
+    async def _route_again(self) -> None:
+        """Note for the present clients which switch is about each, in turns, since a CEL expression may take long."""
+        for place, (number, routed) in enumerate(list(self._routed.items()), 1):
+            if number in self._routed:
+                switch = self._of(routed.route, routed.client)
+                self._routed[number] = routed._replace(switch=None if switch is None else switch.name)
+            if not place % ROUTED_A_TURN:
+                await trio.lowlevel.checkpoint()
 
     def misplaced(self, switch: Switch) -> list[Session]:
         """Return the sessions of a switch that are not with the upstream that serves them, or are about to be."""
-        found = []
-        for number, routed in list(self._routed.items()):
-            session = self._sessions.get(number)
-            if session is None:
-                del self._routed[number]
-            elif switch.applies(routed.route, routed.client) and routed.upstream != switch.serving:
-                found.append(session)
-        return found
+        return [
+            self._sessions[number]
+            for number, routed in self._routed.items()
+            if routed.switch == switch.name and routed.upstream != switch.serving and number in self._sessions
+        ]
 
     # --- operators
 
@@ -167,7 +185,13 @@ class Switches:
         self._end_of(switch.source)
         self._end_of(switch.target)
         begun = switch.after(SwitchEvent.FORTH)
-        await self._keep(begun, known, "an operator")
+        async with self._routing:
+            self._is_routing = True  # before it is in force: without clients, its messages would be moved at once
+            try:
+                await self._keep(begun, known, "an operator")
+                await self._route_again()
+            finally:
+                self._is_routing = False
         return begun
 
     async def turn(self, name: str, event: SwitchEvent) -> Switch:
@@ -184,9 +208,11 @@ class Switches:
         switch = self._switches[name]
         if not switch.is_settled:
             raise ValueError(f"the switch is {switch.state}: it can be forgotten when it is settled")
-        async with self._lock:
-            self._check(name, switch)
-            await self._save([each for each in self if each.name != name])
+        async with self._routing:
+            async with self._lock:
+                self._check(name, switch)
+                await self._save([each for each in self if each.name != name])
+            await self._route_again()
         return switch
 
     async def depths(self, name: str) -> list[tuple[MovedQueue, QueueDepth, QueueDepth]]:
@@ -226,12 +252,15 @@ class Switches:
             while True:
                 self._changed = trio.Event()
                 self.hold()
-                for switch in self:
+                for number in self._routed.keys() - self._sessions.keys():
+                    del self._routed[number]
+                for switch in () if self._is_routing else self:
                     with contained("switch failed", switch=switch.name):
                         await self._advance(switch, nursery)
                 with contained("publishes not released"):
                     await self._release()
-                with trio.move_on_after(INTERVAL):
+                is_settled = all(each.is_settled for each in self) and not self._releasing
+                with trio.move_on_after(SETTLED_INTERVAL if is_settled else INTERVAL):
                     await self._changed.wait()
 
     async def _advance(self, switch: Switch, nursery: trio.Nursery) -> None:

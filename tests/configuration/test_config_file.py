@@ -327,7 +327,11 @@ def test_tables_are_beside_the_config_or_in_a_bucket(tmp_path: Path) -> None:
             '[upstreams.g]\nmembers = [{ address = "a:1" }, { address = "a:1" }]',
             "members[1].address: a:1 is a member already",
         ),
-        ('[upstreams.g]\nmembers = [{ address = "a:1" }]\npassword_env = "P"', "members: copies go to one broker"),
+        (
+            '[upstreams.g]\nmembers = [{ address = "a:1" }]\npassword_env = "P"\n'
+            '[[rules]]\nname = "m"\naction = "mirror"\nmatch.method = "basic.publish"\nupstream = "g"',
+            "copies go to one broker, and it is a group",
+        ),
         ('[upstreams.g]\nmembers = [{ address = "a:1", wieght = 2 }]', "upstreams.g.members[0]: unknown key `wieght`"),
         ('[upstreams.g]\nmembers = [{ address = "a" }]', "upstreams.g.members[0].address: not of the form HOST:PORT"),
         ('[upstreams.g]\ncheck = { kind = "amqp" }', "check.user: an amqp check logs in"),

@@ -39,7 +39,10 @@ class BlueGreen:
         config = {
             "listen": [{"address": f"127.0.0.1:{self.port}"}],
             "upstream": "blue",
-            "upstreams": {name: {"address": f"127.0.0.1:{port}", **login} for name, port in self.brokers.items()},
+            "upstreams": {
+                "blue": {"address": f"127.0.0.1:{blue}", **login},
+                "green": {"members": [{"address": f"127.0.0.1:{green}"}], **login},
+            },
             "switching": {"state": str(directory / "switches.json")},
             "control": {"path": str(self.socket)},
         } | further

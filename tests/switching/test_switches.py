@@ -179,6 +179,33 @@ async def test_only_the_clients_that_it_is_about_move(stage: Callable[[], Stage]
         nursery.cancel_scope.cancel()
 
 
+async def test_many_clients_are_all_told_before_messages_move(
+    stage: Callable[[], Stage], autojump_clock: MockClock
+) -> None:
+    s = stage()
+    s.connect(1000)
+    async with trio.open_nursery() as nursery:
+        nursery.start_soon(s.switches.run)
+        begun = await s.switches.begin(Switch(name="s", source="blue", target="green", rate=1000.0))
+        assert len(s.switches.misplaced(begun)) == 1000
+        await s.until(Phase.MESSAGES_TO_TARGET)
+        assert s.sessions == {}
+        assert s.switches._routed == {}
+        nursery.cancel_scope.cancel()
+
+
+async def test_a_client_belongs_to_the_first_switch_that_is_about_it(stage: Callable[[], Stage]) -> None:
+    s = stage()
+    s.connect(2, address="10.0.0.1")
+    s.connect(3, address="9.0.0.1")
+    some = await s.switches.begin(
+        Switch(name="some", source="blue", target="green", when='client.address == "10.0.0.1"')
+    )
+    every = await s.switches.begin(Switch(name="every", source="blue", target="green"))
+    assert (len(s.switches.misplaced(some)), len(s.switches.misplaced(every))) == (2, 3)
+    assert s.connect(1, address="8.0.0.1") == ["green"]
+
+
 async def test_a_restart_goes_on_where_it_was(stage: Callable[[], Stage], autojump_clock: MockClock) -> None:
     s = stage()
     async with trio.open_nursery() as nursery:
