@@ -37,7 +37,10 @@ if sys.argv[1] == "package":
 }
 """Stand-ins for programs that publish."""
 
-WHEEL = "AMQPROXY_COMPILE=${AMQPROXY_COMPILE:-1} AMQPROXY_SBOM=1 python -m build --wheel && twine check --strict dist/*"
+WHEEL = """
+AMQPROXY_COMPILE=${AMQPROXY_COMPILE:-1} AMQPROXY_SBOM=1 python -m build --wheel
+twine check --strict dist/*.whl
+"""
 
 
 def main() -> None:
