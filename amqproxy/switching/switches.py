@@ -269,6 +269,8 @@ class Switches:
             await self._tell(switch, misplaced)
         elif switch.phase in LEAVING:
             found = self._with_declared(switch) if switch.finds_queues else switch
+            if not found.queues:
+                logger().warning("no queue to move", switch=switch.name, reason="none was named, defined or declared")
             self._progress[switch.name] = SwitchProgress()
             await self._keep(found.after(SwitchEvent.CLIENTS_GONE), switch, "the proxy")
         elif switch.phase in MOVING:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import subprocess
 from collections.abc import Iterator
 from pathlib import Path
@@ -10,6 +11,7 @@ import pika
 import pika.exceptions
 import pytest
 
+from amqproxy.proxy.logins.password_hash import hash_password
 from tests.docs.page_runner import BLOCK
 from tests.docs.pages import ROOT
 from tests.real.blue_green import (
@@ -24,6 +26,7 @@ from tests.real.blue_green import (
     finished,
     preload,
 )
+from tests.real.own import OwnBroker
 from tests.real.poll import until
 from tests.real.proxy import Program, command
 from tests.real.rabbitmq import RabbitMQ, running
@@ -156,3 +159,56 @@ def run(directory: Path, *words: str) -> subprocess.CompletedProcess[str]:
     done = subprocess.run([*command(), *words], cwd=directory, capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stdout + done.stderr
     return done
+
+
+@pytest.fixture
+def own_pair(tmp_path: Path) -> Iterator[list[OwnBroker]]:
+    """Two of our brokers, with a second virtual host."""
+    everything = {"user": "guest", "configure": ".*", "write": ".*", "read": ".*"}
+    definitions = {
+        "users": [{"name": "guest", "password": "guest", "tags": "administrator"}],
+        "vhosts": [{"name": "/"}, {"name": "shop"}],
+        "permissions": [everything | {"vhost": vhost} for vhost in ("/", "shop")],
+        "queues": [{"name": "q", "vhost": vhost, "durable": True} for vhost in ("/", "shop")],
+    }
+    file = tmp_path / "definitions.json"
+    file.write_text(json.dumps(definitions))
+    found = []
+    for name in ("blue", "green"):
+        (tmp_path / name).mkdir()
+        found.append(OwnBroker(tmp_path / name, "--definitions", str(file)))
+    yield found
+    for each in found:
+        each.kill()
+
+
+def test_one_virtual_host_switches(tmp_path: Path, own_pair: list[OwnBroker], monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("SWITCH_PASSWORD", "guest")
+    users = tmp_path / "users.toml"
+    users.write_text(f"[users.guest]\npassword = '{hash_password('guest')}'\n")
+    place = BlueGreen(
+        tmp_path,
+        *(each.port for each in own_pair),
+        listen=[{"login": "checked"}],
+        logins={"checked": {"users_file": str(users)}},
+    )
+    try:
+        clients = {vhost: place.client(virtual_host=vhost) for vhost in ("/", "shop")}
+        for client in clients.values():
+            client.channel().basic_publish("", "q", b"waits")
+            client.process_data_events(0.1)
+        assert place.connected() == {"blue": 2, "green": 0}
+        place.ask(
+            "switches-begin", source="blue", target="green", vhost="shop", queues=[{"vhost": "shop", "name": "q"}]
+        )
+        with pytest.raises(pika.exceptions.ConnectionClosedByBroker, match="320"):
+            clients["shop"].process_data_events(30)
+        place.until("green")
+        with place.client(virtual_host="shop") as moved:
+            assert place.connected() == {"blue": 1, "green": 1}
+            assert moved.channel().basic_get("q", auto_ack=True)[2] == b"waits"
+        stayed = clients["/"].channel()
+        assert stayed.basic_get("q", auto_ack=True)[2] == b"waits"
+        clients["/"].close()
+    finally:
+        place.kill()
