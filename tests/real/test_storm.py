@@ -1,0 +1,108 @@
+"""The clients of a killed broker return all at once: those of the other one notice nothing."""
+
+from __future__ import annotations
+
+import logging
+import threading
+import time
+from pathlib import Path
+
+import pika
+import pytest
+
+from amqproxy.control import ControlClient
+from tests.real.crowd import Crowd
+from tests.real.fleet import Fleet
+from tests.real.own import OwnBroker
+from tests.real.poll import until
+
+pytestmark = [pytest.mark.real, pytest.mark.once]
+
+BURST = 0.1
+BYSTANDERS = 5
+
+
+class Bystander(threading.Thread):
+    """A client that publishes 50 times a second, and notes how long each confirm takes."""
+
+    def __init__(self, fleet: Fleet, number: int) -> None:
+        super().__init__(daemon=True)
+        self._fleet = fleet
+        self._queue = f"bystander.{number}"
+        self.seconds: list[float] = []
+        self.faults: list[str] = []
+        self.is_over = threading.Event()
+
+    def run(self) -> None:
+        try:
+            with self._fleet.client() as connection:
+                channel = connection.channel()
+                channel.queue_declare(self._queue, exclusive=True)
+                channel.confirm_delivery()
+                while not self.is_over.wait(0.02):
+                    began = time.perf_counter()
+                    channel.basic_publish("", self._queue, b"x", mandatory=True)
+                    self.seconds.append(time.perf_counter() - began)
+        except (pika.exceptions.AMQPError, OSError) as error:
+            self.faults.append(repr(error))
+
+
+@pytest.mark.parametrize(
+    ("clients", "rate"), [(40, 40.0), pytest.param(5000, 200.0, marks=pytest.mark.soak)], ids=["small", "5,000"]
+)
+def test_a_storm(clients: int, rate: float, tmp_path: Path) -> None:
+    for name in ("killed", "other"):
+        (tmp_path / name).mkdir()
+    brokers = [OwnBroker(tmp_path / "killed"), OwnBroker(tmp_path / "other")]
+    fleet = Fleet(tmp_path, *(each.port for each in brokers), logins_per_second=rate)
+    bystanders = [Bystander(fleet, number) for number in range(BYSTANDERS)]
+    crowd = Crowd(fleet.port, clients)
+    member = f"127.0.0.1:{brokers[0].port}"
+    patience = 60.0 + 2 * clients / rate
+    try:
+        with ControlClient(fleet.socket) as control:
+            control.ask("upstreams-drain", member=member)
+            for each in bystanders:
+                each.start()
+            until(lambda: all(each.seconds for each in bystanders), "the bystanders to publish")
+            control.ask("upstreams-restore", member=member)
+        crowd.start()
+        until(lambda: fleet.connections() == [clients, BYSTANDERS], "all clients to connect", patience)
+        counted = [len(each.seconds) for each in bystanders]
+
+        began = time.monotonic()
+        brokers[0].kill()
+        until(lambda: len(crowd.codes) == clients, "all clients to be told", patience)
+        queued: list[int] = []
+
+        def are_back() -> bool:
+            queued.append(fleet.members()[1]["login_queue"])
+            return crowd.open == clients
+
+        until(are_back, "all clients to return", patience, 0.1)
+        took = time.monotonic() - began
+        waits = [each.seconds[count:] for each, count in zip(bystanders, counted, strict=True)]
+    finally:
+        for each in bystanders:
+            each.is_over.set()
+        for each in bystanders:
+            each.join(30)
+        crowd.end()
+        fleet.kill()
+        for broker in brokers:
+            broker.kill()
+    assert [each.faults for each in bystanders] == [[]] * BYSTANDERS
+    assert set(crowd.codes) == {320}
+    assert took >= (clients - 2 * max(1.0, BURST * rate)) / rate, "the rate was exceeded"
+    assert max(queued) > 0
+    ordered = sorted(each for some in waits for each in some)
+    p99 = ordered[int(len(ordered) * 0.99)] * 1e3
+    logging.getLogger(__name__).info(
+        "%d clients were back after %.1f s, %d attempts, up to %d in the queue; a confirm of the others took "
+        "%.1f ms (median), %.1f ms (p99), %.1f ms (longest)",
+        *(clients, took, crowd.attempts, max(queued)),
+        *(ordered[len(ordered) // 2] * 1e3, p99, ordered[-1] * 1e3),
+    )
+    if clients > 1000:  # on a machine that does nothing else
+        assert took <= clients / rate + 5
+        assert p99 <= 20
