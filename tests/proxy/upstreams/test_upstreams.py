@@ -12,6 +12,7 @@ from trio.testing import MockClock
 
 from amqproxy.configuration.upstream_config import Ejection, RouteConfig
 from amqproxy.proxy.admission_queue import AdmissionQueue, QueueFull
+from amqproxy.proxy.logins.credential import CredentialSource
 from amqproxy.proxy.upstream import Unreachable
 from amqproxy.proxy.upstreams.group import UpstreamGroup
 from amqproxy.proxy.upstreams.member import Member, Standing
@@ -250,4 +251,22 @@ async def test_too_many_waiting_clients_are_refused(autojump_clock: MockClock) -
     with pytest.raises(QueueFull):
         await fleet.reach()
     assert fleet.count("upstream_logins_refused_total", upstream="blue") == 1
+    fleet.close()
+
+
+async def test_a_member_whose_virtual_host_is_down_is_passed_over_if_the_proxy_logs_in() -> None:
+    fleet = Fleet("answers", "answers")
+
+    async def login(transport: Transport, answer: bytes, source: CredentialSource | None) -> bytes:
+        if answer == b"start of a":
+            raise Unreachable("vhost down", "530 vhost '/' is down")
+        return b"open-ok"
+
+    reach = fleet.upstreams.reach_for(ENDS, "", lambda: False)
+    reached = await reach(HEADER, Client(), nullcontext, login)
+    assert (reached.answer, reached.member) == (b"open-ok", fleet.fakes[1])
+    assert fleet.fakes[0].failures_by_kind["vhost down"] == 1
+    fleet.fakes[0].ends[0].recv(100)
+    assert fleet.fakes[0].ends[0].recv(100) == b""  # it is left at once
+    await reached.transport.aclose()
     fleet.close()
