@@ -24,6 +24,9 @@ connections in their steady state: a compiled loop in threads of its own.
 `proxy` is trio: a listener, a session for each client, and an upstream over TCP or TLS. `capture` reads pcap and pcapng
 and puts TCP streams together again, so that a file decodes as live traffic does. Neither knows of the other.
 
+`moving` moves the waiting messages of queues from one broker to another, by confirms before acknowledgements.
+`switching` leads a proxy's clients from one upstream to another, and their messages after them.
+
 `bodies` shows what is in a message: text, JSON, MessagePack and others, and what decoders of addons read.
 
 `control` is the socket through which a running proxy is queried, followed and controlled, with its client library;

@@ -106,6 +106,7 @@ class Killer:
 
 
 def test_kills_of_each_party_there_and_back(place: BlueGreen, brokers: dict[str, RabbitMQ]) -> None:
+    logging.getLogger("pika").setLevel(logging.CRITICAL)
     seed = int(os.environ.get("SWITCH_SEED", random.randrange(2**32)))
     LOG.info(f"SWITCH_SEED={seed}")
     killer = Killer(place, brokers, random.Random(seed))
