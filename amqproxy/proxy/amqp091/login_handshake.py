@@ -7,7 +7,7 @@ from collections.abc import Generator, Iterable
 from msgspec.structs import replace
 
 from amqproxy.amqp091.connection import Connection
-from amqproxy.amqp091.errors import ProtocolError
+from amqproxy.amqp091.errors import InternalError, ProtocolError
 from amqproxy.amqp091.frame import METHOD, every_frame
 from amqproxy.amqp091.login import credentials_of
 from amqproxy.amqp091.methods import (
@@ -33,6 +33,7 @@ from amqproxy.proxy.logins.handshake import (
     VhostDown,
     VhostRequest,
 )
+from amqproxy.proxy.session.session_report import VHOST_DOWN
 from amqproxy.rules.client_info import updated_client
 from amqproxy.rules.context import Client
 
@@ -51,9 +52,6 @@ CAPABILITIES = (
     "direct_reply_to",
 )
 """Capabilities that RabbitMQ has announced since 3.5, offered before any broker has been seen."""
-
-_IS_DOWN = "is down"
-"""RabbitMQ's reply text for a virtual host that could not be started on this node: 541 in 3.10, 530 later."""
 
 
 class Amqp091LoginHandshake:
@@ -169,5 +167,5 @@ class Amqp091LoginHandshake:
         text = f"{close.reply_code} {close.reply_text}"
         if not has_opened:
             raise BrokerRefused(text)
-        if _IS_DOWN in close.reply_text:
+        if close.reply_code == InternalError.code and VHOST_DOWN in close.reply_text:
             raise VhostDown(text)
