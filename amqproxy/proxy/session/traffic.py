@@ -127,7 +127,7 @@ class Traffic(TappedTraffic):
         """Relay directly to the broker, once it has opened the virtual host of a client that logged in at the proxy."""
         leg = self.legs[SERVER]
         if isinstance(leg.transport, LoginTransport) and leg.transport.upstream is not None:
-            leg.transport = leg.transport.upstream
+            leg.transport = self._report.upstream = leg.transport.upstream
             self._allow_pumps()
             for relay in self._relays:
                 relay.own_by(self.ownership)
