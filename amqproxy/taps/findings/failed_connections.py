@@ -6,6 +6,7 @@ from amqproxy.amqp091.errors import ChannelError, ConnectionForced
 from amqproxy.amqp091.transitions import SERVER
 from amqproxy.taps.findings.detector import Detector, on
 from amqproxy.taps.findings.ends import refusal_text
+from amqproxy.taps.findings.expired_tokens import is_expired_token
 from amqproxy.taps.findings.finding import Severity
 from amqproxy.taps.findings.interleaved_content import is_interleaved
 from amqproxy.taps.findings.logins import is_refused_login
@@ -47,7 +48,7 @@ class FailedConnection(Detector):
     def _on_closed(self, event: ConnectionClosed) -> str | None:
         if event.by is not SERVER or event.code in _NOT_THE_CLIENTS or event.code == ChannelError.code:
             return None
-        if is_refused_login(event) or is_interleaved(event) or is_oversized(event):
+        if is_refused_login(event) or is_interleaved(event) or is_oversized(event) or is_expired_token(event):
             return None  # other detectors report these
         if is_refused_tuning(event, self.observed.trace.facts):
             return None

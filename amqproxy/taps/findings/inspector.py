@@ -16,6 +16,7 @@ from amqproxy.taps.findings.consumer_churn import ConsumerPerMessage
 from amqproxy.taps.findings.cut_connections import CutConnection
 from amqproxy.taps.findings.dead_letter_loop import DeadLetterLoop
 from amqproxy.taps.findings.detector import Detector, Handler, ObservedConnection
+from amqproxy.taps.findings.expired_tokens import ExpiredToken
 from amqproxy.taps.findings.failed_connections import FailedConnection, FrameAfterClose
 from amqproxy.taps.findings.failed_operations import FailedOperation
 from amqproxy.taps.findings.finding import Finding, RecordNumber, Severity, is_reported
@@ -74,6 +75,7 @@ DETECTORS: tuple[type[Detector], ...] = (
     CreditGranted,
     CutConnection,
     DeadLetterLoop,
+    ExpiredToken,
     FailedConnection,
     FailedOperation,
     ForeignServer,
