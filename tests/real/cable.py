@@ -9,13 +9,20 @@ import time
 from contextlib import suppress
 from typing import Literal
 
-Mode = Literal["pass", "stall", "cut"]
+Mode = Literal["pass", "stall", "cut", "slow", "refuse"]
+
+SLOW = 1024
+"""Bytes a second in each direction of a slow connection."""
+
+PIECE = 64
+"""Bytes that a slow connection carries at a time."""
 
 
 class Cable:
     """Forwards what connects to `port` to another port of this machine.
 
-    `mode` is `pass`; `stall`: connections are accepted, and nothing moves; or `cut`: connections are reset.
+    `mode` is `pass`; `stall`: connections are accepted, and nothing moves; `cut`: connections are reset; `slow`: they
+    carry `SLOW` bytes a second; or `refuse`: they are reset, and none is accepted.
     """
 
     def __init__(self, target: int) -> None:
@@ -29,9 +36,15 @@ class Cable:
     def set(self, mode: Mode) -> None:
         """Disturb the connections that there are, and those to come."""
         self.mode = mode
-        if mode == "cut":
+        if mode in ("cut", "refuse"):
             for end in self._ends:
                 _reset(end)
+        if mode == "refuse":
+            self._listener.shutdown(socket.SHUT_RDWR)  # wakes the thread that accepts
+            self._listener.close()
+        elif self._listener.fileno() < 0:
+            self._listener = socket.create_server(("127.0.0.1", self.port))
+            threading.Thread(target=self._accept, daemon=True).start()
 
     def close(self) -> None:
         self._listener.close()
@@ -67,8 +80,11 @@ class Cable:
         with suppress(OSError):
             while True:
                 self._hold()
-                data = source.recv(65536)
+                is_slow = self.mode == "slow"
+                data = source.recv(PIECE if is_slow else 65536)
                 self._hold()
+                if is_slow:
+                    time.sleep(len(data) / SLOW)
                 if not data:
                     break
                 target.sendall(data)

@@ -129,6 +129,16 @@ FAILURES: dict[str, tuple[Callable[[RabbitMQ, Cable], None], Callable[[RabbitMQ,
     "SIGSTOP": (_signalled(signal.SIGSTOP), _signalled(signal.SIGCONT)),
     "resets": (_set("cut"), _set("pass")),
     "black hole": (_set("stall"), _set("pass")),
+    "refused": (_set("refuse"), _set("pass")),
+    "1 KiB/s": (_set("slow"), _set("pass")),
+}
+
+CHECKS = {"1 KiB/s": {"timeout": 0.8}}
+"""A handshake with a proper close has about a kilobyte: only the time limit of a check notices a slow broker."""
+
+ALARMS: dict[str, tuple[tuple[str, ...], tuple[str, ...]]] = {
+    "memory": (("set_vm_memory_high_watermark", "0"), ("set_vm_memory_high_watermark", "0.6")),
+    "disk": (("set_disk_free_limit", "9999GB"), ("set_disk_free_limit", "1MB")),
 }
 
 
@@ -156,7 +166,7 @@ def test_a_failure(
     monkeypatch.setenv("PROBE_PASSWORD", "guest")
     begin, heal = FAILURES[failure]
     cable = Cable(victim.port)
-    fleet = Fleet(tmp_path, cable.port, rabbitmq.port, connect_timeout=2.0, check=CHECK)
+    fleet = Fleet(tmp_path, cable.port, rabbitmq.port, connect_timeout=2.0, check=CHECK | CHECKS.get(failure, {}))
     kinds = ("connecting", "idle", "publishing", "consuming", "tx")
     workers: list[Worker] = []
     try:
@@ -190,3 +200,38 @@ def test_a_failure(
             left(victim, each.queue)
             left(rabbitmq, each.queue)
     cable.close()
+
+
+@pytest.mark.parametrize("alarm", ALARMS)
+def test_an_alarm(
+    alarm: str, victim: RabbitMQ, rabbitmq: RabbitMQ, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """New clients go elsewhere while publishers are blocked; those that are connected stay, and go on afterwards."""
+    monkeypatch.setenv("PROBE_PASSWORD", "guest")
+    begin, heal = ALARMS[alarm]
+    fleet = Fleet(tmp_path, victim.port, rabbitmq.port, check=CHECK)
+    workers = [Worker(fleet, does, number) for does in ("idle", "publishing", "consuming") for number in range(CLIENTS)]
+    newcomer = Worker(fleet, "idle", CLIENTS)
+    try:
+        for each in workers:
+            each.start()
+        until(lambda: all(each.steps > 3 for each in workers), "all clients to work")
+        victim.ctl(*begin)
+        until(lambda: fleet.members()[0]["blocked"] > 0, "the broker to block")
+        newcomer.start()
+        until(lambda: fleet.connections() == [len(workers), 1], "a new client to go elsewhere")
+        victim.ctl(*heal)
+        until(lambda: fleet.members()[0]["blocked"] == 0, "the broker to go on")
+        steps = [each.steps for each in workers]
+        until(lambda: all(a.steps > b + 3 for a, b in zip(workers, steps, strict=True)), "all clients to go on")
+    finally:
+        victim.ctl(*heal)
+        for each in (*workers, newcomer):
+            each.is_over.set()
+        for each in (*workers, newcomer):
+            each.join(30)
+        fleet.kill()
+    assert [each.codes for each in workers] == [[]] * len(workers)
+    for each in workers:
+        found = left(victim, each.queue)
+        assert set(each.confirmed) <= found or each.does != "publishing"

@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 import logging
-import threading
 import time
 from pathlib import Path
 
-import pika
 import pytest
 
 from amqproxy.control import ControlClient
+from tests.real.bystander import Bystander, percentile
 from tests.real.crowd import Crowd
 from tests.real.fleet import Fleet
 from tests.real.own import OwnBroker
@@ -20,31 +19,6 @@ pytestmark = [pytest.mark.real, pytest.mark.once]
 
 BURST = 0.1
 BYSTANDERS = 5
-
-
-class Bystander(threading.Thread):
-    """A client that publishes 50 times a second, and notes how long each confirm takes."""
-
-    def __init__(self, fleet: Fleet, number: int) -> None:
-        super().__init__(daemon=True)
-        self._fleet = fleet
-        self._queue = f"bystander.{number}"
-        self.seconds: list[float] = []
-        self.faults: list[str] = []
-        self.is_over = threading.Event()
-
-    def run(self) -> None:
-        try:
-            with self._fleet.client() as connection:
-                channel = connection.channel()
-                channel.queue_declare(self._queue, exclusive=True)
-                channel.confirm_delivery()
-                while not self.is_over.wait(0.02):
-                    began = time.perf_counter()
-                    channel.basic_publish("", self._queue, b"x", mandatory=True)
-                    self.seconds.append(time.perf_counter() - began)
-        except (pika.exceptions.AMQPError, OSError) as error:
-            self.faults.append(repr(error))
 
 
 @pytest.mark.parametrize(
@@ -95,13 +69,12 @@ def test_a_storm(clients: int, rate: float, tmp_path: Path) -> None:
     assert set(crowd.codes) == {320}
     assert took >= (clients - 2 * max(1.0, BURST * rate)) / rate, "the rate was exceeded"
     assert max(queued) > 0
-    ordered = sorted(each for some in waits for each in some)
-    p99 = ordered[int(len(ordered) * 0.99)] * 1e3
+    p99 = percentile(waits, 0.99)
     logging.getLogger(__name__).info(
         "%d clients were back after %.1f s, %d attempts, up to %d in the queue; a confirm of the others took "
         "%.1f ms (median), %.1f ms (p99), %.1f ms (longest)",
         *(clients, took, crowd.attempts, max(queued)),
-        *(ordered[len(ordered) // 2] * 1e3, p99, ordered[-1] * 1e3),
+        *(percentile(waits, 0.5), p99, percentile(waits, 1.0)),
     )
     if clients > 1000:  # on a machine that does nothing else
         assert took <= clients / rate + 5
