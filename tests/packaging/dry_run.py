@@ -13,6 +13,7 @@ import os
 import shutil
 import subprocess
 import sys
+import tarfile
 import venv
 from pathlib import Path
 from typing import Any
@@ -74,6 +75,12 @@ def main() -> None:
         done = subprocess.run(["bash", "-e", "-o", "pipefail", "-c", script], cwd=clone, env=environment, check=False)
         watch.say(f"{name}: {f'FAILED with {done.returncode}' if done.returncode else 'done'}")
         has_failed = has_failed or done.returncode != 0
+    (sdist,) = clone.glob("dist/*.tar.gz")
+    with tarfile.open(sdist) as archive:
+        foreign = [name for name in archive.getnames() if "/node_modules/" in name or name.endswith((".so", ".pyc"))]
+    if foreign:
+        print(f"FAILED: the sdist has {len(foreign)} files that are not sources, such as {foreign[0]}")
+        has_failed = True
     for path in sorted([*clone.glob("dist/*"), *clone.glob("*.tgz")]):
         print(f"{path.stat().st_size / 1e6:6.1f} MB  {path.relative_to(ROOT)}")
     sys.exit(has_failed)
