@@ -95,3 +95,10 @@ async def test_passwords_of_checks(monkeypatch: pytest.MonkeyPatch) -> None:
         check_passwords(config(text))
     monkeypatch.setenv("PROBE", "secret\n")
     assert check_passwords(config(text)) == {"blue": "secret"}
+
+
+async def test_upstreams_with_a_login_are_groups_where_switches_may_be() -> None:
+    text = '[upstreams.spare]\nmembers = [{ address = "e:5" }]\npassword_env = "P"\n'
+    assert members(routes_of(config(text))) == {"main": ["127.0.0.1:5672"]}
+    switching = '[switching]\nstate = "switches.json"\n'
+    assert members(routes_of(config(text + switching))) == {"main": ["127.0.0.1:5672"], "spare": ["e:5"]}

@@ -43,6 +43,10 @@ def test_groups_are_listed_once_the_default_first() -> None:
     assert ROUTES.groups == [MAIN, RED, BLUE, GREEN]
 
 
+def test_groups_without_a_route_are_listed_for_switches() -> None:
+    assert Routes(MAIN, further=[GREEN, MAIN]).groups == [MAIN, GREEN]
+
+
 def test_an_expression_that_fails_does_not_apply() -> None:
     route = Route(RouteConfig(upstream="blue", when="int(tls.sni) > 5"), BLUE)
     assert not route.applies(Client(sni="six"), "")

@@ -270,3 +270,14 @@ async def test_a_member_whose_virtual_host_is_down_is_passed_over_if_the_proxy_l
     assert fleet.fakes[0].ends[0].recv(100) == b""  # it is left at once
     await reached.transport.aclose()
     fleet.close()
+
+
+async def test_a_switch_diverts_a_client_from_its_route() -> None:
+    fleet, green = Fleet("answers"), Fleet("answers")
+    fleet.upstreams.divert = lambda group, client: green.group if client.address == "10.0.0.9" else group
+    reached = await fleet.reach()
+    assert reached.member is green.fakes[0]
+    assert fleet.fakes[0].picks == 0
+    await reached.transport.aclose()
+    fleet.close()
+    green.close()
