@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 import ssl
+import time
 from collections import deque
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import ExitStack, suppress
@@ -13,6 +14,7 @@ from typing import NamedTuple
 
 import trio
 
+from amqproxy.amqp091.errors import ConnectionForced
 from amqproxy.configuration.config import Limits, ProxyProtocolConfig, Unread
 from amqproxy.configuration.values import join_address, split_address
 from amqproxy.process.log import logger
@@ -54,6 +56,12 @@ BREATHER = 0.1
 
 COUNT_INTERVAL = 1.0
 """Seconds between two flushes of the rules' hit counts."""
+
+TOKEN_INTERVAL = 5.0
+"""Seconds between two looks for expired tokens."""
+
+TOKEN_EXPIRED = ConnectionForced("the proxy's token for the broker has expired, and its issuer gives no new one")
+"""The error that ends sessions whose token has expired."""
 
 SESSIONS_A_TURN = 20
 """Sessions handled in one turn of the loop when all sessions are."""
@@ -199,6 +207,26 @@ class ProxyServer:
         await trio.sleep(self._limits.handshake_timeout)
         await self._for_each(renew)
 
+    async def _keep_tokens(self) -> None:
+        """Look for sessions whose token has expired, every `TOKEN_INTERVAL`."""
+        while True:
+            await trio.sleep(TOKEN_INTERVAL)
+            if self._unsubscribes:
+                await self._for_each(partial(self._check_token, time.time()))
+
+    def _check_token(self, now: float, session: Session) -> None:
+        """End a session with 320 if its token has expired without a successor.
+
+        RabbitMQ before 4.3 would keep the connection, and refuse all that the client does.
+        """
+        if session.token_source is None or not session.has_expired(now):
+            return
+        successor = self._tokens.get(session.token_source)
+        if successor is not None and now < successor.expires_at:
+            session.renew_token(successor)  # it could not be sent earlier
+        else:
+            session.drain(TOKEN_EXPIRED)
+
     def apply_tap(self, tap: Tap | None) -> None:
         """Show another tap what sessions relay, or none if it is `None`: new sessions at once, the others in turns."""
         self._tap = tap
@@ -236,6 +264,7 @@ class ProxyServer:
             nursery.start_soon(kept_up, "sessions not counted", self._keep_count)
             nursery.start_soon(kept_up, "clients not moved", self.moves.run)
             nursery.start_soon(kept_up, "rules not replaced", self._keep_moving)
+            nursery.start_soon(kept_up, "tokens not watched", self._keep_tokens)
             if self._pumps is not None:
                 nursery.start_soon(kept_up, "pumps not served", self._pumps.run)
             try:

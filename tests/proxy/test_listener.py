@@ -14,11 +14,14 @@ import trio
 from msgspec.structs import replace
 from trio.testing import MockClock, assert_no_checkpoints, wait_all_tasks_blocked
 
+from amqproxy.amqp091.errors import ConnectionForced
 from amqproxy.configuration.config import Limits, ProxyProtocolConfig
 from amqproxy.proxy import listener as listener_module
 from amqproxy.proxy.admission_queue import AdmissionQueue
 from amqproxy.proxy.amqp091.traffic import Amqp091Traffic
 from amqproxy.proxy.listener import ListenerLoad, OpenListener, ProxyServer, listen
+from amqproxy.proxy.logins.credential import Credential
+from amqproxy.proxy.logins.credential_file import FixedCredential
 from amqproxy.proxy.session.session import Session
 from amqproxy.proxy.session.session_report import SessionReport
 from amqproxy.proxy.sessions import for_each
@@ -26,6 +29,7 @@ from amqproxy.proxy.upstreams.upstreams import Upstreams
 from amqproxy.rules.engine.evaluator import RuleSet
 from amqproxy.rules.matching.match import Match
 from amqproxy.rules.observing.hold import Hold
+from amqproxy.rules.rewriting.secret import Secret
 from amqproxy.sockets.transport import SocketTransport, Transport
 from amqproxy.taps.metrics import Metrics
 from amqproxy.taps.tap import Tap
@@ -739,3 +743,40 @@ async def test_connections_without_a_header_yet_count_as_connections(autojump_cl
         await trio.sleep(HASTY.tls_handshake_timeout + 1)
         assert built.count("connections_refused_total", reason="proxy-header") == LIMITS.connections
         built.server.sessions.clear()
+
+
+class TokenSession:
+    """A session that the proxy has logged in by a token, which expires at 100."""
+
+    def __init__(self, source: object) -> None:
+        self.token_source = source
+        self.did: list[object] = []
+
+    def has_expired(self, now: float) -> bool:
+        return now >= 100
+
+    def renew_token(self, credential: Credential) -> None:
+        self.did.append(credential)
+
+    def drain(self, reason: ConnectionForced) -> None:
+        self.did.append(reason.reply_text)
+
+
+@pytest.mark.parametrize(
+    ("now", "expires_at", "has_ended"), [(99, None, None), (100, None, True), (100, 99, True), (100, 200, False)]
+)
+async def test_a_token_that_expires_without_a_successor_ends_its_sessions(
+    now: float, expires_at: float | None, has_ended: bool | None
+) -> None:
+    metrics = Metrics()
+    server = ProxyServer(Upstreams.of(unreachable, metrics), LIMITS, metrics)
+    source = FixedCredential(Credential("", Secret("old")))
+    successor = Credential("", Secret("new"), is_token=True, expires_at=expires_at or 0.0)
+    if expires_at is not None:
+        server._tokens[source] = successor
+    session, other = TokenSession(source), TokenSession(None)
+    server._check_token(now, session)  # type: ignore[arg-type]
+    server._check_token(now, other)  # type: ignore[arg-type]
+    text = "CONNECTION_FORCED - the proxy's token for the broker has expired, and its issuer gives no new one"
+    assert session.did == ([] if has_ended is None else [text] if has_ended else [successor])
+    assert other.did == []

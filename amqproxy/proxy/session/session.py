@@ -532,6 +532,10 @@ class Session(SessionView):
         if traffic is not None and self._nursery is not None and traffic.renew_secret(credential.password):
             self._token = credential
 
+    def has_expired(self, now: float) -> bool:
+        """Whether the token with which the proxy has logged in has expired; `now` is in seconds since 1970."""
+        return self._token is not None and now >= self._token.expires_at
+
     # --- ending the session from outside
 
     def drain(self, reason: ConnectionForced = SHUTDOWN) -> None:

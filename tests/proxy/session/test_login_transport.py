@@ -5,6 +5,7 @@ from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
 from typing import Any
 
+import msgspec
 import pytest
 
 from amqproxy.amqp091.frame import every_frame
@@ -352,3 +353,12 @@ async def test_a_virtual_host_that_is_down_is_no_refusal() -> None:
         stage.broker.say(method("connection.close", reply_code=541, reply_text=text))
         await stage.play("client: connection.close 320")
         assert b"is down" in stage.client.seen
+
+
+async def test_a_session_knows_when_its_token_has_expired() -> None:
+    async with with_token() as (stage, source):
+        assert not stage.session.has_expired(1e12)
+        stage.session.renew_token(msgspec.structs.replace(source.make(), expires_at=100.0))
+        await stage.play("broker: connection.update-secret")
+        assert not stage.session.has_expired(99.9)
+        assert stage.session.has_expired(100.0)
