@@ -5,5 +5,6 @@
 - `environment` derives the variables that set keys, and applies them.
 - `config_document` parses TOML, YAML and JSON within bounds; `quantities` converts texts such as "200ms" to numbers.
 - `resources` loads the files, variables and functions that rules name.
+- `users_file` reads the users of a login, `extras` finds optional packages that are missing.
 - `hints` suggests the intended key or action; `source_lines` finds the line of a key, for errors.
 """

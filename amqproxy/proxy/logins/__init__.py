@@ -6,5 +6,14 @@ broker, the session gets a `Credential` (`credential`) from the `CredentialSourc
 has one of its own or the client's is passed on. Connections whose credential is a token get each new one by
 connection.update-secret.
 
-Imports: `amqproxy.configuration`, `amqproxy.rules`, `amqproxy.sockets`, `amqproxy.process`, trio in the shells.
+- `logins` has all checks and sources of a config, and their tasks; a reload makes new ones with `read`, then applies
+  them.
+- `configured_login` is the check: it asks `token_check`, with the issuer's `key_set`; `user_directory`, the users of a
+  file, with `password_hash`; or `user_service`, by HTTP. `login_memory` remembers accepted logins and joins equal ones,
+  `failure_delays` slows guesses, `fair_turns` bounds checks at the same time, fair by `client_network`.
+- `credential_sources` makes the sources: `credential_file`, and `renewed_token` with tokens of a `token_issuer` or of
+  `addon_tokens`; `successors` passes new ones on. `token_claims` reads tokens, `web_client` is HTTP for all of them.
+
+Imports: `amqproxy.configuration`, `amqproxy.rules`, `amqproxy.sockets`, `amqproxy.process`, `amqproxy.taps.metrics`,
+`amqproxy.addons`, trio in the shells; the packages of the extra `logins` only when they are needed.
 """

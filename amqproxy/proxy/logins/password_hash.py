@@ -22,15 +22,24 @@ def hash_password(password: str) -> str:
     return PasswordHasher(time_cost=PASSES, memory_cost=MEMORY, parallelism=1).hash(password.encode())
 
 
+class NotChecked(Exception):
+    """A password could not be checked, for example for want of memory."""
+
+
 def is_right(hashed: str, password: str) -> bool:
-    """Whether a password has this hash. This takes tens of milliseconds, without the interpreter's lock."""
-    from argon2.exceptions import VerificationError
+    """Whether a password has this hash; raise `NotChecked` if that cannot be found out.
+
+    This takes tens of milliseconds, without the interpreter's lock.
+    """
+    from argon2.exceptions import VerificationError, VerifyMismatchError
     from argon2.low_level import Type, verify_secret
 
     try:
         return verify_secret(hashed.encode(), password.encode("utf-8", "surrogatepass"), Type.ID)
-    except VerificationError:
+    except VerifyMismatchError:
         return False
+    except VerificationError as error:
+        raise NotChecked(f"the password cannot be checked: {error}") from None
 
 
 def decoy(hashed: str) -> str:

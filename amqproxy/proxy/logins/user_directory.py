@@ -17,7 +17,7 @@ from amqproxy.process.watched_files import WatchedFiles
 from amqproxy.proxy.logins.attempt import Identity, LoginAttempt, LoginDenied
 from amqproxy.proxy.logins.credential import Credential
 from amqproxy.proxy.logins.fair_turns import FairTurns
-from amqproxy.proxy.logins.password_hash import decoy, is_right
+from amqproxy.proxy.logins.password_hash import NotChecked, decoy, is_right
 from amqproxy.rules.rewriting.secret import Secret
 
 INTERVAL = 2.0
@@ -103,7 +103,10 @@ class UserDirectory:
         hashed = users.decoy if user is None or user.hashed is None else user.hashed.reveal()
         async with self._turns.turn(network):
             # Not abandoned when the client goes: the turn lasts as long as the thread works.
-            is_same = await trio.to_thread.run_sync(is_right, hashed, attempt.password.reveal())
+            try:
+                is_same = await trio.to_thread.run_sync(is_right, hashed, attempt.password.reveal())
+            except NotChecked as error:
+                raise LoginDenied(str(error), source="file", is_failure=True) from None
         if user is None:
             raise LoginDenied("there is no such user", source="file")
         if user.hashed is None:

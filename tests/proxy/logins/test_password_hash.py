@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from amqproxy.proxy.logins.password_hash import MEMORY, PASSES, decoy, hash_password, is_right
+from amqproxy.proxy.logins.password_hash import MEMORY, PASSES, NotChecked, decoy, hash_password, is_right
 from tests.proxy.logins.attempts import quick_hash
 
 
@@ -28,3 +28,9 @@ def test_a_decoy_costs_as_much_and_is_never_right() -> None:
     assert not is_right(decoy(hashed), "tulip")
     assert not is_right(decoy(hashed), "")
     assert decoy("") == decoy(decoy(""))
+
+
+def test_a_check_that_fails_is_no_wrong_password() -> None:
+    hashed = quick_hash("tulip").replace("t=1,", "t=0,")
+    with pytest.raises(NotChecked, match="the password cannot be checked: Time cost is too small"):
+        is_right(hashed, "tulip")

@@ -14,6 +14,7 @@ from amqproxy.proxy.logins import user_directory
 from amqproxy.proxy.logins.attempt import LoginDenied
 from amqproxy.proxy.logins.credential import Credential
 from amqproxy.proxy.logins.fair_turns import FairTurns
+from amqproxy.proxy.logins.password_hash import NotChecked
 from amqproxy.proxy.logins.user_directory import UserDirectory
 from amqproxy.rules.rewriting.secret import Secret
 from tests.proxy.logins.attempts import attempt, until, write_users
@@ -163,3 +164,13 @@ def test_a_hash_of_the_file_is_in_no_repr(path: Path) -> None:
     found = directory(path)
     assert "argon2" in text
     assert "argon2" not in repr(found.users.by_name)
+
+
+async def test_a_check_without_memory_is_a_failure(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def fail(hashed: str, password: str) -> bool:
+        raise NotChecked("the password cannot be checked: Memory allocation error")
+
+    monkeypatch.setattr(user_directory, "is_right", fail)
+    with pytest.raises(LoginDenied, match="Memory allocation error") as found:
+        await directory(path).check_password(attempt("orders", "tulip"), "10.0.0.1")
+    assert found.value.is_failure
