@@ -71,6 +71,9 @@ class SwitchProgress:
 
     def __init__(self) -> None:
         self.queues: dict[int, QueueReport] = {}
+        self._last: dict[int, int] = {}
+        self._before: dict[int, int] = {}
+        """Messages of each queue that earlier processes have moved."""
         self.waits = ""
         self.is_done = False
 
@@ -79,7 +82,11 @@ class SwitchProgress:
             self.is_done = report.is_done
             self.waits = report.text
         else:
-            self.queues[report.place] = report
+            before, last = self._before.get(report.place, 0), self._last.get(report.place, 0)
+            if report.moved < last:  # another process has begun to count
+                before = self._before[report.place] = before + last
+            self._last[report.place] = report.moved
+            self.queues[report.place] = msgspec.structs.replace(report, moved=before + report.moved)
             self.waits = ""
 
 

@@ -20,7 +20,7 @@ from amqproxy.rules.context import Client
 from amqproxy.switching.phase import Phase, SwitchEvent
 from amqproxy.switching.switch import Switch
 from amqproxy.switching.switch_file import SwitchFile
-from amqproxy.switching.switches import Switches
+from amqproxy.switching.switches import Switches, SwitchProgress
 
 SWITCH = Switch(name="s", source="blue", target="green", rate=40.0)
 QUEUE = MovedQueue("/", "q")
@@ -120,6 +120,14 @@ class Stage:
 @pytest.fixture
 def stage(tmp_path: Path) -> Callable[[], Stage]:
     return lambda: Stage(tmp_path)
+
+
+def test_messages_of_movers_that_were_killed_count() -> None:
+    progress = SwitchProgress()
+    for moved in (3, 5, 0, 2, 2, 1):
+        progress.note(QueueReport(0, "moving", moved, 9))
+    progress.note(QueueReport(1, "empty", 7))
+    assert [progress.queues[place].moved for place in (0, 1)] == [8, 7]
 
 
 async def test_clients_then_messages_and_back(stage: Callable[[], Stage], autojump_clock: MockClock) -> None:
