@@ -14,6 +14,7 @@ from amqproxy.proxy.logins.addon_tokens import AddonTokens, check_token_function
 from amqproxy.proxy.logins.credential import CredentialFailed
 from amqproxy.proxy.logins.renewed_token import NewToken
 from amqproxy.rules.rewriting.secret import Secret
+from tests.proxy.logins.attempts import until
 
 
 @pytest.fixture
@@ -74,6 +75,7 @@ async def test_a_function_that_hangs_is_left(
     for _ in range(2):
         with pytest.raises(CredentialFailed, match=r"has made no token within 0\.05 s"):
             await found.fetch()
+    await until(lambda: calls)
     assert calls == ["blue"], "the first call still runs"
     end.set()
 

@@ -79,7 +79,7 @@ async def test_whatever_happens_no_secret_is_shown(
     check = logins.checks["all"]
     used = issuer.token(jti=TOKEN)
     signatures = [used, issuer.token("other", exp=1), issuer.token(header={"kid": "unknown"})]
-    for answer in replies(issuer):
+    for number, answer in enumerate(replies(issuer)):
         service.answer = answer
         check.forget()
         async with trio.open_nursery() as nursery:
@@ -100,6 +100,7 @@ async def test_whatever_happens_no_secret_is_shown(
                     shown.append(repr(await source.current()))
                 except CredentialFailed as error:
                     shown += traceback.format_exception(error)
+            await until(lambda: sum(line["event"] == "token not renewed" for line in log) >= number)  # noqa: B023
             nursery.cancel_scope.cancel()
     (tmp_path / "users.toml").write_text(f"[users.orders]\npassword = '{PLAIN}'\n")
     with suppress(ConfigError):
