@@ -5,6 +5,7 @@ from __future__ import annotations
 import shutil
 from pathlib import Path
 
+from amqproxy.compiled._pure import SLOW
 from tests.packaging.fresh_debian import FreshDebian
 from tests.packaging.stopwatch import Stopwatch
 
@@ -43,8 +44,9 @@ def run(base: FreshDebian, wheel: Path, sdist: Path, directory: Path) -> None:
 
     said = debian.run(f"python3 -m venv /sdist && /sdist/bin/pip install -v /root/{sdist.name}")
     assert "amqproxy: built without compiled modules (there is no C compiler: " in said
-    version = debian.run("/sdist/bin/amqproxy version").strip()
+    version, hint = debian.run("/sdist/bin/amqproxy version").splitlines()
     assert version.endswith("(plain)"), version
+    assert hint == f"The plain form is {SLOW}.", hint
     watch.say(f"pip install {sdist.name}: {version}")
 
     debian.run("python3 -m venv /pipx && /pipx/bin/pip install -q pipx")
