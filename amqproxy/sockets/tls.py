@@ -46,6 +46,15 @@ def _server_names(certificate: str) -> list[str]:
     return [name.lower() for name in names or filter(None, [common_name(found)])]
 
 
+def expiry(file: str) -> float | None:
+    """Return when the first certificate in a file expires, as a Unix time; `None` if the file has none."""
+    try:
+        found = ssl._ssl._test_decode_cert(file)  # type: ignore[attr-defined] # as in `_server_names`
+    except (OSError, ValueError):
+        return None
+    return float(ssl.cert_time_to_seconds(found["notAfter"]))
+
+
 def renew(context: ssl.SSLContext) -> None:
     """Reload the files of a `server_context`, for new handshakes; if they are wrong, raise `ConfigError` without a
     change.
