@@ -93,7 +93,7 @@ class Pair:
 @asynccontextmanager
 async def pair() -> AsyncIterator[Pair]:
     async with serve(Broker()) as source, serve(Broker()) as target:
-        with trio.fail_after(30):
+        with trio.fail_after(120):
             yield Pair((source, target))
 
 
