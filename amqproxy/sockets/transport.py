@@ -464,6 +464,10 @@ def _reason(error: BaseException) -> str:
     is_closed = isinstance(error, (trio.ClosedResourceError, ValueError)) or getattr(error, "errno", 0) == errno.EBADF
     if is_closed and not isinstance(error, ssl.SSLError):  # a refused certificate is a ValueError too
         return "closed here"
+    if isinstance(error, ssl.SSLCertVerificationError):
+        return f"the peer's certificate is refused: {error.verify_message.rstrip('.')}"
+    if isinstance(error, ssl.SSLError) and error.reason:
+        return error.reason.replace("_", " ").lower()
     if isinstance(error, OSError) and error.strerror:
         return error.strerror.lower()
     return str(error) or type(error).__name__
