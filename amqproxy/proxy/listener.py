@@ -63,6 +63,9 @@ TOKEN_INTERVAL = 5.0
 TOKEN_EXPIRED = ConnectionForced("the proxy's token for the broker has expired, and its issuer gives no new one")
 """The error that ends sessions whose token has expired."""
 
+LOGIN_EXPIRED = ConnectionForced("the token with which the client has logged in has expired")
+"""The error that ends sessions whose client logged in by a token that has expired."""
+
 SESSIONS_A_TURN = 20
 """Sessions handled in one turn of the loop when all sessions are."""
 
@@ -211,14 +214,17 @@ class ProxyServer:
         """Look for sessions whose token has expired, every `TOKEN_INTERVAL`."""
         while True:
             await trio.sleep(TOKEN_INTERVAL)
-            if self._unsubscribes:
+            if self.logins:
                 await self._for_each(partial(self._check_token, time.time()))
 
     def _check_token(self, now: float, session: Session) -> None:
-        """End a session with 320 if its token has expired without a successor.
+        """End a session with 320 if its client's token has expired, or the proxy's own without a successor.
 
         RabbitMQ before 4.3 would keep the connection, and refuse all that the client does.
         """
+        if now >= session.login_ends_at:
+            session.drain(LOGIN_EXPIRED)
+            return
         if session.token_source is None or not session.has_expired(now):
             return
         successor = self._tokens.get(session.token_source)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import errno
+import math
 import socket
 import ssl
 from collections.abc import AsyncIterator, Callable
@@ -750,6 +751,7 @@ class TokenSession:
 
     def __init__(self, source: object) -> None:
         self.token_source = source
+        self.login_ends_at = math.inf
         self.did: list[object] = []
 
     def has_expired(self, now: float) -> bool:
@@ -780,3 +782,13 @@ async def test_a_token_that_expires_without_a_successor_ends_its_sessions(
     text = "CONNECTION_FORCED - the proxy's token for the broker has expired, and its issuer gives no new one"
     assert session.did == ([] if has_ended is None else [text] if has_ended else [successor])
     assert other.did == []
+
+
+@pytest.mark.parametrize(("now", "texts"), [(99, []), (100, ["CONNECTION_FORCED - the token with which the client"])])
+async def test_a_session_ends_with_the_token_of_its_client(now: float, texts: list[str]) -> None:
+    metrics = Metrics()
+    server = ProxyServer(Upstreams.of(unreachable, metrics), LIMITS, metrics)
+    session = TokenSession(None)
+    session.login_ends_at = 100
+    server._check_token(now, session)  # type: ignore[arg-type]
+    assert [str(each)[: len(text)] for each, text in zip(session.did, texts, strict=True)] == texts

@@ -36,7 +36,7 @@ CHANNEL_MAX, FRAME_MAX, HEARTBEAT_MAX = 32_767, 65_535, 120
 
 
 class Amqp010LoginHandshake:
-    """Both handshakes of one 0-10 client."""
+    """The handshakes of one 0-10 client: with the proxy, and of the proxy with a broker."""
 
     def __init__(self, offer: Offer, protocol: str, initial_frame_max: int) -> None:
         self._offer = offer
@@ -45,6 +45,7 @@ class Amqp010LoginHandshake:
         self._client.receive_header(CLIENT, HEADER)
         self._controls = AssemblyReader()
         self._agreed = ConnectionTuneOk()
+        self.sent: ConnectionStartOk | None = None
 
     # --- with the client
 
@@ -101,7 +102,8 @@ class Amqp010LoginHandshake:
                 match method:
                     case ConnectionStart():
                         self._offer.properties = method.server_properties
-                        output = broker.send(CLIENT, Assembly(0, self._start_ok(credential)))
+                        self.sent = self._start_ok(credential)
+                        output = broker.send(CLIENT, Assembly(0, self.sent))
                     case ConnectionTune():
                         output, has_opened = self._agree(broker, method), True
                     case ConnectionOpenOk() | ConnectionRedirect():

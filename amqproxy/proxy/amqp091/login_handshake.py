@@ -55,13 +55,14 @@ CAPABILITIES = (
 
 
 class Amqp091LoginHandshake:
-    """Both handshakes of one 0-9-1 client."""
+    """The handshakes of one 0-9-1 client: with the proxy, and of the proxy with a broker."""
 
     def __init__(self, offer: Offer, protocol: str, initial_frame_max: int) -> None:
         self._offer = offer
         self._frame_max = initial_frame_max
         self._client = Connection(initial_frame_max=initial_frame_max)
         self._client.receive_header(CLIENT, HEADER)
+        self.sent: ConnectionStartOk | None = None
 
     # --- with the client
 
@@ -125,7 +126,8 @@ class Amqp091LoginHandshake:
                 match frame.method if frame.kind == METHOD else None:
                     case ConnectionStart() as start:
                         self._offer.properties = start.server_properties
-                        output = broker.send(CLIENT, 0, self._start_ok(start, credential))
+                        self.sent = self._start_ok(start, credential)
+                        output = broker.send(CLIENT, 0, self.sent)
                     case ConnectionTune() as tune:
                         output, has_opened = self._agree(broker, tune), True
                     case ConnectionOpenOk():

@@ -71,7 +71,7 @@ class ConfiguredLogin:
             identity = await self._memory.recall(attempt, lambda: self._checked(attempt, network))
         except LoginDenied as denied:
             self._count(denied.source, "failed" if denied.is_failure else "refused")
-            # What could not be checked is no guess, and yet nobody should try again at once.
+            # A login that could not be checked is no guess, but the client should not try again at once.
             delay = self._delays.first if denied.is_failure else self._delays.fail(network, attempt.user)
             await trio.sleep_until(began + delay)
             raise

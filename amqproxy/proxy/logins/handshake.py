@@ -33,7 +33,7 @@ ClientStep: TypeAlias = Response | VhostRequest | Departure
 
 
 class Offer:
-    """What brokers have offered so far, in one protocol, and so what clients are offered next.
+    """The offers of brokers in one protocol so far, which are made to the next clients.
 
     `properties` are those of a broker; the limits are the smallest of all brokers, `None` before the first.
     """
@@ -64,7 +64,10 @@ class VhostDown(Exception):
 
 
 class LoginHandshake(Protocol):
-    """Both handshakes of one client in one protocol, without input or output."""
+    """The handshakes of one client in one protocol, without input or output."""
+
+    sent: Any
+    """The start-ok that the broker was sent."""
 
     def __init__(self, offer: Offer, protocol: str, initial_frame_max: int) -> None: ...
 

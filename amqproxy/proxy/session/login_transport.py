@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import Awaitable, Callable, Sequence
+from typing import Any
 
 import trio
 
@@ -38,9 +39,9 @@ class LoginTransport:
     the proxy logs in; from the broker's answer on, all bytes pass to and from `upstream`.
 
     `known` returns what is known of the client so far. `identify` is called with the name of a client whose login was
-    accepted, `follow` with the token with which the proxy has logged in and its source, and `log` with a level and a
-    text. `certificate_name` is the user in the client's certificate, "" without one; `is_secure` is whether the
-    client's connection is encrypted.
+    accepted, `bound` with the time at which that login ends, `follow` with the token with which the proxy has logged in
+    and its source, and `log` with a level and a text. `certificate_name` is the user in the client's certificate, ""
+    without one; `is_secure` is whether the client's connection is encrypted.
     """
 
     def __init__(
@@ -51,6 +52,7 @@ class LoginTransport:
         *,
         known: Callable[[], Client],
         identify: Callable[[str], None],
+        bound: Callable[[float], None],
         follow: Callable[[CredentialSource, Credential], None],
         log: Callable[[str, str], None],
         certificate_name: str,
@@ -63,6 +65,7 @@ class LoginTransport:
         self._reach = reach
         self._known = known
         self._identify = identify
+        self._bound = bound
         self._follow = follow
         self._log = log
         self._certificate_name = certificate_name
@@ -75,6 +78,11 @@ class LoginTransport:
         self._settled = trio.Event()
         self._working = trio.CancelScope()
         self._next = self._greet
+
+    @property
+    def sent(self) -> Any:
+        """The start-ok that the broker was sent, in its protocol's type."""
+        return self._handshake.sent
 
     # --- what the session receives from the broker
 
@@ -190,8 +198,11 @@ class LoginTransport:
             raise Unreachable("vhost down", str(error)) from None
         except ProtocolError as error:
             raise Unreachable("no answer", f"the broker does not keep to the protocol: {error}") from None
-        if credential is not None and credential.is_token and source is not None:
-            self._follow(source, credential)
+        if credential is not None:
+            assert self._identity is not None
+            self._bound(self._identity.expires_at)
+            if credential.is_token and source is not None:
+                self._follow(source, credential)
         return self._answer
 
     async def _credential(self, source: CredentialSource | None) -> Credential | None:

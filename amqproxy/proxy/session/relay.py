@@ -239,7 +239,7 @@ class Relay:
         return data
 
     def own_by(self, ownership: Ownership | None) -> None:
-        """Let a pump take over, from the next chunk on."""
+        """Share the direction with a pump, from the next chunk on."""
         self._ownership = ownership
 
     @property

@@ -79,6 +79,7 @@ class Session(SessionView):
         "_way",
         "connected_at",
         "is_over",
+        "login_ends_at",
         "token_source",
     )
 
@@ -108,6 +109,8 @@ class Session(SessionView):
         self._unread = unread
         self._login = login
         self._token: Credential | None = None
+        self.login_ends_at = math.inf
+        """End of the login of a client that has logged in by a token, in seconds since 1970."""
         self.token_source: CredentialSource | None = None
         """The source of the token with which the proxy has logged in for the client, if it has by one."""
         self._on_hold = on_hold
@@ -329,6 +332,9 @@ class Session(SessionView):
             if self.traffic is not None:
                 self.traffic.identify(user)
 
+        def bound(time: float) -> None:
+            self.login_ends_at = time
+
         def follow(source: CredentialSource, credential: Credential) -> None:
             self.token_source, self._token = source, credential
 
@@ -338,6 +344,7 @@ class Session(SessionView):
             reach,
             known=lambda: self.traffic.passage.client if self.traffic is not None else self.known,
             identify=identify,
+            bound=bound,
             follow=follow,
             log=self._report.log,
             certificate_name=self._certificate_name(check),

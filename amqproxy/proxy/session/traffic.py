@@ -118,7 +118,7 @@ class Traffic(TappedTraffic):
             self.apply_rules(rules, set())
 
     def _allow_pumps(self) -> None:
-        """Let a pump relay the traffic, if both peers are connected by sockets."""
+        """Share the traffic with a pump, if both peers are connected by sockets."""
         pumps = self._services.pumps
         if pumps is not None and all(isinstance(leg.transport, SocketTransport) for leg in self.legs.values()):
             self.ownership = Ownership(pumps, self.legs, self._is_steady, self._lease, self._park)
@@ -127,6 +127,7 @@ class Traffic(TappedTraffic):
         """Relay directly to the broker, once it has opened the virtual host of a client that logged in at the proxy."""
         leg = self.legs[SERVER]
         if isinstance(leg.transport, LoginTransport) and leg.transport.upstream is not None:
+            leg.connection.client = leg.transport.sent  # by which mirrors log in, too
             leg.transport = self._report.upstream = leg.transport.upstream
             self._allow_pumps()
             for relay in self._relays:
@@ -573,7 +574,7 @@ def end_soon(scope: trio.CancelScope, seconds: float) -> None:
 
 
 def _refuse(handover: Handover) -> bool:
-    """Let no pump keep a session's connection before its traffic has begun."""
+    """Refuse to park a session whose traffic has not begun."""
     return False
 
 

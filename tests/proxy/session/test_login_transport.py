@@ -1,5 +1,6 @@
 """Clients that log in at the proxy, in transcripts."""
 
+import math
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
@@ -49,6 +50,7 @@ class Known:
     password: str = "guest"
     name: str = "guest"
     credential: Credential | None = None
+    expires_at: float = math.inf
     passwords_need_tls: bool = False
     certificate_login: str = "common_name"
     mechanisms: tuple[str, ...] = ("PLAIN", "AMQPLAIN", "EXTERNAL")
@@ -59,7 +61,7 @@ class Known:
         self.attempts.append(attempt)
         if attempt.password.reveal() != self.password:
             raise LoginDenied("wrong password")
-        return Identity(self.name, "file", credential=self.credential)
+        return Identity(self.name, "token", credential=self.credential, expires_at=self.expires_at)
 
     async def check_vhost(self, identity: Identity, vhost: str, address: str) -> bool:
         return vhost in self.vhosts
@@ -362,3 +364,19 @@ async def test_a_session_knows_when_its_token_has_expired() -> None:
         await stage.play("broker: connection.update-secret")
         assert not stage.session.has_expired(99.9)
         assert stage.session.has_expired(100.0)
+
+
+@pytest.mark.parametrize("credential", [None, Credential("service", Secret("secret"))])
+async def test_a_login_ends_with_its_token_unless_the_broker_has_it(credential: Credential | None) -> None:
+    check = Known(credential=credential, expires_at=5e9)
+    async with staged(LOGGED_IN, login=Login(check)) as stage:
+        assert stage.session.login_ends_at == (math.inf if credential is None else 5e9)
+
+
+async def test_mirrors_log_in_as_the_proxy_has() -> None:
+    check = Known(credential=Credential("service", Secret("secret")))
+    async with staged(LOGGED_IN, login=Login(check)) as stage:
+        assert stage.session.traffic is not None
+        login = stage.session.traffic._login()
+        assert login is not None
+        assert login.start.response == b"\0service\0secret"
