@@ -25,11 +25,13 @@ class Cable:
     carry `SLOW` bytes a second; or `refuse`: they are reset, and none is accepted.
     """
 
-    def __init__(self, target: int) -> None:
+    def __init__(self, target: int, host: str = "127.0.0.1", port: int = 0) -> None:
+        """`host` is one of this machine's own addresses."""
         self.mode: Mode = "pass"
         self._target = target
         self._ends: list[socket.socket] = []
-        self._listener = socket.create_server(("127.0.0.1", 0))
+        self._host = host
+        self._listener = socket.create_server((host, port))
         self.port: int = self._listener.getsockname()[1]
         threading.Thread(target=self._accept, daemon=True).start()
 
@@ -43,7 +45,7 @@ class Cable:
             self._listener.shutdown(socket.SHUT_RDWR)  # wakes the thread that accepts
             self._listener.close()
         elif self._listener.fileno() < 0:
-            self._listener = socket.create_server(("127.0.0.1", self.port))
+            self._listener = socket.create_server((self._host, self.port))
             threading.Thread(target=self._accept, daemon=True).start()
 
     def close(self) -> None:

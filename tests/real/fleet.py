@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -17,9 +17,18 @@ from tests.real.proxy import Program, command
 class Fleet(Program):
     """A proxy in front of a group, whose members take clients in their order; and what its control socket says."""
 
-    def __init__(self, directory: Path, *ports: int, **group: Any) -> None:
+    def __init__(
+        self,
+        directory: Path,
+        *ports: int,
+        members: list[dict[str, Any]] | None = None,
+        within: Sequence[str] = (),
+        **group: Any,
+    ) -> None:
+        """`members` replace those at the ports; `within` is a command that runs the proxy."""
         self.socket = directory / "control.sock"
-        members = [{"address": f"127.0.0.1:{port}", "priority": place} for place, port in enumerate(ports)]
+        if members is None:
+            members = [{"address": f"127.0.0.1:{port}", "priority": place} for place, port in enumerate(ports)]
         config = {
             "listen": [{"address": "127.0.0.1:0"}],
             "upstream": "rabbit",
@@ -28,7 +37,7 @@ class Fleet(Program):
         }
         file = directory / "fleet.yaml"
         file.write_text(json.dumps(config))
-        super().__init__(directory / "fleet.log", *command(), "run", "--config", str(file))
+        super().__init__(directory / "fleet.log", *within, *command(), "run", "--config", str(file))
 
     def members(self) -> list[dict[str, Any]]:
         with ControlClient(self.socket) as client:

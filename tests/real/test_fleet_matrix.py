@@ -1,7 +1,6 @@
 """Each failure of a broker, for clients that do each thing: nothing confirmed is lost, and nobody hangs.
 
-The broker that fails is RabbitMQ 4.3, behind a cable; clients land at RabbitMQ 3.10. Bystanders are clients there from
-the beginning, of the same proxy.
+The broker that fails is RabbitMQ 4.3, behind a cable; clients land at RabbitMQ 3.10. `test_storm` has bystanders.
 """
 
 from __future__ import annotations
@@ -11,7 +10,8 @@ import signal
 import threading
 import time
 from collections.abc import Callable, Iterator
-from contextlib import ExitStack
+from contextlib import ExitStack, contextmanager
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
 
@@ -159,6 +159,38 @@ def left(node: RabbitMQ, queue: str) -> set[bytes]:
     return found
 
 
+@contextmanager
+def working(fleet: Fleet, *kinds: str) -> Iterator[list[Worker]]:
+    """Yield clients of these kinds once they work; they end with the block, and so does the proxy."""
+    workers = [Worker(fleet, does, number) for does in kinds for number in range(CLIENTS)]
+    try:
+        for each in workers:
+            each.start()
+        until(lambda: all(each.steps > 3 for each in workers), "all clients to work")
+        yield workers
+    finally:
+        for each in workers:
+            each.is_over.set()
+        for each in workers:
+            each.join(30)
+        fleet.kill()
+    assert not [each.queue for each in workers if each.is_alive()]
+
+
+def go_on(workers: list[Worker]) -> None:
+    """Wait until each client has done more."""
+    steps = [each.steps for each in workers]
+    until(lambda: all(a.steps > b + 3 for a, b in zip(workers, steps, strict=True)), "all clients to go on")
+
+
+def check_confirmed(workers: list[Worker], *nodes: RabbitMQ) -> None:
+    """Check that no confirmed message is lost, and delete all queues."""
+    for each in workers:
+        found = set().union(*(left(node, each.queue) for node in nodes))
+        if each.does in ("publishing", "tx"):
+            assert set(each.confirmed) <= found, each.queue
+
+
 @pytest.mark.parametrize("failure", FAILURES)
 def test_a_failure(
     failure: str, victim: RabbitMQ, rabbitmq: RabbitMQ, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
@@ -167,38 +199,20 @@ def test_a_failure(
     begin, heal = FAILURES[failure]
     cable = Cable(victim.port)
     fleet = Fleet(tmp_path, cable.port, rabbitmq.port, connect_timeout=2.0, check=CHECK | CHECKS.get(failure, {}))
-    kinds = ("connecting", "idle", "publishing", "consuming", "tx")
-    workers: list[Worker] = []
     try:
-        workers += [Worker(fleet, does, number) for does in kinds for number in range(CLIENTS)]
-        for each in workers:
-            each.start()
-        until(lambda: all(each.steps > 3 for each in workers), "all clients to work")
-        assert fleet.connections()[1] == 0
-        begin(victim, cable)
-        until(lambda: fleet.states()[0] in ("down", "ejected"), "the failure to be noticed")
-        until(lambda: fleet.connections()[1] >= CLIENTS * (len(kinds) - 1), "all clients to land elsewhere")
-        steps = [each.steps for each in workers]
-        until(lambda: all(a.steps > b + 3 for a, b in zip(workers, steps, strict=True)), "all clients to go on")
-        losers = [each for each in workers if each.does != "connecting"]
-        assert [each.queue for each in losers if 320 not in each.codes] == []
-        heal(victim, cable)
-        until(lambda: fleet.states()[0] in ("up", "slow start"), "the broker to be taken back")
+        with working(fleet, "connecting", "idle", "publishing", "consuming", "tx") as workers:
+            assert fleet.connections()[1] == 0
+            begin(victim, cable)
+            until(lambda: fleet.states()[0] in ("down", "ejected"), "the failure to be noticed")
+            until(lambda: fleet.connections()[1] >= 4 * CLIENTS, "all clients to land elsewhere")
+            go_on(workers)
+            losers = [each for each in workers if each.does != "connecting"]
+            assert [each.queue for each in losers if 320 not in each.codes] == []
+            heal(victim, cable)
+            until(lambda: fleet.states()[0] in ("up", "slow start"), "the broker to be taken back")
     finally:
-        for each in workers:
-            each.is_over.set()
-        for each in workers:
-            each.join(30)
-        fleet.kill()
         cable.set("pass")
-    assert not [each.queue for each in workers if each.is_alive()]
-    for each in workers:
-        if each.does in ("publishing", "tx"):
-            missing = set(each.confirmed) - left(victim, each.queue) - left(rabbitmq, each.queue)
-            assert missing == set(), each.queue
-        elif each.does in ("consuming", "idle"):
-            left(victim, each.queue)
-            left(rabbitmq, each.queue)
+    check_confirmed(workers, victim, rabbitmq)
     cable.close()
 
 
@@ -210,28 +224,105 @@ def test_an_alarm(
     monkeypatch.setenv("PROBE_PASSWORD", "guest")
     begin, heal = ALARMS[alarm]
     fleet = Fleet(tmp_path, victim.port, rabbitmq.port, check=CHECK)
-    workers = [Worker(fleet, does, number) for does in ("idle", "publishing", "consuming") for number in range(CLIENTS)]
+    newcomer = Worker(fleet, "idle", CLIENTS)
+    with working(fleet, "idle", "publishing", "consuming") as workers:
+        try:
+            victim.ctl(*begin)
+            until(lambda: fleet.members()[0]["blocked"] > 0, "the broker to block")
+            newcomer.start()
+            until(lambda: fleet.connections() == [len(workers), 1], "a new client to go elsewhere")
+        finally:
+            victim.ctl(*heal)
+        until(lambda: fleet.members()[0]["blocked"] == 0, "the broker to go on")
+        go_on(workers)
+        newcomer.is_over.set()
+        newcomer.join(30)
+    assert [each.codes for each in workers] == [[]] * len(workers)
+    check_confirmed([*workers, newcomer], victim, rabbitmq)
+
+
+def test_a_virtual_host_that_is_down(
+    victim: RabbitMQ, rabbitmq: RabbitMQ, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """New clients are led elsewhere once the broker has refused some with 541, and back when the host runs again."""
+    monkeypatch.setenv("PROBE_PASSWORD", "guest")
+    fleet = Fleet(tmp_path, victim.port, rabbitmq.port, check=CHECK)
+    with working(fleet, "connecting", "idle", "publishing") as workers:
+        victim.ctl("eval", 'rabbit_vhost_sup_sup:delete_on_all_nodes(<<"/">>).')
+        until(lambda: fleet.states()[0] in ("down", "ejected"), "the failure to be noticed")
+        newcomers = [each for each in workers if each.does == "connecting"]
+        go_on(newcomers)
+        victim.ctl("restart_vhost")
+        until(lambda: fleet.states()[0] in ("up", "slow start"), "the broker to be taken back")
+        go_on(workers)
+    check_confirmed(workers, victim, rabbitmq)
+
+
+def test_a_certificate_that_expires(
+    victim: RabbitMQ, rabbitmq: RabbitMQ, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Checks fail from then on, so that the broker's clients are told 320; a new certificate leads clients back."""
+    monkeypatch.setenv("PROBE_PASSWORD", "guest")
+    good = {each: each.read_bytes() for each in (victim.certificates["certificate"], victim.certificates["key"])}
+    expired = victim.authority.issue_cert("localhost", not_after=datetime.now(UTC) - timedelta(days=1))
+    tls = {"ca": str(victim.certificates["authority"]), "server_name": "localhost"}
+    members = [
+        {"address": f"127.0.0.1:{victim.tls_port}", "tls": tls},
+        {"address": f"127.0.0.1:{rabbitmq.port}", "priority": 1},
+    ]
+    fleet = Fleet(tmp_path, members=members, check=CHECK)
+    try:
+        with working(fleet, "connecting", "idle", "publishing", "consuming") as workers:
+            assert fleet.connections()[1] == 0
+            victim.certificates["key"].write_bytes(expired.private_key_pem.bytes())
+            victim.certificates["certificate"].write_bytes(b"".join(each.bytes() for each in expired.cert_chain_pems))
+            victim.ctl("eval", "ssl:clear_pem_cache().")
+            until(lambda: fleet.states()[0] == "down", "the certificate to be refused")
+            assert "certificate has expired" in fleet.log
+            until(lambda: fleet.connections()[1] >= 3 * CLIENTS, "all clients to land elsewhere")
+            go_on(workers)
+            for file, content in good.items():
+                file.write_bytes(content)
+            victim.ctl("eval", "ssl:clear_pem_cache().")
+            until(lambda: fleet.states()[0] in ("up", "slow start"), "the broker to be taken back")
+            assert all(320 in each.codes for each in workers if each.does != "connecting")
+    finally:
+        for file, content in good.items():
+            file.write_bytes(content)
+    check_confirmed(workers, victim, rabbitmq)
+
+
+def test_a_name_that_changes_and_goes(
+    victim: RabbitMQ, rabbitmq: RabbitMQ, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Clients stay with the broker whose address the name no longer has; new ones follow the name, even once it is
+    gone.
+    """
+    monkeypatch.setenv("PROBE_PASSWORD", "guest")
+    older = Cable(victim.port, "127.0.0.2")
+    newer = Cable(rabbitmq.port, "127.0.0.3", older.port)
+    hosts = tmp_path / "hosts"
+    hosts.write_text("127.0.0.2 rabbit.test\n")
+    within = ("unshare", "--mount", "sh", "-c", f'mount --bind {hosts} /etc/hosts && exec "$@"', "-")
+    members = [{"address": f"rabbit.test:{older.port}", "resolve": "all"}]
+    fleet = Fleet(tmp_path, members=members, within=within, check=CHECK, resolve_interval=0.5)
     newcomer = Worker(fleet, "idle", CLIENTS)
     try:
-        for each in workers:
-            each.start()
-        until(lambda: all(each.steps > 3 for each in workers), "all clients to work")
-        victim.ctl(*begin)
-        until(lambda: fleet.members()[0]["blocked"] > 0, "the broker to block")
-        newcomer.start()
-        until(lambda: fleet.connections() == [len(workers), 1], "a new client to go elsewhere")
-        victim.ctl(*heal)
-        until(lambda: fleet.members()[0]["blocked"] == 0, "the broker to go on")
-        steps = [each.steps for each in workers]
-        until(lambda: all(a.steps > b + 3 for a, b in zip(workers, steps, strict=True)), "all clients to go on")
+        with working(fleet, "idle", "publishing", "consuming") as workers:
+            hosts.write_text("127.0.0.3 rabbit.test\n")
+            until(lambda: "127.0.0.3" in str(fleet.members()), "the new address")
+            assert "127.0.0.2" not in str(fleet.members())
+            newcomer.start()
+            until(lambda: fleet.connections() == [1], "a new client to follow the name")
+            hosts.write_text("")
+            time.sleep(2.0)  # four look-ups
+            go_on([*workers, newcomer])
+            fleet.client().close()
+            assert "127.0.0.3" in str(fleet.members())
+            newcomer.is_over.set()
+            newcomer.join(30)
+        assert [each.codes for each in (*workers, newcomer)] == [[]] * (len(workers) + 1)
     finally:
-        victim.ctl(*heal)
-        for each in (*workers, newcomer):
-            each.is_over.set()
-        for each in (*workers, newcomer):
-            each.join(30)
-        fleet.kill()
-    assert [each.codes for each in workers] == [[]] * len(workers)
-    for each in workers:
-        found = left(victim, each.queue)
-        assert set(each.confirmed) <= found or each.does != "publishing"
+        older.close()
+        newer.close()
+    check_confirmed([*workers, newcomer], victim, rabbitmq)
