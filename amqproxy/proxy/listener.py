@@ -72,7 +72,7 @@ SESSIONS_A_TURN = 20
 CLOSE_RESERVE = 1.0
 """Seconds of the drain's timeout that are reserved for sending a close to sessions that must be cut off."""
 
-CLOSE_TURNS = 3
+CLOSE_TURNS = 4
 """Turns of the loop reserved for the closes: if turns are long, more time is reserved, up to half of the timeout."""
 
 
