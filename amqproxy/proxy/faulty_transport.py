@@ -28,7 +28,7 @@ class FaultyTransport:
     """
 
     def __init__(self, transport: Transport, random: Callable[[], float]) -> None:
-        self._transport = transport
+        self.inner = transport
         self._line = DelayLine(random)
         self._is_running = False
         self._failure: str | None = None
@@ -40,29 +40,29 @@ class FaultyTransport:
 
     @property
     def received(self) -> int:
-        return self._transport.received
+        return self.inner.received
 
     @property
     def tls(self) -> TlsSocket | None:
-        return self._transport.tls
+        return self.inner.tls
 
     @property
     def is_listening(self) -> bool:
-        return self._transport.is_listening
+        return self.inner.is_listening
 
     def has_hung_up(self) -> bool:
-        return self._transport.has_hung_up()
+        return self.inner.has_hung_up()
 
     def ends(self) -> tuple[Address, Address] | None:
-        return self._transport.ends()
+        return self.inner.ends()
 
     @property
     def is_sending(self) -> bool:
-        return self._transport.is_sending
+        return self.inner.is_sending
 
     @property
     def progress(self) -> int:
-        return self._transport.progress
+        return self.inner.progress
 
     def impair(self, impairment: Impairment) -> None:
         """Apply an impairment to all bytes sent from this moment."""
@@ -88,13 +88,13 @@ class FaultyTransport:
 
     async def receive(self) -> bytes:
         try:
-            return await self._transport.receive()
+            return await self.inner.receive()
         except TransportBroken as error:
             raise cause_of_end(self, error) from None
 
     async def send(self, data: bytes | memoryview) -> None:
         if self._line.is_idle and not self._turn.locked():
-            await self._transport.send(data)
+            await self.inner.send(data)
             return
         async with self._turn:  # keeps the order of senders that wait for room
             await self._wait_while(lambda: self._line.held >= MOST_HELD)
@@ -104,21 +104,21 @@ class FaultyTransport:
             await self._wait_while(lambda: self._line.held > 0)
 
     def send_now(self, data: bytes | memoryview) -> int:
-        return self._transport.send_now(data) if self._line.is_idle else 0
+        return self.inner.send_now(data) if self._line.is_idle else 0
 
     def send_pieces_now(self, pieces: Sequence[bytes | memoryview]) -> int:
-        return self._transport.send_pieces_now(pieces) if self._line.is_idle else 0
+        return self.inner.send_pieces_now(pieces) if self._line.is_idle else 0
 
     async def send_some(self, pieces: Sequence[bytes | memoryview]) -> int:
         if self._line.is_idle:
-            return await self._transport.send_some(pieces)
+            return await self.inner.send_some(pieces)
         await self.send(pieces[0])
         return len(pieces[0])
 
     async def send_eof(self) -> None:
         await self._wait_while(lambda: self._line.held > 0)
         await self.linger()
-        await self._transport.send_eof()
+        await self.inner.send_eof()
 
     async def linger(self) -> None:
         """Delay the end of the connection if a fault demands it; to be cancelled by callers that cannot wait.
@@ -131,11 +131,11 @@ class FaultyTransport:
 
     async def aclose(self) -> None:
         self._fail("closed here")
-        await self._transport.aclose()
+        await self.inner.aclose()
 
     async def reset(self) -> None:
         self._fail("reset here")
-        await self._transport.reset()
+        await self.inner.reset()
 
     # --- bytes in transit
 
@@ -154,12 +154,12 @@ class FaultyTransport:
         match self._line.move(trio.current_time()):
             case SendNow(data):
                 try:
-                    await self._transport.send(data)
+                    await self.inner.send(data)
                 except TransportBroken as error:
                     self._fail(str(error))
             case DirectionEnd.HALF_CLOSE:
                 try:
-                    await self._transport.send_eof()
+                    await self.inner.send_eof()
                 except TransportBroken as error:
                     self._fail(str(error))
             case DirectionEnd.CLOSE:

@@ -24,6 +24,7 @@ from amqproxy.proxy.admission_queue import AdmissionQueue, Departed, QueueFull
 from amqproxy.proxy.admissions import await_turn
 from amqproxy.proxy.client_moves import ClientMoves
 from amqproxy.proxy.dialects import DIALECTS
+from amqproxy.proxy.logins.client_network import client_network
 from amqproxy.proxy.logins.credential import Credential, CredentialSource
 from amqproxy.proxy.logins.login_check import Login, LoginCheck
 from amqproxy.proxy.loop_lag import LoopLag
@@ -540,7 +541,7 @@ async def _turn(handshakes: AdmissionQueue, sock: trio.socket.SocketType, header
     """Wait for a client's turn to begin its handshake."""
     if not handshakes.admits(trio.current_time()):
         address = (header.ends[0] if header.ends else sock.getpeername())[0]
-        await await_turn(handshakes, address, is_gone=lambda: has_hung_up(sock))
+        await await_turn(handshakes, client_network(address), is_gone=lambda: has_hung_up(sock))
 
 
 async def listen(address: str) -> list[trio.SocketListener]:

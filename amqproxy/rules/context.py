@@ -42,6 +42,15 @@ class Client(msgspec.Struct, frozen=True, kw_only=True):
         number = int(port) if port.isdigit() else 0
         return cls(session=session, address=host.strip("[]"), port=number, listener=there, upstream=there)
 
+    def learned(self, *, identity: str = "", upstream: str = "") -> Client:
+        """Return the client with what a login at the proxy has shown: who it is, and which broker serves it."""
+        return msgspec.structs.replace(
+            self,
+            identity=identity or self.identity,
+            user=identity or self.user,
+            upstream=upstream or self.upstream,
+        )
+
     @property
     def name(self) -> str:
         """Connection name from the client properties; "" if there is none."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Mapping
 from typing import Any
 
@@ -49,6 +50,19 @@ def common_name(certificate: Mapping[str, Any]) -> str | None:
     """Return the subject's common name; several are joined by commas."""
     names = [value for each in certificate.get("subject", ()) for kind, value in each if kind == "commonName"]
     return ",".join(names) or None
+
+
+def common_name_in(subject: str) -> str:
+    """Return the common name in a subject that has nothing else, as `distinguished_name` writes it; "" in others."""
+    found = _ONLY_COMMON_NAME.fullmatch(subject)
+    if found is None:
+        return ""
+    pieces = _ESCAPE.sub(lambda each: chr(int(each[1], 16)) if len(each[1]) == 2 else each[1], found[1])
+    return pieces.encode("latin-1").decode("utf-8", "replace")
+
+
+_ONLY_COMMON_NAME = re.compile(r"CN=((?:[^\\,+]|\\.)*)", re.DOTALL)
+_ESCAPE = re.compile(r"\\([0-9A-F]{2}|.)", re.DOTALL)
 
 
 NAMINGS: dict[str, Naming] = {"distinguished_name": distinguished_name, "common_name": common_name}

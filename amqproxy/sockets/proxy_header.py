@@ -13,6 +13,7 @@ from typing import NamedTuple
 
 import trio
 
+from amqproxy.sockets.certificate import distinguished_name
 from amqproxy.sockets.proxy_protocol import SIGNATURE, Address
 
 _START_V1 = b"PROXY "
@@ -114,7 +115,8 @@ def _parse_v2(data: bytes) -> ProxyHeader:
             flags, refusal = _SSL.unpack_from(value)
             if flags & _HAS_CERTIFICATE and refusal == 0:
                 names = [bytes(name).decode() for place, name in _fields(value[_SSL.size :]) if place == _SSL_NAME]
-                tls_subject = f"CN={names[0]}" if names else ""
+                if names:
+                    tls_subject = distinguished_name({"subject": ((("commonName", names[0]),),)}) or ""
     return ProxyHeader(ends, authority, tls_subject)
 
 

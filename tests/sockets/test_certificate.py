@@ -2,7 +2,7 @@
 
 import pytest
 
-from amqproxy.sockets.certificate import common_name, distinguished_name
+from amqproxy.sockets.certificate import common_name, common_name_in, distinguished_name
 
 Subject = tuple[tuple[tuple[str, str], ...], ...]
 
@@ -53,3 +53,15 @@ def test_names(subject: Subject, whole: str | None, common: str | None) -> None:
 
 def test_a_certificate_without_a_subject() -> None:
     assert distinguished_name({}) is common_name({}) is None
+
+
+@pytest.mark.parametrize("name", ["orders", "# lead", " sp ", "x  ", "änn~€", "a,O=acme", "a+b\\c", ""])
+def test_a_common_name_can_be_read_from_a_subject_that_has_nothing_else(name: str) -> None:
+    subject = distinguished_name({"subject": one_each((CN, name))})
+    assert subject is not None
+    assert common_name_in(subject) == name
+
+
+@pytest.mark.parametrize("subject", ["", "CN=orders,O=acme", "O=acme", "CN=a+UID=b"])
+def test_other_subjects_have_no_single_common_name(subject: str) -> None:
+    assert common_name_in(subject) == ""

@@ -38,6 +38,10 @@ CASES = [
     (v2(0x21, 0x12, ADDRESSES), ProxyHeader()),
     (v2(0x21, 0x11, ADDRESSES + field(2, b"mq.example")), ProxyHeader(ENDS, "mq.example")),
     (v2(0x21, 0x11, ADDRESSES + field(0x20, b"\7\0\0\0\0" + NAME)), ProxyHeader(ENDS, "", "CN=orders")),
+    (
+        v2(0x21, 0x11, ADDRESSES + field(0x20, b"\7\0\0\0\0" + field(0x22, b"orders,O=acme"))),
+        ProxyHeader(ENDS, "", "CN=orders\\,O=acme"),
+    ),
     (v2(0x21, 0x11, ADDRESSES + field(0x20, b"\7\0\0\0\1" + NAME)), ProxyHeader(ENDS)),
     (v2(0x21, 0x11, ADDRESSES + field(0x20, b"\1\0\0\0\0" + NAME)), ProxyHeader(ENDS)),
     (v2(0x21, 0x11, ADDRESSES + field(0xE0, bytes(60_000)) + field(4, b"")), ProxyHeader(ENDS)),

@@ -11,6 +11,7 @@ from amqproxy.amqp010.connection import Connection
 from amqproxy.amqp010.controls import (
     ConnectionClose,
     ConnectionCloseOk,
+    ConnectionHeartbeat,
     ConnectionOpen,
     ConnectionOpenOk,
     ConnectionRedirect,
@@ -37,6 +38,8 @@ CHANNEL_MAX, FRAME_MAX, HEARTBEAT_MAX = 32_767, 65_535, 120
 
 class Amqp010LoginHandshake:
     """The handshakes of one 0-10 client: with the proxy, and of the proxy with a broker."""
+
+    ERROR = ProtocolError
 
     def __init__(self, offer: Offer, protocol: str, initial_frame_max: int) -> None:
         self._offer = offer
@@ -106,6 +109,8 @@ class Amqp010LoginHandshake:
                         output = broker.send(CLIENT, Assembly(0, self.sent))
                     case ConnectionTune():
                         output, has_opened = self._agree(broker, method), True
+                    case ConnectionHeartbeat():
+                        pass
                     case ConnectionOpenOk() | ConnectionRedirect():
                         return rest
                     case ConnectionClose() if has_opened:

@@ -6,8 +6,6 @@ import math
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 
-from msgspec.structs import replace
-
 from amqproxy.amqp010.assembly import AssemblyReader
 from amqproxy.amqp010.command_numbering import CommandNumbering
 from amqproxy.amqp010.connection import Connection
@@ -147,8 +145,8 @@ class Amqp010PassThrough(NothingWaits):
         assembly = reader.add(frame)
         return None if assembly is None else assembly.method
 
-    def identify(self, user: str) -> None:
-        self.client = replace(self.client, identity=user, user=user)
+    def learn(self, *, identity: str = "", upstream: str = "") -> None:
+        self.client = self.client.learned(identity=identity, upstream=upstream)
 
     def take_output(self, to: Peer) -> bytes | memoryview:
         output, self._output[to] = self._output[to], b""

@@ -54,14 +54,21 @@ CAPABILITIES = (
 """Capabilities that RabbitMQ has announced since 3.5, offered before any broker has been seen."""
 
 
+PREFIX = 7
+"""Bytes of a frame header, before the payload (section 4.2.3)."""
+
+
 class Amqp091LoginHandshake:
     """The handshakes of one 0-9-1 client: with the proxy, and of the proxy with a broker."""
+
+    ERROR = ProtocolError
 
     def __init__(self, offer: Offer, protocol: str, initial_frame_max: int) -> None:
         self._offer = offer
         self._frame_max = initial_frame_max
         self._client = Connection(initial_frame_max=initial_frame_max)
         self._client.receive_header(CLIENT, HEADER)
+        self._received = b""
         self.sent: ConnectionStartOk | None = None
 
     # --- with the client
@@ -72,22 +79,24 @@ class Amqp091LoginHandshake:
 
     def receive(self, data: bytes) -> list[ClientStep]:
         found: list[ClientStep] = []
-        at = 0
-        for frame in every_frame(data, 0):
-            at += len(frame.raw)
+        self._received += data
+        while len(self._received) >= PREFIX:
+            end = PREFIX + int.from_bytes(self._received[3:PREFIX]) + 1
+            if end > len(self._received):
+                break
+            (frame,) = every_frame(self._received[:end], 0)
+            self._received = self._received[end:]
             is_method = self._client.receive(CLIENT, frame) and frame.kind == METHOD
             match frame.method if is_method else None:
                 case ConnectionStartOk() as start:
                     found.append(Response(start.mechanism, *credentials_of(start.mechanism, start.response)))
                 case ConnectionOpen() as request:
-                    found.append(VhostRequest(request.virtual_host, data[at:]))
-                    break
+                    found.append(VhostRequest(request.virtual_host, self._received))
+                    self._received = b""
                 case ConnectionClose():
                     found.append(Departure(self._client.send(SERVER, 0, ConnectionCloseOk())))
-                    break
                 case ConnectionCloseOk():
                     found.append(Departure(b""))
-                    break
                 case _:
                     pass
         return found

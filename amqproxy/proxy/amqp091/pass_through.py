@@ -76,8 +76,8 @@ class PassThrough(NothingWaits):
     def shown_client(self) -> Client:
         return self.client
 
-    def identify(self, user: str) -> None:
-        self._client = msgspec.structs.replace(self._client, identity=user)
+    def learn(self, *, identity: str = "", upstream: str = "") -> None:
+        self._client = self._client.learned(identity=identity, upstream=upstream)
 
     def ask_for_frames(self) -> None:
         """Make the readers hand over the methods that change the connection state, or all frames for a gate."""

@@ -48,6 +48,7 @@ from amqproxy.pump.amqp091.pumped_connection import Amqp091PumpedConnection
 from amqproxy.pump.pumps import AnyPumped
 from amqproxy.rules.context import Client
 from amqproxy.rules.engine.evaluator import RuleSet
+from amqproxy.rules.rewriting.login import rewritten
 from amqproxy.rules.rewriting.secret import Secret
 from amqproxy.rules.verdict import Close
 from amqproxy.sockets.transport import TransportBroken
@@ -78,7 +79,7 @@ class Amqp091Traffic(Traffic):
             for peer, transport in parts.transports.items()
         }
         self.metered = None
-        self._is_needed = False
+        self._is_needed = self._is_renewing = False
         self._handshake: PacedHandshake | None = None
         self.passage = self._new_pass_through(parts.known)
         self._observer = ClientObserver(self.legs[CLIENT].connection, self.passage, report, services.topology)
@@ -247,6 +248,10 @@ class Amqp091Traffic(Traffic):
         """Send connection.update-secret; the broker's answer to it is not forwarded."""
         if self._tasks is None or not self.is_open or self.passage.gate is not None:  # a drain, or an earlier one
             return False
+        upstream = self.legs[SERVER].connection
+        if upstream.client is not None:  # by which mirrors log in
+            upstream.client = rewritten(upstream.client, lambda name: name, None, token)
+        self._is_renewing = True
         self.passage.gate = self._passes_renewal
         self.passage.ask_for_frames()
         self._tasks.start_soon(self._send_secret, token)
@@ -259,11 +264,18 @@ class Amqp091Traffic(Traffic):
             await upstream.transport.send(upstream.send_own(update))
 
     def _passes_renewal(self, sender: Peer, frame: Frame) -> bool:
-        is_answer = sender is SERVER and frame.kind == METHOD and frame.index == ConnectionUpdateSecretOk.index
-        if is_answer and self._tasks is not None:
-            self._report.note_own_frames(SERVER, SERVER, [frame])
-            self._tasks.start_soon(self._end_renewal)
-        return not is_answer
+        is_answer = (
+            self._is_renewing
+            and sender is SERVER
+            and frame.kind == METHOD
+            and frame.index == ConnectionUpdateSecretOk.index
+        )
+        if not is_answer or not self._is_renewing or self._tasks is None:
+            return True  # a second one answers the client's own
+        self._is_renewing = False
+        self._report.note_own_frames(SERVER, SERVER, [frame])
+        self._tasks.start_soon(self._end_renewal)
+        return False
 
     async def _end_renewal(self) -> None:
         """Forward unread again, unless a drain has begun meanwhile."""

@@ -13,8 +13,6 @@ from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Mapping
 from typing import Any, Generic, Protocol
 
-import msgspec
-
 from amqproxy.amqp091.commands import Command
 from amqproxy.peer import CLIENT, Peer
 from amqproxy.proxy.interception.action_executor import ActionExecutor, C
@@ -145,8 +143,8 @@ class Interceptor(ABC, Generic[C, D]):
         """The time of day for rules, in seconds since 1970."""
         return self._evaluation.time
 
-    def identify(self, user: str) -> None:
-        if self._evaluation.know(msgspec.structs.replace(self.client, identity=user, user=user)):
+    def learn(self, *, identity: str = "", upstream: str = "") -> None:
+        if self._evaluation.know(self.client.learned(identity=identity, upstream=upstream)):
             self.ask_for_frames()
 
     def facts(self, number: int) -> ChannelInfo:

@@ -8,6 +8,8 @@ from collections.abc import Callable
 import trio
 
 from amqproxy.configuration.login_config import LoginConfig
+from amqproxy.configuration.values import join_address
+from amqproxy.process.log import logger
 from amqproxy.process.supervision import kept_up
 from amqproxy.proxy.logins.attempt import Identity, LoginAttempt, LoginDenied
 from amqproxy.proxy.logins.client_network import client_network
@@ -17,6 +19,9 @@ from amqproxy.proxy.logins.token_check import TokenCheck
 from amqproxy.proxy.logins.token_claims import is_token
 from amqproxy.proxy.logins.user_directory import UserDirectory
 from amqproxy.proxy.logins.user_service import UserService
+
+ANSWER_TIME = 0.5
+"""Seconds that are left of a client's handshake to send it the refusal."""
 
 Count = Callable[[str, str], None]
 """Counts a login by its source and its outcome, which are those of `amqproxy_logins_total`."""
@@ -73,7 +78,17 @@ class ConfiguredLogin:
             self._count(denied.source, "failed" if denied.is_failure else "refused")
             # A login that could not be checked is no guess, but the client should not try again at once.
             delay = self._delays.first if denied.is_failure else self._delays.fail(network, attempt.user)
-            await trio.sleep_until(began + delay)
+            client = attempt.client
+            logger().warning(
+                "login refused",
+                session=client.session,
+                client=join_address(client.address, client.port),
+                user=attempt.user,
+                source=denied.source,
+                reason=str(denied),
+            )
+            # the answer must still come within the client's handshake
+            await trio.sleep_until(min(began + delay, trio.current_effective_deadline() - ANSWER_TIME))
             raise
         self._delays.forget(network, attempt.user)
         self._count(identity.source, "accepted")

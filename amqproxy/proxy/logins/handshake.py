@@ -71,11 +71,15 @@ class LoginHandshake(Protocol):
 
     def __init__(self, offer: Offer, protocol: str, initial_frame_max: int) -> None: ...
 
+    @property
+    def ERROR(self) -> type[Exception]:  # noqa: N802 - a constant of each class
+        """The exception for violations of the protocol."""
+
     def start(self, mechanisms: Iterable[str]) -> bytes:
         """Return connection.start, the answer to the client's protocol header."""
 
     def receive(self, data: bytes) -> list[ClientStep]:
-        """Take whole frames of the client; return its steps. Raise a `ProtocolError` for a method out of turn."""
+        """Take bytes of the client; return its steps. Raise `ERROR` for a method out of turn."""
 
     def tune(self) -> bytes:
         """Return connection.tune, which accepts the client's login."""
@@ -87,5 +91,5 @@ class LoginHandshake(Protocol):
         """Log in to a broker: yield bytes to send, be sent those received, and return its answer to connection.open.
 
         The answer is followed by all that the broker has sent behind it. Without a credential, the broker gets the
-        client's own response. Raise `BrokerRefused`, `VhostDown`, or a `ProtocolError` of the broker.
+        client's own response. Raise `BrokerRefused`, `VhostDown`, or `ERROR` for what the broker sends.
         """

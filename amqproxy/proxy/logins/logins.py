@@ -70,7 +70,7 @@ class Logins:
 
     def apply(self, parts: LoginParts) -> None:
         """Use these parts from now on; what was remembered of logins is forgotten."""
-        self._parts = parts
+        self._parts = LoginParts(self.checks | parts.checks, parts.sources)  # listeners change only with a restart
         for each in parts.checks.values():
             each.forget()
         self._changed.set()

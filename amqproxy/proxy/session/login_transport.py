@@ -39,9 +39,10 @@ class LoginTransport:
     the proxy logs in; from the broker's answer on, all bytes pass to and from `upstream`.
 
     `known` returns what is known of the client so far. `identify` is called with the name of a client whose login was
-    accepted, `bound` with the time at which that login ends, `follow` with the token with which the proxy has logged in
-    and its source, and `log` with a level and a text. `certificate_name` is the user in the client's certificate, ""
-    without one; `is_secure` is whether the client's connection is encrypted.
+    accepted, `beat` to send the client heartbeats until it is cancelled, `bound` with the time at which that login
+    ends, `follow` with the token with which the proxy has logged in and its source, and `log` with a level and a text.
+    `certificate_name` is the user in the client's certificate, "" without one; `is_secure` is whether the client's
+    connection is encrypted.
     """
 
     def __init__(
@@ -52,6 +53,7 @@ class LoginTransport:
         *,
         known: Callable[[], Client],
         identify: Callable[[str], None],
+        beat: Callable[[], Awaitable[None]],
         bound: Callable[[float], None],
         follow: Callable[[CredentialSource, Credential], None],
         log: Callable[[str, str], None],
@@ -59,17 +61,19 @@ class LoginTransport:
         is_secure: bool,
     ) -> None:
         self.upstream: Transport | None = None
-        self.received = 0
+        self._own_received = 0
         self._handshake = handshake
         self._check = check
         self._reach = reach
         self._known = known
         self._identify = identify
+        self._beat = beat
         self._bound = bound
         self._follow = follow
         self._log = log
         self._certificate_name = certificate_name
         self._is_secure = is_secure
+        self._mechanism = ""
         self._identity: Identity | None = None
         self._steps: deque[ClientStep] = deque()
         self._has_left = self._is_opening = False
@@ -91,7 +95,7 @@ class LoginTransport:
             return await self._next()
         with trio.CancelScope() as self._working:
             data = await self._next()
-            self.received += len(data)
+            self._own_received += len(data)
             return data
         return self._left(None)
 
@@ -117,14 +121,14 @@ class LoginTransport:
             return self._left(step)
         if step.mechanism not in self._offered:
             return self._refused(CommandInvalid(f"unknown authentication mechanism '{step.mechanism}'"))
+        self._mechanism = step.mechanism
         user = self._certificate_name if step.mechanism == "EXTERNAL" else step.user
         attempt = LoginAttempt(step.mechanism, user or "", Secret(step.password or ""), self._known())
         try:
             if step.password is None and step.mechanism != "EXTERNAL":
                 raise LoginDenied(f"no user and password in the response to {step.mechanism}")
             self._identity = await self._check.check(attempt)
-        except LoginDenied as denial:
-            self._log("warning", f"login refused: {denial}")
+        except LoginDenied:
             return self._refused(AccessRefused(_REFUSAL.format(step.mechanism)))
         self._identify(self._identity.user)
         self._next = self._open_vhost
@@ -134,27 +138,40 @@ class LoginTransport:
         step = await self._step()
         if not isinstance(step, VhostRequest):
             return self._left(step)
-        self._is_opening = True
         identity, client = self._identity, self._known()
         assert identity is not None
-        if not await self._check.check_vhost(identity, step.vhost, client.address):
-            return self._refused(NotAllowed(f"access to vhost '{step.vhost}' refused for user '{identity.user}'"))
         try:
-            upstream = await self._reach(client, self._log_in)
+            if not await self._check.check_vhost(identity, step.vhost, client.address):
+                return self._refused(NotAllowed(f"access to vhost '{step.vhost}' refused for user '{identity.user}'"))
+            upstream = await self._reached(client)
+            self.upstream, self._next = upstream, upstream.receive
+            if step.behind:
+                await upstream.send(step.behind)
         except Unreachable as error:
             raise TransportBroken(str(error)) from None
         except (BrokerRefused, CredentialFailed) as error:
             self._log("error", f"the proxy could not log in for the client: {error}")
             return self._refused(AccessRefused("the broker refused the proxy's login"))
-        self.upstream, self._next = upstream, upstream.receive
-        if step.behind:
-            await upstream.send(step.behind)
-        self._settled.set()
+        finally:
+            self._settled.set()
         return self._answer
+
+    async def _reached(self, client: Client) -> Transport:
+        """Return the connection to a broker; the client is sent heartbeats meanwhile."""
+        failure: Exception | None = None
+        async with trio.open_nursery() as nursery:
+            nursery.start_soon(self._beat)
+            try:
+                upstream = await self._reach(client, self._log_in)
+            except (Unreachable, BrokerRefused, CredentialFailed) as error:
+                failure = error
+            nursery.cancel_scope.cancel()
+        if failure is not None:
+            raise failure
+        return upstream
 
     def _refused(self, error: ProtocolError) -> bytes:
         self._next = self._await_departure
-        self._settled.set()
         return self._handshake.close(error.code, error.reply_text)
 
     def _left(self, step: ClientStep | None) -> bytes:
@@ -196,7 +213,7 @@ class LoginTransport:
             self._answer = opened.value
         except VhostDown as error:
             raise Unreachable("vhost down", str(error)) from None
-        except ProtocolError as error:
+        except self._handshake.ERROR as error:
             raise Unreachable("no answer", f"the broker does not keep to the protocol: {error}") from None
         if credential is not None:
             assert self._identity is not None
@@ -213,7 +230,7 @@ class LoginTransport:
             return identity.credential
         if source is not None:
             return await source.current()
-        if identity.source == "certificate":
+        if self._mechanism == "EXTERNAL":
             raise CredentialFailed("the upstream has no `login`, and a certificate cannot be passed on")
         return None
 
@@ -226,8 +243,11 @@ class LoginTransport:
             await self.upstream.send(data)
             return
         try:
-            self._steps += self._handshake.receive(bytes(data))
-        except ProtocolError as error:  # the session has refused it before, unless a rule has made it
+            steps = self._handshake.receive(bytes(data))
+            # before the other task has seen it: what follows is for the broker
+            self._is_opening = self._is_opening or any(isinstance(each, VhostRequest) for each in steps)
+            self._steps += steps
+        except self._handshake.ERROR as error:  # the session has refused it before, unless a rule has made it
             raise TransportBroken(f"refused a frame of the login: {error}") from None
         self._changed.set()
 
@@ -254,12 +274,16 @@ class LoginTransport:
     # --- the rest
 
     @property
+    def received(self) -> int:
+        return self._own_received + (0 if self.upstream is None else self.upstream.received)
+
+    @property
     def tls(self) -> TlsSocket | None:
         return None if self.upstream is None else self.upstream.tls
 
     @property
     def is_listening(self) -> bool:
-        return self.upstream is None or self.upstream.is_listening
+        return self.upstream is not None and self.upstream.is_listening
 
     @property
     def is_sending(self) -> bool:

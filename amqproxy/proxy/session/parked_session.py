@@ -40,6 +40,7 @@ class _Packed(msgspec.Struct, frozen=True, array_like=True):
     upstream: str
     tls_subject: str
     sni: str
+    identity: str
     legs: tuple[msgspec.Raw, msgspec.Raw]
 
 

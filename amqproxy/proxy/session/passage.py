@@ -42,8 +42,8 @@ class Passage(Protocol):
     def shown_client(self) -> Client:
         """The client as logs and operators may see it, redacted."""
 
-    def identify(self, user: str) -> None:
-        """Set the client's user, once it has logged in at the proxy."""
+    def learn(self, *, identity: str = "", upstream: str = "") -> None:
+        """Update the client with what its login at the proxy has shown, as `Client.learned` does."""
 
     def covered_method(self, sender: Peer, command: Command) -> Command | None:
         """Return a command as logs may show it, without its body; `None` if it may not be shown at all."""

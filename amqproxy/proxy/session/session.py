@@ -46,7 +46,7 @@ from amqproxy.proxy.upstreams.reach import BrokerLogin, Reach, Reached
 from amqproxy.rules.context import Client
 from amqproxy.rules.engine.evaluator import RuleSet
 from amqproxy.rules.verdict import Verdict
-from amqproxy.sockets.certificate import NAMINGS
+from amqproxy.sockets.certificate import NAMINGS, common_name_in
 from amqproxy.sockets.transport import SocketTransport, Transport
 from amqproxy.taps.tap import Tap
 
@@ -310,6 +310,8 @@ class Session(SessionView):
         member = self._way = self._report.member = reached.member
         if member is not None and member.address != self.known.upstream:
             self._parts.known = msgspec.structs.replace(self.known, upstream=member.address)
+            if self.traffic is not None:
+                self.traffic.learn(upstream=member.address)
         return reached
 
     @contextmanager
@@ -330,7 +332,11 @@ class Session(SessionView):
 
         def identify(user: str) -> None:
             if self.traffic is not None:
-                self.traffic.identify(user)
+                self.traffic.learn(identity=user)
+
+        async def beat() -> None:
+            if self.traffic is not None:
+                await self.traffic.keep_client_alive()
 
         def bound(time: float) -> None:
             self.login_ends_at = time
@@ -344,6 +350,7 @@ class Session(SessionView):
             reach,
             known=lambda: self.traffic.passage.client if self.traffic is not None else self.known,
             identify=identify,
+            beat=beat,
             bound=bound,
             follow=follow,
             log=self._report.log,
@@ -355,7 +362,8 @@ class Session(SessionView):
         """Return the user in the client's certificate; behind a balancer that ends TLS, what its PROXY header says."""
         tls = self.client_transport.tls
         if tls is None:
-            return self.known.tls_subject
+            subject = self.known.tls_subject
+            return common_name_in(subject) if check.certificate_login == "common_name" else subject
         return NAMINGS[check.certificate_login](tls.getpeercert() or {}) or ""
 
     async def _relay(self, received: bytes = b"", answer: bytes = b"") -> None:

@@ -126,17 +126,24 @@ class Traffic(TappedTraffic):
     def _settle_upstream(self) -> None:
         """Relay directly to the broker, once it has opened the virtual host of a client that logged in at the proxy."""
         leg = self.legs[SERVER]
-        if isinstance(leg.transport, LoginTransport) and leg.transport.upstream is not None:
-            leg.connection.client = leg.transport.sent  # by which mirrors log in, too
-            leg.transport = self._report.upstream = leg.transport.upstream
-            self._allow_pumps()
-            for relay in self._relays:
-                relay.own_by(self.ownership)
+        faulty = leg.transport if isinstance(leg.transport, FaultyTransport) else None
+        login = faulty.inner if faulty is not None else leg.transport
+        if not isinstance(login, LoginTransport) or login.upstream is None:
+            return
+        leg.connection.client = login.sent  # by which mirrors log in, too
+        self._report.upstream = login.upstream
+        if faulty is not None:
+            faulty.inner = login.upstream
+            return
+        leg.transport = login.upstream
+        self._allow_pumps()
+        for relay in self._relays:
+            relay.own_by(self.ownership)
 
-    def identify(self, user: str) -> None:
-        """Set the user of a client that has logged in at the proxy, under whatever name."""
-        if user != self.passage.client.user:
-            self.passage.identify(user)
+    def learn(self, *, identity: str = "", upstream: str = "") -> None:
+        """Update what is known of a client that logs in at the proxy: who it is, and which broker serves it."""
+        self.passage.learn(identity=identity, upstream=upstream)
+        if identity:
             self._report.introduce(self.passage.shown_client)
 
     async def run(self, nursery: trio.Nursery, received: bytes = b"", answer: bytes = b"") -> None:
@@ -453,6 +460,14 @@ class Traffic(TappedTraffic):
         if upstream.takes_close and self._may_send_between():
             with suppress(TransportBroken):  # the relay of this direction reports the failure
                 await upstream.transport.send(self.HEARTBEAT)
+
+    async def keep_client_alive(self) -> None:
+        """Send the client heartbeats until cancelled, while no broker does."""
+        leg = self.legs[CLIENT]
+        while leg.connection.heartbeat:
+            await trio.sleep(leg.connection.heartbeat / 2)
+            with suppress(TransportBroken):  # the relay of the other direction reports the failure
+                await leg.transport.send(self.HEARTBEAT)
 
     # --- delayed and held commands
 

@@ -11,6 +11,7 @@ import trio
 from amqproxy.process.log import logger
 from amqproxy.proxy.admission_queue import AdmissionQueue
 from amqproxy.proxy.admissions import await_turn
+from amqproxy.proxy.logins.client_network import client_network
 from amqproxy.proxy.upstream import MAIN, Unreachable
 from amqproxy.proxy.upstreams.group import MemberEvent, UpstreamGroup
 from amqproxy.proxy.upstreams.member import Member, Standing
@@ -100,7 +101,7 @@ class Upstreams:
         group = self.divert(self.routes.group_for(client, listener), client)
         came = trio.current_time()
         if group.logins is not None:
-            await _admitted(group, group.logins, client.address, is_gone, unhurried)
+            await _admitted(group, group.logins, client_network(client.address), is_gone, unhurried)
         waited = trio.current_time() - came
         candidates = group.candidates(trio.current_time(), group.key_of(client))
         failed: Unreachable | None = None

@@ -9,6 +9,7 @@ from typing import Any
 
 import pytest
 import trio
+from structlog.testing import capture_logs
 from trio.testing import MockClock
 
 from amqproxy.configuration.login_config import LoginConfig
@@ -133,3 +134,21 @@ async def test_a_change_of_the_file_makes_forget(
     login._users.on_change()
     await login.check(attempt("orders", "tulip"))
     assert len(passwords) == 2
+
+
+async def test_a_refusal_is_logged_at_once_and_answered_within_the_handshake(
+    autojump_clock: MockClock, login: ConfiguredLogin, passwords: list[str]
+) -> None:
+    guess = attempt("orders", "rose", address="10.6.6.6")
+    for _ in range(5):
+        await seconds(login.check, guess)
+    with capture_logs() as lines, trio.move_on_after(15) as handshake:
+        began = trio.current_time()
+        with pytest.raises(LoginDenied):
+            await login.check(guess)
+        assert trio.current_time() - began == pytest.approx(14.5)
+    assert not handshake.cancelled_caught
+    with capture_logs() as more, trio.move_on_after(2), pytest.raises(LoginDenied):
+        await login.check(guess)
+    assert [each["event"] for each in lines + more] == ["login refused"] * 2
+    assert "rose" not in str(lines)

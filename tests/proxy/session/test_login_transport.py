@@ -4,23 +4,38 @@ import math
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, cast
 
 import msgspec
 import pytest
+import trio
+from structlog.testing import capture_logs
+from trio.testing import MockClock, wait_all_tasks_blocked
 
+from amqproxy.amqp010.controls import ConnectionHeartbeat
+from amqproxy.amqp010.frame import encode_method
 from amqproxy.amqp091.frame import every_frame
 from amqproxy.amqp091.methods import ConnectionStartOk, ConnectionUpdateSecret, Method
 from amqproxy.amqp091.wire import Table
+from amqproxy.peer import SERVER
+from amqproxy.proxy.amqp091.login_handshake import Amqp091LoginHandshake
+from amqproxy.proxy.faulty_transport import FaultyTransport
 from amqproxy.proxy.logins.attempt import Identity, LoginAttempt, LoginDenied
 from amqproxy.proxy.logins.credential import Credential
+from amqproxy.proxy.logins.handshake import Offer
 from amqproxy.proxy.logins.login_check import Login
+from amqproxy.proxy.session import parked_session
+from amqproxy.proxy.session.login_transport import LoginTransport
 from amqproxy.proxy.upstream import Unreachable
+from amqproxy.proxy.upstreams.reach import BrokerLogin
 from amqproxy.rules.access.refuse import Refuse
+from amqproxy.rules.context import Client
 from amqproxy.rules.engine.evaluator import RuleSet
+from amqproxy.rules.faults.fault import Fault
+from amqproxy.rules.faults.stream_faults import SlicingFault
 from amqproxy.rules.matching.match import Match
 from amqproxy.rules.rewriting.secret import Secret
-from amqproxy.sockets.transport import Transport
+from amqproxy.sockets.transport import SocketTransport, Transport
 from tests.proxy.amqp010_script import ATTACH, CLOSE, DETACH, LOGIN, MESSAGES
 from tests.proxy.amqp010_stage import close, names, play, say
 from tests.proxy.stage import Stage, staged
@@ -256,6 +271,7 @@ async def test_a_client_of_0_10_logs_in_likewise() -> None:
         await say(stage.client, opening)
         assert stage.broker.look() == header
         await say(stage.broker, start)
+        await say(stage.broker, encode_method(0, ConnectionHeartbeat()))
         assert b"service\0secret" in stage.broker.look()
         await say(stage.broker, tune)
         # the client has agreed to 16 channels
@@ -315,6 +331,10 @@ async def test_a_new_token_is_sent_to_the_broker_and_its_answer_not_to_the_clien
             stage.session.renew_token(token)
             await stage.play("broker: connection.update-secret")
             assert received_by_broker(stage)[ConnectionUpdateSecret].new_secret == f"token {number}".encode()
+            assert stage.session.traffic is not None
+            mirror = stage.session.traffic._login()
+            assert mirror is not None
+            assert mirror.start.response == f"\0\0token {number}".encode()
             stage.session.renew_token(token)
             await stage.play(
                 f"""
@@ -380,3 +400,120 @@ async def test_mirrors_log_in_as_the_proxy_has() -> None:
         login = stage.session.traffic._login()
         assert login is not None
         assert login.start.response == b"\0service\0secret"
+
+
+async def test_an_incomplete_frame_at_the_end_is_no_failure() -> None:
+    async with staged(">> header\nclient: connection.start", login=Login(Known())) as stage:
+        stage.client.say(b"\1\0\0")
+        with capture_logs() as lines:
+            await stage.play(">> EOF\nclient: EOF")
+        assert not [each for each in lines if each["log_level"] == "error"]
+
+
+@pytest.mark.parametrize("rules", [None, RuleSet([Refuse(name="r", match=Match(queue=("never",)))])])
+async def test_the_broker_is_known_once_it_is_reached(rules: RuleSet | None) -> None:
+    async with staged(LOGGED_IN, login=Login(Known(name="bob")), rules=rules) as stage:
+        traffic = stage.session.traffic
+        assert traffic is not None
+        traffic.learn(upstream="rabbit-2:5672")
+        assert (traffic.passage.client.upstream, traffic.passage.client.user) == ("rabbit-2:5672", "bob")
+
+
+async def test_a_fault_of_the_stream_does_not_stand_in_the_way() -> None:
+    rules = RuleSet([Fault(name="slow", fault=SlicingFault(size=3))])
+    async with staged(LOGGED_IN, login=Login(Known()), rules=rules) as stage:
+        transport = stage.session.legs[SERVER].transport
+        assert isinstance(transport, FaultyTransport)
+        assert isinstance(transport.inner, SocketTransport)
+
+
+async def test_heartbeats_while_the_client_waits_for_a_broker(mock_clock: MockClock) -> None:
+    async def dial() -> Transport:
+        await trio.sleep_forever()
+        raise AssertionError
+
+    async with staged(LOGGED_IN.partition(">> connection.tune-ok")[0], dial=dial, login=Login(Known())) as stage:
+        stage.client.say(method("connection.tune-ok", channel_max=2047, frame_max=131_072, heartbeat=4))
+        stage.client.say(octets("connection.open"))
+        await stage.play("client: nothing")
+        for _ in range(5):
+            mock_clock.jump(2.0)
+            await stage.play("client: heartbeat")
+            assert not stage.session.legs[SERVER].transport.is_listening
+
+
+@dataclass
+class Broker:
+    """A transport that notes what it is sent."""
+
+    sent: list[bytes] = field(default_factory=list)
+    received: int = 0
+
+    async def send(self, data: bytes) -> None:
+        self.sent.append(data)
+
+    async def receive(self) -> bytes:
+        return b""
+
+
+async def test_what_follows_the_opening_in_the_next_chunk_waits_for_the_broker() -> None:
+    broker = Broker()
+
+    async def reach(client: Client, login: BrokerLogin) -> Any:
+        await trio.lowlevel.checkpoint()
+        return broker
+
+    transport = LoginTransport(
+        Amqp091LoginHandshake(Offer(), "0-9-1", 4096),
+        Known(),
+        reach,
+        known=Client,
+        identify=lambda user: None,
+        beat=trio.sleep_forever,
+        bound=lambda time: None,
+        follow=lambda source, credential: None,
+        log=lambda level, text: None,
+        certificate_name="",
+        is_secure=True,
+    )
+    await transport.receive()
+    await transport.send(octets("connection.start-ok"))
+    await transport.receive()
+    await transport.send(octets("connection.tune-ok, connection.open, 1: channel.open"))
+    async with trio.open_nursery() as nursery:  # nothing has been received since
+        nursery.start_soon(transport.send, octets("2: channel.open"))
+        await wait_all_tasks_blocked()
+        assert broker.sent == []
+        await transport.receive()
+    assert broker.sent == [octets("1: channel.open"), octets("2: channel.open")]
+
+
+async def test_a_certificate_is_never_passed_on() -> None:
+    async def reach(client: Client, login: BrokerLogin) -> Any:
+        return await login(cast("Transport", Broker()), b"", None)
+
+    logged: list[str] = []
+    transport = LoginTransport(
+        Amqp091LoginHandshake(Offer(), "0-9-1", 4096),
+        Known(password=""),
+        reach,
+        known=Client,
+        identify=lambda user: None,
+        beat=trio.sleep_forever,
+        bound=lambda time: None,
+        follow=lambda source, credential: None,
+        log=lambda level, text: logged.append(text),
+        certificate_name="CN=sensor",
+        is_secure=True,
+    )
+    await transport.receive()
+    await transport.send(method("connection.start-ok", mechanism="EXTERNAL"))
+    await transport.receive()
+    await transport.send(octets("connection.tune-ok, connection.open"))
+    assert b"ACCESS_REFUSED" in await transport.receive()
+    assert "a certificate cannot be passed on" in logged[0]
+
+
+def test_a_parked_session_keeps_all_that_a_handshake_does_not_tell() -> None:
+    told = {"session", "user", "mechanism", "vhost", "properties"}
+    assert set(parked_session._FACTS) == set(Client.__struct_fields__) - told
