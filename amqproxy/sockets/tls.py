@@ -118,7 +118,11 @@ def _context(purpose: ssl.Purpose, tls: ServerTLS | ClientTLS) -> ssl.SSLContext
 
 
 def verifying_alike(context: ssl.SSLContext, *, is_strict: bool = False) -> ssl.SSLContext:
-    """Set and return the context's flags that differ between versions of Python; see `_context`."""
+    """Set and return the context's settings that differ between builds of Python; see `_context`.
+
+    TLS 1.2 is the least: Debian's Python leaves that to the system's configuration.
+    """
+    context.minimum_version = max(context.minimum_version, ssl.TLSVersion.TLSv1_2)
     flags = context.verify_flags & ~ssl.VERIFY_X509_STRICT
     context.verify_flags = flags | ssl.VERIFY_X509_PARTIAL_CHAIN | (ssl.VERIFY_X509_STRICT if is_strict else 0)
     return context
