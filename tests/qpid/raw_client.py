@@ -22,9 +22,9 @@ PATIENCE = 30.0
 
 
 class RawClient:
-    """Logged in as guest, and attached to a session on channel 1."""
+    """Logged in with the response, and attached to a session on channel 1."""
 
-    def __init__(self, port: int, vhost: str = "test") -> None:
+    def __init__(self, port: int, vhost: str = "test", response: bytes = b"\0guest\0guest") -> None:
         self._socket = socket.create_connection(("127.0.0.1", port), timeout=PATIENCE)
         self._reader = FrameReader(frame_max=0)
         self._assemblies: dict[int, AssemblyReader] = {}
@@ -32,7 +32,7 @@ class RawClient:
         self._socket.sendall(HEADER)
         assert self._socket.recv(len(HEADER), socket.MSG_WAITALL) == HEADER
         self.wait_for("connection.start")
-        self.say(ConnectionStartOk(Map(), "PLAIN", b"\0guest\0guest", "en_US"), 0)
+        self.say(ConnectionStartOk(Map(), "PLAIN", response, "en_US"), 0)
         self.wait_for("connection.tune")
         self.say(ConnectionTuneOk(), 0)
         self.say(ConnectionOpen(vhost), 0)
@@ -55,7 +55,9 @@ class RawClient:
                 if method.name in names:
                     return method
             data = self._socket.recv(65_536)
-            assert data, f"closed before {', '.join(names)}"
+            if not data:
+                self._socket.close()
+                raise AssertionError(f"closed before {', '.join(names)}")
             for frame in self._reader.feed(data):
                 assembly = self._assemblies.setdefault(frame.channel, AssemblyReader()).add(frame)
                 if isinstance(assembly, Assembly):
