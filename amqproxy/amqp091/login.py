@@ -28,7 +28,7 @@ def credentials_of(mechanism: str, response: bytes) -> tuple[str | None, str | N
         parts = response.decode("utf-8", "surrogateescape").split("\0")
         if len(parts) != 3:
             return None, None
-        return parts[1], None if parts[0] else parts[2]  # nobody may act for another user
+        return parts[1], None if parts[0] else parts[2]  # an authorization identity is refused, as by RabbitMQ
     if mechanism == "AMQPLAIN":
         try:
             table = Table.from_octets(response)

@@ -3,19 +3,7 @@
 from __future__ import annotations
 
 from amqproxy.amqp091.wire import Table
-from amqproxy.rabbitmq.profile import Profile
-
-CAPABILITIES = (
-    "publisher_confirms",
-    "exchange_exchange_bindings",
-    "basic.nack",
-    "consumer_cancel_notify",
-    "connection.blocked",
-    "consumer_priorities",
-    "authentication_failure_close",
-    "per_consumer_qos",
-    "direct_reply_to",
-)
+from amqproxy.rabbitmq.profile import CAPABILITIES, Profile
 
 
 def server_properties(version: str, node: str, profile: Profile) -> Table:

@@ -20,6 +20,19 @@ Phase = Literal["permitted_by_default", "denied_by_default", "removed"]
 HEADER_0_9_1 = b"AMQP\x00\x00\x09\x01"
 HEADER_1_0_SASL = b"AMQP\x03\x01\x00\x00"
 
+CAPABILITIES = (
+    "publisher_confirms",
+    "exchange_exchange_bindings",
+    "basic.nack",
+    "consumer_cancel_notify",
+    "connection.blocked",
+    "consumer_priorities",
+    "authentication_failure_close",
+    "per_consumer_qos",
+    "direct_reply_to",
+)
+"""Capabilities in the server properties of each of these versions (connection.start)."""
+
 
 @dataclass(frozen=True, kw_only=True)
 class Profile:

@@ -51,7 +51,7 @@ UPSTREAM_FAILURES = ("refused", "timeout", "tls", "unreachable", "no answer", "l
 """Kinds of upstream failures."""
 
 LOGIN_SOURCES = ("file", "certificate", "callback", "token", "none")
-"""What decided about a login at the proxy."""
+"""Sources that decide about logins at the proxy; `none` if no source could."""
 
 LOGIN_OUTCOMES = ("accepted", "refused", "failed")
 """Outcomes of logins at the proxy; `failed` is one that could not be checked."""

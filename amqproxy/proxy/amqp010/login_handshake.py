@@ -30,9 +30,9 @@ from amqproxy.conversion.amqp010.error_codes import connection_code
 from amqproxy.conversion.amqp010.method_views import DEFAULT_VHOST
 from amqproxy.peer import CLIENT, SERVER, Peer
 from amqproxy.proxy.logins.credential import Credential
-from amqproxy.proxy.logins.handshake import BrokerRefused, ClientStep, Departure, Offer, Response, VhostRequest
+from amqproxy.proxy.logins.handshake import BrokerRefused, ClientStep, Departure, Limits, Offer, Response, VhostRequest
 
-CHANNEL_MAX, FRAME_MAX, HEARTBEAT_MAX = 32_767, 65_535, 120
+USUAL = Limits(32_767, 65_535, 120)
 """Limits of Qpid's defaults, offered before any broker has been seen."""
 
 
@@ -41,7 +41,7 @@ class Amqp010LoginHandshake:
 
     ERROR = ProtocolError
 
-    def __init__(self, offer: Offer, protocol: str, initial_frame_max: int) -> None:
+    def __init__(self, offer: Offer, initial_frame_max: int) -> None:
         self._offer = offer
         self._frame_max = initial_frame_max
         self._client = Connection(initial_frame_max=initial_frame_max)
@@ -77,14 +77,8 @@ class Amqp010LoginHandshake:
         return found
 
     def tune(self) -> bytes:
-        offer = self._offer
-        tune = ConnectionTune(
-            CHANNEL_MAX if offer.channel_max is None else offer.channel_max,
-            FRAME_MAX if offer.frame_max is None else offer.frame_max,
-            0,
-            HEARTBEAT_MAX if offer.heartbeat is None else offer.heartbeat,
-        )
-        return self._client.send(SERVER, Assembly(0, tune))
+        channel_max, frame_max, heartbeat = self._offer.limits(USUAL)
+        return self._client.send(SERVER, Assembly(0, ConnectionTune(channel_max, frame_max, 0, heartbeat)))
 
     def close(self, code: int, text: str) -> bytes:
         return self._client.send(SERVER, Assembly(0, ConnectionClose(connection_code(code), text[:255])))
@@ -133,7 +127,7 @@ class Amqp010LoginHandshake:
 
     def _agree(self, broker: Connection, tune: ConnectionTune) -> bytes:
         """Answer the broker's tune with what the client has agreed to, and open its virtual host."""
-        self._offer.learn_limits(tune.channel_max or 0, tune.max_frame_size or 0, tune.heartbeat_max or 0)
+        self._offer.learn_limits(Limits(tune.channel_max or 0, tune.max_frame_size or 0, tune.heartbeat_max or 0))
         agreed = self._agreed
         heartbeat = min(agreed.heartbeat or 0, tune.heartbeat_max or 0) if tune.heartbeat_max else agreed.heartbeat
         try:

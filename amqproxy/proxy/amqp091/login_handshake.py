@@ -28,31 +28,19 @@ from amqproxy.proxy.logins.handshake import (
     BrokerRefused,
     ClientStep,
     Departure,
+    Limits,
     Offer,
     Response,
     VhostDown,
     VhostRequest,
 )
 from amqproxy.proxy.session.session_report import VHOST_DOWN
+from amqproxy.rabbitmq.profile import CAPABILITIES
 from amqproxy.rules.client_info import updated_client
 from amqproxy.rules.context import Client
 
-CHANNEL_MAX, FRAME_MAX, HEARTBEAT = 2047, 131_072, 60
+USUAL = Limits(2047, 131_072, 60)
 """Limits of RabbitMQ's defaults, offered before any broker has been seen."""
-
-CAPABILITIES = (
-    "publisher_confirms",
-    "exchange_exchange_bindings",
-    "basic.nack",
-    "consumer_cancel_notify",
-    "connection.blocked",
-    "consumer_priorities",
-    "authentication_failure_close",
-    "per_consumer_qos",
-    "direct_reply_to",
-)
-"""Capabilities that RabbitMQ has announced since 3.5, offered before any broker has been seen."""
-
 
 PREFIX = 7
 """Bytes of a frame header, before the payload (section 4.2.3)."""
@@ -63,7 +51,7 @@ class Amqp091LoginHandshake:
 
     ERROR = ProtocolError
 
-    def __init__(self, offer: Offer, protocol: str, initial_frame_max: int) -> None:
+    def __init__(self, offer: Offer, initial_frame_max: int) -> None:
         self._offer = offer
         self._frame_max = initial_frame_max
         self._client = Connection(initial_frame_max=initial_frame_max)
@@ -102,13 +90,7 @@ class Amqp091LoginHandshake:
         return found
 
     def tune(self) -> bytes:
-        offer = self._offer
-        tune = ConnectionTune(
-            CHANNEL_MAX if offer.channel_max is None else offer.channel_max,
-            FRAME_MAX if offer.frame_max is None else offer.frame_max,
-            HEARTBEAT if offer.heartbeat is None else offer.heartbeat,
-        )
-        return self._client.send(SERVER, 0, tune)
+        return self._client.send(SERVER, 0, ConnectionTune(*self._offer.limits(USUAL)))
 
     def close(self, code: int, text: str) -> bytes:
         is_late = self._client.state in (ConnectionState.AGREED, ConnectionState.OPENING)
@@ -163,7 +145,7 @@ class Amqp091LoginHandshake:
 
     def _agree(self, broker: Connection, tune: ConnectionTune) -> bytes:
         """Answer the broker's tune with what the client has agreed to."""
-        self._offer.learn_limits(tune.channel_max, tune.frame_max, tune.heartbeat)
+        self._offer.learn_limits(Limits(tune.channel_max, tune.frame_max, tune.heartbeat))
         agreed = self._client
         try:
             answer = broker.send(CLIENT, 0, ConnectionTuneOk(agreed.channel_max, agreed.frame_max, agreed.heartbeat))

@@ -5,7 +5,7 @@ from __future__ import annotations
 from ipaddress import IPv6Address, IPv6Network, ip_address
 
 PREFIX = 64
-"""Length of the prefix that counts of an IPv6 address: whoever has one address has all with this prefix."""
+"""Length of the prefix of an IPv6 address that counts: one host usually has all addresses with it."""
 
 
 def client_network(address: str) -> str:

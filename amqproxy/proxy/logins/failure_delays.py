@@ -21,7 +21,7 @@ Key = tuple[str, bytes]
 class FailureDelays:
     """Delays by client network and user: the first one, then twice as long each time.
 
-    `clock` is in seconds. Only refused logins are delayed: whoever has the right password never waits for others.
+    `clock` is in seconds. Only refused logins are delayed: one with the right password never waits for others.
     """
 
     def __init__(self, first: float, clock: Callable[[], float]) -> None:

@@ -32,27 +32,37 @@ class Departure(NamedTuple):
 ClientStep: TypeAlias = Response | VhostRequest | Departure
 
 
+class Limits(NamedTuple):
+    """The limits in connection.tune; the heartbeat is in seconds, and 0 means none."""
+
+    channel_max: int
+    frame_max: int
+    heartbeat: int
+
+
 class Offer:
     """The offers of brokers in one protocol so far, which are made to the next clients.
 
-    `properties` are those of a broker; the limits are the smallest of all brokers, `None` before the first.
+    `properties` are those of a broker; the limits are the smallest of all brokers, and the last heartbeat.
     """
 
     def __init__(self) -> None:
         self.properties: Any = None
-        self.channel_max: int | None = None
-        self.frame_max: int | None = None
-        self.heartbeat: int | None = None
+        self._limits: Limits | None = None
 
-    def learn_limits(self, channel_max: int, frame_max: int, heartbeat: int) -> None:
-        """Take in the limits of a broker, of which 0 means none."""
-        self.channel_max = _least(self.channel_max, channel_max)
-        self.frame_max = _least(self.frame_max, frame_max)
-        self.heartbeat = heartbeat
+    def limits(self, usual: Limits) -> Limits:
+        """Return the limits for the next client: the `usual` ones before the first broker."""
+        return self._limits or usual
+
+    def learn_limits(self, found: Limits) -> None:
+        """Take in the limits of a broker."""
+        known = self._limits or found
+        channel_max, frame_max = _least(known.channel_max, found.channel_max), _least(known.frame_max, found.frame_max)
+        self._limits = Limits(channel_max, frame_max, found.heartbeat)
 
 
-def _least(known: int | None, found: int) -> int:
-    return found if not known else min(known, found or known)
+def _least(known: int, found: int) -> int:
+    return min(known or found, found or known)
 
 
 class BrokerRefused(Exception):
@@ -69,7 +79,7 @@ class LoginHandshake(Protocol):
     sent: Any
     """The start-ok that the broker was sent."""
 
-    def __init__(self, offer: Offer, protocol: str, initial_frame_max: int) -> None: ...
+    def __init__(self, offer: Offer, initial_frame_max: int) -> None: ...
 
     @property
     def ERROR(self) -> type[Exception]:  # noqa: N802 - a constant of each class

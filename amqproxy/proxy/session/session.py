@@ -256,9 +256,7 @@ class Session(SessionView):
         parts = self._parts
         dialect = self._dialects.get(opening.protocol)
         if self._login is not None and dialect is not None:
-            handshake = dialect.LOGIN(
-                self._login.offer(opening.protocol), opening.protocol, self._limits.initial_frame_max
-            )
+            handshake = dialect.LOGIN(self._login.offer(opening.protocol), self._limits.initial_frame_max)
             reached = Reached(self._login_transport(handshake, self._login.check, opening.header))
         else:
             found = await self._reach(opening)

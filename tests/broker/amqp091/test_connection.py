@@ -31,9 +31,8 @@ from amqproxy.broker.amqp091.connection import Amqp091Connection
 from amqproxy.broker.broker import EVERYTHING, Broker
 from amqproxy.broker.connections.client_connection import HANDSHAKE_TIME
 from amqproxy.broker.connections.closing import CLOSING_TIME, PENALTY, SocketClosing
-from amqproxy.broker.server_properties import CAPABILITIES
 from amqproxy.broker.work import Job
-from amqproxy.rabbitmq.profile import PROFILES, Profile
+from amqproxy.rabbitmq.profile import CAPABILITIES, PROFILES, Profile
 from tests.broker.client import Client, Refused, connected
 from tests.real import raw
 from tests.real.malformed import FOREIGN, MALFORMED, Case

@@ -464,7 +464,7 @@ async def test_what_follows_the_opening_in_the_next_chunk_waits_for_the_broker()
         return broker
 
     transport = LoginTransport(
-        Amqp091LoginHandshake(Offer(), "0-9-1", 4096),
+        Amqp091LoginHandshake(Offer(), 4096),
         Known(),
         reach,
         known=Client,
@@ -494,7 +494,7 @@ async def test_a_certificate_is_never_passed_on() -> None:
 
     logged: list[str] = []
     transport = LoginTransport(
-        Amqp091LoginHandshake(Offer(), "0-9-1", 4096),
+        Amqp091LoginHandshake(Offer(), 4096),
         Known(password=""),
         reach,
         known=Client,
