@@ -30,6 +30,7 @@ from amqproxy.dashboard.api import (
     session,
     switches,
     topology,
+    upstreams,
 )
 from amqproxy.dashboard.api import sources as sources_api
 from amqproxy.dashboard.api_page import serve_api_page
@@ -51,7 +52,7 @@ PREFIX = "/api/v1"
 
 ROUTED = (
     *(session, sources_api, overview, connections, frames, marks, messages, resend, lives, sequence, topology),
-    *(rules, actions, captures, exports, broker, switches, analytics, live),
+    *(rules, actions, captures, exports, broker, upstreams, switches, analytics, live),
 )
 
 

@@ -40,6 +40,7 @@ ACTING = frozenset(
             "record-start",
             "record-stop",
         ),
+        *("upstreams-drain", "upstreams-eject", "upstreams-restore", "upstreams-weight", "upstreams-rebalance"),
         *("switches-begin", "switches-back", "switches-forth", "switches-settle", "switches-forget"),
     )
 )

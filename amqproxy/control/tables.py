@@ -128,6 +128,14 @@ CONSUMERS = (
 )
 """Columns of the request `consumers`."""
 
+
+def _renewals_text(counts: Mapping[str, int] | None) -> str:
+    """Format the renewals of tokens: 48, or 48 (2 failed)."""
+    if counts is None:
+        return ""
+    return f"{counts['renewed']} ({counts['failed']} failed)" if counts["failed"] else str(counts["renewed"])
+
+
 UPSTREAMS = (
     field("upstream", "upstream"),
     field("member", "member"),
@@ -142,6 +150,8 @@ UPSTREAMS = (
     number("ejections", "ejections"),
     number("login queue", "login_queue"),
     Column("connect", lambda entry: entry["connect_seconds"], time_text, True),
+    number("TLS handshakes", "tls_handshakes"),
+    Column("tokens", lambda entry: entry.get("token_renewals"), _renewals_text),
     field("last failure", "last_failure"),
 )
 """Columns of the request `upstreams`."""

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator, Mapping
 from typing import Any
 
 from amqproxy.control.dialects import Entry
@@ -24,18 +24,23 @@ from amqproxy.proxy.upstreams.upstreams import Upstreams
 UpstreamRequest = ListUpstreams | DrainUpstream | EjectUpstream | RestoreUpstream | WeighUpstream | RebalanceUpstream
 
 
+Renewals = Callable[[str], Mapping[str, int] | None]
+"""Number of requests for a token by outcome, by the name of an upstream; `None` where the proxy needs none."""
+
+
 class UpstreamControl:
     """Lists and changes of the members of `upstreams`; `moves` moves their clients."""
 
-    def __init__(self, upstreams: Upstreams, moves: ClientMoves) -> None:
+    def __init__(self, upstreams: Upstreams, moves: ClientMoves, renewals: Renewals = lambda name: None) -> None:
         self._upstreams = upstreams
         self._moves = moves
+        self._renewals = renewals
 
     def entries(self, now: float) -> Iterator[Entry]:
         """Yield an entry for each member."""
         for group in self._upstreams.groups:
             for member in group.members:
-                yield member_entry(group, member, now)
+                yield self._entry(group, member, now)
 
     def change(self, request: UpstreamRequest, now: float) -> dict[str, Any]:
         """Carry out a request, and return the response; raise `RequestError` if there is no such member."""
@@ -58,7 +63,10 @@ class UpstreamControl:
                 member.weight = request.weight
         what = type(request).__struct_config__.tag
         logger().info("upstream changed by an operator", upstream=group.name, member=member.address, request=what)
-        return {"upstream": member_entry(group, member, now)}
+        return {"upstream": self._entry(group, member, now)}
+
+    def _entry(self, group: UpstreamGroup, member: Member, now: float) -> Entry:
+        return {**member_entry(group, member, now), "token_renewals": self._renewals(group.name)}
 
     def _group(self, name: str) -> UpstreamGroup:
         found = next((group for group in self._upstreams.groups if group.name == name), None)
@@ -97,6 +105,7 @@ def member_entry(group: UpstreamGroup, member: Member, now: float) -> Entry:
         "ejections": member.ejections,
         "ejected_for": round(max(0.0, member.ejected_until - now), 1),
         "connect_seconds": member.connect_seconds / member.picks if member.picks else None,
+        "tls_handshakes": member.tls_handshakes,
         "last_failure": member.last_failure,
         "in_panic": group.is_panicking(now),
         "login_queue": 0 if group.logins is None else len(group.logins),

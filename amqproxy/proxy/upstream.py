@@ -40,6 +40,8 @@ class Dialer:
         self._host, self._port = split_address(upstream.address)
         self._family = _family(self._host)
         self.timeout = timeout
+        self.handshakes = 0
+        """Number of TLS handshakes that were completed."""
         self._tls = client_context(upstream.tls) if upstream.tls else None
         self._server_name = (upstream.tls and upstream.tls.server_name) or self._host
 
@@ -114,6 +116,7 @@ class Dialer:
             if isinstance(error, TransportBroken):
                 raise Unreachable("tls", f"{self.address} failed the TLS handshake: {error}") from None
             raise
+        self.handshakes += 1
         return transport
 
 

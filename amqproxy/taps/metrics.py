@@ -236,6 +236,7 @@ class CountedMember(Protocol):
     retries: int
     ejections: int
     connect_seconds: float
+    tls_handshakes: int
     failures_by_kind: dict[str, int]
 
 
@@ -313,6 +314,8 @@ class _UpstreamCollector(Collector):
         connections = GaugeMetricFamily("amqproxy_upstream_member_connections", text, labels=labels)
         text = "How long it took to reach a member: to connect, and to get its answer to the protocol header."
         seconds = SummaryMetricFamily("amqproxy_upstream_member_connect_seconds", text, labels=labels)
+        text = "TLS handshakes with a member that were completed, of clients and of active checks."
+        handshakes = CounterMetricFamily("amqproxy_upstream_member_tls_handshakes", text, labels=labels)
         text = "Connections to a member that failed, by why."
         failures = CounterMetricFamily("amqproxy_upstream_member_failures", text, labels=[*labels, "reason"])
         text = "How often a member was left out, since connections to it had failed."
@@ -341,11 +344,12 @@ class _UpstreamCollector(Collector):
                     states.add_metric([*values, state], int(state == standing))
                 connections.add_metric(values, member.connections)
                 seconds.add_metric(values, count_value=member.picks, sum_value=member.connect_seconds)
+                handshakes.add_metric(values, member.tls_handshakes)
                 for reason, count in member.failures_by_kind.items():
                     failures.add_metric([*values, reason], count)
                 ejections.add_metric(values, member.ejections)
                 retries.add_metric(values, member.retries)
-        yield from (states, connections, seconds, failures, ejections, retries, panic)
+        yield from (states, connections, seconds, handshakes, failures, ejections, retries, panic)
         yield from (waiting, waits, refused)
 
 

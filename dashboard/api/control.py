@@ -19,6 +19,8 @@ _STATUS = {
     "no-session": 404,
     "no-channel": 404,
     "no-rule": 404,
+    "no-upstream": 404,
+    "no-switch": 404,
     "not-held": 404,
     "wrong-rules": 400,
     "too-slow": 400,

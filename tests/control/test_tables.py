@@ -10,6 +10,7 @@ from amqproxy.control.tables import (
     CONSUMERS,
     METRICS,
     TOPOLOGY,
+    UPSTREAMS,
     age_text,
     any_text,
     size_text,
@@ -150,3 +151,12 @@ def test_quantities() -> None:
     ]
     assert [age_text(each) for each in (0.2, 59.9, 60, 7200, 86_400)] == ["0 s", "59 s", "1 m", "2 h", "1 d"]
     assert [time_text(each) for each in (None, 50e-6, 0.0032, 2.5)] == ["", "50 µs", "3.2 ms", "2.5 s"]
+
+
+@pytest.mark.parametrize(
+    ("renewals", "text"),
+    [(None, ""), ({"renewed": 3, "failed": 0}, "3"), ({"renewed": 3, "failed": 2}, "3 (2 failed)")],
+)
+def test_renewals_of_tokens(renewals: dict[str, int] | None, text: str) -> None:
+    [column] = [each for each in UPSTREAMS if each.heading == "tokens"]
+    assert column.text(column.value({"token_renewals": renewals})) == text

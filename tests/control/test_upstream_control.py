@@ -57,6 +57,8 @@ def test_each_member_has_an_entry() -> None:
         "ejections": 0,
         "ejected_for": 0.0,
         "connect_seconds": 0.5,
+        "tls_handshakes": 0,
+        "token_renewals": None,
         "last_failure": "a:1 refused",
         "in_panic": False,
         "login_queue": 0,

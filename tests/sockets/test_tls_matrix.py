@@ -60,11 +60,14 @@ def broker(file: str, *options: str) -> Iterator[int]:
 async def dialled(port: int, authority: str) -> str:
     """Connect to a broker; return "" or why it was refused."""
     tls = ClientTLS(ca=authority, server_name="localhost")
+    dial = Dialer(UpstreamConfig(address=f"127.0.0.1:{port}", tls=tls), 10.0)
     try:
-        transport = await Dialer(UpstreamConfig(address=f"127.0.0.1:{port}", tls=tls), 10.0)()
+        transport = await dial()
     except Unreachable as error:
+        assert dial.handshakes == 0
         return f"{error.kind}: {error}"
     await transport.aclose()
+    assert dial.handshakes == 1
     return ""
 
 

@@ -50,6 +50,7 @@ class Logins:
         self._metrics = metrics
         self._turns = password_turns()
         self._changed = trio.Event()
+        self._renewals: dict[str, dict[str, int]] = {}
         self._parts = LoginParts({}, {})
         self._parts = self.read(config)
 
@@ -92,7 +93,13 @@ class Logins:
     def _count_login(self, source: str, outcome: str) -> None:
         self._metrics.logins.labels(source, outcome).inc()
 
+    def renewals(self, upstream: str) -> dict[str, int] | None:
+        """Return the number of requests for a token by outcome; `None` if the upstream's login needs none."""
+        return self._renewals.get(upstream)
+
     def _count_renewal(self, upstream: str, outcome: str) -> None:
+        counts = self._renewals.setdefault(upstream, dict.fromkeys(RENEWAL_OUTCOMES, 0))
+        counts[outcome] += 1
         self._metrics.token_renewals.labels(upstream, outcome).inc()
 
 

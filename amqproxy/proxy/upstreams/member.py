@@ -152,6 +152,11 @@ class Member:
 
     # --- connections of clients
 
+    @property
+    def tls_handshakes(self) -> int:
+        """Number of TLS handshakes with the broker that were completed, of clients and of active checks."""
+        return getattr(self.dial, "handshakes", 0)
+
     def note_connected(self, seconds: float = 0.0) -> None:
         """Count a client that has reached the member, and the time that this took."""
         self.picks += 1

@@ -5,6 +5,7 @@ from typing import Any
 SCREENS = [
     "overview",
     "connections",
+    "upstreams",
     "frames",
     "sequence",
     "messages",

@@ -16,6 +16,7 @@ from amqproxy.proxy.logins import user_directory
 from amqproxy.proxy.logins.logins import Logins, login_checks
 from amqproxy.taps.metrics import Metrics
 from tests.proxy.logins.attempts import Counts, attempt, until, write_users
+from tests.real.ports import free_port
 
 
 def config_of(path: Path, text: str) -> Config:
@@ -72,3 +73,23 @@ async def test_a_reload_keeps_what_is_the_same(tmp_path: Path, monkeypatch: pyte
             users = new._users
             await until(lambda: "another" in users.users.by_name)
             nursery.cancel_scope.cancel()
+
+
+async def test_renewals_are_counted_by_upstream(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("SECRET", "s")
+    issuer = f"http://127.0.0.1:{free_port()}/token"
+    config = config_of(
+        tmp_path,
+        f"""
+        [upstream.login]
+        user = "proxy"
+        grant = {{ url = "{issuer}", client_id = "proxy", client_secret_env = "SECRET" }}
+        """,
+    )
+    found = Logins(config, Metrics())
+    assert found.renewals("main") is None
+    async with trio.open_nursery() as nursery:
+        nursery.start_soon(found.run)
+        await until(lambda: found.renewals("main") == {"renewed": 0, "failed": 1})
+        nursery.cancel_scope.cancel()
+    assert found.renewals("another") is None

@@ -12,6 +12,7 @@ export interface Entry {
 export const ENTRIES: readonly Entry[] = [
   { screen: 'overview', title: 'Overview', key: 'o', text: 'rates, latencies, findings, the proxy itself' },
   { screen: 'connections', title: 'Connections', key: 'c', text: 'who is connected, and how' },
+  { screen: 'upstreams', title: 'Upstreams', key: 'u', text: 'the brokers behind the proxy, and how they are' },
   { screen: 'frames', title: 'Frames', key: 'f', text: 'each frame, its fields and its bytes' },
   { screen: 'sequence', title: 'Sequence', key: 's', text: 'who sent what to whom' },
   { screen: 'messages', title: 'Messages', key: 'm', text: 'messages from publish to acknowledgement' },

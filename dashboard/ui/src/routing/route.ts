@@ -22,6 +22,7 @@ export interface Query {
 export const SCREENS = [
   'overview',
   'connections',
+  'upstreams',
   'frames',
   'sequence',
   'messages',
