@@ -376,7 +376,10 @@ class Session(SessionView):
         try:
             async with trio.open_nursery() as nursery:
                 tasks.begin(nursery)
-                await parts.traffic.run(nursery, received, answer)
+                try:
+                    await parts.traffic.run(nursery, received, answer)
+                finally:
+                    tasks.note_return()
         finally:
             if self._kept_parts is parts:
                 self._nursery = None
@@ -556,7 +559,7 @@ class Session(SessionView):
         self.recall()
         nursery = self._nursery
         start = drain_start(self.phase, self.legs.get(CLIENT))
-        if start is DrainStart.NOT_AGAIN:
+        if start is DrainStart.NOT_AGAIN or (nursery is not None and nursery.have_ended):
             return
         if start is DrainStart.ABORT or nursery is None:
             self.abort("drained")

@@ -13,14 +13,15 @@ class SessionTasks:
     """Tasks in a session's nursery; tasks started before the nursery exists are queued until `begin`.
 
     Therefore, changes to a session that has just come back from a pump need not wait for the task that runs it.
-    `cancel_scope` is the nursery's.
+    `cancel_scope` is the nursery's. Once they `have_ended`, the session is ending, and further tasks are discarded.
     """
 
-    __slots__ = ("_nursery", "_waiting", "cancel_scope")
+    __slots__ = ("_nursery", "_returns", "_waiting", "cancel_scope")
 
     def __init__(self) -> None:
         self.cancel_scope = trio.CancelScope()
         self._nursery: trio.Nursery | None = None
+        self._returns = False
         self._waiting: list[tuple[Callable[..., Awaitable[object]], tuple[Any, ...]]] = []
 
     def begin(self, nursery: trio.Nursery) -> None:
@@ -35,11 +36,20 @@ class SessionTasks:
             nursery.start_soon(function, *arguments)
         self._waiting.clear()
 
+    def note_return(self) -> None:
+        """Note that the block of the nursery is over: with its last task, trio closes it."""
+        self._returns = True
+
+    @property
+    def have_ended(self) -> bool:
+        """Whether the nursery is closed, though the task that opened it may not have run again."""
+        return self._returns and self._nursery is not None and not self._nursery.child_tasks
+
     def start_soon(self, function: Callable[..., Awaitable[object]], *arguments: Any) -> None:
         """Start a task that calls an async function."""
         if self._nursery is None:
             self._waiting.append((function, arguments))
-        else:
+        elif not self.have_ended:
             self._nursery.start_soon(function, *arguments)
 
     @property

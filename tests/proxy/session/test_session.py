@@ -920,6 +920,34 @@ async def test_a_drain_that_crosses_the_client_s_own_close() -> None:
         """)
 
 
+class _AfterEachTask(trio.abc.Instrument):
+    """Calls a function each time that a task has ended, before any other task runs."""
+
+    def __init__(self, call: Callable[[], None]) -> None:
+        self._call = call
+
+    def task_exited(self, task: trio.lowlevel.Task) -> None:
+        self._call()
+
+
+@pytest.mark.parametrize("do", [Session.drain, Session.send_heartbeat])
+async def test_what_is_asked_of_a_session_as_its_last_relay_ends(
+    do: Callable[[Session], None], log: list[structlog.typing.EventDict]
+) -> None:
+    """It is ending already, as it would without."""
+    async with staged(OPEN) as stage:
+        await stage.play(">> EOF")
+        after_each_task = _AfterEachTask(lambda: do(stage.session))
+        trio.lowlevel.add_instrument(after_each_task)
+        try:
+            await stage.play("<< EOF")
+            await stage.is_over.wait()
+        finally:
+            trio.lowlevel.remove_instrument(after_each_task)
+        assert stage.end == ("client", "none")
+    assert "session failed" not in [each["event"] for each in log]
+
+
 async def test_a_drain_that_crosses_the_broker_s_own_close() -> None:
     async with staged(OPEN) as stage:
         stage.broker.perform("connection.close 320")

@@ -43,3 +43,16 @@ async def test_it_is_cancelled_if_it_was_before() -> None:
         tasks.begin(nursery)
         await trio.sleep_forever()
     assert nursery.cancel_scope.cancelled_caught
+
+
+async def test_none_starts_once_the_last_one_has_ended() -> None:
+    done: list[int] = []
+    tasks = SessionTasks()
+    async with trio.open_nursery() as nursery:
+        tasks.begin(nursery)
+        tasks.start_soon(_note, done, 1)
+        tasks.note_return()
+        assert not tasks.have_ended
+    assert tasks.have_ended
+    tasks.start_soon(_note, done, 2)
+    assert done == [1]
