@@ -26,7 +26,9 @@ class ServerTLS(CertificateFiles, frozen=True):
     client_ca: str | None = None
     """With it, clients are asked for a certificate that this authority signed."""
     client_crl: str | None = None
-    """A certificate revocation list of the `client_ca`: clients with a certificate on it are refused."""
+    """A certificate revocation list of the `client_ca`, and one of each intermediate authority of clients: those with a
+    certificate on it are refused.
+    """
     client_certificate: Literal["required", "optional"] = "required"
     """Whether clients without a certificate are refused if there is a `client_ca`; RabbitMQ's fail_if_no_peer_cert."""
     strict: bool = False
