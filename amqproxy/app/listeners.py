@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import ssl
-from collections.abc import AsyncIterator, Iterable
+from collections.abc import AsyncIterator, Iterable, Mapping
 from contextlib import AsyncExitStack, asynccontextmanager
-from typing import Any
+from types import MappingProxyType
+from typing import Any, NamedTuple
 
 import trio
 
@@ -18,19 +19,22 @@ from amqproxy.configuration.config import BrokerConfig, ListenerConfig
 from amqproxy.configuration.values import join_address
 from amqproxy.process.log import logger
 from amqproxy.process.systemd import Systemd
-from amqproxy.proxy.admission_queue import AdmissionQueue
-from amqproxy.proxy.listener import ListenerLoad, OpenListener, listen
+from amqproxy.proxy.listener import listen
+from amqproxy.proxy.logins.login_check import Login
+from amqproxy.proxy.open_listener import ListenerLoad, OpenListener
 from amqproxy.sockets.tls import server_context
 
 Listeners = list[OpenListener]
 
-MOST_WAITING = 10_000
-"""Maximum number of clients of one listener that wait to begin their handshake."""
-
 
 @asynccontextmanager
-async def open_listeners(listeners: Iterable[ListenerConfig], systemd: Systemd) -> AsyncIterator[Listeners]:
-    """Open all listeners, within the block; raise `ConfigError` or `AddressUnavailable` on failure."""
+async def open_listeners(
+    listeners: Iterable[ListenerConfig], systemd: Systemd, logins: Mapping[str, Login] = MappingProxyType({})
+) -> AsyncIterator[Listeners]:
+    """Open all listeners, within the block; raise `ConfigError` or `AddressUnavailable` on failure.
+
+    `logins` are those of the proxy, by their names.
+    """
     contexts = [(listener, server_context(listener.tls) if listener.tls else None) for listener in listeners]
     async with AsyncExitStack() as stack:
         found = []
@@ -43,29 +47,45 @@ async def open_listeners(listeners: Iterable[ListenerConfig], systemd: Systemd) 
                     opened = [trio.SocketListener(trio.socket.from_stdlib_socket(each)) for each in passed]
             except (OSError, ValueError) as error:
                 raise AddressUnavailable.because(f"listen on {listener.address}", error) from None
-            load = _load_of(listener)
+            load = ListenerLoad(listener)
+            login = None if listener.login is None else logins[listener.login]
             for each in opened:
                 await stack.enter_async_context(each)
-                found.append(
-                    OpenListener(
-                        each,
-                        context,
-                        listener.unread,
-                        listener.address,
-                        listener.proxy_protocol,
-                        listener.login,
-                        load,
-                    )
-                )
+                found.append(OpenListener(each, listener, tls=context, login=login, load=load))
         yield found
 
 
-def _load_of(listener: ListenerConfig) -> ListenerLoad | None:
-    """Return what a listener may take of clients; `None` if it has no limits of its own."""
-    if listener.connections is None and not listener.handshakes_per_second:
-        return None
-    turns = AdmissionQueue(listener.handshakes_per_second, MOST_WAITING) if listener.handshakes_per_second else None
-    return ListenerLoad(listener.connections, turns)
+class ListenerChange(NamedTuple):
+    """The next configuration of listening sockets, and the TLS context for it."""
+
+    sockets: Listeners
+    config: ListenerConfig
+    tls: ssl.SSLContext | None
+
+
+def changes_of(listeners: Listeners, configs: Iterable[ListenerConfig]) -> list[ListenerChange]:
+    """Return the changes from present listeners to `configs` with the same addresses; raise `ConfigError` if a TLS
+    file is wrong.
+
+    Several listeners with the same address, such as one with port 0, are matched in their order.
+    """
+    sockets: dict[ListenerLoad, Listeners] = {}
+    for each in listeners:
+        sockets.setdefault(each.load, []).append(each)
+    present = list(sockets.values())
+    changes = []
+    for config in configs:
+        found = next((each for each in present if each[0].config.address == config.address), None)
+        if found is None:
+            continue
+        present.remove(found)
+        before = found[0]
+        if config != before.config:
+            tls = before.tls
+            if config.tls != before.config.tls:
+                tls = server_context(config.tls) if config.tls else None
+            changes.append(ListenerChange(found, config, tls))
+    return changes
 
 
 @asynccontextmanager

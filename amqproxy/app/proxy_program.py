@@ -36,7 +36,6 @@ from amqproxy.process.log import logger
 from amqproxy.process.supervision import contained, kept_up, supervised
 from amqproxy.process.systemd import Systemd
 from amqproxy.proxy.listener import ProxyServer
-from amqproxy.proxy.logins.login_check import Login
 from amqproxy.proxy.logins.logins import Logins
 from amqproxy.proxy.mirroring.mirror_drops import DropReason
 from amqproxy.proxy.mirroring.mirrors import Dial, Mirrors
@@ -75,14 +74,14 @@ async def run(
     async with AsyncExitStack() as stack:
         hangups = stack.enter_context(trio.open_signal_receiver(signal.SIGHUP))
         stack.enter_context(watchers.open())
-        listeners = await stack.enter_async_context(open_listeners(config.listen, systemd))
+        logins = Logins(config, metrics)
+        listeners = await stack.enter_async_context(open_listeners(config.listen, systemd, logins.by_name))
         broker: BrokerServer | None = None
         own_listeners: Listeners = []
         if config.upstream == "broker":
             broker, own_listeners = await stack.enter_async_context(open_broker(config.broker, systemd))
         if broker is not None:
             count_branches(broker.broker, metrics)
-        logins = Logins(config, metrics)
         upstreams = Upstreams(routes_of(config, broker, credentials=logins.credentials), metrics)
         mirrors, mirrored = _mirrors(config, upstreams, metrics)
         if config.seed is not None:
@@ -99,7 +98,6 @@ async def run(
             # a file that begins in the middle of a connection has the queues of its consumers from there
             topology=ObservedTopology() if watchers.control or config.record else None,
             pumps=pumps,
-            logins={name: Login(check) for name, check in logins.checks.items()},
         )
         server.follow(logins.credentials.values())
         watchers.takes_clients = upstreams.is_ready
@@ -120,7 +118,8 @@ async def run(
             server,
             mirrors,
             mirrored,
-            contexts=contexts_of([*listeners, *own_listeners]),
+            listeners=listeners,
+            contexts=contexts_of(own_listeners),
             checks=checks,
             lookups=lookups,
             logins=logins,
@@ -150,7 +149,7 @@ async def run(
             recording=RecordingControl(watchers.recorder, config.record),
             listen=[address_of(each.listener) for each in listeners],
             upstreams=UpstreamControl(upstreams, server.moves, logins.renewals),
-            switches=SwitchControl(switches, _passing(config)) if switches else None,
+            switches=SwitchControl(switches, lambda: _passing(listeners)) if switches else None,
             broker=BrokerControl(broker.broker, lambda: _is_redacting(server)) if broker else None,
         )
         async with trio.open_nursery() as nursery:
@@ -184,9 +183,9 @@ async def run(
     watchers.check_reader()
 
 
-def _passing(config: Config) -> list[str]:
+def _passing(listeners: Listeners) -> list[str]:
     """Return the listeners that leave logins to the brokers."""
-    return [each.address for each in config.listen if each.login is None]
+    return [each.config.address for each in listeners if each.login is None]
 
 
 def _mirrors(config: Config, upstreams: Upstreams, metrics: Metrics) -> tuple[Mirrors, dict[str, Dialer]]:

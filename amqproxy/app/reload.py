@@ -1,4 +1,4 @@
-"""Config changes that a running proxy applies: rules, upstreams of mirrors, certificates.
+"""Config changes that a running proxy applies: rules, upstreams, logins, and all of listeners but their addresses.
 
 Other changes in the file need a restart, and are listed.
 """
@@ -16,6 +16,7 @@ import msgspec
 
 from amqproxy.amqp091.methods import ConnectionStartOk
 from amqproxy.app.client_upstreams import check_passwords, dialers_of, routes_of
+from amqproxy.app.listeners import ListenerChange, Listeners, changes_of, contexts_of
 from amqproxy.configuration.config import INTEGRATED, Config, ConfigError
 from amqproxy.configuration.resources import ConfigResources
 from amqproxy.configuration.upstream_config import NamedUpstream
@@ -36,15 +37,16 @@ from amqproxy.sockets.tls import files_of, renew
 RELOAD_SECONDS = 25.0
 """Time limit for reading the config again, in seconds: `amqproxy control reload` waits 30 s for its answer."""
 
-APPLIED = re.compile(r"rules|upstreams|routes|logins|upstream(?!\.bridge)|listen\[\d+\]\.upstream$")
+APPLIED = re.compile(r"rules|upstreams|routes|logins|upstream(?!\.bridge)|listen\[\d+\]\.(?!address$)")
 """Keys of the config that are applied, as a pattern of their beginnings."""
 
 
 class Reloader:
     """Reads the config again with `reread`, and applies its applicable changes to the proxy.
 
-    `config` is the config at the start. `contexts` are the TLS contexts of its listeners, `upstreams` the dialers of
-    the mirrors, `checks` and `lookups` those of the clients' upstreams; `logins` are those of clients and of the proxy.
+    `config` is the config at the start. `listeners` are its own, `contexts` the TLS contexts of other listeners;
+    `upstreams` the dialers of the mirrors, `checks` and `lookups` those of the clients' upstreams; `logins` are those
+    of clients and of the proxy.
     """
 
     def __init__(
@@ -55,6 +57,7 @@ class Reloader:
         mirrors: Mirrors,
         upstreams: Mapping[str, Dialer],
         *,
+        listeners: Listeners | None = None,
         contexts: Iterable[ssl.SSLContext] = (),
         checks: HealthChecks | None = None,
         lookups: NameLookups | None = None,
@@ -66,7 +69,8 @@ class Reloader:
         self._mirrors = mirrors
         self._upstreams = dict(upstreams)
         self._with_login = _with_login(config)
-        self._contexts = tuple(contexts)
+        self._listeners = listeners or []
+        self._further_contexts = tuple(contexts)
         self._checks = checks
         self._lookups = lookups
         self._logins = logins
@@ -75,6 +79,10 @@ class Reloader:
     @property
     def _dialers(self) -> list[Dialer]:
         return [*dialers_of(self._server.upstreams.routes), *self._upstreams.values()]
+
+    @property
+    def _contexts(self) -> list[ssl.SSLContext]:
+        return [*contexts_of(self._listeners), *self._further_contexts]
 
     @property
     def with_login(self) -> Mapping[str, NamedUpstream]:
@@ -133,6 +141,7 @@ class Reloader:
         parts = self._logins.read(routed) if self._logins is not None else LoginParts({}, {})
         routes = routes_of(routed, before=self._server.upstreams.routes, credentials=credentials_of(parts))
         passwords = check_passwords(routed)
+        changes = changes_of(self._listeners, config.listen)
         names = {*dialers, *self._upstreams}
         changed = sorted(name for name in names if dialers.get(name) is not self._upstreams.get(name))
         self._mirrors.replace(dialers, logins)
@@ -140,8 +149,11 @@ class Reloader:
         self._with_login = _with_login(routed)
         self._server.upstreams.apply(routes)
         if self._logins is not None:
-            self._logins.apply(parts)
-            self._server.apply_logins(parts.checks, self._logins.credentials.values())
+            staying = {each.address for each in config.listen}
+            kept = [each.login for each in self._listeners if each.config.address not in staying]
+            self._logins.apply(parts, kept)
+            self._server.follow(self._logins.credentials.values())
+        self._change_listeners(changes)
         if self._checks is not None:
             self._checks.apply(passwords)
         if self._lookups is not None:
@@ -150,6 +162,13 @@ class Reloader:
         if changed:
             logger().info("upstreams reloaded", upstreams=", ".join(changed))
         return differences(self._config, config)
+
+    def _change_listeners(self, changes: Iterable[ListenerChange]) -> None:
+        logins = self._logins.by_name if self._logins is not None else {}
+        for sockets, config, tls in changes:
+            for each in sockets:
+                each.apply(config, tls, None if config.login is None else logins[config.login])
+            logger().info("listener reloaded", address=config.address, tls=tls is not None)
 
 
 def renew_certificates(contexts: Iterable[ssl.SSLContext], dialers: Iterable[Dialer] = ()) -> None:

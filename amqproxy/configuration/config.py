@@ -83,7 +83,7 @@ class ListenerConfig(Strict, frozen=True):
     """Maximum number of simultaneous connections of this listener, in addition to `limits.connections`."""
     handshakes_per_second: Annotated[float, msgspec.Meta(ge=0, le=100_000)] = 0.0
     """Number of clients a second that may begin their handshake, with or without TLS; others wait, in a queue that is
-    fair to their addresses. 0 for no limit.
+    fair to their addresses. 0 for no limit. Times `limits.tls_handshake_timeout`, it bounds the TLS handshakes at once.
     """
     login: str | None = None
     """The name of the `[logins.NAME]` by which clients log in at the proxy. By default, brokers check their logins."""

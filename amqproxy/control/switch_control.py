@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
 from amqproxy.configuration.upstream_config import ROUTABLE
@@ -26,11 +26,11 @@ SwitchRequest = ListSwitches | ListSwitchQueues | BeginSwitch | BackSwitch | For
 
 
 class SwitchControl:
-    """Lists and changes of `switches`. The listeners at `passing` leave logins to the brokers."""
+    """Lists and changes of `switches`. `passing` returns the listeners that leave logins to the brokers."""
 
-    def __init__(self, switches: Switches, passing: Sequence[str] = ()) -> None:
+    def __init__(self, switches: Switches, passing: Callable[[], Sequence[str]] = tuple) -> None:
         self._switches = switches
-        self._passing = tuple(passing)
+        self._passing = passing
 
     def entries(self) -> Iterator[Entry]:
         """Yield an entry for each switch."""
@@ -82,10 +82,11 @@ class SwitchControl:
         match request:
             case BeginSwitch():
                 switch = _switch_of(request)
-                if switch.needs_login and self._passing:
+                passing = self._passing()
+                if switch.needs_login and passing:
                     raise ValueError(
                         "virtual host, user and properties are known only of clients that log in at the proxy: give "
-                        f"the listener {self._passing[0]} a `login`, or choose clients by what is known before"
+                        f"the listener {passing[0]} a `login`, or choose clients by what is known before"
                     )
                 return await self._switches.begin(switch)
             case ForgetSwitch():

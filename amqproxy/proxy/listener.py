@@ -3,19 +3,17 @@
 from __future__ import annotations
 
 import math
-import ssl
 import time
 from collections import deque
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from contextlib import ExitStack, suppress
 from functools import partial
 from itertools import count
-from typing import NamedTuple
 
 import trio
 
 from amqproxy.amqp091.errors import ConnectionForced
-from amqproxy.configuration.config import Limits, ProxyProtocolConfig, Unread
+from amqproxy.configuration.config import Limits
 from amqproxy.configuration.values import join_address, split_address
 from amqproxy.process.log import logger
 from amqproxy.process.supervision import contained, kept_up, supervised
@@ -26,10 +24,10 @@ from amqproxy.proxy.client_moves import ClientMoves
 from amqproxy.proxy.dialects import DIALECTS
 from amqproxy.proxy.logins.client_network import client_network
 from amqproxy.proxy.logins.credential import Credential, CredentialSource
-from amqproxy.proxy.logins.login_check import Login, LoginCheck
 from amqproxy.proxy.loop_lag import LoopLag
 from amqproxy.proxy.memory_budget import MemoryBudget
 from amqproxy.proxy.mirroring.mirrors import Mirrors
+from amqproxy.proxy.open_listener import ListenerLoad, OpenListener
 from amqproxy.proxy.session.rule_log import RuleLog
 from amqproxy.proxy.session.session import Session
 from amqproxy.proxy.session.session_services import SessionServices
@@ -77,47 +75,12 @@ CLOSE_TURNS = 4
 """Turns of the loop reserved for the closes: if turns are long, more time is reserved, up to half of the timeout."""
 
 
-class ListenerLoad:
-    """Connections of one listener, and their limit; and the turns of its handshakes, if their rate is limited."""
-
-    def __init__(self, most: int | None = None, handshakes: AdmissionQueue | None = None) -> None:
-        self.connections = 0
-        self.most = most
-        self.handshakes = handshakes
-
-    @property
-    def is_full(self) -> bool:
-        return self.most is not None and self.connections >= self.most
-
-
-class OpenListener(NamedTuple):
-    """A listening socket, the TLS context of its clients, and whether clients of undecoded protocols pass.
-
-    `address` is the listener's address as the configuration names it, and `proxy_protocol` says which balancers may
-    send a PROXY header. `login` names one of the proxy's logins, if clients log in there. `load` is what it may take
-    of clients, if that is limited; its sockets share it.
-    """
-
-    listener: trio.SocketListener
-    tls: ssl.SSLContext | None = None
-    unread: Unread = None
-    address: str = ""
-    proxy_protocol: ProxyProtocolConfig | None = None
-    login: str | None = None
-    load: ListenerLoad | None = None
-
-    @property
-    def takes_time(self) -> bool:
-        """Whether something precedes the handshake of a client: a PROXY header, or a wait."""
-        return self.proxy_protocol is not None or (self.load is not None and self.load.handshakes is not None)
-
-
 class ProxyServer:
     """All sessions of one proxy, and the listeners that create them.
 
     `on_hold` is called for each newly held command, with its session and its number there. `lag` measures the loop's
     delay; `topology` records clients' declarations, if it is given. Sessions that the `brake` holds relay nothing.
-    `pumps` relay the traffic that needs no inspection; they are running already. `logins` are those of listeners.
+    `pumps` relay the traffic that needs no inspection; they are running already.
     """
 
     def __init__(
@@ -131,10 +94,9 @@ class ProxyServer:
         mirrors: Mirrors | None = None,
         topology: ObservedTopology | None = None,
         pumps: Pumps | None = None,
-        logins: Mapping[str, Login] | None = None,
     ) -> None:
         """`mirrors` takes the copies that rules make."""
-        self.logins = logins or {}
+        self._has_logins = False
         self._unsubscribes: list[Callable[[], None]] = []
         self._tokens: dict[CredentialSource, Credential] = {}
         self.sessions: dict[int, Session] = {}
@@ -182,18 +144,16 @@ class ProxyServer:
         self._move_some()
         self._replaced.set()
 
-    def apply_logins(self, checks: Mapping[str, LoginCheck], credentials: Iterable[CredentialSource]) -> None:
-        """Check further logins by these, and follow these credentials of the proxy."""
-        for name, check in checks.items():
-            if name in self.logins:  # a listener's login changes only with a restart
-                self.logins[name].check = check
-        self.follow(credentials)
-
     def follow(self, credentials: Iterable[CredentialSource]) -> None:
-        """Send brokers the successors of these credentials, if they are tokens that the proxy has logged in with."""
+        """Send brokers the successors of these credentials, if they are tokens that the proxy has logged in with.
+
+        What was kept of other credentials is dropped: their tokens have no more successors.
+        """
+        followed = list(credentials)
+        self._tokens = {source: token for source, token in self._tokens.items() if source in followed}
         for unsubscribe in self._unsubscribes:
             unsubscribe()
-        self._unsubscribes = [each.subscribe(partial(self._follow_one, each)) for each in credentials]
+        self._unsubscribes = [each.subscribe(partial(self._follow_one, each)) for each in followed]
 
     def _follow_one(self, source: CredentialSource, credential: Credential) -> None:
         if self._nursery is not None:
@@ -204,7 +164,7 @@ class ProxyServer:
         self._tokens[source] = credential
 
         def renew(session: Session) -> None:
-            if session.token_source is source and self._tokens[source] is credential:
+            if session.token_source is source and self._tokens.get(source) is credential:
                 session.renew_token(credential)
 
         await self._for_each(renew)
@@ -215,7 +175,7 @@ class ProxyServer:
         """Look for sessions whose token has expired, every `TOKEN_INTERVAL`."""
         while True:
             await trio.sleep(TOKEN_INTERVAL)
-            if self.logins:
+            if self._has_logins:
                 await self._for_each(partial(self._check_token, time.time()))
 
     def _check_token(self, now: float, session: Session) -> None:
@@ -369,8 +329,7 @@ class ProxyServer:
 
     def _is_full(self, opened: OpenListener) -> bool:
         """Whether the proxy or the listener has as many connections as it may."""
-        is_listener_full = opened.load is not None and opened.load.is_full
-        return is_listener_full or len(self.sessions) + self._announcing >= self._limits.connections
+        return opened.load.is_full or len(self.sessions) + self._announcing >= self._limits.connections
 
     async def _prepare(self, stream: trio.SocketStream, opened: OpenListener, nursery: trio.Nursery) -> None:
         """Receive the PROXY header of a balancer's connection, await its client's turn, and serve it."""
@@ -378,14 +337,14 @@ class ProxyServer:
         try:
             with trio.fail_after(self._limits.tls_handshake_timeout):
                 found = await self._header_of(stream, opened)
-            if opened.load is not None and opened.load.handshakes is not None:
+            if opened.load.handshakes is not None:
                 await _turn(opened.load.handshakes, stream.socket, found)
             header = found
         except Departed:
             pass
         except QueueFull:
             self._metrics.refused.labels("handshake-queue").inc()
-            self._log.warning("connection refused", reason=f"too many clients wait for {opened.address}")
+            self._log.warning("connection refused", reason=f"too many clients wait for {opened.config.address}")
         except trio.TooSlowError:
             self._refuse(stream, f"no PROXY header within {self._limits.tls_handshake_timeout:g} s")
         except BadProxyHeader as error:
@@ -401,7 +360,7 @@ class ProxyServer:
 
     async def _header_of(self, stream: trio.SocketStream, opened: OpenListener) -> ProxyHeader:
         """Return the PROXY header, or an empty one if there need be none; raise `BadProxyHeader` for a refusal."""
-        expected = opened.proxy_protocol
+        expected = opened.config.proxy_protocol
         if expected is None:
             return ProxyHeader()
         peer = stream.socket.getpeername()[0]
@@ -435,8 +394,8 @@ class ProxyServer:
                 session = self._admit(stream, opened, header)
             else:
                 reason = f"limits.connections is {self._limits.connections}"
-                if opened.load is not None and opened.load.is_full:
-                    reason = f"connections of the listener {opened.address} is {opened.load.most}"
+                if opened.load.is_full:
+                    reason = f"connections of the listener {opened.config.address} is {opened.load.most}"
                 self._metrics.refused.labels("limit").inc()
                 self._log.warning("connection refused", reason=reason)
         finally:
@@ -475,13 +434,13 @@ class ProxyServer:
                 number,
                 transport,
                 name,
-                self.upstreams.reach_for((remote[:2], local[:2]), opened.address, transport.has_hung_up),
+                self.upstreams.reach_for((remote[:2], local[:2]), opened.config.address, transport.has_hung_up),
                 self._services,
                 DIALECTS,
                 self._tap,
                 rules=self.rules,
-                unread=opened.unread,
-                login=None if opened.login is None else self.logins[opened.login],
+                unread=opened.config.unread,
+                login=opened.login,
                 client=client,
                 on_hold=self._noting_hold,
                 resume=self._resuming,
@@ -490,9 +449,9 @@ class ProxyServer:
         self._metrics.accepted.inc()
         self._metrics.connections.inc()
         self.sessions[session.number] = self._unparked[session.number] = session
-        if opened.load is not None:
-            opened.load.connections += 1
-            self._loads[session.number] = opened.load
+        opened.load.connections += 1
+        self._loads[session.number] = opened.load
+        self._has_logins = self._has_logins or opened.login is not None
         return session
 
     def _note_hold(self, session: Session, number: int) -> None:
@@ -512,9 +471,7 @@ class ProxyServer:
     def _forget(self, session: Session) -> None:
         """Remove a session that is over."""
         del self.sessions[session.number]
-        load = self._loads.pop(session.number, None)
-        if load is not None:
-            load.connections -= 1
+        self._loads.pop(session.number).connections -= 1
         if session.member is not None:
             session.member.note_disconnected()
         self._unparked.pop(session.number, None)

@@ -8,7 +8,8 @@ from contextlib import asynccontextmanager
 import trio
 
 from amqproxy.configuration.config import Limits
-from amqproxy.proxy.listener import OpenListener, ProxyServer
+from amqproxy.proxy.listener import ProxyServer
+from amqproxy.proxy.open_listener import OpenListener
 from amqproxy.proxy.upstreams.upstreams import Upstreams
 from amqproxy.replay.replayer import Dial
 from amqproxy.rules.engine.evaluator import RuleSet

@@ -21,8 +21,9 @@ from amqproxy.configuration.values import join_address
 from amqproxy.control.hub import Hub
 from amqproxy.process.supervision import kept_up, supervised
 from amqproxy.process.trio_thread import TrioThread
-from amqproxy.proxy.listener import OpenListener, ProxyServer, listen
+from amqproxy.proxy.listener import ProxyServer, listen
 from amqproxy.proxy.mirroring.mirrors import Mirrors
+from amqproxy.proxy.open_listener import OpenListener
 from amqproxy.proxy.upstream import Dialer
 from amqproxy.proxy.upstreams.upstreams import Upstreams
 from amqproxy.recording.recorder import Recorder

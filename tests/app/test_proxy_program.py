@@ -3,6 +3,7 @@
 import errno
 import signal
 import socket
+import ssl
 import subprocess
 import sys
 import urllib.request
@@ -31,6 +32,7 @@ from amqproxy.configuration.config import (
     MetricsConfig,
     OpenTelemetryConfig,
 )
+from amqproxy.configuration.login_config import LoginConfig
 from amqproxy.configuration.tls_config import ServerTLS
 from amqproxy.configuration.upstream_config import UpstreamConfig
 from amqproxy.control.control_client import ControlClient
@@ -41,6 +43,7 @@ from amqproxy.rules.matching.match import Match
 from amqproxy.taps.metrics import Metrics as Prometheus
 from amqproxy.taps.record import Record
 from tests.proxy.stage import HANDSHAKE
+from tests.sockets.certificate_files import Files
 from tests.transcripts.words import method, octets
 
 SHUTDOWN = method("connection.close", reply_code=320, reply_text="CONNECTION_FORCED - the proxy is shutting down")
@@ -168,6 +171,37 @@ async def test_metrics_are_served() -> None:
 def scraped(url: str) -> str:
     with urllib.request.urlopen(url, timeout=5) as answer:
         return str(answer.read().decode())
+
+
+async def test_listeners_are_changed_by_a_reload(tmp_path: Path) -> None:
+    """Clients that are connected stay as they are; further ones use TLS, and log in at the proxy."""
+    files = Files(tmp_path)
+    tls = ServerTLS(certificate=files.server, key=files.server_key, client_ca=files.ca)
+    secure = ListenerConfig(address=ANYWHERE.address, tls=tls, login="apps")
+    logins = {"apps": LoginConfig(mechanisms=("EXTERNAL",))}
+    wrong = ServerTLS(certificate=files.server, key=files.client_key)
+    found = [
+        Config(listen=(ListenerConfig(address=ANYWHERE.address, tls=wrong),)),
+        Config(listen=(secure,), logins=logins),
+    ]
+    async with running(reread=lambda: found.pop(0)) as proxy:
+        client, broker = await proxy.opened()
+        signal.raise_signal(signal.SIGHUP)
+        await proxy.wait_for_log("rules not reloaded")
+        signal.raise_signal(signal.SIGHUP)
+        await proxy.wait_for_log("listener reloaded")
+        await proxy.wait_for_log("restart needed")
+        context = ssl.create_default_context(cafile=files.ca)
+        context.load_cert_chain(files.client, files.client_key)
+        stream = await trio.open_ssl_over_tcp_stream("localhost", proxy.ports()[0], ssl_context=context)
+        await stream.send_all(octets("header"))
+        with trio.fail_after(5):
+            assert b"EXTERNAL" in await stream.receive_some(), "the proxy's own connection.start"
+        await trio.aclose_forcefully(stream)
+        await client.send_all(octets("heartbeat"))
+        assert await receive(broker, len(octets("heartbeat"))) == octets("heartbeat")
+        for end in (client, broker):
+            await end.aclose()
 
 
 async def test_rules_are_read_again_and_counted() -> None:

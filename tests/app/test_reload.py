@@ -18,8 +18,16 @@ from trio.testing import wait_all_tasks_blocked
 
 from amqproxy.app.client_upstreams import routes_of
 from amqproxy.app.reload import Reloader, differences, mirror_upstreams
-from amqproxy.configuration.config import Config, ConfigError, Limits, ListenerConfig, LogConfig, MetricsConfig
-from amqproxy.configuration.tls_config import ClientTLS
+from amqproxy.configuration.config import (
+    Config,
+    ConfigError,
+    Limits,
+    ListenerConfig,
+    LogConfig,
+    MetricsConfig,
+    ProxyProtocolConfig,
+)
+from amqproxy.configuration.tls_config import ClientTLS, ServerTLS
 from amqproxy.configuration.upstream_config import NamedUpstream
 from amqproxy.control.request_handler import NotReloaded
 from amqproxy.proxy.mirroring.mirror_publisher import MirrorLogin
@@ -204,5 +212,15 @@ def test_differences_are_paths() -> None:
     two = (*config.listen, ListenerConfig(address="127.0.0.1:1"))
     assert differences(config, replace(config, listen=two, seed=3)) == ("listen", "seed")
     assert differences(config, replace(config, rules=(Allow(name="a"),))) == ()
+    tls = ServerTLS(certificate="a.pem", key="a.pem", client_ca="ca.pem")
+    proxied = ProxyProtocolConfig(networks=("10.0.0.0/8",))
+    listeners = [
+        ListenerConfig(address="127.0.0.1:1"),
+        ListenerConfig(tls=tls, unread="pass", handshakes_per_second=1),
+        ListenerConfig(tls=replace(tls, client_ca=None), proxy_protocol=proxied, connections=1),
+    ]
+    configs = [replace(config, listen=(each,)) for each in listeners]
+    assert differences(configs[0], configs[1]) == ("listen[0].address",)
+    assert differences(configs[1], configs[2]) == ()
     changed = replace(config, rules=(Allow(name="a"),)), replace(config, rules=(Allow(name="b"),))
     assert differences(*changed) == ()

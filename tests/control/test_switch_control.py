@@ -28,7 +28,7 @@ class Desk:
         groups = [UpstreamGroup(name, [Member(f"{name}:1")]) for name in ("blue", "green", "red")]
         file = SwitchFile(path / "switches.json")
         self.switches = Switches(file, lambda: groups, {}, _end_of, lambda vhost: (), self)
-        self.control = SwitchControl(self.switches, ["0.0.0.0:5672"])
+        self.control = SwitchControl(self.switches, lambda: ["0.0.0.0:5672"])
 
     def insert(self, rule: Any) -> None:
         pass

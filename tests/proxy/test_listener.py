@@ -16,13 +16,14 @@ from msgspec.structs import replace
 from trio.testing import MockClock, assert_no_checkpoints, wait_all_tasks_blocked
 
 from amqproxy.amqp091.errors import ConnectionForced
-from amqproxy.configuration.config import Limits, ProxyProtocolConfig
+from amqproxy.configuration.config import Limits, ListenerConfig, ProxyProtocolConfig
 from amqproxy.proxy import listener as listener_module
 from amqproxy.proxy.admission_queue import AdmissionQueue
 from amqproxy.proxy.amqp091.traffic import Amqp091Traffic
-from amqproxy.proxy.listener import ListenerLoad, OpenListener, ProxyServer, listen
+from amqproxy.proxy.listener import ProxyServer, listen
 from amqproxy.proxy.logins.credential import Credential
 from amqproxy.proxy.logins.credential_file import FixedCredential
+from amqproxy.proxy.open_listener import ListenerLoad, OpenListener
 from amqproxy.proxy.session.session import Session
 from amqproxy.proxy.session.session_report import SessionReport
 from amqproxy.proxy.sessions import for_each
@@ -44,11 +45,9 @@ LIMITS = Limits(connections=3, close_timeout=0.3, drain_timeout=0.6, handshake_t
 class House:
     """A server on a free port, its brokers' ends, and what it counts."""
 
-    def __init__(
-        self, limits: Limits, proxy_protocol: ProxyProtocolConfig | None = None, tls: ssl.SSLContext | None = None
-    ) -> None:
-        self.proxy_protocol = proxy_protocol
-        self.load: ListenerLoad | None = None
+    def __init__(self, limits: Limits, config: ListenerConfig, tls: ssl.SSLContext | None = None) -> None:
+        self.config = config
+        self.load = ListenerLoad(config)
         self.tls = tls
         self.metrics = Metrics()
         self.brokers: list[trio.SocketStream] = []
@@ -65,15 +64,10 @@ class House:
     async def serve(self, task_status: trio.TaskStatus[None]) -> None:
         listeners = await listen("127.0.0.1:0")
         self.port = listeners[0].socket.getsockname()[1]
+        self.opened_listeners = [OpenListener(each, self.config, tls=self.tls, load=self.load) for each in listeners]
         task_status.started()
         try:
-            await self.server.serve(
-                [
-                    OpenListener(each, self.tls, proxy_protocol=self.proxy_protocol, load=self.load)
-                    for each in listeners
-                ],
-                self.drain,
-            )
+            await self.server.serve(self.opened_listeners, self.drain)
         finally:
             for each in listeners:
                 await trio.aclose_forcefully(each)
@@ -141,11 +135,10 @@ async def house(
     rules: RuleSet | None = None,
     proxy_protocol: ProxyProtocolConfig | None = None,
     tls: ssl.SSLContext | None = None,
-    load: ListenerLoad | None = None,
+    config: ListenerConfig | None = None,
 ) -> AsyncIterator[House]:
     """A server in a separate nursery; `rules` replace those of its config before it serves."""
-    built = House(limits, proxy_protocol, tls)
-    built.load = load
+    built = House(limits, config or ListenerConfig(proxy_protocol=proxy_protocol), tls)
     if rules is not None:
         built.server.apply_rules(rules)
     try:
@@ -184,24 +177,41 @@ async def test_no_more_than_the_limit() -> None:
 
 
 async def test_no_more_than_the_limit_of_the_listener(log: list[structlog.typing.EventDict]) -> None:
-    load = ListenerLoad(most=1)
-    async with house(load=load) as built:
+    async with house(config=ListenerConfig(connections=1)) as built:
         client, _ = await built.opened()
         assert await rest(await built.client()) == ""
         assert built.count("connections_refused_total", reason="limit") == 1
-        assert load.connections == 1
+        assert built.load.connections == 1
         await client.aclose()
         await built.brokers[0].aclose()
         await built.holds(0)
         await built.opened()
     reasons = [event["reason"] for event in log if event["event"] == "connection refused"]
-    assert reasons == ["connections of the listener  is 1"]
+    assert reasons == ["connections of the listener 127.0.0.1:5673 is 1"]
+
+
+async def test_further_clients_are_served_by_another_config() -> None:
+    """Those that are connected count for its limits."""
+    async with house() as built:
+        client, broker = await built.opened()
+        for each in built.opened_listeners:
+            each.apply(ListenerConfig(connections=1), None, None)
+        assert await rest(await built.client()) == ""
+        for each in built.opened_listeners:
+            each.apply(ListenerConfig(connections=2, proxy_protocol=ProxyProtocolConfig()), None, None)
+        unannounced = await built.client()
+        await unannounced.send_all(octets("header"))
+        assert await rest(unannounced) in CLOSED
+        assert built.count("connections_refused_total", reason="proxy-header") == 1
+        await client.send_all(octets("heartbeat"))
+        assert await receive(broker, len(octets("heartbeat"))) == octets("heartbeat")
 
 
 async def test_handshakes_wait_for_their_turn(log: list[structlog.typing.EventDict]) -> None:
     """The second client waits, and the third is refused."""
     turns = AdmissionQueue(0.001, most=1)
-    async with house(load=ListenerLoad(handshakes=turns)) as built:
+    async with house() as built:
+        built.load.handshakes = turns
         await built.opened()
         waiting = await built.client()
         await waiting.send_all(octets("header"))
@@ -212,7 +222,7 @@ async def test_handshakes_wait_for_their_turn(log: list[structlog.typing.EventDi
         assert built.count("connections_refused_total", reason="handshake-queue") == 1
         assert len(built.brokers) == 1
     assert [event["reason"] for event in log if event["event"] == "connection refused"] == [
-        "too many clients wait for "
+        "too many clients wait for 127.0.0.1:5673"
     ]
 
 
@@ -782,6 +792,16 @@ async def test_a_token_that_expires_without_a_successor_ends_its_sessions(
     text = "CONNECTION_FORCED - the proxy's token for the broker has expired, and its issuer gives no new one"
     assert session.did == ([] if has_ended is None else [text] if has_ended else [successor])
     assert other.did == []
+
+
+async def test_tokens_of_earlier_configs_are_dropped() -> None:
+    metrics = Metrics()
+    server = ProxyServer(Upstreams.of(unreachable, metrics), LIMITS, metrics)
+    used, unused = (FixedCredential(Credential("", Secret(each))) for each in ("used", "unused"))
+    for source in (used, unused):
+        server._tokens[source] = Credential("", Secret("token"), is_token=True)
+    server.follow([used])
+    assert set(server._tokens) == {used}
 
 
 @pytest.mark.parametrize(("now", "texts"), [(99, []), (100, ["CONNECTION_FORCED - the token with which the client"])])

@@ -12,7 +12,8 @@ from pika.adapters.blocking_connection import BlockingChannel, BlockingConnectio
 from amqproxy.amqp091.frame import METHOD, Frame, encode_frame
 from amqproxy.amqp091.methods import QueueDeclare
 from amqproxy.configuration.config import Limits
-from amqproxy.proxy.listener import OpenListener, ProxyServer, listen
+from amqproxy.proxy.listener import ProxyServer, listen
+from amqproxy.proxy.open_listener import OpenListener
 from amqproxy.proxy.upstreams.upstreams import Upstreams
 from amqproxy.sockets.transport import SocketTransport, Transport
 from amqproxy.taps.metrics import Metrics

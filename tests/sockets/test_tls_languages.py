@@ -13,8 +13,7 @@ from amqproxy.sockets.tls import server_context
 from amqproxy.sockets.tls_socket import secured
 from amqproxy.sockets.transport import SocketTransport, TransportBroken, plain_socket
 from tests.real.require import require
-from tests.sockets.test_tls_matrix import REFUSED
-from tests.sockets.tls_certificates import Certificates
+from tests.sockets.tls_certificates import REFUSED, Certificates
 
 pytestmark = pytest.mark.once
 
@@ -55,9 +54,7 @@ async def test_clients(language: str, tmp_path: Path) -> None:
     certificates = Certificates(tmp_path)
     attempts = [(version, kind) for version in ("1.2", "1.3") for kind in KINDS]
     good = certificates.files["good"]
-    tls = ServerTLS(
-        certificate=good, key=good, client_ca=certificates.authority, client_crl=certificates.revocations
-    )
+    tls = ServerTLS(certificate=good, key=good, client_ca=certificates.authority, client_crl=certificates.revocations)
     context = server_context(tls)
     refusals: list[str] = []
     (listener,) = await trio.open_tcp_listeners(0, host="127.0.0.1")

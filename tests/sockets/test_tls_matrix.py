@@ -18,18 +18,9 @@ from amqproxy.sockets.tls_socket import secured
 from amqproxy.sockets.transport import SocketTransport, TransportBroken, plain_socket
 from tests.real.poll import until
 from tests.real.ports import free_port
-from tests.sockets.tls_certificates import Certificates
+from tests.sockets.tls_certificates import REFUSED, Certificates
 
 VERSIONS = ("-tls1_2", "-tls1_3")
-REFUSED = {
-    "expired": "certificate has expired",
-    "not yet valid": "certificate is not yet valid",
-    "wrong name": "Hostname mismatch, certificate is not valid for 'localhost'",
-    "self-signed": "self-signed certificate",
-    "missing intermediate": "unable to get local issuer certificate",
-    "weak key": "EE certificate key too weak",
-}
-"""Reasons that must be in the refusal of a kind of certificate."""
 
 
 @pytest.fixture(scope="module")

@@ -13,6 +13,16 @@ from cryptography.x509.oid import NameOID
 DAY = timedelta(days=1)
 Key = ec.EllipticCurvePrivateKey | rsa.RSAPrivateKey
 
+REFUSED = {
+    "expired": "certificate has expired",
+    "not yet valid": "certificate is not yet valid",
+    "wrong name": "Hostname mismatch, certificate is not valid for 'localhost'",
+    "self-signed": "self-signed certificate",
+    "missing intermediate": "unable to get local issuer certificate",
+    "weak key": "EE certificate key too weak",
+}
+"""Reasons that must be in the refusal of a kind of certificate."""
+
 
 class Certificates:
     """Files of an authority, an intermediate one, a revocation list, and of each kind of certificate with its key."""

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from typing import NamedTuple
 
 import trio
@@ -17,6 +17,7 @@ from amqproxy.proxy.logins.credential import CredentialSource
 from amqproxy.proxy.logins.credential_sources import Sources, credential_sources
 from amqproxy.proxy.logins.fair_turns import FairTurns
 from amqproxy.proxy.logins.key_set import KeySet
+from amqproxy.proxy.logins.login_check import Login
 from amqproxy.proxy.logins.token_check import TokenCheck
 from amqproxy.proxy.logins.user_directory import UserDirectory
 from amqproxy.proxy.logins.user_service import UserService
@@ -53,6 +54,8 @@ class Logins:
         self._renewals: dict[str, dict[str, int]] = {}
         self._parts = LoginParts({}, {})
         self._parts = self.read(config)
+        self.by_name = {name: Login(check) for name, check in self._parts.checks.items()}
+        """The login of each `[logins.NAME]`, which keeps what brokers have offered when its check is replaced."""
 
     @property
     def checks(self) -> Checks:
@@ -69,11 +72,17 @@ class Logins:
         checks = login_checks(config, self._count_login, turns=self._turns, before=self.checks)
         return LoginParts(checks, credential_sources(config, self._count_renewal, self._parts.sources))
 
-    def apply(self, parts: LoginParts) -> None:
-        """Use these parts from now on; what was remembered of logins is forgotten."""
-        self._parts = LoginParts(self.checks | parts.checks, parts.sources)  # listeners change only with a restart
-        for each in parts.checks.values():
-            each.forget()
+    def apply(self, parts: LoginParts, kept: Collection[Login | None] = ()) -> None:
+        """Use these parts from now on; what was remembered of logins is forgotten.
+
+        `kept` are the logins of listeners that the config does not have, and which go on until the proxy ends.
+        """
+        self.by_name = {name: each for name, each in self.by_name.items() if name in parts.checks or each in kept}
+        checks = {name: check for name, check in self.checks.items() if name in self.by_name} | parts.checks
+        self._parts = LoginParts(checks, parts.sources)
+        for name, check in parts.checks.items():
+            self.by_name.setdefault(name, Login(check)).check = check
+            check.forget()
         self._changed.set()
 
     async def run(self) -> None:

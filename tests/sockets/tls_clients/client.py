@@ -26,4 +26,4 @@ def attempt(port: int, authority: str, version: str, file: str) -> str:
 
 port, authority, *rest = sys.argv[1:]
 for version, file in zip(rest[::2], rest[1::2], strict=True):
-    print(attempt(int(port), authority, version, file).replace("\n", " "), flush=True)
+    sys.stdout.write(attempt(int(port), authority, version, file).replace("\n", " ") + "\n")
